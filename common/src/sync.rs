@@ -1,0 +1,1 @@
+//! The TCP side channel of the manual's programs.

@@ -8,7 +8,7 @@
 //! | [`memory`] | `calloc(3)`: zeroed memory that C code and the adapter may point into |
 //! | [`number`] | `strtol(3)`, `strtoul(3)`, `atoi(3)` |
 //! | [`ofa`] | `utilities.c` of the OpenFabrics suite: reports, traces, number switches, clocks |
-//! | [`print`] | `fprintf(3)` to an unbuffered stream, `%p` |
+//! | [`mod@print`] | `fprintf(3)` to an unbuffered stream, `%p` |
 //! | [`sync`] | the TCP side channel of the manual's programs |
 
 pub mod addrinfo;

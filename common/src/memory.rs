@@ -31,6 +31,8 @@ macro_rules! zeroable {
 zeroable!(
     u8,
     libc::addrinfo,
+    libc::sockaddr_in6,
+    libc::sockaddr_storage,
     sys::ibv_ah_attr,
     sys::ibv_device_attr,
     sys::ibv_port_attr,

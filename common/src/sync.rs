@@ -1,1 +1,165 @@
-//! The TCP side channel of the manual's programs.
+//! The TCP side channel by which two programs tell each other what a queue pair has to know of
+//! its peer, and wait for each other.
+//!
+//! Everything here blocks, as in C, and goes on after an interruption by a signal (`EINTR`).
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::IntoRawFd;
+use std::{fmt, ptr};
+
+use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+
+use crate::addrinfo::AddrInfo;
+
+/// Connections that may wait to be accepted. There is one peer.
+const BACKLOG: i32 = 1;
+
+/// The step of the side channel that failed.
+#[derive(Debug)]
+pub enum SyncError {
+    /// `socket(2)`: no socket for this kind of address.
+    Socket(io::Error),
+    /// `connect(2)`: nobody listens there, or there is no way.
+    Connect(io::Error),
+    /// `bind(2)` or `listen(2)`: the address is not ours, or the port is taken.
+    Listen(io::Error),
+    /// `accept(2)`.
+    Accept(io::Error),
+    /// `write(2)`: not all of our data could be sent.
+    Write(io::Error),
+    /// `read(2)`: the connection broke.
+    Read(io::Error),
+    /// The peer closed the connection before all of its data had come.
+    Closed,
+    /// `close(2)`.
+    Close(io::Error),
+}
+
+impl SyncError {
+    /// The `errno` of the call that failed; 0 if there was none.
+    pub fn errno(&self) -> i32 {
+        self.cause().and_then(io::Error::raw_os_error).unwrap_or(0)
+    }
+
+    fn cause(&self) -> Option<&io::Error> {
+        match self {
+            Self::Socket(error)
+            | Self::Connect(error)
+            | Self::Listen(error)
+            | Self::Accept(error)
+            | Self::Write(error)
+            | Self::Read(error)
+            | Self::Close(error) => Some(error),
+            Self::Closed => None,
+        }
+    }
+}
+
+impl fmt::Display for SyncError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Socket(_) => "cannot create a TCP socket",
+            Self::Connect(_) => "cannot connect",
+            Self::Listen(_) => "cannot listen",
+            Self::Accept(_) => "cannot accept a connection",
+            Self::Write(_) => "cannot send to the peer",
+            Self::Read(_) => "cannot receive from the peer",
+            Self::Closed => "the peer closed the connection",
+            Self::Close(_) => "cannot close the connection",
+        })
+    }
+}
+
+impl std::error::Error for SyncError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().map(|error| error as _)
+    }
+}
+
+/// The socket addresses of a list, in the order in which they are to be tried.
+pub fn addresses(list: &AddrInfo) -> impl Iterator<Item = SockAddr> {
+    list.iter().filter_map(|entry| {
+        let copy = |storage: *mut SockAddrStorage, len: *mut libc::socklen_t| {
+            if entry.ai_addrlen as usize > size_of::<SockAddrStorage>() {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            let from = entry.ai_addr.cast::<u8>();
+            // SAFETY: the list holds `ai_addrlen` bytes at `ai_addr`, and that many fit.
+            unsafe { ptr::copy_nonoverlapping(from, storage.cast(), entry.ai_addrlen as usize) };
+            // SAFETY: `try_init` passes a place for the length.
+            unsafe { *len = entry.ai_addrlen };
+            Ok(())
+        };
+        // SAFETY: unless it fails, `copy` fills in a whole socket address and its length.
+        let address = unsafe { SockAddr::try_init(copy) };
+        address.ok().map(|((), address)| address)
+    })
+}
+
+/// Connects to a listener.
+pub fn connect(address: &SockAddr) -> Result<Socket, SyncError> {
+    let socket = tcp_socket(address)?;
+    match uninterrupted(|| socket.connect(address)) {
+        // An interrupted connect goes on by itself: the next call waits, or finds it done.
+        Err(error) if error.raw_os_error() != Some(libc::EISCONN) => Err(SyncError::Connect(error)),
+        _ => Ok(socket),
+    }
+}
+
+/// Listens at an address and takes the first connection; nobody listens there afterwards.
+///
+/// A server that has just ended leaves its connection behind for a minute (`TIME_WAIT`), which
+/// must not keep the next one from its port: hence `SO_REUSEADDR`. It does not let two listen at
+/// the same time.
+pub fn accept_one(address: &SockAddr) -> Result<Socket, SyncError> {
+    let listener = tcp_socket(address)?;
+    listener.set_reuse_address(true).map_err(SyncError::Listen)?;
+    listener.bind(address).map_err(SyncError::Listen)?;
+    listener.listen(BACKLOG).map_err(SyncError::Listen)?;
+    let (socket, _) = uninterrupted(|| listener.accept()).map_err(SyncError::Accept)?;
+    Ok(socket)
+}
+
+/// Sends `local` and receives as many bytes from the peer, who does the same at this point.
+///
+/// TCP is a stream of bytes: both directions may come in pieces of any size. An end of the
+/// stream before all has come is an error.
+pub fn exchange<const N: usize>(
+    mut stream: impl Read + Write,
+    local: &[u8; N],
+) -> Result<[u8; N], SyncError> {
+    stream.write_all(local).map_err(SyncError::Write)?;
+    let mut remote = [0; N];
+    stream.read_exact(&mut remote).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => SyncError::Closed,
+        _ => SyncError::Read(error),
+    })?;
+    Ok(remote)
+}
+
+/// Closes a connection and says whether that went well, which dropping it does not.
+pub fn close(socket: Socket) -> Result<(), SyncError> {
+    // SAFETY: the socket has given its descriptor up, so that it is closed only here.
+    if unsafe { libc::close(socket.into_raw_fd()) } != 0 {
+        return Err(SyncError::Close(io::Error::last_os_error()));
+    }
+    Ok(())
+}
+
+fn tcp_socket(address: &SockAddr) -> Result<Socket, SyncError> {
+    let domain = Domain::from(i32::from(address.family()));
+    Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(SyncError::Socket)
+}
+
+/// Repeats a system call as long as signals interrupt it.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

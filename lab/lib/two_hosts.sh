@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # run declares what the parts share
+# Two machines, joined by a virtual Ethernet link: server and client.
+
+# The virtual network card computes checksums and cuts packets itself, so that
+# a capture shows what a real link would carry.
+readonly PLAIN_CARD=csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,mrg_rxbuf=off,romfile=
+
+# prepare SIDE COMMAND VARIABLE=VALUE...
+prepare() {
+    local side=$1 script=$2
+    shift 2
+    echo "exec /bin/sh -c $(quote "$script")" |
+        write_orders "$work/$side.tree" "$side" LAB_NETWORK=link "LAB_LOSS=$loss" "$@"
+    build_modules "$work/$side.tree" "${MODULES_BASE[@]}" "${MODULES_NETWORK[@]}" \
+        "${MODULES_OPTIONAL[@]}" "${MODULES_RDMA[@]}"
+    build_initramfs "$work/$side.tree" "$work/$side.initrd"
+}
+
+two_hosts_event() {
+    local side=$1
+    case $2 in
+    listening) let_client_start ;;
+    status)
+        # A server that ended without listening is no reason to wait.
+        [[ $side != server ]] || let_client_start
+        side_status[$side]=$3
+        # First, in time, of the statuses that are not 0.
+        ((status != 0)) || status=$3
+        ;;
+    drained) drained+=("$side") ;;
+    failed) failure="$side: ${*:3}" ;;
+    esac
+    if [[ -n $failure || ${#side_status[@]}${#drained[@]} == 22 ]]; then
+        tell server stop
+        tell client stop
+    fi
+}
+
+let_client_start() {
+    [[ $started == yes ]] || tell client go
+    started=yes
+}
+
+# A machine that ended without a status will not send another event.
+two_hosts_alive() {
+    local side
+    for side in server client; do
+        [[ -n ${side_status[$side]:-} ]] || kill -0 "${machine_pids[$side]}" 2>/dev/null || return 1
+    done
+}
+
+# link_arguments SIDE MAC: QEMU arguments for one end of the link.
+link_arguments() {
+    local end=off
+    [[ $1 != server ]] || end=on
+    printf '%s\n' -netdev "stream,id=link,server=$end,addr.type=unix,addr.path=$work/link" \
+        -device "virtio-net-pci,netdev=link,mac=$2,$PLAIN_CARD"
+}
+
+# start_side SIDE MAC QEMU_ARGUMENT...
+start_side() {
+    local side=$1 arguments
+    mapfile -t arguments < <(link_arguments "$1" "$2")
+    shift 2
+    start_machine "$side" "$side| " "${share_arguments[@]}" "${arguments[@]}" "$@"
+}
+
+run_two_hosts() {
+    local status=0 failure='' started=no side running=() capture=() drained=()
+    local -A side_status=()
+    qemu-system-x86_64 -netdev help | grep -qx stream || die "--two-hosts needs QEMU 7.2 or later"
+    open_events
+    prepare server "$server" LAB_MAC=02:00:00:00:00:01 LAB_ADDRESS=10.9.0.1 LAB_WATCH=yes
+    prepare client "$client" LAB_MAC=02:00:00:00:00:02 LAB_ADDRESS=10.9.0.2 LAB_WAIT_FOR_GO=yes
+    make_share_arguments
+    if [[ -n $pcap ]]; then
+        capture=(-object "filter-dump,id=capture,netdev=link,file=$work/pcap")
+    fi
+    start_side server 02:00:00:00:00:01 "${capture[@]}"
+    # The client's end connects once, so the server's must be there.
+    until [[ -S $work/link ]] || ! kill -0 "${machine_pids[server]}" 2>/dev/null; do
+        sleep 0.05
+    done
+    start_side client 02:00:00:00:00:02
+
+    follow two_hosts_event two_hosts_alive
+    case $? in
+    0) wait ;; # for the last output
+    *) stop_machines ;;
+    esac
+    [[ -z $pcap ]] || cp "$work/pcap" "$pcap" || die "cannot write $pcap"
+    for side in server client; do
+        [[ -n ${side_status[$side]:-} ]] || running+=("$side")
+    done
+    if ((${#running[@]} == 0)); then
+        echo "lab: server status ${side_status[server]}, client status ${side_status[client]}"
+        exit "$status"
+    fi
+    [[ -n $failure ]] || ((SECONDS < deadline)) || time_is_up "still running: ${running[*]}"
+    for side in "${running[@]}"; do
+        explain "$side"
+    done
+    die "${failure:-the virtual machine of the ${running[*]} ended without an exit status}"
+}

@@ -1,0 +1,359 @@
+//! The tour: every example as a pair, or one of them with its output.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::examples::{EXAMPLES, Example, Sides};
+use crate::process::Ending;
+use crate::run::{Client, Outcome, Plan, Unobserved, run};
+use crate::show::Labelled;
+use crate::transcript::{Side, Stream};
+
+/// What apm prints on both sides where the device cannot migrate a path.
+const APM_REFUSED: &str = "ibv_modify_qp returned 22 errno 22";
+/// What that means.
+const APM_REASON: &str = "the kernel's Soft-RoCE refuses path migration (errno 22)";
+
+/// Where the tour takes place.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// Where the programs are.
+    pub bin_dir: PathBuf,
+    /// What to call the fabric, if not by the names of its devices.
+    pub fabric_name: Option<String>,
+    /// Address of the RDMA device.
+    pub address: String,
+    /// Time limit of each pair.
+    pub limit: Duration,
+}
+
+/// How a pair did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    /// Not 0, but as it has to be on this fabric, and why.
+    Expected(&'static str),
+    Failed(String),
+}
+
+impl Demo {
+    /// Runs every example, with a line for each and a table at the end. True if
+    /// all went as expected.
+    pub fn tour(&self) -> Result<bool, Error> {
+        let mut rows = Vec::new();
+        self.print(&format!("{}\n", self.fabric()))?;
+        for example in &EXAMPLES {
+            self.print(&format!("{:<12} ", example.name))?;
+            let plan = self.plan(example, None)?;
+            let outcome = run(&plan, &mut Unobserved)?;
+            let verdict = judge(example, &outcome);
+            let time = outcome.elapsed.as_secs_f64();
+            let text = match &verdict {
+                Verdict::Ok => "ok".to_owned(),
+                Verdict::Expected(why) => format!("as expected: {why}\n{}", evidence(&outcome)),
+                Verdict::Failed(why) => format!("FAILED: {why}\n{}", everything(&outcome)),
+            };
+            let (first, more) = text.split_once('\n').unwrap_or((&text, ""));
+            self.print(&format!("{first} ({time:.1} s)\n"))?;
+            for line in more.lines() {
+                self.print(&format!("             {line}\n"))?;
+            }
+            rows.push((example, verdict, time));
+        }
+        self.print(&table(&rows))?;
+        Ok(rows.iter().all(|(_, verdict, _)| !matches!(verdict, Verdict::Failed(_))))
+    }
+
+    /// Runs one example with its output labelled. `flags` go to both sides; with
+    /// none the example's own defaults are kept short. True if it went as expected.
+    pub fn example(&self, name: &str, flags: &[OsString]) -> Result<bool, Error> {
+        let example = Example::named(name).ok_or_else(|| {
+            let names: Vec<_> = EXAMPLES.iter().map(|example| example.name).collect();
+            Error::Usage(format!("no example is called {name:?}; there are {}", names.join(", ")))
+        })?;
+        let plan = self.plan(example, (!flags.is_empty()).then_some(flags))?;
+        let mut text = format!("{}\n", self.fabric());
+        for (side, program) in Side::BOTH.into_iter().zip([&plan.server, &client(&plan)]) {
+            if let Some(program) = program {
+                let label = label(example, side);
+                text += &format!("{label}$ {}", example.binary(side));
+                for arg in &program.args {
+                    text += &format!(" {}", quoted(&arg.to_string_lossy()));
+                }
+                text += "\n";
+            }
+        }
+        self.print(&text)?;
+        let mut show =
+            Labelled::with_labels(label(example, Side::Server), label(example, Side::Client));
+        let outcome = run(&plan, &mut show)?;
+        show.finish().map_err(Error::write(Path::new("standard output")))?;
+        let verdict = judge(example, &outcome);
+        let word = match &verdict {
+            Verdict::Ok => "ok".to_owned(),
+            Verdict::Expected(why) => format!("as expected: {why}"),
+            Verdict::Failed(why) => format!("FAILED: {why}"),
+        };
+        self.print(&format!("{name}: {word} ({:.1} s)\n", outcome.elapsed.as_secs_f64()))?;
+        Ok(!matches!(verdict, Verdict::Failed(_)))
+    }
+
+    /// The first line: which fabric the programs use.
+    fn fabric(&self) -> String {
+        if let Some(name) = &self.fabric_name {
+            return format!("fabric: {name}");
+        }
+        let mut devices: Vec<_> = fs::read_dir("/sys/class/infiniband")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        devices.sort();
+        match devices.as_slice() {
+            [] => "fabric: none, this host has no RDMA device".to_owned(),
+            names => format!("fabric: {} of this host", names.join(", ")),
+        }
+    }
+
+    fn plan(&self, example: &Example, flags: Option<&[OsString]>) -> Result<Plan, Error> {
+        let (server, client) = arguments(example, &self.address, flags)?;
+        let program = |side, args| example.program(&self.bin_dir, side, args);
+        let plan = Plan {
+            server: server.map(|args| program(Side::Server, args)),
+            client: Some(Client::Program(program(Side::Client, client))),
+            ready: example.ready(),
+            ready_limit: self.limit,
+            limit: self.limit,
+            kill: None,
+        };
+        if let Some(program) = plan.programs().find(|program| !program.path.exists()) {
+            return Err(Error::Usage(format!(
+                "there is no program {}: build the workspace first, or name the folder with --bin-dir",
+                program.path.display()
+            )));
+        }
+        Ok(plan)
+    }
+
+    fn print(&self, text: &str) -> Result<(), Error> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(Error::write(Path::new("standard output")))
+    }
+}
+
+/// Names the examples and what each shows.
+pub fn list(out: &mut dyn Write) -> io::Result<()> {
+    EXAMPLES.iter().try_for_each(|example| writeln!(out, "{:<12} {}", example.name, example.lesson))
+}
+
+fn client(plan: &Plan) -> Option<crate::process::Program> {
+    match &plan.client {
+        Some(Client::Program(program)) => Some(program.clone()),
+        Some(Client::Tcp(_)) | None => None,
+    }
+}
+
+/// A single program is called by its name, not by a side.
+fn label(example: &Example, side: Side) -> &'static str {
+    match (example.sides, side) {
+        (Sides::Single, _) => example.name,
+        (_, Side::Server) => "server",
+        (_, Side::Client) => "client",
+    }
+}
+
+/// The argument lists of server and client. `--server ARGS` and `--client ARGS`
+/// among the flags replace the whole list of one side.
+fn arguments(
+    example: &Example,
+    address: &str,
+    flags: Option<&[OsString]>,
+) -> Result<(Option<Vec<OsString>>, Vec<OsString>), Error> {
+    let mut own: [Option<Vec<OsString>>; 2] = [None, None];
+    let mut both = Vec::new();
+    let mut given = flags.unwrap_or_default().iter();
+    while let Some(flag) = given.next() {
+        let side = match flag.to_str() {
+            Some("--server") => 0,
+            Some("--client") => 1,
+            _ => {
+                both.push(flag.clone());
+                continue;
+            }
+        };
+        let text = given.next().ok_or_else(|| {
+            Error::Usage(format!("{} needs the arguments of that side", flag.to_string_lossy()))
+        })?;
+        let words = text.to_string_lossy();
+        own[side] = Some(words.split_whitespace().map(OsString::from).collect());
+    }
+    let both = if flags.is_some() { both } else { words(example.tour_flags()) };
+    let [server, client] = own;
+    let built = |side| example.arguments(side, address, &both);
+    let server = server.or_else(|| built(Side::Server));
+    let client = client.or_else(|| built(Side::Client)).unwrap_or_default();
+    Ok((server.filter(|_| example.sides != Sides::Single), client))
+}
+
+fn words(text: &str) -> Vec<OsString> {
+    text.split_whitespace().map(OsString::from).collect()
+}
+
+/// As one would type it in a shell.
+fn quoted(arg: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !arg.is_empty() && arg.chars().all(plain) {
+        arg.to_owned()
+    } else {
+        format!("'{}'", arg.replace('\'', r"'\''"))
+    }
+}
+
+fn judge(example: &Example, outcome: &Outcome) -> Verdict {
+    if let Some(why) = &outcome.never_ready {
+        return Verdict::Failed(why.clone());
+    }
+    let sides: &[Side] = if example.sides == Sides::Single { &[Side::Client] } else { &Side::BOTH };
+    if sides.iter().all(|&side| outcome.ending(side) == Some(Ending::Code(0))) {
+        return Verdict::Ok;
+    }
+    let refused = |&side: &Side| {
+        outcome.ending(side) == Some(Ending::Code(22))
+            && outcome.transcript.stream(side, Stream::Stderr) == [APM_REFUSED]
+    };
+    if example.name == "apm" && sides.iter().all(refused) {
+        return Verdict::Expected(APM_REASON);
+    }
+    let endings: Vec<_> = sides
+        .iter()
+        .map(|&side| {
+            let ending = outcome.ending(side).map_or("nothing".to_owned(), |e| e.to_string());
+            format!("{} ended with {ending}", label(example, side))
+        })
+        .collect();
+    Verdict::Failed(endings.join(", "))
+}
+
+/// The lines on standard error of both sides.
+fn evidence(outcome: &Outcome) -> String {
+    labelled(outcome, |line| line.stream == Stream::Stderr)
+}
+
+fn everything(outcome: &Outcome) -> String {
+    labelled(outcome, |_| true)
+}
+
+fn labelled(outcome: &Outcome, wanted: impl Fn(&crate::transcript::Line) -> bool) -> String {
+    let lines = outcome.transcript.lines().iter().filter(|line| wanted(line));
+    lines.map(|line| format!("{}| {}\n", line.side, line.marked())).collect()
+}
+
+fn table(rows: &[(&Example, Verdict, f64)]) -> String {
+    let result = |verdict: &Verdict| match verdict {
+        Verdict::Ok => "ok",
+        Verdict::Expected(_) => "as expected*",
+        Verdict::Failed(_) => "FAILED",
+    };
+    let shows = rows.iter().map(|(example, ..)| example.lesson.len()).max().unwrap_or(0);
+    let row = |example: &str, lesson: &str, result: &str, time: &str| {
+        format!("{example:<12} {lesson:<shows$} {result:<12} {time:>7}\n")
+    };
+    let mut text = "\n".to_owned() + &row("example", "what it shows", "result", "time");
+    for (example, verdict, time) in rows {
+        text += &row(example.name, example.lesson, result(verdict), &format!("{time:.1} s"));
+    }
+    let failed =
+        rows.iter().filter(|(_, verdict, _)| matches!(verdict, Verdict::Failed(_))).count();
+    text += &format!("\n{} of {} examples ran as expected\n", rows.len() - failed, rows.len());
+    for (example, verdict, _) in rows {
+        if let Verdict::Expected(why) = verdict {
+            text += &format!("* {}: {why}\n", example.name);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transcript::{Line, Transcript};
+
+    fn args(name: &str, flags: Option<&[&str]>) -> (Option<String>, String) {
+        let example = Example::named(name).unwrap();
+        let flags: Option<Vec<OsString>> =
+            flags.map(|flags| flags.iter().map(OsString::from).collect());
+        let (server, client) = arguments(example, "10.0.0.7", flags.as_deref()).unwrap();
+        let text = |args: Vec<OsString>| args.join(" ".as_ref()).into_string().unwrap();
+        (server.map(text), text(client))
+    }
+
+    #[test]
+    fn each_side_gets_its_own_arguments_and_the_flags() {
+        assert_eq!(
+            args("ping-sr-1", Some(&["-c", "3", "-t"])),
+            (Some("-a 10.0.0.7 -c 3 -t".into()), "-a 10.0.0.7 -c 3 -t".into())
+        );
+        assert_eq!(
+            args("rc-example", Some(&["-p", "5000"])),
+            (Some("-g 1 -p 5000".into()), "-g 1 -p 5000 10.0.0.7".into())
+        );
+        assert_eq!(args("device-list", None), (None, String::new()));
+        let (server, client) = args("srq", None);
+        assert!(server.unwrap().starts_with("-s -a 10.0.0.7 -c "));
+        assert!(client.starts_with("-a 10.0.0.7 -c "));
+    }
+
+    #[test]
+    fn a_side_can_be_given_its_whole_command_line() {
+        let flags = ["--server", "-g 0", "--client", "-g 0 10.0.0.8"];
+        assert_eq!(args("rc-example", Some(&flags)), (Some("-g 0".into()), "-g 0 10.0.0.8".into()));
+        let example = Example::named("mc").unwrap();
+        assert!(arguments(example, "10.0.0.7", Some(&["--client".into()])).is_err());
+    }
+
+    fn outcome(server: i32, client: i32, message: &str) -> Outcome {
+        let mut transcript = Transcript::default();
+        for side in Side::BOTH {
+            transcript.push(Line {
+                side,
+                stream: Stream::Stderr,
+                at: Duration::ZERO,
+                text: message.to_owned(),
+                complete: true,
+            });
+        }
+        Outcome {
+            server: Some(Ending::Code(server)),
+            client: Some(Ending::Code(client)),
+            transcript,
+            elapsed: Duration::ZERO,
+            never_ready: None,
+        }
+    }
+
+    #[test]
+    fn only_apm_may_be_refused_and_only_with_its_message() {
+        let apm = Example::named("apm").unwrap();
+        let mc = Example::named("mc").unwrap();
+        assert_eq!(judge(apm, &outcome(0, 0, "")), Verdict::Ok);
+        assert_eq!(judge(apm, &outcome(22, 22, APM_REFUSED)), Verdict::Expected(APM_REASON));
+        assert!(matches!(judge(apm, &outcome(22, 22, "other")), Verdict::Failed(_)));
+        assert!(matches!(judge(apm, &outcome(22, 0, APM_REFUSED)), Verdict::Failed(_)));
+        assert!(matches!(judge(mc, &outcome(22, 22, APM_REFUSED)), Verdict::Failed(_)));
+        assert!(matches!(judge(mc, &outcome(0, 1, "")), Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn arguments_are_shown_as_one_would_type_them() {
+        assert_eq!(quoted("10.9.0.1:80"), "10.9.0.1:80");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

@@ -1,0 +1,170 @@
+//! The twelve examples: their programs, what each shows, how its two sides are
+//! told apart on the command line, and when its server listens.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use regex::Regex;
+
+use crate::listen::Ready;
+use crate::process::Program;
+use crate::transcript::Side;
+
+/// The multicast group of the tour.
+const GROUP: &str = "239.0.0.1";
+
+/// How the two sides of an example are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sides {
+    /// Two programs, `NAME-server` and `NAME-client`.
+    TwoPrograms,
+    /// One program that plays either side.
+    OneProgram,
+    /// One program that has no partner.
+    Single,
+}
+
+/// The event that tells that a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listens {
+    RdmaCm,
+    Tcp,
+    Joined,
+}
+
+/// One example.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// Its name, also of its crate.
+    pub name: &'static str,
+    /// What it teaches, in a few words.
+    pub lesson: &'static str,
+    /// Its programs.
+    pub sides: Sides,
+    /// The name of the C program, which shows in its messages; `None` where the
+    /// two programs are called like their side.
+    arg0: Option<&'static str>,
+    listens: Listens,
+}
+
+const fn pair(name: &'static str, lesson: &'static str) -> Example {
+    Example { name, lesson, sides: Sides::TwoPrograms, arg0: None, listens: Listens::RdmaCm }
+}
+
+const fn one(
+    name: &'static str,
+    arg0: &'static str,
+    listens: Listens,
+    lesson: &'static str,
+) -> Example {
+    Example { name, lesson, sides: Sides::OneProgram, arg0: Some(arg0), listens }
+}
+
+/// All of them, in the order in which they are best read.
+pub const EXAMPLES: [Example; 12] = [
+    Example {
+        name: "device-list",
+        lesson: "list the RDMA devices and their limits",
+        sides: Sides::Single,
+        arg0: Some("./devices"),
+        listens: Listens::RdmaCm,
+    },
+    pair("ping-sr-0", "ping-pong with send/recv, completions busy-polled"),
+    pair("ping-sr-1", "count and size travel in the connect private data"),
+    pair("ping-sr-2", "a thread for connection events notices a disconnect"),
+    pair("ping-sr-3", "a completion channel: blocking instead of polling"),
+    pair("ping-sr-4", "both channels non-blocking, one poll(), no threads"),
+    pair("blast-sr-2", "streaming over many buffers and linked work requests"),
+    one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),
+    one("mckey", "./mckey", Listens::Joined, "multicast with the RDMA connection manager"),
+    one("mc", "./mc", Listens::Joined, "unreliable datagrams to a multicast group"),
+    one("apm", "./apm", Listens::RdmaCm, "automatic path migration"),
+    one("srq", "./srq", Listens::RdmaCm, "several queue pairs on one shared receive queue"),
+];
+
+impl Example {
+    /// Finds an example by its name.
+    pub fn named(name: &str) -> Option<&'static Example> {
+        EXAMPLES.iter().find(|example| example.name == name)
+    }
+
+    /// File name of the program that plays `side`.
+    pub fn binary(&self, side: Side) -> String {
+        match self.sides {
+            Sides::TwoPrograms => format!("{}-{side}", self.name),
+            Sides::OneProgram | Sides::Single => self.name.to_owned(),
+        }
+    }
+
+    /// The program in `bin_dir` that plays `side`, with argv\[0\] as the C's.
+    pub fn program(&self, bin_dir: &Path, side: Side, args: Vec<OsString>) -> Program {
+        let arg0 = self.arg0.map_or_else(|| format!("./{side}"), str::to_owned);
+        Program { path: bin_dir.join(self.binary(side)), arg0: Some(arg0.into()), args }
+    }
+
+    /// Flags that keep a run short even where the processor is emulated.
+    pub fn tour_flags(&self) -> &'static str {
+        match self.name {
+            "device-list" | "rc-example" => "",
+            "mckey" => "-C 10",
+            // A receive queue that is too short for more loses messages.
+            "mc" => "-c 2",
+            "apm" => "-c 4",
+            "srq" => "-c 10 -l 1000",
+            _ => "-c 100",
+        }
+    }
+
+    /// The arguments that make the program play `side` against `address`, with
+    /// `flags` where both sides take them; none if there is no such side.
+    pub fn arguments(
+        &self,
+        side: Side,
+        address: &str,
+        flags: &[OsString],
+    ) -> Option<Vec<OsString>> {
+        let is_client = side == Side::Client;
+        let (before, after): (Vec<&str>, &[&str]) = match (self.name, is_client) {
+            ("device-list", false) => return None,
+            ("device-list", true) => (vec![], &[]),
+            // RoCE needs a GID; index 1 is the one of the IPv4 address.
+            ("rc-example", false) => (vec!["-g", "1"], &[]),
+            ("rc-example", true) => (vec!["-g", "1"], &[address]),
+            ("mckey" | "mc", false) => (vec!["-m", GROUP, "-b", address], &[]),
+            ("mckey" | "mc", true) => (vec!["-s", "-m", GROUP, "-b", address], &[]),
+            ("apm", false) => (vec!["-s"], &[]),
+            ("srq", false) => (vec!["-s", "-a", address], &[]),
+            _ => (vec!["-a", address], &[]),
+        };
+        let before = before.into_iter().map(OsString::from);
+        let after = after.iter().map(OsString::from);
+        Some(before.chain(flags.iter().cloned()).chain(after).collect())
+    }
+
+    /// The event that tells that the server listens.
+    pub fn ready(&self) -> Ready {
+        match self.listens {
+            Listens::RdmaCm => Ready::RdmaCm,
+            Listens::Tcp => Ready::Tcp,
+            Listens::Joined => Ready::Line(Regex::new("joined dgid").expect("a constant pattern")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_called_like_the_originals() {
+        let ping = Example::named("ping-sr-3").unwrap();
+        let program = ping.program(Path::new("/b"), Side::Client, vec!["-h".into()]);
+        assert_eq!(program.path, Path::new("/b/ping-sr-3-client"));
+        assert_eq!(program.arg0.unwrap(), "./client");
+        let devices = Example::named("device-list").unwrap();
+        let program = devices.program(Path::new("/b"), Side::Client, Vec::new());
+        assert_eq!(program.path, Path::new("/b/device-list"));
+        assert_eq!(program.arg0.unwrap(), "./devices");
+        assert!(Example::named("ping-sr-5").is_none());
+    }
+}

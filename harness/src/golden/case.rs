@@ -1,0 +1,235 @@
+//! The list of cases: the serde model of `cases.json`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::transcript::{Side, Stream};
+
+/// Longest time that makes sense for a case.
+const MAX_TIME_MS: u64 = 60 * 60 * 1000;
+
+/// One recorded run. The fields are those of the file; the folder's README
+/// explains them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The example it belongs to.
+    pub example: String,
+    /// Its name within the example.
+    pub case: String,
+    /// Arguments of the server, if one is run.
+    pub server: Option<Vec<String>>,
+    /// Arguments of the client, if one is run.
+    pub client: Option<Vec<String>>,
+    /// What plays the client.
+    #[serde(default)]
+    pub client_program: ClientProgram,
+    /// A program that plays the server instead of the example's own.
+    pub server_path: Option<PathBuf>,
+    /// A program that plays the client instead of the example's own.
+    pub client_path: Option<PathBuf>,
+    /// A signal to one side.
+    pub kill: Option<KillPlan>,
+    /// Time limit, if not the default.
+    pub timeout_ms: Option<u64>,
+    /// Cannot be reproduced without an RDMA device.
+    pub needs_device: bool,
+    /// The kind of machine it needs.
+    pub device: Device,
+    /// How many recordings were compared.
+    pub runs: u32,
+    /// Files that came out alike in every recording.
+    pub deterministic: BTreeSet<Item>,
+    /// Files that came out alike but for the order of their lines.
+    #[serde(default)]
+    pub deterministic_if_sorted: BTreeSet<Item>,
+    /// Names of the files of other recordings.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// Streams of which only the beginning was kept.
+    #[serde(default)]
+    pub truncated_to_lines: BTreeMap<Item, usize>,
+    /// What the case shows.
+    pub why: String,
+}
+
+/// What is started as the second process of a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientProgram {
+    /// The example's client.
+    #[default]
+    Client,
+    /// A second server.
+    Server,
+    /// A TCP connection that is closed at once.
+    TcpConnectClose,
+    /// A TCP connection that brings a message in two parts.
+    TcpTwoParts,
+}
+
+/// A signal to one side at a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KillPlan {
+    /// Who gets it.
+    pub who: Side,
+    /// Its number.
+    pub signal: i32,
+    /// Counted from the start of the client.
+    pub after_ms: u64,
+}
+
+/// The machine a case needs.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Device {
+    /// It does not matter.
+    Any,
+    /// One Soft-RoCE device.
+    One,
+    /// Two of them.
+    Two,
+    /// No RDMA at all.
+    None,
+    /// RDMA modules in the kernel, but no device.
+    NoneModulesLoaded,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Device::Any => "any",
+            Device::One => "one",
+            Device::Two => "two",
+            Device::None => "none",
+            Device::NoneModulesLoaded => "none-modules-loaded",
+        })
+    }
+}
+
+/// One thing that is compared, named like its file: `server.stdout`,
+/// `client.status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Item {
+    /// What a side printed on one of its streams.
+    Stream(Side, Stream),
+    /// How a side ended.
+    Status(Side),
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Item::Stream(side, stream) => write!(f, "{side}.{stream}"),
+            Item::Status(side) => write!(f, "{side}.status"),
+        }
+    }
+}
+
+impl FromStr for Item {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Item, String> {
+        let items = Side::BOTH.into_iter().flat_map(|side| {
+            let streams = Stream::BOTH.into_iter().map(move |stream| Item::Stream(side, stream));
+            streams.chain([Item::Status(side)])
+        });
+        items
+            .into_iter()
+            .find(|item| item.to_string() == text)
+            .ok_or_else(|| format!("{text:?} is none of server.stdout, client.status and so on"))
+    }
+}
+
+impl TryFrom<String> for Item {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Item, String> {
+        text.parse()
+    }
+}
+
+impl Case {
+    /// `EXAMPLE/CASE`, also the folder of its files.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.example, self.case)
+    }
+
+    /// Does `name` mean this case, with or without its example?
+    pub fn is_called(&self, name: &str) -> bool {
+        self.case == name || self.name() == name
+    }
+
+    /// Is this side run?
+    pub fn has(&self, side: Side) -> bool {
+        match side {
+            Side::Server => self.server.is_some(),
+            Side::Client => self.client.is_some(),
+        }
+    }
+
+    /// Names of the files of one item: the recorded one, then the variants.
+    pub fn files(&self, item: Item) -> Vec<String> {
+        let name = item.to_string();
+        let prefix = format!("{name}.");
+        let variants = self.variants.iter().filter(|file| file.starts_with(&prefix)).cloned();
+        std::iter::once(name).chain(variants).collect()
+    }
+}
+
+/// Reads the cases of a data folder.
+pub fn read_cases(data: &Path) -> Result<Vec<Case>, Error> {
+    let path = data.join("cases.json");
+    let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+    let cases: Vec<Case> = serde_json::from_str(&text).map_err(Error::json(&path))?;
+    for case in &cases {
+        if crate::examples::Example::named(&case.example).is_none() {
+            return Err(Error::data(&path, format!("{}: no such example", case.name())));
+        }
+        if case.server.is_none() && case.client.is_none() {
+            return Err(Error::data(&path, format!("{}: runs nothing", case.name())));
+        }
+        let times = [case.timeout_ms, case.kill.map(|kill| kill.after_ms)];
+        if times.into_iter().flatten().any(|time| time > MAX_TIME_MS) {
+            return Err(Error::data(&path, format!("{}: a time is too long", case.name())));
+        }
+    }
+    let mut names = BTreeSet::new();
+    match cases.iter().find(|case| !names.insert(case.name())) {
+        Some(case) => Err(Error::data(&path, format!("{} appears twice", case.name()))),
+        None => Ok(cases),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_read_as_they_are_written() {
+        let item = Item::Stream(Side::Client, Stream::Stderr);
+        assert_eq!("client.stderr".parse(), Ok(item));
+        assert_eq!(item.to_string(), "client.stderr");
+        assert_eq!("server.status".parse(), Ok(Item::Status(Side::Server)));
+        assert!("server.stderr.run2".parse::<Item>().is_err());
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error() {
+        let case = r#"{"example":"mc","case":"x","server":[],"client":null,"needs_device":false,
+            "device":"any","runs":1,"deterministic":[],"why":"test","surprise":1}"#;
+        assert!(serde_json::from_str::<Case>(case).is_err());
+        let case = case.replace(r#","surprise":1"#, "");
+        assert!(serde_json::from_str::<Case>(&case).is_ok());
+    }
+}

@@ -1,0 +1,252 @@
+//! The cases in which a program differs from the C by design. Each has its reason
+//! and an expectation of its own, so that it is checked like every other case.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::golden::case::{Case, Item};
+use crate::golden::expect::{Expectation, Expected};
+use crate::golden::normalise::Normaliser;
+use crate::process::Ending;
+use crate::transcript::{Side, Stream, split_lines};
+
+/// A case that differs from the C by design.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// The example, if not the one that the file is named after.
+    pub example: Option<String>,
+    /// Name of the case within the example.
+    pub case: String,
+    /// Why it differs.
+    pub reason: String,
+    /// The C did either by chance, so the case may well come out like a recording.
+    #[serde(default)]
+    pub may_be_as_the_c: bool,
+    /// What is expected instead. What is not named is as in the C.
+    #[serde(alias = "files")]
+    pub expect: BTreeMap<Item, Change>,
+}
+
+/// What is expected of one item instead of the recording.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Change {
+    /// The text of the file: this ending, or exactly these lines.
+    Text(String),
+    /// One of these endings.
+    Endings(Vec<String>),
+    /// Exactly these lines.
+    Lines(Lines),
+    /// The recording with some lines replaced.
+    Replace(Replace),
+}
+
+/// `{"lines": [...]}`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lines {
+    lines: Vec<String>,
+}
+
+/// `{"replace": [...]}`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replace {
+    replace: Vec<Replacement>,
+}
+
+/// `{"line": "...", "with": [...]}`: every line that reads so gives way to these,
+/// or to none.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replacement {
+    line: String,
+    with: Vec<String>,
+}
+
+/// All differences by `EXAMPLE/CASE`, with the file each comes from.
+#[derive(Debug, Default)]
+pub struct Differences(BTreeMap<String, (Difference, PathBuf)>);
+
+impl Differences {
+    /// Reads `differences/EXAMPLE.json` of a data folder, each a list. Every entry
+    /// must belong to a case.
+    pub fn read(data: &Path, cases: &[Case]) -> Result<Differences, Error> {
+        let folder = data.join("differences");
+        let mut found = BTreeMap::new();
+        if !folder.exists() {
+            return Ok(Differences(found));
+        }
+        for entry in fs::read_dir(&folder).map_err(Error::read(&folder))? {
+            let path = entry.map_err(Error::read(&folder))?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+            let list: Vec<Difference> = serde_json::from_str(&text).map_err(Error::json(&path))?;
+            for difference in list {
+                let example = difference.example.as_ref().unwrap_or(&stem);
+                let name = format!("{example}/{}", difference.case);
+                let wrong = if !cases.iter().any(|case| case.name() == name) {
+                    Some("there is no such case")
+                } else if difference.reason.trim().is_empty() {
+                    Some("the reason is missing")
+                } else if difference.expect.is_empty() {
+                    Some("nothing is expected to differ")
+                } else {
+                    None
+                };
+                if let Some(wrong) = wrong {
+                    return Err(Error::data(&path, format!("{name}: {wrong}")));
+                }
+                if found.insert(name.clone(), (difference, path.clone())).is_some() {
+                    return Err(Error::data(&path, format!("{name} is listed twice")));
+                }
+            }
+        }
+        Ok(Differences(found))
+    }
+
+    /// The difference of a case, and what is expected of it instead of `recorded`.
+    pub fn expectation(
+        &self,
+        case: &Case,
+        recorded: &Expectation,
+        normaliser: &Normaliser,
+    ) -> Result<Option<(&Difference, Expectation)>, Error> {
+        let Some((difference, path)) = self.0.get(&case.name()) else { return Ok(None) };
+        let mut expectation = recorded.clone();
+        for (&item, change) in &difference.expect {
+            change
+                .apply(item, &case.example, &mut expectation, normaliser)
+                .map_err(|what| Error::data(path, format!("{}: {item}: {what}", case.name())))?;
+        }
+        Ok(Some((difference, expectation)))
+    }
+}
+
+impl Change {
+    fn apply(
+        &self,
+        item: Item,
+        example: &str,
+        expectation: &mut Expectation,
+        normaliser: &Normaliser,
+    ) -> Result<(), String> {
+        match (item, self) {
+            (Item::Status(side), Change::Text(ending)) => {
+                set_endings(expectation, side, std::slice::from_ref(ending))
+            }
+            (Item::Stream(side, stream), Change::Text(text)) => {
+                set_lines(expectation, side, stream, normaliser.apply(example, &split_lines(text)))
+            }
+            (Item::Status(side), Change::Endings(endings)) => {
+                set_endings(expectation, side, endings)
+            }
+            (Item::Stream(side, stream), Change::Lines(lines)) => {
+                set_lines(expectation, side, stream, normaliser.apply(example, &lines.lines))
+            }
+            (Item::Stream(side, stream), Change::Replace(changes)) => {
+                let expected = stream_of(expectation, side, stream)?;
+                changes.replace.iter().try_for_each(|change| change.apply(expected))
+            }
+            _ => Err("a status takes endings, a stream lines or replace".to_owned()),
+        }
+    }
+}
+
+fn set_endings(
+    expectation: &mut Expectation,
+    side: Side,
+    endings: &[String],
+) -> Result<(), String> {
+    let place = expectation.endings.get_mut(&side).ok_or("this side is not run")?;
+    *place = endings.iter().map(|text| text.parse::<Ending>()).collect::<Result<_, _>>()?;
+    if place.is_empty() { Err("no ending is given".to_owned()) } else { Ok(()) }
+}
+
+fn set_lines(
+    expectation: &mut Expectation,
+    side: Side,
+    stream: Stream,
+    lines: Vec<String>,
+) -> Result<(), String> {
+    *stream_of(expectation, side, stream)? = Expected::Same(lines);
+    expectation.first_lines.remove(&(side, stream));
+    Ok(())
+}
+
+fn stream_of(
+    expectation: &mut Expectation,
+    side: Side,
+    stream: Stream,
+) -> Result<&mut Expected, String> {
+    expectation.streams.get_mut(&(side, stream)).ok_or("this side is not run".to_owned())
+}
+
+impl Replacement {
+    fn apply(&self, expected: &mut Expected) -> Result<(), String> {
+        let mut replaced = false;
+        let mut replace = |lines: &mut Vec<String>| {
+            let old = std::mem::take(lines);
+            for line in old {
+                if line == self.line {
+                    replaced = true;
+                    lines.extend_from_slice(&self.with);
+                } else {
+                    lines.push(line);
+                }
+            }
+        };
+        match expected {
+            Expected::Same(lines) => replace(lines),
+            Expected::Sorted(lines) => {
+                replace(lines);
+                lines.sort();
+            }
+            Expected::Varies(recorded) => recorded.iter_mut().for_each(replace),
+        }
+        if replaced {
+            Ok(())
+        } else {
+            Err(format!("no recorded line (normalised) reads {:?}", self.line))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_line_must_exist() {
+        let change: Replace = serde_json::from_str(
+            r#"{"replace": [{"line": "b", "with": ["x", "y"]}, {"line": "c", "with": []}]}"#,
+        )
+        .unwrap();
+        let mut expected =
+            Expected::Same(["a", "b", "c", "b"].iter().map(|&s| s.to_owned()).collect());
+        for replacement in &change.replace {
+            replacement.apply(&mut expected).unwrap();
+        }
+        let wanted = ["a", "x", "y", "x", "y"].iter().map(|&s| s.to_owned()).collect();
+        assert_eq!(expected, Expected::Same(wanted));
+        assert!(change.replace[0].apply(&mut expected).is_err());
+    }
+
+    #[test]
+    fn the_kinds_of_change_are_told_apart() {
+        let change = |text| serde_json::from_str::<Change>(text);
+        assert!(matches!(change(r#""1""#), Ok(Change::Text(_))));
+        assert!(matches!(change(r#"["1", "timeout"]"#), Ok(Change::Endings(_))));
+        assert!(matches!(change(r#"{"lines": []}"#), Ok(Change::Lines(_))));
+        assert!(matches!(change(r#"{"replace": []}"#), Ok(Change::Replace(_))));
+        assert!(change(r#"{"liens": []}"#).is_err());
+    }
+}

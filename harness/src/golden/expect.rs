@@ -1,0 +1,251 @@
+//! What a case must print and how it must end, and whether a run did so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use regex::Regex;
+
+use crate::error::Error;
+use crate::golden::case::{Case, Item};
+use crate::golden::normalise::Normaliser;
+use crate::golden::timing::{Timing, Tolerance};
+use crate::golden::varying;
+use crate::lines::diff;
+use crate::process::Ending;
+use crate::run::{Outcome, Progress};
+use crate::transcript::{Line, Side, Stream, Transcript, split_lines};
+
+/// Longest diff that is shown.
+const MAX_DIFF: usize = 60;
+
+/// What one stream must look like. All lines are normalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Exactly this.
+    Same(Vec<String>),
+    /// These lines in any order; kept sorted.
+    Sorted(Vec<String>),
+    /// See [`varying`].
+    Varies(Vec<Vec<String>>),
+}
+
+/// What a case must print and how it must end.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    /// The endings that are right for each side.
+    pub endings: BTreeMap<Side, BTreeSet<Ending>>,
+    /// What each stream must look like.
+    pub streams: BTreeMap<(Side, Stream), Expected>,
+    /// Streams of which only this many lines are compared.
+    pub first_lines: BTreeMap<(Side, Stream), usize>,
+    tolerances: BTreeMap<(Side, Stream), Tolerance>,
+    /// Endings that are right if a line on standard error matches.
+    conditional_endings: BTreeMap<Side, Vec<(Ending, Regex)>>,
+    example: String,
+}
+
+impl Expectation {
+    /// Reads the recordings of a case.
+    pub fn read(
+        data: &Path,
+        case: &Case,
+        normaliser: &Normaliser,
+        timing: &Timing,
+    ) -> Result<Expectation, Error> {
+        let mut result = Expectation {
+            endings: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            first_lines: BTreeMap::new(),
+            tolerances: BTreeMap::new(),
+            conditional_endings: BTreeMap::new(),
+            example: case.example.clone(),
+        };
+        for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
+            let endings = read_endings(data, case, side)?;
+            result.endings.insert(side, endings);
+            result.conditional_endings.insert(side, timing.endings(case, side));
+            for stream in Stream::BOTH {
+                let item = Item::Stream(side, stream);
+                let mut recorded = read_streams(data, case, item, normaliser)?;
+                let expected = if case.deterministic.contains(&item) {
+                    Expected::Same(recorded.swap_remove(0))
+                } else if case.deterministic_if_sorted.contains(&item) {
+                    Expected::Sorted(sorted(recorded.swap_remove(0)))
+                } else {
+                    Expected::Varies(recorded)
+                };
+                result.streams.insert((side, stream), expected);
+                result.tolerances.insert((side, stream), timing.tolerance(case, item));
+                if let Some(&lines) = case.truncated_to_lines.get(&item) {
+                    result.first_lines.insert((side, stream), lines);
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    /// What is wrong with a finished run; nothing if it went as expected.
+    pub fn complaints(&self, outcome: &Outcome, normaliser: &Normaliser) -> Vec<String> {
+        let mut complaints: Vec<String> = outcome.never_ready.iter().cloned().collect();
+        for (&side, endings) in &self.endings {
+            let ending = outcome.ending(side);
+            let is_right = |ending: Ending| {
+                endings.contains(&ending) || self.allows(side, ending, &outcome.transcript)
+            };
+            if !ending.is_some_and(is_right) {
+                let found = ending.map_or("never started".to_owned(), |ending| ending.to_string());
+                let expected: Vec<_> = endings.iter().map(Ending::to_string).collect();
+                complaints
+                    .push(format!("{side}.status: {found}, expected {}", expected.join(" or ")));
+            }
+        }
+        for (&(side, stream), expected) in &self.streams {
+            let actual = self.actual(&outcome.transcript, side, stream, normaliser);
+            let tolerance = &self.tolerances[&(side, stream)];
+            if let Err(what) = expected.check(&actual, tolerance) {
+                complaints.push(format!("{side}.{stream}: {what}"));
+            }
+        }
+        complaints
+    }
+
+    /// Is everything as expected but for sides that run on until they are killed?
+    pub fn is_settled(&self, so_far: &Progress<'_>, normaliser: &Normaliser) -> bool {
+        let settled = |side: Side, ending: Option<Ending>| {
+            let ending = ending.unwrap_or(Ending::TimedOut);
+            self.endings.get(&side).is_none_or(|endings| endings.contains(&ending))
+        };
+        settled(Side::Server, so_far.server)
+            && settled(Side::Client, so_far.client)
+            && Side::BOTH.iter().all(|&side| self.has_printed_all(side, so_far, normaliser))
+    }
+
+    /// Has this side printed what it must, so far exactly?
+    pub fn has_printed_all(
+        &self,
+        side: Side,
+        so_far: &Progress<'_>,
+        normaliser: &Normaliser,
+    ) -> bool {
+        Stream::BOTH.iter().all(|&stream| {
+            let Some(expected) = self.streams.get(&(side, stream)) else { return true };
+            let actual = self.actual(so_far.transcript, side, stream, normaliser);
+            expected.check(&actual, &self.tolerances[&(side, stream)]).is_ok()
+        })
+    }
+
+    /// Is the ending right because of a line that the side printed?
+    fn allows(&self, side: Side, ending: Ending, transcript: &Transcript) -> bool {
+        let allowed = self.conditional_endings.get(&side).into_iter().flatten();
+        allowed.filter(|(allowed, _)| *allowed == ending).any(|(_, with)| {
+            transcript.stream(side, Stream::Stderr).iter().any(|line| with.is_match(line))
+        })
+    }
+
+    fn actual(
+        &self,
+        transcript: &Transcript,
+        side: Side,
+        stream: Stream,
+        normaliser: &Normaliser,
+    ) -> Vec<String> {
+        let first = self.first_lines.get(&(side, stream)).copied().unwrap_or(usize::MAX);
+        let lines: Vec<_> = transcript.of(side, stream).take(first).map(Line::marked).collect();
+        normaliser.apply(&self.example, &lines)
+    }
+}
+
+impl Expected {
+    /// Compares a normalised stream; the error says what is wrong with it.
+    pub fn check(&self, actual: &[String], tolerance: &Tolerance) -> Result<(), String> {
+        let alike = |a: &[String], b: &[String]| a == b || tolerance.is_alike(a, b);
+        match self {
+            Expected::Same(lines) if alike(actual, lines) => Ok(()),
+            Expected::Same(lines) => Err(differs("", lines, actual)),
+            Expected::Sorted(lines) => {
+                let actual = sorted(actual.to_vec());
+                if alike(&actual, lines) {
+                    Ok(())
+                } else {
+                    Err(differs(" (sorted)", lines, &actual))
+                }
+            }
+            Expected::Varies(recorded) => {
+                varying::check(actual, recorded, tolerance).map_err(|why| {
+                    let none = Vec::new();
+                    let first = recorded.first().unwrap_or(&none);
+                    let diff = differs("", first, actual);
+                    format!("{why}; against the first recording: {diff}")
+                })
+            }
+        }
+    }
+}
+
+fn differs(how: &str, expected: &[String], actual: &[String]) -> String {
+    format!("differs{how}, - expected, + found:\n{}", diff(expected, actual, MAX_DIFF))
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+fn read_endings(data: &Path, case: &Case, side: Side) -> Result<BTreeSet<Ending>, Error> {
+    let mut endings = BTreeSet::new();
+    for file in case.files(Item::Status(side)) {
+        let path = data.join(&case.example).join(&case.case).join(file);
+        let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+        endings.insert(text.parse().map_err(|what: String| Error::data(&path, what))?);
+    }
+    Ok(endings)
+}
+
+fn read_streams(
+    data: &Path,
+    case: &Case,
+    item: Item,
+    normaliser: &Normaliser,
+) -> Result<Vec<Vec<String>>, Error> {
+    let mut streams = Vec::new();
+    for file in case.files(item) {
+        let path = data.join(&case.example).join(&case.case).join(file);
+        let bytes = fs::read(&path).map_err(Error::read(&path))?;
+        let lines = split_lines(&String::from_utf8_lossy(&bytes));
+        streams.push(normaliser.apply(&case.example, &lines));
+    }
+    Ok(streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn check(expected: &Expected, actual: &str) -> Result<(), String> {
+        expected.check(&lines(actual), &Tolerance::default())
+    }
+
+    #[test]
+    fn a_stream_that_must_be_the_same() {
+        let expected = Expected::Same(lines("a\nb\nc"));
+        assert!(check(&expected, "a\nb\nc").is_ok());
+        let wrong = check(&expected, "a\nx\nc").unwrap_err();
+        assert!(wrong.contains("- b\n+ x\n"), "{wrong}");
+        assert!(check(&expected, "a\nb").is_err());
+        assert!(check(&expected, "b\na\nc").is_err());
+        assert!(check(&expected, "").is_err());
+    }
+
+    #[test]
+    fn a_stream_whose_order_does_not_matter() {
+        let expected = Expected::Sorted(lines("a\nb\nb"));
+        assert!(check(&expected, "b\na\nb").is_ok());
+        assert!(check(&expected, "b\na").is_err());
+        assert!(check(&expected, "b\na\na").is_err());
+    }
+}

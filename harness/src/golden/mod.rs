@@ -1,0 +1,17 @@
+//! Comparison with the transcripts of the C originals.
+//!
+//! - [`case`]: what was run and how, from `cases.json`
+//! - [`normalise`]: the rules that make two runs comparable
+//! - [`expect`]: what a case must print and how it must end
+//! - [`varying`]: the rule for streams that no two runs print alike
+//! - [`timing`]: what depends on timing beyond those rules
+//! - [`differences`]: the cases that differ from the C by design
+//! - [`suite`]: runs the cases and reports
+
+pub mod case;
+pub mod differences;
+pub mod expect;
+pub mod normalise;
+pub mod suite;
+pub mod timing;
+pub mod varying;

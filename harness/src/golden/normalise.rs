@@ -1,0 +1,210 @@
+//! The rules that take out of a line what differs from run to run: pointers,
+//! times, key numbers and so on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// The file as it is written.
+#[derive(Debug, Deserialize)]
+struct File {
+    #[serde(rename = "about")]
+    _about: String,
+    /// Group name to the examples it applies to. The order matters and is that of
+    /// the file.
+    groups: Ordered,
+    common: Vec<RawRule>,
+    #[serde(flatten)]
+    lists: BTreeMap<String, Vec<RawRule>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRule {
+    #[serde(rename = "match")]
+    pattern: String,
+    replace: Option<String>,
+    #[serde(default)]
+    drop: bool,
+    #[serde(rename = "what")]
+    _what: String,
+}
+
+/// An object's entries in the order of the text, which a map would lose.
+#[derive(Debug)]
+struct Ordered(Vec<(String, Vec<String>)>);
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Ordered, D::Error> {
+        struct Entries;
+        impl<'de> serde::de::Visitor<'de> for Entries {
+            type Value = Ordered;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of lists")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Ordered, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Ordered(entries))
+            }
+        }
+        from.deserialize_map(Entries)
+    }
+}
+
+#[derive(Debug)]
+struct Rule {
+    pattern: Regex,
+    /// `None`: the line goes.
+    replace: Option<String>,
+}
+
+/// All rules.
+#[derive(Debug)]
+pub struct Normaliser {
+    common: Vec<Rule>,
+    groups: Vec<(Vec<String>, Vec<Rule>)>,
+}
+
+impl Normaliser {
+    /// Reads `normalise.json` of a data folder.
+    pub fn read(data: &Path) -> Result<Normaliser, Error> {
+        let path = data.join("normalise.json");
+        let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+        Normaliser::parse(&text, &path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Normaliser, Error> {
+        let mut file: File = serde_json::from_str(text).map_err(Error::json(path))?;
+        let compile = |rules: Vec<RawRule>| -> Result<Vec<Rule>, Error> {
+            rules.into_iter().map(|rule| compile(rule, path)).collect()
+        };
+        let mut groups = Vec::new();
+        for (group, examples) in file.groups.0 {
+            let rules = file
+                .lists
+                .remove(&group)
+                .ok_or_else(|| Error::data(path, format!("group {group} has no rules")))?;
+            groups.push((examples, compile(rules)?));
+        }
+        if let Some(list) = file.lists.keys().next() {
+            return Err(Error::data(path, format!("no group is called {list}")));
+        }
+        Ok(Normaliser { common: compile(file.common)?, groups })
+    }
+
+    /// The lines of an example's stream, made comparable.
+    pub fn apply(&self, example: &str, lines: &[String]) -> Vec<String> {
+        lines.iter().filter_map(|line| self.line(example, line)).collect()
+    }
+
+    fn line(&self, example: &str, line: &str) -> Option<String> {
+        let of_groups = self
+            .groups
+            .iter()
+            .filter(|(examples, _)| examples.iter().any(|name| name == example))
+            .flat_map(|(_, rules)| rules);
+        let mut line = line.to_owned();
+        for rule in self.common.iter().chain(of_groups) {
+            match &rule.replace {
+                Some(text) => line = rule.pattern.replace_all(&line, text).into_owned(),
+                None if rule.pattern.is_match(&line) => return None,
+                None => {}
+            }
+        }
+        Some(line)
+    }
+}
+
+fn compile(rule: RawRule, path: &Path) -> Result<Rule, Error> {
+    let pattern =
+        Regex::new(&rule.pattern).map_err(|error| Error::data(path, error.to_string()))?;
+    let replace = match (rule.replace, rule.drop) {
+        (Some(text), false) => Some(replacement(&text)),
+        (None, true) => None,
+        _ => {
+            let what = format!("rule {:?} must either replace or drop", rule.pattern);
+            return Err(Error::data(path, what));
+        }
+    };
+    Ok(Rule { pattern, replace })
+}
+
+/// From Python's way of naming a group in a replacement (`\1`) to that of `regex`
+/// (`${1}`).
+fn replacement(text: &str) -> String {
+    let mut result = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(digit @ '0'..='9') => result.push_str(&format!("${{{digit}}}")),
+                other => result.extend(other),
+            },
+            '$' => result.push_str("$$"),
+            other => result.push(other),
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: &str = r#"{
+        "about": "test",
+        "groups": {"z": ["mc", "srq"], "a": ["mc"]},
+        "common": [{"match": "0x[0-9a-f]{8,}", "replace": "PTR", "what": "pointers"}],
+        "z": [{"match": "(key|id)=[0-9]+", "replace": "\\1=N $", "what": "numbers"}],
+        "a": [{"match": "^id=N", "drop": true, "what": "after the group before"}]
+    }"#;
+
+    fn rules() -> Normaliser {
+        Normaliser::parse(RULES, Path::new("test")).unwrap()
+    }
+
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|&line| line.to_owned()).collect()
+    }
+
+    #[test]
+    fn rules_replace_with_groups() {
+        let given = lines(&["at 0x7ffd12345678 key=17", "0x12"]);
+        assert_eq!(rules().apply("srq", &given), ["at PTR key=N $", "0x12"]);
+    }
+
+    #[test]
+    fn groups_apply_in_the_order_of_the_file_and_only_to_their_examples() {
+        let given = lines(&["id=1", "key=2"]);
+        assert_eq!(rules().apply("mc", &given), ["key=N $"]);
+        assert_eq!(rules().apply("srq", &given), ["id=N $", "key=N $"]);
+        assert_eq!(rules().apply("apm", &given), given);
+    }
+
+    #[test]
+    fn a_rule_that_does_nothing_or_a_group_without_rules_is_an_error() {
+        for (from, to) in [
+            (r#""drop": true, "#, ""),
+            (r#""replace": "PTR", "#, r#""replace": "PTR", "drop": true, "#),
+            (r#""a": ["mc"]"#, r#""b": ["mc"]"#),
+            ("[0-9]+", "[0-9"),
+        ] {
+            let text = RULES.replace(from, to);
+            assert_ne!(text, RULES);
+            assert!(Normaliser::parse(&text, Path::new("test")).is_err(), "{to}");
+        }
+    }
+}

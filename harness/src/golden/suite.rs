@@ -1,0 +1,321 @@
+//! Runs cases one after the other, compares them and reports.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::examples::Example;
+use crate::golden::case::{Case, ClientProgram, Device, read_cases};
+use crate::golden::differences::Differences;
+use crate::golden::expect::Expectation;
+use crate::golden::normalise::Normaliser;
+use crate::golden::timing::Timing;
+use crate::peer::{TcpBehaviour, TcpPeer};
+use crate::process::{Ending, Program};
+use crate::run::{Client, Kill, Observer, Outcome, Plan, Progress, Unobserved, run};
+use crate::transcript::{Side, Stream};
+
+/// Time limit of a case that names none.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(20);
+/// How long a server may take until it listens; generous, machines may be emulated.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Where the programs are.
+    pub bin_dir: PathBuf,
+    /// Where the clients are, if elsewhere.
+    pub client_bin_dir: Option<PathBuf>,
+    /// The folder with `cases.json`.
+    pub data: PathBuf,
+    /// Only cases for these machines.
+    pub devices: Vec<Device>,
+    /// Only these examples, if any is named.
+    pub examples: Vec<String>,
+    /// Only these cases, if any is named.
+    pub cases: Vec<String>,
+    /// Skip a case whose program does not exist, instead of failing it.
+    pub skip_missing: bool,
+    /// Expect the C's behaviour even where a difference is listed.
+    pub no_differences: bool,
+    /// How many times as long as the recorded program a case may take.
+    pub patience: u32,
+    /// Where to keep what each case printed.
+    pub keep_output: Option<PathBuf>,
+}
+
+/// How many cases came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Like the C.
+    pub as_the_c: usize,
+    /// Like the listed difference says.
+    pub by_design: usize,
+    /// Neither.
+    pub failed: usize,
+    /// Not run: another machine is needed, or the program is missing.
+    pub skipped: usize,
+}
+
+/// The cases and rules of a data folder.
+#[derive(Debug)]
+pub struct Suite {
+    selection: Selection,
+    cases: Vec<Case>,
+    normaliser: Normaliser,
+    timing: Timing,
+    differences: Differences,
+}
+
+enum Verdict {
+    AsTheC,
+    ByDesign,
+    Failed(Vec<String>),
+    Skipped(String),
+}
+
+impl Suite {
+    /// Reads the data and chooses the cases.
+    pub fn read(selection: Selection) -> Result<Suite, Error> {
+        let mut cases = read_cases(&selection.data)?;
+        let normaliser = Normaliser::read(&selection.data)?;
+        let timing = Timing::read(&selection.data)?;
+        let differences = if selection.no_differences {
+            Differences::default()
+        } else {
+            Differences::read(&selection.data, &cases)?
+        };
+        for wanted in &selection.examples {
+            if !cases.iter().any(|case| case.example == *wanted) {
+                return Err(Error::Usage(format!("no case belongs to an example {wanted:?}")));
+            }
+        }
+        for wanted in &selection.cases {
+            if !cases.iter().any(|case| case.is_called(wanted)) {
+                return Err(Error::Usage(format!("no case is called {wanted:?}")));
+            }
+        }
+        cases.retain(|case| {
+            (selection.examples.is_empty() || selection.examples.contains(&case.example))
+                && (selection.cases.is_empty()
+                    || selection.cases.iter().any(|name| case.is_called(name)))
+        });
+        Ok(Suite { selection, cases, normaliser, timing, differences })
+    }
+
+    /// Names the chosen cases with the machine each needs and what it shows.
+    pub fn list(&self, out: &mut dyn Write) -> io::Result<()> {
+        for case in self.chosen() {
+            writeln!(out, "{:<40} {:<6} {}", case.name(), case.device, case.why)?;
+        }
+        Ok(())
+    }
+
+    fn chosen(&self) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(|case| self.selection.devices.contains(&case.device))
+    }
+
+    /// Runs the chosen cases, with a line for each and the counts at the end.
+    pub fn run(&self, out: &mut dyn Write) -> Result<Counts, Error> {
+        let stdout = Path::new("standard output");
+        let mut counts =
+            Counts { skipped: self.cases.len() - self.chosen().count(), ..Counts::default() };
+        for case in self.chosen() {
+            let start = Instant::now();
+            let verdict = self.judge(case)?;
+            let (word, details) = match verdict {
+                Verdict::AsTheC => {
+                    counts.as_the_c += 1;
+                    ("as the C", Vec::new())
+                }
+                Verdict::ByDesign => {
+                    counts.by_design += 1;
+                    ("differs by design", Vec::new())
+                }
+                Verdict::Failed(complaints) => {
+                    counts.failed += 1;
+                    ("FAILED", complaints)
+                }
+                Verdict::Skipped(why) => {
+                    counts.skipped += 1;
+                    ("skipped", vec![why])
+                }
+            };
+            let time = start.elapsed().as_secs_f64();
+            writeln!(out, "{:<40} {word:<18} {time:5.1} s", case.name())
+                .map_err(Error::write(stdout))?;
+            for line in details.iter().flat_map(|text| text.lines()) {
+                writeln!(out, "    {line}").map_err(Error::write(stdout))?;
+            }
+        }
+        writeln!(
+            out,
+            "{} as the C, {} differ by design (listed)\n{} passed, {} failed, {} skipped",
+            counts.as_the_c,
+            counts.by_design,
+            counts.as_the_c + counts.by_design,
+            counts.failed,
+            counts.skipped
+        )
+        .map_err(Error::write(stdout))?;
+        Ok(counts)
+    }
+
+    /// Runs the chosen cases and writes what they print to `into`, without
+    /// comparing.
+    pub fn record(&self, into: &Path, out: &mut dyn Write) -> Result<(), Error> {
+        for case in self.chosen() {
+            let outcome = run(&self.plan(case)?, &mut Unobserved)?;
+            keep(&into.join(&case.example).join(&case.case), case, &outcome)?;
+            let say = |side| outcome.ending(side).map_or("-".to_owned(), |e: Ending| e.to_string());
+            let why = outcome.never_ready.as_deref().unwrap_or_default();
+            writeln!(
+                out,
+                "{:<40} server {}, client {} {why}",
+                case.name(),
+                say(Side::Server),
+                say(Side::Client)
+            )
+            .map_err(Error::write(Path::new("standard output")))?;
+        }
+        Ok(())
+    }
+
+    fn judge(&self, case: &Case) -> Result<Verdict, Error> {
+        let plan = self.plan(case)?;
+        let missing = plan.programs().find(|program| !program.path.exists());
+        if let Some(program) = missing {
+            let what = format!("there is no program {}", program.path.display());
+            return Ok(if self.selection.skip_missing {
+                Verdict::Skipped(what)
+            } else {
+                Verdict::Failed(vec![what])
+            });
+        }
+        let recorded =
+            Expectation::read(&self.selection.data, case, &self.normaliser, &self.timing)?;
+        let listed = self.differences.expectation(case, &recorded, &self.normaliser)?;
+        let expected = listed.as_ref().map_or(&recorded, |(_, expected)| expected);
+        let mut watch = Watch { expected, normaliser: &self.normaliser };
+        let outcome = match run(&plan, &mut watch) {
+            Ok(outcome) => outcome,
+            Err(error @ Error::Start { .. }) => {
+                return Ok(Verdict::Failed(vec![error.to_string()]));
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(folder) = &self.selection.keep_output {
+            keep(&folder.join(&case.example).join(&case.case), case, &outcome)?;
+        }
+        let complaints = expected.complaints(&outcome, &self.normaliser);
+        Ok(match listed {
+            _ if !complaints.is_empty() => Verdict::Failed(complaints),
+            None => Verdict::AsTheC,
+            Some((difference, _)) => {
+                let as_the_c = recorded.complaints(&outcome, &self.normaliser).is_empty();
+                if as_the_c && !difference.may_be_as_the_c {
+                    Verdict::Failed(vec![
+                        "is listed as a difference, but came out like the C".to_owned(),
+                    ])
+                } else if as_the_c {
+                    Verdict::AsTheC
+                } else {
+                    Verdict::ByDesign
+                }
+            }
+        })
+    }
+
+    fn plan(&self, case: &Case) -> Result<Plan, Error> {
+        let example = Example::named(&case.example).ok_or_else(|| {
+            Error::data(&self.selection.data, format!("{}: no such example", case.name()))
+        })?;
+        let bin_dir = &self.selection.bin_dir;
+        let client_bin_dir = self.selection.client_bin_dir.as_ref().unwrap_or(bin_dir);
+        let arguments = |args: &[String]| args.iter().map(Into::into).collect();
+        let program = |args: &[String], dir: &Path, side: Side, path: &Option<PathBuf>| match path {
+            Some(path) => Program { path: path.clone(), arg0: None, args: arguments(args) },
+            None => example.program(dir, side, arguments(args)),
+        };
+        let client = case.client.as_ref().map(|args| match case.client_program {
+            ClientProgram::Client => {
+                Client::Program(program(args, client_bin_dir, Side::Client, &case.client_path))
+            }
+            ClientProgram::Server => {
+                Client::Program(program(args, bin_dir, Side::Server, &case.client_path))
+            }
+            ClientProgram::TcpConnectClose => tcp(args, TcpBehaviour::CloseAtOnce),
+            ClientProgram::TcpTwoParts => tcp(args, TcpBehaviour::TwoParts),
+        });
+        Ok(Plan {
+            server: case
+                .server
+                .as_ref()
+                .map(|args| program(args, bin_dir, Side::Server, &case.server_path)),
+            client,
+            ready: example.ready(),
+            ready_limit: READY_LIMIT,
+            limit: case.timeout_ms.map_or(DEFAULT_LIMIT, Duration::from_millis)
+                * self.selection.patience,
+            kill: case.kill.map(|kill| Kill {
+                who: kill.who,
+                signal: kill.signal,
+                after: Duration::from_millis(kill.after_ms),
+            }),
+        })
+    }
+}
+
+/// A TCP client; its arguments are host and port.
+fn tcp(args: &[String], behaviour: TcpBehaviour) -> Client {
+    Client::Tcp(TcpPeer { address: args.join(":"), behaviour })
+}
+
+/// Lets a side be killed only in mid-run, and ends a run early once only the time
+/// limit is missing from the expectation.
+struct Watch<'a> {
+    expected: &'a Expectation,
+    normaliser: &'a Normaliser,
+}
+
+impl Observer for Watch<'_> {
+    fn may_kill(&mut self, victim: Side, so_far: &Progress<'_>) -> bool {
+        self.expected.has_printed_all(victim, so_far, self.normaliser)
+    }
+
+    fn is_settled(&mut self, so_far: &Progress<'_>) -> bool {
+        self.expected.is_settled(so_far, self.normaliser)
+    }
+}
+
+/// Writes the raw streams and endings of a run, in files named as in the
+/// recordings, and all lines with their times.
+fn keep(folder: &Path, case: &Case, outcome: &Outcome) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    let write = |name: String, text: String| {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(Error::write(&path))
+    };
+    for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
+        for stream in Stream::BOTH {
+            let mut text = String::new();
+            for line in outcome.transcript.lines() {
+                if line.side == side && line.stream == stream {
+                    text.push_str(&line.text);
+                    text.push_str(if line.complete { "\n" } else { "" });
+                }
+            }
+            write(format!("{side}.{stream}"), text)?;
+        }
+        let ending = outcome.ending(side).map_or(String::new(), |ending| ending.to_string());
+        write(format!("{side}.status"), ending + "\n")?;
+    }
+    let timeline = outcome.transcript.lines().iter().map(|line| {
+        let at = line.at.as_secs_f64();
+        format!("{at:10.6} {} {} {}\n", line.side, line.stream, line.marked())
+    });
+    write("timeline".to_owned(), timeline.collect())
+}

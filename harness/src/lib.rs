@@ -1,0 +1,31 @@
+//! Runs the example programs as pairs, records both sides, and compares them
+//! with the C originals.
+//!
+//! - [`process`], [`transcript`]: one program and what it prints
+//! - [`listen`]: when a server listens
+//! - [`peer`]: clients that are no RDMA program
+//! - [`run`](mod@run): a pair from its start to its end
+//! - [`private`]: a network of its own
+//! - [`examples`]: the twelve examples
+//! - [`golden`]: comparison with the recorded transcripts
+//! - [`demo`]: the tour of the examples
+//! - [`pair`]: any two commands as a pair
+//! - [`show`]: labelled output
+//! - [`lines`]: comparing lists of lines
+
+pub mod demo;
+pub mod error;
+pub mod examples;
+pub mod golden;
+pub mod lines;
+pub mod listen;
+pub mod pair;
+pub mod peer;
+pub mod private;
+pub mod process;
+mod rdma_netlink;
+pub mod run;
+pub mod show;
+pub mod transcript;
+
+pub use error::Error;

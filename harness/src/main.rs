@@ -1,0 +1,237 @@
+//! The command line of the runner.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use harness::Error;
+use harness::demo::{self, Demo};
+use harness::golden::case::Device;
+use harness::golden::suite::{Selection, Suite};
+use harness::listen::Ready;
+use harness::pair::Pair;
+use harness::private;
+
+/// Nobody waits longer than a day, and sums of times must not overflow.
+const MAX_SECONDS: u64 = 24 * 60 * 60;
+
+/// Where the data of the harness is.
+static SOURCE: LazyLock<&Path> = LazyLock::new(|| Path::new(env!("CARGO_MANIFEST_DIR")));
+
+/// Runs the example programs as pairs and compares them with the C originals.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run recorded cases and compare with what the C originals printed
+    Golden(CaseArgs),
+    /// Run the cases that show what happens when things go wrong, and those
+    /// against programs from elsewhere
+    Lessons(CaseArgs),
+    /// Run cases and write what they print as their recordings
+    Record(RecordArgs),
+    /// Run every example as a pair, or one of them with its output
+    Demo(DemoArgs),
+    /// Run any two commands as a pair, with labelled output
+    Pair(PairArgs),
+}
+
+#[derive(Args)]
+struct CaseArgs {
+    /// Folder of the programs [default: the one this program is in]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// Folder of the clients, if not the same: runs the server of one build
+    /// against the client of another
+    #[arg(long, value_name = "DIR")]
+    client_bin_dir: Option<PathBuf>,
+    /// Folder with cases.json, normalise.json and the transcripts [default: the
+    /// one of this command, in the source of the harness]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Only cases for these kinds of machine, separated by commas [default: any for
+    /// golden, any,one for lessons and record]
+    #[arg(long, value_delimiter = ',')]
+    device: Vec<Device>,
+    /// Only this example (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    example: Vec<String>,
+    /// Only this case, CASE or EXAMPLE/CASE (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    case: Vec<String>,
+    /// Name the cases instead of running them
+    #[arg(long)]
+    list: bool,
+    /// Skip cases whose program does not exist instead of failing them
+    #[arg(long)]
+    skip_missing: bool,
+    /// Expect what the C prints even where a difference is listed: for running the C
+    /// programs themselves
+    #[arg(long)]
+    no_differences: bool,
+    /// Multiply the recorded time limits: a slow machine needs patience, and a program
+    /// that is expected to hang is not waited for that long
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    patience: u32,
+    /// Write what each case printed to DIR/EXAMPLE/CASE
+    #[arg(long, value_name = "DIR")]
+    keep_output: Option<PathBuf>,
+    /// Run in a network of its own that has only 10.9.0.1 (for cases that need no
+    /// device)
+    #[arg(long)]
+    private_network: bool,
+}
+
+#[derive(Args)]
+struct RecordArgs {
+    #[command(flatten)]
+    cases: CaseArgs,
+    /// Folder for the recordings, as EXAMPLE/CASE/...
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+}
+
+#[derive(Args)]
+#[command(override_usage = "harness demo [OPTIONS] [EXAMPLE [FLAGS]...]")]
+struct DemoArgs {
+    /// Name the examples and what each shows
+    #[arg(long)]
+    list: bool,
+    /// Folder of the programs [default: the one this program is in]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// What the first line calls the fabric [default: the host's RDMA devices]
+    #[arg(long, value_name = "TEXT")]
+    fabric_name: Option<String>,
+    /// Address of the RDMA device
+    #[arg(long, value_name = "ADDRESS", default_value = "10.9.0.1")]
+    address: String,
+    /// Kill what still runs after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
+    time_limit: u64,
+    /// The only example to run, with flags for both sides. `--server ARGS` and
+    /// `--client ARGS` replace all arguments of one side
+    #[arg(value_name = "EXAMPLE [FLAGS...]", trailing_var_arg = true, allow_hyphen_values = true)]
+    example: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct PairArgs {
+    /// Shell command of the side that is started first
+    #[arg(long, value_name = "CMD")]
+    server: String,
+    /// Shell command of the side that is started once the server listens
+    #[arg(long, value_name = "CMD")]
+    client: String,
+    /// When the server listens: rdma (connection manager), tcp, or line:REGEX
+    #[arg(long, value_name = "HOW", default_value = "rdma")]
+    ready: Ready,
+    /// Kill what still runs after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
+    time_limit: u64,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Without standard error there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "harness: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// True if all went as expected.
+fn run(cli: Cli) -> Result<bool, Error> {
+    let any = [Device::Any];
+    let any_or_one = [Device::Any, Device::One];
+    match cli.command {
+        Command::Golden(args) => cases(args, "golden", &any, None),
+        Command::Lessons(args) => cases(args, "cases", &any_or_one, None),
+        Command::Record(args) => cases(args.cases, "cases", &any_or_one, Some(args.into)),
+        Command::Demo(args) => demo(args),
+        Command::Pair(args) => Pair {
+            server: args.server,
+            client: args.client,
+            ready: args.ready,
+            limit: Duration::from_secs(args.time_limit),
+        }
+        .run(),
+    }
+}
+
+/// Runs the cases of a folder of the harness, or records them.
+fn cases(
+    args: CaseArgs,
+    folder: &str,
+    devices: &[Device],
+    into: Option<PathBuf>,
+) -> Result<bool, Error> {
+    if args.private_network {
+        // The same command again, inside, without asking for it once more.
+        let again = std::env::args_os().skip(1).filter(|arg| arg != "--private-network");
+        return Err(private::enter(&SOURCE.join("private-network.nsswitch"), again));
+    }
+    let suite = Suite::read(Selection {
+        bin_dir: bin_dir(args.bin_dir)?,
+        client_bin_dir: args.client_bin_dir,
+        data: args.data.unwrap_or_else(|| SOURCE.join(folder)),
+        devices: if args.device.is_empty() { devices.to_vec() } else { args.device },
+        examples: args.example,
+        cases: args.case,
+        skip_missing: args.skip_missing,
+        no_differences: args.no_differences,
+        patience: args.patience,
+        keep_output: args.keep_output,
+    })?;
+    let mut out = io::stdout().lock();
+    if args.list {
+        suite.list(&mut out).map_err(Error::write(Path::new("standard output")))?;
+        return Ok(true);
+    }
+    match into {
+        Some(folder) => suite.record(&folder, &mut out).map(|()| true),
+        None => Ok(suite.run(&mut out)?.failed == 0),
+    }
+}
+
+fn demo(args: DemoArgs) -> Result<bool, Error> {
+    if args.list {
+        let listed = demo::list(&mut io::stdout().lock());
+        return listed.map(|()| true).map_err(Error::write(Path::new("standard output")));
+    }
+    let demo = Demo {
+        bin_dir: bin_dir(args.bin_dir)?,
+        fabric_name: args.fabric_name,
+        address: args.address,
+        limit: Duration::from_secs(args.time_limit),
+    };
+    match args.example.split_first() {
+        None => demo.tour(),
+        Some((example, flags)) => demo.example(&example.to_string_lossy(), flags),
+    }
+}
+
+/// The examples are built into the same folder as the harness.
+fn bin_dir(given: Option<PathBuf>) -> Result<PathBuf, Error> {
+    if let Some(dir) = given {
+        return Ok(dir);
+    }
+    let own = std::env::current_exe().map_err(|error| {
+        Error::Usage(format!("cannot find the programs, name them with --bin-dir: {error}"))
+    })?;
+    Ok(own.parent().unwrap_or(Path::new("/")).to_owned())
+}

@@ -1,0 +1,68 @@
+//! The command-line cases, which need no RDMA device, against the programs that
+//! the workspace has built.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use harness::examples::{EXAMPLES, Sides};
+use harness::private;
+use harness::transcript::Side;
+
+/// Is the example a member of the workspace?
+fn is_member(example: &str) -> bool {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    let text = std::fs::read_to_string(workspace).unwrap();
+    text.lines().any(|line| line.trim().trim_end_matches(',') == format!("{example:?}"))
+}
+
+/// Where cargo has put the programs: this test is in `deps` below it.
+fn bin_dir() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().and_then(Path::parent).unwrap().to_owned()
+}
+
+#[test]
+fn command_lines_behave_as_those_of_the_c() {
+    let bin_dir = bin_dir();
+    let mut harness = Command::new(env!("CARGO_BIN_EXE_harness"));
+    harness.args(["golden", "--device", "any", "--bin-dir"]).arg(&bin_dir);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let private = private::is_possible(&source.join("private-network.nsswitch"));
+    if private {
+        harness.arg("--private-network");
+    }
+    let mut compared = 0;
+    for example in EXAMPLES {
+        if !is_member(example.name) {
+            println!("no member of the workspace, left out: {}", example.name);
+            continue;
+        }
+        let sides: &[Side] = match example.sides {
+            Sides::TwoPrograms => &Side::BOTH,
+            Sides::OneProgram | Sides::Single => &[Side::Client],
+        };
+        for &side in sides {
+            let program = bin_dir.join(example.binary(side));
+            assert!(
+                program.exists(),
+                "build the workspace first: {} is missing",
+                program.display()
+            );
+        }
+        // Without a network of its own the outcome of a connection depends on the host.
+        if example.sides == Sides::Single || !private && example.name == "rc-example" {
+            println!("left out here, done in the lab: {}", example.name);
+            continue;
+        }
+        harness.args(["--example", example.name]);
+        compared += 1;
+    }
+    assert!(compared > 0, "no example is a member of the workspace");
+    let output = harness.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}");
+    assert!(!text.contains("\n0 passed"), "nothing was compared");
+}

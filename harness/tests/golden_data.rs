@@ -1,0 +1,207 @@
+//! The recorded cases can all be read, and comparing with them can fail: every
+//! recording passes as itself and fails when anything in it is changed.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use harness::golden::case::{Case, ClientProgram, Device, Item, read_cases};
+use harness::golden::differences::Differences;
+use harness::golden::expect::Expectation;
+use harness::golden::normalise::Normaliser;
+use harness::golden::timing::Timing;
+use harness::process::Ending;
+use harness::run::Outcome;
+use harness::transcript::{Line, Side, Stream, Transcript};
+
+fn data(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)
+}
+
+/// A finished run that printed what the files of a case hold.
+fn replayed(data: &Path, case: &Case) -> Outcome {
+    let folder = data.join(&case.example).join(&case.case);
+    let mut transcript = Transcript::default();
+    let mut endings: BTreeMap<Side, Ending> = BTreeMap::new();
+    for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
+        for stream in Stream::BOTH {
+            let file = folder.join(Item::Stream(side, stream).to_string());
+            let bytes = std::fs::read(&file).unwrap();
+            for line in harness::transcript::split_lines(&String::from_utf8_lossy(&bytes)) {
+                transcript.push(line_of(side, stream, &line));
+            }
+        }
+        let status = std::fs::read_to_string(folder.join(Item::Status(side).to_string())).unwrap();
+        endings.insert(side, status.parse().unwrap());
+    }
+    Outcome {
+        server: endings.get(&Side::Server).copied(),
+        client: endings.get(&Side::Client).copied(),
+        transcript,
+        elapsed: Duration::ZERO,
+        never_ready: None,
+    }
+}
+
+fn line_of(side: Side, stream: Stream, text: &str) -> Line {
+    Line { side, stream, at: Duration::ZERO, text: text.to_owned(), complete: true }
+}
+
+/// All that a data folder holds.
+struct Data {
+    folder: PathBuf,
+    cases: Vec<Case>,
+    normaliser: Normaliser,
+    timing: Timing,
+}
+
+impl Data {
+    fn read(folder: &str) -> Data {
+        let folder = data(folder);
+        Data {
+            cases: read_cases(&folder).unwrap(),
+            normaliser: Normaliser::read(&folder).unwrap(),
+            timing: Timing::read(&folder).unwrap(),
+            folder,
+        }
+    }
+
+    fn expectation(&self, case: &Case) -> Expectation {
+        Expectation::read(&self.folder, case, &self.normaliser, &self.timing).unwrap()
+    }
+
+    fn complaints(&self, case: &Case, outcome: &Outcome) -> Vec<String> {
+        self.expectation(case).complaints(outcome, &self.normaliser)
+    }
+}
+
+#[test]
+fn every_case_of_the_recordings_is_there() {
+    let golden = Data::read("golden");
+    assert_eq!(golden.cases.len(), 307);
+    let count = |device| golden.cases.iter().filter(|case| case.device == device).count();
+    assert_eq!(count(Device::Any), 93);
+    assert_eq!(count(Device::One), 201);
+    assert_eq!(count(Device::None), 11);
+    assert_eq!(count(Device::Two), 1);
+    assert_eq!(count(Device::NoneModulesLoaded), 1);
+    let program =
+        |program| golden.cases.iter().filter(|case| case.client_program == program).count();
+    assert_eq!(program(ClientProgram::Server), 5);
+    assert_eq!(program(ClientProgram::TcpConnectClose), 1);
+    assert_eq!(program(ClientProgram::TcpTwoParts), 1);
+    assert_eq!(golden.cases.iter().filter(|case| case.kill.is_some()).count(), 12);
+}
+
+#[test]
+fn the_listed_differences_can_be_applied() {
+    for data in [Data::read("golden"), Data::read("cases")] {
+        let differences = Differences::read(&data.folder, &data.cases).unwrap();
+        for case in &data.cases {
+            let recorded = data.expectation(case);
+            let listed = differences.expectation(case, &recorded, &data.normaliser).unwrap();
+            if let Some((difference, expected)) = listed {
+                let as_the_c = replayed(&data.folder, case);
+                assert!(
+                    !expected.complaints(&as_the_c, &data.normaliser).is_empty()
+                        || difference.may_be_as_the_c,
+                    "{}: what is listed does not differ from the recording",
+                    case.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_recording_passes_as_itself() {
+    for data in [Data::read("golden"), Data::read("cases")] {
+        for case in &data.cases {
+            let complaints = data.complaints(case, &replayed(&data.folder, case));
+            assert!(complaints.is_empty(), "{}: {complaints:?}", case.name());
+        }
+    }
+}
+
+#[test]
+fn no_recording_passes_with_another_status() {
+    for data in [Data::read("golden"), Data::read("cases")] {
+        for case in &data.cases {
+            for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
+                let mut outcome = replayed(&data.folder, case);
+                let ending = Some(Ending::Code(77));
+                match side {
+                    Side::Server => outcome.server = ending,
+                    Side::Client => outcome.client = ending,
+                }
+                assert_eq!(data.complaints(case, &outcome).len(), 1, "{} {side}", case.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn no_recording_passes_with_a_line_too_many() {
+    for data in [Data::read("golden"), Data::read("cases")] {
+        for case in &data.cases {
+            for (side, stream) in streams(case) {
+                if case.truncated_to_lines.contains_key(&Item::Stream(side, stream)) {
+                    continue;
+                }
+                let mut outcome = replayed(&data.folder, case);
+                outcome.transcript.push(line_of(side, stream, "something unheard of"));
+                let complaints = data.complaints(case, &outcome);
+                assert_eq!(complaints.len(), 1, "{} {side}.{stream}", case.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn no_recording_passes_without_its_first_or_its_last_line() {
+    for data in [Data::read("golden"), Data::read("cases")] {
+        for case in &data.cases {
+            for (side, stream) in streams(case) {
+                if case.files(Item::Stream(side, stream)).len() > 1 {
+                    // Which lines a varying stream must have is tested where it is told.
+                    continue;
+                }
+                let whole = replayed(&data.folder, case);
+                let own = |line: &Line| line.side == side && line.stream == stream;
+                let lines: Vec<_> = whole.transcript.lines().to_vec();
+                let places: Vec<usize> = (0..lines.len())
+                    .filter(|&at| own(&lines[at]) && !is_dropped(&data, case, &lines[at]))
+                    .collect();
+                for &at in places.first().iter().chain(&places.last()) {
+                    let mut fewer = Transcript::default();
+                    for (index, line) in lines.iter().enumerate() {
+                        if index != *at {
+                            fewer.push(line.clone());
+                        }
+                    }
+                    let outcome = Outcome { transcript: fewer, ..replayed(&data.folder, case) };
+                    let complaints = data.complaints(case, &outcome);
+                    let text = &lines[*at].text;
+                    assert_eq!(complaints.len(), 1, "{} {side}.{stream} {text:?}", case.name());
+                }
+            }
+        }
+    }
+}
+
+fn streams(case: &Case) -> impl Iterator<Item = (Side, Stream)> + '_ {
+    Side::BOTH
+        .into_iter()
+        .filter(|&side| case.has(side))
+        .flat_map(|side| Stream::BOTH.into_iter().map(move |stream| (side, stream)))
+}
+
+/// Is it up to normalising or timing whether the line is there?
+fn is_dropped(data: &Data, case: &Case, line: &Line) -> bool {
+    let normal = data.normaliser.apply(&case.example, std::slice::from_ref(&line.text));
+    let item = Item::Stream(line.side, line.stream);
+    let left = data.timing.tolerance(case, item).reduce(&normal);
+    left.main.is_empty() && left.apart.is_empty()
+}

@@ -10,13 +10,6 @@ use harness::examples::{EXAMPLES, Sides};
 use harness::private;
 use harness::transcript::Side;
 
-/// Is the example a member of the workspace?
-fn is_member(example: &str) -> bool {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-    let text = std::fs::read_to_string(workspace).unwrap();
-    text.lines().any(|line| line.trim().trim_end_matches(',') == format!("{example:?}"))
-}
-
 /// Where cargo has put the programs: this test is in `deps` below it.
 fn bin_dir() -> PathBuf {
     let own = std::env::current_exe().unwrap();
@@ -33,12 +26,7 @@ fn command_lines_behave_as_those_of_the_c() {
     if private {
         harness.arg("--private-network");
     }
-    let mut compared = 0;
     for example in EXAMPLES {
-        if !is_member(example.name) {
-            println!("no member of the workspace, left out: {}", example.name);
-            continue;
-        }
         let sides: &[Side] = match example.sides {
             Sides::TwoPrograms => &Side::BOTH,
             Sides::OneProgram | Sides::Single => &[Side::Client],
@@ -57,9 +45,7 @@ fn command_lines_behave_as_those_of_the_c() {
             continue;
         }
         harness.args(["--example", example.name]);
-        compared += 1;
     }
-    assert!(compared > 0, "no example is a member of the workspace");
     let output = harness.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));

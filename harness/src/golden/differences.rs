@@ -168,7 +168,12 @@ fn set_endings(
 ) -> Result<(), String> {
     let place = expectation.endings.get_mut(&side).ok_or("this side is not run")?;
     *place = endings.iter().map(|text| text.parse::<Ending>()).collect::<Result<_, _>>()?;
-    if place.is_empty() { Err("no ending is given".to_owned()) } else { Ok(()) }
+    if place.is_empty() {
+        return Err("no ending is given".to_owned());
+    }
+    // What the C does by chance does not excuse a program that is said not to.
+    expectation.forget_conditional_endings(side);
+    Ok(())
 }
 
 fn set_lines(

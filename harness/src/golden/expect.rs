@@ -46,6 +46,11 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// From now on only the endings that are listed count for a side.
+    pub(crate) fn forget_conditional_endings(&mut self, side: Side) {
+        self.conditional_endings.remove(&side);
+    }
+
     /// Reads the recordings of a case.
     pub fn read(
         data: &Path,

@@ -38,8 +38,8 @@ pub struct Difference {
 pub enum Change {
     /// The text of the file: this ending, or exactly these lines.
     Text(String),
-    /// One of these endings.
-    Endings(Vec<String>),
+    /// One of these endings or texts; a text is compared as a stream that varies.
+    Either(Vec<String>),
     /// Exactly these lines.
     Lines(Lines),
     /// The recording with some lines replaced.
@@ -144,13 +144,20 @@ impl Change {
                 set_endings(expectation, side, std::slice::from_ref(ending))
             }
             (Item::Stream(side, stream), Change::Text(text)) => {
-                set_lines(expectation, side, stream, normaliser.apply(example, &split_lines(text)))
+                let lines = normaliser.apply(example, &split_lines(text));
+                set_expected(expectation, side, stream, Expected::Same(lines))
             }
-            (Item::Status(side), Change::Endings(endings)) => {
+            (Item::Status(side), Change::Either(endings)) => {
                 set_endings(expectation, side, endings)
             }
+            (Item::Stream(side, stream), Change::Either(texts)) => {
+                let normal = |text: &String| normaliser.apply(example, &split_lines(text));
+                let expected = Expected::Varies(texts.iter().map(normal).collect());
+                set_expected(expectation, side, stream, expected)
+            }
             (Item::Stream(side, stream), Change::Lines(lines)) => {
-                set_lines(expectation, side, stream, normaliser.apply(example, &lines.lines))
+                let lines = normaliser.apply(example, &lines.lines);
+                set_expected(expectation, side, stream, Expected::Same(lines))
             }
             (Item::Stream(side, stream), Change::Replace(changes)) => {
                 let expected = stream_of(expectation, side, stream)?;
@@ -176,13 +183,13 @@ fn set_endings(
     Ok(())
 }
 
-fn set_lines(
+fn set_expected(
     expectation: &mut Expectation,
     side: Side,
     stream: Stream,
-    lines: Vec<String>,
+    expected: Expected,
 ) -> Result<(), String> {
-    *stream_of(expectation, side, stream)? = Expected::Same(lines);
+    *stream_of(expectation, side, stream)? = expected;
     expectation.first_lines.remove(&(side, stream));
     Ok(())
 }
@@ -249,7 +256,7 @@ mod tests {
     fn the_kinds_of_change_are_told_apart() {
         let change = |text| serde_json::from_str::<Change>(text);
         assert!(matches!(change(r#""1""#), Ok(Change::Text(_))));
-        assert!(matches!(change(r#"["1", "timeout"]"#), Ok(Change::Endings(_))));
+        assert!(matches!(change(r#"["1", "timeout"]"#), Ok(Change::Either(_))));
         assert!(matches!(change(r#"{"lines": []}"#), Ok(Change::Lines(_))));
         assert!(matches!(change(r#"{"replace": []}"#), Ok(Change::Replace(_))));
         assert!(change(r#"{"liens": []}"#).is_err());

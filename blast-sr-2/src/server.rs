@@ -16,7 +16,7 @@ use crate::process_cm_events::{
     our_await_cm_event, our_create_cm_event_thread, our_destroy_cm_event_thread,
 };
 use crate::process_options::our_process_options;
-use crate::prototypes::{OurConnectInfo, OurOptions};
+use crate::prototypes::{Label, OurConnectInfo, OurOptions};
 use crate::send_recv::our_post_recv;
 use crate::utilities::our_trace_ptr;
 
@@ -37,56 +37,62 @@ fn our_agent(
     let mut agent_conn = our_create_control_struct(options)?;
     let conn = &mut *agent_conn;
 
-    'out1: {
+    // C's labels: a step that fails goes on to what undoes the steps before it
+    let out = 'goto: {
         if our_migrate_id(conn, event_cm_id, connect_info, options).is_err() {
-            break 'out1;
+            break 'goto Label::Out1;
         }
 
-        'out1a: {
-            // set up a new thread to handle agent's cm events
-            if our_create_cm_event_thread(conn, options).is_err() {
-                break 'out1a;
-            }
-
-            'out2: {
-                if our_setup_qp(conn, conn.cm_id, options).is_err() {
-                    break 'out2;
-                }
-
-                'out3: {
-                    if our_setup_agent_buffers(conn, options).is_err() {
-                        break 'out3;
-                    }
-
-                    'out4: {
-                        // post all receives on the agent_conn, so that the client can start
-                        // blasting right after the connect
-                        for i in 0..conn.n_user_data_bufs {
-                            let work_request = &conn.user_data_recv_work_request[i];
-                            if our_post_recv(conn, work_request, options).is_err() {
-                                break 'out4;
-                            }
-                        }
-
-                        if our_agent_connect(conn, options).is_err() {
-                            break 'out4;
-                        }
-
-                        our_trace_ptr("Agent", "accepted our_control", conn, options);
-
-                        // the agent now takes what the client blasts
-                        if our_agent_operation(conn, options).is_ok() {
-                            // the agent finished successfully, continue into tear-down phase
-                            result = Ok(());
-                        }
-                        let _ = our_disconnect(conn, options);
-                    }
-                    our_unsetup_buffers(conn, options);
-                }
-                our_unsetup_qp(conn, options);
-            }
-            let _ = our_destroy_cm_event_thread(conn, options);
+        // set up a new thread to handle agent's cm events
+        if our_create_cm_event_thread(conn, options).is_err() {
+            break 'goto Label::Out1a;
         }
+
+        if our_setup_qp(conn, conn.cm_id, options).is_err() {
+            break 'goto Label::Out2;
+        }
+
+        if our_setup_agent_buffers(conn, options).is_err() {
+            break 'goto Label::Out3;
+        }
+
+        // post all receives on the agent_conn, so that the client can start blasting right after
+        // the connect
+        for i in 0..conn.n_user_data_bufs {
+            let work_request = &conn.user_data_recv_work_request[i];
+            if our_post_recv(conn, work_request, options).is_err() {
+                break 'goto Label::Out4;
+            }
+        }
+
+        if our_agent_connect(conn, options).is_err() {
+            break 'goto Label::Out4;
+        }
+
+        our_trace_ptr("Agent", "accepted our_control", conn, options);
+
+        // the agent now takes what the client blasts
+        if our_agent_operation(conn, options).is_err() {
+            break 'goto Label::Out5;
+        }
+
+        // the agent finished successfully, continue into tear-down phase
+        result = Ok(());
+        Label::Out5
+    };
+    if out >= Label::Out5 {
+        let _ = our_disconnect(conn, options);
+    }
+    if out >= Label::Out4 {
+        our_unsetup_buffers(conn, options);
+    }
+    if out >= Label::Out3 {
+        our_unsetup_qp(conn, options);
+    }
+    if out >= Label::Out2 {
+        let _ = our_destroy_cm_event_thread(conn, options);
+    }
+    if out >= Label::Out1a {
         let _ = our_destroy_id(conn, options);
     }
     our_destroy_control_struct(agent_conn, options);
@@ -106,38 +112,42 @@ pub fn main() -> ExitCode {
     let Ok(mut listen_conn) = our_create_control_struct(options) else { return result };
     let conn = &mut *listen_conn;
 
-    'out2: {
+    // C's labels: a step that fails goes on to what undoes the steps before it
+    let out = 'goto: {
         if our_create_id(conn, options).is_err() {
-            break 'out2;
+            break 'goto Label::Out2;
         }
 
-        'out2a: {
-            // set up a separate thread to handle cm events
-            if our_create_cm_event_thread(conn, options).is_err() {
-                break 'out2a;
-            }
-
-            'out3: {
-                if our_listener_bind(conn, options).is_err() {
-                    break 'out3;
-                }
-
-                // listener all setup, just wait for a client to request a connect
-                let connect_request = rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
-                let Ok((event_cm_id, connect_info)) =
-                    our_await_cm_event(conn, connect_request, "listener", options)
-                else {
-                    break 'out3;
-                };
-
-                // hand the client's request over to a new agent
-                if our_agent(event_cm_id, &connect_info, options).is_ok() {
-                    // the agent finished successfully, continue into tear-down phase
-                    result = ExitCode::SUCCESS;
-                }
-            }
-            let _ = our_destroy_cm_event_thread(conn, options);
+        // set up a separate thread to handle cm events
+        if our_create_cm_event_thread(conn, options).is_err() {
+            break 'goto Label::Out2a;
         }
+
+        if our_listener_bind(conn, options).is_err() {
+            break 'goto Label::Out3;
+        }
+
+        // listener all setup, just wait for a client to request a connect
+        let connect_request = rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
+        let Ok((event_cm_id, connect_info)) =
+            our_await_cm_event(conn, connect_request, "listener", options)
+        else {
+            break 'goto Label::Out3;
+        };
+
+        // hand the client's request over to a new agent
+        if our_agent(event_cm_id, &connect_info, options).is_err() {
+            break 'goto Label::Out3;
+        }
+
+        // the agent finished successfully, continue into tear-down phase
+        result = ExitCode::SUCCESS;
+        Label::Out3
+    };
+    if out >= Label::Out3 {
+        let _ = our_destroy_cm_event_thread(conn, options);
+    }
+    if out >= Label::Out2a {
         let _ = our_destroy_id(conn, options);
     }
     our_destroy_control_struct(listen_conn, options);

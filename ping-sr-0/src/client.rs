@@ -15,7 +15,7 @@ use crate::c_d_id::{our_create_id, our_destroy_id};
 use crate::c_d_queue_pair::{our_setup_qp, our_unsetup_qp};
 use crate::process_completions::our_await_completion;
 use crate::process_options::our_process_options;
-use crate::prototypes::{OurControl, OurOptions, VERBOSE_TRACING, VERIFY};
+use crate::prototypes::{Label, OurControl, OurOptions, VERBOSE_TRACING, VERIFY};
 use crate::send_recv::{our_post_recv, our_post_send};
 use crate::utilities::{
     our_get_current_time, our_get_current_usage, our_print_statistics, our_report_ulong,
@@ -145,44 +145,49 @@ pub fn main() -> ExitCode {
     let Ok(mut client_conn) = our_create_control_struct(options) else { return result };
     let conn = &mut *client_conn;
 
-    // Each label stands before what undoes the steps up to there, as in C.
-    'out2: {
+    // C's labels: a step that fails goes on to what undoes the steps before it
+    let out = 'goto: {
         if our_create_id(conn, options).is_err() {
-            break 'out2;
+            break 'goto Label::Out2;
         }
 
-        'out3: {
-            if our_client_bind(conn, options).is_err() {
-                break 'out3;
-            }
-
-            if our_setup_qp(conn, conn.cm_id, options).is_err() {
-                break 'out3;
-            }
-
-            'out4: {
-                if our_setup_client_buffers(conn, options).is_err() {
-                    break 'out4;
-                }
-
-                'out5: {
-                    if our_client_connect(conn, options).is_err() {
-                        break 'out5;
-                    }
-
-                    our_trace_ptr("Client", "connected our_control", conn, options);
-
-                    // the client now ping-pongs data with the server
-                    if our_client_operation(conn, options).is_ok() {
-                        // the client finished successfully, continue into tear-down phase
-                        result = ExitCode::SUCCESS;
-                    }
-                    let _ = our_disconnect(conn, options);
-                }
-                our_unsetup_buffers(conn, options);
-            }
-            our_unsetup_qp(conn, options);
+        if our_client_bind(conn, options).is_err() {
+            break 'goto Label::Out3;
         }
+
+        if our_setup_qp(conn, conn.cm_id, options).is_err() {
+            break 'goto Label::Out3;
+        }
+
+        if our_setup_client_buffers(conn, options).is_err() {
+            break 'goto Label::Out4;
+        }
+
+        if our_client_connect(conn, options).is_err() {
+            break 'goto Label::Out5;
+        }
+
+        our_trace_ptr("Client", "connected our_control", conn, options);
+
+        // the client now ping-pongs data with the server
+        if our_client_operation(conn, options).is_err() {
+            break 'goto Label::Out6;
+        }
+
+        // the client finished successfully, continue into tear-down phase
+        result = ExitCode::SUCCESS;
+        Label::Out6
+    };
+    if out >= Label::Out6 {
+        let _ = our_disconnect(conn, options);
+    }
+    if out >= Label::Out5 {
+        our_unsetup_buffers(conn, options);
+    }
+    if out >= Label::Out4 {
+        our_unsetup_qp(conn, options);
+    }
+    if out >= Label::Out3 {
         let _ = our_destroy_id(conn, options);
     }
     our_destroy_control_struct(client_conn, options);

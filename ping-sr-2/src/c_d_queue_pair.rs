@@ -143,33 +143,47 @@ fn our_dealloc_pd(conn: &mut OurControl, options: &OurOptions) {
     }
 }
 
+/// The labels of C's `goto` in [`our_setup_qp`].
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Undo {
+    Err0,
+    Err1,
+    Err2,
+}
+
 /// Sets up everything that a queue pair needs, and the queue pair.
 pub fn our_setup_qp(
     conn: &mut OurControl,
     cm_id: *mut rdma_cm_id,
     options: &OurOptions,
 ) -> OurResult {
-    // create a protection domain
-    our_alloc_pd(conn, cm_id, options)?;
+    // C's labels: a step that fails goes on to what undoes the steps before it
+    let err = 'goto: {
+        // create a protection domain
+        if our_alloc_pd(conn, cm_id, options).is_err() {
+            break 'goto Undo::Err0;
+        }
 
-    let error = 'err1: {
         // create a completion queue
-        if let Err(error) = our_create_cq(conn, cm_id, options) {
-            break 'err1 error;
+        if our_create_cq(conn, cm_id, options).is_err() {
+            break 'goto Undo::Err1;
         }
 
         // create a queue pair
-        match our_create_qp(conn, options) {
-            // everything worked ok
-            Ok(()) => return Ok(()),
-            Err(error) => {
-                let _ = our_destroy_cq(conn, options);
-                error
-            }
+        if our_create_qp(conn, options).is_err() {
+            break 'goto Undo::Err2;
         }
+
+        // everything worked ok
+        return Ok(());
     };
-    our_dealloc_pd(conn, options);
-    Err(error)
+    if err >= Undo::Err2 {
+        let _ = our_destroy_cq(conn, options);
+    }
+    if err >= Undo::Err1 {
+        our_dealloc_pd(conn, options);
+    }
+    Err(Reported)
 }
 
 /// Undoes [`our_setup_qp`].

@@ -227,53 +227,69 @@ fn our_dealloc_pd(conn: &mut OurControl, options: &OurOptions) {
     }
 }
 
+/// The labels of C's `goto` in [`our_setup_qp`].
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Undo {
+    Err0,
+    Err1,
+    Err2,
+    Err3,
+    Err4,
+}
+
 /// Sets up everything that a queue pair needs, and the queue pair.
 pub fn our_setup_qp(
     conn: &mut OurControl,
     cm_id: *mut rdma_cm_id,
     options: &OurOptions,
 ) -> OurResult {
-    // create a protection domain
-    our_alloc_pd(conn, cm_id, options)?;
-
-    let error = 'err1: {
-        // create a completion channel for this cm_id
-        if let Err(error) = our_create_comp_channel(conn, cm_id, options) {
-            break 'err1 error;
+    // C's labels: a step that fails goes on to what undoes the steps before it
+    let err = 'goto: {
+        // create a protection domain
+        if our_alloc_pd(conn, cm_id, options).is_err() {
+            break 'goto Undo::Err0;
         }
 
-        let error = 'err2: {
-            // create a completion queue
-            if let Err(error) = our_create_cq(conn, cm_id, options) {
-                break 'err2 error;
-            }
+        // create a completion channel for this cm_id
+        if our_create_comp_channel(conn, cm_id, options).is_err() {
+            break 'goto Undo::Err1;
+        }
 
-            let error = 'err3: {
-                // create a queue pair
-                if let Err(error) = our_create_qp(conn, options) {
-                    break 'err3 error;
-                }
+        // create a completion queue
+        if our_create_cq(conn, cm_id, options).is_err() {
+            break 'goto Undo::Err2;
+        }
 
-                // request notification when first completion is queued
-                errno::set(0);
-                // SAFETY: the completion queue is alive.
-                let ret = unsafe { ibv_req_notify_cq(conn.completion_queue, 0) };
-                if ret == 0 {
-                    // everything worked ok
-                    return Ok(());
-                }
-                our_report_error(ret, "ibv_req_notify_cq", options);
-                our_destroy_qp(conn, options);
-                Reported
-            };
-            let _ = our_destroy_cq(conn, options);
-            error
-        };
-        let _ = our_destroy_comp_channel(conn, options);
-        error
+        // create a queue pair
+        if our_create_qp(conn, options).is_err() {
+            break 'goto Undo::Err3;
+        }
+
+        // request notification when first completion is queued
+        errno::set(0);
+        // SAFETY: the completion queue is alive.
+        let ret = unsafe { ibv_req_notify_cq(conn.completion_queue, 0) };
+        if ret != 0 {
+            our_report_error(ret, "ibv_req_notify_cq", options);
+            break 'goto Undo::Err4;
+        }
+
+        // everything worked ok
+        return Ok(());
     };
-    our_dealloc_pd(conn, options);
-    Err(error)
+    if err >= Undo::Err4 {
+        our_destroy_qp(conn, options);
+    }
+    if err >= Undo::Err3 {
+        let _ = our_destroy_cq(conn, options);
+    }
+    if err >= Undo::Err2 {
+        let _ = our_destroy_comp_channel(conn, options);
+    }
+    if err >= Undo::Err1 {
+        our_dealloc_pd(conn, options);
+    }
+    Err(Reported)
 }
 
 /// Undoes [`our_setup_qp`].

@@ -46,6 +46,21 @@ pub const VERBOSE_TRACING: u32 = 0x04;
 /// Flag: print statistics at the end.
 pub const PRINT_STATS: u32 = 0x08;
 
+/// Where a function goes on after a step: the labels of C's `goto`. What stands at one undoes some
+/// steps, and all lower ones follow.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+#[allow(missing_docs, reason = "the names are C's")]
+pub enum Label {
+    Out1,
+    Out1a,
+    Out2,
+    Out2a,
+    Out3,
+    Out4,
+    Out5,
+    Out6,
+}
+
 /// What the command line asks for.
 #[derive(Clone, Debug)]
 pub struct OurOptions {

@@ -1,0 +1,83 @@
+//! `close`, `dup`, `fcntl` and their kin: how long a device file stays open.
+
+use std::ffi::{c_int, c_uint, c_ulong};
+
+use soft_hca::client;
+
+use crate::real;
+
+/// `close(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    client::close(fd);
+    // SAFETY: the caller's own call.
+    unsafe { real::close(fd) }
+}
+
+/// `close_range(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        client::close_range(first, last);
+    }
+    // SAFETY: the caller's own call.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+/// `closefrom(3)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    client::close_range(first.max(0) as c_uint, c_uint::MAX);
+    // SAFETY: the caller's own call.
+    unsafe { real::closefrom(first) }
+}
+
+fn duplicated(old: c_int, new: c_int) -> c_int {
+    if new >= 0 && (client::ours(old) || client::ours(new)) {
+        client::duplicate(old, new);
+    }
+    new
+}
+
+/// `dup(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the caller's own call.
+    duplicated(fd, unsafe { real::dup(fd) })
+}
+
+/// `dup2(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the caller's own call.
+    duplicated(old, unsafe { real::dup2(old, new) })
+}
+
+/// `dup3(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's own call.
+    duplicated(old, unsafe { real::dup3(old, new, flags) })
+}
+
+/// `fcntl(2)`. The argument is not always there; reading it then does no harm.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, arg: c_ulong) -> c_int {
+    // SAFETY: the caller's own call.
+    let ret = unsafe { real::fcntl(fd, command, arg) };
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        return duplicated(fd, ret);
+    }
+    ret
+}
+
+/// `fcntl64(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, arg: c_ulong) -> c_int {
+    // SAFETY: the caller's own call.
+    let ret = unsafe { real::fcntl64(fd, command, arg) };
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        return duplicated(fd, ret);
+    }
+    ret
+}

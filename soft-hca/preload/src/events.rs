@@ -1,0 +1,76 @@
+//! `read`, `write`, `ioctl`: commands and events.
+
+use std::ffi::{c_int, c_ulong, c_void};
+use std::slice;
+
+use soft_hca::client::{self, Outcome};
+use soft_hca::errno::{Errno, Result};
+
+use crate::{fail, real};
+
+/// `RDMA_VERBS_IOCTL`. Refused with ENOTTY, for which libibverbs falls back to `write`.
+const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
+
+/// Waits until a descriptor is readable. -1 if it does not block or was interrupted.
+unsafe fn wait(fd: c_int) -> c_int {
+    // SAFETY: asks for the flags of an open descriptor.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    if flags < 0 || flags & libc::O_NONBLOCK != 0 {
+        return fail(Errno::EAGAIN);
+    }
+    let mut readable = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry is there.
+    if unsafe { real::poll(&mut readable, 1, -1) } < 0 { -1 } else { 0 }
+}
+
+/// Repeats `call` until it does not have to wait.
+unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
+    loop {
+        match call() {
+            Ok(Outcome::Done(bytes)) => return bytes as isize,
+            Ok(Outcome::Wait) => {}
+            Err(error) => return fail(error) as isize,
+        }
+        // Nothing is held here, so the thread may be cancelled.
+        // SAFETY: our own descriptor.
+        if unsafe { wait(fd) } < 0 {
+            return -1;
+        }
+    }
+}
+
+/// `read(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: usize) -> isize {
+    if !client::ours(fd) {
+        // SAFETY: the caller's own call.
+        return unsafe { real::read(fd, buffer, bytes) };
+    }
+    // SAFETY: the caller gives a buffer of this size; our events are short.
+    let buffer = || unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes.min(4096)) };
+    // SAFETY: our own descriptor.
+    unsafe { until_done(fd, || client::read(fd, buffer())) }
+}
+
+/// `write(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: usize) -> isize {
+    if !client::ours(fd) {
+        // SAFETY: the caller's own call.
+        return unsafe { real::write(fd, buffer, bytes) };
+    }
+    // SAFETY: the caller gives a buffer of this size.
+    let command = || unsafe { slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
+    // SAFETY: our own descriptor.
+    unsafe { until_done(fd, || client::write(fd, command())) }
+}
+
+/// `ioctl(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
+    if client::ours(fd) && request == RDMA_VERBS_IOCTL {
+        return fail(Errno::ENOTTY);
+    }
+    // SAFETY: the caller's own call.
+    unsafe { real::ioctl(fd, request, arg) }
+}

@@ -1,0 +1,185 @@
+//! `open`, `stat`, `socket` and their kin: device files that are not there.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::mem::MaybeUninit;
+
+use soft_hca::client::{self, Device};
+use soft_hca::errno::Errno;
+
+use crate::{fail, real};
+
+/// Netlink's RDMA family: refused, so that both libraries look into sysfs.
+const NETLINK_RDMA: c_int = 20;
+
+/// The device file that a C path names.
+unsafe fn device_of(path: *const c_char) -> Option<Device> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller gives a C string.
+    Device::of_path(unsafe { CStr::from_ptr(path) }.to_bytes())
+}
+
+fn open_device(device: Device, flags: c_int) -> c_int {
+    client::open(device, flags).unwrap_or_else(fail)
+}
+
+macro_rules! open_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(2)`. The mode is only there if a file is created;")]
+        /// reading it otherwise does no harm.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            // SAFETY: the caller's own call.
+            match unsafe { device_of(path) } {
+                Some(device) => open_device(device, flags),
+                // SAFETY: the caller's own call.
+                None => unsafe { real::open(path, flags, mode) },
+            }
+        }
+    )* };
+}
+
+open_functions!(open open64);
+
+macro_rules! openat_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(2)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            // SAFETY: the caller's own call.
+            match unsafe { device_of(path) } {
+                Some(device) => open_device(device, flags),
+                // SAFETY: the caller's own call.
+                None => unsafe { real::openat(dir, path, flags, mode) },
+            }
+        }
+    )* };
+}
+
+openat_functions!(openat openat64);
+
+macro_rules! fortified_open_functions {
+    ($($name:ident)*) => { $(
+        /// What `open` without a mode becomes in hardened programs.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int) -> c_int {
+            // SAFETY: the caller's own call.
+            unsafe { open(path, flags, 0) }
+        }
+    )* };
+}
+
+fortified_open_functions!(__open_2 __open64_2);
+
+/// Makes a status look like that of a character device.
+unsafe fn disguise(device: Device, stat: *mut libc::stat) {
+    let (major, minor) = device.number();
+    // SAFETY: the caller gives a structure to be filled.
+    let stat = unsafe { &mut *stat };
+    stat.st_mode = libc::S_IFCHR | 0o666;
+    stat.st_rdev = libc::makedev(major, minor);
+    stat.st_size = 0;
+}
+
+/// The status of a device file that is not opened.
+unsafe fn stat_device(device: Device, stat: *mut libc::stat) -> c_int {
+    // SAFETY: the caller gives a structure to be filled; zeros are a valid one.
+    unsafe { stat.cast::<MaybeUninit<libc::stat>>().write(MaybeUninit::zeroed()) };
+    // SAFETY: as above.
+    unsafe { disguise(device, stat) };
+    0
+}
+
+macro_rules! stat_functions {
+    ($($name:ident => $real:ident;)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(2)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char, stat: *mut libc::stat) -> c_int {
+            // SAFETY: the caller's own call.
+            match unsafe { device_of(path) } {
+                // SAFETY: the caller's own call.
+                Some(device) => unsafe { stat_device(device, stat) },
+                // SAFETY: the caller's own call.
+                None => unsafe { real::$real(path, stat) },
+            }
+        }
+    )* };
+}
+
+stat_functions! {
+    stat => stat;
+    stat64 => stat;
+    lstat => lstat;
+    lstat64 => lstat;
+}
+
+macro_rules! old_stat_functions {
+    ($($name:ident => $new:ident;)*) => { $(
+        /// What `stat` was in programs built with a C library before 2.33.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(_version: c_int, path: *const c_char, buffer: *mut libc::stat) -> c_int {
+            // SAFETY: the caller's own call.
+            unsafe { $new(path, buffer) }
+        }
+    )* };
+}
+
+old_stat_functions! {
+    __xstat => stat;
+    __xstat64 => stat;
+    __lxstat => lstat;
+    __lxstat64 => lstat;
+}
+
+macro_rules! fstat_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(2)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(fd: c_int, stat: *mut libc::stat) -> c_int {
+            // SAFETY: the caller's own call.
+            let ret = unsafe { real::fstat(fd, stat) };
+            if ret == 0 && client::ours(fd) && let Some(device) = client::device(fd) {
+                // SAFETY: filled by the call above.
+                unsafe { disguise(device, stat) };
+            }
+            ret
+        }
+    )* };
+}
+
+fstat_functions!(fstat fstat64);
+
+macro_rules! old_fstat_functions {
+    ($($name:ident)*) => { $(
+        /// What `fstat` was in programs built with a C library before 2.33.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(_version: c_int, fd: c_int, buffer: *mut libc::stat) -> c_int {
+            // SAFETY: the caller's own call.
+            unsafe { fstat(fd, buffer) }
+        }
+    )* };
+}
+
+old_fstat_functions!(__fxstat __fxstat64);
+
+/// `access(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn access(path: *const c_char, mode: c_int) -> c_int {
+    // SAFETY: the caller's own call.
+    match unsafe { device_of(path) } {
+        Some(_) if mode & libc::X_OK == 0 => 0,
+        // SAFETY: the caller's own call.
+        _ => unsafe { real::access(path, mode) },
+    }
+}
+
+/// `socket(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    if domain == libc::AF_NETLINK && protocol == NETLINK_RDMA {
+        return fail(Errno(libc::EPROTONOSUPPORT));
+    }
+    // SAFETY: the caller's own call.
+    unsafe { real::socket(domain, kind, protocol) }
+}

@@ -1,0 +1,24 @@
+//! The symbols that a program's calls meet before the C library's: those by which it reaches
+//! device files. Every call that is not about one of ours goes on to the C library.
+//!
+//! Blocking happens here and nowhere else, in functions that hold nothing at that moment: a
+//! program may cancel a thread that waits (`pthread_cancel`), which ends these functions midway.
+#![allow(unsafe_code)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contracts are those of the C library's functions"
+)]
+
+mod descriptors;
+mod events;
+mod files;
+mod real;
+
+use soft_hca::errno::Errno;
+
+/// Sets errno and gives -1.
+fn fail(error: Errno) -> libc::c_int {
+    // SAFETY: this thread's own errno.
+    unsafe { *libc::__errno_location() = error.0 };
+    -1
+}

@@ -1,0 +1,339 @@
+//! What lies where in the arena: fixed tables, then the heap of rings.
+//!
+//! The fabric's daemon creates and destroys every entry. Programs read entries, and change those
+//! fields that the data path moves: queue indices, locks, arm flags, stall times. Every field is
+//! an atomic, so that whatever another process writes is a value and nothing worse; who uses a
+//! value as an index or length checks it first.
+//!
+//! An entry is in use while its `live` is not 0. An index that was read elsewhere (a queue pair's
+//! completion queue, say) may be stale: check `live`, and after taking a lock check again.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+use crate::arena::lock::Lock;
+use crate::ring;
+
+/// First word of an arena: "softhca" and the layout's version.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x01");
+
+/// Processes that have opened a device.
+pub const MAX_PROCS: usize = 1024;
+/// Completion channels.
+pub const MAX_CHANNELS: usize = 8192;
+/// Completion queues.
+pub const MAX_CQS: usize = 16384;
+/// Shared receive queues.
+pub const MAX_SRQS: usize = 4096;
+/// Queue pairs.
+pub const MAX_QPS: usize = 16384;
+/// Memory regions and windows.
+pub const MAX_MRS: usize = 65536;
+/// Address handles.
+pub const MAX_AHS: usize = 16384;
+/// Memberships of queue pairs in multicast groups.
+pub const MAX_MEMBERS: usize = 4096;
+
+/// Queue pair numbers begin here, as rxe's do.
+pub const FIRST_QPN: u32 = 0x11;
+
+/// Bytes of address space for rings. The memory is sparse: only what is touched exists.
+pub const HEAP_BYTES: usize = 16 << 30;
+/// Rings begin on such a boundary, in bytes.
+pub const PAGE: usize = 4096;
+
+/// A process. Index 0 is the daemon itself.
+#[repr(C, align(128))]
+pub struct Proc {
+    /// 1 while the process lives.
+    pub live: AtomicU32,
+    /// Process id, as the daemon sees it.
+    pub pid: AtomicU32,
+    /// Address of a word in the process that holds `nonce`; a peer reads it to know that it has
+    /// reached the right process.
+    pub nonce_addr: AtomicU64,
+    /// A random number, not 0.
+    pub nonce: AtomicU64,
+}
+
+/// A completion channel: an event file descriptor in semaphore mode, which the daemon hands out.
+#[repr(C, align(64))]
+pub struct Channel {
+    /// 0, or the generation of this entry; changes with every new channel in it.
+    pub live: AtomicU32,
+    /// Index of the owner in the table of processes.
+    pub proc: AtomicU32,
+}
+
+/// Where a ring lies. The ring's own header, which programs can write, is never trusted.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct RingPlace {
+    /// Bytes from the arena's start to the ring's header.
+    pub offset: AtomicU64,
+    /// Slots minus 1; slots are a power of two.
+    pub mask: AtomicU32,
+    /// Size of a slot as a power of two.
+    pub log2_slot: AtomicU32,
+}
+
+/// A completion queue.
+#[repr(C, align(128))]
+pub struct Cq {
+    /// Taken to add a completion, to resize and to destroy.
+    pub lock: Lock,
+    /// 0, or the generation of this entry.
+    pub live: AtomicU32,
+    /// Owner, an index in the table of processes.
+    pub proc: AtomicU32,
+    /// Channel's index + 1, or 0.
+    pub channel: AtomicU32,
+    /// Index of the file (an opened device) for asynchronous events.
+    pub file: AtomicU32,
+    /// The program's name for it; comes back in events.
+    pub user_handle: AtomicU64,
+    /// 0 not armed, 1 for solicited completions, 2 for any.
+    pub armed: AtomicU32,
+    /// Completion events that are signalled and not read.
+    pub pending_events: AtomicU32,
+    /// Completions lost because the ring was full, each an asynchronous event.
+    pub overflows: AtomicU32,
+    /// The ring of completions.
+    pub ring: RingPlace,
+}
+
+/// A shared receive queue.
+#[repr(C, align(128))]
+pub struct Srq {
+    /// Taken to take a receive, to resize and to destroy.
+    pub lock: Lock,
+    /// 0, or the generation of this entry.
+    pub live: AtomicU32,
+    /// Owner, an index in the table of processes.
+    pub proc: AtomicU32,
+    /// Protection domain, a number that is unique in the fabric.
+    pub pd: AtomicU32,
+    /// Index of the file for asynchronous events.
+    pub file: AtomicU32,
+    /// The program's name for it.
+    pub user_handle: AtomicU64,
+    /// Receives that are left when the limit event is raised; 0 not armed.
+    pub limit: AtomicU32,
+    /// 1: the limit event is to be raised.
+    pub limit_reached: AtomicU32,
+    /// Scatter-gather elements of a receive, at most.
+    pub max_sge: AtomicU32,
+    /// The next receive to be taken.
+    pub consumer: AtomicU32,
+    /// The ring of receives.
+    pub ring: RingPlace,
+}
+
+/// A queue pair.
+///
+/// `send_lock` is held while work requests are executed, `recv_lock` while a receive is taken
+/// from the receive queue. Order: own `send_lock`, then the peer's `recv_lock` (or its shared
+/// receive queue's lock), then a completion queue's lock. Never two of a kind.
+#[repr(C, align(128))]
+pub struct Qp {
+    /// Taken to execute send work requests.
+    pub send_lock: Lock,
+    /// Taken to take a receive work request.
+    pub recv_lock: Lock,
+    /// 0, or the queue pair number.
+    pub live: AtomicU32,
+    /// `ibv_qp_type`: RC 2, UC 3, UD 4, XRC send 9, XRC receive 10.
+    pub qp_type: AtomicU32,
+    /// `ibv_qp_state`: RESET 0, INIT 1, RTR 2, RTS 3, SQD 4, SQE 5, ERR 6.
+    pub state: AtomicU32,
+    /// Owner, an index in the table of processes.
+    pub proc: AtomicU32,
+    /// Protection domain, a number that is unique in the fabric.
+    pub pd: AtomicU32,
+    /// Index of the file for asynchronous events.
+    pub file: AtomicU32,
+    /// Index of the completion queue for sends.
+    pub send_cq: AtomicU32,
+    /// Index of the completion queue for receives.
+    pub recv_cq: AtomicU32,
+    /// Shared receive queue's index + 1, or 0.
+    pub srq: AtomicU32,
+    /// 1: every send completes visibly.
+    pub sq_sig_all: AtomicU32,
+    /// The program's name for it.
+    pub user_handle: AtomicU64,
+    /// The ring of send work requests.
+    pub sq: RingPlace,
+    /// The ring of receive work requests; unused with a shared receive queue.
+    pub rq: RingPlace,
+    /// The next send work request to be executed.
+    pub sq_consumer: AtomicU32,
+    /// The next receive work request to be taken.
+    pub rq_consumer: AtomicU32,
+    /// Scatter-gather elements of a send, at most.
+    pub max_send_sge: AtomicU32,
+    /// Scatter-gather elements of a receive, at most.
+    pub max_recv_sge: AtomicU32,
+    /// Bytes of inline data, at most.
+    pub max_inline: AtomicU32,
+
+    // Attributes, as `ibv_modify_qp` set them
+    /// Remote access that is allowed (`ibv_access_flags`).
+    pub access: AtomicU32,
+    /// Queue key (UD).
+    pub qkey: AtomicU32,
+    /// Number of the peer's queue pair.
+    pub dest_qpn: AtomicU32,
+    /// The first packet sequence number that we expect, 24 bits.
+    pub rq_psn: AtomicU32,
+    /// The first packet sequence number that we send, 24 bits.
+    pub sq_psn: AtomicU32,
+    /// `ibv_mtu` of the path.
+    pub path_mtu: AtomicU32,
+    /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
+    pub timeout: AtomicU32,
+    /// Retries after a timeout.
+    pub retry_cnt: AtomicU32,
+    /// Retries when the peer has no receive; 7 for ever.
+    pub rnr_retry: AtomicU32,
+    /// Code of the time that a peer waits when we have no receive.
+    pub min_rnr_timer: AtomicU32,
+    /// RDMA reads and atomics outstanding, as requester.
+    pub max_rd_atomic: AtomicU32,
+    /// The same as responder.
+    pub max_dest_rd_atomic: AtomicU32,
+    /// 1: raise SQ_DRAINED once the queue is idle in SQD.
+    pub sqd_notify: AtomicU32,
+    /// GID of the peer (address vector), 16 bytes.
+    pub dgid: [AtomicU8; 16],
+
+    // What holds up the request at the head of the send queue
+    /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer.
+    pub stall: AtomicU32,
+    /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
+    pub stall_deadline_ns: AtomicU64,
+}
+
+/// A memory region or window. Its key is `(index + 1) << 8 | variant`.
+#[repr(C, align(64))]
+pub struct Mr {
+    /// 0, or the key.
+    pub live: AtomicU32,
+    /// Owner, an index in the table of processes.
+    pub proc: AtomicU32,
+    /// Protection domain, a number that is unique in the fabric.
+    pub pd: AtomicU32,
+    /// Access that is allowed (`ibv_access_flags`). 0 also in a window that is not bound.
+    pub access: AtomicU32,
+    /// 0 region, 1 window of type 1, 2 window of type 2.
+    pub kind: AtomicU32,
+    /// Window of type 2: the queue pair it is bound to, else 0.
+    pub bound_qpn: AtomicU32,
+    /// Window: index + 1 of the region it is bound to, or 0. Region: number of windows bound.
+    pub bound: AtomicU32,
+    /// First address in the owner's memory.
+    pub addr: AtomicU64,
+    /// Bytes.
+    pub length: AtomicU64,
+    /// The address by which work requests name the first byte (0 if zero-based).
+    pub iova: AtomicU64,
+}
+
+/// An address handle.
+#[repr(C, align(64))]
+pub struct Ah {
+    /// 0, or the number (index + 1).
+    pub live: AtomicU32,
+    /// Owner, an index in the table of processes.
+    pub proc: AtomicU32,
+    /// Protection domain, a number that is unique in the fabric.
+    pub pd: AtomicU32,
+    /// Index of the source GID.
+    pub sgid_index: AtomicU32,
+    /// Traffic class.
+    pub traffic_class: AtomicU32,
+    /// Hop limit.
+    pub hop_limit: AtomicU32,
+    /// Flow label.
+    pub flow_label: AtomicU32,
+    /// Source GID, as the index meant when the handle was created.
+    pub sgid: [AtomicU8; 16],
+    /// Destination GID.
+    pub dgid: [AtomicU8; 16],
+}
+
+/// A queue pair's membership in a multicast group.
+#[repr(C, align(64))]
+pub struct Member {
+    /// 0, or the queue pair number.
+    pub live: AtomicU32,
+    /// GID of the group.
+    pub gid: [AtomicU8; 16],
+}
+
+/// The arena's beginning; the heap follows it at [`HEAP_START`].
+#[repr(C, align(4096))]
+pub struct Arena {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// Taken for every atomic operation (compare and swap, fetch and add).
+    pub atomics: Lock,
+    /// How far the table of members is in use (an upper bound of the indices in use).
+    pub members_used: AtomicU32,
+    /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
+    pub ipv4: AtomicU32,
+    /// Processes.
+    pub procs: [Proc; MAX_PROCS],
+    /// Completion channels.
+    pub channels: [Channel; MAX_CHANNELS],
+    /// Completion queues.
+    pub cqs: [Cq; MAX_CQS],
+    /// Shared receive queues.
+    pub srqs: [Srq; MAX_SRQS],
+    /// Queue pairs.
+    pub qps: [Qp; MAX_QPS],
+    /// Memory regions and windows.
+    pub mrs: [Mr; MAX_MRS],
+    /// Address handles.
+    pub ahs: [Ah; MAX_AHS],
+    /// Memberships in multicast groups.
+    pub members: [Member; MAX_MEMBERS],
+}
+
+/// Bytes from the arena's start to the heap.
+pub const HEAP_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
+/// Bytes of the whole arena.
+pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
+
+impl RingPlace {
+    /// Makes this the place of the ring that `other` names.
+    pub fn copy_from(&self, other: &Self) {
+        self.offset.store(other.offset.load(Acquire), Release);
+        self.mask.store(other.mask.load(Acquire), Release);
+        self.log2_slot.store(other.log2_slot.load(Acquire), Release);
+    }
+
+    /// `struct mminfo`: what the provider maps. Offset u64, size u32 in whole pages, padding.
+    pub fn mminfo(&self) -> [u8; 16] {
+        let mask = self.mask.load(Acquire);
+        let bytes = ring::bytes(mask, self.log2_slot.load(Acquire)).unwrap_or(0);
+        let mut info = [0; 16];
+        info[..8].copy_from_slice(&self.offset.load(Acquire).to_le_bytes());
+        info[8..12].copy_from_slice(&(bytes.next_multiple_of(PAGE) as u32).to_le_bytes());
+        info
+    }
+}
+
+impl Arena {
+    /// The queue pair with this number, if there is one.
+    pub fn qp(&self, qpn: u32) -> Option<&Qp> {
+        let index = qpn.checked_sub(FIRST_QPN)? as usize % MAX_QPS;
+        Some(&self.qps[index]).filter(|qp| qp.live.load(Acquire) == qpn)
+    }
+
+    /// The region or window with this key, if there is one.
+    pub fn mr(&self, key: u32) -> Option<&Mr> {
+        let index = (key >> 8).checked_sub(1)? as usize;
+        self.mrs.get(index).filter(|mr| mr.live.load(Acquire) == key)
+    }
+}

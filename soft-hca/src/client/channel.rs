@@ -1,0 +1,82 @@
+//! Completion channels.
+#![allow(unsafe_code)]
+
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::client::Outcome;
+use crate::client::process::Process;
+use crate::errno::{Errno, Result};
+
+/// A completion queue as this process knows it.
+#[derive(Debug)]
+pub(crate) struct CqInfo {
+    /// Index in the arena.
+    pub index: u32,
+    /// Generation of the entry.
+    pub generation: u32,
+    /// Completion events that the program has read.
+    pub events_read: AtomicU32,
+}
+
+/// A completion channel: its tokens are in an event descriptor, its events in the queues.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub index: u32,
+    pub process: &'static Process,
+    /// The queues that report here. The next event is looked for behind the last one's queue.
+    pub queues: Mutex<Vec<Arc<CqInfo>>>,
+}
+
+/// Bytes of a completion event: the queue's name in the program.
+const EVENT: usize = 8;
+
+impl Channel {
+    /// One completion event.
+    pub(crate) fn read(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+        let buffer = buffer.get_mut(..EVENT).ok_or(Errno::EINVAL)?;
+        while take_token(fd) {
+            // A token without an event belonged to a queue that has been destroyed meanwhile.
+            if let Some(name) = self.next_event() {
+                buffer.copy_from_slice(&name.to_le_bytes());
+                return Ok(Outcome::Done(EVENT));
+            }
+        }
+        Ok(Outcome::Wait)
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        for i in 0..queues.len() {
+            let cq = &self.process.arena.cqs[queues[i].index as usize];
+            if cq.live.load(Acquire) != queues[i].generation {
+                continue;
+            }
+            let one_less = |pending: u32| pending.checked_sub(1);
+            if cq.pending_events.fetch_update(AcqRel, Acquire, one_less).is_ok() {
+                queues[i].events_read.fetch_add(1, AcqRel);
+                let name = cq.user_handle.load(Acquire);
+                // All queues get their turn.
+                queues.rotate_left(i + 1);
+                return Some(name);
+            }
+        }
+        None
+    }
+
+    /// A queue is gone.
+    pub(crate) fn forget(&self, index: u32) {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| queue.index != index);
+    }
+}
+
+/// Takes a token from an event descriptor, never waiting.
+fn take_token(fd: RawFd) -> bool {
+    let mut token = 0u64;
+    let part = libc::iovec { iov_base: (&raw mut token).cast(), iov_len: 8 };
+    // SAFETY: one part of eight writable bytes.
+    unsafe { libc::preadv2(fd, &part, 1, -1, libc::RWF_NOWAIT) == 8 }
+}

@@ -1,0 +1,100 @@
+//! A program's side: what stands behind the descriptors that it takes for device files.
+//!
+//! The preloaded library asks here for every call on a descriptor that is [`ours`]. Nothing here
+//! waits for an event: where the kernel would block, [`Outcome::Wait`] is the answer, and the
+//! caller waits in a way that the program can interrupt and cancel.
+
+mod channel;
+mod cm;
+mod env;
+mod memory;
+mod process;
+mod table;
+mod uverbs;
+
+use std::os::fd::RawFd;
+
+use crate::errno::{Errno, Result};
+
+pub use table::{close, close_range, duplicate, ours};
+
+/// Device files that exist only here.
+pub const UVERBS_PATH: &str = "/dev/infiniband/uverbs0";
+/// The connection manager's device file.
+pub const CM_PATH: &str = "/dev/infiniband/rdma_cm";
+
+/// A device file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// `/dev/infiniband/uverbs0`
+    Uverbs,
+    /// `/dev/infiniband/rdma_cm`
+    Cm,
+}
+
+impl Device {
+    /// The device file that a path names, if it names one.
+    pub fn of_path(path: &[u8]) -> Option<Self> {
+        if path == UVERBS_PATH.as_bytes() {
+            Some(Self::Uverbs)
+        } else if path == CM_PATH.as_bytes() {
+            Some(Self::Cm)
+        } else {
+            None
+        }
+    }
+
+    /// Major and minor number, as the tree under `SYSFS_PATH` has them.
+    pub fn number(self) -> (u32, u32) {
+        match self {
+            Self::Uverbs => (231, 192),
+            Self::Cm => (10, 124),
+        }
+    }
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done: so many bytes.
+    Done(usize),
+    /// There is nothing yet: wait until the descriptor is readable, then ask again.
+    Wait,
+}
+
+/// Opens a device file. `EIO` if this program does not run in a fabric.
+pub fn open(device: Device, flags: i32) -> Result<RawFd> {
+    let close_on_exec = flags & libc::O_CLOEXEC != 0;
+    let nonblocking = flags & libc::O_NONBLOCK != 0;
+    match device {
+        Device::Uverbs => uverbs::open(close_on_exec),
+        Device::Cm => cm::open(close_on_exec, nonblocking),
+    }
+}
+
+/// `write(2)`: a command.
+pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
+    match table::get(fd).ok_or(Errno::EBADF)? {
+        table::Entry::Uverbs(file) => file.write(bytes).map(Outcome::Done),
+        table::Entry::Cm(file) => file.write(bytes),
+        table::Entry::Async(_) | table::Entry::Channel(_) => Err(Errno::EINVAL),
+    }
+}
+
+/// `read(2)`: an event.
+pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+    match table::get(fd).ok_or(Errno::EBADF)? {
+        table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(buffer),
+        table::Entry::Channel(channel) => channel.read(fd, buffer),
+        table::Entry::Uverbs(_) | table::Entry::Cm(_) => Err(Errno::EINVAL),
+    }
+}
+
+/// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.
+pub fn device(fd: RawFd) -> Option<Device> {
+    match table::get(fd)? {
+        table::Entry::Uverbs(_) => Some(Device::Uverbs),
+        table::Entry::Cm(_) => Some(Device::Cm),
+        table::Entry::Async(_) | table::Entry::Channel(_) => None,
+    }
+}

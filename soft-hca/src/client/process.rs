@@ -1,0 +1,156 @@
+//! This process as a member of the fabric.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use crate::arena::Mapping;
+use crate::client::env::ClientEnv;
+use crate::config;
+use crate::daemon::SOCKET;
+use crate::engine::{Actor, LocalLink};
+use crate::errno::{Errno, Result};
+use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
+
+/// What all files of the process share. Never freed: threads may be in the data path until the
+/// very end.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// The id with which it joined; a child of `fork` is another process.
+    pub pid: u32,
+    /// Index in the arena's table of processes.
+    pub index: usize,
+    pub arena: Mapping,
+    pub env: ClientEnv,
+    link: LocalLink,
+}
+
+impl Process {
+    /// The data path, run by this process.
+    pub(crate) fn actor(&self) -> Actor<'_> {
+        Actor { arena: &self.arena, me: self.index, env: &self.env, link: &self.link }
+    }
+
+    /// Whether this still is the process that joined, and no child of it.
+    pub(crate) fn is_current(&self) -> bool {
+        self.pid == std::process::id()
+    }
+}
+
+/// The word that a peer reads to know that it has reached the right process.
+static NONCE: Mutex<Option<&'static u64>> = Mutex::new(None);
+
+static PROCESS: Mutex<Option<&'static Process>> = Mutex::new(None);
+
+/// Descriptors of ours that the program does not know are kept out of its way.
+const HIDDEN_FROM: libc::c_int = 600;
+
+fn fabric_socket() -> Result<PathBuf> {
+    config::fabric_dir_of_program().map(|dir| dir.join(SOCKET)).ok_or(Errno::ENODEV)
+}
+
+fn nonce() -> &'static u64 {
+    let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
+    nonce.get_or_insert_with(|| {
+        let mut number = 0u64;
+        // SAFETY: eight bytes are writable.
+        unsafe { libc::getrandom((&raw mut number).cast(), 8, 0) };
+        Box::leak(Box::new(number | 1))
+    })
+}
+
+/// Moves a descriptor to a high number.
+pub(crate) fn hide(fd: OwnedFd) -> OwnedFd {
+    // SAFETY: a new descriptor of the same open file, which is nobody else's.
+    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIDDEN_FROM) };
+    if high < 0 {
+        return fd;
+    }
+    // SAFETY: created above.
+    unsafe { OwnedFd::from_raw_fd(high) }
+}
+
+fn as_errno(error: &io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// One request and its reply.
+pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Reply, Vec<OwnedFd>)> {
+    connection.send(&request.encode(), &[]).map_err(|_| Errno::EIO)?;
+    let (message, fds) = connection.receive().map_err(|_| Errno::EIO)?;
+    if message.is_empty() {
+        return Err(Errno::EIO);
+    }
+    let reply = Reply::decode(&message)?;
+    if reply.error != 0 { Err(Errno(reply.error)) } else { Ok((reply, fds)) }
+}
+
+/// A connection to the fabric, kept out of the program's way.
+pub(crate) fn connect() -> Result<Connection> {
+    let connection = Connection::connect(&fabric_socket()?).map_err(|error| as_errno(&error))?;
+    Ok(Connection::from_fd(hide(connection.into_fd())))
+}
+
+/// A file that was opened with the daemon.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub connection: Connection,
+    pub process: &'static Process,
+    /// The file's number.
+    pub token: u32,
+    pub arena_fd: OwnedFd,
+    pub event_fd: OwnedFd,
+}
+
+/// Opens a file with the daemon, and joins the fabric if this is the first.
+pub(crate) fn open(kind: FileKind) -> Result<Opened> {
+    let connection = connect()?;
+    let nonce = nonce();
+    let hello = Hello { kind, nonce_addr: std::ptr::from_ref(nonce) as u64, nonce: *nonce };
+    let (reply, fds) = ask(&connection, &Request::Hello(hello))?;
+    let [arena_fd, event_fd] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::EIO)?;
+    let process = join(reply.extra[0] as usize, &arena_fd)?;
+    Ok(Opened { connection, process, token: reply.extra[1], arena_fd, event_fd })
+}
+
+fn join(index: usize, arena_fd: &OwnedFd) -> Result<&'static Process> {
+    let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let pid = std::process::id();
+    if let Some(process) = *process
+        && process.pid == pid
+        && process.index == index
+    {
+        return Ok(process);
+    }
+    // Peers of the same user copy from and to our memory. Where Yama restricts that to parents,
+    // this lifts it; elsewhere it fails and is not needed.
+    // SAFETY: changes an attribute of this process.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+    let arena = Mapping::from_fd(arena_fd.as_fd()).map_err(|error| as_errno(&error))?;
+    let joined = Box::leak(Box::new(Process {
+        pid,
+        index,
+        arena,
+        env: ClientEnv::default(),
+        link: LocalLink::default(),
+    }));
+    *process = Some(joined);
+    Ok(joined)
+}
+
+/// Turns a descriptor into one that the program owns, with the lowest free number.
+pub(crate) fn for_program(fd: OwnedFd, close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
+    let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    // SAFETY: a new descriptor of the same open file, which the program will close.
+    let new = unsafe { libc::fcntl(fd.as_raw_fd(), command, 0) };
+    if new < 0 {
+        return Err(as_errno(&io::Error::last_os_error()));
+    }
+    if nonblocking {
+        // SAFETY: sets a flag of our own open file.
+        unsafe { libc::fcntl(new, libc::F_SETFL, libc::O_NONBLOCK) };
+    }
+    Ok(new)
+}

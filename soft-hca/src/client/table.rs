@@ -1,0 +1,82 @@
+//! Which descriptors of the process are ours.
+
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
+
+use crate::client::channel::Channel;
+use crate::client::cm::CmFile;
+use crate::client::uverbs::UverbsFile;
+
+/// What stands behind a descriptor.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    Uverbs(Arc<UverbsFile>),
+    /// Asynchronous events of a device file, which may have been closed before.
+    Async(Weak<UverbsFile>),
+    Channel(Arc<Channel>),
+    Cm(Arc<CmFile>),
+}
+
+/// Descriptors below this are looked up at once; programs seldom have more.
+const QUICK: usize = 65536;
+
+/// The quick answer for every call that has nothing to do with us.
+static OURS: [AtomicBool; QUICK] = [const { AtomicBool::new(false) }; QUICK];
+
+static TABLE: LazyLock<RwLock<HashMap<RawFd, Entry>>> = LazyLock::new(RwLock::default);
+
+/// Whether a descriptor is ours. Takes no lock and may be asked from a signal handler.
+pub fn ours(fd: RawFd) -> bool {
+    usize::try_from(fd)
+        .ok()
+        .and_then(|fd| OURS.get(fd))
+        .is_some_and(|ours| ours.load(Ordering::Acquire))
+}
+
+/// What stands behind a descriptor.
+pub(crate) fn get(fd: RawFd) -> Option<Entry> {
+    TABLE.read().unwrap_or_else(PoisonError::into_inner).get(&fd).cloned()
+}
+
+/// Puts something behind a descriptor. A number beyond the table's end stays unknown: no device
+/// file works there.
+pub(crate) fn insert(fd: RawFd, entry: Entry) {
+    if let Some(ours) = OURS.get(fd as usize) {
+        let before = TABLE.write().unwrap_or_else(PoisonError::into_inner).insert(fd, entry);
+        ours.store(true, Ordering::Release);
+        // Closing a file speaks to the daemon: not under the lock.
+        drop(before);
+    }
+}
+
+/// A descriptor is about to be closed.
+pub fn close(fd: RawFd) {
+    if ours(fd) {
+        OURS[fd as usize].store(false, Ordering::Release);
+        let entry = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
+        drop(entry);
+    }
+}
+
+/// Descriptors from `first` to `last` are about to be closed.
+pub fn close_range(first: u32, last: u32) {
+    let end = (last as usize + 1).min(QUICK);
+    for fd in first as usize..end.max(first as usize) {
+        close(fd as RawFd);
+    }
+}
+
+/// `new` now is the same file as `old`.
+pub fn duplicate(old: RawFd, new: RawFd) {
+    if old == new {
+        return;
+    }
+    close(new);
+    if ours(old)
+        && let Some(entry) = get(old)
+    {
+        insert(new, entry);
+    }
+}

@@ -1,0 +1,302 @@
+//! `soft-hca doctor`: whether all this can work here, and what to do if not.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Error, cannot, fabric, print, run};
+use crate::config;
+use crate::device::Addresses;
+use crate::system;
+
+/// The hidden subcommand by which another process tries to reach this one's memory.
+pub const PEER_SUBCOMMAND: &str = "doctor-peer";
+
+/// What the peer finds at the address that it is given, and what it leaves there.
+const WORD: u64 = 0x736f_6674_2d68_6361;
+
+/// What was found out about one thing.
+enum Finding {
+    Good(String),
+    /// Some programs will not work, or not as fast.
+    Warning {
+        what: String,
+        fix: String,
+    },
+    /// Nothing will work.
+    Problem {
+        what: String,
+        fix: String,
+    },
+}
+
+use Finding::{Good, Problem, Warning};
+
+/// Prints a line for each thing that has to be in place; whether programs can run.
+pub fn doctor() -> Result<bool, Error> {
+    let mut findings = vec![
+        ("verbs library", verbs_library()),
+        ("rxe provider", rxe_provider()),
+        ("connection manager", cm_library()),
+        ("preloaded library", preload()),
+        ("runtime folder", runtime_folder()),
+        ("shared memory", shared_memory()),
+        ("memory of peers", peers()),
+        ("addresses", addresses(&Addresses::local())),
+        ("real devices", real_devices(Path::new("/sys/class/infiniband"))),
+    ];
+    if !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. })) {
+        findings.push(("a program in a fabric", whole()));
+    }
+    let can_work = !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. }));
+    print(&report(&findings))?;
+    Ok(can_work)
+}
+
+fn report(findings: &[(&str, Finding)]) -> String {
+    let mut text = String::new();
+    for (name, finding) in findings {
+        let _ = match finding {
+            Good(what) => writeln!(text, "ok       {name}: {what}"),
+            Warning { what, fix } => writeln!(text, "warning  {name}: {what}; {fix}"),
+            Problem { what, fix } => writeln!(text, "problem  {name}: {what}; {fix}"),
+        };
+    }
+    text
+}
+
+/// The file of a library that this process has loaded.
+fn loaded(name: &str) -> Option<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let path = maps.lines().find_map(|line| {
+        line.find('/')
+            .map(|at| &line[at..])
+            .filter(|path| path.rsplit('/').next().is_some_and(|file| file.starts_with(name)))
+    })?;
+    Some(path.into())
+}
+
+fn verbs_library() -> Finding {
+    if !system::try_library(c"libibverbs.so.1") {
+        return Problem {
+            what: "libibverbs.so.1 is not found".into(),
+            fix: "install it: apt install libibverbs1, dnf install libibverbs".into(),
+        };
+    }
+    let path = loaded("libibverbs.so");
+    Good(path.map_or("libibverbs.so.1".into(), |path| path.display().to_string()))
+}
+
+/// The providers are in a folder beside the library.
+fn rxe_provider() -> Finding {
+    let install = "install it: apt install ibverbs-providers, dnf install libibverbs";
+    let folder = loaded("libibverbs.so").and_then(|path| Some(path.parent()?.join("libibverbs")));
+    let Some(folder) = folder else {
+        return Problem { what: "looked for beside libibverbs.so.1".into(), fix: install.into() };
+    };
+    let files = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_rxe = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("librxe-rdmav"))
+    };
+    match files.filter(is_rxe).max() {
+        Some(path) => Good(path.display().to_string()),
+        None => Problem {
+            what: format!("no librxe-rdmav*.so in {}", folder.display()),
+            fix: install.into(),
+        },
+    }
+}
+
+fn cm_library() -> Finding {
+    if system::try_library(c"librdmacm.so.1") {
+        let path = loaded("librdmacm.so");
+        return Good(path.map_or("librdmacm.so.1".into(), |path| path.display().to_string()));
+    }
+    Warning {
+        what: "librdmacm.so.1 is not found, which programs with rdma_ calls need".into(),
+        fix: "install it: apt install librdmacm1, dnf install librdmacm".into(),
+    }
+}
+
+fn preload() -> Finding {
+    match run::preload() {
+        Ok(path) if system::is_for_this_machine(&path) => Good(path.display().to_string()),
+        Ok(path) => Problem {
+            what: format!("{} is no library for this machine", path.display()),
+            fix: "build it here: cargo build --release -p soft-hca-preload".into(),
+        },
+        Err(error) => Problem { what: "it cannot be preloaded".into(), fix: error.to_string() },
+    }
+}
+
+fn runtime_folder() -> Finding {
+    let fix = "set XDG_RUNTIME_DIR to a folder of your own".to_string();
+    let Ok(name) = format!("doctor-{}", std::process::id()).parse() else {
+        return Problem { what: "it cannot be named".into(), fix };
+    };
+    let created = config::fabric_dir(&name).and_then(|dir| {
+        config::create_private(&dir)?;
+        Ok(dir)
+    });
+    match created {
+        Ok(dir) => {
+            fabric::remove(&dir);
+            Good(dir.parent().unwrap_or(&dir).display().to_string())
+        }
+        Err(error) => Problem { what: error.to_string(), fix },
+    }
+}
+
+fn shared_memory() -> Finding {
+    match system::try_memfd() {
+        Ok(()) => Good("memfd_create".into()),
+        Err(error) => Problem {
+            what: format!("memfd_create: {error}"),
+            fix: "allow the call in the container's seccomp profile".into(),
+        },
+    }
+}
+
+/// Another process, no ancestor of this one, reads and writes a word here as a peer would.
+fn peers() -> Finding {
+    let word = AtomicU64::new(WORD);
+    system::allow_peers();
+    let asked = std::env::current_exe().and_then(|exe| {
+        Command::new(exe)
+            .arg(PEER_SUBCOMMAND)
+            .arg(std::process::id().to_string())
+            .arg((word.as_ptr() as u64).to_string())
+            .stdin(Stdio::null())
+            .output()
+    });
+    let reason = match asked {
+        Ok(output) if output.status.success() && word.load(Ordering::Relaxed) == !WORD => {
+            return Good("process_vm_readv and process_vm_writev between processes".into());
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_string(),
+        Err(error) => error.to_string(),
+    };
+    let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let fix = match yama.trim() {
+        "2" | "3" => format!(
+            "kernel.yama.ptrace_scope is {}: as root, sysctl kernel.yama.ptrace_scope=1 (after a \
+             restart if it was 3)",
+            yama.trim()
+        ),
+        _ => "in a container, start it with --cap-add SYS_PTRACE or a seccomp profile that allows \
+              process_vm_readv and process_vm_writev"
+            .into(),
+    };
+    Problem { what: format!("a process cannot reach another's: {reason}"), fix }
+}
+
+/// What the process behind [`PEER_SUBCOMMAND`] does.
+pub fn peer(pid: u32, address: u64) -> Result<(), Error> {
+    let word = system::read_word(pid, address).map_err(cannot("process_vm_readv"))?;
+    if word != WORD {
+        let wrong = io::Error::other("something else lies there");
+        return Err(cannot("find the word")(wrong));
+    }
+    system::write_word(pid, address, !word).map_err(cannot("process_vm_writev"))
+}
+
+fn addresses(addresses: &Addresses) -> Finding {
+    let what = format!("GID 1 is {} on {}", addresses.ipv4(), addresses.netdev());
+    if !Path::new("/sys/class/net").join(addresses.netdev()).exists()
+        && Path::new("/sys/class/net").exists()
+    {
+        return Warning {
+            what: format!("{what}, which is not there"),
+            fix: "set up the loopback interface: ip link set lo up".into(),
+        };
+    }
+    // A datagram socket that is connected needs a route, as programs do that meet by TCP.
+    let reached = std::net::UdpSocket::bind((addresses.ipv4(), 0))
+        .and_then(|socket| socket.connect((addresses.ipv4(), 1)));
+    if let Err(error) = reached {
+        return Warning {
+            what: format!("{what}, but programs cannot meet there by TCP: {error}"),
+            fix: "set up the loopback interface: ip link set lo up".into(),
+        };
+    }
+    Good(what)
+}
+
+/// Devices of the kernel are no hindrance; it is good to know that they are not used.
+fn real_devices(class: &Path) -> Finding {
+    let entries = fs::read_dir(class).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    if names.is_empty() {
+        Good("none".into())
+    } else {
+        Good(format!("{} of the kernel, hidden from programs in a fabric", names.join(", ")))
+    }
+}
+
+/// Runs a program in a fabric of its own: one that opens the device if there is one.
+fn whole() -> Finding {
+    let name = format!("doctor-{}", std::process::id());
+    let attempt = |program: &[&str]| {
+        let exe = std::env::current_exe()?;
+        Command::new(exe)
+            .args(["run", "--fabric", &name, "--name", "rxe0", "--"])
+            .args(program)
+            .stdin(Stdio::null())
+            .output()
+    };
+    let devinfo = ["ibv_devinfo", "-d", "rxe0"];
+    let is_there = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(devinfo[0]).exists()));
+    let program = if is_there { &devinfo[..] } else { &["true"] };
+    let outcome = attempt(program);
+    let words = program.join(" ");
+    match outcome {
+        Ok(output) if output.status.success() && is_there => {
+            Good(format!("`{words}` shows the device"))
+        }
+        Ok(output) if output.status.success() => {
+            Good(format!("`{words}` ends well (ibv_devinfo would say more: not installed)"))
+        }
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
+            Problem {
+                what: format!("`{words}` fails: {}", last.trim()),
+                fix: format!("look closer: {}=FILE soft-hca run -- {words}", config::LOG),
+            }
+        }
+        Err(error) => Problem { what: error.to_string(), fix: "install soft-hca anew".into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_each() {
+        let findings = [
+            ("one", Good("fine".into())),
+            ("two", Warning { what: "slow".into(), fix: "wait".into() }),
+            ("three", Problem { what: "broken".into(), fix: "mend it".into() }),
+        ];
+        let expected =
+            "ok       one: fine\nwarning  two: slow; wait\nproblem  three: broken; mend it\n";
+        assert_eq!(report(&findings), expected);
+    }
+
+    #[test]
+    fn a_peer_finds_the_word_or_says_so() {
+        let word = AtomicU64::new(WORD);
+        let address = word.as_ptr() as u64;
+        peer(std::process::id(), address).unwrap();
+        assert_eq!(word.load(Ordering::Relaxed), !WORD);
+        assert!(peer(std::process::id(), address).is_err());
+        assert!(peer(std::process::id(), 8).unwrap_err().to_string().contains("readv"));
+    }
+}

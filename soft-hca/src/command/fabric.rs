@@ -1,0 +1,223 @@
+//! Fabrics: joining one, starting it, and what is left when it ends.
+//!
+//! The lock of a fabric's folder keeps starts and ends apart. Whoever starts a daemon holds it
+//! until the daemon listens; a daemon that has ended takes it to remove the folder, unless it is
+//! taken, for then somebody starts the fabric anew. A daemon removes its socket before it stops
+//! listening, so a socket in a locked folder is a living daemon's, or what a killed one has left.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Error, cannot};
+use crate::config::{self, DeviceName, FabricName};
+use crate::daemon::{self, SOCKET};
+use crate::device::{self, Addresses};
+use crate::errno::Errno;
+use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
+use crate::sysfs;
+use crate::system::{self, FolderLock};
+
+/// The hidden subcommand that becomes the daemon.
+pub const SUBCOMMAND: &str = "fabric";
+
+/// A fabric that lives at least as long as this, or as the program that it is handed to.
+#[derive(Debug)]
+pub struct Membership {
+    /// The fabric's folder.
+    pub dir: PathBuf,
+    /// The tree for `SYSFS_PATH`.
+    pub sysfs: PathBuf,
+    lifeline: Connection,
+}
+
+impl Membership {
+    /// Makes the fabric live as long as the program that this process is about to become, and its
+    /// children.
+    pub fn keep_across_exec(self) -> Result<(), Error> {
+        system::keep_across_exec(self.lifeline.into_fd()).map_err(cannot("keep the fabric alive"))
+    }
+}
+
+/// Joins a fabric; starts it if it does not run.
+pub fn join(fabric: &FabricName, device: &DeviceName) -> Result<Membership, Error> {
+    let dir = config::fabric_dir(fabric)?;
+    let device = device.to_string();
+    let sysfs = sysfs::tree(&dir, &device);
+    loop {
+        config::create_private(&dir)?;
+        if let Some(lifeline) = connect(&dir, FileKind::Lifeline)?
+            && sysfs.exists()
+        {
+            return Ok(Membership { dir, sysfs, lifeline });
+        }
+        let lock = FolderLock::wait(&dir).map_err(cannot(format!("lock {}", dir.display())))?;
+        if lock.is_none() {
+            continue;
+        }
+        return match start(&dir, &device) {
+            Ok(lifeline) => Ok(Membership { dir, sysfs, lifeline }),
+            Err(error) => {
+                remove_locked(&dir);
+                Err(error)
+            }
+        };
+    }
+}
+
+/// Connects to a fabric that runs; `None` if it does not, or is about to end.
+pub fn connect(dir: &Path, kind: FileKind) -> Result<Option<Connection>, Error> {
+    let ended = |error: &io::Error| {
+        use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
+        matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | BrokenPipe)
+    };
+    let path = dir.join(SOCKET);
+    let connection = match Connection::connect(&path) {
+        Err(error) if ended(&error) => return Ok(None),
+        connection => connection.map_err(cannot(format!("connect to {}", path.display())))?,
+    };
+    let (_, user) = connection.peer().map_err(cannot("see who holds the fabric"))?;
+    if user != system::user() {
+        return Err(Error::Stranger(path));
+    }
+    match ask(&connection, &Request::Hello(Hello { kind, nonce_addr: 0, nonce: 0 })) {
+        Ok(_) => Ok(Some(connection)),
+        Err(Error::System { source, .. }) if ended(&source) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// One request and its reply.
+pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Reply, Error> {
+    let asked = connection.send(&request.encode(), &[]).and_then(|()| connection.receive());
+    let (message, _) = asked.map_err(cannot("speak to the fabric's daemon"))?;
+    if message.is_empty() {
+        let gone = io::Error::from(io::ErrorKind::ConnectionReset);
+        return Err(cannot("speak to the fabric's daemon")(gone));
+    }
+    let reply = Reply::decode(&message).map_err(Error::Refused)?;
+    if reply.error == 0 { Ok(reply) } else { Err(Error::Refused(Errno(reply.error))) }
+}
+
+/// Starts what is missing of a fabric. The caller holds the lock.
+fn start(dir: &Path, device: &str) -> Result<Connection, Error> {
+    let running = connect(dir, FileKind::Lifeline)?;
+    if running.is_none() {
+        // What a killed daemon has left behind.
+        empty(dir).map_err(cannot(format!("clear {}", dir.display())))?;
+    }
+    if !sysfs::tree(dir, device).exists() {
+        sysfs::write(dir, device, device::node_guid(dir), &Addresses::local())
+            .map_err(cannot(format!("write {}", sysfs::tree(dir, device).display())))?;
+    }
+    if let Some(lifeline) = running {
+        return Ok(lifeline);
+    }
+    let _guard = spawn(dir)?;
+    let lifeline = connect(dir, FileKind::Lifeline)?;
+    lifeline.ok_or_else(|| Error::NotStarted("it has gone at once".into()))
+}
+
+/// Starts a daemon and waits until it listens. Gives a first connection to it, which the daemon
+/// itself has made: if this process is killed at any moment, the daemon sees that end.
+fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
+    let cannot_start = || cannot("start the fabric's daemon");
+    let (ours, theirs) = UnixStream::pair().map_err(cannot_start())?;
+    let log = match std::env::var_os(config::LOG) {
+        Some(path) => Stdio::from(
+            fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .map_err(cannot(format!("write to {}", path.display())))?,
+        ),
+        None => Stdio::null(),
+    };
+    let exe = std::env::current_exe().map_err(cannot_start())?;
+    let mut child = Command::new(exe)
+        .arg(SUBCOMMAND)
+        .arg(dir)
+        .current_dir("/")
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .map_err(cannot_start())?;
+    // The daemon is a child of this child, which ends at once.
+    child.wait().map_err(cannot_start())?;
+    let (message, fds) = Connection::from_fd(ours.into()).receive().map_err(cannot_start())?;
+    if let Some(guard) = fds.into_iter().next() {
+        return Ok(guard);
+    }
+    let said = String::from_utf8_lossy(&message);
+    let said = if said.is_empty() { "it ended without a word".into() } else { said };
+    Err(Error::NotStarted(said.into_owned()))
+}
+
+/// The daemon: serves the fabric until its last client has gone, then removes the folder. Its
+/// standard input is the socket on which `spawn` waits.
+pub fn serve(dir: PathBuf) -> Result<(), Error> {
+    system::become_daemon().map_err(cannot("become a daemon"))?;
+    config::check_private(&dir)?;
+    let starter = io::stdin().as_fd().try_clone_to_owned().map_err(cannot("use standard input"))?;
+    let starter = Connection::from_fd(starter);
+    starter.peer().map_err(cannot("see who starts the daemon, which `soft-hca run` does"))?;
+    let announce = || {
+        // The client that starts us may be dead by now; then the end of this connection, the
+        // first, tells us so.
+        if let Ok(guard) = Connection::connect(&dir.join(SOCKET)) {
+            let _ = starter.send(b"1", &[guard.into_fd().as_fd()]);
+        }
+    };
+    let served = daemon::run(&daemon::Config { dir: dir.clone() }, announce);
+    if let Err(error) = &served {
+        let _ = starter.send(error.to_string().as_bytes(), &[]);
+    }
+    remove(&dir);
+    served.map_err(Error::from)
+}
+
+/// Removes the folder of a fabric that has ended. If its lock is taken, its next start is under
+/// way, and so it stays.
+pub(super) fn remove(dir: &Path) {
+    if let Ok(Some(_lock)) = FolderLock::try_now(dir) {
+        remove_locked(dir);
+    }
+}
+
+/// Removes the folder of a fabric unless it runs. The caller holds the lock.
+fn remove_locked(dir: &Path) {
+    if matches!(connect(dir, FileKind::Observer), Ok(None)) {
+        let _ = empty(dir).and_then(|()| fs::remove_dir(dir));
+        // The folder of all fabrics goes with the last one; it is not removed if one is in it.
+        if let Some(above) = dir.parent() {
+            let _ = fs::remove_dir(above);
+        }
+    }
+}
+
+/// Whether a fabric runs. What a killed daemon has left behind is removed.
+pub(super) fn look(dir: &Path) -> Result<Option<Connection>, Error> {
+    let connection = connect(dir, FileKind::Observer)?;
+    if connection.is_none() {
+        remove(dir);
+    }
+    Ok(connection)
+}
+
+/// Removes what fabrics have in their folders, and nothing else.
+fn empty(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        if name == SOCKET {
+            fs::remove_file(entry)?;
+        } else if sysfs::is_tree(&name.to_string_lossy()) {
+            fs::remove_dir_all(entry)?;
+        }
+    }
+    Ok(())
+}

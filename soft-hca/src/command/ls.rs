@@ -1,0 +1,61 @@
+//! `soft-hca ls`: the fabrics of this user and what is in them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Error, cannot, fabric, print};
+use crate::config::{self, FabricName};
+use crate::rpc::Request;
+
+/// Prints all fabrics that run, or one.
+pub fn ls(only: Option<&FabricName>) -> Result<(), Error> {
+    let mut text = String::new();
+    for dir in fabrics()? {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        if only.is_some_and(|only| only.to_string() != name) {
+            continue;
+        }
+        if let Some(listing) = listing(&dir)? {
+            text += &format!("fabric {name} dir {}\n", dir.display());
+            text.extend(listing.lines().map(|line| format!("  {line}\n")));
+        }
+    }
+    if text.is_empty() {
+        text = match only {
+            Some(only) => format!("fabric {only} does not run\n"),
+            None => "no fabric runs: `soft-hca run -- CMD` starts one\n".to_string(),
+        };
+    }
+    print(&text)
+}
+
+/// What the daemon says of its fabric; `None` if there is none, or it has just ended.
+fn listing(dir: &Path) -> Result<Option<String>, Error> {
+    let Some(connection) = fabric::look(dir)? else { return Ok(None) };
+    match fabric::ask(&connection, &Request::List) {
+        Ok(reply) => Ok(Some(String::from_utf8_lossy(&reply.bytes).into_owned())),
+        Err(Error::System { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The folders of fabrics, sorted.
+fn fabrics() -> Result<Vec<PathBuf>, Error> {
+    let mut dirs = Vec::new();
+    for base in config::base_dirs() {
+        let entries = match fs::read_dir(&base) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(cannot(format!("list {}", base.display())))?,
+        };
+        config::check_private(&base)?;
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let named = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path.is_dir() && name.is_some_and(|name| name.parse::<FabricName>().is_ok())
+        };
+        dirs.extend(paths.filter(named));
+    }
+    dirs.sort();
+    Ok(dirs)
+}

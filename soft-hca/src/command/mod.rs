@@ -1,0 +1,80 @@
+//! What the `soft-hca` command does.
+//!
+//! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
+//! - [`ls`]: shows the fabrics
+//! - [`doctor`]: finds out whether all this can work here
+
+pub mod doctor;
+pub mod fabric;
+pub mod ls;
+pub mod run;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use crate::config;
+use crate::errno::Errno;
+
+/// Why the command cannot do what it was asked for. One line each.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name or a folder will not do.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// The system refuses something.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The fabric's daemon refuses something.
+    #[error("the fabric's daemon refuses: {}", describe(.0))]
+    Refused(Errno),
+    /// The fabric's daemon ended instead of listening; what it said, if anything.
+    #[error("the fabric's daemon did not start: {0}")]
+    NotStarted(String),
+    /// The socket is not held by this user's daemon.
+    #[error("{} is held by another user's process", .0.display())]
+    Stranger(PathBuf),
+    /// The library that makes it work is not there.
+    #[error(
+        "{} is not there: build it with `cargo build --release -p soft-hca-preload` or set {}",
+        .0.display(), config::PRELOAD
+    )]
+    NoPreload(PathBuf),
+    /// The loader could not be told of the library.
+    #[error(
+        "{} has a space or a colon in its path, which LD_PRELOAD cannot have: move it",
+        .0.display()
+    )]
+    BadPreload(PathBuf),
+    /// The program could not be started.
+    #[error("cannot run {}: {}", .0.display(), .1)]
+    Exec(OsString, #[source] io::Error),
+    /// A daemon's end, other than the intended one.
+    #[error(transparent)]
+    Daemon(#[from] crate::daemon::Error),
+}
+
+fn describe(error: &Errno) -> io::Error {
+    io::Error::from_raw_os_error(error.0)
+}
+
+/// What the system refused.
+fn cannot(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    |source| Error::System { what: what.into(), source }
+}
+
+/// Prints text. A reader that has gone does not matter.
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(cannot("write to standard output")(error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,238 @@
+//! Names, folders and environment variables.
+//!
+//! A fabric is known by its folder, `$XDG_RUNTIME_DIR/soft-hca/NAME`, or `/tmp/soft-hca-UID/NAME`
+//! where there is no such variable. Nobody but its user may enter it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::system;
+
+/// The fabric's folder, for programs in it.
+pub const DIR: &str = "SOFT_HCA_DIR";
+/// The device's name, for programs in the fabric.
+pub const DEVICE: &str = "SOFT_HCA_DEVICE";
+/// The fabric that is meant if none is named.
+pub const FABRIC: &str = "SOFT_HCA_FABRIC";
+/// The file that the daemon's messages go to.
+pub const LOG: &str = "SOFT_HCA_LOG";
+/// The library to be preloaded, if it is not beside the command.
+pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
+
+/// All variables, for the help.
+pub const VARIABLES: [(&str, &str); 5] = [
+    (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
+    (LOG, "a file for the messages of the fabric's daemon, otherwise lost"),
+    (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
+    (DIR, "set for programs in a fabric: its folder"),
+    (DEVICE, "set for programs in a fabric: the name of their device"),
+];
+
+/// Bytes that the path of a socket may have.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// What can be wrong with names and folders.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name that cannot be a folder's.
+    #[error("a fabric's name has 1 to 32 letters, digits, '-', '_' or '.', and no '.' in front")]
+    Fabric,
+    /// A name that the libraries would not take for a Soft-RoCE device's.
+    #[error(
+        "a device's name starts with rxe and goes on with up to 29 letters, digits, '-' or '_'"
+    )]
+    Device,
+    /// Somebody else's folder, or one that is open to others.
+    #[error(
+        "{} is not a folder of mode 0700 that belongs to you: move it away or set XDG_RUNTIME_DIR",
+        .0.display()
+    )]
+    NotPrivate(PathBuf),
+    /// The socket in the folder could not have a name.
+    #[error("{} is too long a path for a socket: set XDG_RUNTIME_DIR to a shorter one", .0.display())]
+    TooLong(PathBuf),
+    /// Anything that the system refuses.
+    #[error("cannot use {}: {}", .0.display(), .1)]
+    Io(PathBuf, #[source] io::Error),
+}
+
+/// A fabric's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricName(String);
+
+/// A device's name, such as `rxe0`. The rxe provider goes by the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceName(String);
+
+impl FabricName {
+    /// The one that is meant if none is named.
+    pub fn of_environment() -> Result<Self, Error> {
+        match std::env::var_os(FABRIC).filter(|name| !name.is_empty()) {
+            Some(name) => name.to_str().ok_or(Error::Fabric)?.parse(),
+            None => Ok(Self("default".to_string())),
+        }
+    }
+}
+
+impl FromStr for FabricName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let length = (1..=32).contains(&name.len());
+        if length && !name.starts_with('.') && name.chars().all(fits) {
+            Ok(Self(name.to_string()))
+        } else {
+            Err(Error::Fabric)
+        }
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.len() <= 32 && name.starts_with("rxe") && name.chars().all(fits) {
+            Ok(Self(name.to_string()))
+        } else {
+            Err(Error::Device)
+        }
+    }
+}
+
+impl fmt::Display for FabricName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The folder of the fabric that this program was started in; `None` outside of one.
+pub fn fabric_dir_of_program() -> Option<PathBuf> {
+    std::env::var_os(DIR).map(PathBuf::from).filter(|dir| dir.is_absolute())
+}
+
+/// The folder that has the fabrics' folders.
+pub fn base_dir() -> PathBuf {
+    runtime_dir(std::env::var_os("XDG_RUNTIME_DIR")).unwrap_or_else(fallback_base)
+}
+
+/// Every folder that may have fabrics of this user: with and without `XDG_RUNTIME_DIR`.
+pub fn base_dirs() -> Vec<PathBuf> {
+    let mut dirs = vec![base_dir(), fallback_base()];
+    dirs.dedup();
+    dirs
+}
+
+fn fallback_base() -> PathBuf {
+    PathBuf::from(format!("/tmp/soft-hca-{}", system::user()))
+}
+
+/// Ours in the user's runtime folder. One that belongs to somebody else, as after `su`, is none.
+fn runtime_dir(variable: Option<OsString>) -> Option<PathBuf> {
+    let dir = variable.map(PathBuf::from).filter(|dir| dir.is_absolute())?;
+    let found = fs::metadata(&dir).ok()?;
+    (found.is_dir() && found.uid() == system::user()).then(|| dir.join("soft-hca"))
+}
+
+/// The folder of a fabric, which need not exist.
+pub fn fabric_dir(fabric: &FabricName) -> Result<PathBuf, Error> {
+    let dir = base_dir().join(&fabric.0);
+    let socket = dir.join(crate::daemon::SOCKET);
+    if socket.as_os_str().as_bytes().len() > MAX_SOCKET_PATH {
+        return Err(Error::TooLong(socket));
+    }
+    Ok(dir)
+}
+
+/// Creates a fabric's folder and the one above it, unless they exist.
+pub fn create_private(dir: &Path) -> Result<(), Error> {
+    let above = dir.parent().ok_or_else(|| Error::NotPrivate(dir.to_path_buf()))?;
+    loop {
+        create_one(above)?;
+        match create_one(dir) {
+            // Its last fabric has ended, and the folder above with it, between our two steps.
+            Err(Error::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn create_one(dir: &Path) -> Result<(), Error> {
+    let failed = |error| Error::Io(dir.to_path_buf(), error);
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
+        Ok(()) => Ok(()),
+        _ => check_private(dir),
+    }
+}
+
+/// That a folder is no link, belongs to this user and lets nobody else in.
+pub fn check_private(dir: &Path) -> Result<(), Error> {
+    let found = fs::symlink_metadata(dir).map_err(|error| Error::Io(dir.to_path_buf(), error))?;
+    if found.is_dir() && found.uid() == system::user() && found.mode() & 0o077 == 0 {
+        Ok(())
+    } else {
+        Err(Error::NotPrivate(dir.to_path_buf()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn names() {
+        for good in ["default", "a", "a.b-c_1", &"x".repeat(32)] {
+            assert!(good.parse::<FabricName>().is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", ".a", "a/b", "a b", "ä", &"x".repeat(33)] {
+            assert!(bad.parse::<FabricName>().is_err(), "{bad}");
+        }
+        for good in ["rxe0", "rxe", "rxe_left"] {
+            assert!(good.parse::<DeviceName>().is_ok(), "{good}");
+        }
+        for bad in ["mlx5_0", "", "rxe/0", "rxe.0", "rxe 0"] {
+            assert!(bad.parse::<DeviceName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_runtime_folder_is_absolute_and_our_own() {
+        let own = std::env::temp_dir().join(format!("soft-hca-runtime-{}", std::process::id()));
+        create_one(&own).unwrap();
+        assert_eq!(runtime_dir(Some(own.clone().into())), Some(own.join("soft-hca")));
+        fs::remove_dir(&own).unwrap();
+        assert_eq!(runtime_dir(Some(own.into())), None);
+        assert_eq!(runtime_dir(Some("tmp".into())), None);
+        assert_eq!(runtime_dir(None), None);
+    }
+
+    #[test]
+    fn folders_are_private() {
+        let above = std::env::temp_dir().join(format!("soft-hca-config-{}", std::process::id()));
+        let dir = above.join("fabric");
+        create_private(&dir).unwrap();
+        create_private(&dir).unwrap();
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
+        assert!(matches!(create_private(&dir), Err(Error::NotPrivate(_))));
+        fs::remove_dir(&dir).unwrap();
+        symlink("/", &dir).unwrap();
+        assert!(matches!(create_private(&dir), Err(Error::NotPrivate(_))));
+        fs::remove_dir_all(&above).unwrap();
+    }
+}

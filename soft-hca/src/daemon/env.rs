@@ -1,0 +1,110 @@
+//! What the data path asks of the daemon when the daemon runs it.
+#![allow(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::daemon::event_fd::EventFd;
+use crate::engine::{Async, Env};
+
+/// Wakes, timers and events, collected while the data path runs.
+#[derive(Debug, Default)]
+pub(crate) struct DaemonEnv {
+    channels: Mutex<HashMap<usize, (u32, EventFd)>>,
+    /// Queue pairs to be run again: number and after how many nanoseconds.
+    kicks: Mutex<VecDeque<(u32, u64)>>,
+    raised: Mutex<VecDeque<Async>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the structure that it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl DaemonEnv {
+    pub(crate) fn remember_channel(&self, index: usize, generation: u32, fd: EventFd) {
+        lock(&self.channels).insert(index, (generation, fd));
+    }
+
+    pub(crate) fn forget_channel(&self, index: usize) {
+        lock(&self.channels).remove(&index);
+    }
+
+    /// A channel's descriptor, if it is still this generation.
+    pub(crate) fn channel_fd(&self, index: usize, generation: u32) -> Option<OwnedFd> {
+        let channels = lock(&self.channels);
+        let (live, fd) = channels.get(&index)?;
+        if *live == generation { fd.try_clone().ok() } else { None }
+    }
+
+    /// Takes back tokens of events that nobody will read.
+    pub(crate) fn take_tokens(&self, channel: usize, tokens: u32) {
+        if let Some((_, fd)) = lock(&self.channels).get(&channel) {
+            for _ in 0..tokens {
+                if !fd.take() {
+                    break;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn take_kicks(&self) -> VecDeque<(u32, u64)> {
+        std::mem::take(&mut *lock(&self.kicks))
+    }
+
+    pub(crate) fn take_raised(&self) -> VecDeque<Async> {
+        std::mem::take(&mut *lock(&self.raised))
+    }
+
+    /// A random number.
+    pub(crate) fn random(&self) -> u64 {
+        let mut number = now_ns();
+        // SAFETY: eight bytes are writable. If the system gives none, the time has to do.
+        unsafe { libc::getrandom((&raw mut number).cast(), 8, 0) };
+        number
+    }
+
+    /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
+    pub(crate) fn punch_hole(&self, file: &OwnedFd, offset: usize, bytes: usize) {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: changes our own file; what maps it sees zeros.
+        unsafe {
+            libc::fallocate(
+                file.as_raw_fd(),
+                mode,
+                offset as libc::off_t,
+                bytes.next_multiple_of(crate::arena::PAGE) as libc::off_t,
+            )
+        };
+    }
+}
+
+impl Env for DaemonEnv {
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn wake_channel(&self, channel: u32, generation: u32) {
+        if let Some((live, fd)) = lock(&self.channels).get(&(channel as usize))
+            && *live == generation
+        {
+            fd.add(1);
+        }
+    }
+
+    fn kick_later(&self, qpn: u32, after_ns: u64) {
+        lock(&self.kicks).push_back((qpn, after_ns));
+    }
+
+    fn raise(&self, what: Async) {
+        lock(&self.raised).push_back(what);
+    }
+}

@@ -1,0 +1,65 @@
+//! Event descriptors in semaphore mode: each read takes one token.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// An event descriptor. The daemon and a program share its open file, flags included, so it is
+/// never read in a way that could block.
+#[derive(Debug)]
+pub(crate) struct EventFd(OwnedFd);
+
+impl EventFd {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: creates a descriptor that is nobody else's.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: created above.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Another descriptor of the same open file.
+    pub(crate) fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.0.try_clone()
+    }
+
+    /// Adds tokens.
+    pub(crate) fn add(&self, tokens: u64) {
+        if tokens > 0 {
+            // SAFETY: eight bytes are there. The counter cannot overflow: 2^64 tokens.
+            unsafe { libc::write(self.0.as_raw_fd(), (&raw const tokens).cast(), 8) };
+        }
+    }
+
+    /// Takes one token if there is one.
+    pub(crate) fn take(&self) -> bool {
+        let mut token = 0u64;
+        let part = libc::iovec { iov_base: (&raw mut token).cast(), iov_len: 8 };
+        // SAFETY: one part of eight writable bytes. RWF_NOWAIT: the flags of the open file are
+        // the program's business, not ours.
+        unsafe { libc::preadv2(self.0.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) == 8 }
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_one_by_one() {
+        let fd = EventFd::new().unwrap();
+        assert!(!fd.take());
+        fd.add(2);
+        assert!(fd.take());
+        assert!(fd.take());
+        assert!(!fd.take());
+    }
+}

@@ -1,0 +1,188 @@
+//! The files that clients have opened, each a connection.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use crate::daemon::event_fd::EventFd;
+use crate::daemon::fabric::Fabric;
+use crate::daemon::ucma::{Cm, FileId, Host};
+use crate::daemon::uverbs::{Object, UverbsFile};
+use crate::device::Addresses;
+use crate::engine::Async;
+use crate::errno::{Errno, Result};
+use crate::rpc::{Connection, FileKind};
+
+/// What a connection stands for.
+#[derive(Debug)]
+pub(crate) enum File {
+    /// It has not said yet.
+    New,
+    /// It keeps the fabric alive or asks for listings.
+    Bystander { pid: u32, kind: FileKind },
+    /// An opened uverbs device. `tokens` are in the event descriptor.
+    Uverbs { file: UverbsFile, event_fd: EventFd, tokens: usize },
+    /// An opened rdma_cm device.
+    Cm { proc: usize, file: FileId, event_fd: EventFd, tokens: usize },
+}
+
+/// All files by their tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    files: BTreeMap<u32, (Connection, File)>,
+    next: u32,
+}
+
+impl Files {
+    pub(crate) fn insert(&mut self, connection: Connection) -> u32 {
+        self.next = self.next.wrapping_add(1).max(1);
+        self.files.insert(self.next, (connection, File::New));
+        self.next
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    pub(crate) fn connection(&self, token: u32) -> Option<&Connection> {
+        self.files.get(&token).map(|(connection, _)| connection)
+    }
+
+    pub(crate) fn fd(&self, token: u32) -> Option<RawFd> {
+        self.connection(token).map(AsRawFd::as_raw_fd)
+    }
+
+    pub(crate) fn is_new(&self, token: u32) -> bool {
+        matches!(self.files.get(&token), Some((_, File::New)))
+    }
+
+    pub(crate) fn set(&mut self, token: u32, file: File) {
+        if let Some((_, slot)) = self.files.get_mut(&token) {
+            *slot = file;
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, token: u32) -> Option<&mut File> {
+        self.files.get_mut(&token).map(|(_, file)| file)
+    }
+
+    pub(crate) fn remove(&mut self, token: u32) -> Option<File> {
+        self.files.remove(&token).map(|(_, file)| file)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &File)> {
+        self.files.iter().map(|(&token, (_, file))| (token, file))
+    }
+
+    /// The connection manager's numbers of its files, by token.
+    pub(crate) fn cm_files(&self) -> HashMap<u32, FileId> {
+        let number = |(token, file): (u32, &File)| match file {
+            File::Cm { file, .. } => Some((token, *file)),
+            _ => None,
+        };
+        self.iter().filter_map(number).collect()
+    }
+
+    /// Makes each event descriptor hold as many tokens as there are events behind it.
+    pub(crate) fn settle(&mut self, cm: &Cm) {
+        for (_, file) in self.files.values_mut() {
+            let (pending, event_fd, tokens) = match file {
+                File::Uverbs { file, event_fd, tokens } => {
+                    (file.async_events.len(), event_fd, tokens)
+                }
+                File::Cm { file, event_fd, tokens, .. } => {
+                    (cm.pending_events(*file), event_fd, tokens)
+                }
+                File::New | File::Bystander { .. } => continue,
+            };
+            event_fd.add(pending.saturating_sub(*tokens) as u64);
+            for _ in pending..*tokens {
+                event_fd.take();
+            }
+            *tokens = pending;
+        }
+    }
+}
+
+/// MIGRATE_ID's payload names the old channel's file by token; the connection manager wants its
+/// own number.
+pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileId>) -> Result<()> {
+    let field = payload.get_mut(12..16).ok_or(Errno::EINVAL)?;
+    let token = u32::from_le_bytes(field.try_into().expect("four bytes"));
+    let file = files.get(&token).ok_or(Errno::EBADF)?;
+    field.copy_from_slice(&file.to_le_bytes());
+    Ok(())
+}
+
+/// Asynchronous event types (`ibv_event_type`).
+mod event {
+    pub(super) const CQ_ERR: u32 = 0;
+    pub(super) const QP_FATAL: u32 = 1;
+    pub(super) const SQ_DRAINED: u32 = 5;
+    pub(super) const SRQ_LIMIT_REACHED: u32 = 15;
+}
+
+/// Queues the asynchronous event that the data path has raised.
+pub(crate) fn raise(files: &mut Files, fabric: &Fabric, kind: u32, index: u32) {
+    let arena = &fabric.arena;
+    let Some(what) = Async::from_words(kind, index) else { return };
+    let (token, object, element, event_type, times) = match what {
+        Async::CqOverflow(index) => {
+            let Some(cq) = arena.cqs.get(index as usize) else { return };
+            let times = cq.overflows.swap(0, AcqRel);
+            let object = Object::Cq { index: index as usize };
+            let file = cq.file.load(Acquire);
+            (file, Some(object), cq.user_handle.load(Acquire), event::CQ_ERR, times)
+        }
+        Async::SrqLimit(index) => {
+            let Some(srq) = arena.srqs.get(index as usize) else { return };
+            let times = srq.limit_reached.swap(0, AcqRel).min(1);
+            let pd = srq.pd.load(Acquire);
+            let object = Object::Srq { index: index as usize, pd };
+            let file = srq.file.load(Acquire);
+            (file, Some(object), srq.user_handle.load(Acquire), event::SRQ_LIMIT_REACHED, times)
+        }
+        Async::SqDrained(qpn) | Async::QpFatal(qpn) => {
+            let Some(qp) = arena.qp(qpn) else { return };
+            let index = (qpn - crate::arena::FIRST_QPN) as usize;
+            let object = Object::Qp { index, pd: qp.pd.load(Acquire) };
+            let event_type = match what {
+                Async::SqDrained(_) => event::SQ_DRAINED,
+                _ => event::QP_FATAL,
+            };
+            (qp.file.load(Acquire), Some(object), qp.user_handle.load(Acquire), event_type, 1)
+        }
+    };
+    let Some(File::Uverbs { file, .. }) = files.get_mut(token) else { return };
+    let handle = file.handles.iter().find(|(_, other)| Some(*other) == object);
+    let Some((handle, _)) = handle else { return };
+    for _ in 0..times.min(1024) {
+        file.queue_async(Some(handle), element, event_type);
+    }
+}
+
+/// What the connection manager asks of the rest.
+pub(crate) struct CmHost<'a> {
+    pub fabric: &'a mut Fabric,
+}
+
+impl Host for CmHost<'_> {
+    fn addresses(&self) -> &Addresses {
+        &self.fabric.addresses
+    }
+
+    fn node_guid(&self) -> u64 {
+        self.fabric.node_guid
+    }
+
+    fn random24(&mut self) -> u32 {
+        self.fabric.env.random() as u32 & 0xff_ffff
+    }
+
+    fn route(&self, to: IpAddr) -> Result<IpAddr> {
+        crate::device::route(to)
+    }
+
+    fn qp_gone(&mut self, _qpn: u32) {}
+}

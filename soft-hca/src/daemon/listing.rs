@@ -1,0 +1,61 @@
+//! What `soft-hca ls` shows of a fabric.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Acquire;
+
+use crate::daemon::fabric::Fabric;
+use crate::daemon::files::{File, Files};
+use crate::daemon::ucma::Cm;
+use crate::rpc::FileKind;
+
+const STATES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+
+fn type_name(qp_type: u32) -> &'static str {
+    match qp_type {
+        2 => "RC",
+        3 => "UC",
+        4 => "UD",
+        _ => "?",
+    }
+}
+
+/// The fabric's processes, queue pairs and connection manager ids, one line each, in the manner
+/// of `rdma resource show`.
+pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
+    let mut out = String::new();
+    let pid = |proc: usize| fabric.processes.pid(proc).unwrap_or(0);
+    for (_, file) in files.iter() {
+        if let File::Bystander { pid, kind: FileKind::Lifeline } = file {
+            let _ = writeln!(out, "run pid {pid} comm {}", comm(*pid));
+        }
+    }
+    let mut processes: Vec<(usize, u32)> = fabric.processes.iter().collect();
+    processes.sort_unstable();
+    for (_, pid) in processes {
+        let _ = writeln!(out, "process pid {pid} comm {}", comm(pid));
+    }
+    for i in fabric.qps() {
+        let qp = &fabric.arena.qps[i];
+        let state = STATES.get(qp.state.load(Acquire) as usize).copied().unwrap_or("?");
+        let _ = write!(
+            out,
+            "qp lqpn {} type {} state {state}",
+            qp.live.load(Acquire),
+            type_name(qp.qp_type.load(Acquire)),
+        );
+        if qp.dest_qpn.load(Acquire) != 0 {
+            let _ = write!(out, " rqpn {}", qp.dest_qpn.load(Acquire));
+        }
+        let _ = writeln!(out, " pid {}", pid(qp.proc.load(Acquire) as usize));
+    }
+    for id in cm.listing() {
+        let _ = writeln!(out, "cm_id {id} pid {}", pid(id.owner));
+    }
+    out
+}
+
+/// A process's name, as the kernel has it.
+fn comm(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_string()
+}

@@ -1,0 +1,320 @@
+//! The fabric's daemon: the part of the kernel that lives longer than any one program.
+//!
+//! One thread and one loop. It owns the objects, the connection manager and all timers, and it
+//! ends with its last client. What a program leaves behind when it dies is found by its sockets,
+//! which the system closes.
+
+mod env;
+mod event_fd;
+mod fabric;
+mod files;
+mod kicks;
+mod listing;
+mod poller;
+mod process;
+mod slots;
+pub mod ucma;
+mod uverbs;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use crate::daemon::fabric::Fabric;
+use crate::daemon::files::{File, Files};
+use crate::daemon::kicks::Kicks;
+use crate::daemon::poller::{Poller, Ready};
+use crate::device::{self, Addresses};
+use crate::errno::{Errno, Result};
+use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
+
+/// What the daemon serves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The fabric's runtime folder; the socket is in it.
+    pub dir: PathBuf,
+}
+
+/// Why a daemon could not start or go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct Error {
+    what: String,
+    source: io::Error,
+}
+
+fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    |source| Error { what: what.into(), source }
+}
+
+/// Name of the socket in the runtime folder.
+pub const SOCKET: &str = "socket";
+
+/// How often receives that are posted to queue pairs in the error state are looked for, in
+/// nanoseconds: nobody rings a bell for them.
+const ERROR_SWEEP_NS: u64 = 20_000_000;
+
+/// Serves a fabric until its last client has gone.
+pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Error> {
+    let path = config.dir.join(SOCKET);
+    let listener =
+        Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
+    let addresses = Addresses::local();
+    let node_guid = device::node_guid(&config.dir);
+    let fabric = Fabric::new(addresses, node_guid).map_err(because("cannot create the arena"))?;
+    let mut poller = Poller::new().map_err(because("cannot wait for events"))?;
+    poller.add(listener.as_raw_fd(), Ready::Listener).map_err(because("cannot wait"))?;
+    ready();
+    let mut daemon = Daemon {
+        listener,
+        poller,
+        fabric,
+        files: Files::default(),
+        cm: ucma::Cm::new(),
+        kicks: Kicks::default(),
+        next_sweep_ns: 0,
+        has_served: false,
+    };
+    let outcome = daemon.serve();
+    let _ = std::fs::remove_file(&path);
+    outcome.map_err(because("cannot wait for events"))
+}
+
+struct Daemon {
+    listener: Listener,
+    poller: Poller,
+    fabric: Fabric,
+    files: Files,
+    cm: ucma::Cm,
+    kicks: Kicks,
+    next_sweep_ns: u64,
+    /// Somebody has been here; with the last one the daemon ends.
+    has_served: bool,
+}
+
+impl Daemon {
+    fn serve(&mut self) -> io::Result<()> {
+        while !(self.has_served && self.files.is_empty()) {
+            let deadline = self.next_deadline();
+            for ready in self.poller.wait(deadline)? {
+                match ready {
+                    Ready::Listener => self.accept(),
+                    Ready::File(token) => self.request(token),
+                    Ready::Process(index) => self.process_ended(index),
+                }
+            }
+            self.run_timers();
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// `CLOCK_MONOTONIC` nanoseconds of the next thing to do without being asked.
+    fn next_deadline(&self) -> Option<u64> {
+        let sweep = self.has_error_qps().then_some(self.next_sweep_ns);
+        [self.cm.next_timer(), self.kicks.next(), sweep].into_iter().flatten().min()
+    }
+
+    fn has_error_qps(&self) -> bool {
+        let state = |i: usize| &self.fabric.arena.qps[i].state;
+        self.fabric.qps().any(|i| state(i).load(std::sync::atomic::Ordering::Relaxed) == 6)
+    }
+
+    fn accept(&mut self) {
+        let Ok(connection) = self.listener.accept() else { return };
+        let token = self.files.insert(connection);
+        self.has_served = true;
+        if let Some(fd) = self.files.fd(token)
+            && self.poller.add(fd, Ready::File(token)).is_err()
+        {
+            self.close(token);
+        }
+    }
+
+    /// One message of a client.
+    fn request(&mut self, token: u32) {
+        let Some(connection) = self.files.connection(token) else { return };
+        let message = match connection.receive() {
+            Ok((message, _)) if !message.is_empty() => message,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            _ => return self.close(token),
+        };
+        let outcome = Request::decode(&message).and_then(|request| self.handle(token, request));
+        let (reply, fds) = match outcome {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return,
+            Err(error) => (Reply::refused(error), Vec::new()),
+        };
+        // What a command has set off, such as events of the connection manager, is there when
+        // the program sees the answer.
+        self.settle();
+        let Some(connection) = self.files.connection(token) else { return };
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        if connection.send(&reply.encode(), &fds).is_err() {
+            self.close(token);
+        }
+    }
+
+    /// The answer to a request, if it is to have one.
+    fn handle(&mut self, token: u32, request: Request) -> Result<Option<(Reply, Vec<OwnedFd>)>> {
+        match request {
+            Request::Hello(hello) => self.hello(token, &hello).map(Some),
+            Request::Command { out_len, bytes } => {
+                self.command(token, out_len as usize, &bytes).map(Some)
+            }
+            Request::PopEvent => {
+                let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
+                Ok(Some((Reply { bytes, ..Reply::default() }, Vec::new())))
+            }
+            Request::ChannelFd(index, generation) => {
+                let fd = self.fabric.env.channel_fd(index as usize, generation);
+                Ok(Some((Reply::default(), vec![fd.ok_or(Errno::ENOENT)?])))
+            }
+            Request::Kick(qpn, after_ns) => {
+                self.kicks.add(qpn, env::now_ns().saturating_add(after_ns));
+                Ok(None)
+            }
+            Request::Raise(kind, index) => {
+                files::raise(&mut self.files, &self.fabric, kind, index);
+                Ok(None)
+            }
+            Request::List => {
+                let text = listing::text(&self.fabric, &self.files, &self.cm);
+                Ok(Some((Reply { bytes: text.into_bytes(), ..Reply::default() }, Vec::new())))
+            }
+        }
+    }
+
+    fn hello(&mut self, token: u32, hello: &Hello) -> Result<(Reply, Vec<OwnedFd>)> {
+        let connection = self.files.connection(token).ok_or(Errno::EBADF)?;
+        let (pid, _) = connection.peer().map_err(|_| Errno::EPERM)?;
+        if !self.files.is_new(token) {
+            return Err(Errno::EINVAL);
+        }
+        if matches!(hello.kind, FileKind::Lifeline | FileKind::Observer) {
+            self.files.set(token, File::Bystander { pid, kind: hello.kind });
+            return Ok((Reply::default(), Vec::new()));
+        }
+        let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
+        if is_new {
+            self.fabric.announce(proc, pid, hello);
+            if let Some(fd) = self.fabric.processes.pidfd(proc) {
+                let _ = self.poller.add(fd, Ready::Process(proc));
+            }
+        }
+        let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
+        let arena = self.fabric.arena_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
+        let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
+        let file = match hello.kind {
+            FileKind::Uverbs => {
+                File::Uverbs { file: uverbs::UverbsFile::new(proc, token), event_fd, tokens: 0 }
+            }
+            _ => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
+        };
+        self.files.set(token, file);
+        let reply = Reply { extra: [proc as u32, token, 0, 0], ..Reply::default() };
+        Ok((reply, vec![arena, events]))
+    }
+
+    fn command(
+        &mut self,
+        token: u32,
+        out_len: usize,
+        bytes: &[u8],
+    ) -> Result<(Reply, Vec<OwnedFd>)> {
+        // MIGRATE_ID names another file by its token; the connection manager has numbers of its
+        // own for them.
+        let cm_files = self.files.cm_files();
+        match self.files.get_mut(token).ok_or(Errno::EBADF)? {
+            File::Uverbs { file, .. } => {
+                let outcome = file.command(&mut self.fabric, bytes)?;
+                Ok((outcome.reply, outcome.fd.into_iter().collect()))
+            }
+            File::Cm { file, .. } => {
+                let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
+                let number = number.ok_or(Errno::EINVAL)?;
+                let mut payload = bytes.get(8..).ok_or(Errno::EINVAL)?.to_vec();
+                if number == ucma::MIGRATE_ID {
+                    files::translate_migration(&mut payload, &cm_files)?;
+                }
+                let now = env::now_ns();
+                let file = *file;
+                let mut host = files::CmHost { fabric: &mut self.fabric };
+                let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
+                Ok((Reply { bytes, ..Reply::default() }, Vec::new()))
+            }
+            File::New | File::Bystander { .. } => Err(Errno::EINVAL),
+        }
+    }
+
+    fn pop_event(&mut self, token: u32) -> Option<Vec<u8>> {
+        match self.files.get_mut(token)? {
+            File::Uverbs { file, .. } => file.pop_async().map(Vec::from),
+            File::Cm { file, .. } => self.cm.pop_event(*file).map(Vec::from),
+            File::New | File::Bystander { .. } => None,
+        }
+    }
+
+    /// A file was closed, by the program or by its end.
+    fn close(&mut self, token: u32) {
+        if let Some(fd) = self.files.fd(token) {
+            self.poller.remove(fd);
+        }
+        let Some(file) = self.files.remove(token) else { return };
+        let proc = match file {
+            File::Uverbs { mut file, .. } => {
+                file.close(&mut self.fabric);
+                file.proc
+            }
+            File::Cm { proc, file, .. } => {
+                let mut host = files::CmHost { fabric: &mut self.fabric };
+                self.cm.close(&mut host, file, env::now_ns());
+                proc
+            }
+            File::New | File::Bystander { .. } => return,
+        };
+        self.fabric.processes.close(proc);
+    }
+
+    fn process_ended(&mut self, index: usize) {
+        self.fabric.release_locks_of(index);
+        if let Some(fd) = self.fabric.processes.pidfd(index) {
+            self.poller.remove(fd);
+        }
+        self.fabric.processes.ended(index);
+    }
+
+    fn run_timers(&mut self) {
+        let now = env::now_ns();
+        let mut host = files::CmHost { fabric: &mut self.fabric };
+        self.cm.run_timers(&mut host, now);
+        for qpn in self.kicks.due(now) {
+            self.fabric.actor().run_send_queue(qpn);
+        }
+        if now >= self.next_sweep_ns {
+            self.next_sweep_ns = now + ERROR_SWEEP_NS;
+            if self.has_error_qps() {
+                self.fabric.actor().poll_error_receives();
+            }
+        }
+    }
+
+    /// Brings every event descriptor in line with what is queued behind it.
+    fn settle(&mut self) {
+        let now = env::now_ns();
+        for (qpn, after_ns) in self.fabric.env.take_kicks() {
+            self.kicks.add(qpn, now.saturating_add(after_ns));
+        }
+        for what in self.fabric.env.take_raised() {
+            let (kind, index) = what.to_words();
+            files::raise(&mut self.files, &self.fabric, kind, index);
+        }
+        self.cm.touched();
+        self.files.settle(&self.cm);
+    }
+}
+
+/// The way a client speaks to the daemon, for tests and tools.
+pub fn connect(dir: &std::path::Path) -> io::Result<Connection> {
+    Connection::connect(&dir.join(SOCKET))
+}

@@ -1,0 +1,123 @@
+//! The processes that take part in the data path.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::arena::MAX_PROCS;
+use crate::daemon::slots::Slots;
+use crate::rpc::Hello;
+
+/// A process, known by its id and the nonce that it has made up.
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    nonce: u64,
+    /// Becomes readable when the process has ended.
+    pidfd: Option<OwnedFd>,
+    files: usize,
+    has_ended: bool,
+}
+
+/// All processes; index 0 is the daemon.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    slots: Slots,
+    by_index: HashMap<usize, Process>,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        let mut slots = Slots::new(MAX_PROCS);
+        slots.take();
+        Self { slots, by_index: HashMap::new() }
+    }
+}
+
+impl Processes {
+    /// The index of a process that opens a file, and whether it is new. `None` when there are
+    /// too many.
+    pub(crate) fn open(&mut self, pid: u32, hello: &Hello) -> Option<(usize, bool)> {
+        let known = self
+            .by_index
+            .iter_mut()
+            .find(|(_, process)| process.pid == pid && process.nonce == hello.nonce);
+        if let Some((&index, process)) = known {
+            process.files += 1;
+            return Some((index, false));
+        }
+        let index = self.slots.take()?;
+        let process =
+            Process { pid, nonce: hello.nonce, pidfd: pidfd(pid), files: 1, has_ended: false };
+        self.by_index.insert(index, process);
+        Some((index, true))
+    }
+
+    /// A file of the process was closed. Its index is free once the process has ended, too: until
+    /// then a thread of it may be in the data path.
+    pub(crate) fn close(&mut self, index: usize) {
+        if let Some(process) = self.by_index.get_mut(&index) {
+            process.files -= 1;
+            if process.files == 0 && (process.has_ended || process.pidfd.is_none()) {
+                self.forget(index);
+            }
+        }
+    }
+
+    /// The process has ended.
+    pub(crate) fn ended(&mut self, index: usize) {
+        if let Some(process) = self.by_index.get_mut(&index) {
+            process.has_ended = true;
+            if process.files == 0 {
+                self.forget(index);
+            }
+        }
+    }
+
+    fn forget(&mut self, index: usize) {
+        self.by_index.remove(&index);
+        self.slots.release(index);
+    }
+
+    /// Whether the process has no thread any more that could hold a lock.
+    pub(crate) fn is_dead(&self, index: usize) -> bool {
+        match self.by_index.get(&index) {
+            Some(process) => process.has_ended || has_ended(process),
+            None => index != 0,
+        }
+    }
+
+    /// Descriptors that tell of a process's end, with its index.
+    pub(crate) fn pidfd(&self, index: usize) -> Option<RawFd> {
+        self.by_index.get(&index)?.pidfd.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// The process's id.
+    pub(crate) fn pid(&self, index: usize) -> Option<u32> {
+        self.by_index.get(&index).map(|process| process.pid)
+    }
+
+    /// Indices and ids of all processes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        self.by_index.iter().map(|(&index, process)| (index, process.pid))
+    }
+}
+
+fn pidfd(pid: u32) -> Option<OwnedFd> {
+    // SAFETY: creates a descriptor that is nobody else's.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    // SAFETY: created above.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+fn has_ended(process: &Process) -> bool {
+    match &process.pidfd {
+        Some(fd) => {
+            let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one entry is there.
+            unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+        }
+        // SAFETY: signal 0 is only asked about.
+        None => unsafe { libc::kill(process.pid as libc::pid_t, 0) != 0 },
+    }
+}

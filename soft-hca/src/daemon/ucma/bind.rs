@@ -1,0 +1,206 @@
+//! Ports and listening.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use super::id::{Id, Key, Space, State};
+use super::{Call, Cm, Cx, Host, NOTHING};
+use crate::errno::{Errno, Result};
+use crate::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
+
+/// Ports that are given to whom it does not matter, as in `ip_local_port_range`.
+const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
+/// Requests that wait at most, whatever a program asks for (`max_backlog`).
+const MAX_BACKLOG: u32 = 1024;
+
+/// Who holds which port (the kernel's `rdma_bind_list`).
+#[derive(Debug, Default)]
+pub(super) struct Ports(HashMap<(Space, u16), Vec<Key>>);
+
+impl Ports {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn holders(&self, space: Space, port: u16) -> &[Key] {
+        self.0.get(&(space, port)).map_or(&[], Vec::as_slice)
+    }
+
+    /// An unused port, searched from a random one on.
+    fn unused(&self, space: Space, random: u32) -> Result<u16> {
+        let count = u32::from(EPHEMERAL.end - EPHEMERAL.start);
+        let port = |i: u32| EPHEMERAL.start + ((random + i) % count) as u16;
+        let mut candidates = (0..count).map(port);
+        candidates.find(|port| !self.0.contains_key(&(space, *port))).ok_or(Errno::EADDRNOTAVAIL)
+    }
+
+    /// Gives back the port of an id.
+    pub(super) fn release(&mut self, id: &Id, key: Key) {
+        let Some(port) = id.port else { return };
+        let Some(holders) = self.0.get_mut(&port) else { return };
+        holders.retain(|other| *other != key);
+        if holders.is_empty() {
+            self.0.remove(&port);
+        }
+    }
+}
+
+/// Whether two ids of different families stay out of each other's way at one port.
+fn family_only(id: &Id) -> bool {
+    let is_v4 = matches!(id.src, Some(Sockaddr::Ip(SocketAddr::V4(_))));
+    id.family_only.unwrap_or(is_v4)
+}
+
+/// The GID index of an address to bind to: `None` for a wildcard, which belongs to no device.
+fn device_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option<u8>> {
+    if address.is_unspecified() {
+        return Ok(None);
+    }
+    // A RoCE port has no InfiniBand addresses.
+    let ip = address.ip().ok_or(Errno::ENODEV)?;
+    if let SocketAddr::V6(v6) = ip
+        && v6.ip().is_unicast_link_local()
+        && v6.scope_id() == 0
+    {
+        return Err(Errno::EINVAL);
+    }
+    let index = host.find_gid(ip.ip()).ok_or(Errno::EADDRNOTAVAIL)?;
+    if space == Space::Ipoib {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Some(index))
+}
+
+/// The pool of ports that an address takes its port from. An InfiniBand address says so itself,
+/// in its service id (`cma_select_ib_ps`).
+fn pool(space: Space, address: &Sockaddr) -> Result<Space> {
+    let Sockaddr::Ib(ib) = address else { return Ok(space) };
+    let allowed: &[Space] = match space {
+        Space::Ib => &[Space::Ib, Space::Tcp, Space::Udp],
+        Space::Tcp => &[Space::Tcp],
+        Space::Udp => &[Space::Udp],
+        Space::Ipoib => &[],
+    };
+    let is_it =
+        |space: &&Space| ib.sid & ib.sid_mask & !0xffff == space.service_id(0) & ib.sid_mask;
+    allowed.iter().find(is_it).copied().ok_or(Errno(libc::EPROTONOSUPPORT))
+}
+
+impl Cm {
+    pub(super) fn bind(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let request = Bind::decode(call.payload)?;
+        let key = self.find(call.file, request.id)?;
+        self.bind_to(cx, key, request.address)?;
+        NOTHING
+    }
+
+    pub(super) fn bind_ip(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let request = Bind::decode_ip(call.payload)?;
+        let key = self.find(call.file, request.id)?;
+        self.bind_to(cx, key, request.address)?;
+        NOTHING
+    }
+
+    /// Binds an id (`rdma_bind_addr`).
+    pub(super) fn bind_to(&mut self, cx: &mut Cx<'_>, key: Key, address: Sockaddr) -> Result<()> {
+        let id = self.id(key)?;
+        if id.state != State::Idle {
+            return Err(Errno::EINVAL);
+        }
+        let gid_index = device_of(cx.host, id.space, &address)?;
+        let pool = pool(id.space, &address)?;
+        let reuse = id.reuse_address;
+        self.id_mut(key)?.src = Some(address);
+        let port = match address.port() {
+            0 => self.ports.unused(pool, cx.host.random24()),
+            port => self.check_port(pool, port, key, reuse).map(|()| port),
+        };
+        let id = self.id_mut(key)?;
+        let port = match port {
+            Ok(port) => port,
+            Err(error) => {
+                id.src = None;
+                return Err(error);
+            }
+        };
+        let address = match address {
+            Sockaddr::Ib(ib) => Sockaddr::Ib(IbAddress { sid: pool.service_id(0), ..ib }),
+            ip => ip,
+        };
+        id.src = Some(address.with_port(port));
+        id.dst = Some(address.unset_of_family());
+        id.gid_index = gid_index;
+        id.port = Some((pool, port));
+        id.state = State::Bound;
+        self.ports.0.entry((pool, port)).or_default().push(key);
+        Ok(())
+    }
+
+    /// Whether an id may hold a port beside those that do (`cma_check_port`).
+    fn check_port(&self, space: Space, port: u16, key: Key, reuse: bool) -> Result<()> {
+        let id = self.id(key)?;
+        let Some(address) = id.src else { return Err(Errno::EINVAL) };
+        for other_key in self.ports.holders(space, port) {
+            let other = self.id(*other_key)?;
+            if *other_key == key || reuse && other.reuse_address {
+                continue;
+            }
+            let Some(other_address) = other.src else { continue };
+            let same_family = address.same_family(&other_address);
+            if !same_family && family_only(id) && family_only(other) {
+                continue;
+            }
+            if address.is_unspecified() || other_address.is_unspecified() {
+                return Err(Errno::EADDRNOTAVAIL);
+            }
+            if same_family && address.gid() == other_address.gid() {
+                return Err(Errno::EADDRINUSE);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn listen(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let request = Listen::decode(call.payload)?;
+        let key = self.find(call.file, request.id)?;
+        if self.id(key)?.state != State::Bound {
+            let any = Sockaddr::Ip(SocketAddr::new(IpAddr::from([0; 4]), 0));
+            self.bind_to(cx, key, any)?;
+        }
+        let id = self.id(key)?;
+        // A listener shares its port with nobody.
+        if let (true, Some((space, port))) = (id.reuse_address, id.port) {
+            self.check_port(space, port, key, false)?;
+        }
+        let id = self.id_mut(key)?;
+        id.reuse_address = false;
+        id.backlog = match u32::try_from(request.backlog) {
+            Ok(backlog @ 1..=MAX_BACKLOG) => backlog,
+            _ => MAX_BACKLOG,
+        };
+        id.state = State::Listen;
+        NOTHING
+    }
+
+    /// Who listens for a port of an address. A listener of the very address comes before one of
+    /// all addresses.
+    pub(super) fn listener(&self, space: Space, to: SocketAddr) -> Option<Key> {
+        let wanted = to.ip().to_canonical();
+        let mut wildcard = None;
+        for key in self.ports.holders(space, to.port()) {
+            let Some(id) = self.ids.get(key) else { continue };
+            let Some(Sockaddr::Ip(address)) = id.src.filter(|_| id.state == State::Listen) else {
+                continue;
+            };
+            let ip = address.ip().to_canonical();
+            if ip == wanted {
+                return Some(*key);
+            }
+            if ip.is_unspecified() && (ip.is_ipv4() == to.is_ipv4() || !family_only(id)) {
+                wildcard = Some(*key);
+            }
+        }
+        wildcard
+    }
+}

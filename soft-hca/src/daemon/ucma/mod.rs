@@ -1,0 +1,230 @@
+//! The connection manager: the kernel's `ucma.c`, `cma.c` and `cm.c` on one machine.
+//!
+//! A pure state machine. Commands come in as bytes and are answered with bytes, events wait in
+//! the queue of the opened file that their id belongs to, and time is a parameter. Every address
+//! that can be reached is one of this machine's, so that a message between two ids is a call:
+//! `connect` and `disconnect` hold both ends of each.
+//!
+//! | file | what | kernel |
+//! |---|---|---|
+//! | `id` | ids: numbers, making, destroying, handing to another file | `ucma.c` |
+//! | `event` | queues of events | `ucma.c` |
+//! | `bind` | ports and listening | `cma.c` |
+//! | `resolve` | finding addresses and routes | `cma.c`, `addr.c` |
+//! | `connect`, `disconnect` | connections from request to time wait | `cma.c`, `cm.c` |
+//! | `sidr` | datagram service resolution | `cma.c`, `cm.c` |
+//! | `multicast` | membership in groups | `cma.c` |
+//! | `query`, `qp_attr` | what programs ask of an id | `ucma.c`, `cm.c` |
+//! | `option` | SET_OPTION | `ucma.c` |
+//! | `timer` | deadlines | `cm.c` |
+
+mod bind;
+mod connect;
+mod disconnect;
+mod event;
+mod id;
+mod listing;
+mod multicast;
+mod option;
+mod qp_attr;
+mod query;
+mod resolve;
+mod sidr;
+mod timer;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use crate::daemon::ucma::bind::Ports;
+use crate::daemon::ucma::event::File;
+use crate::daemon::ucma::id::{Id, Key, Numbers};
+use crate::daemon::ucma::multicast::Membership;
+use crate::device::Addresses;
+use crate::errno::{Errno, Result};
+use crate::uapi::ucma::{EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command};
+
+pub use crate::daemon::ucma::listing::CmIdInfo;
+pub use crate::uapi::ucma::command::MIGRATE_ID;
+
+/// An opened `/dev/infiniband/rdma_cm`.
+pub type FileId = u32;
+
+/// What the connection manager asks of the rest of the daemon.
+pub trait Host {
+    /// The machine's addresses and the GID table made of them.
+    fn addresses(&self) -> &Addresses;
+    /// The device's GUID, as a number.
+    fn node_guid(&self) -> u64;
+    /// A random number of 24 bits.
+    fn random24(&mut self) -> u32;
+    /// The address that the system would send from to reach `to`, or `ENETUNREACH`.
+    fn route(&self, to: IpAddr) -> Result<IpAddr>;
+    /// The connection of a queue pair is over.
+    fn qp_gone(&mut self, qpn: u32);
+
+    /// The GID index of one of the machine's addresses, `None` for any other address.
+    fn find_gid(&self, ip: IpAddr) -> Option<u8> {
+        self.addresses().find(ip)
+    }
+
+    /// The path MTU of every connection (`ib_mtu`).
+    fn path_mtu(&self) -> u8 {
+        self.addresses().active_mtu()
+    }
+}
+
+/// What a command runs with beside its own bytes.
+struct Cx<'a> {
+    host: &'a mut dyn Host,
+    now_ns: u64,
+}
+
+/// A command's own bytes, and whose it is.
+#[derive(Clone, Copy, Debug)]
+struct Call<'a> {
+    file: FileId,
+    payload: &'a [u8],
+    /// Bytes of the program's buffer for the answer.
+    room: usize,
+}
+
+/// One row of the command table: the least room for the answer, and the handler.
+type Command = (usize, fn(&mut Cm, &mut Cx<'_>, &Call<'_>) -> Result<Vec<u8>>);
+
+/// The handler of a command, as in the kernel's `ucma_cmd_table`.
+fn lookup(number: u32) -> Result<Command> {
+    Ok(match number {
+        command::CREATE_ID => (4, Cm::create_id),
+        command::DESTROY_ID => (4, Cm::destroy_id),
+        command::BIND_IP => (0, Cm::bind_ip),
+        command::RESOLVE_IP => (0, Cm::resolve_ip),
+        command::RESOLVE_ROUTE => (0, Cm::resolve_route),
+        command::QUERY_ROUTE => (QUERY_ROUTE_MIN, Cm::query_route),
+        command::CONNECT => (0, Cm::connect),
+        command::LISTEN => (0, Cm::listen),
+        command::ACCEPT => (0, Cm::accept),
+        command::REJECT => (0, Cm::reject),
+        command::DISCONNECT => (0, Cm::disconnect),
+        command::INIT_QP_ATTR => (QP_ATTR, Cm::init_qp_attr),
+        command::GET_EVENT => (GET_EVENT_MIN, Cm::get_event),
+        command::GET_OPTION => return Err(Errno::ENOSYS),
+        command::SET_OPTION => (0, Cm::set_option),
+        command::NOTIFY => (0, Cm::notify),
+        command::JOIN_IP_MCAST => (4, Cm::join_ip_mcast),
+        command::LEAVE_MCAST => (4, Cm::leave_mcast),
+        command::MIGRATE_ID => (4, Cm::migrate_id),
+        command::QUERY => (QUERY_PATH_MIN, Cm::query),
+        command::BIND => (0, Cm::bind),
+        command::RESOLVE_ADDR => (0, Cm::resolve_addr),
+        command::JOIN_MCAST => (4, Cm::join_mcast),
+        _ => return Err(Errno::EINVAL),
+    })
+}
+
+/// The connection manager of a fabric.
+#[derive(Debug, Default)]
+pub struct Cm {
+    files: BTreeMap<FileId, File>,
+    last_file: FileId,
+    ids: HashMap<Key, Id>,
+    keys: HashMap<u32, Key>,
+    id_numbers: Numbers,
+    last_key: u64,
+    memberships: BTreeMap<u32, Membership>,
+    membership_numbers: Numbers,
+    ports: Ports,
+    timers: BTreeSet<(u64, Key)>,
+    touched: BTreeSet<FileId>,
+}
+
+impl Cm {
+    /// A connection manager without files.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens the device for a process, whose index is only given back in listings.
+    pub fn open(&mut self, owner: usize) -> FileId {
+        self.last_file = self.last_file.wrapping_add(1).max(1);
+        self.files.insert(self.last_file, File::new(owner));
+        self.last_file
+    }
+
+    /// Closes a file, or notices that its process has died: all its ids are destroyed, which
+    /// disconnects or rejects their peers.
+    pub fn close(&mut self, host: &mut dyn Host, file: FileId, now_ns: u64) {
+        let cx = &mut Cx { host, now_ns };
+        let mut keys: Vec<Key> = self.ids_of(file).collect();
+        keys.sort_unstable();
+        for key in keys {
+            self.destroy(cx, key);
+        }
+        self.files.remove(&file);
+        self.touched.remove(&file);
+    }
+
+    /// Executes one command, given by its number and what follows its header, and gives the
+    /// answer, which has at most `out_len` bytes.
+    ///
+    /// Two payloads differ from what the program has written: MIGRATE_ID's names the old channel
+    /// by its [`FileId`], and SET_OPTION's has the option's value behind it.
+    pub fn command(
+        &mut self,
+        host: &mut dyn Host,
+        file: FileId,
+        number: u32,
+        payload: &[u8],
+        out_len: usize,
+        now_ns: u64,
+    ) -> Result<Vec<u8>> {
+        if !self.files.contains_key(&file) {
+            return Err(Errno::EBADF);
+        }
+        let (least, handler) = lookup(number)?;
+        if out_len < least {
+            return Err(Errno::ENOSPC);
+        }
+        let cx = &mut Cx { host, now_ns };
+        let mut answer = handler(self, cx, &Call { file, payload, room: out_len })?;
+        answer.truncate(out_len);
+        Ok(answer)
+    }
+
+    /// Takes the oldest event of a file, which then counts as reported.
+    pub fn pop_event(&mut self, file: FileId) -> Option<[u8; EVENT]> {
+        let event = self.files.get_mut(&file)?.events.pop_front()?;
+        self.touched.insert(file);
+        self.count_reported(&event);
+        Some(event.bytes)
+    }
+
+    /// How many events wait in a file.
+    pub fn pending_events(&self, file: FileId) -> usize {
+        self.files.get(&file).map_or(0, |file| file.events.len())
+    }
+
+    /// When to call [`run_timers`](Self::run_timers) next.
+    pub fn next_timer(&self) -> Option<u64> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Does what is due.
+    pub fn run_timers(&mut self, host: &mut dyn Host, now_ns: u64) {
+        self.expire(&mut Cx { host, now_ns });
+    }
+
+    /// Files whose number of waiting events may have changed since the last call.
+    pub fn touched(&mut self) -> Vec<FileId> {
+        std::mem::take(&mut self.touched).into_iter().collect()
+    }
+
+    fn get_event(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        self.pop_event(call.file).map(Vec::from).ok_or(Errno::EAGAIN)
+    }
+}
+
+/// The answer of most commands.
+const NOTHING: Result<Vec<u8>> = Ok(Vec::new());

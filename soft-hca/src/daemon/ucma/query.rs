@@ -1,0 +1,106 @@
+//! What programs ask of an id: addresses, GIDs, paths.
+
+use super::id::{Id, Key};
+use super::{Call, Cm, Cx};
+use crate::errno::{Errno, Result};
+use crate::uapi::ucma::{
+    AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
+    Target, path_answer, query,
+};
+
+/// The device has one port.
+const PORT: u8 = 1;
+/// Life time of packets on RoCE (`CMA_IBOE_PACKET_LIFETIME`).
+pub(super) const PACKET_LIFE_TIME: u8 = 18;
+
+/// An IP address as an InfiniBand one: its GID, and its port in the service id.
+fn as_ib(id: &Id, address: Sockaddr) -> Sockaddr {
+    match address {
+        Sockaddr::Ib(_) => address,
+        Sockaddr::Ip(ip) => Sockaddr::Ib(IbAddress {
+            // An id without a device has no GIDs.
+            gid: id.gid_index.map_or([0; 16], |_| address.gid()),
+            sid: id.space.service_id(ip.port()),
+            ..IbAddress::default()
+        }),
+    }
+}
+
+/// QUERY for addresses needs more room than for paths.
+fn enough_room(call: &Call<'_>) -> Result<()> {
+    if call.room < QUERY_ADDR_MIN { Err(Errno::ENOSPC) } else { Ok(()) }
+}
+
+impl Id {
+    fn path(&self, mtu: u8) -> PathRecord {
+        let gid = |address: Option<Sockaddr>| address.map_or([0; 16], |address| address.gid());
+        PathRecord {
+            service_id: self.connection.as_ref().map_or(0, |connection| connection.service_id),
+            dgid: gid(self.dst),
+            sgid: gid(self.src),
+            flow_label: self.flow_label,
+            traffic_class: self.type_of_service,
+            mtu,
+            // The queue pair's acknowledgement timeout is one more.
+            packet_life_time: match self.ack_timeout {
+                Some(timeout @ 1..) => timeout - 1,
+                _ => PACKET_LIFE_TIME,
+            },
+        }
+    }
+}
+
+impl Cm {
+    /// The way from an id to its peer.
+    pub(super) fn ah_attr(&self, key: Key) -> Result<AhAttr> {
+        let id = self.id(key)?;
+        Ok(AhAttr {
+            dgid: id.dst.ok_or(Errno::EINVAL)?.gid(),
+            flow_label: id.flow_label,
+            sgid_index: id.gid_index.ok_or(Errno::EINVAL)?,
+            traffic_class: id.type_of_service,
+        })
+    }
+
+    fn device(cx: &Cx<'_>, id: &Id) -> Option<(u64, u8)> {
+        id.gid_index.map(|_| (cx.host.node_guid(), PORT))
+    }
+
+    pub(super) fn query(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let request = Query::decode(call.payload)?;
+        let id = self.id(self.find(call.file, request.id)?)?;
+        let device = Self::device(cx, id);
+        match request.option {
+            query::ADDR => {
+                enough_room(call)?;
+                Ok(AddressAnswer { device, src: id.src, dst: id.dst }.encode())
+            }
+            query::PATH => {
+                let path = id.has_path.then(|| id.path(cx.host.path_mtu()));
+                Ok(path_answer(path.as_slice(), call.room))
+            }
+            query::GID => {
+                enough_room(call)?;
+                let none = Sockaddr::Ib(IbAddress::default());
+                let ib = |address: Option<Sockaddr>| {
+                    Some(address.map_or(none, |address| as_ib(id, address)))
+                };
+                Ok(AddressAnswer { device, src: ib(id.src), dst: ib(id.dst) }.encode())
+            }
+            _ => Err(Errno::ENOSYS),
+        }
+    }
+
+    pub(super) fn query_route(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let key = self.find(call.file, Target::decode(call.payload)?.id)?;
+        let id = self.id(key)?;
+        let answer = RouteAnswer {
+            device: Self::device(cx, id),
+            path: id.path(cx.host.path_mtu()),
+            is_resolved: id.has_path,
+            src: id.src,
+            dst: id.dst,
+        };
+        Ok(answer.encode())
+    }
+}

@@ -1,0 +1,131 @@
+//! Finding addresses and routes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::id::{Key, Space, State};
+use super::timer::Timer;
+use super::{Call, Cm, Cx, NOTHING};
+use crate::errno::{Errno, Result};
+use crate::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type};
+
+const MS: u64 = 1_000_000;
+
+/// The address in the family of `like`, which may be an IPv4 address in IPv6 clothes.
+fn in_family_of(like: SocketAddr, ip: IpAddr) -> IpAddr {
+    match (like, ip) {
+        (SocketAddr::V6(_), IpAddr::V4(v4)) => v4.to_ipv6_mapped().into(),
+        _ => ip,
+    }
+}
+
+impl Cm {
+    pub(super) fn resolve_addr(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        self.resolve(cx, call, &ResolveAddr::decode(call.payload)?)
+    }
+
+    pub(super) fn resolve_ip(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        self.resolve(cx, call, &ResolveAddr::decode_ip(call.payload)?)
+    }
+
+    /// Finds the way to an address (`rdma_resolve_addr`). An address of this machine is found at
+    /// once, any other never.
+    fn resolve(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: &Call<'_>,
+        request: &ResolveAddr,
+    ) -> Result<Vec<u8>> {
+        let key = self.find(call.file, request.id)?;
+        self.room_for_event(call.file)?;
+        if self.id(key)?.state != State::Bound {
+            let src = request.src.unwrap_or_else(|| request.dst.unset_of_family());
+            self.bind_to(cx, key, src)?;
+        }
+        let id = self.id_mut(key)?;
+        let src = id.src.ok_or(Errno::EINVAL)?;
+        if !src.same_family(&request.dst) {
+            return Err(Errno::EINVAL);
+        }
+        id.dst = Some(request.dst);
+        let (mut dst, src) =
+            (request.dst.ip().ok_or(Errno::ENODEV)?, src.ip().ok_or(Errno::ENODEV)?);
+        // As a socket does: nobody in particular is this machine.
+        if request.dst.is_unspecified() {
+            let is_v6 = dst.is_ipv6();
+            dst.set_ip(if is_v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() });
+            id.dst = Some(Sockaddr::Ip(dst));
+        }
+        let is_ipoib = id.space == Space::Ipoib;
+        let to = dst.ip().to_canonical();
+        let is_bound = !src.ip().to_canonical().is_unspecified();
+        let is_known = to.is_multicast() || cx.host.find_gid(to).is_some();
+        let from = if is_bound && is_known {
+            src.ip()
+        } else if to.is_multicast() || !is_known {
+            cx.host.route(to)?
+        } else {
+            // The system's choice, unless it is an address that the GID table does not have.
+            let usual = cx.host.route(to).ok();
+            usual.filter(|ip| cx.host.find_gid(*ip).is_some()).unwrap_or(to)
+        };
+        if !is_known {
+            self.id_mut(key)?.state = State::AddrQuery;
+            let timeout_ns = u64::from(request.timeout_ms) * MS;
+            self.set_timer(key, cx.now_ns.saturating_add(timeout_ns), Timer::Address);
+            return NOTHING;
+        }
+        if is_ipoib {
+            // IPoIB does not exist on Ethernet.
+            self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.0);
+            return NOTHING;
+        }
+        let Some(index) = cx.host.find_gid(from) else {
+            self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.0);
+            return NOTHING;
+        };
+        self.resolved(key, in_family_of(dst, from), index)?;
+        NOTHING
+    }
+
+    fn resolved(&mut self, key: Key, from: IpAddr, gid_index: u8) -> Result<()> {
+        let id = self.id_mut(key)?;
+        if let Some(Sockaddr::Ip(src)) = &mut id.src {
+            src.set_ip(from);
+            // A link-local address says on which link.
+            if let (SocketAddr::V6(src), Some(Sockaddr::Ip(SocketAddr::V6(dst)))) = (src, id.dst)
+                && src.ip().is_unicast_link_local()
+                && src.scope_id() == 0
+            {
+                src.set_scope_id(dst.scope_id());
+            }
+        }
+        id.gid_index = Some(gid_index);
+        id.state = State::AddrResolved;
+        self.push(key, event_type::ADDR_RESOLVED, 0);
+        Ok(())
+    }
+
+    /// Nobody has the address. The id may try again.
+    pub(super) fn address_unknown(&mut self, key: Key) {
+        if let Some(id) = self.ids.get_mut(&key) {
+            id.state = State::Bound;
+        }
+        self.push(key, event_type::ADDR_ERROR, -Errno::ETIMEDOUT.0);
+    }
+
+    pub(super) fn resolve_route(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let request = ResolveRoute::decode(call.payload)?;
+        let key = self.find_with_device(call.file, request.id)?;
+        let id = self.id_mut(key)?;
+        if id.state != State::AddrResolved {
+            return Err(Errno::EINVAL);
+        }
+        id.state = State::RouteResolved;
+        id.has_path = true;
+        let port = |address: Option<Sockaddr>| address.map_or(0, |address| address.port());
+        // As `cma_get_roce_udp_flow_label`: connections differ in it, directions do not.
+        id.flow_label = (u32::from(port(id.src)) * 31 + u32::from(port(id.dst))) & 0xf_ffff;
+        self.push(key, event_type::ROUTE_RESOLVED, 0);
+        NOTHING
+    }
+}

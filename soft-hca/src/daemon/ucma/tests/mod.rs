@@ -1,0 +1,298 @@
+//! The connection manager driven as programs drive it: by bytes.
+
+mod addressing;
+mod connections;
+mod datagrams;
+mod groups;
+mod hostile;
+mod lifetimes;
+
+use std::net::IpAddr;
+
+use super::{Cm, FileId, Host};
+use crate::device::Addresses;
+use crate::errno::{Errno, Result};
+use crate::uapi::ucma::{ConnParam, EVENT, command};
+
+pub(super) const TCP: u16 = 0x106;
+pub(super) const UDP: u16 = 0x111;
+pub(super) const S: u64 = 1_000_000_000;
+pub(super) const GUID: u64 = 0xf073_5cff_fed2_226d;
+
+/// A machine with 10.9.0.1 at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3, on a network
+/// of IPv4 alone.
+pub(super) struct Machine {
+    random: u32,
+    pub gone: Vec<u32>,
+}
+
+impl Host for Machine {
+    fn addresses(&self) -> &Addresses {
+        unreachable!("the tests' machine has its own table")
+    }
+
+    fn node_guid(&self) -> u64 {
+        GUID
+    }
+
+    fn random24(&mut self) -> u32 {
+        self.random = self.random.wrapping_mul(1_103_515_245).wrapping_add(12345);
+        self.random >> 8
+    }
+
+    fn route(&self, to: IpAddr) -> Result<IpAddr> {
+        match to {
+            _ if self.find_gid(to).is_some() => Ok(to),
+            IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(IpAddr::from([10, 9, 0, 1])),
+            _ => Err(Errno::ENETUNREACH),
+        }
+    }
+
+    fn qp_gone(&mut self, qpn: u32) {
+        self.gone.push(qpn);
+    }
+
+    fn find_gid(&self, ip: IpAddr) -> Option<u8> {
+        match ip.to_canonical().to_string().as_str() {
+            "fe80::1" => Some(0),
+            "10.9.0.1" => Some(1),
+            "127.0.0.1" => Some(2),
+            "fd00::1" => Some(3),
+            _ => None,
+        }
+    }
+
+    fn path_mtu(&self) -> u8 {
+        3
+    }
+}
+
+pub(super) fn bytes(len: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    for (at, part) in parts {
+        bytes[*at..at + part.len()].copy_from_slice(part);
+    }
+    bytes
+}
+
+/// A socket address written by hand, apart from the code under test.
+pub(super) fn sockaddr(text: &str) -> Vec<u8> {
+    let address: std::net::SocketAddr = text.parse().unwrap();
+    let port = address.port().to_be_bytes();
+    match address {
+        std::net::SocketAddr::V4(v4) => {
+            bytes(16, &[(0, &[2, 0]), (2, &port), (4, &v4.ip().octets())])
+        }
+        std::net::SocketAddr::V6(v6) => {
+            let scope = v6.scope_id().to_le_bytes();
+            bytes(28, &[(0, &[10, 0]), (2, &port), (8, &v6.ip().octets()), (24, &scope)])
+        }
+    }
+}
+
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+/// Type, status, name and number of an event.
+pub(super) fn summary(event: &[u8; EVENT]) -> (u32, i32, u64, u32) {
+    let uid = u64::from_le_bytes(event[..8].try_into().unwrap());
+    (word(event, 12), word(event, 16) as i32, uid, word(event, 8))
+}
+
+pub(super) struct World {
+    pub cm: Cm,
+    pub machine: Machine,
+    pub now: u64,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self { cm: Cm::new(), machine: Machine { random: 1, gone: Vec::new() }, now: 100 * S }
+    }
+
+    /// Two opened files.
+    pub(super) fn with_files() -> (Self, FileId, FileId) {
+        let mut world = Self::new();
+        let (server, client) = (world.cm.open(1), world.cm.open(2));
+        (world, server, client)
+    }
+
+    pub(super) fn run(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<Vec<u8>> {
+        self.cm.command(&mut self.machine, file, number, payload, 440, self.now)
+    }
+
+    pub(super) fn done(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<()> {
+        self.run(file, number, payload).map(|answer| assert_eq!(answer, []))
+    }
+
+    pub(super) fn create(&mut self, file: FileId, uid: u64, space: u16) -> u32 {
+        let parts: [(usize, &[u8]); 3] =
+            [(0, &uid.to_le_bytes()), (16, &space.to_le_bytes()), (18, &[2])];
+        word(&self.run(file, command::CREATE_ID, &bytes(24, &parts)).unwrap(), 0)
+    }
+
+    pub(super) fn destroy(&mut self, file: FileId, id: u32) -> Result<u32> {
+        self.about(file, command::DESTROY_ID, id, 0).map(|answer| word(&answer, 0))
+    }
+
+    /// The commands with a response address, an id and one more word.
+    pub(super) fn about(
+        &mut self,
+        file: FileId,
+        number: u32,
+        id: u32,
+        more: u32,
+    ) -> Result<Vec<u8>> {
+        let parts: [(usize, &[u8]); 2] = [(8, &id.to_le_bytes()), (12, &more.to_le_bytes())];
+        self.run(file, number, &bytes(16, &parts))
+    }
+
+    /// The commands with an id and one more word.
+    pub(super) fn plain(&mut self, file: FileId, number: u32, id: u32, more: u32) -> Result<()> {
+        let parts: [(usize, &[u8]); 2] = [(0, &id.to_le_bytes()), (4, &more.to_le_bytes())];
+        self.done(file, number, &bytes(8, &parts))
+    }
+
+    pub(super) fn bind(&mut self, file: FileId, id: u32, address: &str) -> Result<()> {
+        let address = sockaddr(address);
+        let parts: [(usize, &[u8]); 3] =
+            [(0, &id.to_le_bytes()), (4, &[address.len() as u8]), (8, &address)];
+        self.done(file, command::BIND, &bytes(136, &parts))
+    }
+
+    pub(super) fn listen(&mut self, file: FileId, id: u32, backlog: u32) -> Result<()> {
+        self.plain(file, command::LISTEN, id, backlog)
+    }
+
+    pub(super) fn resolve(&mut self, file: FileId, id: u32, to: &str) -> Result<()> {
+        self.resolve_from(file, id, None, to)
+    }
+
+    pub(super) fn resolve_from(
+        &mut self,
+        file: FileId,
+        id: u32,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<()> {
+        let (src, dst) = (from.map(sockaddr).unwrap_or_default(), sockaddr(to));
+        let parts: [(usize, &[u8]); 6] = [
+            (0, &id.to_le_bytes()),
+            (4, &2000u32.to_le_bytes()),
+            (8, &[src.len() as u8]),
+            (10, &[dst.len() as u8]),
+            (16, &src),
+            (144, &dst),
+        ];
+        self.done(file, command::RESOLVE_ADDR, &bytes(272, &parts))
+    }
+
+    pub(super) fn route(&mut self, file: FileId, id: u32) -> Result<()> {
+        self.plain(file, command::RESOLVE_ROUTE, id, 2000)
+    }
+
+    pub(super) fn connect(&mut self, file: FileId, id: u32, param: &ConnParam) -> Result<()> {
+        let param = ConnParam { valid: 1, ..param.clone() };
+        let parts: [(usize, &[u8]); 2] = [(0, &param.encode()), (272, &id.to_le_bytes())];
+        self.done(file, command::CONNECT, &bytes(288, &parts))
+    }
+
+    pub(super) fn accept(
+        &mut self,
+        file: FileId,
+        id: u32,
+        uid: u64,
+        param: &ConnParam,
+    ) -> Result<()> {
+        let param = ConnParam { valid: 1, ..param.clone() };
+        let parts: [(usize, &[u8]); 3] =
+            [(0, &uid.to_le_bytes()), (8, &param.encode()), (280, &id.to_le_bytes())];
+        self.done(file, command::ACCEPT, &bytes(296, &parts))
+    }
+
+    /// The asking side's "ready to use".
+    pub(super) fn establish(&mut self, file: FileId, id: u32) -> Result<()> {
+        self.done(file, command::ACCEPT, &bytes(296, &[(280, &id.to_le_bytes())]))
+    }
+
+    pub(super) fn reject(&mut self, file: FileId, id: u32, reason: u8, data: &[u8]) -> Result<()> {
+        let parts: [(usize, &[u8]); 3] =
+            [(0, &id.to_le_bytes()), (4, &[data.len() as u8, reason]), (8, data)];
+        self.done(file, command::REJECT, &bytes(264, &parts))
+    }
+
+    pub(super) fn disconnect(&mut self, file: FileId, id: u32) -> Result<()> {
+        self.done(file, command::DISCONNECT, &id.to_le_bytes())
+    }
+
+    pub(super) fn option(
+        &mut self,
+        file: FileId,
+        id: u32,
+        (level, name): (u32, u32),
+        value: &[u8],
+    ) -> Result<()> {
+        let len = (value.len() as u32).to_le_bytes();
+        let (id, level, name) = (id.to_le_bytes(), level.to_le_bytes(), name.to_le_bytes());
+        let parts: [(usize, &[u8]); 5] =
+            [(8, &id), (12, &level), (16, &name), (20, &len), (24, value)];
+        self.done(file, command::SET_OPTION, &bytes(24 + value.len(), &parts))
+    }
+
+    pub(super) fn event(&mut self, file: FileId) -> Option<[u8; EVENT]> {
+        self.cm.pop_event(file)
+    }
+
+    /// Fetches all events of a file; gives their types.
+    pub(super) fn events(&mut self, file: FileId) -> Vec<u32> {
+        std::iter::from_fn(|| self.cm.pop_event(file)).map(|event| word(&event, 12)).collect()
+    }
+
+    /// Fetches all events of a file; gives their types and statuses.
+    pub(super) fn statuses(&mut self, file: FileId) -> Vec<(u32, i32)> {
+        std::iter::from_fn(|| self.cm.pop_event(file))
+            .map(|event| (word(&event, 12), word(&event, 16) as i32))
+            .collect()
+    }
+
+    pub(super) fn pass(&mut self, ns: u64) {
+        self.now += ns;
+        self.cm.run_timers(&mut self.machine, self.now);
+    }
+
+    pub(super) fn close(&mut self, file: FileId) {
+        self.cm.close(&mut self.machine, file, self.now);
+    }
+
+    /// A listener at an address.
+    pub(super) fn listener(&mut self, file: FileId, uid: u64, space: u16, at: &str) -> u32 {
+        let id = self.create(file, uid, space);
+        self.bind(file, id, at).unwrap();
+        self.listen(file, id, 0).unwrap();
+        id
+    }
+
+    /// An id with a route to an address, its events fetched.
+    pub(super) fn routed(&mut self, file: FileId, uid: u64, space: u16, to: &str) -> u32 {
+        let id = self.create(file, uid, space);
+        self.resolve(file, id, to).unwrap();
+        self.route(file, id).unwrap();
+        assert_eq!(self.events(file), [0, 2]);
+        id
+    }
+
+    /// A connection: the listener, the accepted id and the one that has asked.
+    pub(super) fn connected(&mut self, server: FileId, client: FileId) -> (u32, u32, u32) {
+        let listener = self.listener(server, 0x51, TCP, "10.9.0.1:7471");
+        let asking = self.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+        self.connect(client, asking, &ConnParam { qp_num: 0x11, ..ConnParam::default() }).unwrap();
+        let accepted = word(&self.event(server).unwrap(), 8);
+        let param = ConnParam { qp_num: 0x12, ..ConnParam::default() };
+        self.accept(server, accepted, 0x5a, &param).unwrap();
+        assert_eq!(self.events(client), [5]);
+        self.establish(client, asking).unwrap();
+        assert_eq!(self.events(server), [9]);
+        (listener, accepted, asking)
+    }
+}

@@ -1,0 +1,55 @@
+//! Membership in multicast groups: `rxe_mcast.c`.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use crate::daemon::fabric::{load_gid, store_gid};
+use crate::daemon::uverbs::object::Kind;
+use crate::daemon::uverbs::{Context, Outcome};
+use crate::errno::{Errno, Result};
+
+/// `ibv_qp_type` of unreliable datagrams.
+const UD: u32 = 4;
+
+fn is_multicast(gid: &[u8; 16]) -> bool {
+    let is_mapped_ipv4 = gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    gid[0] == 0xff || (is_mapped_ipv4 && gid[12] & 0xf0 == 0xe0)
+}
+
+fn group_and_qpn(cx: &Context<'_>) -> Result<([u8; 16], u32)> {
+    let gid = cx.command.gid(0)?;
+    let index = cx.file.handles.index(cx.command.u32(16)?, Kind::Qp)?;
+    let qp = &cx.fabric.arena.qps[index];
+    Ok((gid, qp.live.load(Acquire)))
+}
+
+/// Attaching once more changes nothing.
+pub(super) fn attach(cx: &mut Context<'_>) -> Result<Outcome> {
+    let (gid, qpn) = group_and_qpn(cx)?;
+    let is_ud = cx.fabric.arena.qp(qpn).is_some_and(|qp| qp.qp_type.load(Acquire) == UD);
+    if !is_multicast(&gid) || !is_ud {
+        return Err(Errno::EINVAL);
+    }
+    if find(cx, gid, qpn).is_some() {
+        return Ok(Outcome::done());
+    }
+    let index = cx.fabric.take_member()?;
+    let member = &cx.fabric.arena.members[index];
+    store_gid(&member.gid, gid);
+    member.live.store(qpn, Release);
+    cx.fabric.arena.members_used.fetch_max(index as u32 + 1, AcqRel);
+    Ok(Outcome::done())
+}
+
+pub(super) fn detach(cx: &mut Context<'_>) -> Result<Outcome> {
+    let (gid, qpn) = group_and_qpn(cx)?;
+    let index = find(cx, gid, qpn).ok_or(Errno::EINVAL)?;
+    cx.fabric.release_member(index);
+    Ok(Outcome::done())
+}
+
+fn find(cx: &Context<'_>, gid: [u8; 16], qpn: u32) -> Option<usize> {
+    let members = &cx.fabric.arena.members;
+    cx.fabric
+        .members()
+        .find(|&i| members[i].live.load(Acquire) == qpn && load_gid(&members[i].gid) == gid)
+}

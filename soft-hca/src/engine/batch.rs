@@ -1,0 +1,412 @@
+//! Sends, RDMA writes and RDMA reads of connected queue pairs: as many as go together are planned
+//! first, then moved by one system call, then completed.
+//!
+//! A message gets its completions only after the bytes of the whole batch have moved. If they
+//! cannot be moved, they are moved once more message by message, to know which one is to blame;
+//! those before it count, those behind it were never begun.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use crate::engine::after::After;
+use crate::engine::link::{Fault, Memory};
+use crate::engine::memory::{SCATTER, Wanted};
+use crate::engine::requester::{Done, Payload, Requester, Stop};
+use crate::engine::responder::{Arrival, Responder, Unfit};
+use crate::engine::segments::SegmentList;
+use crate::engine::{Actor, verdict};
+use crate::uapi::rxe::{MAX_SGE, SendWqe, access, opcode, qp_type};
+
+/// Messages of a batch.
+const MAX_MESSAGES: usize = 16;
+/// A batch is not made longer once it has so many bytes: the first completion waits for all.
+const ENOUGH_BYTES: u64 = 32 << 10;
+
+/// A message that has been planned.
+#[derive(Clone, Copy, Debug, Default)]
+struct Message {
+    done: Done,
+    /// What the responder's completion tells, if there is one.
+    arrival: Option<Arrival>,
+    /// Where its bytes begin in the lists.
+    start: u64,
+    /// Not to be delivered, nor reported: UC.
+    is_lost: bool,
+}
+
+struct Batch {
+    messages: [Message; MAX_MESSAGES],
+    count: usize,
+    /// Receives that the messages use.
+    receives: u32,
+    local: SegmentList,
+    remote: SegmentList,
+    /// Process whose memory `local` is, once there is a message with bytes.
+    local_proc: Option<usize>,
+}
+
+/// Why a message is not in the batch.
+enum Not {
+    /// It has to wait for the batch to be done.
+    Yet,
+    /// The requester's side stops.
+    Requester(Stop),
+    /// The responder refuses: our status; its queue pair fails, a receive with a status, too.
+    Responder(u32, Option<(u64, u32)>),
+}
+
+impl From<Stop> for Not {
+    fn from(stop: Stop) -> Self {
+        Self::Requester(stop)
+    }
+}
+
+fn takes_receive(opcode: u32) -> bool {
+    !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self {
+            messages: [Message::default(); MAX_MESSAGES],
+            count: 0,
+            receives: 0,
+            local: SegmentList::new(),
+            remote: SegmentList::new(),
+            local_proc: None,
+        }
+    }
+
+    fn messages(&self) -> &[Message] {
+        &self.messages[..self.count]
+    }
+
+    /// Whether another message of whatever size is sure to fit.
+    fn has_room(&self) -> bool {
+        self.count < MAX_MESSAGES
+            && self.local.bytes() < ENOUGH_BYTES
+            && self.local.room() >= MAX_SGE
+            && self.remote.room() >= MAX_SGE
+    }
+
+    /// Appends a message whose segments are in the lists already.
+    fn push(&mut self, message: Message) {
+        if let Some(next) = self.messages.get_mut(self.count) {
+            *next = message;
+            self.count += 1;
+        }
+    }
+}
+
+impl<'a> Actor<'a> {
+    /// Executes messages from the head of the queue on; gives how many.
+    pub(super) fn transfer(
+        &self,
+        requester: &Requester<'a>,
+        limit: u32,
+        after: &mut After,
+    ) -> Result<u32, Stop> {
+        let mut responder = requester.responder(self);
+        let is_rc = requester.kind == qp_type::RC;
+        if is_rc && responder.is_none() {
+            return Err(Stop::NoAnswer);
+        }
+        let head = requester.head();
+        let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
+        let mut batch = Batch::new();
+        // Only its own process can list memory of several requests: in others, and for receives
+        // that cannot be put back, it is one at a time.
+        let is_single =
+            requester.owner.proc != self.me || responder.as_ref().is_some_and(Responder::is_shared);
+        let limit = if is_single { 1 } else { limit };
+        while batch.has_room() && (batch.count as u32) < limit {
+            let wqe = requester.wqe(head.wrapping_add(batch.count as u32));
+            let marks = (batch.local.mark(), batch.remote.mark());
+            let planned = if (wqe.opcode == opcode::RDMA_READ) == is_read {
+                self.plan(requester, responder.as_ref(), &wqe, &mut batch, after)
+            } else {
+                Err(Not::Yet)
+            };
+            let Err(not) = planned else {
+                // What it invalidates must not be used by the next one.
+                if wqe.opcode == opcode::SEND_WITH_INV {
+                    break;
+                }
+                continue;
+            };
+            batch.local.restore(marks.0);
+            batch.remote.restore(marks.1);
+            match not {
+                _ if batch.count > 0 => break,
+                Not::Yet => return Err(Stop::Failed(verdict::MALFORMED)),
+                Not::Requester(stop) => return Err(stop),
+                Not::Responder(status, receive) => {
+                    if let Some(responder) = &mut responder {
+                        responder.fail(self, receive, after);
+                    }
+                    if is_rc {
+                        return Err(Stop::Failed(status));
+                    }
+                    let done = Done::of(&wqe, 0);
+                    drop(responder);
+                    requester.complete(self, &[done], after);
+                    return Ok(1);
+                }
+            }
+        }
+        self.move_batch(requester, responder, &batch, is_read, after)
+    }
+
+    /// Checks a message on both sides and lists its memory.
+    fn plan(
+        &self,
+        requester: &Requester<'a>,
+        responder: Option<&Responder<'a>>,
+        wqe: &SendWqe<'a>,
+        batch: &mut Batch,
+        after: &mut After,
+    ) -> Result<(), Not> {
+        let is_read = wqe.opcode == opcode::RDMA_READ;
+        match wqe.opcode {
+            opcode::SEND
+            | opcode::SEND_WITH_IMM
+            | opcode::RDMA_WRITE
+            | opcode::RDMA_WRITE_WITH_IMM => {}
+            opcode::SEND_WITH_INV | opcode::RDMA_READ if requester.kind == qp_type::RC => {}
+            _ => return Err(Not::Yet),
+        }
+        let start = batch.local.bytes();
+        let (payload, length) = if is_read {
+            if requester.qp.max_rd_atomic.load(Acquire) == 0 {
+                return Err(Stop::Failed(verdict::MALFORMED).into());
+            }
+            (Payload::Memory, requester.gather(self, wqe, SCATTER, &mut batch.local)?)
+        } else {
+            requester.payload(self, wqe, &mut batch.local)?
+        };
+        let local_proc = requester.proc_of(payload, self.me);
+        if length > 0 && batch.local_proc.is_some_and(|proc| proc != local_proc) {
+            return Err(Not::Yet);
+        }
+        let mut message =
+            Message { done: Done::of(wqe, length), arrival: None, start, is_lost: false };
+        let place = match responder {
+            Some(responder) => self.place(responder, wqe, length, batch, after).map(|arrival| {
+                message.arrival = arrival;
+            }),
+            None => Err(Not::Requester(Stop::NoAnswer)),
+        };
+        match place {
+            Ok(()) => {}
+            // Nobody tells a requester of UC that its message was lost. A receive that does not
+            // fit makes the responder fail all the same.
+            Err(Not::Responder(_, None) | Not::Requester(_)) if requester.kind == qp_type::UC => {
+                message.is_lost = true;
+            }
+            Err(not) => return Err(not),
+        }
+        if message.is_lost {
+            if batch.count > 0 {
+                return Err(Not::Yet);
+            }
+            // Its bytes stay where they are; those of the next message are the first.
+            batch.local = SegmentList::new();
+            batch.remote = SegmentList::new();
+        } else if length > 0 {
+            batch.local_proc = Some(local_proc);
+        }
+        batch.receives += u32::from(message.arrival.is_some());
+        batch.push(message);
+        Ok(())
+    }
+
+    /// Lists where a message goes to or, for a read, comes from.
+    fn place(
+        &self,
+        responder: &Responder<'a>,
+        wqe: &SendWqe<'a>,
+        length: u32,
+        batch: &mut Batch,
+        after: &mut After,
+    ) -> Result<Option<Arrival>, Not> {
+        let refused = |status| Not::Responder(status, None);
+        let right = match wqe.opcode {
+            opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => access::REMOTE_WRITE,
+            opcode::RDMA_READ => access::REMOTE_READ,
+            _ => 0,
+        };
+        if right != 0 {
+            let allowed = responder.qp.access.load(Acquire);
+            if allowed & right == 0
+                || (right == access::REMOTE_READ
+                    && responder.qp.max_dest_rd_atomic.load(Acquire) == 0)
+            {
+                return Err(refused(verdict::REMOTE_REFUSES));
+            }
+            // Nobody looks at the key of a message without bytes.
+            if length > 0 {
+                let remote = wqe.remote();
+                let wanted = Wanted {
+                    key: remote.rkey,
+                    addr: remote.addr,
+                    length: length.into(),
+                    access: right,
+                };
+                let addr = responder.owner.remote(self.arena, wanted);
+                batch.remote.push(addr.ok_or(refused(verdict::REMOTE_MEMORY))?, length.into());
+            }
+        }
+        if wqe.opcode == opcode::SEND_WITH_INV && !self.can_invalidate(&responder.owner, wqe.imm) {
+            return Err(refused(verdict::REMOTE_MEMORY));
+        }
+        if !takes_receive(wqe.opcode) {
+            return Ok(None);
+        }
+        let timer = responder.qp.min_rnr_timer.load(Acquire);
+        let receive = responder
+            .receive(self, batch.receives, after)
+            .ok_or(Not::Requester(Stop::NotReady(timer)))?;
+        // The elements of a receive that a write takes are ignored.
+        if right == 0 {
+            receive.scatter(self, &responder.owner, length.into(), &mut batch.remote).map_err(
+                |unfit| {
+                    Not::Responder(verdict::REMOTE_RECEIVE, Some((receive.wr_id(), unfit.status())))
+                },
+            )?;
+        }
+        Ok(Some(Arrival {
+            wr_id: receive.wr_id(),
+            opcode: wqe.opcode,
+            flags: wqe.flags,
+            imm: wqe.imm,
+            length,
+            src_qp: 0,
+        }))
+    }
+
+    /// Moves the planned messages and completes them.
+    fn move_batch(
+        &self,
+        requester: &Requester<'a>,
+        responder: Option<Responder<'a>>,
+        batch: &Batch,
+        is_read: bool,
+        after: &mut After,
+    ) -> Result<u32, Stop> {
+        let Some(mut responder) = responder else {
+            return Ok(self.finish(requester, None, batch.messages(), after));
+        };
+        let moved = self.move_bytes(requester, &responder, batch, None, is_read);
+        if moved.is_ok() {
+            return Ok(self.finish(requester, Some(responder), batch.messages(), after));
+        }
+        let mut good = 0;
+        let fault = loop {
+            let Some(message) = batch.messages().get(good) else {
+                return Ok(self.finish(requester, Some(responder), batch.messages(), after));
+            };
+            match self.move_bytes(requester, &responder, batch, Some(message), is_read) {
+                Ok(()) => good += 1,
+                Err(fault) => break fault,
+            }
+        };
+        if good > 0 {
+            // What is wrong shows again when the message is at the head.
+            let messages = &batch.messages()[..good];
+            return Ok(self.finish(requester, Some(responder), messages, after));
+        }
+        let arrival = batch.messages().first().and_then(|message| message.arrival);
+        let is_send = arrival.is_some_and(|arrival| takes_receive_memory(arrival.opcode));
+        let (stop, receive) = match (fault, is_read) {
+            (Fault::Unreachable, _) => (Stop::NoAnswer, None),
+            (Fault::Source, false) | (Fault::Destination, true) => {
+                (Stop::Failed(verdict::LOCAL_MEMORY), None)
+            }
+            _ if is_send => {
+                let status = Unfit::Memory.status();
+                (Stop::Failed(verdict::REMOTE_RECEIVE), arrival.map(|a| (a.wr_id, status)))
+            }
+            _ => (Stop::Failed(verdict::REMOTE_MEMORY), None),
+        };
+        let is_rc = requester.kind == qp_type::RC;
+        let is_local = stop == Stop::Failed(verdict::LOCAL_MEMORY);
+        if !is_local && stop != Stop::NoAnswer && (is_rc || receive.is_some()) {
+            responder.fail(self, receive, after);
+        } else if responder.is_shared()
+            && let Some(arrival) = arrival
+        {
+            // It was taken for good; its owner gets it back unused.
+            responder.give_back(self, arrival.wr_id, after);
+        }
+        if is_rc || is_local {
+            return Err(stop);
+        }
+        drop(responder);
+        let done: Vec<_> = batch.messages().iter().take(1).map(|message| message.done).collect();
+        requester.complete(self, &done, after);
+        Ok(done.len() as u32)
+    }
+
+    /// Moves the bytes of all messages or of one.
+    fn move_bytes(
+        &self,
+        requester: &Requester<'_>,
+        responder: &Responder<'_>,
+        batch: &Batch,
+        only: Option<&Message>,
+        is_read: bool,
+    ) -> Result<(), Fault> {
+        if batch.local.bytes() == 0 || only.is_some_and(|message| message.is_lost) {
+            return Ok(());
+        }
+        let pieces = only.map(|message| {
+            let length = message.done.length.into();
+            (batch.local.piece(message.start, length), batch.remote.piece(message.start, length))
+        });
+        let (local, remote) = match &pieces {
+            Some((local, remote)) => (local, remote),
+            None => (&batch.local, &batch.remote),
+        };
+        let local = Memory {
+            proc: batch.local_proc.unwrap_or(requester.owner.proc),
+            segments: local.as_slice(),
+        };
+        let remote = Memory { proc: responder.owner.proc, segments: remote.as_slice() };
+        let (from, to) = if is_read { (remote, local) } else { (local, remote) };
+        self.link.copy(self.arena, self.me, from, to)
+    }
+
+    /// Completes messages whose bytes have arrived, the responder's side first.
+    fn finish(
+        &self,
+        requester: &Requester<'a>,
+        responder: Option<Responder<'a>>,
+        messages: &[Message],
+        after: &mut After,
+    ) -> u32 {
+        let mut done = [Done::default(); MAX_MESSAGES];
+        for (done, message) in done.iter_mut().zip(messages) {
+            *done = message.done;
+            requester.count_packets(responder.as_ref(), message.done.length);
+        }
+        if let Some(mut responder) = responder {
+            let arrivals = || messages.iter().filter_map(|message| message.arrival.as_ref());
+            let receives = arrivals().count() as u32;
+            if receives > 0 {
+                responder.retire(receives);
+            }
+            for arrival in arrivals() {
+                if arrival.opcode == opcode::SEND_WITH_INV {
+                    self.invalidate(&responder.owner, arrival.imm);
+                }
+                responder.arrived(self, arrival, after);
+            }
+        }
+        requester.complete(self, &done[..messages.len()], after);
+        messages.len() as u32
+    }
+}
+
+/// Whether the bytes go into a receive's memory.
+fn takes_receive_memory(opcode: u32) -> bool {
+    opcode != opcode::RDMA_WRITE_WITH_IMM
+}

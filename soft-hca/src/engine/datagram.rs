@@ -1,0 +1,291 @@
+//! Unreliable datagrams: addresses, headers, groups. `rxe_net.c`, `rxe_recv.c`.
+//!
+//! A datagram that nobody takes is lost, and its sender does not learn of it: no such queue pair,
+//! another key, no receive. A group's datagram goes to every member whose key is right, the
+//! sender among them.
+
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Acquire;
+
+use crate::arena::{Ah, MAX_MEMBERS};
+use crate::engine::after::After;
+use crate::engine::link::{Fault, Memory};
+use crate::engine::requester::{Done, Payload, Requester, Stop};
+use crate::engine::responder::{Arrival, Unfit};
+use crate::engine::segments::SegmentList;
+use crate::engine::{Actor, peer, verdict};
+use crate::uapi::rxe::{SendWqe, opcode, qp_type};
+
+/// Longer datagrams are lost. The largest MTU that a port can have: kernel rxe takes the one of
+/// its network device.
+const MAX_DATAGRAM: u32 = 4096;
+/// Bytes that a datagram's receive has before the payload.
+const GRH: usize = 40;
+/// Keys with this bit stand for the sender's own.
+const OWN_QKEY: u32 = 1 << 31;
+
+/// Bytes that RoCE v2 has around the payload, beside the IP header: UDP, BTH, DETH, ICRC.
+const ROCE_BYTES: u32 = 8 + 12 + 8 + 4;
+const IPV4_BYTES: u32 = 20;
+const UDP: u8 = 17;
+
+fn load(gid: &[AtomicU8; 16]) -> [u8; 16] {
+    std::array::from_fn(|i| gid[i].load(Acquire))
+}
+
+/// The IPv4 address in a GID, if it is one.
+fn ipv4(gid: &[u8; 16]) -> Option<[u8; 4]> {
+    match gid {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([*a, *b, *c, *d]),
+        _ => None,
+    }
+}
+
+fn is_multicast(gid: &[u8; 16]) -> bool {
+    gid[0] == 0xff || ipv4(gid).is_some_and(|[first, ..]| first & 0xf0 == 0xe0)
+}
+
+/// The IP header's checksum (RFC 1071).
+fn checksum(header: &[u8]) -> u16 {
+    let sum = header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let sum: u32 = sum.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+/// What lies before the payload: the IP header that the datagram would have on a network. An IPv4
+/// header is the second half of the 40 bytes. rxe leaves its checksum 0 on the way to oneself;
+/// here it is always right.
+fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
+    let mut grh = [0; GRH];
+    let (sgid, dgid) = (load(&ah.sgid), load(&ah.dgid));
+    let traffic_class = ah.traffic_class.load(Acquire) as u8;
+    let payload = length.next_multiple_of(4) + ROCE_BYTES + if has_imm { 4 } else { 0 };
+    if let Some(to) = ipv4(&dgid) {
+        let ip = &mut grh[GRH - IPV4_BYTES as usize..];
+        ip[0] = 0x45;
+        ip[1] = traffic_class;
+        ip[2..4].copy_from_slice(&((payload + IPV4_BYTES) as u16).to_be_bytes());
+        ip[6] = 0x40; // not to be fragmented
+        ip[8] = if is_multicast(&dgid) { 1 } else { 64 };
+        ip[9] = UDP;
+        ip[12..16].copy_from_slice(&ipv4(&sgid).unwrap_or(own_ipv4));
+        ip[16..20].copy_from_slice(&to);
+        let sum = checksum(ip);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        let first =
+            6 << 28 | u32::from(traffic_class) << 20 | ah.flow_label.load(Acquire) & 0xf_ffff;
+        grh[..4].copy_from_slice(&first.to_be_bytes());
+        grh[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
+        grh[6] = UDP;
+        grh[7] = if is_multicast(&dgid) { 1 } else { 64 };
+        grh[8..24].copy_from_slice(&sgid);
+        grh[24..].copy_from_slice(&dgid);
+    }
+    grh
+}
+
+/// A datagram on its way.
+struct Datagram<'d> {
+    /// Header and payload; where the payload lies decides whose memory it is.
+    proc: usize,
+    segments: &'d SegmentList,
+    qkey: u32,
+    arrival: Arrival,
+}
+
+impl<'a> Actor<'a> {
+    /// Executes a send of an unreliable datagram queue pair.
+    pub(super) fn datagram(
+        &self,
+        requester: &Requester<'a>,
+        wqe: &SendWqe<'_>,
+        after: &mut After,
+    ) -> Result<(), Stop> {
+        let target = wqe.datagram();
+        let mut payload = SegmentList::new();
+        let (place, length) = requester.payload(self, wqe, &mut payload)?;
+        let ah = self.address(requester, target.ah).ok_or(Stop::Failed(verdict::MALFORMED))?;
+        if length <= MAX_DATAGRAM {
+            let dgid = load(&ah.dgid);
+            let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();
+            let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
+            let mut copy = Vec::new();
+            self.fetch(requester, place, &mut payload, &mut copy)?;
+            let mut segments = SegmentList::new();
+            segments.push(peer::ours(&grh).addr, GRH as u64);
+            payload.as_slice().iter().for_each(|part| segments.push(part.addr, part.length));
+            let qkey = if target.qkey & OWN_QKEY != 0 {
+                requester.qp.qkey.load(Acquire)
+            } else {
+                target.qkey
+            };
+            let arrival = Arrival {
+                wr_id: 0,
+                opcode: wqe.opcode,
+                flags: wqe.flags,
+                imm: wqe.imm,
+                length: length + GRH as u32,
+                src_qp: requester.qpn,
+            };
+            let datagram = Datagram { proc: self.me, segments: &segments, qkey, arrival };
+            if is_multicast(&dgid) {
+                self.deliver_to_group(&dgid, &datagram, after)?;
+            } else {
+                self.deliver(&ah.dgid, target.qpn, &datagram, after)?;
+            }
+        }
+        requester.count_packets(None, length);
+        requester.complete(self, &[Done::of(wqe, length)], after);
+        Ok(())
+    }
+
+    /// The address handle with a number, if the requester may use it.
+    fn address(&self, requester: &Requester<'_>, number: u32) -> Option<&'a Ah> {
+        let ah = self.arena.ahs.get((number as usize).checked_sub(1)?)?;
+        let is_ours = ah.live.load(Acquire) == number
+            && ah.proc.load(Acquire) as usize == requester.owner.proc
+            && ah.pd.load(Acquire) == requester.owner.pd;
+        is_ours.then_some(ah)
+    }
+
+    /// Sees to it that the payload is in our own memory, as the header is: in the daemon, it has
+    /// to be fetched.
+    fn fetch(
+        &self,
+        requester: &Requester<'_>,
+        place: Payload,
+        payload: &mut SegmentList,
+        copy: &mut Vec<u8>,
+    ) -> Result<(), Stop> {
+        let proc = requester.proc_of(place, self.me);
+        if proc == self.me || payload.bytes() == 0 {
+            return Ok(());
+        }
+        copy.resize(payload.bytes() as usize, 0);
+        let ours = [peer::ours_mut(copy)];
+        let from = Memory { proc, segments: payload.as_slice() };
+        let to = Memory { proc: self.me, segments: &ours };
+        let copied = self.link.copy(self.arena, self.me, from, to);
+        copied.map_err(|_| Stop::Failed(verdict::LOCAL_MEMORY))?;
+        *payload = SegmentList::new();
+        payload.push(ours[0].addr, ours[0].length);
+        Ok(())
+    }
+
+    fn deliver_to_group(
+        &self,
+        group: &[u8; 16],
+        datagram: &Datagram<'_>,
+        after: &mut After,
+    ) -> Result<(), Stop> {
+        let used = (self.arena.members_used.load(Acquire) as usize).min(MAX_MEMBERS);
+        for member in &self.arena.members[..used] {
+            let qpn = member.live.load(Acquire);
+            if qpn != 0 && load(&member.gid) == *group {
+                self.deliver(&member.gid, qpn, datagram, after)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory
+    /// cannot be read.
+    fn deliver(
+        &self,
+        gid: &[AtomicU8; 16],
+        qpn: u32,
+        datagram: &Datagram<'_>,
+        after: &mut After,
+    ) -> Result<(), Stop> {
+        let Some(qp) = self.link.find(self.arena, gid, qpn) else { return Ok(()) };
+        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(()) };
+        if qp.qkey.load(Acquire) != datagram.qkey {
+            return Ok(());
+        }
+        let Some(receive) = responder.receive(self, 0, after) else { return Ok(()) };
+        let mut arrival = datagram.arrival;
+        arrival.wr_id = receive.wr_id();
+        let mut to = SegmentList::new();
+        let length = arrival.length.into();
+        if let Err(unfit) = receive.scatter(self, &responder.owner, length, &mut to) {
+            responder.fail(self, Some((arrival.wr_id, unfit.status())), after);
+            return Ok(());
+        }
+        let from = Memory { proc: datagram.proc, segments: datagram.segments.as_slice() };
+        let to = Memory { proc: responder.owner.proc, segments: to.as_slice() };
+        match self.link.copy(self.arena, self.me, from, to) {
+            Ok(()) => {
+                responder.retire(1);
+                responder.arrived(self, &arrival, after);
+                Ok(())
+            }
+            Err(Fault::Destination) => {
+                let status = Unfit::Memory.status();
+                responder.fail(self, Some((arrival.wr_id, status)), after);
+                Ok(())
+            }
+            Err(fault) => {
+                if responder.is_shared() {
+                    responder.give_back(self, arrival.wr_id, after);
+                }
+                match fault {
+                    Fault::Source => Err(Stop::Failed(verdict::LOCAL_MEMORY)),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Release;
+
+    use super::*;
+    use crate::arena::Mapping;
+
+    fn set(to: &[AtomicU8; 16], gid: [u8; 16]) {
+        to.iter().zip(gid).for_each(|(to, byte)| to.store(byte, Release));
+    }
+
+    fn mapped(ip: [u8; 4]) -> [u8; 16] {
+        let mut gid = [0; 16];
+        gid[10..12].fill(0xff);
+        gid[12..].copy_from_slice(&ip);
+        gid
+    }
+
+    #[test]
+    fn an_ipv4_header_is_in_the_second_half() {
+        let arena = Mapping::anonymous().unwrap();
+        let ah = &arena.ahs[0];
+        set(&ah.sgid, mapped([10, 9, 0, 1]));
+        set(&ah.dgid, mapped([10, 9, 0, 2]));
+        ah.traffic_class.store(0x20, Release);
+        let grh = header(ah, [1, 2, 3, 4], 16, false);
+        assert_eq!(grh[..20], [0; 20]);
+        assert_eq!(grh[20..30], [0x45, 0x20, 0x00, 0x44, 0, 0, 0x40, 0, 64, 17]);
+        assert_eq!(grh[32..], [10, 9, 0, 1, 10, 9, 0, 2]);
+        assert_eq!(checksum(&grh[20..]), 0);
+        // With 32 bytes, as measured; the immediate has four more.
+        assert_eq!(header(ah, [0; 4], 32, false)[22..24], [0x00, 0x54]);
+        assert_eq!(header(ah, [0; 4], 29, true)[22..24], [0x00, 0x58]);
+        set(&ah.dgid, mapped([239, 1, 1, 1]));
+        assert_eq!(header(ah, [0; 4], 16, false)[28], 1);
+    }
+
+    #[test]
+    fn an_ipv6_header_fills_all() {
+        let arena = Mapping::anonymous().unwrap();
+        let ah = &arena.ahs[0];
+        let gids = [[0xfe; 16], [0xfd; 16]];
+        set(&ah.sgid, gids[0]);
+        set(&ah.dgid, gids[1]);
+        ah.flow_label.store(0x12345, Release);
+        let grh = header(ah, [0; 4], 16, false);
+        assert_eq!(grh[..8], [0x60, 0x01, 0x23, 0x45, 0, 48, 17, 64]);
+        assert_eq!((&grh[8..24], &grh[24..]), (&gids[0][..], &gids[1][..]));
+    }
+}

@@ -1,0 +1,84 @@
+//! The error state: what is posted comes back with `WR_FLUSH_ERR`.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use crate::arena::Qp;
+use crate::engine::Actor;
+use crate::engine::after::After;
+use crate::ring::Ring;
+use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
+
+/// Puts a queue pair into the error state if it is in one of which `from` says so.
+pub(super) fn set_error(qp: &Qp, from: impl Fn(u32) -> bool) {
+    let _ = qp
+        .state
+        .fetch_update(AcqRel, Acquire, |current| from(current).then_some(state::ERR))
+        .inspect(|_| qp.stall.store(0, Release));
+}
+
+/// States that an error leads out of. RESET and INIT it does not: a queue pair that was reset
+/// meanwhile has nothing to do with it.
+pub(super) fn can_fail(current: u32) -> bool {
+    (state::RTR..state::ERR).contains(&current)
+}
+
+impl<'a> Actor<'a> {
+    /// The queue pair's send ring, if its slots have room for work requests.
+    pub(super) fn send_ring(&self, qp: &Qp) -> Option<Ring<'a>> {
+        self.arena.ring(&qp.sq).filter(|ring| ring.slot_bytes() >= MIN_SEND_SLOT)
+    }
+}
+
+impl Actor<'_> {
+    /// Flushes the send queue of a queue pair in the error state. The caller holds no lock.
+    pub(super) fn flush_sends(&self, qpn: u32, after: &mut After) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        let _guard = self.lock(&qp.send_lock);
+        if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
+            self.flush_send_ring(qp, qpn, after);
+        }
+    }
+
+    /// Flushes all sends. The caller holds the `send_lock`.
+    pub(super) fn flush_send_ring(&self, qp: &Qp, qpn: u32, after: &mut After) {
+        let Some(ring) = self.send_ring(qp) else { return };
+        let cq = qp.send_cq.load(Acquire);
+        let consumer = qp.sq_consumer.load(Acquire) & ring.mask();
+        for i in 0..ring.distance(consumer, ring.producer()) {
+            let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
+            retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
+            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, after);
+        }
+    }
+
+    /// Flushes all receives of the queue pair's own. The caller holds the `recv_lock`.
+    pub(super) fn flush_receive_ring(&self, qp: &Qp, qpn: u32, after: &mut After) {
+        if qp.srq.load(Acquire) != 0 {
+            return;
+        }
+        let Some(ring) = self.arena.ring(&qp.rq) else { return };
+        let cq = qp.recv_cq.load(Acquire);
+        let consumer = qp.rq_consumer.load(Acquire) & ring.mask();
+        for i in 0..ring.distance(consumer, ring.producer()) {
+            let wqe = RecvWqe::read(ring.slot(consumer.wrapping_add(i)));
+            retire(&qp.rq_consumer, &ring, consumer.wrapping_add(i + 1));
+            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, after);
+        }
+    }
+
+    /// Whether receives are posted to the queue pair's own queue.
+    pub(super) fn has_receives(&self, qp: &Qp) -> bool {
+        qp.srq.load(Acquire) == 0
+            && self
+                .arena
+                .ring(&qp.rq)
+                .is_some_and(|ring| ring.producer() != qp.rq_consumer.load(Acquire) & ring.mask())
+    }
+}
+
+/// Gives the slots before `index` back to the program. This comes before their completion: who
+/// polls it may post again at once, and finds room.
+pub(super) fn retire(own: &std::sync::atomic::AtomicU32, ring: &Ring<'_>, index: u32) {
+    own.store(index & ring.mask(), Release);
+    ring.set_consumer(index);
+}

@@ -1,0 +1,226 @@
+//! The data path: work requests are executed here, payload moves, completions appear.
+//!
+//! There is no thread of its own. Whoever rings a queue pair's doorbell executes its send queue:
+//! takes the peer's receive, copies from the one process to the other, writes both completions
+//! and wakes whoever waits for them. The daemon does the same with queues that could not go on.
+//!
+//! | file | is about | in the kernel |
+//! | --- | --- | --- |
+//! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
+//! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
+//! | `responder` | the peer's side of a request, receives | `rxe_resp.c` |
+//! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
+//! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
+//! | `completion` | completion queues | `rxe_cq.c` |
+//! | `memory` | keys and bounds | `rxe_mr.c` |
+//! | `verdict`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
+//! | `link`, `peer` | the way to the peer's memory | `rxe_net.c` |
+//!
+//! # Locks
+//! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
+//! a shared receive queue's lock, only while a receive is taken; the arena's lock for atomics; a
+//! completion queue's lock. The `send_lock` is held while local memory is used and the
+//! `recv_lock` while the responder's memory is used, so that who has held both for a moment knows
+//! that no request of before is still being executed ([`Actor::quiesce`]). Everything that may
+//! wait for the daemon happens when no lock is held (`after`).
+
+mod after;
+mod atomic;
+mod batch;
+mod completion;
+mod datagram;
+mod flush;
+pub mod link;
+mod memory;
+mod peer;
+mod requester;
+mod responder;
+mod segments;
+#[cfg(test)]
+mod tests;
+mod timing;
+mod verdict;
+mod window;
+
+use std::fmt;
+use std::sync::atomic::Ordering::Acquire;
+
+use crate::arena::{FIRST_QPN, Guard, Lock, Mapping};
+use crate::engine::after::After;
+use crate::errno::{Errno, Result};
+use crate::uapi::rxe::{qp_type, state};
+
+pub use link::{Fault, Link, LocalLink, Memory, Segment};
+
+/// The daemon's index in the table of processes.
+const DAEMON: usize = 0;
+
+/// What the data path needs from the process it runs in.
+///
+/// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::is_dead`] apart.
+pub trait Env: Sync {
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Adds one token to a completion channel's event descriptor.
+    fn wake_channel(&self, channel: u32, generation: u32);
+
+    /// Has the daemon run this queue pair's send queue later.
+    fn kick_later(&self, qpn: u32, after_ns: u64);
+
+    /// Has the daemon queue an asynchronous event.
+    fn raise(&self, what: Async);
+
+    /// Whether a process has ended, so that a lock it has may be taken from it. Only the daemon
+    /// knows.
+    fn is_dead(&self, proc: usize) -> bool {
+        let _ = proc;
+        false
+    }
+}
+
+/// An asynchronous event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Async {
+    /// Completions were lost; `Cq::overflows` counts them. Index of the completion queue.
+    CqOverflow(u32),
+    /// A shared receive queue has fallen below its limit. Its index.
+    SrqLimit(u32),
+    /// A send queue in SQD is idle. Number of the queue pair.
+    SqDrained(u32),
+    /// A queue pair has failed on its own. Its number.
+    QpFatal(u32),
+}
+
+impl Async {
+    /// Kind and index, as they are sent to the daemon.
+    pub fn to_words(self) -> (u32, u32) {
+        match self {
+            Self::CqOverflow(index) => (0, index),
+            Self::SrqLimit(index) => (1, index),
+            Self::SqDrained(qpn) => (2, qpn),
+            Self::QpFatal(qpn) => (3, qpn),
+        }
+    }
+
+    /// What [`Async::to_words`] has taken apart.
+    pub fn from_words(kind: u32, index: u32) -> Option<Self> {
+        match kind {
+            0 => Some(Self::CqOverflow(index)),
+            1 => Some(Self::SrqLimit(index)),
+            2 => Some(Self::SqDrained(index)),
+            3 => Some(Self::QpFatal(index)),
+            _ => None,
+        }
+    }
+}
+
+/// A process that runs the data path.
+#[derive(Clone, Copy)]
+pub struct Actor<'a> {
+    /// The fabric's memory.
+    pub arena: &'a Mapping,
+    /// Index of this process in the arena; 0 is the daemon.
+    pub me: usize,
+    /// What the process gives.
+    pub env: &'a dyn Env,
+    /// The way to peers.
+    pub link: &'a dyn Link,
+}
+
+impl fmt::Debug for Actor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Actor").field("me", &self.me).finish_non_exhaustive()
+    }
+}
+
+impl Actor<'_> {
+    /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS;
+    /// in the error state they are flushed, in SQD they wait.
+    pub fn doorbell(&self, qpn: u32) -> Result<()> {
+        let qp = self.arena.qp(qpn).ok_or(Errno::ENOENT)?;
+        if matches!(qp.state.load(Acquire), state::RESET | state::INIT | state::RTR) {
+            return Err(Errno::EINVAL);
+        }
+        self.run(qpn, true);
+        // Who posts receives tells nobody. If the peer waits for one, now is a good time to look.
+        if qp.qp_type.load(Acquire) == qp_type::RC
+            && let Some(peer) = self.link.find(self.arena, &qp.dgid, qp.dest_qpn.load(Acquire))
+            && requester::waits_for_receive(peer)
+            && peer.dest_qpn.load(Acquire) == qpn
+        {
+            self.run(qp.dest_qpn.load(Acquire), false);
+        }
+        Ok(())
+    }
+
+    /// Executes what is in the queue pair's send ring: for the daemon, when a request that could
+    /// not be executed is due again, or the queue pair has come to RTS or SQD.
+    pub fn run_send_queue(&self, qpn: u32) {
+        self.run(qpn, self.me != DAEMON);
+    }
+
+    /// MODIFY_QP to the error state: all work requests of the queue pair are flushed, sends first.
+    /// Receives of a shared receive queue stay.
+    pub fn enter_error(&self, qpn: u32) {
+        let mut after = After::default();
+        if let Some(qp) = self.arena.qp(qpn) {
+            {
+                let _guard = self.lock(&qp.send_lock);
+                if qp.live.load(Acquire) == qpn {
+                    flush::set_error(qp, |_| true);
+                    self.flush_send_ring(qp, qpn, &mut after);
+                }
+            }
+            let _guard = self.lock(&qp.recv_lock);
+            if qp.live.load(Acquire) == qpn {
+                self.flush_receive_ring(qp, qpn, &mut after);
+            }
+        }
+        self.settle(&mut after);
+    }
+
+    /// Flushes receives that were posted to queue pairs in the error state; nobody rings a bell
+    /// for them. Looks at every entry of the table; with a list of the queue pairs in use,
+    /// [`Actor::poll_error_receives_of`] is cheaper.
+    pub fn poll_error_receives(&self) {
+        self.arena.qps.iter().for_each(|qp| self.poll_error_receives_of(qp.live.load(Acquire)));
+    }
+
+    /// The same for one queue pair.
+    pub fn poll_error_receives_of(&self, qpn: u32) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        if qp.state.load(Acquire) != state::ERR || !self.has_receives(qp) {
+            return;
+        }
+        let mut after = After::default();
+        {
+            let _guard = self.lock(&qp.recv_lock);
+            if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
+                self.flush_receive_ring(qp, qpn, &mut after);
+            }
+        }
+        self.settle(&mut after);
+    }
+
+    /// Waits until no work request is being executed any more that began before and uses memory
+    /// of process `proc`. For the daemon, between making a region invalid and telling the program
+    /// that it may free the memory. `qps` are the indices of the queue pairs in use.
+    pub fn quiesce(&self, qps: impl IntoIterator<Item = usize>, proc: usize) {
+        for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
+            if qp.live.load(Acquire) >= FIRST_QPN && qp.proc.load(Acquire) as usize == proc {
+                drop(self.lock(&qp.send_lock));
+                drop(self.lock(&qp.recv_lock));
+            }
+        }
+    }
+
+    /// Takes a lock. The daemon takes it from a process that has ended.
+    fn lock<'l>(&self, lock: &'l Lock) -> Guard<'l> {
+        if self.me == DAEMON {
+            lock.lock_or_release(self.me, |owner| self.env.is_dead(owner))
+        } else {
+            lock.lock(self.me)
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The send queue: requests are executed in the order in which they were posted. `rxe_req.c`.
+
+use std::hint;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::arena::Qp;
+use crate::engine::after::After;
+use crate::engine::flush::{can_fail, retire, set_error};
+use crate::engine::memory::{GATHER, Owner};
+use crate::engine::responder::Responder;
+use crate::engine::segments::SegmentList;
+use crate::engine::{Actor, Async, DAEMON, timing, verdict};
+use crate::ring::Ring;
+use crate::uapi::rxe::{
+    Cqe, MAX_SGE, SendWqe, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
+};
+
+/// Why a request is not executed. [`Qp::stall`] has the kind in its low byte and, above it, how
+/// often the daemon has tried.
+const STALL_RNR: u32 = 1;
+const STALL_NO_ANSWER: u32 = 2;
+const STALL_KIND: u32 = 0xff;
+const STALL_ATTEMPT: u32 = 8;
+
+/// Requests that the daemon executes of one queue pair before it looks at others.
+const DAEMON_BURST: u32 = 64;
+/// The daemon tries a queue that somebody else is executing again after so long.
+const DAEMON_BUSY_NS: u64 = 1_000_000;
+/// How often a program looks for a receive before it leaves that to the daemon: some
+/// microseconds, in which a peer that is awake posts one.
+const SPINS: u32 = 200;
+
+/// Whether the queue pair's next request waits for a receive.
+pub(super) fn waits_for_receive(qp: &Qp) -> bool {
+    qp.stall.load(Acquire) & STALL_KIND == STALL_RNR
+}
+
+/// A queue pair that sends; its `send_lock` is held.
+pub(super) struct Requester<'a> {
+    pub qp: &'a Qp,
+    pub qpn: u32,
+    /// `ibv_qp_type`.
+    pub kind: u32,
+    /// On whose behalf its memory is used.
+    pub owner: Owner,
+    pub ring: Ring<'a>,
+    send_cq: u32,
+    signals_all: bool,
+}
+
+/// Why the request at the head of the queue is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The peer has no receive; the code of the time it asks us to wait.
+    NotReady(u32),
+    /// There is no peer, or it is in no state to answer.
+    NoAnswer,
+    /// It fails with this status.
+    Failed(u32),
+}
+
+/// What the request's completion tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Done {
+    pub wr_id: u64,
+    pub opcode: u32,
+    pub flags: u32,
+    pub length: u32,
+}
+
+impl Done {
+    pub(super) fn of(wqe: &SendWqe<'_>, length: u32) -> Self {
+        Self { wr_id: wqe.wr_id, opcode: wqe.opcode, flags: wqe.flags, length }
+    }
+
+    fn cqe(&self, qpn: u32) -> Cqe {
+        let (opcode, wc_flags) = match self.opcode {
+            opcode::RDMA_WRITE => (wc_opcode::RDMA_WRITE, 0),
+            opcode::RDMA_WRITE_WITH_IMM => (wc_opcode::RDMA_WRITE, wc_flag::WITH_IMM),
+            opcode::SEND_WITH_IMM => (wc_opcode::SEND, wc_flag::WITH_IMM),
+            opcode::RDMA_READ => (wc_opcode::RDMA_READ, 0),
+            opcode::ATOMIC_CMP_AND_SWP => (wc_opcode::COMP_SWAP, 0),
+            opcode::ATOMIC_FETCH_AND_ADD => (wc_opcode::FETCH_ADD, 0),
+            opcode::LOCAL_INV => (wc_opcode::LOCAL_INV, 0),
+            opcode::BIND_MW => (wc_opcode::BIND_MW, 0),
+            opcode::ATOMIC_WRITE => (wc_opcode::ATOMIC_WRITE, 0),
+            _ => (wc_opcode::SEND, 0),
+        };
+        Cqe {
+            wr_id: self.wr_id,
+            status: status::SUCCESS,
+            opcode,
+            byte_len: self.length,
+            qp_num: qpn,
+            wc_flags,
+            ..Cqe::default()
+        }
+    }
+}
+
+/// Where the bytes of a request lie: the process and whether they are in the work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// In memory of the requester's process.
+    Memory,
+    /// In the send ring, which this process maps, too.
+    Inline,
+}
+
+impl<'a> Requester<'a> {
+    /// The request at an index.
+    pub(super) fn wqe(&self, index: u32) -> SendWqe<'a> {
+        SendWqe::read(self.ring.slot(index))
+    }
+
+    /// The process in whose memory a payload lies.
+    pub(super) fn proc_of(&self, payload: Payload, me: usize) -> usize {
+        match payload {
+            Payload::Memory => self.owner.proc,
+            Payload::Inline => me,
+        }
+    }
+
+    /// Lists the request's local memory, which has to allow `access`.
+    pub(super) fn gather(
+        &self,
+        actor: &Actor<'_>,
+        wqe: &SendWqe<'_>,
+        access: u32,
+        out: &mut SegmentList,
+    ) -> Result<u32, Stop> {
+        let count = wqe.num_sge as usize;
+        if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
+            return Err(Stop::Failed(verdict::MALFORMED));
+        }
+        let mut length = 0u64;
+        // Some versions of the library sum lengths up wrongly; the elements are right.
+        for index in 0..count {
+            let sge = wqe.sge(index);
+            if sge.length == 0 {
+                continue;
+            }
+            let addr = self.owner.local(actor.arena, sge, access);
+            out.push(addr.ok_or(Stop::Failed(verdict::LOCAL_MEMORY))?, sge.length.into());
+            length += u64::from(sge.length);
+        }
+        if length > verdict::MAX_MESSAGE {
+            return Err(Stop::Failed(verdict::TOO_LONG));
+        }
+        Ok(length as u32)
+    }
+
+    /// Lists what a request sends, be it in memory or in the request.
+    pub(super) fn payload(
+        &self,
+        actor: &Actor<'_>,
+        wqe: &SendWqe<'_>,
+        out: &mut SegmentList,
+    ) -> Result<(Payload, u32), Stop> {
+        // Extended posting puts data inline without the flag, and no elements.
+        if wqe.flags & send_flag::INLINE == 0 && wqe.num_sge > 0 {
+            return Ok((Payload::Memory, self.gather(actor, wqe, GATHER, out)?));
+        }
+        let length = wqe.length();
+        if length == 0 {
+            return Ok((Payload::Memory, 0));
+        }
+        let addr = wqe.inline_address(length as usize);
+        let addr = addr.filter(|_| length <= self.qp.max_inline.load(Acquire));
+        out.push(addr.ok_or(Stop::Failed(verdict::TOO_LONG))?, length.into());
+        Ok((Payload::Inline, length))
+    }
+
+    /// The connected peer, locked; it has to be connected to us.
+    pub(super) fn responder(&self, actor: &Actor<'a>) -> Option<Responder<'a>> {
+        let qpn = self.qp.dest_qpn.load(Acquire);
+        let peer = actor.link.find(actor.arena, &self.qp.dgid, qpn)?;
+        let responder = actor.responder(peer, qpn, self.kind)?;
+        let is_mutual = peer.dest_qpn.load(Acquire) == self.qpn;
+        // Without losses the numbers of packets can only differ if they were set so.
+        let is_next =
+            self.kind != qp_type::RC || peer.rq_psn.load(Acquire) == self.qp.sq_psn.load(Acquire);
+        (is_mutual && is_next).then_some(responder)
+    }
+
+    /// Counts the packets of a message of this length, on both sides.
+    pub(super) fn count_packets(&self, responder: Option<&Responder<'_>>, length: u32) {
+        let mtu = 128 << self.qp.path_mtu.load(Acquire).clamp(1, 5);
+        let packets = length.div_ceil(mtu).max(1);
+        let next = self.qp.sq_psn.load(Acquire).wrapping_add(packets) & 0xff_ffff;
+        self.qp.sq_psn.store(next, Release);
+        if let Some(responder) = responder {
+            responder.qp.rq_psn.store(next, Release);
+        }
+    }
+
+    /// Index of the first request.
+    pub(super) fn head(&self) -> u32 {
+        self.qp.sq_consumer.load(Acquire) & self.ring.mask()
+    }
+
+    /// Gives the first `done.len()` requests back and completes those that want it.
+    pub(super) fn complete(&self, actor: &Actor<'_>, done: &[Done], after: &mut After) {
+        retire(&self.qp.sq_consumer, &self.ring, self.head().wrapping_add(done.len() as u32));
+        for done in done {
+            if self.signals_all || done.flags & send_flag::SIGNALED != 0 {
+                actor.complete(self.send_cq, &done.cqe(self.qpn), false, after);
+            }
+        }
+    }
+}
+
+impl<'a> Actor<'a> {
+    /// Executes a send queue up to what is in it now. An impatient caller leaves a queue alone
+    /// that somebody else is executing.
+    pub(super) fn run(&self, qpn: u32, is_patient: bool) {
+        let mut after = After::default();
+        let mut budget = None;
+        loop {
+            let goes_on = self.step(qpn, is_patient, &mut budget, &mut after);
+            self.settle(&mut after);
+            if !goes_on {
+                break;
+            }
+        }
+    }
+
+    /// Executes the request at the head of the queue, or several at once. Whether to go on.
+    fn step(
+        &self,
+        qpn: u32,
+        is_patient: bool,
+        budget: &mut Option<u32>,
+        after: &mut After,
+    ) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return false };
+        let guard = if is_patient {
+            Some(self.lock(&qp.send_lock))
+        } else {
+            qp.send_lock.try_lock(self.me)
+        };
+        if guard.is_none() {
+            if self.me == DAEMON {
+                after.kicks.push((qpn, DAEMON_BUSY_NS));
+            }
+            return false;
+        }
+        let Some(ring) = self.send_ring(qp) else { return false };
+        if qp.live.load(Acquire) != qpn {
+            return false;
+        }
+        let current = qp.state.load(Acquire);
+        match current {
+            state::RTS => {}
+            // What is being executed is finished, no more.
+            state::SQD if qp.stall.load(Acquire) != 0 => {}
+            state::SQD => {
+                drained(qp, qpn, after);
+                return false;
+            }
+            state::SQE | state::ERR => {
+                self.flush_send_ring(qp, qpn, after);
+                return false;
+            }
+            _ => return false,
+        }
+        let requester = Requester {
+            qp,
+            qpn,
+            kind: qp.qp_type.load(Acquire),
+            owner: Owner::of(qp, qpn),
+            ring,
+            send_cq: qp.send_cq.load(Acquire),
+            signals_all: qp.sq_sig_all.load(Acquire) != 0,
+        };
+        let posted = ring.distance(requester.head(), ring.producer());
+        let burst = if self.me == DAEMON { DAEMON_BURST } else { u32::MAX };
+        let left = budget.get_or_insert(posted.min(burst));
+        if posted == 0 || *left == 0 {
+            if posted > 0 && self.me == DAEMON {
+                after.kicks.push((qpn, 0));
+            }
+            return false;
+        }
+        let limit = if current == state::SQD { 1 } else { posted.min(*left) };
+        match self.execute(&requester, limit, after) {
+            Ok(count) => {
+                if qp.stall.load(Acquire) != 0 {
+                    qp.stall.store(0, Release);
+                }
+                *left -= count.min(*left);
+                if current == state::SQD {
+                    drained(qp, qpn, after);
+                    return false;
+                }
+                // The daemon comes back for what is beyond its burst.
+                count < posted && (*left > 0 || self.me == DAEMON)
+            }
+            Err(Stop::Failed(status)) => {
+                self.fail(&requester, status, after);
+                false
+            }
+            Err(stop) => self.hold_up(&requester, stop, after),
+        }
+    }
+
+    /// Executes up to `limit` requests from the head on, with their completions; gives how many.
+    fn execute(
+        &self,
+        requester: &Requester<'a>,
+        limit: u32,
+        after: &mut After,
+    ) -> Result<u32, Stop> {
+        let wqe = requester.wqe(requester.head());
+        let is_rc = requester.kind == qp_type::RC;
+        let is_connected = is_rc || requester.kind == qp_type::UC;
+        match wqe.opcode {
+            opcode::SEND
+            | opcode::SEND_WITH_IMM
+            | opcode::RDMA_WRITE
+            | opcode::RDMA_WRITE_WITH_IMM
+                if is_connected =>
+            {
+                return self.transfer(requester, limit, after);
+            }
+            opcode::SEND_WITH_INV | opcode::RDMA_READ if is_rc => {
+                return self.transfer(requester, limit, after);
+            }
+            opcode::SEND | opcode::SEND_WITH_IMM if requester.kind == qp_type::UD => {
+                self.datagram(requester, &wqe, after)?;
+            }
+            opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE
+                if is_rc =>
+            {
+                self.atomic(requester, &wqe, after)?;
+            }
+            opcode::LOCAL_INV if is_connected => self.local_invalidate(requester, &wqe, after)?,
+            opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, after)?,
+            _ => return Err(Stop::Failed(verdict::MALFORMED)),
+        }
+        Ok(1)
+    }
+
+    /// The request at the head fails, and with it the queue pair.
+    fn fail(&self, requester: &Requester<'_>, status: u32, after: &mut After) {
+        let Requester { qp, qpn, .. } = *requester;
+        set_error(qp, can_fail);
+        let head = requester.head();
+        let wr_id = requester.wqe(head).wr_id;
+        retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
+        self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, after);
+        self.flush_send_ring(qp, qpn, after);
+        let _guard = self.lock(&qp.recv_lock);
+        self.flush_receive_ring(qp, qpn, after);
+    }
+
+    /// The request at the head cannot be executed now. It fails if that has been so for too long,
+    /// else the daemon will try again. Whether to try again at once.
+    fn hold_up(&self, requester: &Requester<'_>, stop: Stop, after: &mut After) -> bool {
+        let qp = requester.qp;
+        let (kind, limit, expired) = match stop {
+            Stop::NotReady(timer) => {
+                (STALL_RNR, timing::rnr_limit_ns(qp, timer), status::RNR_RETRY_EXC_ERR)
+            }
+            _ => (STALL_NO_ANSWER, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
+        };
+        let before = qp.stall.load(Acquire);
+        let is_new = before & STALL_KIND != kind;
+        if is_new && kind == STALL_RNR && self.me != DAEMON && self.soon_receives(requester) {
+            return true;
+        }
+        let now = self.env.now_ns();
+        if is_new {
+            let deadline = limit.map_or(u64::MAX, |limit| now.saturating_add(limit));
+            qp.stall_deadline_ns.store(deadline, Release);
+        }
+        let deadline = qp.stall_deadline_ns.load(Acquire);
+        if now >= deadline {
+            self.fail(requester, expired, after);
+            return false;
+        }
+        let attempt = match (is_new, self.me) {
+            (true, _) => 0,
+            (false, DAEMON) => (before >> STALL_ATTEMPT).saturating_add(1).min(0xff_ffff),
+            (false, _) => before >> STALL_ATTEMPT,
+        };
+        qp.stall.store(kind | attempt << STALL_ATTEMPT, Release);
+        // Once the daemon knows of it, it sees to it that it comes back.
+        if is_new || self.me == DAEMON {
+            let wait = timing::retry_after_ns(attempt).min(deadline - now);
+            after.kicks.push((requester.qpn, wait));
+        }
+        false
+    }
+
+    /// Waits a moment for the peer to post a receive.
+    fn soon_receives(&self, requester: &Requester<'_>) -> bool {
+        let qpn = requester.qp.dest_qpn.load(Acquire);
+        let Some(peer) = self.link.find(self.arena, &requester.qp.dgid, qpn) else {
+            return false;
+        };
+        (0..SPINS).any(|_| {
+            hint::spin_loop();
+            self.may_receive(peer)
+        })
+    }
+}
+
+/// In SQD nothing is being executed any more: tells the program, if it wants to know.
+fn drained(qp: &Qp, qpn: u32, after: &mut After) {
+    if qp.sqd_notify.swap(0, std::sync::atomic::Ordering::AcqRel) != 0 {
+        after.raised.push(Async::SqDrained(qpn));
+    }
+}

@@ -1,0 +1,254 @@
+//! The peer's side of a request. `rxe_resp.c`.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::arena::{Guard, Qp, Srq};
+use crate::engine::after::After;
+use crate::engine::flush::{can_fail, retire, set_error};
+use crate::engine::memory::{Owner, SCATTER};
+use crate::engine::segments::SegmentList;
+use crate::engine::verdict;
+use crate::engine::{Actor, Async};
+use crate::ring::Ring;
+use crate::uapi::rxe::{
+    Cqe, MAX_SGE, RecvWqe, opcode, send_flag, state, status, wc_flag, wc_opcode,
+};
+
+/// A queue pair that answers; its `recv_lock` is held as long as this lives.
+pub(super) struct Responder<'a> {
+    pub qp: &'a Qp,
+    /// On whose behalf its memory is used.
+    pub owner: Owner,
+    receives: Receives<'a>,
+    _guard: Guard<'a>,
+}
+
+enum Receives<'a> {
+    /// The ring, the index of the first receive and how many there are.
+    Own(Ring<'a>, u32, u32),
+    Shared(u32),
+    /// There is no ring where one should be.
+    None,
+}
+
+/// A receive that takes a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receive<'a> {
+    wqe: RecvWqe<'a>,
+    /// Elements it may have.
+    max_sge: u32,
+}
+
+/// What a receive cannot take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// Too small, or senseless.
+    Small,
+    /// Its memory may not be used.
+    Memory,
+}
+
+impl Unfit {
+    /// The receive's own status.
+    pub(super) fn status(self) -> u32 {
+        match self {
+            Self::Small => verdict::RECEIVE_TOO_SMALL,
+            Self::Memory => verdict::RECEIVE_MEMORY,
+        }
+    }
+}
+
+/// What the responder's completion tells of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Arrival {
+    pub wr_id: u64,
+    pub opcode: u32,
+    pub flags: u32,
+    pub imm: u32,
+    pub length: u32,
+    pub src_qp: u32,
+}
+
+impl Arrival {
+    fn cqe(&self, qpn: u32) -> Cqe {
+        let with = match self.opcode {
+            opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM => wc_flag::WITH_IMM,
+            opcode::SEND_WITH_INV => wc_flag::WITH_INV,
+            _ => 0,
+        };
+        let is_write = self.opcode == opcode::RDMA_WRITE_WITH_IMM;
+        Cqe {
+            wr_id: self.wr_id,
+            opcode: if is_write { wc_opcode::RECV_RDMA_WITH_IMM } else { wc_opcode::RECV },
+            byte_len: self.length,
+            imm: if with == 0 { 0 } else { self.imm },
+            qp_num: qpn,
+            src_qp: self.src_qp,
+            // rxe sets GRH for connected types, too, and so do we.
+            wc_flags: wc_flag::GRH | with,
+            port_num: 1,
+            ..Cqe::default()
+        }
+    }
+}
+
+impl<'a> Actor<'a> {
+    /// Locks a queue pair as responder; `None` if it cannot take requests of this type.
+    pub(super) fn responder(&self, qp: &'a Qp, qpn: u32, kind: u32) -> Option<Responder<'a>> {
+        let guard = self.lock(&qp.recv_lock);
+        if qp.live.load(Acquire) != qpn
+            || qp.qp_type.load(Acquire) != kind
+            || !(state::RTR..=state::SQE).contains(&qp.state.load(Acquire))
+        {
+            return None;
+        }
+        let receives = match qp.srq.load(Acquire).checked_sub(1) {
+            Some(srq) => Receives::Shared(srq),
+            None => self.arena.ring(&qp.rq).map_or(Receives::None, |ring| {
+                let first = qp.rq_consumer.load(Acquire) & ring.mask();
+                Receives::Own(ring, first, ring.distance(first, ring.producer()))
+            }),
+        };
+        Some(Responder { qp, owner: Owner::of(qp, qpn), receives, _guard: guard })
+    }
+
+    /// Whether a receive is there, seen without a lock.
+    pub(super) fn may_receive(&self, qp: &Qp) -> bool {
+        match qp.srq.load(Acquire).checked_sub(1) {
+            None => self.has_receives(qp),
+            Some(srq) => self.arena.srqs.get(srq as usize).is_some_and(|srq| {
+                let consumer = srq.consumer.load(Acquire);
+                self.arena
+                    .ring(&srq.ring)
+                    .is_some_and(|ring| ring.producer() != consumer & ring.mask())
+            }),
+        }
+    }
+
+    /// Takes a receive out of a shared receive queue, for good.
+    fn take_shared(&self, index: u32, after: &mut After) -> Option<Receive<'a>> {
+        let srq: &'a Srq = self.arena.srqs.get(index as usize)?;
+        let _guard = self.lock(&srq.lock);
+        if srq.live.load(Acquire) == 0 {
+            return None;
+        }
+        let ring = self.arena.ring(&srq.ring)?;
+        let consumer = srq.consumer.load(Acquire) & ring.mask();
+        let posted = ring.distance(consumer, ring.producer());
+        if posted == 0 {
+            return None;
+        }
+        let wqe = RecvWqe::read(ring.slot(consumer));
+        retire(&srq.consumer, &ring, consumer.wrapping_add(1));
+        let limit = srq.limit.load(Acquire);
+        if limit != 0 && posted - 1 < limit {
+            // Once: the limit is to be set anew.
+            srq.limit.store(0, Release);
+            srq.limit_reached.store(1, Release);
+            after.raised.push(Async::SrqLimit(index));
+        }
+        Some(Receive { wqe, max_sge: srq.max_sge.load(Acquire) })
+    }
+}
+
+impl<'a> Responder<'a> {
+    /// Whether receives come from a shared queue, which does not take them back.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.receives, Receives::Shared(_))
+    }
+
+    /// The receive behind the first `skip`; one of a shared queue is thereby taken.
+    pub(super) fn receive(
+        &self,
+        actor: &Actor<'a>,
+        skip: u32,
+        after: &mut After,
+    ) -> Option<Receive<'a>> {
+        match &self.receives {
+            Receives::Own(ring, first, posted) if skip < *posted => {
+                let wqe = RecvWqe::read(ring.slot(first.wrapping_add(skip)));
+                Some(Receive { wqe, max_sge: self.qp.max_recv_sge.load(Acquire) })
+            }
+            Receives::Shared(index) => actor.take_shared(*index, after),
+            _ => None,
+        }
+    }
+
+    /// Gives the first `count` receives of the own queue back to the program; their completions
+    /// come next.
+    pub(super) fn retire(&mut self, count: u32) {
+        if let Receives::Own(ring, first, posted) = &mut self.receives {
+            *first = ring.advance(*first, count);
+            *posted -= count.min(*posted);
+            retire(&self.qp.rq_consumer, ring, *first);
+        }
+    }
+
+    /// Completes a receive.
+    pub(super) fn arrived(&self, actor: &Actor<'_>, arrival: &Arrival, after: &mut After) {
+        let is_solicited = arrival.flags & send_flag::SOLICITED != 0;
+        let cqe = arrival.cqe(self.owner.qpn);
+        actor.complete(self.qp.recv_cq.load(Acquire), &cqe, is_solicited, after);
+    }
+
+    /// Gives a receive that was taken from a shared queue back to its owner, unused.
+    pub(super) fn give_back(&self, actor: &Actor<'_>, wr_id: u64, after: &mut After) {
+        let cqe = Cqe::error(wr_id, status::WR_FLUSH_ERR, self.owner.qpn);
+        actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, after);
+    }
+
+    /// The queue pair fails: the given receive, at the head of the queue or taken from a shared
+    /// one, completes with an error of its own, all else is flushed.
+    pub(super) fn fail(
+        &mut self,
+        actor: &Actor<'_>,
+        receive: Option<(u64, u32)>,
+        after: &mut After,
+    ) {
+        set_error(self.qp, can_fail);
+        let qpn = self.owner.qpn;
+        if let Some((wr_id, status)) = receive {
+            self.retire(1);
+            let cqe = Cqe::error(wr_id, status, qpn);
+            actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, after);
+        }
+        actor.flush_receive_ring(self.qp, qpn, after);
+        after.broken.push(qpn);
+    }
+}
+
+impl Receive<'_> {
+    /// The program's name for it.
+    pub(super) fn wr_id(&self) -> u64 {
+        self.wqe.wr_id
+    }
+
+    /// Lists where the first `length` bytes go. Only elements that are used are checked.
+    pub(super) fn scatter(
+        &self,
+        actor: &Actor<'_>,
+        owner: &Owner,
+        length: u64,
+        out: &mut SegmentList,
+    ) -> Result<(), Unfit> {
+        let count = self.wqe.num_sge as usize;
+        if count > (self.max_sge as usize).min(self.wqe.room()).min(MAX_SGE) {
+            return Err(Unfit::Small);
+        }
+        let mut rest = length;
+        for index in 0..count {
+            if rest == 0 {
+                break;
+            }
+            let sge = self.wqe.sge(index);
+            if sge.length == 0 {
+                continue;
+            }
+            let addr = owner.local(actor.arena, sge, SCATTER).ok_or(Unfit::Memory)?;
+            let part = rest.min(sge.length.into());
+            out.push(addr, part);
+            rest -= part;
+        }
+        if rest == 0 { Ok(()) } else { Err(Unfit::Small) }
+    }
+}

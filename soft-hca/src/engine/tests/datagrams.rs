@@ -1,0 +1,210 @@
+//! UD and multicast.
+
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Release;
+
+use super::fabric::*;
+use crate::uapi::rxe::{
+    Cqe, Sge, opcode, qp_type, send_flag, state,
+    status::{LOC_PROT_ERR, LOC_QP_OP_ERR, WR_FLUSH_ERR},
+    wc_flag, wc_opcode,
+};
+
+const LOCAL: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1];
+const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3];
+
+fn set_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
+    to.iter().zip(gid).for_each(|(to, byte)| to.store(byte, Release));
+}
+
+/// An address handle; its number.
+fn handle(world: &World, index: usize, dgid: [u8; 16]) -> u32 {
+    let ah = &world.arena.ahs[index];
+    set(&ah.proc, US as u32);
+    set(&ah.pd, PD);
+    set_gid(&ah.sgid, LOCAL);
+    set_gid(&ah.dgid, dgid);
+    ah.live.store(index as u32 + 1, Release);
+    index as u32 + 1
+}
+
+fn to(wr_id: u64, qpn: u32, qkey: u32, ah: u32) -> Wr {
+    Wr::new(wr_id, opcode::SEND).word(24, qpn).word(28, qkey).word(36, ah)
+}
+
+struct Case {
+    world: World,
+    a: u32,
+    b: u32,
+    ah: u32,
+    ours: Buffer,
+    theirs: Buffer,
+}
+
+impl Case {
+    fn new() -> Self {
+        let world = World::new();
+        let (a, b) = (world.qp(qp_type::UD, US), world.qp(qp_type::UD, THEM));
+        let ah = handle(&world, 0, LOCAL);
+        let ours = world.buffer(US, pattern(1, 5000));
+        let theirs = world.buffer(THEM, vec![0; 5000]);
+        Self { world, a, b, ah, ours, theirs }
+    }
+}
+
+#[test]
+fn a_datagram_has_a_header() {
+    for me in [US, DAEMON] {
+        for flag in [0, send_flag::INLINE] {
+            let mut case = Case::new();
+            let sges = [case.theirs.sge(0, 30), case.theirs.sge(100, 200)];
+            case.world.receive(case.b, 20, &sges);
+            let mut wr = to(1, case.b, 0x1111, case.ah).imm(5).sge(case.ours.sge(0, 16));
+            if flag != 0 {
+                wr = wr.inline(&case.ours.bytes[..16]);
+            }
+            wr.opcode = opcode::SEND_WITH_IMM;
+            case.world.put(case.a, &wr);
+            case.world.actor(me).run_send_queue(case.a);
+            let sent = Cqe {
+                wr_id: 1,
+                byte_len: 16,
+                qp_num: case.a,
+                wc_flags: wc_flag::WITH_IMM,
+                ..Cqe::default()
+            };
+            assert_eq!(case.world.poll(case.a), [sent]);
+            let received = Cqe {
+                wr_id: 20,
+                opcode: wc_opcode::RECV,
+                byte_len: 56,
+                imm: 5,
+                qp_num: case.b,
+                src_qp: case.a,
+                wc_flags: wc_flag::GRH | wc_flag::WITH_IMM,
+                port_num: 1,
+                ..Cqe::default()
+            };
+            assert_eq!(case.world.poll(case.b), [received]);
+            assert_eq!(case.theirs.bytes[..20], [0; 20]);
+            assert_eq!(case.theirs.bytes[20], 0x45);
+            // The header is split over both elements.
+            assert_eq!(case.theirs.bytes[102..110], [10, 9, 0, 1, 10, 9, 0, 1]);
+            assert_eq!(case.theirs.bytes[110..126], case.ours.bytes[..16]);
+        }
+    }
+}
+
+#[test]
+fn an_empty_datagram() {
+    let mut case = Case::new();
+    case.world.receive(case.b, 20, &[case.theirs.sge(0, 40)]);
+    case.world.send(case.a, &to(1, case.b, 0x1111, case.ah));
+    assert_eq!(case.world.poll(case.b)[0].byte_len, 40);
+}
+
+#[test]
+fn what_is_lost_silently() {
+    let mut case = Case::new();
+    let rc = case.world.qp(qp_type::RC, THEM);
+    let (early, late) = (case.world.qp(qp_type::UD, THEM), case.world.qp(qp_type::UD, THEM));
+    set(&case.world.entry(early).state, state::INIT);
+    set(&case.world.entry(late).state, state::ERR);
+    case.world.receive(case.b, 20, &[case.theirs.whole()]);
+    let mut wr_id = 0;
+    let mut send = |qpn, qkey, length| {
+        wr_id += 1;
+        let sge = case.ours.sge(0, length);
+        case.world.send(case.a, &to(wr_id, qpn, qkey, case.ah).sge(sge));
+        assert_eq!(case.world.statuses(case.a), [(wr_id, 0)]);
+    };
+    send(case.b, 0x1112, 8);
+    send(case.b, 0x1111, 4097);
+    send(0x3333, 0x1111, 8);
+    for qpn in [rc, early, late] {
+        send(qpn, 0x1111, 8);
+    }
+    assert_eq!(case.world.poll(case.b), [], "the receive is still posted");
+    // The longest; and the sender's own key, which the top bit asks for
+    send(case.b, 0x1111, 4096);
+    case.world.receive(case.b, 21, &[case.theirs.whole()]);
+    send(case.b, 0x8000_0000, 8);
+    assert_eq!(case.world.statuses(case.b), [(20, 0), (21, 0)]);
+    send(case.b, 0x1111, 8);
+    assert_eq!(case.world.poll(case.b), [], "no receive");
+}
+
+#[test]
+fn a_receive_that_does_not_fit() {
+    for (length, key, status) in [(47, 0, LOC_QP_OP_ERR), (48, 0x9900, LOC_PROT_ERR)] {
+        let mut case = Case::new();
+        let sge = case.theirs.sge(0, length);
+        case.world.receive(
+            case.b,
+            20,
+            &[Sge { lkey: if key == 0 { sge.lkey } else { key }, ..sge }],
+        );
+        case.world.receive(case.b, 21, &[sge]);
+        case.world.send(case.a, &to(1, case.b, 0x1111, case.ah).sge(case.ours.sge(0, 8)));
+        assert_eq!(case.world.statuses(case.a), [(1, 0)]);
+        assert_eq!(case.world.statuses(case.b), [(20, status), (21, WR_FLUSH_ERR)]);
+        assert_eq!(case.world.state(case.b), state::ERR);
+    }
+}
+
+#[test]
+fn the_senders_errors() {
+    let mut case = Case::new();
+    let good = case.ours.sge(0, 8);
+    let unmapped = case.world.register(US, 0x1000, 8, ALL);
+    let foreign = handle(&case.world, 1, LOCAL);
+    set(&case.world.arena.ahs[1].pd, PD + 1);
+    let case_of = |ah, sge, expected| {
+        let a = case.world.qp(qp_type::UD, US);
+        case.world.receive(
+            case.b,
+            20,
+            &[Sge { lkey: case.theirs.key, addr: case.theirs.bytes.as_ptr() as u64, length: 100 }],
+        );
+        case.world.send(a, &to(1, case.b, 0x1111, ah).sge(sge));
+        assert_eq!(case.world.statuses(a), [(1, expected)]);
+        assert_eq!(case.world.state(a), state::ERR);
+        assert_eq!(case.world.poll(case.b), []);
+    };
+    case_of(0, good, LOC_QP_OP_ERR);
+    case_of(u32::MAX, good, LOC_QP_OP_ERR);
+    case_of(foreign, good, LOC_QP_OP_ERR);
+    case_of(case.ah, Sge { lkey: 5, ..good }, LOC_PROT_ERR);
+    case_of(case.ah, Sge { addr: 0x1000, length: 8, lkey: unmapped }, LOC_PROT_ERR);
+}
+
+#[test]
+fn every_member_of_a_group_gets_it() {
+    let mut case = Case::new();
+    let group = handle(&case.world, 1, GROUP);
+    let other_key = case.world.qp(qp_type::UD, US);
+    set(&case.world.entry(other_key).qkey, 0x2222);
+    let stranger = case.world.qp(qp_type::UD, US);
+    let members = [(case.a, GROUP), (case.b, GROUP), (other_key, GROUP), (stranger, LOCAL)];
+    let mut room = case.world.buffer(US, vec![0; 64]);
+    for (i, (qpn, gid)) in members.into_iter().enumerate() {
+        let member = &case.world.arena.members[i];
+        set_gid(&member.gid, gid);
+        member.live.store(qpn, Release);
+        let sge = if qpn == case.b { case.theirs.sge(0, 64) } else { room.whole() };
+        case.world.receive(qpn, 20, &[sge]);
+    }
+    set(&case.world.arena.members_used, 4);
+    case.world.send(case.a, &to(1, 0xff_ffff, 0x1111, group).sge(case.ours.sge(0, 24)));
+    // The sender is a member, too.
+    assert_eq!(case.world.statuses(case.a), [(20, 0), (1, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(20, 0)]);
+    assert_eq!((case.world.poll(other_key), case.world.poll(stranger)), (vec![], vec![]));
+    assert_eq!(case.theirs.bytes[40..64], case.ours.bytes[..24]);
+    assert_eq!(room.bytes[40..], case.ours.bytes[..24]);
+    assert_eq!(room.bytes[28], 1, "time to live");
+    // A count that is too big harms nobody.
+    set(&case.world.arena.members_used, u32::MAX);
+    case.world.send(case.a, &to(2, 0xff_ffff, 0x1111, group));
+    assert_eq!(case.world.statuses(case.a), [(2, 0)]);
+}

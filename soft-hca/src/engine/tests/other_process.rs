@@ -1,0 +1,129 @@
+//! A peer that really is another process: a child that does nothing but lie there.
+#![allow(unsafe_code)]
+
+use super::fabric::*;
+use crate::engine::link::{Fault, Link, Memory, Segment};
+use crate::engine::peer;
+use crate::uapi::rxe::opcode;
+
+/// A child with a copy of all our memory, nonce included. Ends with the value.
+struct Child(libc::pid_t);
+
+impl Child {
+    fn new() -> Self {
+        // SAFETY: the child calls nothing but `pause` and `_exit`, which are safe after a fork.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0);
+        if pid == 0 {
+            // SAFETY: ends the child with its parent, should a test be killed.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            loop {
+                // SAFETY: waits for a signal.
+                unsafe { libc::pause() };
+            }
+        }
+        Self(pid)
+    }
+
+    fn end(&self) {
+        // SAFETY: our own child, not yet waited for.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+        // SAFETY: as above.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
+    }
+
+    /// What the child's memory holds at an address.
+    fn read(&self, segment: Segment) -> Vec<u8> {
+        let mut bytes = vec![0; segment.length as usize];
+        let local = [peer::ours_mut(&mut bytes)];
+        peer::read(self.0 as u32, &local, &[segment], segment.length).unwrap();
+        bytes
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[test]
+fn bytes_reach_another_process() {
+    for me in [US, DAEMON] {
+        let world = World::new();
+        let (a, b) = world.rc();
+        let mut ours = world.buffer(US, pattern(1, 100_000));
+        let mut theirs = world.buffer(THEM, vec![0; 100_000]);
+        let (addr, key) = (theirs.addr(), theirs.key);
+        let child = Child::new();
+        world.announce(THEM, child.0 as u32);
+        world.receive(b, 20, &[theirs.whole()]);
+        world.put(a, &Wr::new(1, opcode::SEND).sge(ours.whole()));
+        world.put(a, &Wr::new(2, opcode::RDMA_WRITE).inline(b"abcd").remote(addr + 10, key));
+        let (start, add) = (ours.sge(0, 20), Wr::new(4, opcode::ATOMIC_FETCH_AND_ADD));
+        world.put(a, &Wr::new(3, opcode::RDMA_READ).sge(start).remote(addr + 4, key));
+        world.put(a, &add.sge(ours.sge(40, 8)).atomic(addr, key, 1, 0));
+        world.actor(me).run_send_queue(a);
+        assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+        let mut expected = pattern(1, 100_000);
+        expected[10..14].copy_from_slice(b"abcd");
+        assert_eq!(ours.bytes[..20], expected[4..24]);
+        assert_eq!(ours.bytes[40..48], expected[..8]);
+        expected[0] += 1;
+        assert!(child.read(Segment { addr, length: 100_000 }) == expected);
+        assert!(theirs.bytes.iter().all(|byte| *byte == 0), "only the child's memory changed");
+    }
+}
+
+#[test]
+fn a_process_that_has_ended_does_not_answer() {
+    let world = World::new();
+    let (a, b) = world.rc();
+    let child = Child::new();
+    world.announce(THEM, child.0 as u32);
+    let mut theirs = world.buffer(THEM, vec![0; 8]);
+    let wr = Wr::new(1, opcode::RDMA_WRITE).inline(b"abcd").remote(theirs.addr(), theirs.key);
+    world.send(a, &wr);
+    assert_eq!(world.statuses(a), [(1, 0)]);
+    // SAFETY: our own child; it is waited for when the value is dropped.
+    unsafe { libc::kill(child.0, libc::SIGKILL) };
+    // SAFETY: waits until it has ended but leaves it there: a zombie has no memory any more.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::waitid(libc::P_PID, child.0 as u32, &mut info, options) }, 0);
+    world.send(a, &wr);
+    assert_eq!(world.poll(a), []);
+    assert_eq!(world.env.take_kicks().len(), 1, "it is tried again until the timeout");
+    assert_eq!(world.poll(b), []);
+}
+
+#[test]
+fn a_stranger_is_not_touched() {
+    let world = World::new();
+    let mut theirs = world.buffer(THEM, vec![0; 8]);
+    let child = Child::new();
+    world.announce(THEM, child.0 as u32);
+    // The nonce that is to be found in it is another one.
+    let entry = &world.arena.procs[THEM];
+    entry.nonce.store(5, std::sync::atomic::Ordering::Release);
+    let bytes = *b"12345678";
+    let from = [peer::ours(&bytes)];
+    let to = [Segment { addr: theirs.addr(), length: 8 }];
+    let from = Memory { proc: US, segments: &from };
+    let copy = || {
+        let to = Memory { proc: THEM, segments: &to };
+        world.link.copy(&world.arena, US, from, to)
+    };
+    assert_eq!(copy(), Err(Fault::Unreachable));
+    entry.nonce.store(*world.nonce, std::sync::atomic::Ordering::Release);
+    assert_eq!(copy(), Ok(()));
+    // Known now; but another id or another nonce is another process.
+    entry.pid.store(1, std::sync::atomic::Ordering::Release);
+    assert_eq!(copy(), Err(Fault::Unreachable));
+    entry.live.store(0, std::sync::atomic::Ordering::Release);
+    assert_eq!(copy(), Err(Fault::Unreachable));
+    let nobody = Memory { proc: 5000, segments: &to };
+    assert_eq!(world.link.copy(&world.arena, US, from, nobody), Err(Fault::Unreachable));
+    assert_eq!(child.read(to[0]), bytes);
+}

@@ -1,0 +1,190 @@
+//! Completion queues and shared receive queues.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::thread;
+
+use super::fabric::*;
+use crate::engine::{Actor, Async};
+use crate::uapi::rxe::{Cqe, opcode, status};
+
+fn add(world: &World, cq: u32, status: u32, solicited: bool) -> bool {
+    let cqe = Cqe::error(1, status, 2);
+    world.actor(US).add_completion(cq, &cqe, solicited);
+    !world.env.take_wakes().is_empty()
+}
+
+#[test]
+fn an_armed_queue_tells_once() {
+    let world = World::new();
+    let cq = world.cq_with_channel(15);
+    let actor = world.actor(US);
+    assert!(!add(&world, cq, 0, true), "not armed");
+    actor.arm(cq, false);
+    assert!(world.env.take_wakes().is_empty(), "for what is there already");
+    world.actor(US).add_completion(cq, &Cqe::default(), false);
+    assert_eq!(world.env.take_wakes(), [(cq, 100 + cq)]);
+    assert_eq!(world.arena.cqs[cq as usize].pending_events.load(Acquire), 1);
+    assert!(!add(&world, cq, 0, true), "disarmed by the event");
+}
+
+#[test]
+fn solicited_or_failed() {
+    let world = World::new();
+    let cq = world.cq_with_channel(31);
+    let actor = world.actor(US);
+    actor.arm(cq, true);
+    assert!(!add(&world, cq, 0, false));
+    assert!(add(&world, cq, 0, true));
+    actor.arm(cq, true);
+    assert!(add(&world, cq, status::WR_FLUSH_ERR, false));
+    // "Any" is the stronger wish, in either order.
+    actor.arm(cq, false);
+    actor.arm(cq, true);
+    assert!(add(&world, cq, 0, false));
+    actor.arm(cq, true);
+    actor.arm(cq, false);
+    assert!(add(&world, cq, 0, false));
+    assert_eq!(world.arena.cqs[cq as usize].pending_events.load(Acquire), 4);
+}
+
+#[test]
+fn without_a_channel_nobody_is_woken() {
+    let world = World::new();
+    let cq = world.cq(3);
+    world.actor(US).arm(cq, false);
+    assert!(!add(&world, cq, 0, false));
+    let closed = world.cq_with_channel(3);
+    world.arena.channels[closed as usize].live.store(0, Release);
+    world.actor(US).arm(closed, false);
+    assert!(!add(&world, closed, 0, false));
+    assert_eq!(world.arena.cqs[closed as usize].pending_events.load(Acquire), 0);
+    // No such queue
+    world.actor(US).arm(u32::MAX, false);
+    assert!(!add(&world, u32::MAX, 0, false));
+}
+
+#[test]
+fn tokens_are_repeated_on_request() {
+    let world = World::new();
+    let (one, other) = (world.cq_with_channel(3), world.cq_with_channel(3));
+    world.actor(US).arm(one, false);
+    assert!(add(&world, one, 0, false));
+    world.actor(DAEMON).wake_again([one, other, 99].map(|cq| cq as usize));
+    assert_eq!(world.env.take_wakes(), [(one, 100 + one)]);
+}
+
+#[test]
+fn lost_completions_are_counted() {
+    let world = World::new();
+    let (a, b) = world.rc();
+    let small = world.cq(1);
+    set(&world.entry(a).send_cq, small);
+    for wr_id in 0..5 {
+        world.receive(b, wr_id, &[]);
+        world.put(a, &Wr::new(wr_id, opcode::SEND));
+    }
+    world.doorbell(a);
+    assert_eq!(world.poll_cq(small).len(), 1);
+    assert_eq!(world.arena.cqs[small as usize].overflows.load(Acquire), 4);
+    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small); 4]);
+    assert_eq!(world.statuses(b).len(), 5);
+    // The slots are free all the same, and things go on.
+    assert_eq!(world.arena.ring(&world.entry(a).sq).unwrap().unread(), 0);
+    world.receive(b, 9, &[]);
+    world.send(a, &Wr::new(9, opcode::SEND));
+    assert_eq!(world.poll_cq(small)[0].wr_id, 9);
+}
+
+#[test]
+fn several_queue_pairs_share_receives() {
+    let world = World::new();
+    let srq = world.srq(7);
+    let mut room = world.buffer(THEM, vec![0; 100]);
+    let pairs = [world.rc(), world.rc()];
+    for (i, (_, b)) in pairs.into_iter().enumerate() {
+        set(&world.entry(b).srq, srq + 1);
+        world.receive_shared(srq, 20 + i as u64, &[room.sge(50 * i, 50)]);
+    }
+    world.put(pairs[1].0, &Wr::new(1, opcode::SEND).inline(b"one"));
+    world.doorbell(pairs[1].0);
+    world.send(pairs[0].0, &Wr::new(2, opcode::SEND).inline(b"two"));
+    assert_eq!(world.statuses(pairs[1].1), [(20, 0)]);
+    assert_eq!(world.statuses(pairs[0].1), [(21, 0)]);
+    assert_eq!((&room.bytes[..3], &room.bytes[50..53]), (&b"one"[..], &b"two"[..]));
+    // Empty: the sender waits.
+    world.send(pairs[0].0, &Wr::new(3, opcode::SEND));
+    assert_eq!(world.statuses(pairs[0].0), [(2, 0)]);
+    assert_eq!(world.env.take_kicks().len(), 1);
+}
+
+#[test]
+fn the_limit_is_told_once() {
+    let world = World::new();
+    let srq = world.srq(7);
+    let (a, b) = world.rc();
+    set(&world.entry(b).srq, srq + 1);
+    let entry = &world.arena.srqs[srq as usize];
+    entry.limit.store(3, Release);
+    for wr_id in 0..5 {
+        world.receive_shared(srq, wr_id, &[]);
+    }
+    let mut told = Vec::new();
+    for wr_id in 0..4 {
+        world.send(a, &Wr::new(wr_id, opcode::SEND));
+        told.push(world.env.take_raised());
+    }
+    assert_eq!(told, [vec![], vec![], vec![Async::SrqLimit(srq)], vec![]]);
+    assert_eq!((entry.limit.load(Acquire), entry.limit_reached.load(Acquire)), (0, 1));
+}
+
+/// A consumer that arms, polls and sleeps never sleeps for ever: an event is never lost.
+#[test]
+fn no_wake_up_is_lost() {
+    const COMPLETIONS: u32 = 20_000;
+    let world = World::new();
+    let cq = world.cq_with_channel(63);
+    let (arena, link) = (&world.arena, &world.link);
+    let seen = AtomicU32::new(0);
+    let has_failed = AtomicBool::new(false);
+    let env = TestEnv::default();
+    let actor = || Actor { arena, me: US, env: &env, link };
+    let ring = || arena.ring(&arena.cqs[cq as usize].ring).unwrap();
+    let poll = || {
+        let ring = ring();
+        let any = ring.unread();
+        ring.set_consumer(ring.advance(ring.consumer(), any));
+        seen.fetch_add(any, Release);
+        any > 0
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..COMPLETIONS {
+                while ring().is_full() {
+                    thread::yield_now();
+                }
+                actor().add_completion(cq, &Cqe::default(), false);
+            }
+        });
+        scope.spawn(|| {
+            while seen.load(Acquire) < COMPLETIONS {
+                actor().arm(cq, false);
+                if poll() {
+                    continue;
+                }
+                // Asleep: only an event wakes.
+                let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+                while arena.cqs[cq as usize].pending_events.swap(0, Release) == 0 {
+                    if std::time::Instant::now() > deadline {
+                        has_failed.store(true, Release);
+                        return;
+                    }
+                    thread::yield_now();
+                }
+                poll();
+            }
+        });
+    });
+    assert!(!has_failed.load(Acquire), "woken too late: {} seen", seen.load(Acquire));
+    assert_eq!(arena.cqs[cq as usize].overflows.load(Acquire), 0);
+}

@@ -1,0 +1,212 @@
+//! Several threads and the daemon at once: nothing is lost, doubled or stuck, and every work
+//! request has one completion, in order, whatever goes wrong meanwhile.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::fabric::*;
+use crate::arena::Mapping;
+use crate::engine::{Actor, Async, Env, LocalLink};
+use crate::uapi::rxe::{Cqe, Sge, opcode, status};
+
+/// The clock of this machine, and a list of what the daemon is to do.
+struct ClockEnv {
+    start: Instant,
+    kicks: Mutex<Vec<(u64, u32)>>,
+}
+
+impl ClockEnv {
+    fn take_due(&self) -> Vec<u32> {
+        let now = self.now_ns();
+        let mut kicks = self.kicks.lock().unwrap();
+        let due = kicks.iter().filter(|(at, _)| *at <= now).map(|(_, qpn)| *qpn).collect();
+        kicks.retain(|(at, _)| *at > now);
+        due
+    }
+}
+
+impl Env for ClockEnv {
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn wake_channel(&self, _channel: u32, _generation: u32) {}
+
+    fn kick_later(&self, qpn: u32, after_ns: u64) {
+        let at = self.now_ns().saturating_add(after_ns);
+        self.kicks.lock().unwrap().push((at, qpn));
+    }
+
+    fn raise(&self, _what: Async) {}
+}
+
+/// One queue pair and its thread: it receives, sends and polls.
+struct Side<'a> {
+    world: &'a World,
+    actor: Actor<'a>,
+    qpn: u32,
+    /// Receives and sends: posted and completed.
+    posted: [u64; 2],
+    completed: [u64; 2],
+    failed: bool,
+}
+
+const RECEIVES: u64 = 1 << 32;
+const SLOT: usize = 512;
+/// Posted and not yet completed, at most.
+const WINDOW: u64 = 16;
+
+impl Side<'_> {
+    /// Takes completions; they come in the order of posting, each once.
+    fn poll(&mut self, mut check: impl FnMut(u64, &Cqe)) {
+        for cqe in self.world.poll(self.qpn) {
+            let kind = usize::from(cqe.wr_id < RECEIVES);
+            let number = cqe.wr_id % RECEIVES;
+            assert_eq!(number, self.completed[kind], "in order and once");
+            self.completed[kind] += 1;
+            if cqe.status == status::SUCCESS {
+                assert!(!self.failed || kind == 1 || cqe.opcode != 0);
+                check(number, &cqe);
+            } else {
+                self.failed = true;
+            }
+        }
+    }
+
+    fn outstanding(&self, kind: usize) -> u64 {
+        self.posted[kind] - self.completed[kind]
+    }
+
+    fn receive(&mut self, sge: Sge) {
+        self.world.receive(self.qpn, RECEIVES | self.posted[0], &[sge]);
+        self.posted[0] += 1;
+    }
+
+    fn send(&mut self, wr: Wr) {
+        self.world.put(self.qpn, &Wr { wr_id: self.posted[1], ..wr });
+        self.posted[1] += 1;
+    }
+}
+
+/// Both sides send `messages` messages to each other, each with its number in it; if `breaks`,
+/// one side's memory gets a bad key on the way.
+fn exchange(world: &World, env: &ClockEnv, pair: (u32, u32), messages: u64, breaks: Option<u64>) {
+    let (arena, link): (&Mapping, &LocalLink) = (&world.arena, &world.link);
+    for qpn in [pair.0, pair.1] {
+        set(&world.entry(qpn).rnr_retry, 7);
+    }
+    thread::scope(|scope| {
+        for (me, qpn, fails_at) in [(US, pair.0, breaks), (THEM, pair.1, None)] {
+            scope.spawn(move || {
+                let actor = Actor { arena, me, env, link };
+                let mut inbox = world.buffer(me, vec![0; SLOT * WINDOW as usize]);
+                let mut outbox = world.buffer(me, vec![0; SLOT * WINDOW as usize]);
+                let mut side =
+                    Side { world, actor, qpn, posted: [0; 2], completed: [0; 2], failed: false };
+                let place = |number: u64| (number % WINDOW) as usize * SLOT;
+                let deadline = Instant::now() + Duration::from_secs(60);
+                while side.completed.iter().any(|count| *count < messages) {
+                    assert!(Instant::now() < deadline, "stuck: {:?}", side.completed);
+                    while side.posted[0] < messages && side.outstanding(0) < WINDOW / 2 {
+                        let sge = inbox.sge(place(side.posted[0]), SLOT);
+                        side.receive(sge);
+                    }
+                    let mut any = false;
+                    while side.posted[1] < messages && side.outstanding(1) < WINDOW {
+                        let number = side.posted[1];
+                        let at = place(number);
+                        let length = 8 + (number * 37 % 500) as usize;
+                        outbox.bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+                        outbox.bytes[at + 8..at + length].fill(number as u8);
+                        let mut sge = outbox.sge(at, length);
+                        if fails_at == Some(number) {
+                            sge.lkey ^= 1;
+                        }
+                        side.send(Wr::new(0, opcode::SEND).sge(sge));
+                        any = true;
+                    }
+                    if any {
+                        side.actor.doorbell(qpn).unwrap();
+                    }
+                    let seen = &inbox.bytes;
+                    side.poll(|number, cqe| {
+                        if cqe.opcode != 0 {
+                            let message = &seen[place(number)..];
+                            let length = 8 + (number * 37 % 500) as usize;
+                            assert_eq!(cqe.byte_len as usize, length);
+                            assert_eq!(message[..8], number.to_le_bytes());
+                            assert!(message[8..length].iter().all(|byte| *byte == number as u8));
+                        }
+                    });
+                    if side.failed {
+                        // As a program does that finds its connection broken.
+                        world.actor_with(env, DAEMON).enter_error(qpn);
+                        world.actor_with(env, DAEMON).enter_error(world.peer(qpn));
+                        world.actor_with(env, DAEMON).poll_error_receives_of(qpn);
+                    }
+                    thread::yield_now();
+                }
+                assert_eq!(side.failed, breaks.is_some());
+            });
+        }
+    });
+}
+
+impl World {
+    fn actor_with<'a>(&'a self, env: &'a ClockEnv, me: usize) -> Actor<'a> {
+        Actor { arena: &self.arena, me, env, link: &self.link }
+    }
+
+    fn peer(&self, qpn: u32) -> u32 {
+        self.entry(qpn).dest_qpn.load(Acquire)
+    }
+}
+
+/// With a daemon that does what is due.
+fn with_daemon(work: impl FnOnce(&World, &ClockEnv) + Send) {
+    let world = World::new();
+    let env = ClockEnv { start: Instant::now(), kicks: Mutex::default() };
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let daemon = scope.spawn(|| {
+            while !is_done.load(Acquire) {
+                for qpn in env.take_due() {
+                    world.actor_with(&env, DAEMON).run_send_queue(qpn);
+                }
+                thread::yield_now();
+            }
+        });
+        let worker = scope.spawn(|| work(&world, &env));
+        let outcome = worker.join();
+        is_done.store(true, Release);
+        daemon.join().unwrap();
+        outcome.unwrap();
+    });
+    world.assert_unlocked();
+}
+
+#[test]
+fn both_ways_at_once() {
+    with_daemon(|world, env| exchange(world, env, world.rc(), 3000, None));
+}
+
+#[test]
+fn many_pairs_at_once() {
+    with_daemon(|world, env| {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| exchange(world, env, world.rc(), 1000, None));
+            }
+        });
+    });
+}
+
+#[test]
+fn failures_at_any_time() {
+    for at in [0, 1, 7, 50, 333, 700] {
+        with_daemon(|world, env| exchange(world, env, world.rc(), 1000, Some(at)));
+    }
+}

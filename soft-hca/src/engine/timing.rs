@@ -1,0 +1,84 @@
+//! How long a request that cannot be executed waits: the timers of `rxe_comp.c`, in nanoseconds.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use crate::arena::Qp;
+
+/// Hundredths of milliseconds for each code of `min_rnr_timer` (IBTA table 45).
+const RNR_CENTI_MS: [u64; 32] = [
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+];
+
+/// `rnr_retry` that means "for ever".
+const FOR_EVER: u32 = 7;
+
+/// The time that a peer waits for a receive before it tries again.
+fn rnr_timer_ns(code: u32) -> u64 {
+    RNR_CENTI_MS[code as usize % RNR_CENTI_MS.len()] * 10_000
+}
+
+/// How long a request may wait for a receive of the peer in all; `None` for ever.
+pub(super) fn rnr_limit_ns(requester: &Qp, responder_timer: u32) -> Option<u64> {
+    let retries = requester.rnr_retry.load(Acquire);
+    (retries < FOR_EVER).then(|| u64::from(retries) * rnr_timer_ns(responder_timer))
+}
+
+/// How long a request may wait for a peer that does not answer; `None` for ever. A `retry_cnt` of
+/// 7 is seven retries, as specified, where rxe never gives up.
+pub(super) fn ack_limit_ns(requester: &Qp) -> Option<u64> {
+    let timeout = requester.timeout.load(Acquire) & 31;
+    let tries = u64::from(requester.retry_cnt.load(Acquire) & 7) + 1;
+    (timeout != 0).then(|| tries * (4096 << timeout))
+}
+
+/// The first wait before the daemon looks again.
+const FIRST_RETRY_NS: u64 = 64_000;
+/// The longest.
+const LAST_RETRY_NS: u64 = 8_192_000;
+
+/// The wait before attempt `attempt`: nobody tells when a receive has been posted, so the daemon
+/// looks, ever more rarely. The message is then late by no more than it has waited anyway.
+pub(super) fn retry_after_ns(attempt: u32) -> u64 {
+    (FIRST_RETRY_NS << attempt.min(16)).min(LAST_RETRY_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Release;
+
+    use super::*;
+    use crate::arena::Mapping;
+
+    #[test]
+    fn limits_are_as_measured() {
+        let ms = 1_000_000;
+        let arena = Mapping::anonymous().unwrap();
+        let qp = &arena.qps[0];
+        qp.rnr_retry.store(1, Release);
+        assert_eq!(rnr_limit_ns(qp, 26), Some(8192 * ms / 100));
+        assert_eq!(rnr_limit_ns(qp, 0), Some(65536 * ms / 100));
+        qp.rnr_retry.store(0, Release);
+        assert_eq!(rnr_limit_ns(qp, 26), Some(0));
+        qp.rnr_retry.store(7, Release);
+        assert_eq!(rnr_limit_ns(qp, 26), None);
+        // (timeout, retry_cnt) and milliseconds measured
+        for (timeout, retries, measured) in
+            [(14, 1, 135), (14, 6, 470), (16, 3, 1140), (18, 2, 3260)]
+        {
+            qp.timeout.store(timeout, Release);
+            qp.retry_cnt.store(retries, Release);
+            let limit = ack_limit_ns(qp).unwrap() / ms;
+            assert!(limit.abs_diff(measured) * 14 <= measured, "{limit} {measured}");
+        }
+        qp.timeout.store(0, Release);
+        assert_eq!(ack_limit_ns(qp), None);
+    }
+
+    #[test]
+    fn retries_become_rarer() {
+        assert_eq!(retry_after_ns(0), FIRST_RETRY_NS);
+        assert_eq!(retry_after_ns(1), 2 * FIRST_RETRY_NS);
+        assert_eq!(retry_after_ns(u32::MAX), LAST_RETRY_NS);
+    }
+}

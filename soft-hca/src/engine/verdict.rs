@@ -1,0 +1,41 @@
+//! Which status a failure gets, on which side: `rxe_comp.c` and `rxe_resp.c`, IBTA 9.9 and 10.10.
+//!
+//! Where kernel Soft-RoCE and the specification differ, these are the choices:
+//!
+//! | cause | requester | responder | why |
+//! | --- | --- | --- | --- |
+//! | bad key of local memory | `LOC_PROT_ERR` | - | the specification's; rxe says `LOC_QP_OP_ERR` |
+//! | bad key in a receive | `REM_OP_ERR` | `LOC_PROT_ERR` | as above |
+//! | receive too small | `REM_OP_ERR` | `LOC_QP_OP_ERR` | rxe's, which programs print; specified are `REM_INV_REQ_ERR` and `LOC_LEN_ERR` |
+//! | queue pair does not allow the access | `REM_INV_REQ_ERR` | - | rxe's, and one of the two that are specified |
+//! | datagram's receive too small | none | `LOC_QP_OP_ERR` | rxe's; specified is `LOC_LEN_ERR` |
+//! | `retry_cnt` 7 | `RETRY_EXC_ERR` after 8 tries | - | the specification's; rxe tries for ever |
+//! | `max_rd_atomic` 0, yet a read or atomic | `LOC_QP_OP_ERR` | - | rxe never executes it |
+//! | message over 2 GiB | `LOC_LEN_ERR` | - | the specification's limit |
+//! | key to be invalidated is not valid | `REM_ACCESS_ERR` | flushed | the specification's; rxe completes the receive with an error |
+//! | memory unmapped while it is registered | `LOC_PROT_ERR`, `REM_ACCESS_ERR` or `REM_OP_ERR` | `LOC_PROT_ERR` for a receive | hardware pins it; treated as a bad key |
+//!
+//! A failed queue pair of any type goes to the error state, as on rxe; the specification would have
+//! UC and UD go to SQE for errors of the sending side. No asynchronous event is raised for it.
+
+use crate::uapi::rxe::status;
+
+/// Local memory of a work request may not be used so.
+pub(super) const LOCAL_MEMORY: u32 = status::LOC_PROT_ERR;
+/// A work request that makes no sense.
+pub(super) const MALFORMED: u32 = status::LOC_QP_OP_ERR;
+/// The message is longer than any may be, or a result does not fit.
+pub(super) const TOO_LONG: u32 = status::LOC_LEN_ERR;
+/// The receive's memory may not be used; at its owner.
+pub(super) const RECEIVE_MEMORY: u32 = status::LOC_PROT_ERR;
+/// The receive is too small or makes no sense; at its owner.
+pub(super) const RECEIVE_TOO_SMALL: u32 = status::LOC_QP_OP_ERR;
+/// The same two, at the sender.
+pub(super) const REMOTE_RECEIVE: u32 = status::REM_OP_ERR;
+/// The peer's memory may not be used.
+pub(super) const REMOTE_MEMORY: u32 = status::REM_ACCESS_ERR;
+/// The peer's queue pair does not do that, or the address is not aligned.
+pub(super) const REMOTE_REFUSES: u32 = status::REM_INV_REQ_ERR;
+
+/// The longest message (IBTA 9.7.7).
+pub(super) const MAX_MESSAGE: u64 = 1 << 31;

@@ -1,0 +1,140 @@
+//! Memory windows: binding and invalidating. `rxe_mw.c`.
+//!
+//! A window is bound while its `bound` is not 0. A window of type 2 belongs to the queue pair that
+//! has bound it. Regions that programs have registered cannot be invalidated.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use crate::arena::Mr;
+use crate::engine::after::After;
+use crate::engine::memory::Owner;
+use crate::engine::requester::{Done, Requester, Stop};
+use crate::engine::{Actor, verdict};
+use crate::uapi::rxe::{BindWr, SendWqe, access, status};
+
+/// Kinds of windows (`ibv_mw_type`).
+const TYPE_1: u32 = 1;
+const TYPE_2: u32 = 2;
+
+/// The part of a key that its user may choose.
+const VARIANT: u32 = 0xff;
+
+const REMOTE_RIGHTS: u32 = access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC;
+/// Rights that a region must not give away unless it may be written locally.
+const WRITING_RIGHTS: u32 = access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+
+impl<'a> Actor<'a> {
+    /// The window with this key, if the owner may do something with it.
+    fn window(&self, owner: &Owner, key: u32) -> Option<&'a Mr> {
+        let mw = self.arena.mr(key)?;
+        let is_ours =
+            mw.proc.load(Acquire) as usize == owner.proc && mw.pd.load(Acquire) == owner.pd;
+        (is_ours && matches!(mw.kind.load(Acquire), TYPE_1 | TYPE_2)).then_some(mw)
+    }
+
+    /// Whether a queue pair may invalidate this key: a window of type 2 that it has bound.
+    pub(super) fn can_invalidate(&self, owner: &Owner, key: u32) -> bool {
+        self.window(owner, key).is_some_and(|mw| {
+            mw.kind.load(Acquire) == TYPE_2
+                && mw.bound.load(Acquire) != 0
+                && mw.bound_qpn.load(Acquire) == owner.qpn
+        })
+    }
+
+    /// Invalidates a key, if the queue pair may.
+    pub(super) fn invalidate(&self, owner: &Owner, key: u32) {
+        if self.can_invalidate(owner, key)
+            && let Some(mw) = self.window(owner, key)
+        {
+            self.unbind(mw);
+        }
+    }
+
+    /// Makes a window useless. The access goes first, for others may be looking.
+    fn unbind(&self, mw: &Mr) {
+        mw.access.store(0, Release);
+        mw.bound_qpn.store(0, Release);
+        mw.length.store(0, Release);
+        let region = (mw.bound.swap(0, AcqRel) as usize).checked_sub(1);
+        if let Some(region) = region.and_then(|region| self.arena.mrs.get(region)) {
+            let _ = region.bound.fetch_update(AcqRel, Acquire, |bound| bound.checked_sub(1));
+        }
+    }
+
+    /// LOCAL_INV.
+    pub(super) fn local_invalidate(
+        &self,
+        requester: &Requester<'a>,
+        wqe: &SendWqe<'_>,
+        after: &mut After,
+    ) -> Result<(), Stop> {
+        if !self.can_invalidate(&requester.owner, wqe.imm) {
+            return Err(Stop::Failed(verdict::MALFORMED));
+        }
+        self.invalidate(&requester.owner, wqe.imm);
+        // Requests that came in before and use the window are done when this lock is free.
+        drop(self.lock(&requester.qp.recv_lock));
+        requester.complete(self, &[Done::of(wqe, 0)], after);
+        Ok(())
+    }
+
+    /// BIND_MW: of type 1 as `ibv_bind_mw` posts it, of type 2 as a work request of the program.
+    pub(super) fn bind_window(
+        &self,
+        requester: &Requester<'a>,
+        wqe: &SendWqe<'_>,
+        after: &mut After,
+    ) -> Result<(), Stop> {
+        let wanted = wqe.bind();
+        let refused = Stop::Failed(status::MW_BIND_ERR);
+        let mw = self.window(&requester.owner, wanted.rkey).ok_or(refused)?;
+        if (wanted.rkey ^ wanted.new_rkey) & !VARIANT != 0 {
+            return Err(refused);
+        }
+        let kind = mw.kind.load(Acquire);
+        let region = if wanted.length == 0 {
+            None
+        } else {
+            Some(self.region(&requester.owner, wanted, kind).ok_or(refused)?)
+        };
+        // Of type 2 it has to be free, and is not freed by binding it to nothing.
+        if kind == TYPE_2 && (mw.bound.load(Acquire) != 0 || region.is_none()) {
+            return Err(refused);
+        }
+        self.unbind(mw);
+        if let Some((index, region)) = region {
+            let offset = wanted.addr.wrapping_sub(region.iova.load(Acquire));
+            let is_zero_based = wanted.access & access::ZERO_BASED != 0;
+            mw.addr.store(region.addr.load(Acquire).wrapping_add(offset), Release);
+            mw.length.store(wanted.length, Release);
+            mw.iova.store(if is_zero_based { 0 } else { wanted.addr }, Release);
+            mw.bound_qpn.store(if kind == TYPE_2 { requester.qpn } else { 0 }, Release);
+            region.bound.fetch_add(1, AcqRel);
+            mw.bound.store(index as u32 + 1, Release);
+        }
+        mw.live.store(wanted.new_rkey, Release);
+        if region.is_some() {
+            mw.access.store(wanted.access & REMOTE_RIGHTS, Release);
+        }
+        drop(self.lock(&requester.qp.recv_lock));
+        requester.complete(self, &[Done::of(wqe, 0)], after);
+        Ok(())
+    }
+
+    /// The region that a window is to be bound to, with its index, if that is allowed.
+    fn region(&self, owner: &Owner, wanted: BindWr, kind: u32) -> Option<(usize, &'a Mr)> {
+        let region = self.arena.mr(wanted.lkey)?;
+        let index = (wanted.lkey >> 8).checked_sub(1)? as usize;
+        let is_ours = region.proc.load(Acquire) as usize == owner.proc
+            && region.pd.load(Acquire) == owner.pd
+            && region.kind.load(Acquire) == 0;
+        let rights = region.access.load(Acquire);
+        let may_write = wanted.access & WRITING_RIGHTS == 0 || rights & access::LOCAL_WRITE != 0;
+        let is_plain = rights & access::ZERO_BASED == 0
+            && (kind == TYPE_2 || wanted.access & access::ZERO_BASED == 0);
+        let offset = wanted.addr.checked_sub(region.iova.load(Acquire))?;
+        let fits = offset.checked_add(wanted.length)? <= region.length.load(Acquire);
+        (is_ours && rights & access::MW_BIND != 0 && may_write && is_plain && fits)
+            .then_some((index, region))
+    }
+}

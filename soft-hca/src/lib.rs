@@ -1,0 +1,46 @@
+//! The RDMA part of the kernel in user space, beneath the unmodified rdma-core libraries.
+//!
+//! A program that runs under `soft-hca run` finds a device, `rxe0`, that is not there. Its calls
+//! on device files come to [`client`] (through the preloaded library); [`daemon`], one process for
+//! all programs of a fabric, is the kernel that they believe to talk to; and what the two share
+//! lies in the [`arena`], where the [`engine`] moves messages without asking anybody.
+//!
+//! ```text
+//!  program + librdmacm, libibverbs, rxe provider        another program
+//!      | open, write, read, mmap                            |
+//!  client --commands over a socket--> daemon <--------- client
+//!      | doorbell                       | retries           | doorbell
+//!  engine ----------------------> arena: tables, rings <- engine
+//!      `---- payload: process_vm_readv, process_vm_writev --'
+//! ```
+//!
+//! From the outside in:
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`command`], [`config`], [`system`] | `soft-hca run`, `ls`, `doctor`; where a fabric lives |
+//! | [`sysfs`], [`device`] | what a program reads about the device: files, limits, addresses |
+//! | [`client`] | a program's side: descriptors, commands, events |
+//! | [`rpc`] | messages between the two sides |
+//! | [`daemon`] | the fabric's side: objects, connection manager, timers, clean-up |
+//! | [`uapi`] | the kernel's interfaces as bytes |
+//! | [`engine`] | the data path: work requests, completions, memory |
+//! | [`ring`], [`arena`] | queues and tables in shared memory |
+//! | [`errno`] | error numbers |
+//!
+//! A module uses those below it, and never the other way round, with one exception: the daemon
+//! runs the engine for retries.
+
+pub mod arena;
+pub mod client;
+pub mod command;
+pub mod config;
+pub mod daemon;
+pub mod device;
+pub mod engine;
+pub mod errno;
+pub mod ring;
+pub mod rpc;
+pub mod sysfs;
+pub mod system;
+pub mod uapi;

@@ -1,0 +1,218 @@
+//! The few system calls that the command and its daemon need and the standard library has not.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Descriptors that a program is to keep without knowing it get numbers from here on, so that
+/// those it opens itself start where they always do.
+const HIDDEN_FROM: libc::c_int = 600;
+
+fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
+    if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret) }
+}
+
+/// The effective user.
+pub fn user() -> u32 {
+    // SAFETY: has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// A lock on a folder. Whoever holds it may start the fabric in it or remove it; it ends with
+/// the process.
+#[derive(Debug)]
+pub struct FolderLock {
+    _folder: File,
+}
+
+impl FolderLock {
+    /// Waits for the lock. `None` if the folder is gone, or went while we waited and may have
+    /// been created anew.
+    pub fn wait(folder: &Path) -> io::Result<Option<Self>> {
+        Self::take(folder, libc::LOCK_EX)
+    }
+
+    /// Takes the lock if it is free at once.
+    pub fn try_now(folder: &Path) -> io::Result<Option<Self>> {
+        Self::take(folder, libc::LOCK_EX | libc::LOCK_NB)
+    }
+
+    fn take(folder: &Path, how: libc::c_int) -> io::Result<Option<Self>> {
+        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let opened = match File::open(folder) {
+            Err(error) if gone(&error) => return Ok(None),
+            opened => opened?,
+        };
+        loop {
+            // SAFETY: our own descriptor.
+            match check(unsafe { libc::flock(opened.as_raw_fd(), how) }) {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        let locked = opened.metadata()?;
+        match fs::symlink_metadata(folder) {
+            Ok(now) if (now.dev(), now.ino()) == (locked.dev(), locked.ino()) => {
+                Ok(Some(Self { _folder: opened }))
+            }
+            Err(error) if !gone(&error) => Err(error),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Leaves the process that started this one behind: it becomes no child of it or of the program
+/// that it turns into, which might wait for all its children. The terminal and everything else
+/// that was inherited is left behind as well. Call it before anything else.
+pub fn become_daemon() -> io::Result<()> {
+    // SAFETY: there is but one thread.
+    if check(unsafe { libc::fork() })? > 0 {
+        // SAFETY: has no preconditions.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: changes attributes of this process.
+    unsafe { libc::setsid() };
+    // SAFETY: as above.
+    unsafe { libc::umask(0o077) };
+    // Kernels before 5.9 do not know the call; then the descriptors stay open, which harms nobody
+    // but a reader of the other end of a pipe.
+    // SAFETY: nobody in this process has opened a file yet.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+    Ok(())
+}
+
+/// Keeps a file open in the program that this process is about to become.
+pub fn keep_across_exec(fd: OwnedFd) -> io::Result<()> {
+    for lowest in [HIDDEN_FROM, 0] {
+        // SAFETY: a new descriptor of the same open file, which is deliberately left open.
+        if check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD, lowest) }).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(io::Error::last_os_error())
+}
+
+/// Lets every process of this user reach this one's memory, where Yama would restrict that.
+pub fn allow_peers() {
+    // SAFETY: changes an attribute of this process; fails where Yama is not there.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}
+
+fn parts(word: &mut u64, address: u64) -> (libc::iovec, libc::iovec) {
+    let local = libc::iovec { iov_base: std::ptr::from_mut(word).cast(), iov_len: 8 };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: 8 };
+    (local, remote)
+}
+
+fn whole_word(copied: isize) -> io::Result<()> {
+    match copied {
+        8 => Ok(()),
+        0.. => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Reads a word of another process.
+pub fn read_word(pid: u32, address: u64) -> io::Result<u64> {
+    let mut word = 0;
+    let (local, remote) = parts(&mut word, address);
+    // SAFETY: the local part is a writable word; the remote address is checked by the kernel.
+    let copied = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    whole_word(copied).map(|()| word)
+}
+
+/// Writes a word of another process. The caller knows what lies there.
+pub fn write_word(pid: u32, address: u64, mut word: u64) -> io::Result<()> {
+    let (local, remote) = parts(&mut word, address);
+    // SAFETY: the local part is a readable word; the remote address is checked by the kernel.
+    let copied = unsafe { libc::process_vm_writev(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    whole_word(copied)
+}
+
+/// Whether memory without a file can be created.
+pub fn try_memfd() -> io::Result<()> {
+    // SAFETY: the name is a C string.
+    let fd = check(unsafe { libc::memfd_create(c"soft-hca".as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: created above.
+    check(unsafe { libc::close(fd) }).map(drop)
+}
+
+/// Whether a file is a library or program for this machine. It is not loaded, only looked at.
+pub fn is_for_this_machine(file: &Path) -> bool {
+    /// Identification (magic, class, byte order, version) and machine.
+    fn kind(file: &Path) -> io::Result<([u8; 7], [u8; 2])> {
+        let mut header = [0; 20];
+        File::open(file)?.read_exact(&mut header)?;
+        let mut identification = [0; 7];
+        identification.copy_from_slice(&header[..7]);
+        Ok((identification, [header[18], header[19]]))
+    }
+    let own = kind(Path::new("/proc/self/exe"));
+    matches!((kind(file), own), (Ok(file), Ok(own)) if file == own)
+}
+
+/// Whether the loader finds a library. It stays loaded.
+pub fn try_library(name: &CStr) -> bool {
+    // SAFETY: the name is a C string; the libraries asked for do nothing when they are loaded
+    // but register themselves.
+    !unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY) }.is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("soft-hca-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_lock_keeps_others_out() {
+        let folder = folder("lock");
+        let first = FolderLock::try_now(&folder).unwrap();
+        assert!(first.is_some());
+        assert!(FolderLock::try_now(&folder).unwrap().is_none());
+        drop(first);
+        assert!(FolderLock::wait(&folder).unwrap().is_some());
+        fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_went_is_not_locked() {
+        let folder = folder("gone");
+        let first = FolderLock::wait(&folder).unwrap().unwrap();
+        let waiting = std::thread::spawn({
+            let folder = folder.clone();
+            move || FolderLock::wait(&folder).unwrap().is_some()
+        });
+        fs::remove_dir(&folder).unwrap();
+        drop(first);
+        assert!(!waiting.join().unwrap());
+    }
+
+    #[test]
+    fn files_for_this_machine() {
+        assert!(is_for_this_machine(&std::env::current_exe().unwrap()));
+        assert!(!is_for_this_machine(Path::new("/etc/passwd")));
+        assert!(!is_for_this_machine(Path::new("/")));
+    }
+
+    #[test]
+    fn words_of_a_process() {
+        let word = std::sync::atomic::AtomicU64::new(7);
+        let address = std::ptr::from_ref(&word) as u64;
+        let pid = std::process::id();
+        assert_eq!(read_word(pid, address).unwrap(), 7);
+        write_word(pid, address, 8).unwrap();
+        assert_eq!(word.into_inner(), 8);
+        assert_eq!(read_word(pid, 8).unwrap_err().raw_os_error(), Some(libc::EFAULT));
+    }
+}

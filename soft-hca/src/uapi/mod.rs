@@ -1,0 +1,5 @@
+//! What programs and the kernel say to each other, as bytes. Nothing outside knows offsets.
+
+pub mod rxe;
+pub mod ucma;
+pub mod uverbs;

@@ -1,0 +1,388 @@
+//! What lies in the rings' slots: `include/uapi/rdma/rdma_user_rxe.h` and the provider's
+//! `rxe_queue.h`.
+//!
+//! A program may change a slot at any time. Every value is read from it once and checked as a
+//! copy; two reads of one field need not agree.
+
+use crate::ring::Slot;
+
+/// Opcodes of send work requests (`ib_wr_opcode`).
+pub mod opcode {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const RDMA_WRITE: u32 = 0;
+    pub const RDMA_WRITE_WITH_IMM: u32 = 1;
+    pub const SEND: u32 = 2;
+    pub const SEND_WITH_IMM: u32 = 3;
+    pub const RDMA_READ: u32 = 4;
+    pub const ATOMIC_CMP_AND_SWP: u32 = 5;
+    pub const ATOMIC_FETCH_AND_ADD: u32 = 6;
+    pub const LOCAL_INV: u32 = 7;
+    pub const BIND_MW: u32 = 8;
+    pub const SEND_WITH_INV: u32 = 9;
+    pub const TSO: u32 = 10;
+    pub const FLUSH: u32 = 14;
+    pub const ATOMIC_WRITE: u32 = 15;
+}
+
+/// Flags of send work requests (`ib_send_flags`).
+pub mod send_flag {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const FENCE: u32 = 1;
+    pub const SIGNALED: u32 = 2;
+    pub const SOLICITED: u32 = 4;
+    pub const INLINE: u32 = 8;
+}
+
+/// Statuses of completions (`ib_wc_status`).
+pub mod status {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const SUCCESS: u32 = 0;
+    pub const LOC_LEN_ERR: u32 = 1;
+    pub const LOC_QP_OP_ERR: u32 = 2;
+    pub const LOC_PROT_ERR: u32 = 4;
+    pub const WR_FLUSH_ERR: u32 = 5;
+    pub const MW_BIND_ERR: u32 = 6;
+    pub const LOC_ACCESS_ERR: u32 = 8;
+    pub const REM_INV_REQ_ERR: u32 = 9;
+    pub const REM_ACCESS_ERR: u32 = 10;
+    pub const REM_OP_ERR: u32 = 11;
+    pub const RETRY_EXC_ERR: u32 = 12;
+    pub const RNR_RETRY_EXC_ERR: u32 = 13;
+}
+
+/// Opcodes of completions (`ibv_wc_opcode`).
+pub mod wc_opcode {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const SEND: u32 = 0;
+    pub const RDMA_WRITE: u32 = 1;
+    pub const RDMA_READ: u32 = 2;
+    pub const COMP_SWAP: u32 = 3;
+    pub const FETCH_ADD: u32 = 4;
+    pub const BIND_MW: u32 = 5;
+    pub const LOCAL_INV: u32 = 6;
+    pub const ATOMIC_WRITE: u32 = 9;
+    pub const RECV: u32 = 128;
+    pub const RECV_RDMA_WITH_IMM: u32 = 129;
+}
+
+/// Flags of completions (`ibv_wc_flags`).
+pub mod wc_flag {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const GRH: u32 = 1;
+    pub const WITH_IMM: u32 = 2;
+    /// As libibverbs defines it. Soft-RoCE lets the kernel's own number, 4, through, which
+    /// programs read as "IP checksum is right".
+    pub const WITH_INV: u32 = 8;
+}
+
+/// Access flags of regions, windows and queue pairs (`ibv_access_flags`).
+pub mod access {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const LOCAL_WRITE: u32 = 1;
+    pub const REMOTE_WRITE: u32 = 2;
+    pub const REMOTE_READ: u32 = 4;
+    pub const REMOTE_ATOMIC: u32 = 8;
+    pub const MW_BIND: u32 = 16;
+    pub const ZERO_BASED: u32 = 32;
+}
+
+/// Types of queue pairs (`ibv_qp_type`).
+pub mod qp_type {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const RC: u32 = 2;
+    pub const UC: u32 = 3;
+    pub const UD: u32 = 4;
+}
+
+/// States of queue pairs (`ibv_qp_state`).
+pub mod state {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const RESET: u32 = 0;
+    pub const INIT: u32 = 1;
+    pub const RTR: u32 = 2;
+    pub const RTS: u32 = 3;
+    pub const SQD: u32 = 4;
+    pub const SQE: u32 = 5;
+    pub const ERR: u32 = 6;
+}
+
+/// Bytes of a send work request before its elements or inline data.
+pub const SEND_WQE_BYTES: usize = 208;
+/// Bytes of a receive work request before its elements.
+pub const RECV_WQE_BYTES: usize = 40;
+/// Bytes of a scatter-gather element.
+pub const SGE_BYTES: usize = 16;
+/// The smallest slot of a send queue: a work request with one element, rounded up.
+pub const MIN_SEND_SLOT: usize = 256;
+/// More elements than any request has.
+pub const MAX_SGE: usize = 32;
+
+/// Offsets in a send work request.
+mod send {
+    pub(super) const WR_ID: usize = 0;
+    pub(super) const OPCODE: usize = 12;
+    pub(super) const FLAGS: usize = 16;
+    pub(super) const IMM: usize = 20;
+    pub(super) const LENGTH: usize = 184;
+    pub(super) const NUM_SGE: usize = 196;
+    // In the union
+    pub(super) const REMOTE_ADDR: usize = 24;
+    pub(super) const RDMA_RKEY: usize = 32;
+    pub(super) const COMPARE_ADD: usize = 32;
+    pub(super) const SWAP: usize = 40;
+    pub(super) const ATOMIC_RKEY: usize = 48;
+    pub(super) const UD_QPN: usize = 24;
+    pub(super) const UD_QKEY: usize = 28;
+    pub(super) const AH_NUM: usize = 36;
+    pub(super) const MW_ADDR: usize = 24;
+    pub(super) const MW_LENGTH: usize = 32;
+    pub(super) const MW_MR_LKEY: usize = 40;
+    pub(super) const MW_RKEY: usize = 44;
+    pub(super) const MW_NEW_RKEY: usize = 48;
+    pub(super) const MW_ACCESS: usize = 52;
+}
+
+/// Offsets in a receive work request.
+mod receive {
+    pub(super) const WR_ID: usize = 0;
+    pub(super) const NUM_SGE: usize = 28;
+}
+
+/// A scatter-gather element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sge {
+    /// Address, as the region names it.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Key of the region.
+    pub lkey: u32,
+}
+
+/// A send work request: what all kinds have, copied, and the slot for the rest.
+#[derive(Clone, Copy, Debug)]
+pub struct SendWqe<'a> {
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// One of [`opcode`], if the program is sane.
+    pub opcode: u32,
+    /// Bits of [`send_flag`].
+    pub flags: u32,
+    /// Immediate data as the program gave it (big-endian), or the key to be invalidated.
+    pub imm: u32,
+    /// Elements, not checked.
+    pub num_sge: u32,
+    slot: Slot<'a>,
+}
+
+/// Where an RDMA read or write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteWr {
+    /// Address as the peer's region names it.
+    pub addr: u64,
+    /// The peer's key.
+    pub rkey: u32,
+}
+
+/// An atomic operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicWr {
+    /// What it works on.
+    pub remote: RemoteWr,
+    /// The value to compare with, or to add.
+    pub compare_add: u64,
+    /// The new value.
+    pub swap: u64,
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramWr {
+    /// Number of the queue pair.
+    pub qpn: u32,
+    /// Key of the queue; with the top bit set the sender's own is used.
+    pub qkey: u32,
+    /// Number of the address handle.
+    pub ah: u32,
+}
+
+/// A memory window to be bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindWr {
+    /// First address, as the region names it.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Key of the region.
+    pub lkey: u32,
+    /// Key of the window up to now.
+    pub rkey: u32,
+    /// Key that the window gets.
+    pub new_rkey: u32,
+    /// Access that the window allows.
+    pub access: u32,
+}
+
+impl<'a> SendWqe<'a> {
+    /// Reads what all kinds have.
+    pub fn read(slot: Slot<'a>) -> Self {
+        Self {
+            wr_id: slot.u64(send::WR_ID),
+            opcode: slot.u32(send::OPCODE),
+            flags: slot.u32(send::FLAGS),
+            imm: slot.u32(send::IMM),
+            num_sge: slot.u32(send::NUM_SGE),
+            slot,
+        }
+    }
+
+    /// Bytes in all, as the program says; counts for inline data only.
+    pub fn length(&self) -> u32 {
+        self.slot.u32(send::LENGTH)
+    }
+
+    /// The target of an RDMA read or write.
+    pub fn remote(&self) -> RemoteWr {
+        RemoteWr { addr: self.slot.u64(send::REMOTE_ADDR), rkey: self.slot.u32(send::RDMA_RKEY) }
+    }
+
+    /// The atomic operation.
+    pub fn atomic(&self) -> AtomicWr {
+        let rkey = self.slot.u32(send::ATOMIC_RKEY);
+        AtomicWr {
+            remote: RemoteWr { addr: self.slot.u64(send::REMOTE_ADDR), rkey },
+            compare_add: self.slot.u64(send::COMPARE_ADD),
+            swap: self.slot.u64(send::SWAP),
+        }
+    }
+
+    /// The datagram's target.
+    pub fn datagram(&self) -> DatagramWr {
+        DatagramWr {
+            qpn: self.slot.u32(send::UD_QPN),
+            qkey: self.slot.u32(send::UD_QKEY),
+            ah: self.slot.u32(send::AH_NUM),
+        }
+    }
+
+    /// The window to be bound.
+    pub fn bind(&self) -> BindWr {
+        BindWr {
+            addr: self.slot.u64(send::MW_ADDR),
+            length: self.slot.u64(send::MW_LENGTH),
+            lkey: self.slot.u32(send::MW_MR_LKEY),
+            rkey: self.slot.u32(send::MW_RKEY),
+            new_rkey: self.slot.u32(send::MW_NEW_RKEY),
+            access: self.slot.u32(send::MW_ACCESS),
+        }
+    }
+
+    /// Element `index`; zeros if it does not lie in the slot.
+    pub fn sge(&self, index: usize) -> Sge {
+        read_sge(&self.slot, SEND_WQE_BYTES, index)
+    }
+
+    /// The address in this process of inline data of this length, if it lies in the slot.
+    pub fn inline_address(&self, length: usize) -> Option<u64> {
+        self.slot.address(SEND_WQE_BYTES, length)
+    }
+
+    /// The eight bytes of an atomic write.
+    pub fn atomic_write_data(&self) -> u64 {
+        self.slot.u64(SEND_WQE_BYTES)
+    }
+
+    /// Elements for which the slot has room.
+    pub fn room(&self) -> usize {
+        self.slot.bytes().saturating_sub(SEND_WQE_BYTES) / SGE_BYTES
+    }
+}
+
+/// A receive work request.
+#[derive(Clone, Copy, Debug)]
+pub struct RecvWqe<'a> {
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// Elements, not checked.
+    pub num_sge: u32,
+    slot: Slot<'a>,
+}
+
+impl<'a> RecvWqe<'a> {
+    /// Reads a slot.
+    pub fn read(slot: Slot<'a>) -> Self {
+        Self { wr_id: slot.u64(receive::WR_ID), num_sge: slot.u32(receive::NUM_SGE), slot }
+    }
+
+    /// Element `index`; zeros if it does not lie in the slot.
+    pub fn sge(&self, index: usize) -> Sge {
+        read_sge(&self.slot, RECV_WQE_BYTES, index)
+    }
+
+    /// Elements for which the slot has room.
+    pub fn room(&self) -> usize {
+        (self.slot.bytes() - RECV_WQE_BYTES) / SGE_BYTES
+    }
+}
+
+fn read_sge(slot: &Slot<'_>, base: usize, index: usize) -> Sge {
+    let at = base + index * SGE_BYTES;
+    let length_and_key = slot.u64(at + 8);
+    Sge { addr: slot.u64(at), length: length_and_key as u32, lkey: (length_and_key >> 32) as u32 }
+}
+
+/// A completion, `struct ib_uverbs_wc`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cqe {
+    /// The program's name for the work request.
+    pub wr_id: u64,
+    /// One of [`status`].
+    pub status: u32,
+    /// One of [`wc_opcode`]; 0 with an error.
+    pub opcode: u32,
+    /// Bytes of the message; 0 with an error.
+    pub byte_len: u32,
+    /// Immediate data, or the key that was invalidated.
+    pub imm: u32,
+    /// Number of the queue pair.
+    pub qp_num: u32,
+    /// Number of the sender's queue pair (UD).
+    pub src_qp: u32,
+    /// Bits of [`wc_flag`].
+    pub wc_flags: u32,
+    /// Port; 0 for sends.
+    pub port_num: u8,
+}
+
+impl Cqe {
+    /// A completion that carries nothing but an error.
+    pub fn error(wr_id: u64, status: u32, qp_num: u32) -> Self {
+        Self { wr_id, status, qp_num, ..Self::default() }
+    }
+
+    /// Writes the record of 48 bytes.
+    pub fn write(&self, slot: &Slot<'_>) {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        slot.set_u64(0, self.wr_id);
+        slot.set_u64(8, pair(self.status, self.opcode));
+        slot.set_u64(16, pair(0, self.byte_len));
+        slot.set_u64(24, pair(self.imm, self.qp_num));
+        slot.set_u64(32, pair(self.src_qp, self.wc_flags));
+        slot.set_u64(40, u64::from(self.port_num) << 48);
+    }
+
+    /// Reads a record, as the provider does.
+    pub fn read(slot: &Slot<'_>) -> Self {
+        Self {
+            wr_id: slot.u64(0),
+            status: slot.u32(8),
+            opcode: slot.u32(12),
+            byte_len: slot.u32(20),
+            imm: slot.u32(24),
+            qp_num: slot.u32(28),
+            src_qp: slot.u32(32),
+            wc_flags: slot.u32(36),
+            port_num: (slot.u64(40) >> 48) as u8,
+        }
+    }
+}

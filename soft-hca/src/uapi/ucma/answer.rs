@@ -1,0 +1,321 @@
+//! Answers to queries.
+//!
+//! QUERY and QUERY_ROUTE leave out the index of the device at the end: the library has put there
+//! what means "unknown" and would take a zero for a number.
+
+use super::address::{SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
+use super::event::{AH_ATTR, AhAttr};
+use super::put;
+
+/// Bytes of QUERY's answer for addresses and GIDs, without the device's index.
+pub const QUERY_ADDR_MIN: usize = 272;
+/// Bytes of QUERY's answer for paths before the first.
+pub const QUERY_PATH_MIN: usize = 8;
+/// Bytes of QUERY_ROUTE's answer, without the device's index.
+pub const QUERY_ROUTE_MIN: usize = 200;
+/// Bytes of INIT_QP_ATTR's answer.
+pub const QP_ATTR: usize = 144;
+
+const PATH_DATA: usize = 72;
+/// This path is the primary one, for management and both directions.
+const PATH_FLAGS: u32 = 0x2b;
+const PKEY: u16 = 0xffff;
+/// A selector of a path record in the answer to QUERY: exactly this value.
+const EXACTLY: u8 = 0x80;
+
+/// QUERY's answer for addresses and GIDs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressAnswer {
+    /// The device's GUID and port, once the id has a device.
+    pub device: Option<(u64, u8)>,
+    /// The id's own address.
+    pub src: Option<Sockaddr>,
+    /// Its peer's.
+    pub dst: Option<Sockaddr>,
+}
+
+impl AddressAnswer {
+    /// Encodes to 272 bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; QUERY_ADDR_MIN];
+        if let Some((guid, port)) = self.device {
+            put(&mut bytes, 0, &guid.to_be_bytes());
+            bytes[8] = port;
+        }
+        for (address, size_at, at) in [(self.src, 12, 16), (self.dst, 14, 16 + SOCKADDR_STORAGE)] {
+            if let Some(address) = address {
+                put(&mut bytes, size_at, &(address.size() as u16).to_le_bytes());
+                address.encode(&mut bytes[at..at + SOCKADDR_STORAGE]);
+            }
+        }
+        bytes
+    }
+}
+
+/// A path between two GIDs of RoCE ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathRecord {
+    /// Service asked for, known to the side that was asked.
+    pub service_id: u64,
+    /// The peer's GID.
+    pub dgid: [u8; 16],
+    /// The own GID.
+    pub sgid: [u8; 16],
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// Path MTU (`ib_mtu`).
+    pub mtu: u8,
+    /// Packet life time: 4.096 us times two to this power.
+    pub packet_life_time: u8,
+}
+
+impl PathRecord {
+    /// Encodes as `ib_path_rec_data`: flags and an SA path record, 72 bytes.
+    fn encode_data(&self) -> [u8; PATH_DATA] {
+        let mut bytes = [0; PATH_DATA];
+        put(&mut bytes, 0, &PATH_FLAGS.to_le_bytes());
+        let record = &mut bytes[8..];
+        put(record, 0, &self.service_id.to_be_bytes());
+        put(record, 8, &self.dgid);
+        put(record, 24, &self.sgid);
+        let hops = u32::from(AhAttr::HOP_LIMIT);
+        put(record, 44, &(self.flow_label << 8 | hops).to_be_bytes());
+        record[48] = self.traffic_class;
+        // Reversible.
+        record[49] = 0x80;
+        put(record, 50, &PKEY.to_be_bytes());
+        record[54] = EXACTLY | self.mtu;
+        record[55] = EXACTLY;
+        record[56] = EXACTLY | self.packet_life_time;
+        bytes
+    }
+
+    /// Encodes as `ib_user_path_rec`, 64 bytes.
+    fn encode_user(&self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        put(&mut bytes, 0, &self.dgid);
+        put(&mut bytes, 16, &self.sgid);
+        put(&mut bytes, 40, &self.flow_label.to_be_bytes());
+        put(&mut bytes, 44, &1u32.to_le_bytes());
+        put(&mut bytes, 48, &u32::from(self.mtu).to_le_bytes());
+        put(&mut bytes, 52, &PKEY.to_be_bytes());
+        bytes[54] = AhAttr::HOP_LIMIT;
+        bytes[55] = self.traffic_class;
+        // Selectors: exactly this value.
+        (bytes[58], bytes[59], bytes[61]) = (2, 2, 2);
+        bytes[62] = self.packet_life_time;
+        bytes
+    }
+}
+
+/// QUERY's answer for paths: as many as there are and as fit in `room` bytes.
+pub fn path_answer(paths: &[PathRecord], room: usize) -> Vec<u8> {
+    let mut bytes = vec![0; QUERY_PATH_MIN];
+    put(&mut bytes, 0, &(paths.len() as u32).to_le_bytes());
+    let fitting = room.saturating_sub(QUERY_PATH_MIN) / PATH_DATA;
+    paths.iter().take(fitting).for_each(|path| bytes.extend(path.encode_data()));
+    bytes
+}
+
+/// QUERY_ROUTE's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteAnswer {
+    /// The device's GUID and port, once the id has a device.
+    pub device: Option<(u64, u8)>,
+    /// The path; before it is resolved with the GIDs alone.
+    pub path: PathRecord,
+    /// Whether the path is resolved.
+    pub is_resolved: bool,
+    /// The id's own address.
+    pub src: Option<Sockaddr>,
+    /// Its peer's.
+    pub dst: Option<Sockaddr>,
+}
+
+impl RouteAnswer {
+    /// Encodes to 200 bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; QUERY_ROUTE_MIN];
+        for (address, at) in [(self.src, 136), (self.dst, 164)] {
+            if let Some(address) = address {
+                address.encode(&mut bytes[at..at + SOCKADDR_IN6]);
+            }
+        }
+        let Some((guid, port)) = self.device else { return bytes };
+        put(&mut bytes, 0, &guid.to_be_bytes());
+        bytes[196] = port;
+        if self.is_resolved {
+            put(&mut bytes, 8, &self.path.encode_user());
+            put(&mut bytes, 192, &1u32.to_le_bytes());
+        } else {
+            put(&mut bytes, 8, &self.path.dgid);
+            put(&mut bytes, 24, &self.path.sgid);
+            put(&mut bytes, 60, &PKEY.to_be_bytes());
+        }
+        bytes
+    }
+}
+
+/// INIT_QP_ATTR's answer (`ib_uverbs_qp_attr`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QpAttr {
+    /// Which of the fields to use.
+    pub mask: u32,
+    /// State.
+    pub qp_state: u32,
+    /// Path MTU (`ib_mtu`).
+    pub path_mtu: u32,
+    /// Q key.
+    pub qkey: u32,
+    /// First packet number expected.
+    pub rq_psn: u32,
+    /// First packet number sent.
+    pub sq_psn: u32,
+    /// The peer's queue pair.
+    pub dest_qp_num: u32,
+    /// What the peer may do.
+    pub access: u32,
+    /// The way to the peer.
+    pub ah_attr: Option<AhAttr>,
+    /// Reads and atomics outstanding.
+    pub max_rd_atomic: u8,
+    /// Reads and atomics served at once.
+    pub max_dest_rd_atomic: u8,
+    /// Port.
+    pub port_num: u8,
+    /// Acknowledgement timeout.
+    pub timeout: u8,
+    /// Retries after a missing acknowledgement.
+    pub retry_cnt: u8,
+    /// Retries when the receiver is not ready.
+    pub rnr_retry: u8,
+}
+
+impl QpAttr {
+    /// Encodes to 144 bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; QP_ATTR];
+        let words = [
+            (0, self.mask),
+            (4, self.qp_state),
+            (12, self.path_mtu),
+            (20, self.qkey),
+            (24, self.rq_psn),
+            (28, self.sq_psn),
+            (32, self.dest_qp_num),
+            (36, self.access),
+        ];
+        words.iter().for_each(|(at, word)| put(&mut bytes, *at, &word.to_le_bytes()));
+        let ah_attr = self.ah_attr.map_or([0; AH_ATTR], |ah_attr| ah_attr.encode());
+        put(&mut bytes, 40, &ah_attr);
+        bytes[130] = self.max_rd_atomic;
+        bytes[131] = self.max_dest_rd_atomic;
+        bytes[133] = self.port_num;
+        bytes[134] = self.timeout;
+        bytes[135] = self.retry_cnt;
+        bytes[136] = self.rnr_retry;
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let src = Some(Sockaddr::Ip("10.9.0.1:7471".parse().unwrap()));
+        let dst = Some(Sockaddr::Ip("[::1]:2".parse().unwrap()));
+        let bytes = AddressAnswer { device: Some((0xf073_5cff_fed2_226d, 1)), src, dst }.encode();
+        assert_eq!(bytes.len(), 272);
+        assert_eq!(bytes[..9], [0xf0, 0x73, 0x5c, 0xff, 0xfe, 0xd2, 0x22, 0x6d, 1]);
+        assert_eq!(bytes[9..16], [0, 0, 0, 16, 0, 28, 0]);
+        assert_eq!(bytes[16..24], [2, 0, 0x1d, 0x2f, 10, 9, 0, 1]);
+        assert_eq!(bytes[24..144], [0; 120]);
+        assert_eq!(bytes[144..148], [10, 0, 0, 2]);
+        assert_eq!(AddressAnswer::default().encode(), [0; 272]);
+    }
+
+    fn path() -> PathRecord {
+        PathRecord {
+            service_id: 0x0106_1d2f,
+            dgid: [0xd; 16],
+            sgid: [0x5; 16],
+            flow_label: 0xabcde,
+            traffic_class: 7,
+            mtu: 3,
+            packet_life_time: 18,
+        }
+    }
+
+    #[test]
+    fn paths() {
+        let bytes = path_answer(&[path()], 440);
+        assert_eq!(bytes.len(), 80);
+        assert_eq!(bytes[..16], [1, 0, 0, 0, 0, 0, 0, 0, 0x2b, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[16..24], [0, 0, 0, 0, 1, 6, 0x1d, 0x2f]);
+        assert_eq!(bytes[24..40], [0xd; 16]);
+        assert_eq!(bytes[40..56], [0x5; 16]);
+        assert_eq!(bytes[56..60], [0; 4]);
+        assert_eq!(bytes[60..66], [0xa, 0xbc, 0xde, 64, 7, 0x80]);
+        assert_eq!(bytes[66..80], [0xff, 0xff, 0, 0, 0x83, 0x80, 0x92, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(path_answer(&[path()], 79), [1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(path_answer(&[], 440), [0; 8]);
+    }
+
+    #[test]
+    fn routes() {
+        let src = Some(Sockaddr::Ip("10.9.0.1:7471".parse().unwrap()));
+        let mut answer =
+            RouteAnswer { device: Some((1, 1)), path: path(), src, ..Default::default() };
+        let bytes = answer.encode();
+        assert_eq!((bytes.len(), bytes[7], bytes[196], bytes[192]), (200, 1, 1, 0));
+        assert_eq!((&bytes[8..24], &bytes[60..62]), (&[0xd; 16][..], &[0xff, 0xff][..]));
+        assert_eq!(bytes[136..144], [2, 0, 0x1d, 0x2f, 10, 9, 0, 1]);
+        answer.is_resolved = true;
+        let bytes = answer.encode();
+        assert_eq!(bytes[192], 1);
+        assert_eq!(
+            bytes[48..72],
+            [
+                0, 0xa, 0xbc, 0xde, 1, 0, 0, 0, 3, 0, 0, 0, 0xff, 0xff, 64, 7, 0, 0, 2, 2, 0, 2,
+                18, 0
+            ]
+        );
+        answer.device = None;
+        assert_eq!(answer.encode()[..136], [0; 136]);
+    }
+
+    #[test]
+    fn queue_pair_attributes() {
+        let ah_attr = AhAttr { dgid: [3; 16], flow_label: 0, sgid_index: 1, traffic_class: 0 };
+        let attr = QpAttr {
+            mask: 0x129181,
+            qp_state: 2,
+            path_mtu: 3,
+            qkey: 4,
+            rq_psn: 5,
+            sq_psn: 6,
+            dest_qp_num: 7,
+            access: 8,
+            ah_attr: Some(ah_attr),
+            max_rd_atomic: 9,
+            max_dest_rd_atomic: 10,
+            port_num: 1,
+            timeout: 19,
+            retry_cnt: 11,
+            rnr_retry: 12,
+        };
+        let bytes = attr.encode();
+        assert_eq!(bytes[..16], [0x81, 0x91, 0x12, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
+        let words = [0, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0];
+        assert_eq!(bytes[16..40], words);
+        assert_eq!(bytes[40..56], [3; 16]);
+        // As recorded on the kernel for a RoCE peer.
+        assert_eq!(bytes[56..72], [0, 0, 0, 0, 1, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0]);
+        assert_eq!(bytes[72..128], [0; 56]);
+        assert_eq!(bytes[128..144], [0, 0, 9, 10, 0, 1, 19, 11, 12, 0, 0, 0, 0, 0, 0, 0]);
+    }
+}

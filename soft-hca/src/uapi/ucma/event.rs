@@ -1,0 +1,197 @@
+//! Events: what GET_EVENT answers.
+
+use super::request::{CONN_PARAM, ConnParam, PRIVATE_DATA};
+use super::{put, u32_at};
+
+/// Bytes of an event.
+pub const EVENT: usize = 336;
+/// The least room for an event that GET_EVENT accepts: older libraries know no options at the end.
+pub const GET_EVENT_MIN: usize = 324;
+/// Bytes of an address handle's attributes.
+pub const AH_ATTR: usize = 32;
+
+const PARAM: usize = 20;
+const UD_PARAM: usize = 304;
+const ECE: usize = 328;
+
+/// A vendor's options that travel with a connection request and its answer (`rdma_ucm_ece`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ece {
+    /// Vendor.
+    pub vendor_id: u32,
+    /// Options.
+    pub attr_mod: u32,
+}
+
+impl Ece {
+    /// Decodes the bytes at `at`; missing ones are zero.
+    pub(super) fn decode(payload: &[u8], at: usize) -> Self {
+        let word = |at| u32_at(payload, at).unwrap_or(0);
+        Self { vendor_id: word(at), attr_mod: word(at + 4) }
+    }
+}
+
+/// `ib_uverbs_ah_attr` of a RoCE port: the way to a GID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AhAttr {
+    /// Where to.
+    pub dgid: [u8; 16],
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Index of the GID to send from.
+    pub sgid_index: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
+}
+
+impl AhAttr {
+    /// Hops that a packet may take.
+    pub const HOP_LIMIT: u8 = 64;
+
+    /// Encodes to 32 bytes, for port 1 and with a global route.
+    pub fn encode(&self) -> [u8; AH_ATTR] {
+        let mut bytes = [0; AH_ATTR];
+        put(&mut bytes, 0, &self.dgid);
+        put(&mut bytes, 16, &self.flow_label.to_le_bytes());
+        bytes[20] = self.sgid_index;
+        bytes[21] = Self::HOP_LIMIT;
+        bytes[22] = self.traffic_class;
+        bytes[29] = 1;
+        bytes[30] = 1;
+        bytes
+    }
+}
+
+/// `rdma_ucm_ud_param`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UdParam {
+    /// Queue pair number.
+    pub qp_num: u32,
+    /// Q key.
+    pub qkey: u32,
+    /// The way to it.
+    pub ah_attr: Option<AhAttr>,
+    /// From the peer's program, at most 255 bytes.
+    pub private_data: Vec<u8>,
+}
+
+impl UdParam {
+    /// Encodes to 304 bytes.
+    fn encode(&self) -> [u8; UD_PARAM] {
+        let mut bytes = [0; UD_PARAM];
+        put(&mut bytes, 0, &self.qp_num.to_le_bytes());
+        put(&mut bytes, 4, &self.qkey.to_le_bytes());
+        if let Some(ah_attr) = self.ah_attr {
+            put(&mut bytes, 8, &ah_attr.encode());
+        }
+        let len = self.private_data.len().min(usize::from(u8::MAX));
+        put(&mut bytes, 40, &self.private_data[..len]);
+        bytes[40 + PRIVATE_DATA] = len as u8;
+        bytes
+    }
+}
+
+/// What an event says beyond its type and status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Param {
+    /// Nothing.
+    #[default]
+    None,
+    /// Of a connection.
+    Conn(ConnParam),
+    /// Of a datagram service or a multicast group.
+    Ud(UdParam),
+}
+
+/// An event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The program's name for what it is about.
+    pub uid: u64,
+    /// The id, or for multicast events the membership.
+    pub id: u32,
+    /// One of [`event_type`](super::event_type).
+    pub event: u32,
+    /// 0, a reason or a negative error number.
+    pub status: i32,
+    /// More.
+    pub param: Param,
+    /// Vendor's options of the peer.
+    pub ece: Ece,
+}
+
+impl Event {
+    /// Encodes to 336 bytes.
+    pub fn encode(&self) -> [u8; EVENT] {
+        let mut bytes = [0; EVENT];
+        put(&mut bytes, 0, &self.uid.to_le_bytes());
+        put(&mut bytes, 8, &self.id.to_le_bytes());
+        put(&mut bytes, 12, &self.event.to_le_bytes());
+        put(&mut bytes, 16, &self.status.to_le_bytes());
+        match &self.param {
+            Param::None => {}
+            Param::Conn(param) => put(&mut bytes[..PARAM + CONN_PARAM], PARAM, &param.encode()),
+            Param::Ud(param) => put(&mut bytes, PARAM, &param.encode()),
+        }
+        put(&mut bytes, ECE, &self.ece.vendor_id.to_le_bytes());
+        put(&mut bytes, ECE + 4, &self.ece.attr_mod.to_le_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_event() {
+        let param = ConnParam {
+            qp_num: 0x112233,
+            private_data: vec![7; 56],
+            srq: 1,
+            responder_resources: 2,
+            initiator_depth: 3,
+            flow_control: 4,
+            retry_count: 5,
+            rnr_retry_count: 6,
+            ..ConnParam::default()
+        };
+        let ece = Ece { vendor_id: 0x15b3, attr_mod: 9 };
+        let event = Event {
+            uid: 0x1122_3344_5566_7788,
+            id: 3,
+            event: 4,
+            status: -110,
+            param: Param::Conn(param),
+            ece,
+        };
+        let bytes = event.encode();
+        assert_eq!(bytes[..8], [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
+        assert_eq!(bytes[8..20], [3, 0, 0, 0, 4, 0, 0, 0, 0x92, 0xff, 0xff, 0xff]);
+        assert_eq!(bytes[20..28], [0x33, 0x22, 0x11, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[28..84], [7; 56]);
+        assert_eq!(bytes[84..284], [0; 200]);
+        assert_eq!(bytes[284..292], [56, 1, 2, 3, 4, 5, 6, 0]);
+        assert_eq!(bytes[292..328], [0; 36]);
+        assert_eq!(bytes[328..], [0xb3, 0x15, 0, 0, 9, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_datagram_event() {
+        let ah = AhAttr { dgid: [5; 16], flow_label: 0x12345, sgid_index: 1, traffic_class: 8 };
+        let param = UdParam {
+            qp_num: 0xffffff,
+            qkey: super::super::UDP_QKEY,
+            ah_attr: Some(ah),
+            private_data: vec![9; 136],
+        };
+        let event = Event { uid: 1, id: 2, event: 12, param: Param::Ud(param), ..Event::default() };
+        let bytes = event.encode();
+        assert_eq!(bytes[20..28], [0xff, 0xff, 0xff, 0, 0x67, 0x45, 0x23, 0x01]);
+        assert_eq!(bytes[28..44], [5; 16]);
+        assert_eq!(bytes[44..60], [0x45, 0x23, 1, 0, 1, 64, 8, 0, 0, 0, 0, 0, 0, 1, 1, 0]);
+        assert_eq!(bytes[60..196], [9; 136]);
+        assert_eq!(bytes[316], 136);
+        assert_eq!(bytes[317..], [0; 19]);
+    }
+}

@@ -78,6 +78,8 @@ fn write_device(dir: &Path, node_guid: u64, addresses: &Addresses) -> io::Result
         ("parent", addresses.netdev()),
     ];
     files(dir, own)?;
+    // rxe has no such folder; a card has, and programs look there for the interface's name.
+    fs::create_dir_all(dir.join("device/net").join(addresses.netdev()))?;
     let port = dir.join("ports/1");
     let state = [
         ("state", "4: ACTIVE"),
@@ -143,6 +145,7 @@ mod tests {
         assert_eq!(port("gids/15"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
         assert!(port("gids/1").starts_with("0000:0000:0000:0000:0000:ffff:"));
         assert_eq!(port("gid_attrs/ndevs/1").trim_end(), addresses.netdev());
+        assert!(class.join("infiniband/rxe7/device/net").join(addresses.netdev()).is_dir());
         assert!(!class.join("infiniband/rxe7/ports/1/gid_attrs/ndevs/15").exists());
         assert!(!class.join("rest").exists());
         fs::remove_dir_all(&dir).unwrap();

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use soft_hca::client::{self, Device};
 use soft_hca::errno::Errno;
 
+use crate::sysfs::{self, Moved};
 use crate::{fail, real};
 
 /// Netlink's RDMA family: refused, so that both libraries look into sysfs.
@@ -30,6 +31,9 @@ macro_rules! open_functions {
         /// reading it otherwise does no harm.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            // SAFETY: the caller's own path.
+            let moved = unsafe { sysfs::moved(path) };
+            let path = moved.as_ref().map_or(path, Moved::as_ptr);
             // SAFETY: the caller's own call.
             match unsafe { device_of(path) } {
                 Some(device) => open_device(device, flags),
@@ -47,6 +51,9 @@ macro_rules! openat_functions {
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            // SAFETY: the caller's own path.
+            let moved = unsafe { sysfs::moved(path) };
+            let path = moved.as_ref().map_or(path, Moved::as_ptr);
             // SAFETY: the caller's own call.
             match unsafe { device_of(path) } {
                 Some(device) => open_device(device, flags),
@@ -96,6 +103,9 @@ macro_rules! stat_functions {
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, stat: *mut libc::stat) -> c_int {
+            // SAFETY: the caller's own path.
+            let moved = unsafe { sysfs::moved(path) };
+            let path = moved.as_ref().map_or(path, Moved::as_ptr);
             // SAFETY: the caller's own call.
             match unsafe { device_of(path) } {
                 // SAFETY: the caller's own call.
@@ -166,6 +176,9 @@ old_fstat_functions!(__fxstat __fxstat64);
 /// `access(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn access(path: *const c_char, mode: c_int) -> c_int {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
     // SAFETY: the caller's own call.
     match unsafe { device_of(path) } {
         Some(_) if mode & libc::X_OK == 0 => 0,

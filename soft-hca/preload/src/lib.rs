@@ -13,6 +13,7 @@ mod descriptors;
 mod events;
 mod files;
 mod real;
+mod sysfs;
 
 use soft_hca::errno::Errno;
 

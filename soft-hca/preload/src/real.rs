@@ -63,4 +63,10 @@ real! {
     stat = c"stat"(path: *const c_char, stat: *mut libc::stat) -> c_int;
     lstat = c"lstat"(path: *const c_char, stat: *mut libc::stat) -> c_int;
     access = c"access"(path: *const c_char, mode: c_int) -> c_int;
+    faccessat = c"faccessat"(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
+    fstatat = c"fstatat"(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int;
+    statx = c"statx"(dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, buffer: *mut libc::statx) -> c_int;
+    opendir = c"opendir"(path: *const c_char) -> *mut libc::DIR;
+    fopen = c"fopen"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+    fopen64 = c"fopen64"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::daemon::event_fd::EventFd;
+use crate::daemon::process;
 use crate::engine::{Async, Env};
 
 /// Wakes, timers and events, collected while the data path runs.
@@ -14,6 +15,8 @@ pub(crate) struct DaemonEnv {
     channels: Mutex<HashMap<usize, (u32, EventFd)>>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
     kicks: Mutex<VecDeque<(u32, u64)>>,
+    /// Descriptors that tell of the end of a process, by its index.
+    processes: Mutex<HashMap<usize, OwnedFd>>,
     raised: Mutex<VecDeque<Async>>,
 }
 
@@ -54,6 +57,11 @@ impl DaemonEnv {
                 }
             }
         }
+    }
+
+    /// Remembers how to know that a process has ended.
+    pub(crate) fn remember_process(&self, index: usize, pidfd: OwnedFd) {
+        lock(&self.processes).insert(index, pidfd);
     }
 
     pub(crate) fn take_kicks(&self) -> VecDeque<(u32, u64)> {
@@ -106,5 +114,9 @@ impl Env for DaemonEnv {
 
     fn raise(&self, what: Async) {
         lock(&self.raised).push_back(what);
+    }
+
+    fn is_dead(&self, proc: usize) -> bool {
+        lock(&self.processes).get(&proc).is_some_and(process::has_ended)
     }
 }

@@ -284,6 +284,19 @@ impl Fabric {
         Ok((index, generation, for_client))
     }
 
+    /// Cleans up behind a process that has ended: its locks, and wakes that it owed others.
+    pub(crate) fn bury(&self, dead: usize) {
+        self.arena.procs[dead].live.store(0, Release);
+        self.release_locks_of(dead);
+        self.actor().wake_again(self.cqs.taken());
+    }
+
+    /// Waits until nobody moves data in or out of a process's memory with a region or window that
+    /// has just been made invalid.
+    pub(crate) fn quiesce(&self, proc: usize) {
+        self.actor().quiesce(self.qps.taken(), proc);
+    }
+
     /// Releases every lock that a dead process has left behind.
     pub(crate) fn release_locks_of(&self, dead: usize) {
         for qp in &self.arena.qps[..self.qps.high()] {

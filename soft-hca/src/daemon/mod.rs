@@ -19,6 +19,7 @@ mod uverbs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
@@ -49,6 +50,9 @@ fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
 
 /// Name of the socket in the runtime folder.
 pub const SOCKET: &str = "socket";
+
+/// `IBV_QPS_ERR`
+const ERR: u32 = 6;
 
 /// How often receives that are posted to queue pairs in the error state are looked for, in
 /// nanoseconds: nobody rings a bell for them.
@@ -111,13 +115,14 @@ impl Daemon {
 
     /// `CLOCK_MONOTONIC` nanoseconds of the next thing to do without being asked.
     fn next_deadline(&self) -> Option<u64> {
-        let sweep = self.has_error_qps().then_some(self.next_sweep_ns);
+        let sweep = (!self.error_qps().is_empty()).then_some(self.next_sweep_ns);
         [self.cm.next_timer(), self.kicks.next(), sweep].into_iter().flatten().min()
     }
 
-    fn has_error_qps(&self) -> bool {
-        let state = |i: usize| &self.fabric.arena.qps[i].state;
-        self.fabric.qps().any(|i| state(i).load(std::sync::atomic::Ordering::Relaxed) == 6)
+    /// Numbers of the queue pairs in the error state.
+    fn error_qps(&self) -> Vec<u32> {
+        let qps = self.fabric.qps().map(|i| &self.fabric.arena.qps[i]);
+        qps.filter(|qp| qp.state.load(Relaxed) == ERR).map(|qp| qp.live.load(Relaxed)).collect()
     }
 
     fn accept(&mut self) {
@@ -201,6 +206,9 @@ impl Daemon {
             if let Some(fd) = self.fabric.processes.pidfd(proc) {
                 let _ = self.poller.add(fd, Ready::Process(proc));
             }
+            if let Some(fd) = self.fabric.processes.pidfd_clone(proc) {
+                self.fabric.env.remember_process(proc, fd);
+            }
         }
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
@@ -277,7 +285,7 @@ impl Daemon {
     }
 
     fn process_ended(&mut self, index: usize) {
-        self.fabric.release_locks_of(index);
+        self.fabric.bury(index);
         if let Some(fd) = self.fabric.processes.pidfd(index) {
             self.poller.remove(fd);
         }
@@ -293,8 +301,8 @@ impl Daemon {
         }
         if now >= self.next_sweep_ns {
             self.next_sweep_ns = now + ERROR_SWEEP_NS;
-            if self.has_error_qps() {
-                self.fabric.actor().poll_error_receives();
+            for qpn in self.error_qps() {
+                self.fabric.actor().poll_error_receives_of(qpn);
             }
         }
     }

@@ -82,7 +82,7 @@ impl Processes {
     /// Whether the process has no thread any more that could hold a lock.
     pub(crate) fn is_dead(&self, index: usize) -> bool {
         match self.by_index.get(&index) {
-            Some(process) => process.has_ended || has_ended(process),
+            Some(process) => process.has_ended || process.pidfd.as_ref().is_some_and(has_ended),
             None => index != 0,
         }
     }
@@ -90,6 +90,11 @@ impl Processes {
     /// Descriptors that tell of a process's end, with its index.
     pub(crate) fn pidfd(&self, index: usize) -> Option<RawFd> {
         self.by_index.get(&index)?.pidfd.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Another descriptor that tells of the process's end.
+    pub(crate) fn pidfd_clone(&self, index: usize) -> Option<OwnedFd> {
+        self.by_index.get(&index)?.pidfd.as_ref()?.try_clone().ok()
     }
 
     /// The process's id.
@@ -110,14 +115,9 @@ fn pidfd(pid: u32) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-fn has_ended(process: &Process) -> bool {
-    match &process.pidfd {
-        Some(fd) => {
-            let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry is there.
-            unsafe { libc::poll(&mut poll, 1, 0) > 0 }
-        }
-        // SAFETY: signal 0 is only asked about.
-        None => unsafe { libc::kill(process.pid as libc::pid_t, 0) != 0 },
-    }
+/// Whether the process behind a descriptor has ended.
+pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
+    let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry is there.
+    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }

@@ -15,6 +15,8 @@ pub(super) struct After {
     /// Peers that went to the error state; their send queues are to be flushed. Not done at once,
     /// for that takes a lock of a kind that is held already.
     pub broken: Vec<u32>,
+    /// How often this run has waited for a receive of the peer.
+    pub waits: u32,
 }
 
 impl Actor<'_> {

@@ -29,6 +29,8 @@ const DAEMON_BUSY_NS: u64 = 1_000_000;
 /// How often a program looks for a receive before it leaves that to the daemon: some
 /// microseconds, in which a peer that is awake posts one.
 const SPINS: u32 = 200;
+/// How often it does so in one run.
+const MAX_WAITS: u32 = 64;
 
 /// Whether the queue pair's next request waits for a receive.
 pub(super) fn waits_for_receive(qp: &Qp) -> bool {
@@ -366,8 +368,11 @@ impl<'a> Actor<'a> {
         };
         let before = qp.stall.load(Acquire);
         let is_new = before & STALL_KIND != kind;
-        if is_new && kind == STALL_RNR && self.me != DAEMON && self.soon_receives(requester) {
-            return true;
+        if is_new && kind == STALL_RNR && self.me != DAEMON && after.waits < MAX_WAITS {
+            after.waits += 1;
+            if self.soon_receives(requester) {
+                return true;
+            }
         }
         let now = self.env.now_ns();
         if is_new {

@@ -59,7 +59,7 @@ impl<'a> Ring<'a> {
     fn header(&self, offset: usize) -> &'a AtomicU32 {
         // SAFETY: the offset is one of the four in the header, aligned to 4, and the caller of
         // `new` has promised that the memory is there and accessed through atomics.
-        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) }
     }
 
     /// Makes the ring empty and writes the sizes that the provider reads.
@@ -157,13 +157,15 @@ impl<'a> Slot<'a> {
         let is_inside = offset.is_multiple_of(4) && offset <= self.bytes - 4;
         // SAFETY: the word lies in the slot and is aligned, for slots are; the ring's memory is
         // mapped and accessed through atomics only.
-        is_inside.then(|| unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) })
+        is_inside
+            .then(|| unsafe { AtomicU32::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) })
     }
 
     fn word64(&self, offset: usize) -> Option<&'a AtomicU64> {
         let is_inside = offset.is_multiple_of(8) && offset <= self.bytes - 8;
         // SAFETY: as in `word32`, with 8 bytes.
-        is_inside.then(|| unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) })
+        is_inside
+            .then(|| unsafe { AtomicU64::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) })
     }
 
     /// Bytes of the slot.

@@ -386,3 +386,96 @@ impl Cqe {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::{HEAP_START, Mapping};
+    use crate::ring::Ring;
+    use std::sync::atomic::Ordering::Release;
+
+    /// A slot of 512 bytes in which every word of 32 bits holds its own offset.
+    fn with_offsets(arena: &Mapping) -> Ring<'_> {
+        let place = &arena.qps[0].sq;
+        place.offset.store(HEAP_START as u64, Release);
+        place.log2_slot.store(9, Release);
+        let ring = arena.ring(place).unwrap();
+        (0..512).step_by(4).for_each(|at| ring.slot(0).set_u32(at, at as u32));
+        ring
+    }
+
+    /// The value of a word of 64 bits at an offset.
+    fn long(at: u64) -> u64 {
+        at | (at + 4) << 32
+    }
+
+    // The numbers are those that `offsetof` gives for the system's `rdma/rdma_user_rxe.h` and
+    // `rdma/ib_user_verbs.h`.
+
+    #[test]
+    fn a_send_work_request_is_where_the_kernel_has_it() {
+        let arena = Mapping::anonymous().unwrap();
+        let wqe = SendWqe::read(with_offsets(&arena).slot(0));
+        assert_eq!((wqe.wr_id, wqe.opcode, wqe.flags, wqe.imm), (long(0), 12, 16, 20));
+        assert_eq!((wqe.length(), wqe.num_sge), (184, 196));
+        let remote = RemoteWr { addr: long(24), rkey: 32 };
+        assert_eq!(wqe.remote(), remote);
+        let remote = RemoteWr { addr: long(24), rkey: 48 };
+        let atomic = AtomicWr { remote, compare_add: long(32), swap: long(40) };
+        assert_eq!(wqe.atomic(), atomic);
+        assert_eq!(wqe.datagram(), DatagramWr { qpn: 24, qkey: 28, ah: 36 });
+        let bind = BindWr {
+            addr: long(24),
+            length: long(32),
+            lkey: 40,
+            rkey: 44,
+            new_rkey: 48,
+            access: 52,
+        };
+        assert_eq!(wqe.bind(), bind);
+        assert_eq!(wqe.sge(0), Sge { addr: long(208), length: 216, lkey: 220 });
+        assert_eq!(wqe.sge(2), Sge { addr: long(240), length: 248, lkey: 252 });
+        assert_eq!(wqe.atomic_write_data(), long(208));
+        assert_eq!(wqe.room(), 19);
+        let start = with_offsets(&arena).slot(0).address(0, 1).unwrap();
+        assert_eq!(wqe.inline_address(304), Some(start + 208));
+        assert_eq!(wqe.inline_address(305), None);
+    }
+
+    #[test]
+    fn a_receive_is_where_the_kernel_has_it() {
+        let arena = Mapping::anonymous().unwrap();
+        let wqe = RecvWqe::read(with_offsets(&arena).slot(0));
+        assert_eq!((wqe.wr_id, wqe.num_sge), (long(0), 28));
+        assert_eq!(wqe.sge(0), Sge { addr: long(40), length: 48, lkey: 52 });
+        assert_eq!(wqe.sge(1), Sge { addr: long(56), length: 64, lkey: 68 });
+        assert_eq!(wqe.room(), 29);
+    }
+
+    #[test]
+    fn a_completion_is_where_the_kernel_has_it() {
+        let arena = Mapping::anonymous().unwrap();
+        let slot = with_offsets(&arena).slot(0);
+        let cqe = Cqe {
+            wr_id: 0x0102_0304_0506_0708,
+            status: 1,
+            opcode: 2,
+            byte_len: 3,
+            imm: 4,
+            qp_num: 5,
+            src_qp: 6,
+            wc_flags: 7,
+            port_num: 8,
+        };
+        cqe.write(&slot);
+        assert_eq!(slot.u64(0), 0x0102_0304_0506_0708);
+        // Status, opcode, vendor error, length, immediate, number, source, flags
+        let words: Vec<u32> = (8..40).step_by(4).map(|at| slot.u32(at)).collect();
+        assert_eq!(words, [1, 2, 0, 3, 4, 5, 6, 7]);
+        let mut tail = [0xee; 8];
+        slot.read_bytes(40, &mut tail);
+        assert_eq!(tail, [0, 0, 0, 0, 0, 0, 8, 0], "port at 46");
+        assert_eq!(slot.u32(48), 48, "48 bytes and no more");
+        assert_eq!(Cqe::read(&slot), cqe);
+    }
+}

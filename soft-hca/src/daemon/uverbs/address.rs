@@ -1,12 +1,31 @@
 //! Address handles: `rxe_av.c`.
 
+use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::Release;
 
 use crate::daemon::fabric::store_gid;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
+use crate::device::Addresses;
 use crate::errno::{Errno, Result};
 use crate::uapi::uverbs::Answer;
+
+/// Whether there is a way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it:
+/// both are IPv4 addresses, or neither is, and somebody has the other. A kernel waits a second for
+/// the neighbour to answer; here it is known at once that there is none.
+pub(super) fn check_way(addresses: &Addresses, from: [u8; 16], to: [u8; 16]) -> Result<()> {
+    let from = Ipv6Addr::from(from).to_canonical();
+    let to = Ipv6Addr::from(to).to_canonical();
+    if to.is_multicast() {
+        Ok(())
+    } else if from.is_ipv4() != to.is_ipv4() {
+        Err(Errno::EINVAL)
+    } else if addresses.find(to).is_none() {
+        Err(Errno::ETIMEDOUT)
+    } else {
+        Ok(())
+    }
+}
 
 pub(super) fn create_ah(cx: &mut Context<'_>) -> Result<Outcome> {
     let command = cx.command;
@@ -23,6 +42,7 @@ pub(super) fn create_ah(cx: &mut Context<'_>) -> Result<Outcome> {
     if sgid == [0; 16] {
         return Err(Errno::ENODATA);
     }
+    check_way(&cx.fabric.addresses, sgid, dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
@@ -46,4 +66,26 @@ pub(super) fn destroy_ah(cx: &mut Context<'_>) -> Result<Outcome> {
     cx.file.handles.remove(handle);
     cx.fabric.release_ah(index);
     Ok(Outcome::done())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_way_leads_to_somebody_of_the_same_family() {
+        let addresses = Addresses::local();
+        let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
+        let check = |from, to| check_way(&addresses, from, to);
+        let here = mapped(127, 0, 0, 1);
+        assert_eq!(check(here, here), Ok(()));
+        assert_eq!(check(here, mapped(239, 0, 0, 1)), Ok(()));
+        assert_eq!(check(here, mapped(192, 0, 2, 254)), Err(Errno::ETIMEDOUT));
+        assert_eq!(check(here, [0; 16]), Err(Errno::EINVAL));
+        let link_local = addresses.gid(0);
+        assert_eq!(check(link_local, link_local), Ok(()));
+        assert_eq!(check(link_local, here), Err(Errno::EINVAL));
+    }
 }

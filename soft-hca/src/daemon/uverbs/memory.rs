@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use crate::arena::PAGE;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::errno::{Errno, Result};
@@ -44,7 +45,9 @@ pub(super) fn reg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
     let flags = cx.command.u32(36)? & !access::OPTIONAL;
     let pd = cx.file.handles.pd(pd)?;
     let writes_remotely = flags & (access::REMOTE_WRITE | access::REMOTE_ATOMIC) != 0;
-    if length == 0
+    // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.
+    let is_no_page = length == 0 && start.is_multiple_of(PAGE as u64);
+    if is_no_page
         || start.checked_add(length).is_none()
         || flags & !access::SUPPORTED != 0
         || (writes_remotely && flags & access::LOCAL_WRITE == 0)
@@ -81,6 +84,7 @@ pub(super) fn dereg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
     }
     cx.file.handles.remove(handle);
     cx.fabric.release_mr(index);
+    cx.fabric.quiesce(cx.file.proc);
     Ok(Outcome::done())
 }
 
@@ -113,5 +117,6 @@ pub(super) fn dealloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
     let index = cx.file.handles.index(handle, Kind::Mw)?;
     cx.file.handles.remove(handle);
     cx.fabric.release_mr(index);
+    cx.fabric.quiesce(cx.file.proc);
     Ok(Outcome::done())
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{FIRST_QPN, RingPlace};
 use crate::daemon::fabric::{QpPrivate, store_gid};
+use crate::daemon::uverbs::address::check_way;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
 use crate::daemon::uverbs::transitions::{is_legal, mask, qp_type, state};
@@ -241,8 +242,12 @@ fn check_values(cx: &Context<'_>, given: u32) -> Result<()> {
     {
         return Err(Errno::EINVAL);
     }
-    if is_given(mask::AV) && cx.fabric.addresses.gid(command.u8(24)?) == [0; 16] {
-        return Err(Errno::EINVAL);
+    if is_given(mask::AV) {
+        let sgid = cx.fabric.addresses.gid(command.u8(24)?);
+        if sgid == [0; 16] {
+            return Err(Errno::EINVAL);
+        }
+        check_way(&cx.fabric.addresses, sgid, command.gid(0)?)?;
     }
     Ok(())
 }

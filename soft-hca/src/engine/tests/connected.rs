@@ -257,3 +257,23 @@ fn the_sender_of_uc_never_hears_of_a_loss() {
     world.doorbell(a);
     assert_eq!(world.statuses(a), [(5, 0), (6, 0), (7, 0)]);
 }
+
+#[test]
+fn a_list_may_pass_bytes_on_within_a_process() {
+    for me in [US, DAEMON] {
+        let world = World::new();
+        let (a, b) = (world.qp(qp_type::RC, US), world.qp(qp_type::RC, US));
+        world.connect(a, b);
+        let mut memory = world.buffer(US, pattern(1, 40));
+        let (addr, key) = (memory.addr(), memory.key);
+        let write =
+            |wr_id, sge, to| Wr::new(wr_id, opcode::RDMA_WRITE).sge(sge).remote(addr + to, key);
+        let (first, second) = (memory.sge(0, 10), memory.sge(10, 10));
+        world.put(a, &write(1, first, 10));
+        world.put(a, &write(2, second, 20));
+        world.put(a, &write(3, second, 30));
+        world.actor(me).run_send_queue(a);
+        assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0)]);
+        assert_eq!(memory.bytes, pattern(1, 10).repeat(4));
+    }
+}

@@ -396,3 +396,17 @@ fn uc_fails_at_the_responder_only_by_its_receive() {
     assert_eq!(world.statuses(b), [(20, LOC_QP_OP_ERR), (21, WR_FLUSH_ERR)]);
     assert_eq!((world.state(a), world.state(b)), (state::RTS, state::ERR));
 }
+
+#[test]
+fn nothing_of_a_message_that_does_not_fit_is_written() {
+    let mut case = Case::new();
+    let (first, part) = (case.theirs.sge(0, 8), case.theirs.sge(8, 4));
+    case.world.receive(case.b, 20, &[first]);
+    case.world.receive(case.b, 21, &[part, Sge { lkey: 0x4400, ..part }]);
+    case.world.put(case.a, &Wr::new(1, opcode::SEND).sge(case.ours.sge(0, 8)));
+    case.world.put(case.a, &Wr::new(2, opcode::SEND).sge(case.ours.sge(0, 8)));
+    case.world.doorbell(case.a);
+    assert_eq!(case.world.statuses(case.a), [(1, 0), (2, REM_OP_ERR)]);
+    assert_eq!(case.world.statuses(case.b), [(20, 0), (21, LOC_PROT_ERR)]);
+    assert_eq!(case.theirs.bytes[8..], [0; 56]);
+}

@@ -75,7 +75,7 @@ proptest! {
                     slot.set_u32(184, length);
                     slot.set_u32(196, num_sge);
                 } else {
-                    slot.set_u32(32, num_sge);
+                    slot.set_u32(28, num_sge);
                 }
                 let base = if i == 0 { 208 } else { 40 };
                 for sge in 0..num_sge as usize {

@@ -1,6 +1,8 @@
 //! A peer that really is another process: a child that does nothing but lie there.
 #![allow(unsafe_code)]
 
+use std::sync::atomic::Ordering::Release;
+
 use super::fabric::*;
 use crate::engine::link::{Fault, Link, Memory, Segment};
 use crate::engine::peer;
@@ -100,29 +102,36 @@ fn a_process_that_has_ended_does_not_answer() {
 
 #[test]
 fn a_stranger_is_not_touched() {
-    let world = World::new();
+    let mut world = World::new();
     let mut theirs = world.buffer(THEM, vec![0; 8]);
     let child = Child::new();
     world.announce(THEM, child.0 as u32);
     // The nonce that is to be found in it is another one.
-    let entry = &world.arena.procs[THEM];
-    entry.nonce.store(5, std::sync::atomic::Ordering::Release);
+    let set_nonce = |world: &World, nonce| world.arena.procs[THEM].nonce.store(nonce, Release);
+    set_nonce(&world, 5);
     let bytes = *b"12345678";
     let from = [peer::ours(&bytes)];
     let to = [Segment { addr: theirs.addr(), length: 8 }];
     let from = Memory { proc: US, segments: &from };
-    let copy = || {
+    let copy = |world: &World| {
         let to = Memory { proc: THEM, segments: &to };
         world.link.copy(&world.arena, US, from, to)
     };
-    assert_eq!(copy(), Err(Fault::Unreachable));
-    entry.nonce.store(*world.nonce, std::sync::atomic::Ordering::Release);
-    assert_eq!(copy(), Ok(()));
-    // Known now; but another id or another nonce is another process.
-    entry.pid.store(1, std::sync::atomic::Ordering::Release);
-    assert_eq!(copy(), Err(Fault::Unreachable));
-    entry.live.store(0, std::sync::atomic::Ordering::Release);
-    assert_eq!(copy(), Err(Fault::Unreachable));
+    assert_eq!(copy(&world), Err(Fault::Unreachable));
+    set_nonce(&world, *world.nonce);
+    assert_eq!(copy(&world), Ok(()));
+    // Known now; but another process under that entry is not, even where it could be written.
+    *world.nonce ^= 1;
+    let stranger = Child::new();
+    *world.nonce ^= 1;
+    let entry = &world.arena.procs[THEM];
+    entry.pid.store(stranger.0 as u32, Release);
+    assert_eq!(copy(&world), Err(Fault::Unreachable));
+    assert_eq!(stranger.read(to[0]), [0; 8]);
+    entry.pid.store(child.0 as u32, Release);
+    assert_eq!(copy(&world), Ok(()));
+    entry.live.store(0, Release);
+    assert_eq!(copy(&world), Err(Fault::Unreachable));
     let nobody = Memory { proc: 5000, segments: &to };
     assert_eq!(world.link.copy(&world.arena, US, from, nobody), Err(Fault::Unreachable));
     assert_eq!(child.read(to[0]), bytes);

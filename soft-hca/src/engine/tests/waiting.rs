@@ -191,3 +191,16 @@ fn the_daemon_comes_back_for_a_long_queue() {
     run_daemon(&world, u64::MAX - 1);
     assert_eq!(first + world.poll(b).len(), 200);
 }
+
+#[test]
+fn a_receive_that_cannot_be_taken_is_not_waited_for_endlessly() {
+    let world = World::new();
+    let srq = world.srq(7);
+    let (a, b) = world.rc();
+    set(&world.entry(b).srq, srq + 1);
+    world.receive_shared(srq, 20, &[]);
+    world.arena.srqs[srq as usize].live.store(0, Release);
+    world.send(a, &Wr::new(1, opcode::SEND));
+    assert_eq!((world.poll(a), world.poll(b)), (vec![], vec![]));
+    assert_eq!(world.env.take_kicks().len(), 1);
+}

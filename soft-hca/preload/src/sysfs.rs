@@ -1,0 +1,148 @@
+//! `/sys/class/infiniband*` for programs that look there by themselves, as scripts do to learn a
+//! device's network interface: they find the tree in which the libraries have found the device.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+
+use crate::real;
+
+/// How the paths begin that have another place.
+const CLASS: &[u8] = b"/sys/class/infiniband";
+/// What stands for `/sys` in that place.
+const ROOT: &CStr = c"SYSFS_PATH";
+/// The longest path that is moved.
+const LONGEST: usize = 512;
+
+/// A path in the other place. It owns nothing, since a thread that is cancelled in a call that
+/// uses it frees nothing.
+pub(crate) struct Moved([u8; LONGEST]);
+
+impl Moved {
+    pub(crate) fn as_ptr(&self) -> *const c_char {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// Where a path leads to, if not to where it says. The caller gives a C string or null.
+pub(crate) unsafe fn moved(path: *const c_char) -> Option<Moved> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller gives a C string.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    if !path.starts_with(CLASS) {
+        return None;
+    }
+    // SAFETY: a name that ends with NUL.
+    let root = unsafe { libc::getenv(ROOT.as_ptr()) };
+    if root.is_null() {
+        return None;
+    }
+    // SAFETY: the environment holds C strings.
+    let root = unsafe { CStr::from_ptr(root) }.to_bytes();
+    moved_to(root, path)
+}
+
+fn moved_to(root: &[u8], path: &[u8]) -> Option<Moved> {
+    let rest = path.strip_prefix(b"/sys")?;
+    let len = root.len() + rest.len();
+    // The byte behind the path stays zero.
+    if len >= LONGEST {
+        return None;
+    }
+    let mut place = [0; LONGEST];
+    place[..root.len()].copy_from_slice(root);
+    place[root.len()..len].copy_from_slice(rest);
+    Some(Moved(place))
+}
+
+/// `opendir(3)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { moved(path) };
+    // SAFETY: the caller's own call.
+    unsafe { real::opendir(moved.as_ref().map_or(path, Moved::as_ptr)) }
+}
+
+macro_rules! fopen_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(3)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+            // SAFETY: the caller's own path.
+            let moved = unsafe { moved(path) };
+            // SAFETY: the caller's own call.
+            unsafe { real::$name(moved.as_ref().map_or(path, Moved::as_ptr), mode) }
+        }
+    )* };
+}
+
+fopen_functions!(fopen fopen64);
+
+macro_rules! fstatat_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(2)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
+            // SAFETY: the caller's own path.
+            let moved = unsafe { moved(path) };
+            // SAFETY: the caller's own call.
+            unsafe { real::fstatat(dir, moved.as_ref().map_or(path, Moved::as_ptr), stat, flags) }
+        }
+    )* };
+}
+
+fstatat_functions!(fstatat fstatat64);
+
+/// `statx(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn statx(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    buffer: *mut libc::statx,
+) -> c_int {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { moved(path) };
+    // SAFETY: the caller's own call.
+    unsafe { real::statx(dir, moved.as_ref().map_or(path, Moved::as_ptr), flags, mask, buffer) }
+}
+
+/// `faccessat(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn faccessat(
+    dir: c_int,
+    path: *const c_char,
+    mode: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { moved(path) };
+    // SAFETY: the caller's own call.
+    unsafe { real::faccessat(dir, moved.as_ref().map_or(path, Moved::as_ptr), mode, flags) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(root: &str, path: &str) -> Option<String> {
+        let moved = moved_to(root.as_bytes(), path.as_bytes())?;
+        let text = CStr::from_bytes_until_nul(&moved.0).expect("it ends with zero");
+        Some(text.to_str().expect("both parts are text").to_owned())
+    }
+
+    #[test]
+    fn a_path_of_sysfs_is_moved() {
+        let moved = text("/run/f/sys-rxe0", "/sys/class/infiniband/rxe0/device/net");
+        assert_eq!(moved.as_deref(), Some("/run/f/sys-rxe0/class/infiniband/rxe0/device/net"));
+    }
+
+    #[test]
+    fn a_path_without_room_is_not() {
+        let long = format!("/sys/{}", "x".repeat(LONGEST - 5));
+        assert_eq!(text("/r", &long[..LONGEST]).map(|text| text.len()), Some(LONGEST - 2));
+        assert_eq!(text("/root", &long), None);
+    }
+}

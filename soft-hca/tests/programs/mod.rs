@@ -1,0 +1,90 @@
+//! Programs of the distribution in a fabric of their own.
+#![allow(dead_code, reason = "each test file needs a part of this")]
+
+pub mod place;
+pub mod program;
+pub mod tcp;
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take. A machine with much else to do needs some of it.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// An address that every machine has.
+pub const LOCALHOST: &str = "127.0.0.1";
+
+/// Whether what is expected comes about within a time.
+pub fn comes_about(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether the long runs are wanted.
+pub fn is_long() -> bool {
+    std::env::var_os("SOFT_HCA_LONG").is_some_and(|value| value == "1")
+}
+
+/// Whether all these programs are installed. If not, the test is skipped with a word about it,
+/// or fails if the environment asks for that.
+pub fn installed(programs: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let is_there = |program: &str| dirs.iter().any(|dir| dir.join(program).is_file());
+    for program in programs {
+        if !is_there(program) {
+            let text = format!("{program} is not installed ({})", package(program));
+            assert!(
+                std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"),
+                "{text}"
+            );
+            println!("skipped: {text}");
+            return false;
+        }
+    }
+    true
+}
+
+fn package(program: &str) -> &'static str {
+    match program {
+        "ibv_devices" | "ibv_devinfo" => "package ibverbs-utils",
+        name if name.starts_with("ibv_") => "package ibverbs-utils",
+        name if name.starts_with("ib_") => "package perftest",
+        _ => "package rdmacm-utils",
+    }
+}
+
+/// The address that this machine has in the outer world, or the local one if it has none.
+pub fn outer_address() -> String {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent: the system only chooses a route.
+    let chosen = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+    chosen.map_or(LOCALHOST.into(), |address| address.ip().to_string())
+}
+
+/// Processes whose command line begins with some words after the program's name.
+pub fn processes(words: &[&str]) -> Vec<u32> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut found = line.split(|&byte| byte == 0).skip(1);
+        words.iter().all(|word| found.next() == Some(word.as_bytes()))
+    })
+    .collect()
+}
+
+/// How many descriptors a process has.
+pub fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).unwrap().count()
+}

@@ -1,0 +1,120 @@
+//! A folder with one fabric in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::program::Program;
+use super::{LIMIT, comes_about, processes};
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_soft-hca");
+const PRELOAD_FILE: &str = "libsoft_hca_preload.so";
+
+/// A folder with one fabric, which nothing else is in, and the programs' output.
+#[derive(Debug)]
+pub struct Place {
+    dir: PathBuf,
+    count: AtomicU32,
+}
+
+impl Place {
+    pub fn new(name: &str) -> Self {
+        let preload = Path::new(COMMAND).with_file_name(PRELOAD_FILE);
+        assert!(preload.is_file(), "{} is missing: build the workspace first", preload.display());
+        let dir = std::env::temp_dir().join(format!("soft-hca-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir(&dir).unwrap();
+        Self { dir, count: AtomicU32::new(0) }
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(COMMAND);
+        command
+            .args(arguments)
+            .current_dir(&self.dir)
+            .env("XDG_RUNTIME_DIR", &self.dir)
+            .env_remove("SOFT_HCA_FABRIC")
+            .env_remove("SOFT_HCA_PRELOAD")
+            .env_remove("LD_PRELOAD");
+        command
+    }
+
+    /// Starts a program in the fabric; words are separated by blanks.
+    pub fn start(&self, line: &str) -> Program {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let file = self.file(&format!("{number}.txt"));
+        let output = fs::File::create(&file).unwrap();
+        let mut command = self.command(&["run", "--"]);
+        command
+            .args(line.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output);
+        Program::new(line, command.spawn().unwrap(), file)
+    }
+
+    /// A program that does nothing but keep the fabric alive until it is killed.
+    pub fn keep(&self) -> Program {
+        let keeper = self.start("sleep 1000000");
+        assert!(comes_about(LIMIT, || self.listing().contains("comm sleep")), "no fabric");
+        keeper
+    }
+
+    /// `soft-hca ls`
+    pub fn listing(&self) -> String {
+        let output = self.command(&["ls"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Lines of the listing for objects: queue pairs and ids of the connection manager.
+    pub fn objects(&self) -> Vec<String> {
+        let listing = self.listing();
+        let lines = listing.lines().map(str::trim_start);
+        let objects = lines.filter(|line| line.starts_with("qp ") || line.starts_with("cm_id "));
+        objects.map(str::to_string).collect()
+    }
+
+    /// Whether somebody listens at a port of the connection manager.
+    pub fn listens(&self, port: u16) -> bool {
+        let end = format!(":{port}");
+        self.objects().iter().any(|line| {
+            line.contains(" state LISTEN ")
+                && line.split_whitespace().any(|word| word.ends_with(&end))
+        })
+    }
+
+    /// Processes of the fabric's daemon.
+    pub fn daemons(&self) -> Vec<u32> {
+        let fabric = self.dir.join("soft-hca/default");
+        processes(&["fabric", fabric.to_str().unwrap()])
+    }
+
+    /// Nothing is left in the fabric but what keeps it alive.
+    pub fn assert_no_objects(&self) {
+        let is_empty = comes_about(LIMIT, || self.objects().is_empty());
+        assert!(is_empty, "left behind:\n{}", self.listing());
+    }
+
+    /// After the last program: no daemon, no folder.
+    pub fn assert_gone(&self) {
+        let dir = self.dir.join("soft-hca");
+        assert!(comes_about(LIMIT, || !dir.exists()), "{} stays", dir.display());
+        assert!(comes_about(LIMIT, || self.daemons().is_empty()), "a daemon stays");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Only after a failure is there one.
+        for pid in self.daemons() {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

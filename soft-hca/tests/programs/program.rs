@@ -1,0 +1,75 @@
+//! A program that runs.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+use super::{LIMIT, comes_about};
+
+/// A program in a fabric; it is killed when it goes out of scope.
+#[derive(Debug)]
+pub struct Program {
+    line: String,
+    child: Child,
+    output: PathBuf,
+}
+
+impl Program {
+    pub fn new(line: &str, child: Child, output: PathBuf) -> Self {
+        Self { line: line.into(), child, output }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written so far, to standard output and standard error.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.output).unwrap()).into_owned()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Its status if it ends in time.
+    pub fn ends_within(&mut self, limit: Duration) -> Option<ExitStatus> {
+        comes_about(limit, || self.has_ended());
+        self.child.try_wait().unwrap()
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        match self.ends_within(LIMIT) {
+            Some(status) => status,
+            None => panic!("`{}` does not end:\n{}", self.line, self.output()),
+        }
+    }
+
+    /// Waits until it is ready for its peer; ending before is a failure.
+    pub fn wait_until(&mut self, mut ready: impl FnMut() -> bool) {
+        let came = comes_about(LIMIT, || ready() || self.has_ended());
+        let is_up = came && !self.has_ended();
+        assert!(is_up, "`{}` does not get ready:\n{}", self.line, self.output());
+    }
+
+    /// Waits for its good end; gives its output.
+    pub fn succeed(&mut self) -> String {
+        let status = self.wait();
+        assert!(status.success(), "`{}`: {status}\n{}", self.line, self.output());
+        self.output()
+    }
+
+    /// SIGKILL
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

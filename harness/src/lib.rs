@@ -6,6 +6,7 @@
 //! - [`peer`]: clients that are no RDMA program
 //! - [`run`](mod@run): a pair from its start to its end
 //! - [`private`]: a network of its own
+//! - [`soft_hca`]: a fabric in user space instead of a device
 //! - [`examples`]: the twelve examples
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
@@ -26,6 +27,7 @@ pub mod process;
 mod rdma_netlink;
 pub mod run;
 pub mod show;
+pub mod soft_hca;
 pub mod transcript;
 
 pub use error::Error;

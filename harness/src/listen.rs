@@ -11,6 +11,7 @@ use regex::Regex;
 
 use crate::error::Error;
 use crate::rdma_netlink;
+use crate::soft_hca;
 use crate::transcript::{Side, Transcript};
 
 /// A way to tell that a server is ready for its client.
@@ -38,6 +39,7 @@ impl Ready {
     /// The condition itself.
     pub fn condition(&self) -> Box<dyn Readiness> {
         match self {
+            Ready::RdmaCm if soft_hca::is_inside() => Box::new(SoftHcaListener),
             Ready::RdmaCm => Box::new(RdmaCmListener),
             Ready::Tcp => Box::new(TcpListener),
             Ready::Line(pattern) => Box::new(OutputLine { pattern: pattern.clone() }),
@@ -71,6 +73,20 @@ impl Readiness for RdmaCmListener {
 
     fn awaited(&self) -> String {
         "a listener of the RDMA connection manager (see rdma resource show cm_id)".to_owned()
+    }
+}
+
+/// The same where soft-hca stands in for the kernel.
+struct SoftHcaListener;
+
+impl Readiness for SoftHcaListener {
+    fn is_ready(&mut self, group: u32, _: &Transcript) -> Result<bool, Error> {
+        let pids = soft_hca::listeners().map_err(|error| Error::Listen(error.to_string()))?;
+        Ok(pids.into_iter().any(|pid| in_group(pid, group)))
+    }
+
+    fn awaited(&self) -> String {
+        "a listener of the connection manager (see soft-hca ls)".to_owned()
     }
 }
 

@@ -14,7 +14,8 @@ use harness::golden::case::Device;
 use harness::golden::suite::{Selection, Suite};
 use harness::listen::Ready;
 use harness::pair::Pair;
-use harness::private;
+use harness::private::{self, Network};
+use harness::soft_hca;
 
 /// Nobody waits longer than a day, and sums of times must not overflow.
 const MAX_SECONDS: u64 = 24 * 60 * 60;
@@ -89,6 +90,11 @@ struct CaseArgs {
     /// device)
     #[arg(long)]
     private_network: bool,
+    /// Run on soft-hca instead of a device: in a fabric and a network of its own that
+    /// are like the recorded machine. PROGRAM is its command, if not beside this one
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true,
+        conflicts_with = "private_network")]
+    soft_hca: Option<Option<PathBuf>>,
 }
 
 #[derive(Args)]
@@ -109,12 +115,12 @@ struct DemoArgs {
     /// Folder of the programs [default: the one this program is in]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// What the first line calls the fabric [default: the host's RDMA devices]
+    /// What the first line calls the fabric [default: soft-hca, or the host's RDMA devices]
     #[arg(long, value_name = "TEXT")]
     fabric_name: Option<String>,
-    /// Address of the RDMA device
-    #[arg(long, value_name = "ADDRESS", default_value = "10.9.0.1")]
-    address: String,
+    /// Address of the RDMA device [default: 10.9.0.1, on soft-hca 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
     /// Kill what still runs after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
@@ -180,10 +186,19 @@ fn cases(
     devices: &[Device],
     into: Option<PathBuf>,
 ) -> Result<bool, Error> {
+    let names = SOURCE.join("private-network.nsswitch");
+    let on_soft_hca = soft_hca::is_inside();
+    if let Some(program) = args.soft_hca.filter(|_| !on_soft_hca) {
+        // The same command again; inside it finds that it is in a fabric.
+        return Err(soft_hca::enter(program.as_deref(), &names, std::env::args_os().skip(1)));
+    }
     if args.private_network {
         // The same command again, inside, without asking for it once more.
         let again = std::env::args_os().skip(1).filter(|arg| arg != "--private-network");
-        return Err(private::enter(&SOURCE.join("private-network.nsswitch"), again));
+        let own = std::env::current_exe()
+            .map_err(|error| Error::Usage(format!("cannot find this program: {error}")))?;
+        let program = [own.into_os_string()].into_iter().chain(again);
+        return Err(private::enter(Network::Loopback, &names, program));
     }
     let suite = Suite::read(Selection {
         bin_dir: bin_dir(args.bin_dir)?,
@@ -194,6 +209,7 @@ fn cases(
         cases: args.case,
         skip_missing: args.skip_missing,
         no_differences: args.no_differences,
+        on_soft_hca,
         patience: args.patience,
         keep_output: args.keep_output,
     })?;
@@ -213,10 +229,11 @@ fn demo(args: DemoArgs) -> Result<bool, Error> {
         let listed = demo::list(&mut io::stdout().lock());
         return listed.map(|()| true).map_err(Error::write(Path::new("standard output")));
     }
+    let usual = if soft_hca::is_inside() { "127.0.0.1" } else { "10.9.0.1" };
     let demo = Demo {
         bin_dir: bin_dir(args.bin_dir)?,
         fabric_name: args.fabric_name,
-        address: args.address,
+        address: args.address.unwrap_or_else(|| usual.to_owned()),
         limit: Duration::from_secs(args.time_limit),
     };
     match args.example.split_first() {

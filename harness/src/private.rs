@@ -1,7 +1,6 @@
-//! A network of its own for cases that need no device: the loopback interface
-//! with the address of the recordings, no way out, and names from the hosts file
-//! only. So a connection that must be refused is refused, whatever the host's
-//! network does, and no port is taken by somebody else.
+//! A network of its own: the address of the recordings, no way out, and names from
+//! the hosts file only. So a connection that must be refused is refused, whatever the
+//! host's network does, and no port is taken by somebody else.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,41 +10,80 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// What is done inside, as root of a user namespace, before the program: `$1` is
-/// the file that names the sources of names.
-const SET_UP: &str = "ip link set lo up && ip address add 10.9.0.1/24 dev lo && \
-                      mount --bind \"$1\" /etc/nsswitch.conf && shift && exec \"$@\"";
+/// What there is besides the loopback interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing: it has the address itself. For cases that need no device.
+    Loopback,
+    /// An interface like the one of the recorded device, and an empty runtime folder.
+    WithInterface,
+}
+
+/// What is done inside, as root of a user namespace, before the program: `$1` is the
+/// file that names the sources of names.
+const LOOPBACK: &str = "set -e
+    ip link set lo up
+    ip address add 10.9.0.1/24 dev lo
+    mount --bind \"$1\" /etc/nsswitch.conf
+    shift
+    exec \"$@\"";
+
+/// The same with an Ethernet interface. The GIDs of a device come from its addresses;
+/// its other end has none. The folder for what is of one run only is laid over the one
+/// for shared memory, which every machine has.
+const WITH_INTERFACE: &str = "set -e
+    ip link set lo up
+    rdma0='rdma0 address 02:00:00:00:00:01 mtu 1500'
+    if ip link add $rdma0 type veth peer name rdma1; then
+        ip link set rdma1 addrgenmode none
+        ip link set rdma1 up
+    else
+        ip link add $rdma0 type dummy
+    fi
+    ip link set rdma0 up
+    ip address add 10.9.0.1/24 dev rdma0
+    if [ -w /proc/sys/net/ipv4/tcp_max_tw_buckets ]; then
+        echo 0 >/proc/sys/net/ipv4/tcp_max_tw_buckets
+    fi
+    mount -t tmpfs -o mode=0700 tmpfs /dev/shm
+    export XDG_RUNTIME_DIR=/dev/shm
+    mount --bind \"$1\" /etc/nsswitch.conf
+    shift
+    exec \"$@\"";
 
 /// May this user have one here? Containers often forbid it.
-pub fn is_possible(names: &Path) -> bool {
-    let status = command(names, ["true".into()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|status| status.success())
+pub fn is_possible(network: Network, names: &Path) -> bool {
+    refusal(network, names).is_none()
 }
 
-/// Runs this program again inside, with these arguments. Returns only if that
-/// fails.
-pub fn enter(names: &Path, arguments: impl IntoIterator<Item = OsString>) -> Error {
-    if !is_possible(names) {
-        return Error::Usage(
-            "this host does not allow a private network (unshare --map-root-user --net --mount)"
-                .to_owned(),
-        );
+/// Why this user cannot have one.
+fn refusal(network: Network, names: &Path) -> Option<String> {
+    let tried = command(network, names, ["true".into()]).stdin(Stdio::null()).output();
+    match tried {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Some(error.to_string()),
     }
-    let own = match std::env::current_exe() {
-        Ok(own) => own.into_os_string(),
-        Err(source) => return start_error(source),
-    };
-    start_error(command(names, [own].into_iter().chain(arguments)).exec())
 }
 
-fn command(names: &Path, program: impl IntoIterator<Item = OsString>) -> Command {
+/// Becomes this program inside. Returns only if that fails.
+pub fn enter(network: Network, names: &Path, program: impl IntoIterator<Item = OsString>) -> Error {
+    if let Some(why) = refusal(network, names) {
+        return Error::Usage(format!(
+            "this host does not allow a private network (unshare --map-root-user --net --mount): {why}"
+        ));
+    }
+    start_error(command(network, names, program).exec())
+}
+
+fn command(network: Network, names: &Path, program: impl IntoIterator<Item = OsString>) -> Command {
+    let set_up = match network {
+        Network::Loopback => LOOPBACK,
+        Network::WithInterface => WITH_INTERFACE,
+    };
     let mut command = Command::new("unshare");
     command
-        .args(["--map-root-user", "--net", "--mount", "sh", "-c", SET_UP, "sh"])
+        .args(["--map-root-user", "--net", "--mount", "sh", "-c", set_up, "sh"])
         .arg(names)
         .args(program);
     command

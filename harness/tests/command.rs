@@ -46,6 +46,7 @@ fn what_cannot_be_done_is_said_with_its_name() {
         (&["golden", "--case", "no-such-case"], "no-such-case"),
         (&["golden", "--example", "ping-sr-9"], "ping-sr-9"),
         (&["golden", "--device", "three"], "three"),
+        (&["golden", "--soft-hca=/nonexistent/soft-hca"], "/nonexistent/soft-hca"),
         (&["demo", "ping-sr-9"], "ping-sr-9"),
         (&["demo", "--bin-dir", "/nonexistent", "mc"], "/nonexistent/mc"),
         (&["pair", "--server", "x", "--client", "y", "--ready", "line:("], "line:("),

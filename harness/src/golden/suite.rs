@@ -41,6 +41,8 @@ pub struct Selection {
     pub skip_missing: bool,
     /// Expect the C's behaviour even where a difference is listed.
     pub no_differences: bool,
+    /// The device is soft-hca's: what is listed as different there is expected.
+    pub on_soft_hca: bool,
     /// How many times as long as the recorded program a case may take.
     pub patience: u32,
     /// Where to keep what each case printed.
@@ -54,6 +56,8 @@ pub struct Counts {
     pub as_the_c: usize,
     /// Like the listed difference says.
     pub by_design: usize,
+    /// Like the listed difference of soft-hca says.
+    pub by_soft_hca: usize,
     /// Neither.
     pub failed: usize,
     /// Not run: another machine is needed, or the program is missing.
@@ -68,11 +72,13 @@ pub struct Suite {
     normaliser: Normaliser,
     timing: Timing,
     differences: Differences,
+    of_soft_hca: Differences,
 }
 
 enum Verdict {
     AsTheC,
     ByDesign,
+    BySoftHca,
     Failed(Vec<String>),
     Skipped(String),
 }
@@ -87,6 +93,11 @@ impl Suite {
             Differences::default()
         } else {
             Differences::read(&selection.data, &cases)?
+        };
+        let of_soft_hca = if selection.on_soft_hca {
+            Differences::of_soft_hca(&selection.data, &cases)?
+        } else {
+            Differences::default()
         };
         for wanted in &selection.examples {
             if !cases.iter().any(|case| case.example == *wanted) {
@@ -103,7 +114,7 @@ impl Suite {
                 && (selection.cases.is_empty()
                     || selection.cases.iter().any(|name| case.is_called(name)))
         });
-        Ok(Suite { selection, cases, normaliser, timing, differences })
+        Ok(Suite { selection, cases, normaliser, timing, differences, of_soft_hca })
     }
 
     /// Names the chosen cases with the machine each needs and what it shows.
@@ -134,6 +145,10 @@ impl Suite {
                     counts.by_design += 1;
                     ("differs by design", Vec::new())
                 }
+                Verdict::BySoftHca => {
+                    counts.by_soft_hca += 1;
+                    ("differs on soft-hca", Vec::new())
+                }
                 Verdict::Failed(complaints) => {
                     counts.failed += 1;
                     ("FAILED", complaints)
@@ -144,18 +159,23 @@ impl Suite {
                 }
             };
             let time = start.elapsed().as_secs_f64();
-            writeln!(out, "{:<40} {word:<18} {time:5.1} s", case.name())
+            writeln!(out, "{:<40} {word:<19} {time:5.1} s", case.name())
                 .map_err(Error::write(stdout))?;
             for line in details.iter().flat_map(|text| text.lines()) {
                 writeln!(out, "    {line}").map_err(Error::write(stdout))?;
             }
         }
+        let on_soft_hca = match self.selection.on_soft_hca {
+            true => format!(", {} differ on soft-hca (listed)", counts.by_soft_hca),
+            false => String::new(),
+        };
         writeln!(
             out,
-            "{} as the C, {} differ by design (listed)\n{} passed, {} failed, {} skipped",
+            "{} as the C, {} differ by design (listed){}\n{} passed, {} failed, {} skipped",
             counts.as_the_c,
             counts.by_design,
-            counts.as_the_c + counts.by_design,
+            on_soft_hca,
+            counts.as_the_c + counts.by_design + counts.by_soft_hca,
             counts.failed,
             counts.skipped
         )
@@ -197,7 +217,9 @@ impl Suite {
         let recorded =
             Expectation::read(&self.selection.data, case, &self.normaliser, &self.timing)?;
         let listed = self.differences.expectation(case, &recorded, &self.normaliser)?;
-        let expected = listed.as_ref().map_or(&recorded, |(_, expected)| expected);
+        let usual = listed.as_ref().map_or(&recorded, |(_, expected)| expected);
+        let here = self.of_soft_hca.expectation(case, usual, &self.normaliser)?;
+        let expected = here.as_ref().map_or(usual, |(_, expected)| expected);
         let mut watch = Watch { expected, normaliser: &self.normaliser };
         let outcome = match run(&plan, &mut watch) {
             Ok(outcome) => outcome,
@@ -210,21 +232,24 @@ impl Suite {
             keep(&folder.join(&case.example).join(&case.case), case, &outcome)?;
         }
         let complaints = expected.complaints(&outcome, &self.normaliser);
-        Ok(match listed {
-            _ if !complaints.is_empty() => Verdict::Failed(complaints),
-            None => Verdict::AsTheC,
-            Some((difference, _)) => {
-                let as_the_c = recorded.complaints(&outcome, &self.normaliser).is_empty();
-                if as_the_c && !difference.may_be_as_the_c {
-                    Verdict::Failed(vec![
-                        "is listed as a difference, but came out like the C".to_owned(),
-                    ])
-                } else if as_the_c {
-                    Verdict::AsTheC
-                } else {
-                    Verdict::ByDesign
-                }
+        if !complaints.is_empty() {
+            return Ok(Verdict::Failed(complaints));
+        }
+        let is_like = |other: &Expectation| other.complaints(&outcome, &self.normaliser).is_empty();
+        let not_needed = |than: &str| {
+            Verdict::Failed(vec![format!("is listed as a difference, but came out like {than}")])
+        };
+        if let Some((difference, _)) = &here {
+            if !is_like(usual) {
+                return Ok(Verdict::BySoftHca);
+            } else if !difference.may_be_as_the_c {
+                return Ok(not_needed("on a device"));
             }
+        }
+        Ok(match &listed {
+            Some(_) if !is_like(&recorded) => Verdict::ByDesign,
+            Some((difference, _)) if !difference.may_be_as_the_c => not_needed("the C"),
+            _ => Verdict::AsTheC,
         })
     }
 

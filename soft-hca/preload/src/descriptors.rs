@@ -4,12 +4,12 @@ use std::ffi::{c_int, c_uint, c_ulong};
 
 use soft_hca::client;
 
-use crate::real;
+use crate::{aside, real};
 
 /// `close(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
-    client::close(fd);
+    aside(|| client::close(fd));
     // SAFETY: the caller's own call.
     unsafe { real::close(fd) }
 }
@@ -18,7 +18,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
-        client::close_range(first, last);
+        aside(|| client::close_range(first, last));
     }
     // SAFETY: the caller's own call.
     unsafe { real::close_range(first, last, flags) }
@@ -27,14 +27,14 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
 /// `closefrom(3)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
-    client::close_range(first.max(0) as c_uint, c_uint::MAX);
+    aside(|| client::close_range(first.max(0) as c_uint, c_uint::MAX));
     // SAFETY: the caller's own call.
     unsafe { real::closefrom(first) }
 }
 
 fn duplicated(old: c_int, new: c_int) -> c_int {
     if new >= 0 && (client::ours(old) || client::ours(new)) {
-        client::duplicate(old, new);
+        aside(|| client::duplicate(old, new));
     }
     new
 }

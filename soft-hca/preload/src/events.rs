@@ -6,7 +6,7 @@ use std::slice;
 use soft_hca::client::{self, Outcome};
 use soft_hca::errno::{Errno, Result};
 
-use crate::{fail, real};
+use crate::{aside, fail, real};
 
 /// `RDMA_VERBS_IOCTL`. Refused with ENOTTY, for which libibverbs falls back to `write`.
 const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
@@ -15,7 +15,10 @@ const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
 unsafe fn wait(fd: c_int) -> c_int {
     // SAFETY: asks for the flags of an open descriptor.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
-    if flags < 0 || flags & libc::O_NONBLOCK != 0 {
+    if flags < 0 {
+        return wait_on_closed();
+    }
+    if flags & libc::O_NONBLOCK != 0 {
         return fail(Errno::EAGAIN);
     }
     let mut readable = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -23,12 +26,21 @@ unsafe fn wait(fd: c_int) -> c_int {
     if unsafe { real::poll(&mut readable, 1, -1) } < 0 { -1 } else { 0 }
 }
 
+/// Another thread has closed the descriptor since this call began. In the kernel the call would
+/// still have the file, which gets no more events: only a signal or the end can come.
+fn wait_on_closed() -> c_int {
+    // SAFETY: no entries are there, and none are asked for.
+    unsafe { real::poll(std::ptr::null_mut(), 0, -1) }
+}
+
 /// Repeats `call` until it does not have to wait.
 unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
+    let mut has_waited = false;
     loop {
-        match call() {
+        match aside(&call) {
             Ok(Outcome::Done(bytes)) => return bytes as isize,
-            Ok(Outcome::Wait) => {}
+            Ok(Outcome::Wait) => has_waited = true,
+            Err(Errno::EBADF) if has_waited => return wait_on_closed() as isize,
             Err(error) => return fail(error) as isize,
         }
         // Nothing is held here, so the thread may be cancelled.

@@ -7,7 +7,7 @@ use soft_hca::client::{self, Device};
 use soft_hca::errno::Errno;
 
 use crate::sysfs::{self, Moved};
-use crate::{fail, real};
+use crate::{aside, fail, real};
 
 /// Netlink's RDMA family: refused, so that both libraries look into sysfs.
 const NETLINK_RDMA: c_int = 20;
@@ -22,7 +22,7 @@ unsafe fn device_of(path: *const c_char) -> Option<Device> {
 }
 
 fn open_device(device: Device, flags: c_int) -> c_int {
-    client::open(device, flags).unwrap_or_else(fail)
+    aside(|| client::open(device, flags)).unwrap_or_else(fail)
 }
 
 macro_rules! open_functions {

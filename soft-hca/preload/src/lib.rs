@@ -23,3 +23,14 @@ fn fail(error: Errno) -> libc::c_int {
     unsafe { *libc::__errno_location() = error.0 };
     -1
 }
+
+/// Our part of a call. What the system refuses meanwhile is no business of the program, which may
+/// look at an errno from before: a call that succeeds leaves it alone.
+fn aside<T>(ours: impl FnOnce() -> T) -> T {
+    // SAFETY: this thread's own errno.
+    let before = unsafe { *libc::__errno_location() };
+    let value = ours();
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = before };
+    value
+}

@@ -4,10 +4,12 @@
 //! waits for an event: where the kernel would block, [`Outcome::Wait`] is the answer, and the
 //! caller waits in a way that the program can interrupt and cancel.
 
+mod birthmark;
 mod channel;
 mod cm;
 mod env;
 mod memory;
+mod memory_owner;
 mod process;
 mod table;
 mod uverbs;

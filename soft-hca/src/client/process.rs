@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::arena::Mapping;
+use crate::client::birthmark::Birthmark;
 use crate::client::env::ClientEnv;
 use crate::config;
 use crate::daemon::SOCKET;
@@ -18,8 +19,8 @@ use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 /// very end.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// The id with which it joined; a child of `fork` is another process.
-    pub pid: u32,
+    /// A child of `fork` is another process.
+    birthmark: Birthmark,
     /// Index in the arena's table of processes.
     pub index: usize,
     pub arena: Mapping,
@@ -35,7 +36,7 @@ impl Process {
 
     /// Whether this still is the process that joined, and no child of it.
     pub(crate) fn is_current(&self) -> bool {
-        self.pid == std::process::id()
+        self.birthmark.is_mine()
     }
 }
 
@@ -117,9 +118,8 @@ pub(crate) fn open(kind: FileKind) -> Result<Opened> {
 
 fn join(index: usize, arena_fd: &OwnedFd) -> Result<&'static Process> {
     let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    let pid = std::process::id();
     if let Some(process) = *process
-        && process.pid == pid
+        && process.is_current()
         && process.index == index
     {
         return Ok(process);
@@ -130,7 +130,7 @@ fn join(index: usize, arena_fd: &OwnedFd) -> Result<&'static Process> {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
     let arena = Mapping::from_fd(arena_fd.as_fd()).map_err(|error| as_errno(&error))?;
     let joined = Box::leak(Box::new(Process {
-        pid,
+        birthmark: Birthmark::new(),
         index,
         arena,
         env: ClientEnv::default(),

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 
 use crate::client::channel::Channel;
 use crate::client::cm::CmFile;
+use crate::client::memory_owner;
 use crate::client::uverbs::UverbsFile;
 
 /// What stands behind a descriptor.
@@ -43,6 +44,7 @@ pub(crate) fn get(fd: RawFd) -> Option<Entry> {
 /// Puts something behind a descriptor. A number beyond the table's end stays unknown: no device
 /// file works there.
 pub(crate) fn insert(fd: RawFd, entry: Entry) {
+    memory_owner::remember();
     if let Some(ours) = OURS.get(fd as usize) {
         let before = TABLE.write().unwrap_or_else(PoisonError::into_inner).insert(fd, entry);
         ours.store(true, Ordering::Release);
@@ -53,7 +55,7 @@ pub(crate) fn insert(fd: RawFd, entry: Entry) {
 
 /// A descriptor is about to be closed.
 pub fn close(fd: RawFd) {
-    if ours(fd) {
+    if ours(fd) && !memory_owner::borrowed() {
         OURS[fd as usize].store(false, Ordering::Release);
         let entry = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
         drop(entry);
@@ -62,6 +64,9 @@ pub fn close(fd: RawFd) {
 
 /// Descriptors from `first` to `last` are about to be closed.
 pub fn close_range(first: u32, last: u32) {
+    if memory_owner::borrowed() {
+        return;
+    }
     let end = (last as usize + 1).min(QUICK);
     for fd in first as usize..end.max(first as usize) {
         close(fd as RawFd);
@@ -70,7 +75,7 @@ pub fn close_range(first: u32, last: u32) {
 
 /// `new` now is the same file as `old`.
 pub fn duplicate(old: RawFd, new: RawFd) {
-    if old == new {
+    if old == new || memory_owner::borrowed() {
         return;
     }
     close(new);

@@ -44,6 +44,11 @@ fn listing(dir: &Path) -> Result<Option<String>, Error> {
 fn fabrics() -> Result<Vec<PathBuf>, Error> {
     let mut dirs = Vec::new();
     for base in config::base_dirs() {
+        // Fabrics start in the first place. One of that name elsewhere may be another user's, as in
+        // a user namespace.
+        if base != config::base_dir() && config::check_private(&base).is_err() {
+            continue;
+        }
         let entries = match fs::read_dir(&base) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             entries => entries.map_err(cannot(format!("list {}", base.display())))?,

@@ -64,6 +64,11 @@ impl DaemonEnv {
         lock(&self.processes).insert(index, pidfd);
     }
 
+    /// The index is nobody's any more.
+    pub(crate) fn forget_process(&self, index: usize) {
+        lock(&self.processes).remove(&index);
+    }
+
     pub(crate) fn take_kicks(&self) -> VecDeque<(u32, u64)> {
         std::mem::take(&mut *lock(&self.kicks))
     }

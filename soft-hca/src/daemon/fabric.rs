@@ -291,6 +291,24 @@ impl Fabric {
         self.actor().wake_again(self.cqs.taken());
     }
 
+    /// A process has closed one of its files.
+    pub(crate) fn close_process(&mut self, index: usize) {
+        self.processes.close(index);
+        self.forget_if_gone(index);
+    }
+
+    /// A process has ended; it may still have files that are to be closed.
+    pub(crate) fn process_ended(&mut self, index: usize) {
+        self.processes.ended(index);
+        self.forget_if_gone(index);
+    }
+
+    fn forget_if_gone(&self, index: usize) {
+        if self.processes.pid(index).is_none() {
+            self.env.forget_process(index);
+        }
+    }
+
     /// Waits until nobody moves data in or out of a process's memory with a region or window that
     /// has just been made invalid.
     pub(crate) fn quiesce(&self, proc: usize) {

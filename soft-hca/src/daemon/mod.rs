@@ -281,7 +281,7 @@ impl Daemon {
             }
             File::New | File::Bystander { .. } => return,
         };
-        self.fabric.processes.close(proc);
+        self.fabric.close_process(proc);
     }
 
     fn process_ended(&mut self, index: usize) {
@@ -289,7 +289,7 @@ impl Daemon {
         if let Some(fd) = self.fabric.processes.pidfd(index) {
             self.poller.remove(fd);
         }
-        self.fabric.processes.ended(index);
+        self.fabric.process_ended(index);
     }
 
     fn run_timers(&mut self) {

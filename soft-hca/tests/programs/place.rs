@@ -15,6 +15,8 @@ const PRELOAD_FILE: &str = "libsoft_hca_preload.so";
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,
+    /// No fabric of the user's has this name: listings show those elsewhere as well.
+    fabric: String,
     count: AtomicU32,
 }
 
@@ -25,7 +27,8 @@ impl Place {
         let dir = std::env::temp_dir().join(format!("soft-hca-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
-        Self { dir, count: AtomicU32::new(0) }
+        let fabric = format!("test-{}", std::process::id());
+        Self { dir, fabric, count: AtomicU32::new(0) }
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -49,7 +52,7 @@ impl Place {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let file = self.file(&format!("{number}.txt"));
         let output = fs::File::create(&file).unwrap();
-        let mut command = self.command(&["run", "--"]);
+        let mut command = self.command(&["run", "--fabric", &self.fabric, "--"]);
         command
             .args(line.split_whitespace())
             .stdin(Stdio::null())
@@ -67,7 +70,7 @@ impl Place {
 
     /// `soft-hca ls`
     pub fn listing(&self) -> String {
-        let output = self.command(&["ls"]).output().unwrap();
+        let output = self.command(&["ls", "--fabric", &self.fabric]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -91,7 +94,7 @@ impl Place {
 
     /// Processes of the fabric's daemon.
     pub fn daemons(&self) -> Vec<u32> {
-        let fabric = self.dir.join("soft-hca/default");
+        let fabric = self.dir.join("soft-hca").join(&self.fabric);
         processes(&["fabric", fabric.to_str().unwrap()])
     }
 

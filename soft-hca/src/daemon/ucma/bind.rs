@@ -180,6 +180,7 @@ impl Cm {
             _ => MAX_BACKLOG,
         };
         id.state = State::Listen;
+        self.listener_came(cx);
         NOTHING
     }
 

@@ -5,12 +5,12 @@
 //! `cma.c`.
 
 use super::id::{Key, State};
-use super::timer::{MAX_RETRIES, RESPONSE_NS, Timer};
+use super::timer::{LISTENER_NS, MAX_RETRIES, RESPONSE_NS, Timer};
 use super::{Call, Cm, Cx, NOTHING};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{
     Accept, ConnParam, Connect, Ece, Event, Notify, Param, Reject, UdParam, event_type,
-    private_data, reject,
+    private_data, reject, sidr,
 };
 
 /// How far a connection has come (`enum ib_cm_state`).
@@ -127,19 +127,46 @@ impl Cm {
         connection.request = Some(Box::new((param, ece)));
         id.connection = Some(connection);
         id.state = State::Connect;
-        if stage == Stage::RequestSent {
-            self.send_request(cx, key);
-        } else {
-            self.send_service_request(cx, key);
-        }
+        self.send_to_listener(cx, key);
         NOTHING
     }
 
-    /// Brings a connection request to its listener.
-    fn send_request(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Some(listener) = self.listener_for(key) else {
-            return self.reject_received(key, reject::INVALID_SERVICE_ID, &[]);
+    /// Brings a request to whoever listens for it, or has it wait for somebody.
+    fn send_to_listener(&mut self, cx: &mut Cx<'_>, key: Key) {
+        match (self.listener_for(key), self.stage(key)) {
+            (None, _) => {
+                self.set_timer(key, cx.now_ns.saturating_add(LISTENER_NS), Timer::Listener);
+            }
+            (Some(listener), Some(Stage::ServiceRequestSent)) => {
+                self.send_service_request(cx, key, listener);
+            }
+            (Some(listener), _) => self.send_request(cx, key, listener),
+        }
+    }
+
+    /// Somebody has begun to listen: requests that wait for that are brought to their listeners.
+    pub(super) fn listener_came(&mut self, cx: &mut Cx<'_>) {
+        let waits = |key: &Key| {
+            self.ids.get(key).is_some_and(|id| matches!(id.timer, Some((_, Timer::Listener))))
         };
+        let waiting = self.timers.iter().map(|(_, key)| *key).filter(waits);
+        for key in waiting.collect::<Vec<_>>() {
+            if self.listener_for(key).is_some() {
+                self.cancel_timer(key);
+                self.send_to_listener(cx, key);
+            }
+        }
+    }
+
+    pub(super) fn nobody_listens(&mut self, key: Key) {
+        if self.stage(key) == Some(Stage::ServiceRequestSent) {
+            self.service_refused(key, sidr::UNSUPPORTED, &[]);
+        } else {
+            self.reject_received(key, reject::INVALID_SERVICE_ID, &[]);
+        }
+    }
+
+    fn send_request(&mut self, cx: &mut Cx<'_>, key: Key, listener: Key) {
         let Some(id) = self.ids.get(&listener) else { return };
         if id.is_datagram {
             return self.reject_received(key, reject::CONSUMER_DEFINED, &[]);
@@ -157,7 +184,7 @@ impl Cm {
             return self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.0);
         }
         connection.retries += 1;
-        self.send_request(cx, key);
+        self.send_to_listener(cx, key);
     }
 
     pub(super) fn listener_for(&self, key: Key) -> Option<Key> {

@@ -12,10 +12,7 @@ use crate::uapi::ucma::{
 
 impl Cm {
     /// Brings a request to its listener.
-    pub(super) fn send_service_request(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Some(listener) = self.listener_for(key) else {
-            return self.service_refused(key, sidr::UNSUPPORTED, &[]);
-        };
+    pub(super) fn send_service_request(&mut self, cx: &mut Cx<'_>, key: Key, listener: Key) {
         let is_welcome = self.ids.get(&listener).is_some_and(|id| id.is_datagram && id.backlog > 0);
         // Other than a connection's, a request that there is no room for is refused.
         if !is_welcome || self.service_request_received(cx, listener, key).is_err() {
@@ -87,7 +84,7 @@ impl Cm {
         Ok(())
     }
 
-    fn service_refused(&mut self, key: Key, status: i32, data: &[u8]) {
+    pub(super) fn service_refused(&mut self, key: Key, status: i32, data: &[u8]) {
         if self.service_answered(key) {
             let event = event_type::UNREACHABLE;
             self.push_with(key, event, status, refusal(data), Ece::default());

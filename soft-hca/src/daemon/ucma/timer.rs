@@ -10,6 +10,8 @@ pub(super) enum Timer {
     Address,
     /// A connection request that the listener had no room for is sent again.
     Request,
+    /// Nobody has come to listen where a request went.
+    Listener,
     /// Nobody has answered a datagram service request.
     Service,
     /// Nobody has answered a disconnection.
@@ -23,6 +25,10 @@ pub(super) enum Timer {
 pub(super) const RESPONSE_NS: u64 = 4096 << 20;
 /// How often it sends again (`CMA_MAX_CM_RETRIES`).
 pub(super) const MAX_RETRIES: u32 = 15;
+/// How long a request waits for somebody to listen before it is refused. The kernel refuses at
+/// once, but takes milliseconds to bring a request there; programs such as perftest, whose client
+/// connects before its server listens, live on that.
+pub(super) const LISTENER_NS: u64 = 250_000_000;
 /// When it gives up.
 pub(super) const GIVE_UP_NS: u64 = RESPONSE_NS * (MAX_RETRIES as u64 + 1);
 /// How long a disconnected id waits: two to the power of (acknowledgement timeout 19 - 8)
@@ -57,6 +63,7 @@ impl Cm {
             match timer {
                 Some((_, Timer::Address)) => self.address_unknown(key),
                 Some((_, Timer::Request)) => self.request_again(cx, key),
+                Some((_, Timer::Listener)) => self.nobody_listens(key),
                 Some((_, Timer::Service)) => self.service_unknown(key),
                 Some((_, Timer::Disconnection)) => self.disconnection_unanswered(cx, key),
                 Some((_, Timer::TimeWait)) => self.time_wait_over(key),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::daemon::ucma::timer::{GIVE_UP_NS, RESPONSE_NS, TIME_WAIT_NS};
+use crate::daemon::ucma::timer::{GIVE_UP_NS, LISTENER_NS, RESPONSE_NS, TIME_WAIT_NS};
 
 fn asked() -> ConnParam {
     ConnParam {
@@ -172,6 +172,9 @@ fn nobody_listens() {
     let (mut world, _, client) = World::with_files();
     let asking = world.routed(client, 7, TCP, "10.9.0.1:7471");
     world.connect(client, asking, &ConnParam::default()).unwrap();
+    world.pass(LISTENER_NS - 1);
+    assert_eq!(world.events(client), []);
+    world.pass(1);
     let expected =
         bytes(336, &[(0, &[7]), (8, &[asking as u8]), (12, &[8]), (16, &[8]), (284, &[148])]);
     assert_eq!(world.event(client).unwrap()[..], expected);
@@ -183,6 +186,21 @@ fn nobody_listens() {
     assert_eq!(qp_attr(&mut world, client, asking, 1), Err(Errno::EINVAL));
     assert_eq!(world.events(client), []);
     assert_eq!(world.destroy(client, asking), Ok(3));
+}
+
+#[test]
+fn somebody_listens_in_time() {
+    let (mut world, server, client) = World::with_files();
+    let asking = world.routed(client, 7, TCP, "10.9.0.1:7471");
+    world.connect(client, asking, &ConnParam::default()).unwrap();
+    // Neither of them is meant.
+    world.listener(server, 1, TCP, "10.9.0.1:7472");
+    world.listener(server, 2, UDP, "10.9.0.1:7471");
+    world.pass(LISTENER_NS - 1);
+    world.listener(server, 3, TCP, "10.9.0.1:7471");
+    assert_eq!(world.events(server), [4]);
+    world.pass(LISTENER_NS);
+    assert_eq!(world.events(client), []);
 }
 
 fn one_request(world: &mut World, server: FileId, client: FileId) -> (u32, u32) {
@@ -399,6 +417,7 @@ fn a_dropped_request_finds_no_listener_later() {
     world.destroy(server, listener).unwrap();
     assert_eq!(world.statuses(client), [(8, 28)]);
     world.pass(RESPONSE_NS);
+    world.pass(LISTENER_NS);
     assert_eq!(world.statuses(client), [(8, 8)]);
 }
 

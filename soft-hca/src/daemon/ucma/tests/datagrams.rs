@@ -1,5 +1,5 @@
 use super::*;
-use crate::daemon::ucma::timer::GIVE_UP_NS;
+use crate::daemon::ucma::timer::{GIVE_UP_NS, LISTENER_NS};
 
 #[test]
 fn a_service_is_found_byte_by_byte() {
@@ -67,8 +67,20 @@ fn nobody_offers_the_service() {
     // The same port of the other space is another thing.
     world.listener(server, 1, TCP, "10.9.0.1:7174");
     asking(&mut world, client);
+    assert_eq!(world.events(client), []);
+    world.pass(LISTENER_NS);
     let event = world.event(client).unwrap();
     assert_eq!((word(&event, 12), word(&event, 16), event[316]), (7, 1, 136));
+}
+
+#[test]
+fn somebody_offers_the_service_in_time() {
+    let (mut world, server, client) = World::with_files();
+    asking(&mut world, client);
+    world.listener(server, 1, UDP, "10.9.0.1:7174");
+    assert_eq!(world.events(server), [4]);
+    world.pass(LISTENER_NS);
+    assert_eq!(world.events(client), []);
 }
 
 #[test]

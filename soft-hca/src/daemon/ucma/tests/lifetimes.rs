@@ -1,5 +1,6 @@
 use super::*;
 use crate::daemon::ucma::MIGRATE_ID;
+use crate::daemon::ucma::timer::LISTENER_NS;
 
 #[test]
 fn a_file_ends_and_its_peers_hear() {
@@ -15,6 +16,7 @@ fn a_file_ends_and_its_peers_hear() {
     // The port is free at once.
     let late = world.routed(client, 0xc3, TCP, "10.9.0.1:7471");
     world.connect(client, late, &ConnParam::default()).unwrap();
+    world.pass(LISTENER_NS);
     assert_eq!(world.statuses(client), [(8, 8)]);
     world.disconnect(client, asking).unwrap();
     world.close(client);

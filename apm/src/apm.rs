@@ -9,6 +9,7 @@ use std::{mem, ptr, slice, thread};
 use common::getopt::{Getopt, Switch, args};
 use common::memory::{CArray, zeroed};
 use common::number::atoi;
+use common::rdma_addrinfo::RdmaAddrInfo;
 use common::{errln, errno, outln};
 use rdma_sys::{
     ___ibv_query_port, RAI_PASSIVE, ibv_ack_async_event, ibv_async_event, ibv_context,
@@ -20,8 +21,6 @@ use rdma_sys::{
     rdma_event_str, rdma_get_recv_comp, rdma_get_request, rdma_get_send_comp, rdma_listen,
     rdma_port_space, rdma_post_recv, rdma_post_send, rdma_reg_msgs,
 };
-
-use crate::rdma_addrinfo::RdmaAddrInfo;
 
 /// Port if there is no `-p`.
 const DEFAULT_PORT: &str = "51216";

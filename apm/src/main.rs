@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 mod apm;
-mod rdma_addrinfo;
 
 fn main() -> ExitCode {
     apm::main()

@@ -9,6 +9,7 @@
 //! | [`number`] | `strtol(3)`, `strtoul(3)`, `atoi(3)` |
 //! | [`ofa`] | `utilities.c` of the OpenFabrics suite: reports, traces, number switches, clocks |
 //! | [`mod@print`] | `fprintf(3)` to an unbuffered stream, `%p` |
+//! | [`rdma_addrinfo`] | `rdma_getaddrinfo(3)` |
 //! | [`sync`] | the TCP side channel of the manual's programs |
 
 pub mod addrinfo;
@@ -18,4 +19,5 @@ pub mod memory;
 pub mod number;
 pub mod ofa;
 pub mod print;
+pub mod rdma_addrinfo;
 pub mod sync;

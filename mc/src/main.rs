@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 mod mc;
-mod rdma_addrinfo;
 
 fn main() -> ExitCode {
     mc::main()

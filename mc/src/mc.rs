@@ -9,6 +9,7 @@ use std::{ptr, thread};
 use common::getopt::{Getopt, Switch, args};
 use common::memory::{CArray, zeroed};
 use common::number::atoi;
+use common::rdma_addrinfo::RdmaAddrInfo;
 use common::{errln, errno, outln};
 use rdma_sys::{
     ___ibv_query_port, RAI_PASSIVE, ibv_ah, ibv_alloc_pd, ibv_cq, ibv_create_ah, ibv_create_cq,
@@ -21,8 +22,6 @@ use rdma_sys::{
     rdma_join_multicast, rdma_leave_multicast, rdma_port_space, rdma_post_recv, rdma_reg_msgs,
     rdma_resolve_addr, ud_t, wr_t,
 };
-
-use crate::rdma_addrinfo::RdmaAddrInfo;
 
 /// Messages to exchange if there is no `-c`.
 const DEFAULT_MSG_COUNT: i32 = 4;

@@ -47,19 +47,16 @@ fn pair(place: &Place, program: &str, options: &str, is_by_cm: bool) {
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn send_latency() {
     perftest("ib_send_lat", &["", "-e", "-c UD"]);
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn send_bandwidth() {
     perftest("ib_send_bw", &["", "-e -s 4096", "-c UD -s 512", "-s 1000000"]);
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn unreliable_connections() {
     if !installed(&["ib_send_lat", "ib_write_bw"]) {
         return;
@@ -72,20 +69,17 @@ fn unreliable_connections() {
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn write_latency() {
     perftest("ib_write_lat", &["", "-s 4096"]);
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn write_bandwidth() {
     perftest("ib_write_bw", &["", "-q 4 -b", "-D 1"]);
 }
 
 /// All sizes from 2 bytes to 8 MiB.
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn write_bandwidth_of_all_sizes() {
     if !installed(&["ib_write_bw"]) {
         return;
@@ -96,31 +90,26 @@ fn write_bandwidth_of_all_sizes() {
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn read_latency() {
     perftest("ib_read_lat", &["", "-D 1"]);
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn read_bandwidth() {
     perftest("ib_read_bw", &["", "-s 4096 -q 2"]);
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn atomic_latency() {
     perftest("ib_atomic_lat", &["", "-A CMP_AND_SWAP"]);
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn atomic_bandwidth() {
     perftest("ib_atomic_bw", &["", "-A CMP_AND_SWAP"]);
 }
 
 #[test]
-#[ignore = "busy pairs on a busy machine failed twice, cause not found yet: run with --ignored"]
 fn shared_receive_queue() {
     if !installed(&["ib_send_bw"]) {
         return;

@@ -200,7 +200,7 @@ pub(crate) fn pattern(seed: u8, length: usize) -> Vec<u8> {
 impl World {
     pub(crate) fn new() -> Self {
         let world = Self {
-            arena: Mapping::anonymous().unwrap(),
+            arena: Mapping::create().unwrap(),
             link: LocalLink::default(),
             env: TestEnv::default(),
             nonce: Box::new(0x1234_5678_9abc_def1),
@@ -328,6 +328,7 @@ impl World {
 
     pub(crate) fn register(&self, proc: usize, addr: u64, length: u64, access: u32) -> u32 {
         let index = Self::next(&self.mrs);
+        self.arena.mrs_used.fetch_max(index + 1, AcqRel);
         let mr = &self.arena.mrs[index as usize];
         let key = (index + 1) << 8 | 0x5a;
         mr.proc.store(proc as u32, Release);

@@ -6,6 +6,8 @@
 
 mod programs;
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use programs::filter::forbid_reaching;
@@ -75,6 +77,19 @@ fn assert_says_so(text: &str, [daemon, program]: [Right; 2]) {
 enum Meeting {
     Tcp,
     Cm,
+}
+
+/// Whether a closed program has sent much: it writes what it sends into shared memory.
+fn has_sent(program: &Program) -> bool {
+    const MUCH: u64 = 10_000_000;
+    let table = fs::read_to_string(format!("/proc/{}/io", program.pid())).unwrap_or_default();
+    let written = table.lines().find_map(|line| line.strip_prefix("wchar: "));
+    written.is_some_and(|bytes| bytes.parse().is_ok_and(|bytes: u64| bytes > MUCH))
+}
+
+fn wait_until_sent(program: &mut Program) {
+    let came = comes_about(LIMIT, || has_sent(program) || program.has_ended());
+    assert!(came && !program.has_ended(), "{}", program.output());
 }
 
 /// Runs a server and a client, gives what each has written.
@@ -218,7 +233,7 @@ fn one_side_is_killed() {
     if !installed(&["ib_write_bw"]) {
         return;
     }
-    for (number, rights) in [ALL_FORBIDDEN, [Free, EPERM, Free]].into_iter().enumerate() {
+    for (number, rights) in [ALL_FORBIDDEN, [Free, Free, EPERM]].into_iter().enumerate() {
         let (place, mut keeper) = fabric(&format!("closed-kill-{number}"), rights[0]);
         for victim in 0..2 {
             let port = tcp::free_port();
@@ -226,11 +241,7 @@ fn one_side_is_killed() {
             let mut server = rights[1].start(&place, &line);
             server.wait_until(|| tcp::listens(port));
             let mut client = rights[2].start(&place, &format!("{line} {LOCALHOST}"));
-            let is_busy = || {
-                let objects = place.objects();
-                objects.iter().filter(|object| object.contains(" state RTS ")).count() == 2
-            };
-            client.wait_until(is_busy);
+            wait_until_sent(&mut client);
             let (dead, survivor) =
                 if victim == 0 { (&mut server, &mut client) } else { (&mut client, &mut server) };
             dead.kill();
@@ -241,6 +252,72 @@ fn one_side_is_killed() {
         keeper.kill();
         place.assert_gone();
     }
+}
+
+/// A stopped program cannot copy. Its peer waits some seconds, then gets an error.
+#[test]
+fn one_side_is_stopped() {
+    if !installed(&["ib_write_bw"]) {
+        return;
+    }
+    let (place, mut keeper) = fabric("closed-stop", EPERM);
+    let port = tcp::free_port();
+    let line = format!("ib_write_bw -d rxe0 -x 1 -F -n 100000000 -s 100000 -p {port}");
+    let mut server = EPERM.start(&place, &line);
+    server.wait_until(|| tcp::listens(port));
+    let mut client = EPERM.start(&place, &format!("{line} {LOCALHOST}"));
+    wait_until_sent(&mut client);
+    // As `soft-hca run` becomes the program, its id is the program's.
+    let signal = |name: &str| {
+        let id = server.pid().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    };
+    signal("-STOP");
+    let status = client.wait();
+    assert!(status.code().is_some_and(|code| code != 0), "{status} {}", client.output());
+    // The fabric has not stopped with it.
+    assert_eq!(place.objects().iter().filter(|object| object.starts_with("qp ")).count(), 1);
+    signal("-CONT");
+    server.kill();
+    place.assert_no_objects();
+    keeper.kill();
+    place.assert_gone();
+}
+
+/// A program that its user may run but not read: the system lets nobody look into it.
+#[test]
+fn unreadable_programs() {
+    const PROGRAM: &str = "ibv_rc_pingpong";
+    if !installed(&[PROGRAM]) {
+        return;
+    }
+    if soft_hca::system::user() == 0 {
+        println!("skipped: nothing is hidden from root");
+        return;
+    }
+    let (place, mut keeper) = fabric("closed-unreadable", Free);
+    let path = std::env::var_os("PATH").unwrap();
+    let mut files = std::env::split_paths(&path).map(|dir| dir.join(PROGRAM));
+    let copy = place.file(PROGRAM);
+    fs::copy(files.find(|file| file.is_file()).unwrap(), &copy).unwrap();
+    fs::set_permissions(&copy, Permissions::from_mode(0o111)).unwrap();
+    let options = "-d rxe0 -g 1 -n 100 -c -e";
+    let hidden = format!("{} {options}", copy.display());
+    let plain = format!("{PROGRAM} {options}");
+    for [server, client] in [[&hidden, &hidden], [&hidden, &plain], [&plain, &hidden]] {
+        let port = tcp::free_port();
+        let is_hidden = |line: &String| usize::from(*line == hidden);
+        let mut server_program = place.start(&format!("{server} -p {port}"));
+        server_program.wait_until(|| tcp::listens(port));
+        let text = place.start(&format!("{client} -p {port} {LOCALHOST}")).succeed();
+        assert_eq!(text.matches(LINE).count(), is_hidden(client), "{text}");
+        assert!(!text.contains("invalid data"), "{text}");
+        let text = server_program.succeed();
+        assert_eq!(text.matches(LINE).count(), is_hidden(server), "{text}");
+        assert!(!text.contains("invalid data"), "{text}");
+    }
+    keeper.kill();
+    place.assert_gone();
 }
 
 /// A program in a namespace where the ids of processes are others: what it could reach with the

@@ -1,7 +1,7 @@
 //! This process as a member of the fabric.
 #![allow(unsafe_code)]
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Release;
@@ -150,15 +150,20 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
     Ok(joined)
 }
 
+/// A line to standard error. The program may have closed that.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "soft-hca: {text}");
+}
+
 /// Nobody reaches this process's memory but itself, or it nobody else's: a helper of its own copies.
 fn close_memory(arena: &Arc<Mapping>, index: usize, refusal: &io::Error) -> Option<Helper> {
-    eprintln!(
-        "soft-hca: this system does not let programs reach each other's memory ({refusal}); data is \
-         copied through shared memory, which is slower: `soft-hca doctor` says more"
-    );
+    say(&format!(
+        "this system does not let programs reach each other's memory ({refusal}); data is copied \
+         through shared memory, which is slower: `soft-hca doctor` says more"
+    ));
     let helper = Helper::start(Arc::clone(arena), index, Box::new(|_| false));
     if let Err(error) = &helper {
-        eprintln!("soft-hca: cannot start the thread that copies, so requests will fail: {error}");
+        say(&format!("cannot start the thread that copies, so requests will fail: {error}"));
     }
     arena.procs[index].closed.store(1, Release);
     helper.ok()

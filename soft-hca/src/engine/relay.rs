@@ -9,7 +9,7 @@
 //! that is `BUSY` is not used anew before the helper is done with it, or dead.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
+use std::sync::atomic::{AtomicU64, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,12 @@ const MOVED: u32 = 0;
 const FAULT: u32 = 1;
 const UNREACHABLE: u32 = 2;
 
-/// A helper that does not answer for so long is as good as none: it may have been stopped.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A helper that does not answer for so long is as good as none: it may have been stopped. The
+/// request is tried again as long as the queue pair's timers allow.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The daemon has others to serve, and comes back. Nor is there reason for more if the helper has not
+/// looked since an earlier request.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
 /// After so long a requester has the daemon see whether the helper still lives.
 const DOUBT: Duration = Duration::from_millis(50);
 
@@ -48,6 +52,10 @@ pub(super) struct Job {
     /// Where in the stage.
     pub offset: u64,
     pub segments: Vec<Segment>,
+}
+
+fn patience(me: usize) -> Duration {
+    if me == DAEMON { LITTLE_PATIENCE } else { PATIENCE }
 }
 
 fn with_phase(word: u32, phase: u32) -> u32 {
@@ -87,8 +95,8 @@ impl Relay {
         // Whoever makes a region invalid either sees that we are busy, or we see the region so.
         fence(SeqCst);
         let count = (self.count.load(Acquire) as usize).min(MAX_RELAY_SEGMENTS);
-        let segment = |[addr, length]: &[_; 2]| Segment {
-            addr: std::sync::atomic::AtomicU64::load(addr, Acquire),
+        let segment = |[addr, length]: &[AtomicU64; 2]| Segment {
+            addr: addr.load(Acquire),
             length: length.load(Acquire),
         };
         Some(Job {
@@ -146,17 +154,17 @@ pub(super) fn ring(arena: &Arena, helper: usize) {
 }
 
 /// A relay for one copy.
-struct Taken<'a> {
+pub(super) struct Taken<'a> {
     arena: &'a Mapping,
-    index: usize,
+    pub index: usize,
     relay: &'a Relay,
     _guard: Guard<'a>,
 }
 
 impl<'a> Taken<'a> {
     /// The first that is free. `None` if there is none for long.
-    fn take(arena: &'a Mapping, me: usize) -> Option<Self> {
-        let end = Instant::now() + PATIENCE;
+    pub(super) fn take(arena: &'a Mapping, me: usize) -> Option<Self> {
+        let end = Instant::now() + patience(me);
         loop {
             for (index, relay) in arena.relays.iter().enumerate() {
                 if let Some(guard) = relay.lock.try_lock(me)
@@ -173,11 +181,12 @@ impl<'a> Taken<'a> {
     }
 
     /// Has a process's memory moved by whoever can do that.
-    fn ask(&self, me: usize, job: Job) -> Result<(), Trouble> {
+    pub(super) fn ask(&self, me: usize, job: Job) -> Result<(), Trouble> {
         let Self { arena, relay, .. } = *self;
         let entry = arena.procs.get(job.proc).ok_or(Trouble::Unreachable)?;
         let helper = if entry.closed.load(Acquire) != 0 { job.proc } else { DAEMON };
-        if helper == me || entry.live.load(Acquire) == 0 {
+        let is_alive = |proc: usize| arena.procs[proc].live.load(Acquire) != 0;
+        if helper == me || !is_alive(job.proc) || !is_alive(helper) {
             return Err(Trouble::Unreachable);
         }
         relay.helper.store(helper as u32, Release);
@@ -191,12 +200,13 @@ impl<'a> Taken<'a> {
         }
         let word = relay.phase.load(Relaxed).wrapping_add(PHASE + 1);
         relay.phase.store(with_phase(word, ASKED), SeqCst);
-        arena.procs[helper].asked.fetch_or(1 << self.index, AcqRel);
+        let bit = 1 << self.index;
+        let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
         ring(arena, helper);
-        self.wait(helper)
+        self.wait(helper, if is_silent { LITTLE_PATIENCE } else { patience(me) })
     }
 
-    fn wait(&self, helper: usize) -> Result<(), Trouble> {
+    fn wait(&self, helper: usize, patience: Duration) -> Result<(), Trouble> {
         let Self { arena, relay, .. } = *self;
         let began = Instant::now();
         loop {
@@ -209,7 +219,7 @@ impl<'a> Taken<'a> {
                 };
             }
             let waited = began.elapsed();
-            if waited >= PATIENCE {
+            if waited >= patience {
                 // If it is busy all the same, nobody uses the relay until it is done.
                 if word & PHASE == ASKED && !relay.step(word, IDLE) {
                     continue;

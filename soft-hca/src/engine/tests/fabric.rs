@@ -1,8 +1,8 @@
 //! A fabric for tests: an arena with objects, and the program's side of the rings.
 
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::{Actor, Async, Env, LocalLink};
@@ -66,7 +66,7 @@ impl TestEnv {
 
 /// The fabric.
 pub(crate) struct World {
-    pub arena: Mapping,
+    pub arena: Arc<Mapping>,
     pub link: LocalLink,
     pub env: TestEnv,
     /// What peers read to know us.
@@ -200,7 +200,7 @@ pub(crate) fn pattern(seed: u8, length: usize) -> Vec<u8> {
 impl World {
     pub(crate) fn new() -> Self {
         let world = Self {
-            arena: Mapping::create().unwrap(),
+            arena: Arc::new(Mapping::create().unwrap()),
             link: LocalLink::default(),
             env: TestEnv::default(),
             nonce: Box::new(0x1234_5678_9abc_def1),

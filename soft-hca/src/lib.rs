@@ -12,6 +12,7 @@
 //!      | doorbell                       | retries           | doorbell
 //!  engine ----------------------> arena: tables, rings <- engine
 //!      `---- payload: process_vm_readv, process_vm_writev --'
+//!            or, where the system forbids that, through the arena
 //! ```
 //!
 //! From the outside in:

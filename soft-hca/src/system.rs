@@ -1,4 +1,5 @@
-//! The few system calls that the command and its daemon need and the standard library has not.
+//! The few system calls that the command, its daemon and programs need and the standard library
+//! has not.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};

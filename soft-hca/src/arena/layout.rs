@@ -1,4 +1,4 @@
-//! What lies where in the arena: fixed tables, then the heap of rings.
+//! What lies where in the arena: fixed tables, places for copies, then the heap of rings.
 //!
 //! The fabric's daemon creates and destroys every entry. Programs read entries, and change those
 //! fields that the data path moves: queue indices, locks, arm flags, stall times. Every field is
@@ -15,7 +15,7 @@ use crate::arena::lock::Lock;
 use crate::ring;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x02");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -33,6 +33,13 @@ pub const MAX_MRS: usize = 65536;
 pub const MAX_AHS: usize = 16384;
 /// Memberships of queue pairs in multicast groups.
 pub const MAX_MEMBERS: usize = 4096;
+
+/// Copies through the arena at a time. One bit each fits [`Proc::asked`].
+pub const MAX_RELAYS: usize = 64;
+/// Stretches of memory that a relay's request names at most.
+pub const MAX_RELAY_SEGMENTS: usize = 64;
+/// Bytes that a relay moves at a time.
+pub const STAGE_BYTES: usize = 256 << 10;
 
 /// Queue pair numbers begin here, as rxe's do.
 pub const FIRST_QPN: u32 = 0x11;
@@ -54,6 +61,36 @@ pub struct Proc {
     pub nonce_addr: AtomicU64,
     /// A random number, not 0.
     pub nonce: AtomicU64,
+    /// 1: the system does not let others reach its memory, or it theirs. It then has a helper of
+    /// its own, which copies what is asked for; for all other processes the daemon's does.
+    pub closed: AtomicU32,
+    /// A futex that the helper sleeps on; changes with every request.
+    pub bell: AtomicU32,
+    /// Which relays have a request for the helper, a bit each.
+    pub asked: AtomicU64,
+}
+
+/// A request to a helper, and the place through which the bytes go. See `engine::relay`.
+#[repr(C, align(128))]
+pub struct Relay {
+    /// Taken for a whole copy.
+    pub lock: Lock,
+    /// What has become of the request (a futex).
+    pub phase: AtomicU32,
+    /// Whose helper is asked, an index in the table of processes.
+    pub helper: AtomicU32,
+    /// Whose memory it is about, an index in the table of processes.
+    pub proc: AtomicU32,
+    /// 0: the memory is read, 1: it is written.
+    pub writes: AtomicU32,
+    /// What came of it.
+    pub result: AtomicU32,
+    /// Segments in the list.
+    pub count: AtomicU32,
+    /// Bytes from the stage's start.
+    pub offset: AtomicU32,
+    /// Address and length of the stretches of memory.
+    pub segments: [[AtomicU64; 2]; MAX_RELAY_SEGMENTS],
 }
 
 /// A completion channel: an event file descriptor in semaphore mode, which the daemon hands out.
@@ -271,7 +308,8 @@ pub struct Member {
     pub gid: [AtomicU8; 16],
 }
 
-/// The arena's beginning; the heap follows it at [`HEAP_START`].
+/// The arena's beginning. The relays' stages follow it at [`STAGES_START`], the heap at
+/// [`HEAP_START`].
 #[repr(C, align(4096))]
 pub struct Arena {
     /// [`MAGIC`].
@@ -280,6 +318,8 @@ pub struct Arena {
     pub atomics: Lock,
     /// How far the table of members is in use (an upper bound of the indices in use).
     pub members_used: AtomicU32,
+    /// The same for the table of memory regions.
+    pub mrs_used: AtomicU32,
     /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
     pub ipv4: AtomicU32,
     /// Processes.
@@ -298,10 +338,14 @@ pub struct Arena {
     pub ahs: [Ah; MAX_AHS],
     /// Memberships in multicast groups.
     pub members: [Member; MAX_MEMBERS],
+    /// Copies through the arena.
+    pub relays: [Relay; MAX_RELAYS],
 }
 
+/// Bytes from the arena's start to the relays' stages.
+pub const STAGES_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
 /// Bytes from the arena's start to the heap.
-pub const HEAP_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
+pub const HEAP_START: usize = STAGES_START + MAX_RELAYS * STAGE_BYTES;
 /// Bytes of the whole arena.
 pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
 

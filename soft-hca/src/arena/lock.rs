@@ -62,6 +62,11 @@ impl Lock {
             .map(|_| Guard { lock: self })
     }
 
+    /// Whether process `proc` has the lock.
+    pub fn is_of(&self, proc: usize) -> bool {
+        self.owner.load(Ordering::Acquire) == proc as u32 + 1
+    }
+
     /// Releases the lock if process `dead` has it. Only the daemon calls this, after that
     /// process's end.
     pub fn release_of(&self, dead: usize) -> bool {

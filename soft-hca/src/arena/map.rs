@@ -3,12 +3,15 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
-use crate::arena::layout::{ARENA_BYTES, Arena, HEAP_START, MAGIC, PAGE, RingPlace};
+use crate::arena::layout::{
+    ARENA_BYTES, Arena, HEAP_START, MAGIC, MAX_RELAYS, PAGE, RingPlace, STAGE_BYTES, STAGES_START,
+};
 use crate::ring::{self, Ring};
 
 /// A mapping of the whole arena, for as long as the value lives.
@@ -18,6 +21,9 @@ use crate::ring::{self, Ring};
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
+    file: OwnedFd,
+    /// Device and inode of the file.
+    identity: (u64, u64),
 }
 
 // SAFETY: the memory is shared between processes anyway and only reached through atomics.
@@ -25,12 +31,22 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
+fn status(fd: BorrowedFd<'_>) -> io::Result<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: fstat fills the structure that it is given.
+    if unsafe { libc::fstat(fd.as_raw_fd(), status.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: filled by the call.
+    Ok(unsafe { status.assume_init() })
+}
+
 /// Name of the memory file, as it shows in /proc/PID/maps.
 const NAME: &CStr = c"soft-hca";
 
 impl Mapping {
-    /// A new, empty arena: the file that holds it, to be given to others, and its mapping.
-    pub fn create() -> io::Result<(OwnedFd, Self)> {
+    /// A new, empty arena.
+    pub fn create() -> io::Result<Self> {
         // SAFETY: the name is a C string.
         let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -42,19 +58,14 @@ impl Mapping {
         if unsafe { libc::ftruncate(fd.as_raw_fd(), ARENA_BYTES as libc::off_t) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let mapping = Self::map(fd.as_fd())?;
+        let mapping = Self::map(fd)?;
         mapping.magic.store(MAGIC, Ordering::Release);
-        Ok((fd, mapping))
+        Ok(mapping)
     }
 
     /// Maps an arena that another process has created; refuses a file that is none.
-    pub fn from_fd(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: fstat fills the structure that it is given.
-        let ret = unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) };
-        // SAFETY: zeroed above or filled by the call; it consists of integers.
-        let size = unsafe { stat.assume_init() }.st_size;
-        if ret != 0 || size != ARENA_BYTES as libc::off_t {
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        if status(fd.as_fd())?.st_size != ARENA_BYTES as libc::off_t {
             return Err(io::Error::from_raw_os_error(libc::EPROTO));
         }
         let mapping = Self::map(fd)?;
@@ -64,12 +75,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// An arena of this process alone, for tests.
-    pub fn anonymous() -> io::Result<Self> {
-        Self::create().map(|(_, mapping)| mapping)
-    }
-
-    fn map(fd: BorrowedFd<'_>) -> io::Result<Self> {
+    fn map(file: OwnedFd) -> io::Result<Self> {
+        let status = status(file.as_fd())?;
         // SAFETY: a new mapping at an address of the system's choice.
         let base = unsafe {
             libc::mmap(
@@ -77,7 +84,7 @@ impl Mapping {
                 ARENA_BYTES,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_NORESERVE,
-                fd.as_raw_fd(),
+                file.as_raw_fd(),
                 0,
             )
         };
@@ -85,7 +92,26 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).expect("mmap does not map address 0 unasked");
-        Ok(Self { base })
+        Ok(Self { base, file, identity: (status.st_dev, status.st_ino) })
+    }
+
+    /// The file that holds the arena.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The file, unless the program has closed its descriptor, as one does that closes all it
+    /// finds: the number may be another file's now.
+    pub fn file_if_open(&self) -> Option<BorrowedFd<'_>> {
+        let status = status(self.file()).ok()?;
+        ((status.st_dev, status.st_ino) == self.identity).then(|| self.file())
+    }
+
+    /// A relay's stage: its address here, and where it begins in the file.
+    pub fn stage(&self, relay: usize) -> (u64, u64) {
+        assert!(relay < MAX_RELAYS, "so many relays there are");
+        let offset = STAGES_START + relay * STAGE_BYTES;
+        (self.base.as_ptr().expose_provenance() as u64 + offset as u64, offset as u64)
     }
 
     /// The ring at a place, if the place makes sense: within the heap, aligned, not too big.

@@ -1,19 +1,21 @@
 //! This process as a member of the fabric.
 #![allow(unsafe_code)]
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::Release;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::arena::Mapping;
 use crate::client::birthmark::Birthmark;
 use crate::client::env::ClientEnv;
 use crate::config;
 use crate::daemon::SOCKET;
-use crate::engine::{Actor, LocalLink};
+use crate::engine::{Actor, DAEMON, Helper, LocalLink};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
+use crate::system;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
 /// very end.
@@ -23,9 +25,11 @@ pub(crate) struct Process {
     birthmark: Birthmark,
     /// Index in the arena's table of processes.
     pub index: usize,
-    pub arena: Mapping,
+    pub arena: Arc<Mapping>,
     pub env: ClientEnv,
     link: LocalLink,
+    /// Copies for others where the system forbids them to.
+    _helper: Option<Helper>,
 }
 
 impl Process {
@@ -108,15 +112,18 @@ pub(crate) struct Opened {
 /// Opens a file with the daemon, and joins the fabric if this is the first.
 pub(crate) fn open(kind: FileKind) -> Result<Opened> {
     let connection = connect()?;
+    // Peers of the same user copy from and to our memory.
+    system::allow_peers();
     let nonce = nonce();
     let hello = Hello { kind, nonce_addr: std::ptr::from_ref(nonce) as u64, nonce: *nonce };
     let (reply, fds) = ask(&connection, &Request::Hello(hello))?;
     let [arena_fd, event_fd] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::EIO)?;
-    let process = join(reply.extra[0] as usize, &arena_fd)?;
+    let process = join(reply.extra[0] as usize, reply.extra[2] as i32, &arena_fd)?;
     Ok(Opened { connection, process, token: reply.extra[1], arena_fd, event_fd })
 }
 
-fn join(index: usize, arena_fd: &OwnedFd) -> Result<&'static Process> {
+/// `refusal` is why the daemon cannot reach this process, or 0.
+fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Process> {
     let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(process) = *process
         && process.is_current()
@@ -124,20 +131,42 @@ fn join(index: usize, arena_fd: &OwnedFd) -> Result<&'static Process> {
     {
         return Ok(process);
     }
-    // Peers of the same user copy from and to our memory. Where Yama restricts that to parents,
-    // this lifts it; elsewhere it fails and is not needed.
-    // SAFETY: changes an attribute of this process.
-    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
-    let arena = Mapping::from_fd(arena_fd.as_fd()).map_err(|error| as_errno(&error))?;
+    let file = hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
+    let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
+    let link = LocalLink::default();
+    let refusal = match refusal {
+        0 => link.probe(&arena, index, DAEMON).err(),
+        error => Some(io::Error::from_raw_os_error(error)),
+    };
     let joined = Box::leak(Box::new(Process {
         birthmark: Birthmark::new(),
         index,
+        _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
         arena,
         env: ClientEnv::default(),
-        link: LocalLink::default(),
+        link,
     }));
     *process = Some(joined);
     Ok(joined)
+}
+
+/// A line to standard error. The program may have closed that.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "soft-hca: {text}");
+}
+
+/// Nobody reaches this process's memory but itself, or it nobody else's: a helper of its own copies.
+fn close_memory(arena: &Arc<Mapping>, index: usize, refusal: &io::Error) -> Option<Helper> {
+    say(&format!(
+        "this system does not let programs reach each other's memory ({refusal}); data is copied \
+         through shared memory, which is slower: `soft-hca doctor` says more"
+    ));
+    let helper = Helper::start(Arc::clone(arena), index, Box::new(|_| false));
+    if let Err(error) = &helper {
+        say(&format!("cannot start the thread that copies, so requests will fail: {error}"));
+    }
+    arena.procs[index].closed.store(1, Release);
+    helper.ok()
 }
 
 /// Turns a descriptor into one that the program owns, with the lowest free number.

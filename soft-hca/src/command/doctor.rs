@@ -186,11 +186,19 @@ fn peers() -> Finding {
              restart if it was 3)",
             yama.trim()
         ),
-        _ => "in a container, start it with --cap-add SYS_PTRACE or a seccomp profile that allows \
+        _ => {
+            "in a container, start that with --cap-add SYS_PTRACE or a seccomp profile that allows \
               process_vm_readv and process_vm_writev"
-            .into(),
+                .into()
+        }
     };
-    Problem { what: format!("a process cannot reach another's: {reason}"), fix }
+    Warning {
+        what: format!(
+            "a process cannot reach another's: {reason}; data is copied through shared memory \
+             instead, which is slower"
+        ),
+        fix: format!("to make it faster: {fix}"),
+    }
 }
 
 /// What the process behind [`PEER_SUBCOMMAND`] does.

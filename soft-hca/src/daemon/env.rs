@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::process;
@@ -16,7 +16,7 @@ pub(crate) struct DaemonEnv {
     /// Queue pairs to be run again: number and after how many nanoseconds.
     kicks: Mutex<VecDeque<(u32, u64)>>,
     /// Descriptors that tell of the end of a process, by its index.
-    processes: Mutex<HashMap<usize, OwnedFd>>,
+    processes: Arc<Mutex<HashMap<usize, OwnedFd>>>,
     raised: Mutex<VecDeque<Async>>,
 }
 
@@ -64,6 +64,12 @@ impl DaemonEnv {
         lock(&self.processes).insert(index, pidfd);
     }
 
+    /// Tells which processes have ended, wherever it is asked.
+    pub(crate) fn deaths(&self) -> impl Fn(usize) -> bool + Send + use<> {
+        let processes = Arc::clone(&self.processes);
+        move |proc| lock(&processes).get(&proc).is_some_and(process::has_ended)
+    }
+
     /// The index is nobody's any more.
     pub(crate) fn forget_process(&self, index: usize) {
         lock(&self.processes).remove(&index);
@@ -86,7 +92,7 @@ impl DaemonEnv {
     }
 
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
-    pub(crate) fn punch_hole(&self, file: &OwnedFd, offset: usize, bytes: usize) {
+    pub(crate) fn punch_hole(&self, file: BorrowedFd<'_>, offset: usize, bytes: usize) {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: changes our own file; what maps it sees zeros.
         unsafe {

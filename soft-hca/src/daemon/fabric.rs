@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
@@ -12,7 +13,7 @@ use crate::daemon::event_fd::EventFd;
 use crate::daemon::process::Processes;
 use crate::daemon::slots::Slots;
 use crate::device::Addresses;
-use crate::engine::{Actor, LocalLink};
+use crate::engine::{Actor, Helper, LocalLink};
 use crate::errno::{Errno, Result};
 use crate::ring;
 
@@ -35,13 +36,14 @@ pub(crate) struct QpPrivate {
 /// All objects of the fabric.
 #[derive(Debug)]
 pub(crate) struct Fabric {
-    pub arena: Mapping,
-    pub arena_fd: OwnedFd,
+    pub arena: Arc<Mapping>,
     pub addresses: Addresses,
     pub node_guid: u64,
     pub processes: Processes,
     pub env: DaemonEnv,
     pub qp_private: HashMap<usize, QpPrivate>,
+    /// The word that programs read to know that they have reached the daemon.
+    nonce: Box<u64>,
     link: LocalLink,
     heap: Heap,
     channels: Slots,
@@ -68,15 +70,16 @@ pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
 impl Fabric {
     /// A new fabric with an arena of its own.
     pub(crate) fn new(addresses: Addresses, node_guid: u64) -> io::Result<Self> {
-        let (arena_fd, arena) = Mapping::create()?;
+        let arena = Arc::new(Mapping::create()?);
         arena.ipv4.store(u32::from_ne_bytes(addresses.ipv4().octets()), Release);
-        Ok(Self {
+        let env = DaemonEnv::default();
+        let fabric = Self {
             arena,
-            arena_fd,
             addresses,
             node_guid,
             processes: Processes::default(),
-            env: DaemonEnv::default(),
+            nonce: Box::new(env.random() | 1),
+            env,
             qp_private: HashMap::new(),
             link: LocalLink::default(),
             heap: Heap::default(),
@@ -89,7 +92,22 @@ impl Fabric {
             members: Slots::new(arena::MAX_MEMBERS),
             next_pd: 1,
             next_generation: 1,
-        })
+        };
+        let nonce_addr = std::ptr::from_ref(&*fabric.nonce).expose_provenance() as u64;
+        fabric.announce(DAEMON, std::process::id(), nonce_addr, *fabric.nonce);
+        Ok(fabric)
+    }
+
+    /// Starts the thread that moves memory for programs that cannot reach each other.
+    pub(crate) fn start_helper(&self) -> io::Result<Helper> {
+        let is_dead = self.env.deaths();
+        Helper::start(Arc::clone(&self.arena), DAEMON, Box::new(is_dead))
+    }
+
+    /// Whether the daemon can reach a process's memory; if not, the error number.
+    pub(crate) fn probe(&self, proc: usize) -> std::result::Result<(), Errno> {
+        let probed = self.link.probe(&self.arena, DAEMON, proc);
+        probed.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EPERM)))
     }
 
     /// The data path, run by the daemon.
@@ -142,7 +160,7 @@ impl Fabric {
     /// Frees a ring's memory.
     pub(crate) fn release_ring(&mut self, place: &PlacedRing) {
         if place.offset != 0 {
-            self.env.punch_hole(&self.arena_fd, place.offset, place.bytes);
+            self.env.punch_hole(self.arena.file(), place.offset, place.bytes);
             self.heap.release(place.offset, place.bytes);
         }
     }
@@ -166,7 +184,9 @@ impl Fabric {
     }
 
     pub(crate) fn take_mr(&mut self) -> Result<usize> {
-        self.mrs.take_lowest().ok_or(Errno::ENOMEM)
+        let index = self.mrs.take_lowest().ok_or(Errno::ENOMEM)?;
+        self.arena.mrs_used.fetch_max(index as u32 + 1, AcqRel);
+        Ok(index)
     }
 
     pub(crate) fn take_ah(&mut self) -> Result<usize> {
@@ -287,6 +307,7 @@ impl Fabric {
     /// Cleans up behind a process that has ended: its locks, and wakes that it owed others.
     pub(crate) fn bury(&self, dead: usize) {
         self.arena.procs[dead].live.store(0, Release);
+        self.actor().end_relays_of(dead);
         self.release_locks_of(dead);
         self.actor().wake_again(self.cqs.taken());
     }
@@ -327,6 +348,9 @@ impl Fabric {
         for srq in &self.arena.srqs[..self.srqs.high()] {
             srq.lock.release_of(dead);
         }
+        for relay in &self.arena.relays {
+            relay.lock.release_of(dead);
+        }
         self.arena.atomics.release_of(dead);
     }
 }
@@ -349,11 +373,13 @@ impl PlacedRing {
 
 impl Fabric {
     /// Makes a new process known to the data path.
-    pub(crate) fn announce(&self, index: usize, pid: u32, hello: &crate::rpc::Hello) {
+    pub(crate) fn announce(&self, index: usize, pid: u32, nonce_addr: u64, nonce: u64) {
         let proc = &self.arena.procs[index];
         proc.pid.store(pid, Release);
-        proc.nonce_addr.store(hello.nonce_addr, Release);
-        proc.nonce.store(hello.nonce, Release);
+        proc.nonce_addr.store(nonce_addr, Release);
+        proc.nonce.store(nonce, Release);
+        proc.closed.store(0, Release);
+        proc.asked.store(0, Release);
         proc.live.store(1, Release);
     }
 }

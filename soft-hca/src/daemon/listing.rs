@@ -31,8 +31,10 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     }
     let mut processes: Vec<(usize, u32)> = fabric.processes.iter().collect();
     processes.sort_unstable();
-    for (_, pid) in processes {
-        let _ = writeln!(out, "process pid {pid} comm {}", comm(pid));
+    for (index, pid) in processes {
+        let is_closed = fabric.arena.procs[index].closed.load(Acquire) != 0;
+        let mark = if is_closed { " memory closed" } else { "" };
+        let _ = writeln!(out, "process pid {pid} comm {}{mark}", comm(pid));
     }
     for i in fabric.qps() {
         let qp = &fabric.arena.qps[i];

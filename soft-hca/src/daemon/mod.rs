@@ -1,7 +1,8 @@
 //! The fabric's daemon: the part of the kernel that lives longer than any one program.
 //!
-//! One thread and one loop. It owns the objects, the connection manager and all timers, and it
-//! ends with its last client. What a program leaves behind when it dies is found by its sockets,
+//! One loop in one thread. It owns the objects, the connection manager and all timers, and it
+//! ends with its last client. A second thread moves memory for programs that may not do that
+//! themselves, and sleeps where they may. What a program leaves behind when it dies is found by its sockets,
 //! which the system closes.
 
 mod env;
@@ -28,6 +29,7 @@ use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Addresses};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
+use crate::system;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let addresses = Addresses::local();
     let node_guid = device::node_guid(&config.dir);
     let fabric = Fabric::new(addresses, node_guid).map_err(because("cannot create the arena"))?;
+    system::allow_peers();
+    let _helper = fabric.start_helper().map_err(because("cannot start a thread"))?;
     let mut poller = Poller::new().map_err(because("cannot wait for events"))?;
     poller.add(listener.as_raw_fd(), Ready::Listener).map_err(because("cannot wait"))?;
     ready();
@@ -201,8 +205,10 @@ impl Daemon {
             return Ok((Reply::default(), Vec::new()));
         }
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
+        let mut refusal = 0;
         if is_new {
-            self.fabric.announce(proc, pid, hello);
+            self.fabric.announce(proc, pid, hello.nonce_addr, hello.nonce);
+            refusal = self.fabric.probe(proc).err().map_or(0, |error| error.0 as u32);
             if let Some(fd) = self.fabric.processes.pidfd(proc) {
                 let _ = self.poller.add(fd, Ready::Process(proc));
             }
@@ -211,7 +217,7 @@ impl Daemon {
             }
         }
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
-        let arena = self.fabric.arena_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
+        let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
         let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let file = match hello.kind {
             FileKind::Uverbs => {
@@ -220,7 +226,7 @@ impl Daemon {
             _ => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
         };
         self.files.set(token, file);
-        let reply = Reply { extra: [proc as u32, token, 0, 0], ..Reply::default() };
+        let reply = Reply { extra: [proc as u32, token, refusal, 0], ..Reply::default() };
         Ok((reply, vec![arena, events]))
     }
 

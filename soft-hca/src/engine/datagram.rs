@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_ipv4_header_is_in_the_second_half() {
-        let arena = Mapping::anonymous().unwrap();
+        let arena = Mapping::create().unwrap();
         let ah = &arena.ahs[0];
         set(&ah.sgid, mapped([10, 9, 0, 1]));
         set(&ah.dgid, mapped([10, 9, 0, 2]));
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_header_fills_all() {
-        let arena = Mapping::anonymous().unwrap();
+        let arena = Mapping::create().unwrap();
         let ah = &arena.ahs[0];
         let gids = [[0xfe; 16], [0xfd; 16]];
         set(&ah.sgid, gids[0]);

@@ -1,15 +1,17 @@
 //! Where the peer is, and how bytes get there.
 //!
 //! The engine knows queue pairs, keys and segments of memory; that a peer's memory is reached by
-//! a system call is known here only. Another link, such as RoCEv2 to another machine, finds other
+//! a system call, or by way of the arena where the system refuses that, is known here only. Another link, such as RoCEv2 to another machine, finds other
 //! queue pairs and moves bytes in another way.
 
 use std::fmt;
+use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use crate::arena::{Arena, MAX_PROCS, Qp};
+use crate::arena::{Arena, MAX_PROCS, Mapping, Qp};
 use crate::engine::peer::{self, Trouble};
+use crate::engine::relay;
 
 /// A stretch of a process's memory. The same as the system's `iovec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub enum Fault {
     Source,
     /// The destination is not there, or may not be written.
     Destination,
-    /// A process has ended, or the system does not let us reach it.
+    /// A process has ended or does not answer.
     Unreachable,
 }
 
@@ -47,8 +49,13 @@ pub trait Link: Sync + fmt::Debug {
     fn find<'a>(&self, arena: &'a Arena, gid: &[AtomicU8; 16], qpn: u32) -> Option<&'a Qp>;
 
     /// Copies all of `from` to `to`, which is as long; `me` is the process that runs this.
-    fn copy(&self, arena: &Arena, me: usize, from: Memory<'_>, to: Memory<'_>)
-    -> Result<(), Fault>;
+    fn copy(
+        &self,
+        arena: &Mapping,
+        me: usize,
+        from: Memory<'_>,
+        to: Memory<'_>,
+    ) -> Result<(), Fault>;
 }
 
 /// All peers are processes of this machine that share the arena.
@@ -81,7 +88,7 @@ impl LocalLink {
     /// The id of a process that is certainly the one meant: the word at its nonce's address has
     /// been read from it. A wrong id (a recycled one, or one of another namespace) would let us
     /// write into a stranger.
-    fn pid(&self, arena: &Arena, me: usize, proc: usize) -> Result<u32, Fault> {
+    pub(super) fn pid(&self, arena: &Arena, me: usize, proc: usize) -> Result<u32, Fault> {
         if proc == me {
             return Ok(self.own_pid);
         }
@@ -93,32 +100,36 @@ impl LocalLink {
         }
         let mark = mark(pid, nonce);
         if reached.load(Relaxed) != mark {
-            if peer::read_word(pid, entry.nonce_addr.load(Acquire)) != Some(nonce) {
-                return Err(Fault::Unreachable);
+            match peer::read_word(pid, entry.nonce_addr.load(Acquire)) {
+                Ok(word) if word == nonce => reached.store(mark, Relaxed),
+                _ => return Err(Fault::Unreachable),
             }
-            reached.store(mark, Relaxed);
         }
         Ok(pid)
     }
-}
 
-impl Link for LocalLink {
-    fn find<'a>(&self, arena: &'a Arena, _gid: &[AtomicU8; 16], qpn: u32) -> Option<&'a Qp> {
-        // Every GID of the machine leads to the one device.
-        arena.qp(qpn)
+    /// Whether process `me`, which runs this, can reach the memory of `proc`; if not, what the
+    /// system says.
+    pub fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
+        peer::try_writing(self.own_pid)?;
+        if self.pid(arena, me, proc).is_ok() {
+            return Ok(());
+        }
+        let entry = &arena.procs[proc];
+        peer::read_word(entry.pid.load(Acquire), entry.nonce_addr.load(Acquire))?;
+        // The id names another process here than where it was asked for.
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
     }
 
-    fn copy(
+    /// One system call, or two when neither side is ours.
+    fn copy_directly(
         &self,
         arena: &Arena,
         me: usize,
         from: Memory<'_>,
         to: Memory<'_>,
+        length: u64,
     ) -> Result<(), Fault> {
-        let length = peer::length(from.segments).min(peer::length(to.segments));
-        if length == 0 {
-            return Ok(());
-        }
         let source = self.pid(arena, me, from.proc)?;
         let destination = self.pid(arena, me, to.proc)?;
         let (from_segments, to_segments) = (from.segments, to.segments);
@@ -136,6 +147,30 @@ impl Link for LocalLink {
             Err(Trouble::Fault) => {
                 peer::copy_through(source, from_segments, destination, to_segments, length)
             }
+        }
+    }
+}
+
+impl Link for LocalLink {
+    fn find<'a>(&self, arena: &'a Arena, _gid: &[AtomicU8; 16], qpn: u32) -> Option<&'a Qp> {
+        // Every GID of the machine leads to the one device.
+        arena.qp(qpn)
+    }
+
+    fn copy(
+        &self,
+        arena: &Mapping,
+        me: usize,
+        from: Memory<'_>,
+        to: Memory<'_>,
+    ) -> Result<(), Fault> {
+        let length = peer::length(from.segments).min(peer::length(to.segments));
+        if length == 0 {
+            return Ok(());
+        }
+        match self.copy_directly(arena, me, from, to, length) {
+            Err(Fault::Unreachable) => relay::copy(self, arena, me, from, to, length),
+            copied => copied,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{Arena, Qp};
+use crate::arena::{Arena, Mr, Qp};
 use crate::engine::DAEMON;
+use crate::engine::link::Segment;
 use crate::uapi::rxe::{Sge, access};
 
 /// On whose behalf memory is used: a queue pair.
@@ -78,6 +79,38 @@ impl Owner {
         // Still the same entry: none of the above was another region's.
         (fits && mr.live.load(Acquire) == wanted.key).then_some(addr)
     }
+}
+
+/// Whether memory of a process is registered, and, if it is to be written, for writing. Regions may
+/// follow each other within it.
+pub(super) fn is_registered(
+    arena: &Arena,
+    proc: usize,
+    segment: Segment,
+    is_written: bool,
+) -> bool {
+    let wanted = if is_written { SCATTER } else { GATHER };
+    let used = (arena.mrs_used.load(Acquire) as usize).min(arena.mrs.len());
+    let end_of_region = |mr: &Mr, addr: u64| -> Option<u64> {
+        let key = mr.live.load(Acquire);
+        let start = mr.addr.load(Acquire);
+        let end = start.checked_add(mr.length.load(Acquire))?;
+        let fits = key != 0
+            && mr.proc.load(Acquire) as usize == proc
+            && mr.kind.load(Acquire) == 0
+            && mr.access.load(Acquire) & wanted == wanted
+            && (start..end).contains(&addr);
+        (fits && mr.live.load(Acquire) == key).then_some(end)
+    };
+    let Some(end) = segment.addr.checked_add(segment.length) else { return false };
+    let mut at = segment.addr;
+    while at < end {
+        match arena.mrs[..used].iter().find_map(|mr| end_of_region(mr, at)) {
+            Some(covered) => at = covered,
+            None => return false,
+        }
+    }
+    true
 }
 
 /// What a scatter list must allow.

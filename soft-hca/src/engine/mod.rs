@@ -1,6 +1,6 @@
 //! The data path: work requests are executed here, payload moves, completions appear.
 //!
-//! There is no thread of its own. Whoever rings a queue pair's doorbell executes its send queue:
+//! There is no thread of its own, those apart that copy where the system forbids a peer to. Whoever rings a queue pair's doorbell executes its send queue:
 //! takes the peer's receive, copies from the one process to the other, writes both completions
 //! and wakes whoever waits for them. The daemon does the same with queues that could not go on.
 //!
@@ -15,6 +15,7 @@
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `verdict`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `link`, `peer` | the way to the peer's memory | `rxe_net.c` |
+//! | `relay`, `stage`, `helper` | the way there through the arena | |
 //!
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
@@ -30,12 +31,17 @@ mod batch;
 mod completion;
 mod datagram;
 mod flush;
+mod futex;
+mod helper;
 pub mod link;
 mod memory;
 mod peer;
+mod relay;
 mod requester;
 mod responder;
 mod segments;
+mod signals;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -50,10 +56,11 @@ use crate::engine::after::After;
 use crate::errno::{Errno, Result};
 use crate::uapi::rxe::{qp_type, state};
 
+pub use helper::{Helper, IsDead};
 pub use link::{Fault, Link, LocalLink, Memory, Segment};
 
 /// The daemon's index in the table of processes.
-const DAEMON: usize = 0;
+pub const DAEMON: usize = 0;
 
 /// What the data path needs from the process it runs in.
 ///
@@ -213,12 +220,19 @@ impl Actor<'_> {
                 drop(self.lock(&qp.recv_lock));
             }
         }
+        self.quiesce_relays(proc);
     }
 
     /// Takes a lock. The daemon takes it from a process that has ended.
     fn lock<'l>(&self, lock: &'l Lock) -> Guard<'l> {
         if self.me == DAEMON {
-            lock.lock_or_release(self.me, |owner| self.env.is_dead(owner))
+            lock.lock_or_release(self.me, |owner| {
+                let is_dead = self.env.is_dead(owner);
+                if is_dead {
+                    self.end_relays_of(owner);
+                }
+                is_dead
+            })
         } else {
             lock.lock(self.me)
         }

@@ -63,15 +63,35 @@ pub(super) fn read(
 }
 
 /// The word at an address in a process.
-pub(super) fn read_word(pid: u32, addr: u64) -> Option<u64> {
-    let mut word = 0u64;
-    let local = [Segment { addr: (&raw mut word).expose_provenance() as u64, length: 8 }];
-    read(pid, &local, &[Segment { addr, length: 8 }], 8).ok()?;
-    Some(word)
+pub(super) fn read_word(pid: u32, addr: u64) -> io::Result<u64> {
+    let mut word = [0; 8];
+    let remote = [Segment { addr, length: 8 }];
+    match raw_call(libc::process_vm_readv, pid, &[ours_mut(&mut word)], &remote)? {
+        8 => Ok(u64::from_ne_bytes(word)),
+        _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+    }
+}
+
+/// Whether the system lets this process write the memory of any, which is its own here.
+pub(super) fn try_writing(own_pid: u32) -> io::Result<()> {
+    let (from, mut to) = ([0; 8], [0; 8]);
+    raw_call(libc::process_vm_writev, own_pid, &[ours(&from)], &[ours_mut(&mut to)]).map(drop)
 }
 
 /// One call. It may move less than there is, in whole segments and pages.
 fn call(call: Call, pid: u32, local: &[Segment], remote: &[Segment]) -> Result<u64, Trouble> {
+    match raw_call(call, pid, local, remote) {
+        Ok(0) => Err(Trouble::Fault),
+        Ok(moved) => Ok(moved),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EFAULT | libc::EINVAL | libc::ENOMEM) => Err(Trouble::Fault),
+            // The system knows no such process, or refuses. A filter may do that in many words.
+            _ => Err(Trouble::Unreachable),
+        },
+    }
+}
+
+fn raw_call(call: Call, pid: u32, local: &[Segment], remote: &[Segment]) -> io::Result<u64> {
     // SAFETY: both lists are as long as said and have the layout of `iovec`. What they point to
     // is checked by the system; local memory that is written is what this program registered for
     // that, or a variable of ours whose address was exposed.
@@ -85,14 +105,7 @@ fn call(call: Call, pid: u32, local: &[Segment], remote: &[Segment]) -> Result<u
             0,
         )
     };
-    match u64::try_from(moved) {
-        Ok(0) => Err(Trouble::Fault),
-        Ok(moved) => Ok(moved),
-        Err(_) => match io::Error::last_os_error().raw_os_error() {
-            Some(libc::ESRCH | libc::EPERM | libc::ENOSYS) => Err(Trouble::Unreachable),
-            _ => Err(Trouble::Fault),
-        },
-    }
+    u64::try_from(moved).map_err(|_| io::Error::last_os_error())
 }
 
 fn move_all(
@@ -262,10 +275,11 @@ mod tests {
             write(i32::MAX as u32, &[ours(&word)], &[ours(&word)], 8),
             Err(Trouble::Unreachable)
         );
-        assert_eq!(read_word(process::id(), 8), None);
+        assert!(read_word(process::id(), 8).is_err());
         let nonce = 77u64;
         let addr = (&raw const nonce).expose_provenance() as u64;
-        assert_eq!(read_word(process::id(), addr), Some(77));
+        assert_eq!(read_word(process::id(), addr).unwrap(), 77);
+        try_writing(process::id()).unwrap();
     }
 
     proptest! {

@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn limits_are_as_measured() {
         let ms = 1_000_000;
-        let arena = Mapping::anonymous().unwrap();
+        let arena = Mapping::create().unwrap();
         let qp = &arena.qps[0];
         qp.rnr_retry.store(1, Release);
         assert_eq!(rnr_limit_ns(qp, 26), Some(8192 * ms / 100));

@@ -33,8 +33,9 @@ pub struct Hello {
 /// What a program asks of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Opens a file. Answered with `extra` = [process index, file id] and, for device files, the
-    /// descriptors [arena, event descriptor].
+    /// Opens a file. Answered with `extra` = [process index, file id, error number] and, for device
+    /// files, the descriptors [arena, event descriptor]. The error number says why the daemon cannot
+    /// reach the memory of a process that is new to it; 0 if it can.
     Hello(Hello),
     /// A command as the program has written it, with file descriptors in it replaced by the
     /// daemon's numbers. `out_len` is the room for the answer in bytes.

@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_send_work_request_is_where_the_kernel_has_it() {
-        let arena = Mapping::anonymous().unwrap();
+        let arena = Mapping::create().unwrap();
         let wqe = SendWqe::read(with_offsets(&arena).slot(0));
         assert_eq!((wqe.wr_id, wqe.opcode, wqe.flags, wqe.imm), (long(0), 12, 16, 20));
         assert_eq!((wqe.length(), wqe.num_sge), (184, 196));
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_receive_is_where_the_kernel_has_it() {
-        let arena = Mapping::anonymous().unwrap();
+        let arena = Mapping::create().unwrap();
         let wqe = RecvWqe::read(with_offsets(&arena).slot(0));
         assert_eq!((wqe.wr_id, wqe.num_sge), (long(0), 28));
         assert_eq!(wqe.sge(0), Sge { addr: long(40), length: 48, lkey: 52 });
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_completion_is_where_the_kernel_has_it() {
-        let arena = Mapping::anonymous().unwrap();
+        let arena = Mapping::create().unwrap();
         let slot = with_offsets(&arena).slot(0);
         let cqe = Cqe {
             wr_id: 0x0102_0304_0506_0708,

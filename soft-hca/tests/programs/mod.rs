@@ -1,6 +1,7 @@
 //! Programs of the distribution in a fabric of their own.
 #![allow(dead_code, reason = "each test file needs a part of this")]
 
+pub mod filter;
 pub mod place;
 pub mod program;
 pub mod tcp;

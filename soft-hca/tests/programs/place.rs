@@ -35,7 +35,8 @@ impl Place {
         self.dir.join(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// `soft-hca` with arguments, about to be started here.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(COMMAND);
         command
             .args(arguments)
@@ -49,6 +50,15 @@ impl Place {
 
     /// Starts a program in the fabric; words are separated by blanks.
     pub fn start(&self, line: &str) -> Program {
+        self.start_in(line, |command| command)
+    }
+
+    /// The same under circumstances of its own.
+    pub fn start_in(
+        &self,
+        line: &str,
+        circumstances: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Program {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let file = self.file(&format!("{number}.txt"));
         let output = fs::File::create(&file).unwrap();
@@ -58,12 +68,17 @@ impl Place {
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output);
-        Program::new(line, command.spawn().unwrap(), file)
+        Program::new(line, circumstances(&mut command).spawn().unwrap(), file)
     }
 
     /// A program that does nothing but keep the fabric alive until it is killed.
     pub fn keep(&self) -> Program {
-        let keeper = self.start("sleep 1000000");
+        self.keep_in(|command| command)
+    }
+
+    /// The same under circumstances of its own, which are the daemon's as well.
+    pub fn keep_in(&self, circumstances: impl FnOnce(&mut Command) -> &mut Command) -> Program {
+        let keeper = self.start_in("sleep 1000000", circumstances);
         assert!(comes_about(LIMIT, || self.listing().contains("comm sleep")), "no fabric");
         keeper
     }

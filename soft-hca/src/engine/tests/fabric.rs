@@ -1,8 +1,8 @@
 //! A fabric for tests: an arena with objects, and the program's side of the rings.
 
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::{Actor, Async, Env, LocalLink};
@@ -66,7 +66,7 @@ impl TestEnv {
 
 /// The fabric.
 pub(crate) struct World {
-    pub arena: Mapping,
+    pub arena: Arc<Mapping>,
     pub link: LocalLink,
     pub env: TestEnv,
     /// What peers read to know us.
@@ -200,7 +200,7 @@ pub(crate) fn pattern(seed: u8, length: usize) -> Vec<u8> {
 impl World {
     pub(crate) fn new() -> Self {
         let world = Self {
-            arena: Mapping::anonymous().unwrap(),
+            arena: Arc::new(Mapping::create().unwrap()),
             link: LocalLink::default(),
             env: TestEnv::default(),
             nonce: Box::new(0x1234_5678_9abc_def1),
@@ -328,6 +328,7 @@ impl World {
 
     pub(crate) fn register(&self, proc: usize, addr: u64, length: u64, access: u32) -> u32 {
         let index = Self::next(&self.mrs);
+        self.arena.mrs_used.fetch_max(index + 1, AcqRel);
         let mr = &self.arena.mrs[index as usize];
         let key = (index + 1) << 8 | 0x5a;
         mr.proc.store(proc as u32, Release);

@@ -9,6 +9,7 @@ mod hostile;
 mod other_process;
 mod queues;
 mod random;
+mod relays;
 mod states;
 mod threads;
 mod waiting;

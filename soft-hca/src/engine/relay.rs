@@ -1,0 +1,328 @@
+//! Copies through the arena, for memory that the system does not let us reach.
+//!
+//! The bytes go to a relay's stage and from there to where they belong. Whoever can do so moves
+//! them: this thread its own memory and what it may reach, for all else a helper is asked. That is
+//! a thread of the memory's owner if the owner is closed, else one of the daemon (`helper`).
+//!
+//! A request's phase goes from `ASKED` to `BUSY` to `DONE`, and only the helper takes the last two
+//! steps. A requester that gives up, or dies, leaves `ASKED` to be withdrawn by anybody; a relay
+//! that is `BUSY` is not used anew before the helper is done with it, or dead.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::arena::{Arena, Guard, MAX_RELAY_SEGMENTS, Mapping, Relay, STAGE_BYTES};
+use crate::engine::link::{Fault, LocalLink, Memory, Segment};
+use crate::engine::peer::{self, MAX_SEGMENTS, Trouble, window};
+use crate::engine::stage::{self, Way};
+use crate::engine::{Actor, DAEMON, futex};
+
+const _: () = assert!(MAX_SEGMENTS == MAX_RELAY_SEGMENTS);
+
+/// The phases, in the lowest bits of a relay's word; above them is a number that changes with
+/// every request.
+const PHASE: u32 = 3;
+const IDLE: u32 = 0;
+const ASKED: u32 = 1;
+const BUSY: u32 = 2;
+const DONE: u32 = 3;
+
+/// Results of a request.
+const MOVED: u32 = 0;
+const FAULT: u32 = 1;
+const UNREACHABLE: u32 = 2;
+
+/// A helper that does not answer for so long is as good as none: it may have been stopped. The
+/// request is tried again as long as the queue pair's timers allow.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The daemon has others to serve, and comes back. Nor is there reason for more if the helper has not
+/// looked since an earlier request.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
+/// After so long a requester has the daemon see whether the helper still lives.
+const DOUBT: Duration = Duration::from_millis(50);
+
+/// What a helper is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub way: Way,
+    /// Whose memory it is about.
+    pub proc: usize,
+    /// Where in the stage.
+    pub offset: u64,
+    pub segments: Vec<Segment>,
+}
+
+fn patience(me: usize) -> Duration {
+    if me == DAEMON { LITTLE_PATIENCE } else { PATIENCE }
+}
+
+fn with_phase(word: u32, phase: u32) -> u32 {
+    word & !PHASE | phase
+}
+
+impl Relay {
+    /// Goes from one phase to another, unless somebody else was faster.
+    fn step(&self, word: u32, phase: u32) -> bool {
+        self.phase.compare_exchange(word, with_phase(word, phase), SeqCst, Acquire).is_ok()
+    }
+
+    /// Makes the relay fit for another copy, after a requester that has died or given up.
+    fn recover(&self, arena: &Arena) -> bool {
+        let word = self.phase.load(Acquire);
+        match word & PHASE {
+            IDLE | DONE => true,
+            ASKED if self.step(word, IDLE) => true,
+            _ => self.helper_is_gone(arena) && self.step(self.phase.load(Acquire), IDLE),
+        }
+    }
+
+    fn helper_is_gone(&self, arena: &Arena) -> bool {
+        let helper = arena.procs.get(self.helper.load(Acquire) as usize);
+        helper.is_none_or(|helper| helper.live.load(Acquire) == 0)
+    }
+
+    /// The helper's first step: the request, if it is for this helper and nobody else has it.
+    pub(super) fn claim(&self, me: usize) -> Option<Job> {
+        let word = self.phase.load(Acquire);
+        if word & PHASE != ASKED || self.helper.load(Acquire) as usize != me {
+            return None;
+        }
+        if !self.step(word, BUSY) {
+            return None;
+        }
+        // Whoever makes a region invalid either sees that we are busy, or we see the region so.
+        fence(SeqCst);
+        let count = (self.count.load(Acquire) as usize).min(MAX_RELAY_SEGMENTS);
+        let segment = |[addr, length]: &[AtomicU64; 2]| Segment {
+            addr: addr.load(Acquire),
+            length: length.load(Acquire),
+        };
+        Some(Job {
+            way: if self.writes.load(Acquire) == 0 { Way::In } else { Way::Out },
+            proc: self.proc.load(Acquire) as usize,
+            offset: self.offset.load(Acquire).into(),
+            segments: self.segments[..count].iter().map(segment).collect(),
+        })
+    }
+
+    /// The helper's last step.
+    pub(super) fn finish(&self, outcome: Result<(), Trouble>) {
+        self.answer(BUSY, outcome);
+    }
+
+    fn answer(&self, phase: u32, outcome: Result<(), Trouble>) {
+        let word = self.phase.load(Acquire);
+        let result = match outcome {
+            Ok(()) => MOVED,
+            Err(Trouble::Fault) => FAULT,
+            Err(Trouble::Unreachable) => UNREACHABLE,
+        };
+        if word & PHASE == phase {
+            self.result.store(result, Release);
+            if self.step(word, DONE) {
+                futex::wake(&self.phase);
+            }
+        }
+    }
+
+    /// Answers for a helper that is dead.
+    fn fail(&self) {
+        self.answer(ASKED, Err(Trouble::Unreachable));
+        self.answer(BUSY, Err(Trouble::Unreachable));
+    }
+}
+
+/// Answers for all helpers that are dead.
+pub(super) fn fail_dead(arena: &Arena, is_dead: impl Fn(usize) -> bool) {
+    for relay in &arena.relays {
+        if matches!(relay.phase.load(Acquire) & PHASE, ASKED | BUSY)
+            && (relay.helper_is_gone(arena) || is_dead(relay.helper.load(Acquire) as usize))
+        {
+            relay.fail();
+        }
+    }
+}
+
+/// Tells a helper that something has changed.
+pub(super) fn ring(arena: &Arena, helper: usize) {
+    if let Some(helper) = arena.procs.get(helper) {
+        helper.bell.fetch_add(1, AcqRel);
+        futex::wake(&helper.bell);
+    }
+}
+
+/// A relay for one copy.
+pub(super) struct Taken<'a> {
+    arena: &'a Mapping,
+    pub index: usize,
+    relay: &'a Relay,
+    _guard: Guard<'a>,
+}
+
+impl<'a> Taken<'a> {
+    /// The first that is free. `None` if there is none for long.
+    pub(super) fn take(arena: &'a Mapping, me: usize) -> Option<Self> {
+        let end = Instant::now() + patience(me);
+        loop {
+            for (index, relay) in arena.relays.iter().enumerate() {
+                if let Some(guard) = relay.lock.try_lock(me)
+                    && relay.recover(arena)
+                {
+                    return Some(Self { arena, index, relay, _guard: guard });
+                }
+            }
+            if Instant::now() >= end {
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Has a process's memory moved by whoever can do that.
+    pub(super) fn ask(&self, me: usize, job: Job) -> Result<(), Trouble> {
+        let Self { arena, relay, .. } = *self;
+        let entry = arena.procs.get(job.proc).ok_or(Trouble::Unreachable)?;
+        let helper = if entry.closed.load(Acquire) != 0 { job.proc } else { DAEMON };
+        let is_alive = |proc: usize| arena.procs[proc].live.load(Acquire) != 0;
+        if helper == me || !is_alive(job.proc) || !is_alive(helper) {
+            return Err(Trouble::Unreachable);
+        }
+        relay.helper.store(helper as u32, Release);
+        relay.proc.store(job.proc as u32, Release);
+        relay.writes.store(u32::from(job.way == Way::Out), Release);
+        relay.offset.store(job.offset as u32, Release);
+        relay.count.store(job.segments.len() as u32, Release);
+        for ([addr, length], segment) in relay.segments.iter().zip(&job.segments) {
+            addr.store(segment.addr, Release);
+            length.store(segment.length, Release);
+        }
+        let word = relay.phase.load(Relaxed).wrapping_add(PHASE + 1);
+        relay.phase.store(with_phase(word, ASKED), SeqCst);
+        let bit = 1 << self.index;
+        let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
+        ring(arena, helper);
+        self.wait(helper, if is_silent { LITTLE_PATIENCE } else { patience(me) })
+    }
+
+    fn wait(&self, helper: usize, patience: Duration) -> Result<(), Trouble> {
+        let Self { arena, relay, .. } = *self;
+        let began = Instant::now();
+        loop {
+            let word = relay.phase.load(Acquire);
+            if word & PHASE == DONE {
+                return match relay.result.load(Acquire) {
+                    MOVED => Ok(()),
+                    FAULT => Err(Trouble::Fault),
+                    _ => Err(Trouble::Unreachable),
+                };
+            }
+            let waited = began.elapsed();
+            if waited >= patience {
+                // If it is busy all the same, nobody uses the relay until it is done.
+                if word & PHASE == ASKED && !relay.step(word, IDLE) {
+                    continue;
+                }
+                return Err(Trouble::Unreachable);
+            }
+            if waited >= DOUBT && helper != DAEMON {
+                ring(arena, DAEMON);
+            }
+            futex::wait(&relay.phase, word, Some(DOUBT));
+        }
+    }
+}
+
+/// Moves bytes between a process's memory and a relay's stage without asking anybody.
+pub(super) fn transfer(
+    link: &LocalLink,
+    arena: &Mapping,
+    me: usize,
+    relay: usize,
+    job: &Job,
+) -> Result<(), Trouble> {
+    let length = peer::length(&job.segments);
+    if job.proc == me {
+        return stage::transfer(arena, job.way, relay, job.offset, &job.segments, length);
+    }
+    let pid = link.pid(arena, me, job.proc).map_err(|_| Trouble::Unreachable)?;
+    let here = [Segment { addr: arena.stage(relay).0 + job.offset, length }];
+    match job.way {
+        Way::In => peer::read(pid, &here, &job.segments, length),
+        Way::Out => peer::write(pid, &here, &job.segments, length),
+    }
+}
+
+/// Copies `length` bytes by way of a relay.
+pub(super) fn copy(
+    link: &LocalLink,
+    arena: &Mapping,
+    me: usize,
+    from: Memory<'_>,
+    to: Memory<'_>,
+    length: u64,
+) -> Result<(), Fault> {
+    let taken = Taken::take(arena, me).ok_or(Fault::Unreachable)?;
+    let go = |way, memory: Memory<'_>, skip, offset, limit, fault| {
+        let mut part = [Segment::default(); MAX_SEGMENTS];
+        let (count, bytes) = window(memory.segments, skip, limit, &mut part);
+        let job = Job { way, proc: memory.proc, offset, segments: part[..count].to_vec() };
+        let moved = match transfer(link, arena, me, taken.index, &job) {
+            Err(Trouble::Unreachable) => taken.ask(me, job),
+            moved => moved,
+        };
+        moved.map(|()| bytes).map_err(|trouble| match trouble {
+            Trouble::Fault => fault,
+            Trouble::Unreachable => Fault::Unreachable,
+        })
+    };
+    let mut moved = 0;
+    while moved < length {
+        let limit = (length - moved).min(STAGE_BYTES as u64);
+        let bytes = go(Way::In, from, moved, 0, limit, Fault::Source)?;
+        let mut written = 0;
+        while written < bytes {
+            let rest = bytes - written;
+            written += go(Way::Out, to, moved + written, written, rest, Fault::Destination)?;
+        }
+        moved += bytes;
+    }
+    Ok(())
+}
+
+impl Actor<'_> {
+    /// Ends what a dead process has to do with relays: requests to its helper are answered, its own
+    /// are withdrawn, and what a helper is doing for it is done when this returns. For the daemon,
+    /// before it releases the dead process's locks.
+    pub fn end_relays_of(&self, dead: usize) {
+        fail_dead(self.arena, |helper| helper == dead);
+        for relay in self.arena.relays.iter().filter(|relay| relay.lock.is_of(dead)) {
+            let word = relay.phase.load(SeqCst);
+            if word & PHASE != ASKED || !relay.step(word, IDLE) {
+                self.wait_while_busy(relay);
+            }
+        }
+    }
+
+    /// Waits until no helper is moving memory of a process for a request that began before.
+    pub(super) fn quiesce_relays(&self, proc: usize) {
+        fence(SeqCst);
+        for relay in &self.arena.relays {
+            if relay.proc.load(Acquire) as usize == proc {
+                self.wait_while_busy(relay);
+            }
+        }
+    }
+
+    fn wait_while_busy(&self, relay: &Relay) {
+        let word = relay.phase.load(SeqCst);
+        while word & PHASE == BUSY && relay.phase.load(Acquire) == word {
+            let helper = relay.helper.load(Acquire) as usize;
+            if relay.helper_is_gone(self.arena) || self.env.is_dead(helper) {
+                break;
+            }
+            thread::yield_now();
+        }
+    }
+}

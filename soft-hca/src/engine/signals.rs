@@ -1,0 +1,19 @@
+//! Threads that get none of a program's signals.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Does something, such as starting a thread, with all signals blocked.
+pub(super) fn while_blocked<T>(work: impl FnOnce() -> T) -> T {
+    let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
+    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: fills the set; zeros are a valid one.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: both sets live through the call, which changes nothing but this thread's mask.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+    let done = work();
+    // SAFETY: as above; the set is the one from before.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    done
+}

@@ -357,3 +357,39 @@ impl Fabric {
         proc.live.store(1, Release);
     }
 }
+
+/// What is in use, for tests.
+#[cfg(any(test, fuzzing))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InUse {
+    pub channels: usize,
+    pub cqs: usize,
+    pub srqs: usize,
+    pub qps: usize,
+    pub mrs: usize,
+    pub ahs: usize,
+    /// Bytes of rings, in whole pages.
+    pub ring_bytes: usize,
+}
+
+#[cfg(any(test, fuzzing))]
+impl Fabric {
+    /// Counts what is in use.
+    pub(crate) fn in_use(&self) -> InUse {
+        InUse {
+            channels: self.channels.taken().count(),
+            cqs: self.cqs.taken().count(),
+            srqs: self.srqs.taken().count(),
+            qps: self.qps.taken().count(),
+            mrs: self.mrs.taken().count(),
+            ahs: self.ahs.taken().count(),
+            ring_bytes: arena::HEAP_BYTES - self.heap.free_bytes(),
+        }
+    }
+
+    /// That nothing is left of anything, after every file was closed.
+    pub(crate) fn check_empty(&self) {
+        assert_eq!(self.in_use(), InUse::default());
+        assert_eq!((self.members.taken().count(), self.qp_private.len()), (0, 0));
+    }
+}

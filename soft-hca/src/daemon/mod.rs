@@ -6,15 +6,17 @@
 
 mod env;
 mod event_fd;
-mod fabric;
+pub(crate) mod fabric;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod kicks;
 mod listing;
 mod poller;
 mod process;
 mod slots;
 pub mod ucma;
-mod uverbs;
+pub(crate) mod uverbs;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -63,29 +65,18 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let addresses = Addresses::local();
-    let node_guid = device::node_guid(&config.dir);
-    let fabric = Fabric::new(addresses, node_guid).map_err(because("cannot create the arena"))?;
-    let mut poller = Poller::new().map_err(because("cannot wait for events"))?;
-    poller.add(listener.as_raw_fd(), Ready::Listener).map_err(because("cannot wait"))?;
+    let mut daemon = Daemon::new(Addresses::local(), device::node_guid(&config.dir))?;
+    daemon
+        .poller
+        .add(listener.as_raw_fd(), Ready::Listener)
+        .map_err(because("cannot wait for connections"))?;
     ready();
-    let mut daemon = Daemon {
-        listener,
-        poller,
-        fabric,
-        files: Files::default(),
-        cm: ucma::Cm::new(),
-        kicks: Kicks::default(),
-        next_sweep_ns: 0,
-        has_served: false,
-    };
-    let outcome = daemon.serve();
+    let outcome = daemon.serve(&listener);
     let _ = std::fs::remove_file(&path);
     outcome.map_err(because("cannot wait for events"))
 }
 
 struct Daemon {
-    listener: Listener,
     poller: Poller,
     fabric: Fabric,
     files: Files,
@@ -97,12 +88,29 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn serve(&mut self) -> io::Result<()> {
+    fn new(addresses: Addresses, node_guid: u64) -> std::result::Result<Self, Error> {
+        Ok(Self {
+            poller: Poller::new().map_err(because("cannot wait for events"))?,
+            fabric: Fabric::new(addresses, node_guid)
+                .map_err(because("cannot create the arena"))?,
+            files: Files::default(),
+            cm: ucma::Cm::new(),
+            kicks: Kicks::default(),
+            next_sweep_ns: 0,
+            has_served: false,
+        })
+    }
+
+    fn serve(&mut self, listener: &Listener) -> io::Result<()> {
         while !(self.has_served && self.files.is_empty()) {
             let deadline = self.next_deadline();
             for ready in self.poller.wait(deadline)? {
                 match ready {
-                    Ready::Listener => self.accept(),
+                    Ready::Listener => {
+                        if let Ok(connection) = listener.accept() {
+                            self.admit(connection);
+                        }
+                    }
                     Ready::File(token) => self.request(token),
                     Ready::Process(index) => self.process_ended(index),
                 }
@@ -125,8 +133,8 @@ impl Daemon {
         qps.filter(|qp| qp.state.load(Relaxed) == ERR).map(|qp| qp.live.load(Relaxed)).collect()
     }
 
-    fn accept(&mut self) {
-        let Ok(connection) = self.listener.accept() else { return };
+    /// A client has connected.
+    fn admit(&mut self, connection: Connection) -> u32 {
         let token = self.files.insert(connection);
         self.has_served = true;
         if let Some(fd) = self.files.fd(token)
@@ -134,6 +142,7 @@ impl Daemon {
         {
             self.close(token);
         }
+        token
     }
 
     /// One message of a client.

@@ -36,8 +36,8 @@ mod peer;
 mod requester;
 mod responder;
 mod segments;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod tests;
 mod timing;
 mod verdict;
 mod window;

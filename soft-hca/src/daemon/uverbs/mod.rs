@@ -3,10 +3,14 @@
 
 mod address;
 mod completion;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod memory;
 mod multicast;
 mod object;
 mod queue_pair;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod shapes;
 mod shared_receive;
 mod transitions;
 

@@ -449,3 +449,38 @@ fn check_apart(rings: &[&RingPlace]) -> usize {
     }));
     ranges.iter().map(|(_, bytes)| bytes).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that has the arena can write to its tables. What the daemon gives back when the
+    /// program has gone does not depend on them.
+    #[test]
+    fn what_the_tables_say_is_not_what_is_given_back() {
+        let mut case = Case::new();
+        case.furnish();
+        let queue_pair =
+            [(8 + 12, 1), (8 + 16, 1), (32, 1), (36, 1), (40, 1), (44, 1), (52, 4 << 8)];
+        let created = shapes::encode(command::CREATE_QP, &payload(56, &queue_pair), 100);
+        assert_eq!(case.write(0, &created), Ok(()));
+        let mut group = payload(24, &[(16, 6)]);
+        group[0] = 0xff;
+        assert_eq!(case.write(0, &shapes::encode(command::ATTACH_MCAST, &group, 0)), Ok(()));
+        let arena = &case.fabric.arena;
+        let places = [&arena.qps[0].sq, &arena.qps[0].rq, &arena.cqs[0].ring, &arena.srqs[0].ring];
+        for (place, offset) in places.into_iter().zip([0, 4096, u64::MAX - 4095, 1 << 40]) {
+            place.offset.store(offset, Release);
+            place.mask.store(u32::MAX, Release);
+            place.log2_slot.store(99, Release);
+        }
+        arena.members[0].live.store(0, Release);
+        arena.srqs[0].max_sge.store(u32::MAX, Release);
+        // Neither in the way of other commands.
+        let resize = |number, length, words| shapes::encode(number, &payload(length, words), 100);
+        assert_eq!(case.write(0, &resize(command::RESIZE_CQ, 16, &[(8, 1), (12, 100)])), Ok(()));
+        let _ = case.write(0, &resize(command::MODIFY_SRQ, 24, &[(0, 2), (4, 1), (8, 100)]));
+        case.tables_are_whole = false;
+        case.end();
+    }
+}

@@ -325,9 +325,9 @@ impl Fabric {
     /// Creates the event descriptor of a completion channel.
     pub(crate) fn new_channel(&mut self, proc: usize) -> Result<(usize, u32, OwnedFd)> {
         let fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
+        let for_client = fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let index = self.take_channel()?;
         let generation = self.new_generation();
-        let for_client = fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         self.env.remember_channel(index, generation, fd);
         let channel = &self.arena.channels[index];
         channel.proc.store(proc as u32, Release);

@@ -185,7 +185,9 @@ impl Daemon {
                 Ok(Some((Reply::default(), vec![fd.ok_or(Errno::ENOENT)?])))
             }
             Request::Kick(qpn, after_ns) => {
-                self.kicks.add(qpn, env::now_ns().saturating_add(after_ns));
+                if self.fabric.arena.qp(qpn).is_some() {
+                    self.kicks.add(qpn, env::now_ns().saturating_add(after_ns));
+                }
                 Ok(None)
             }
             Request::Raise(kind, index) => {
@@ -209,6 +211,10 @@ impl Daemon {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
             return Ok((Reply::default(), Vec::new()));
         }
+        // What may fail comes first: a process that counts as opened is closed by its file only.
+        let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
+        let arena = self.fabric.arena_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
+        let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
         if is_new {
             self.fabric.announce(proc, pid, hello);
@@ -219,9 +225,6 @@ impl Daemon {
                 self.fabric.env.remember_process(proc, fd);
             }
         }
-        let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
-        let arena = self.fabric.arena_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
-        let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let file = match hello.kind {
             FileKind::Uverbs => {
                 File::Uverbs { file: uverbs::UverbsFile::new(proc, token), event_fd, tokens: 0 }

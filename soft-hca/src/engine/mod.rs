@@ -37,6 +37,7 @@ mod requester;
 mod responder;
 mod segments;
 #[cfg(any(test, fuzzing))]
+#[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
 mod timing;
 mod verdict;

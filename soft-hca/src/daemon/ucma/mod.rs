@@ -33,6 +33,7 @@ mod sidr;
 mod timer;
 
 #[cfg(any(test, fuzzing))]
+#[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

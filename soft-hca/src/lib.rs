@@ -40,6 +40,8 @@ pub mod daemon;
 pub mod device;
 pub mod engine;
 pub mod errno;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod ring;
 pub mod rpc;
 pub mod sysfs;

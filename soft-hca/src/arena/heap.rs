@@ -44,6 +44,12 @@ impl Heap {
         }
         self.free.insert(start, length);
     }
+
+    /// Bytes that nobody has.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.free.values().sum()
+    }
 }
 
 #[cfg(test)]

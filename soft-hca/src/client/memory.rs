@@ -97,10 +97,16 @@ fn is_writable_enough(address: u64, writable: bool) -> bool {
     read(address, 1).and_then(|byte| write(address, &byte)).is_ok()
 }
 
+/// Whether all pages of a range are mapped. The range may be as long as the address space.
 fn is_mapped(start: u64, bytes: usize) -> bool {
-    let mut residency = vec![0u8; bytes.div_ceil(crate::arena::PAGE)];
-    // SAFETY: one byte for each page.
-    unsafe { libc::mincore(start as *mut c_void, bytes, residency.as_mut_ptr()) == 0 }
+    const PAGES: usize = 4096;
+    let mut residency = [0u8; PAGES];
+    (0..bytes).step_by(PAGES * crate::arena::PAGE).all(|offset| {
+        let piece = (bytes - offset).min(PAGES * crate::arena::PAGE);
+        let address = start.wrapping_add(offset as u64) as *mut c_void;
+        // SAFETY: there is one byte for each page.
+        unsafe { libc::mincore(address, piece, residency.as_mut_ptr()) == 0 }
+    })
 }
 
 #[cfg(test)]
@@ -122,6 +128,15 @@ mod tests {
         assert!(from == to);
         assert_eq!(through_pipe(8, to.as_mut_ptr() as u64, 4), Err(Errno::EFAULT));
         assert_eq!(through_pipe(from.as_ptr() as u64, 8, 4), Err(Errno::EFAULT));
+    }
+
+    #[test]
+    fn a_range_as_long_as_the_address_space_is_not_mapped() {
+        static HERE: u8 = 0;
+        let page = crate::arena::PAGE;
+        let here = (&raw const HERE).expose_provenance() / page * page;
+        assert!(is_mapped(here as u64, page));
+        assert!(!is_mapped(here as u64, (isize::MAX as usize) / page * page));
     }
 
     #[test]

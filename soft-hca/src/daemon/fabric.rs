@@ -44,6 +44,9 @@ pub(crate) struct Fabric {
     pub qp_private: HashMap<usize, QpPrivate>,
     /// The word that programs read to know that they have reached the daemon.
     nonce: Box<u64>,
+    rings: HashMap<RingOf, RingPlace>,
+    /// Whose a membership is: an index in the table of queue pairs.
+    member_qps: HashMap<usize, usize>,
     link: LocalLink,
     heap: Heap,
     channels: Slots,
@@ -81,6 +84,8 @@ impl Fabric {
             nonce: Box::new(env.random() | 1),
             env,
             qp_private: HashMap::new(),
+            rings: HashMap::new(),
+            member_qps: HashMap::new(),
             link: LocalLink::default(),
             heap: Heap::default(),
             channels: Slots::new(arena::MAX_CHANNELS),
@@ -138,30 +143,80 @@ impl Fabric {
         lock.lock_or_release(DAEMON, |owner| self.processes.is_dead(owner))
     }
 
-    /// Creates a ring with room for `requested` entries and one more, which stays empty.
-    pub(crate) fn new_ring(
-        &mut self,
-        place: &RingPlace,
-        requested: u32,
-        slot_bytes: u32,
-    ) -> Result<()> {
+    /// Creates a ring with room for `requested` entries and one more, which stays empty. It is
+    /// nobody's yet.
+    pub(crate) fn new_ring(&mut self, requested: u32, slot_bytes: u32) -> Result<RingPlace> {
         let slots = requested.checked_add(1).and_then(u32::checked_next_power_of_two);
         let mask = slots.ok_or(Errno::EINVAL)? - 1;
         let log2_slot = slot_bytes.max(64).next_power_of_two().trailing_zeros();
         let bytes = ring::bytes(mask, log2_slot).ok_or(Errno::EINVAL)?;
         let offset = self.heap.allocate(bytes).ok_or(Errno::ENOMEM)?;
+        let place = RingPlace::default();
         place.offset.store(offset as u64, Release);
         place.mask.store(mask, Release);
         place.log2_slot.store(log2_slot, Release);
-        self.arena.ring(place).expect("the heap lies in the arena").init_header();
-        Ok(())
+        self.arena.ring(&place).expect("the heap lies in the arena").init_header();
+        Ok(place)
+    }
+
+    /// Gives an object, which has none, its ring.
+    pub(crate) fn place_ring(&mut self, of: RingOf, place: RingPlace) {
+        of.entry(&self.arena).copy_from(&place);
+        self.rings.insert(of, place);
+    }
+
+    /// Gives a completion queue or shared receive queue a ring of another size, with what is unread
+    /// in the old one; `EINVAL` if there is no room for that. Gives the new ring's place.
+    pub(crate) fn resize_ring(
+        &mut self,
+        of: RingOf,
+        requested: u32,
+        slot_bytes: u32,
+    ) -> Result<&RingPlace> {
+        let place = self.new_ring(requested, slot_bytes)?;
+        let is_moved = self.move_ring(of, &place);
+        let unused = if is_moved { self.rings.insert(of, place) } else { Some(place) };
+        if let Some(unused) = unused {
+            self.release_ring(&unused);
+        }
+        if is_moved { self.rings.get(&of).ok_or(Errno::EINVAL) } else { Err(Errno::EINVAL) }
+    }
+
+    /// Moves an object's unread entries to a new ring and makes that one the object's.
+    fn move_ring(&self, of: RingOf, place: &RingPlace) -> bool {
+        let lock = match of {
+            RingOf::Completions(index) => &self.arena.cqs[index].lock,
+            RingOf::Shared(index) => &self.arena.srqs[index].lock,
+            RingOf::Send(_) | RingOf::Receive(_) => return false,
+        };
+        let _guard = self.lock(lock);
+        let old = self.rings.get(&of).and_then(|place| self.arena.ring(place));
+        let (Some(old), Some(new)) = (old, self.arena.ring(place)) else { return false };
+        if old.unread() > new.mask() {
+            return false;
+        }
+        new.move_from(&old);
+        if let RingOf::Shared(index) = of {
+            self.arena.srqs[index].consumer.store(0, Release);
+        }
+        of.entry(&self.arena).copy_from(place);
+        true
     }
 
     /// Frees a ring's memory.
-    pub(crate) fn release_ring(&mut self, place: &PlacedRing) {
-        if place.offset != 0 {
-            self.env.punch_hole(self.arena.file(), place.offset, place.bytes);
-            self.heap.release(place.offset, place.bytes);
+    pub(crate) fn release_ring(&mut self, place: &RingPlace) {
+        let offset = place.offset.load(Acquire) as usize;
+        let bytes = ring::bytes(place.mask.load(Acquire), place.log2_slot.load(Acquire));
+        let bytes = bytes.expect("the place of a ring");
+        self.env.punch_hole(self.arena.file(), offset, bytes);
+        self.heap.release(offset, bytes);
+    }
+
+    /// Frees an object's ring, if it has one. Nobody uses it any more.
+    fn release_ring_of(&mut self, of: RingOf) {
+        of.entry(&self.arena).offset.store(0, Release);
+        if let Some(place) = self.rings.remove(&of) {
+            self.release_ring(&place);
         }
     }
 
@@ -193,13 +248,16 @@ impl Fabric {
         self.ahs.take().ok_or(Errno::ENOMEM)
     }
 
-    pub(crate) fn take_member(&mut self) -> Result<usize> {
-        self.members.take_lowest().ok_or(Errno::ENOMEM)
+    /// For a queue pair.
+    pub(crate) fn take_member(&mut self, qp: usize) -> Result<usize> {
+        let index = self.members.take_lowest().ok_or(Errno::ENOMEM)?;
+        self.member_qps.insert(index, qp);
+        Ok(index)
     }
 
-    /// Indices of the memberships in use.
-    pub(crate) fn members(&self) -> impl Iterator<Item = usize> + '_ {
-        self.members.taken()
+    /// Indices of a queue pair's memberships.
+    pub(crate) fn members_of(&self, qp: usize) -> impl Iterator<Item = usize> + '_ {
+        self.member_qps.iter().filter(move |(_, of)| **of == qp).map(|(index, _)| *index)
     }
 
     /// Indices of the queue pairs in use.
@@ -240,6 +298,7 @@ impl Fabric {
 
     pub(crate) fn release_member(&mut self, index: usize) {
         self.arena.members[index].live.store(0, Release);
+        self.member_qps.remove(&index);
         self.members.release(index);
     }
 
@@ -247,14 +306,13 @@ impl Fabric {
         let cq = &self.arena.cqs[index];
         let guard = self.lock(&cq.lock);
         cq.live.store(0, Release);
-        let place = PlacedRing::of(&cq.ring);
         let unread = cq.pending_events.swap(0, AcqRel);
         let channel = (cq.channel.load(Acquire) as usize).checked_sub(1);
         drop(guard);
         if let Some(channel) = channel {
             self.env.take_tokens(channel, unread);
         }
-        self.release_ring(&place);
+        self.release_ring_of(RingOf::Completions(index));
         self.cqs.release(index);
     }
 
@@ -262,41 +320,34 @@ impl Fabric {
         let srq = &self.arena.srqs[index];
         let guard = self.lock(&srq.lock);
         srq.live.store(0, Release);
-        let place = PlacedRing::of(&srq.ring);
         drop(guard);
-        self.release_ring(&place);
+        self.release_ring_of(RingOf::Shared(index));
         self.srqs.release(index);
     }
 
     pub(crate) fn release_qp(&mut self, index: usize) {
         let qp = &self.arena.qps[index];
         // One lock after the other, never both: see the order of locks in the arena's layout.
-        let qpn = {
+        {
             let _guard = self.lock(&qp.send_lock);
             qp.state.store(0, Release);
-            qp.live.swap(0, AcqRel)
-        };
-        let guard = self.lock(&qp.recv_lock);
-        let (send, receive) = (PlacedRing::of(&qp.sq), PlacedRing::of(&qp.rq));
-        drop(guard);
-        let memberships: Vec<usize> = self
-            .members
-            .taken()
-            .filter(|&i| self.arena.members[i].live.load(Acquire) == qpn)
-            .collect();
+            qp.live.store(0, Release);
+        }
+        drop(self.lock(&qp.recv_lock));
+        let memberships: Vec<usize> = self.members_of(index).collect();
         memberships.into_iter().for_each(|i| self.release_member(i));
         self.qp_private.remove(&index);
-        self.release_ring(&send);
-        self.release_ring(&receive);
+        self.release_ring_of(RingOf::Send(index));
+        self.release_ring_of(RingOf::Receive(index));
         self.qps.release(index);
     }
 
     /// Creates the event descriptor of a completion channel.
     pub(crate) fn new_channel(&mut self, proc: usize) -> Result<(usize, u32, OwnedFd)> {
         let fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
+        let for_client = fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let index = self.take_channel()?;
         let generation = self.new_generation();
-        let for_client = fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         self.env.remember_channel(index, generation, fd);
         let channel = &self.arena.channels[index];
         channel.proc.store(proc as u32, Release);
@@ -355,19 +406,30 @@ impl Fabric {
     }
 }
 
-/// Where a ring lies, in numbers of our own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlacedRing {
-    pub offset: usize,
-    pub bytes: usize,
+/// Whose a ring is, by the index in the object's table.
+///
+/// The daemon keeps the places of rings by itself. Those in the arena are for the data path, and a
+/// program may have changed them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RingOf {
+    /// A queue pair's send requests.
+    Send(usize),
+    /// A queue pair's receives.
+    Receive(usize),
+    /// A shared receive queue's receives.
+    Shared(usize),
+    /// A completion queue's completions.
+    Completions(usize),
 }
 
-impl PlacedRing {
-    /// Takes the place over: the entry has no ring any more.
-    pub(crate) fn of(place: &RingPlace) -> Self {
-        let mask = place.mask.load(Acquire);
-        let bytes = ring::bytes(mask, place.log2_slot.load(Acquire)).unwrap_or(0);
-        Self { offset: place.offset.swap(0, AcqRel) as usize, bytes }
+impl RingOf {
+    fn entry(self, arena: &Mapping) -> &RingPlace {
+        match self {
+            Self::Send(index) => &arena.qps[index].sq,
+            Self::Receive(index) => &arena.qps[index].rq,
+            Self::Shared(index) => &arena.srqs[index].ring,
+            Self::Completions(index) => &arena.cqs[index].ring,
+        }
     }
 }
 
@@ -381,5 +443,42 @@ impl Fabric {
         proc.closed.store(0, Release);
         proc.asked.store(0, Release);
         proc.live.store(1, Release);
+    }
+}
+
+/// What is in use, for tests.
+#[cfg(any(test, fuzzing))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InUse {
+    pub channels: usize,
+    pub cqs: usize,
+    pub srqs: usize,
+    pub qps: usize,
+    pub mrs: usize,
+    pub ahs: usize,
+    /// Bytes of rings, in whole pages.
+    pub ring_bytes: usize,
+}
+
+#[cfg(any(test, fuzzing))]
+impl Fabric {
+    /// Counts what is in use.
+    pub(crate) fn in_use(&self) -> InUse {
+        InUse {
+            channels: self.channels.taken().count(),
+            cqs: self.cqs.taken().count(),
+            srqs: self.srqs.taken().count(),
+            qps: self.qps.taken().count(),
+            mrs: self.mrs.taken().count(),
+            ahs: self.ahs.taken().count(),
+            ring_bytes: arena::HEAP_BYTES - self.heap.free_bytes(),
+        }
+    }
+
+    /// That nothing is left of anything, after every file was closed.
+    pub(crate) fn check_empty(&self) {
+        assert_eq!(self.in_use(), InUse::default());
+        assert_eq!((self.members.taken().count(), self.member_qps.len()), (0, 0));
+        assert_eq!((self.qp_private.len(), self.rings.len()), (0, 0));
     }
 }

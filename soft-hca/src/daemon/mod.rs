@@ -7,15 +7,17 @@
 
 mod env;
 mod event_fd;
-mod fabric;
+pub(crate) mod fabric;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod kicks;
 mod listing;
 mod poller;
 mod process;
 mod slots;
 pub mod ucma;
-mod uverbs;
+pub(crate) mod uverbs;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -65,31 +67,20 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let addresses = Addresses::local();
-    let node_guid = device::node_guid(&config.dir);
-    let fabric = Fabric::new(addresses, node_guid).map_err(because("cannot create the arena"))?;
+    let mut daemon = Daemon::new(Addresses::local(), device::node_guid(&config.dir))?;
     system::allow_peers();
-    let _helper = fabric.start_helper().map_err(because("cannot start a thread"))?;
-    let mut poller = Poller::new().map_err(because("cannot wait for events"))?;
-    poller.add(listener.as_raw_fd(), Ready::Listener).map_err(because("cannot wait"))?;
+    let _helper = daemon.fabric.start_helper().map_err(because("cannot start a thread"))?;
+    daemon
+        .poller
+        .add(listener.as_raw_fd(), Ready::Listener)
+        .map_err(because("cannot wait for connections"))?;
     ready();
-    let mut daemon = Daemon {
-        listener,
-        poller,
-        fabric,
-        files: Files::default(),
-        cm: ucma::Cm::new(),
-        kicks: Kicks::default(),
-        next_sweep_ns: 0,
-        has_served: false,
-    };
-    let outcome = daemon.serve();
+    let outcome = daemon.serve(&listener);
     let _ = std::fs::remove_file(&path);
     outcome.map_err(because("cannot wait for events"))
 }
 
 struct Daemon {
-    listener: Listener,
     poller: Poller,
     fabric: Fabric,
     files: Files,
@@ -101,12 +92,29 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn serve(&mut self) -> io::Result<()> {
+    fn new(addresses: Addresses, node_guid: u64) -> std::result::Result<Self, Error> {
+        Ok(Self {
+            poller: Poller::new().map_err(because("cannot wait for events"))?,
+            fabric: Fabric::new(addresses, node_guid)
+                .map_err(because("cannot create the arena"))?,
+            files: Files::default(),
+            cm: ucma::Cm::new(),
+            kicks: Kicks::default(),
+            next_sweep_ns: 0,
+            has_served: false,
+        })
+    }
+
+    fn serve(&mut self, listener: &Listener) -> io::Result<()> {
         while !(self.has_served && self.files.is_empty()) {
             let deadline = self.next_deadline();
             for ready in self.poller.wait(deadline)? {
                 match ready {
-                    Ready::Listener => self.accept(),
+                    Ready::Listener => {
+                        if let Ok(connection) = listener.accept() {
+                            self.admit(connection);
+                        }
+                    }
                     Ready::File(token) => self.request(token),
                     Ready::Process(index) => self.process_ended(index),
                 }
@@ -129,8 +137,8 @@ impl Daemon {
         qps.filter(|qp| qp.state.load(Relaxed) == ERR).map(|qp| qp.live.load(Relaxed)).collect()
     }
 
-    fn accept(&mut self) {
-        let Ok(connection) = self.listener.accept() else { return };
+    /// A client has connected.
+    fn admit(&mut self, connection: Connection) -> u32 {
         let token = self.files.insert(connection);
         self.has_served = true;
         if let Some(fd) = self.files.fd(token)
@@ -138,6 +146,7 @@ impl Daemon {
         {
             self.close(token);
         }
+        token
     }
 
     /// One message of a client.
@@ -180,7 +189,9 @@ impl Daemon {
                 Ok(Some((Reply::default(), vec![fd.ok_or(Errno::ENOENT)?])))
             }
             Request::Kick(qpn, after_ns) => {
-                self.kicks.add(qpn, env::now_ns().saturating_add(after_ns));
+                if self.fabric.arena.qp(qpn).is_some() {
+                    self.kicks.add(qpn, env::now_ns().saturating_add(after_ns));
+                }
                 Ok(None)
             }
             Request::Raise(kind, index) => {
@@ -204,6 +215,10 @@ impl Daemon {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
             return Ok((Reply::default(), Vec::new()));
         }
+        // What may fail comes first: a process that counts as opened is closed by its file only.
+        let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
+        let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
+        let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
         let mut refusal = 0;
         if is_new {
@@ -216,9 +231,6 @@ impl Daemon {
                 self.fabric.env.remember_process(proc, fd);
             }
         }
-        let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
-        let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
-        let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let file = match hello.kind {
             FileKind::Uverbs => {
                 File::Uverbs { file: uverbs::UverbsFile::new(proc, token), event_fd, tokens: 0 }

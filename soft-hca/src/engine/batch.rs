@@ -118,8 +118,17 @@ impl<'a> Actor<'a> {
         let is_single =
             requester.owner.proc != self.me || responder.as_ref().is_some_and(Responder::is_shared);
         let limit = if is_single { 1 } else { limit };
+        // A request may use what the one before has written. The system copies segment by segment,
+        // but within a segment in any order.
+        let is_one_memory = responder
+            .as_ref()
+            .is_some_and(|responder| responder.owner.proc == requester.owner.proc);
         while batch.has_room() && (batch.count as u32) < limit {
             let wqe = requester.wqe(head.wrapping_add(batch.count as u32));
+            if is_one_memory {
+                batch.local.seal();
+                batch.remote.seal();
+            }
             let marks = (batch.local.mark(), batch.remote.mark());
             let planned = if (wqe.opcode == opcode::RDMA_READ) == is_read {
                 self.plan(requester, responder.as_ref(), &wqe, &mut batch, after)

@@ -42,8 +42,9 @@ mod responder;
 mod segments;
 mod signals;
 mod stage;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, fuzzing))]
+#[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
+pub(crate) mod tests;
 mod timing;
 mod verdict;
 mod window;

@@ -9,6 +9,8 @@ pub(super) struct SegmentList {
     segments: [Segment; MAX_SEGMENTS],
     count: usize,
     bytes: u64,
+    /// Segments before this one stay as they are.
+    sealed: usize,
 }
 
 /// A state of a list to which it can be taken back.
@@ -21,7 +23,7 @@ pub(super) struct Mark {
 
 impl SegmentList {
     pub(super) fn new() -> Self {
-        Self { segments: [Segment::default(); MAX_SEGMENTS], count: 0, bytes: 0 }
+        Self { segments: [Segment::default(); MAX_SEGMENTS], count: 0, bytes: 0, sealed: 0 }
     }
 
     /// How many more segments are sure to fit.
@@ -44,7 +46,7 @@ impl SegmentList {
         if length == 0 {
             return;
         }
-        let last = self.count.checked_sub(1).and_then(|last| self.segments.get_mut(last));
+        let last = self.segments[self.sealed..self.count].last_mut();
         if let Some(last) = last
             && last.addr.checked_add(last.length) == Some(addr)
         {
@@ -58,6 +60,11 @@ impl SegmentList {
         self.bytes += length;
     }
 
+    /// Has the next segment be one of its own, whatever the last is.
+    pub(super) fn seal(&mut self) {
+        self.sealed = self.count;
+    }
+
     pub(super) fn mark(&self) -> Mark {
         let last_length = self.as_slice().last().map_or(0, |last| last.length);
         Mark { count: self.count, last_length, bytes: self.bytes }
@@ -66,6 +73,7 @@ impl SegmentList {
     /// Takes the list back to what it was.
     pub(super) fn restore(&mut self, mark: Mark) {
         self.count = mark.count;
+        self.sealed = self.sealed.min(mark.count);
         self.bytes = mark.bytes;
         if let Some(last) = mark.count.checked_sub(1) {
             self.segments[last].length = mark.last_length;
@@ -101,6 +109,17 @@ mod tests {
         list.restore(mark);
         assert_eq!(list.as_slice(), [Segment { addr: 100, length: 15 }]);
         assert_eq!(list.bytes(), 15);
+    }
+
+    #[test]
+    fn a_sealed_segment_does_not_grow() {
+        let mut list = SegmentList::new();
+        list.push(100, 10);
+        list.seal();
+        list.push(110, 5);
+        list.push(115, 5);
+        let both = [Segment { addr: 100, length: 10 }, Segment { addr: 110, length: 10 }];
+        assert_eq!(list.as_slice(), both);
     }
 
     #[test]

@@ -353,8 +353,21 @@ mod tests {
                         ring.header(header::PRODUCER).store(nonsense, Release);
                         ring.header(header::CONSUMER).store(nonsense.rotate_left(7), Release);
                         ring.header(header::MASK).store(nonsense, Release);
-                        prop_assert!(ring.producer() <= mask && ring.consumer() <= mask);
+                        prop_assert_eq!(ring.producer(), nonsense & mask);
+                        prop_assert_eq!(ring.consumer(), nonsense.rotate_left(7) & mask);
                         prop_assert!(ring.unread() <= mask);
+                        // Who goes on from an index of its own is led around once at most, and
+                        // what is moved elsewhere fits there.
+                        prop_assert!(ring.distance(consumer, ring.producer()) <= mask);
+                        prop_assert_eq!(
+                            ring.slot(nonsense).address(0, 64),
+                            ring.slot(nonsense & mask).address(0, 64)
+                        );
+                        let mut other = Memory::new(mask / 2, 6);
+                        let smaller = other.ring(mask / 2, 6);
+                        smaller.move_from(&ring);
+                        prop_assert_eq!(smaller.unread(), ring.unread().min(mask / 2));
+                        ring.header(header::MASK).store(mask, Release);
                         ring.set_producer(producer);
                         ring.set_consumer(consumer);
                     }

@@ -110,6 +110,18 @@ impl Connection {
         Ok(Self { fd })
     }
 
+    /// Both ends of a connection within this process, neither of which blocks.
+    #[cfg(any(test, fuzzing))]
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let mut fds = [-1; 2];
+        // SAFETY: there is room for two descriptors.
+        check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) })?;
+        // SAFETY: created above, and nobody else's.
+        let [one, other] = fds.map(|fd| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } });
+        Ok((one, other))
+    }
+
     /// Takes over a connected socket.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self { fd }

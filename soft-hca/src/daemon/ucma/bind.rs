@@ -18,7 +18,7 @@ const MAX_BACKLOG: u32 = 1024;
 pub(super) struct Ports(HashMap<(Space, u16), Vec<Key>>);
 
 impl Ports {
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

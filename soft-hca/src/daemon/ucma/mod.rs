@@ -32,8 +32,9 @@ mod resolve;
 mod sidr;
 mod timer;
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, fuzzing))]
+#[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::daemon::fabric::PlacedRing;
+use crate::daemon::fabric::RingOf;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
@@ -67,14 +67,17 @@ fn new_cq(
         _ => return Err(Errno::EBADF),
     };
     let index = cx.fabric.take_cq()?;
-    let place = crate::arena::RingPlace::default();
-    if let Err(error) = cx.fabric.new_ring(&place, cqe, SLOT) {
-        cx.fabric.release_cq(index);
-        return Err(error);
-    }
+    let place = match cx.fabric.new_ring(cqe, SLOT) {
+        Ok(place) => place,
+        Err(error) => {
+            cx.fabric.release_cq(index);
+            return Err(error);
+        }
+    };
+    let (cqe, mminfo) = (place.mask.load(Acquire), place.mminfo());
+    cx.fabric.place_ring(RingOf::Completions(index), place);
     let generation = cx.fabric.new_generation();
     let cq = &cx.fabric.arena.cqs[index];
-    cq.ring.copy_from(&place);
     cq.proc.store(cx.file.proc as u32, Release);
     cq.channel.store(channel, Release);
     cq.file.store(cx.file.id, Release);
@@ -85,8 +88,8 @@ fn new_cq(
     cq.live.store(generation, Release);
     Ok(Created {
         handle: cx.file.handles.insert(Object::Cq { index }),
-        cqe: place.mask.load(Acquire),
-        mminfo: place.mminfo(),
+        cqe,
+        mminfo,
         extra: [index as u32, generation, channel, 0],
     })
 }
@@ -98,31 +101,9 @@ pub(super) fn resize_cq(cx: &mut Context<'_>) -> Result<Outcome> {
     if cqe == 0 || cqe > device::MAX_CQE {
         return Err(Errno::EINVAL);
     }
-    let place = crate::arena::RingPlace::default();
-    cx.fabric.new_ring(&place, cqe, SLOT)?;
-    let cq = &cx.fabric.arena.cqs[index];
-    let guard = cx.fabric.lock(&cq.lock);
-    let old = cx.fabric.arena.ring(&cq.ring).ok_or(Errno::EIO)?;
-    let new = cx.fabric.arena.ring(&place).ok_or(Errno::EIO)?;
-    let fits = old.unread() <= place.mask.load(Acquire);
-    if fits {
-        new.move_from(&old);
-    }
-    let unused = if fits {
-        let old = PlacedRing::of(&cq.ring);
-        cq.ring.copy_from(&place);
-        old
-    } else {
-        PlacedRing::of(&place)
-    };
-    drop(guard);
-    let (cqe, mminfo) = (place.mask.load(Acquire), place.mminfo());
-    cx.fabric.release_ring(&unused);
-    if !fits {
-        return Err(Errno::EINVAL);
-    }
+    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, SLOT)?;
     let mut answer = Answer::new(24);
-    answer.u32(0, cqe).put(8, &mminfo);
+    answer.u32(0, place.mask.load(Acquire)).put(8, &place.mminfo());
     Ok(answer.into())
 }
 

@@ -3,10 +3,14 @@
 
 mod address;
 mod completion;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod memory;
 mod multicast;
 mod object;
 mod queue_pair;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod shapes;
 mod shared_receive;
 mod transitions;
 
@@ -20,6 +24,9 @@ use crate::rpc::Reply;
 use crate::uapi::uverbs::{Answer, Command, command};
 
 pub(crate) use object::{Handles, Object};
+
+/// Asynchronous events that may wait in a file. The kernel has no such limit.
+const MAX_WAITING: usize = 0x4000;
 
 /// An opened device: a context with its objects.
 #[derive(Debug)]
@@ -114,8 +121,12 @@ impl UverbsFile {
         }
     }
 
-    /// Queues an asynchronous event. Events of objects are counted when they are read.
+    /// Queues an asynchronous event. Events of objects are counted when they are read. Any program
+    /// of the fabric can bring them forth, so there is an end: then the event is lost.
     pub(crate) fn queue_async(&mut self, handle: Option<u32>, element: u64, event_type: u32) {
+        if self.async_events.len() >= MAX_WAITING {
+            return;
+        }
         let mut record = Answer::new(16);
         record.u64(0, element).u32(8, event_type);
         self.async_events.push_back((handle, record.0.try_into().expect("16 bytes")));
@@ -198,4 +209,19 @@ fn query_port(cx: &mut Context<'_>) -> Result<Outcome> {
         return Err(Errno::EINVAL);
     }
     Ok(Answer(device::query_port(&cx.fabric.addresses).to_vec()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_nobody_reads_come_to_an_end() {
+        let mut file = UverbsFile::new(1, 1);
+        (0..MAX_WAITING + 5).for_each(|_| file.queue_async(Some(3), 0, 5));
+        assert_eq!(file.async_events.len(), MAX_WAITING);
+        assert!(file.pop_async().is_some());
+        file.queue_async(Some(3), 0, 5);
+        assert_eq!(file.async_events.len(), MAX_WAITING);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use crate::arena::FIRST_QPN;
 use crate::daemon::fabric::{load_gid, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Outcome};
@@ -15,41 +16,37 @@ fn is_multicast(gid: &[u8; 16]) -> bool {
     gid[0] == 0xff || (is_mapped_ipv4 && gid[12] & 0xf0 == 0xe0)
 }
 
-fn group_and_qpn(cx: &Context<'_>) -> Result<([u8; 16], u32)> {
+fn group_and_qp(cx: &Context<'_>) -> Result<([u8; 16], usize)> {
     let gid = cx.command.gid(0)?;
-    let index = cx.file.handles.index(cx.command.u32(16)?, Kind::Qp)?;
-    let qp = &cx.fabric.arena.qps[index];
-    Ok((gid, qp.live.load(Acquire)))
+    Ok((gid, cx.file.handles.index(cx.command.u32(16)?, Kind::Qp)?))
 }
 
 /// Attaching once more changes nothing.
 pub(super) fn attach(cx: &mut Context<'_>) -> Result<Outcome> {
-    let (gid, qpn) = group_and_qpn(cx)?;
-    let is_ud = cx.fabric.arena.qp(qpn).is_some_and(|qp| qp.qp_type.load(Acquire) == UD);
+    let (gid, qp) = group_and_qp(cx)?;
+    let is_ud = cx.fabric.arena.qps[qp].qp_type.load(Acquire) == UD;
     if !is_multicast(&gid) || !is_ud {
         return Err(Errno::EINVAL);
     }
-    if find(cx, gid, qpn).is_some() {
+    if find(cx, gid, qp).is_some() {
         return Ok(Outcome::done());
     }
-    let index = cx.fabric.take_member()?;
+    let index = cx.fabric.take_member(qp)?;
     let member = &cx.fabric.arena.members[index];
     store_gid(&member.gid, gid);
-    member.live.store(qpn, Release);
+    member.live.store(FIRST_QPN + qp as u32, Release);
     cx.fabric.arena.members_used.fetch_max(index as u32 + 1, AcqRel);
     Ok(Outcome::done())
 }
 
 pub(super) fn detach(cx: &mut Context<'_>) -> Result<Outcome> {
-    let (gid, qpn) = group_and_qpn(cx)?;
-    let index = find(cx, gid, qpn).ok_or(Errno::EINVAL)?;
+    let (gid, qp) = group_and_qp(cx)?;
+    let index = find(cx, gid, qp).ok_or(Errno::EINVAL)?;
     cx.fabric.release_member(index);
     Ok(Outcome::done())
 }
 
-fn find(cx: &Context<'_>, gid: [u8; 16], qpn: u32) -> Option<usize> {
+fn find(cx: &Context<'_>, gid: [u8; 16], qp: usize) -> Option<usize> {
     let members = &cx.fabric.arena.members;
-    cx.fabric
-        .members()
-        .find(|&i| members[i].live.load(Acquire) == qpn && load_gid(&members[i].gid) == gid)
+    cx.fabric.members_of(qp).find(|&i| load_gid(&members[i].gid) == gid)
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{FIRST_QPN, RingPlace};
-use crate::daemon::fabric::{QpPrivate, store_gid};
+use crate::daemon::fabric::{QpPrivate, RingOf, store_gid};
 use crate::daemon::uverbs::address::check_way;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
@@ -122,16 +122,19 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
         false => 0,
     };
     let index = cx.fabric.take_qp()?;
-    let (sq, rq) = (RingPlace::default(), RingPlace::default());
     let room = wanted.send_room();
-    let rings = cx.fabric.new_ring(&sq, wanted.max_send_wr, SEND_WQE + room).and_then(|()| {
-        let receive = RECV_WQE + wanted.max_recv_sge * SGE;
-        if wanted.is_srq { Ok(()) } else { cx.fabric.new_ring(&rq, wanted.max_recv_wr, receive) }
-    });
-    if let Err(error) = rings {
-        cx.fabric.release_ring(&crate::daemon::fabric::PlacedRing::of(&sq));
-        cx.fabric.give_back_qp(index);
-        return Err(error);
+    let (sq, rq) = match new_rings(cx, wanted, room) {
+        Ok(rings) => rings,
+        Err(error) => {
+            cx.fabric.give_back_qp(index);
+            return Err(error);
+        }
+    };
+    let (sq_mminfo, rq_mminfo) = (sq.mminfo(), rq.as_ref().map_or([0; 16], RingPlace::mminfo));
+    cx.fabric.place_ring(RingOf::Send(index), sq);
+    match rq {
+        Some(rq) => cx.fabric.place_ring(RingOf::Receive(index), rq),
+        None => cx.fabric.arena.qps[index].rq.copy_from(&RingPlace::default()),
     }
     let qpn = FIRST_QPN + index as u32;
     let private = QpPrivate {
@@ -143,8 +146,6 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
     };
     cx.fabric.qp_private.insert(index, private);
     let qp = &cx.fabric.arena.qps[index];
-    qp.sq.copy_from(&sq);
-    qp.rq.copy_from(&rq);
     for (field, value) in [
         (&qp.qp_type, wanted.qp_type.into()),
         (&qp.state, state::RESET.into()),
@@ -176,14 +177,26 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
     base.u32(12, if wanted.is_srq { 0 } else { wanted.max_recv_wr });
     base.u32(16, room / SGE).u32(20, if wanted.is_srq { 0 } else { wanted.max_recv_sge });
     base.u32(24, room);
-    let rq_mminfo = if wanted.is_srq { [0; 16] } else { rq.mminfo() };
-    Ok(Created {
-        handle,
-        qpn,
-        base: base.0.try_into().expect("32 bytes"),
-        rq_mminfo,
-        sq_mminfo: sq.mminfo(),
-    })
+    Ok(Created { handle, qpn, base: base.0.try_into().expect("32 bytes"), rq_mminfo, sq_mminfo })
+}
+
+/// The ring of sends, and that of receives unless they are shared.
+fn new_rings(
+    cx: &mut Context<'_>,
+    wanted: &Wanted,
+    send_room: u32,
+) -> Result<(RingPlace, Option<RingPlace>)> {
+    let sq = cx.fabric.new_ring(wanted.max_send_wr, SEND_WQE + send_room)?;
+    if wanted.is_srq {
+        return Ok((sq, None));
+    }
+    match cx.fabric.new_ring(wanted.max_recv_wr, RECV_WQE + wanted.max_recv_sge * SGE) {
+        Ok(rq) => Ok((sq, Some(rq))),
+        Err(error) => {
+            cx.fabric.release_ring(&sq);
+            Err(error)
+        }
+    }
 }
 
 pub(super) fn query_qp(cx: &mut Context<'_>) -> Result<Outcome> {
@@ -324,9 +337,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
 pub(super) fn destroy_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     let handle = cx.command.u32(8)?;
     let index = cx.file.handles.index(handle, Kind::Qp)?;
-    let qpn = cx.fabric.arena.qps[index].live.load(Acquire);
-    let members = &cx.fabric.arena.members;
-    if cx.fabric.members().any(|i| members[i].live.load(Acquire) == qpn) {
+    if cx.fabric.members_of(index).next().is_some() {
         return Err(Errno::EBUSY);
     }
     cx.file.handles.remove(handle);

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::arena::RingPlace;
-use crate::daemon::fabric::PlacedRing;
+use crate::daemon::fabric::RingOf;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
@@ -30,14 +29,17 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
         return Err(Errno::EINVAL);
     }
     let index = cx.fabric.take_srq()?;
-    let place = RingPlace::default();
-    if let Err(error) = cx.fabric.new_ring(&place, max_wr, RECV_WQE + max_sge * SGE) {
-        cx.fabric.release_srq(index);
-        return Err(error);
-    }
+    let place = match cx.fabric.new_ring(max_wr, RECV_WQE + max_sge * SGE) {
+        Ok(place) => place,
+        Err(error) => {
+            cx.fabric.release_srq(index);
+            return Err(error);
+        }
+    };
+    let mminfo = place.mminfo();
+    cx.fabric.place_ring(RingOf::Shared(index), place);
     let generation = cx.fabric.new_generation();
     let srq = &cx.fabric.arena.srqs[index];
-    srq.ring.copy_from(&place);
     srq.proc.store(cx.file.proc as u32, Release);
     srq.pd.store(pd, Release);
     srq.file.store(cx.file.id, Release);
@@ -50,7 +52,7 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     let mut answer = Answer::new(40);
     answer.u32(0, cx.file.handles.insert(Object::Srq { index, pd }));
     answer.u32(4, max_wr).u32(8, max_sge).u32(12, index as u32 + 1);
-    answer.put(16, &place.mminfo()).u32(32, index as u32 + 1);
+    answer.put(16, &mminfo).u32(32, index as u32 + 1);
     Ok(answer.into())
 }
 
@@ -82,27 +84,13 @@ pub(super) fn modify_srq(cx: &mut Context<'_>) -> Result<Outcome> {
 }
 
 fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<[u8; 16]> {
-    let place = RingPlace::default();
     let max_sge = cx.fabric.arena.srqs[index].max_sge.load(Acquire);
-    cx.fabric.new_ring(&place, max_wr, RECV_WQE + max_sge * SGE)?;
-    let srq = &cx.fabric.arena.srqs[index];
-    let guard = cx.fabric.lock(&srq.lock);
-    let old = cx.fabric.arena.ring(&srq.ring).ok_or(Errno::EIO)?;
-    let new = cx.fabric.arena.ring(&place).ok_or(Errno::EIO)?;
-    let fits = old.unread() <= place.mask.load(Acquire);
-    let unused = if fits {
-        new.move_from(&old);
-        srq.consumer.store(0, Release);
-        let old = PlacedRing::of(&srq.ring);
-        srq.ring.copy_from(&place);
-        old
-    } else {
-        PlacedRing::of(&place)
-    };
-    drop(guard);
-    let mminfo = place.mminfo();
-    cx.fabric.release_ring(&unused);
-    if fits { Ok(mminfo) } else { Err(Errno::EINVAL) }
+    // Programs can write to the table.
+    if max_sge > device::MAX_SRQ_SGE {
+        return Err(Errno::EINVAL);
+    }
+    let slot = RECV_WQE + max_sge * SGE;
+    Ok(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?.mminfo())
 }
 
 pub(super) fn query_srq(cx: &mut Context<'_>) -> Result<Outcome> {

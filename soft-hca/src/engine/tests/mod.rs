@@ -1,16 +1,31 @@
 //! The engine as a whole, in one process: what the provider does is done by the fixture.
 
+#[cfg(test)]
 mod atomics;
+#[cfg(test)]
 mod connected;
+#[cfg(test)]
 mod datagrams;
+#[cfg(test)]
 mod errors;
-pub(super) mod fabric;
+#[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the targets do not"))]
+pub(crate) mod fabric;
+pub mod fuzz;
+#[cfg(test)]
 mod hostile;
+#[cfg(test)]
 mod other_process;
+#[cfg(test)]
 mod queues;
+#[cfg(test)]
 mod random;
+#[cfg(test)]
 mod relays;
+#[cfg(test)]
 mod states;
+#[cfg(test)]
 mod threads;
+#[cfg(test)]
 mod waiting;
+#[cfg(test)]
 mod windows;

@@ -40,34 +40,6 @@ fn random_bytes_of_random_lengths_do_no_harm() {
     check_empty(&world);
 }
 
-/// Nothing is left of anything.
-fn check_empty(world: &World) {
-    let cm = &world.cm;
-    assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
-    assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
-}
-
-/// Every table agrees with every other.
-fn check(world: &World) {
-    let cm = &world.cm;
-    assert_eq!(cm.ids.len(), cm.keys.len());
-    for (key, id) in &cm.ids {
-        assert_eq!(cm.keys.get(&id.number), Some(key));
-        assert!(cm.files.contains_key(&id.file));
-        assert_eq!(
-            id.timer.is_some(),
-            id.timer.is_some_and(|(at, _)| cm.timers.contains(&(at, *key)))
-        );
-    }
-    assert_eq!(cm.timers.len(), cm.ids.values().filter(|id| id.timer.is_some()).count());
-    for (file, queue) in &cm.files {
-        for event in &queue.events {
-            assert_eq!(cm.ids.get(&event.id).map(|id| id.file), Some(*file));
-            assert!(event.membership.is_none_or(|number| cm.memberships.contains_key(&number)));
-        }
-    }
-}
-
 #[test]
 fn well_formed_commands_in_any_order_keep_the_tables_together() {
     let addresses = [

@@ -1,10 +1,17 @@
 //! The connection manager driven as programs drive it: by bytes.
 
+#[cfg(test)]
 mod addressing;
+#[cfg(test)]
 mod connections;
+#[cfg(test)]
 mod datagrams;
+pub mod fuzz;
+#[cfg(test)]
 mod groups;
+#[cfg(test)]
 mod hostile;
+#[cfg(test)]
 mod lifetimes;
 
 use std::net::IpAddr;
@@ -106,6 +113,7 @@ pub(super) struct World {
     pub now: u64,
 }
 
+#[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the target does not"))]
 impl World {
     pub(super) fn new() -> Self {
         Self { cm: Cm::new(), machine: Machine { random: 1, gone: Vec::new() }, now: 100 * S }
@@ -294,5 +302,33 @@ impl World {
         self.establish(client, asking).unwrap();
         assert_eq!(self.events(server), [9]);
         (listener, accepted, asking)
+    }
+}
+
+/// Nothing is left of anything.
+pub(super) fn check_empty(world: &World) {
+    let cm = &world.cm;
+    assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
+    assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
+}
+
+/// Every table agrees with every other.
+pub(super) fn check(world: &World) {
+    let cm = &world.cm;
+    assert_eq!(cm.ids.len(), cm.keys.len());
+    for (key, id) in &cm.ids {
+        assert_eq!(cm.keys.get(&id.number), Some(key));
+        assert!(cm.files.contains_key(&id.file));
+        assert_eq!(
+            id.timer.is_some(),
+            id.timer.is_some_and(|(at, _)| cm.timers.contains(&(at, *key)))
+        );
+    }
+    assert_eq!(cm.timers.len(), cm.ids.values().filter(|id| id.timer.is_some()).count());
+    for (file, queue) in &cm.files {
+        for event in &queue.events {
+            assert_eq!(cm.ids.get(&event.id).map(|id| id.file), Some(*file));
+            assert!(event.membership.is_none_or(|number| cm.memberships.contains_key(&number)));
+        }
     }
 }

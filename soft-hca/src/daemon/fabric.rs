@@ -212,9 +212,8 @@ impl Fabric {
         self.heap.release(offset, bytes);
     }
 
-    /// Frees an object's ring, if it has one. Nobody uses it any more.
+    /// Frees an object's ring, if it has one. Its entry no longer names it.
     fn release_ring_of(&mut self, of: RingOf) {
-        of.entry(&self.arena).offset.store(0, Release);
         if let Some(place) = self.rings.remove(&of) {
             self.release_ring(&place);
         }
@@ -306,6 +305,7 @@ impl Fabric {
         let cq = &self.arena.cqs[index];
         let guard = self.lock(&cq.lock);
         cq.live.store(0, Release);
+        cq.ring.offset.store(0, Release);
         let unread = cq.pending_events.swap(0, AcqRel);
         let channel = (cq.channel.load(Acquire) as usize).checked_sub(1);
         drop(guard);
@@ -320,6 +320,7 @@ impl Fabric {
         let srq = &self.arena.srqs[index];
         let guard = self.lock(&srq.lock);
         srq.live.store(0, Release);
+        srq.ring.offset.store(0, Release);
         drop(guard);
         self.release_ring_of(RingOf::Shared(index));
         self.srqs.release(index);
@@ -333,7 +334,11 @@ impl Fabric {
             qp.state.store(0, Release);
             qp.live.store(0, Release);
         }
-        drop(self.lock(&qp.recv_lock));
+        {
+            let _guard = self.lock(&qp.recv_lock);
+            qp.sq.offset.store(0, Release);
+            qp.rq.offset.store(0, Release);
+        }
         let memberships: Vec<usize> = self.members_of(index).collect();
         memberships.into_iter().for_each(|i| self.release_member(i));
         self.qp_private.remove(&index);

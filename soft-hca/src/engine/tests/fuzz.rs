@@ -69,7 +69,7 @@ impl Case {
             9 => set(&self.world.entry(qpn).state, u.int_in_range(0..=7)?),
             10 => self.pass(u.arbitrary::<u32>()?),
             11 => self.engine(|world| world.actor(DAEMON).enter_error(qpn)),
-            12 => self.engine(|world| world.actor(DAEMON).poll_error_receives()),
+            12 => self.engine(|world| world.actor(DAEMON).poll_error_receives_of(qpn)),
             _ if as_daemon => self.engine(|world| world.actor(DAEMON).run_send_queue(qpn)),
             _ => self.engine(|world| {
                 let me = if qpn == self.qps[0] { US } else { THEM };

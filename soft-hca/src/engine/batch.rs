@@ -113,10 +113,12 @@ impl<'a> Actor<'a> {
         let head = requester.head();
         let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
         let mut batch = Batch::new();
-        // Only its own process can list memory of several requests: in others, and for receives
-        // that cannot be put back, it is one at a time.
-        let is_single =
-            requester.owner.proc != self.me || responder.as_ref().is_some_and(Responder::is_shared);
+        // Receives that cannot be put back are taken one at a time. So are requests that lead from
+        // a process into itself: one may pass on what the one before it has brought, and bytes
+        // that are moved together may all be read before any is written.
+        let is_single = responder.as_ref().is_some_and(|responder| {
+            responder.is_shared() || responder.owner.proc == requester.owner.proc
+        });
         let limit = if is_single { 1 } else { limit };
         while batch.has_room() && (batch.count as u32) < limit {
             let wqe = requester.wqe(head.wrapping_add(batch.count as u32));

@@ -1,10 +1,10 @@
-//! The few system calls that the command and its daemon need and the standard library has not.
+//! The few system calls that several parts need and the standard library has not.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -23,6 +23,31 @@ fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
 pub fn user() -> u32 {
     // SAFETY: has no preconditions.
     unsafe { libc::geteuid() }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the structure that it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A random number.
+pub fn random() -> u64 {
+    let mut number = now_ns();
+    // SAFETY: eight bytes are writable. If the system gives none, the time has to do.
+    unsafe { libc::getrandom((&raw mut number).cast(), 8, 0) };
+    number
+}
+
+/// Takes a token from an event descriptor in semaphore mode if there is one. Never waits: the
+/// flags of the open file are those that a program has set.
+pub fn take_token(fd: RawFd) -> bool {
+    let mut token = 0u64;
+    let part = libc::iovec { iov_base: (&raw mut token).cast(), iov_len: 8 };
+    // SAFETY: one part of eight writable bytes.
+    unsafe { libc::preadv2(fd, &part, 1, -1, libc::RWF_NOWAIT) == 8 }
 }
 
 /// A lock on a folder. Whoever holds it may start the fabric in it or remove it; it ends with

@@ -14,6 +14,7 @@ use crate::daemon::SOCKET;
 use crate::engine::{Actor, LocalLink};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
+use crate::system;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
 /// very end.
@@ -54,12 +55,7 @@ fn fabric_socket() -> Result<PathBuf> {
 
 fn nonce() -> &'static u64 {
     let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
-    nonce.get_or_insert_with(|| {
-        let mut number = 0u64;
-        // SAFETY: eight bytes are writable.
-        unsafe { libc::getrandom((&raw mut number).cast(), 8, 0) };
-        Box::leak(Box::new(number | 1))
-    })
+    nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))
 }
 
 /// Moves a descriptor to a high number.

@@ -168,7 +168,7 @@ impl Actor<'_> {
             {
                 let _guard = self.lock(&qp.send_lock);
                 if qp.live.load(Acquire) == qpn {
-                    flush::set_error(qp, |_| true);
+                    flush::set_error(qp, qpn, |_| true, &mut after);
                     self.flush_send_ring(qp, qpn, &mut after);
                 }
             }

@@ -364,7 +364,7 @@ impl<'a> Actor<'a> {
     /// The request at the head fails, and with it the queue pair.
     fn fail(&self, requester: &Requester<'_>, status: u32, after: &mut After) {
         let Requester { qp, qpn, .. } = *requester;
-        set_error(qp, can_fail);
+        set_error(qp, qpn, can_fail, after);
         let head = requester.head();
         let wr_id = requester.wqe(head).wr_id;
         retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));

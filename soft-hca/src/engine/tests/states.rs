@@ -129,7 +129,9 @@ fn a_reset_peer_is_not_dragged_into_the_error_state() {
     let (a, _) = world.rc();
     for current in [state::RESET, state::INIT] {
         set(&world.entry(a).state, current);
-        crate::engine::flush::set_error(world.entry(a), crate::engine::flush::can_fail);
+        let mut after = crate::engine::after::After::default();
+        let can_fail = crate::engine::flush::can_fail;
+        crate::engine::flush::set_error(world.entry(a), a, can_fail, &mut after);
         assert_eq!(world.state(a), current);
     }
 }

@@ -1,17 +1,19 @@
-//! The few system calls that the command, its daemon and programs need and the standard library
-//! has not.
+//! The few system calls that several parts need and the standard library has not.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Descriptors that a program is to keep without knowing it get numbers from here on, so that
 /// those it opens itself start where they always do.
 const HIDDEN_FROM: libc::c_int = 600;
+
+/// How late the daemon's timers may be, in nanoseconds; the system's own choice is 50,000.
+const TIMER_SLACK_NS: libc::c_ulong = 1000;
 
 fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
     if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret) }
@@ -21,6 +23,31 @@ fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
 pub fn user() -> u32 {
     // SAFETY: has no preconditions.
     unsafe { libc::geteuid() }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the structure that it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A random number.
+pub fn random() -> u64 {
+    let mut number = now_ns();
+    // SAFETY: eight bytes are writable. If the system gives none, the time has to do.
+    unsafe { libc::getrandom((&raw mut number).cast(), 8, 0) };
+    number
+}
+
+/// Takes a token from an event descriptor in semaphore mode if there is one. Never waits: the
+/// flags of the open file are those that a program has set.
+pub fn take_token(fd: RawFd) -> bool {
+    let mut token = 0u64;
+    let part = libc::iovec { iov_base: (&raw mut token).cast(), iov_len: 8 };
+    // SAFETY: one part of eight writable bytes.
+    unsafe { libc::preadv2(fd, &part, 1, -1, libc::RWF_NOWAIT) == 8 }
 }
 
 /// A lock on a folder. Whoever holds it may start the fabric in it or remove it; it ends with
@@ -81,6 +108,9 @@ pub fn become_daemon() -> io::Result<()> {
     unsafe { libc::setsid() };
     // SAFETY: as above.
     unsafe { libc::umask(0o077) };
+    // Waits of some tens of microseconds are not to become twice as long.
+    // SAFETY: as above.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
     // Kernels before 5.9 do not know the call; then the descriptors stay open, which harms nobody
     // but a reader of the other end of a pipe.
     // SAFETY: nobody in this process has opened a file yet.

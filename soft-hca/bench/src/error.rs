@@ -17,6 +17,9 @@ pub enum Error {
     /// A program did not come to its end, or to where it listens.
     #[error("{0}: nothing happened for {1} s:\n{2}")]
     Stuck(String, u64, String),
+    /// The two devices to be compared are not what they should be.
+    #[error("the kernel has to have a device {0} and none named {1}; lab/run gives such a machine")]
+    NoRxe(&'static str, &'static str),
     /// A program's output has no figures.
     #[error("{0} printed no column {1}:\n{2}")]
     NoFigure(String, &'static str, String),

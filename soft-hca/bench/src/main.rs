@@ -2,7 +2,8 @@
 //!
 //! In every repeat the machine's own figures are measured first ([`baseline`]), then programs of
 //! the distribution's perftest under `soft-hca run` ([`pair`], [`perftest`]), and each figure is
-//! compared with the baselines of the same repeat ([`goals`]). The table has medians.
+//! compared with the baselines of the same repeat ([`goals`]). The table has medians. On a kernel
+//! with Soft-RoCE, soft-hca can be compared with that instead ([`rxe`]).
 
 mod baseline;
 mod child;
@@ -10,6 +11,7 @@ mod error;
 mod goals;
 mod pair;
 mod perftest;
+mod rxe;
 mod stats;
 
 use std::path::PathBuf;
@@ -20,7 +22,7 @@ use clap::Parser;
 use crate::baseline::Baselines;
 use crate::error::{Error, Result, cannot};
 use crate::goals::{Goal, ITEMS};
-use crate::pair::Place;
+use crate::pair::{Place, Stack};
 use crate::stats::{Summary, summary};
 
 /// Measures soft-hca with perftest and compares it with what the machine itself can do.
@@ -36,6 +38,10 @@ struct Cli {
     /// The soft-hca command; the one beside this program if not given
     #[arg(long, value_name = "PATH")]
     soft_hca: Option<PathBuf>,
+    /// Compares with the kernel's Soft-RoCE device rxe0, which has to be there, as in lab/run;
+    /// with nothing else
+    #[arg(long)]
+    against_rxe: bool,
 }
 
 fn main() -> ExitCode {
@@ -74,9 +80,7 @@ fn starts(place: &Place) -> Result<Starts> {
     let (mut plain, mut first, mut later) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..TIMES {
         plain.push(pair::duration(Command::new("true"))?);
-        let fabric = format!("{}-{number}", place.fabric);
-        let fresh = Place { fabric, ..place.clone() };
-        first.push(pair::duration(fresh.command("true", &[]))?);
+        first.push(pair::duration(place.fresh(number).command("true", &[]))?);
     }
     // It waits for the end of its input, which comes when we drop it or end.
     let mut keeper = place
@@ -111,38 +115,42 @@ fn run(cli: &Cli) -> Result<()> {
     };
     let cores = child::cores();
     let place = Place {
-        soft_hca,
-        fabric: format!("bench-{}", std::process::id()),
+        stack: Stack::SoftHca(soft_hca, format!("bench-{}", std::process::id())),
+        device: "rxe_soft",
         cores: cores.map_or([None; 2], |cores| cores.map(Some)),
     };
-    eprintln!("load {}; {} repeats", load(), cli.repeats);
+    if cli.against_rxe {
+        rxe::run(&place, cli.repeats)
+    } else {
+        against_machine(&place, cli.repeats)
+    }
+}
+
+fn against_machine(place: &Place, repeats: u32) -> Result<()> {
+    eprintln!("load {}; {repeats} repeats", load());
     let load_before = load();
 
     let mut bases: Vec<Baselines> = Vec::new();
     let mut figures = vec![Vec::new(); ITEMS.len()];
     let mut starting = Vec::new();
-    for repeat in 1..=cli.repeats {
-        eprintln!("[{repeat}/{}] baselines", cli.repeats);
+    for repeat in 1..=repeats {
+        eprintln!("[{repeat}/{repeats}] baselines");
         bases.push(apart(place.cores, baseline::measure)?);
         for (item, figures) in ITEMS.iter().zip(&mut figures) {
-            eprint!("[{repeat}/{}] {}: ", cli.repeats, item.what);
+            eprint!("[{repeat}/{repeats}] {}: ", item.what);
             let base = renewed(bases[bases.len() - 1], item.goal, place.cores)?;
             let figure = place.figure(item.program, item.arguments, item.goal.column())?;
             eprintln!("{figure} {}", item.goal.unit());
             figures.push((figure, base));
         }
-        eprintln!("[{repeat}/{}] starting programs", cli.repeats);
-        starting.push(starts(&place)?);
+        eprintln!("[{repeat}/{repeats}] starting programs");
+        starting.push(starts(place)?);
     }
     eprintln!("counting system calls");
     let polled = place.calls("ib_send_lat", &["-s", "8"])?;
     let blocked = place.calls("ib_send_lat", &["-s", "8", "-e"])?;
 
-    let placed = match cores {
-        Some([a, b]) => format!("pinned to cores {a} and {b}"),
-        None => "not pinned (one core)".to_owned(),
-    };
-    println!("{} repeats, {placed}, load {load_before} before and {} after\n", cli.repeats, load());
+    print_circumstances(place, repeats, &load_before);
     print_baselines(&bases);
     print_items(&figures);
     print_starts(&starting);
@@ -150,6 +158,15 @@ fn run(cli: &Cli) -> Result<()> {
     print_calls("polling receiver", polled.as_deref());
     print_calls("receiver that arms its queue", blocked.as_deref());
     Ok(())
+}
+
+/// How it was measured.
+fn print_circumstances(place: &Place, repeats: u32, load_before: &str) {
+    let placed = match place.cores {
+        [Some(a), Some(b)] => format!("pinned to cores {a} and {b}"),
+        _ => "not pinned (one core)".to_owned(),
+    };
+    println!("{repeats} repeats, {placed}, load {load_before} before and {} after\n", load());
 }
 
 /// Measures in a thread of its own, which is pinned while this one is not.

@@ -20,12 +20,21 @@ const LOOK: Duration = Duration::from_millis(3);
 /// Where programs run.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The `soft-hca` command.
-    pub soft_hca: PathBuf,
-    /// The fabric.
-    pub fabric: String,
+    /// What gives them their device.
+    pub stack: Stack,
+    /// The device's name. A program that is told to use it finds no other.
+    pub device: &'static str,
     /// Cores for servers and clients.
     pub cores: [Option<usize>; 2],
+}
+
+/// What gives programs an RDMA device.
+#[derive(Clone, Debug)]
+pub enum Stack {
+    /// The kernel.
+    Kernel,
+    /// The `soft-hca` command, and the fabric.
+    SoftHca(PathBuf, String),
 }
 
 /// A program, killed and waited for when dropped.
@@ -126,11 +135,29 @@ fn free_port() -> Result<u16> {
 }
 
 impl Place {
-    /// A program in the fabric.
+    /// A program that finds the device.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.soft_hca);
-        command.args(["run", "--fabric", &self.fabric, "--", program]).args(arguments);
+        let mut command = match &self.stack {
+            Stack::Kernel => Command::new(program),
+            Stack::SoftHca(soft_hca, fabric) => {
+                let mut command = Command::new(soft_hca);
+                command.args(["run", "--fabric", fabric, "--name", self.device, "--", program]);
+                command
+            }
+        };
+        command.args(arguments);
         command
+    }
+
+    /// The same place with a fabric of its own.
+    pub fn fresh(&self, number: u32) -> Self {
+        let stack = match &self.stack {
+            Stack::Kernel => Stack::Kernel,
+            Stack::SoftHca(soft_hca, fabric) => {
+                Stack::SoftHca(soft_hca.clone(), format!("{fabric}-{number}"))
+            }
+        };
+        Self { stack, ..self.clone() }
     }
 
     /// Runs one of perftest's programs against itself; gives what the client has printed.
@@ -143,7 +170,7 @@ impl Place {
         let port = free_port()?;
         let port_text = port.to_string();
         // `-x 1`: the GID with the IPv4 address; `-F`: no word about the clock's frequency.
-        let mut arguments = vec!["-x", "1", "-F", "-p", &port_text];
+        let mut arguments = vec!["-d", self.device, "-x", "1", "-F", "-p", &port_text];
         arguments.extend(more);
         let server = self.command(program, &arguments);
         let mut server = Running::start(server, self.cores[1], program)?;

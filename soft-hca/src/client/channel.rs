@@ -1,5 +1,4 @@
 //! Completion channels.
-#![allow(unsafe_code)]
 
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU32;
@@ -9,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::client::Outcome;
 use crate::client::process::Process;
 use crate::errno::{Errno, Result};
+use crate::system;
 
 /// A completion queue as this process knows it.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Channel {
     /// One completion event.
     pub(crate) fn read(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
         let buffer = buffer.get_mut(..EVENT).ok_or(Errno::EINVAL)?;
-        while take_token(fd) {
+        while system::take_token(fd) {
             // A token without an event belonged to a queue that has been destroyed meanwhile.
             if let Some(name) = self.next_event() {
                 buffer.copy_from_slice(&name.to_le_bytes());
@@ -71,12 +71,4 @@ impl Channel {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|queue| queue.index != index);
     }
-}
-
-/// Takes a token from an event descriptor, never waiting.
-fn take_token(fd: RawFd) -> bool {
-    let mut token = 0u64;
-    let part = libc::iovec { iov_base: (&raw mut token).cast(), iov_len: 8 };
-    // SAFETY: one part of eight writable bytes.
-    unsafe { libc::preadv2(fd, &part, 1, -1, libc::RWF_NOWAIT) == 8 }
 }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use crate::client::process;
 use crate::engine::{Async, Env};
 use crate::rpc::{Connection, FileKind, Hello, Request};
+use crate::system;
 
 /// Event descriptors of channels, and a connection to the daemon for what is not a command.
 #[derive(Debug, Default)]
@@ -52,10 +53,7 @@ impl ClientEnv {
 
 impl Env for ClientEnv {
     fn now_ns(&self) -> u64 {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the call fills the structure that it is given.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+        system::now_ns()
     }
 
     fn wake_channel(&self, channel: u32, generation: u32) {

@@ -58,12 +58,7 @@ fn fabric_socket() -> Result<PathBuf> {
 
 fn nonce() -> &'static u64 {
     let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
-    nonce.get_or_insert_with(|| {
-        let mut number = 0u64;
-        // SAFETY: eight bytes are writable.
-        unsafe { libc::getrandom((&raw mut number).cast(), 8, 0) };
-        Box::leak(Box::new(number | 1))
-    })
+    nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))
 }
 
 /// Moves a descriptor to a high number.

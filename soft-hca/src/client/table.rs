@@ -1,9 +1,9 @@
 //! Which descriptors of the process are ours.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use crate::client::channel::Channel;
 use crate::client::cm::CmFile;
@@ -26,7 +26,7 @@ const QUICK: usize = 65536;
 /// The quick answer for every call that has nothing to do with us.
 static OURS: [AtomicBool; QUICK] = [const { AtomicBool::new(false) }; QUICK];
 
-static TABLE: LazyLock<RwLock<HashMap<RawFd, Entry>>> = LazyLock::new(RwLock::default);
+static TABLE: RwLock<BTreeMap<RawFd, Entry>> = RwLock::new(BTreeMap::new());
 
 /// Whether a descriptor is ours. Takes no lock and may be asked from a signal handler.
 pub fn ours(fd: RawFd) -> bool {

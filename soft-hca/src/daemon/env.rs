@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::process;
 use crate::engine::{Async, Env};
+use crate::system;
 
 /// Wakes, timers and events, collected while the data path runs.
 #[derive(Debug, Default)]
@@ -22,14 +23,6 @@ pub(crate) struct DaemonEnv {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// `CLOCK_MONOTONIC` in nanoseconds.
-pub(crate) fn now_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the structure that it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl DaemonEnv {
@@ -83,14 +76,6 @@ impl DaemonEnv {
         std::mem::take(&mut *lock(&self.raised))
     }
 
-    /// A random number.
-    pub(crate) fn random(&self) -> u64 {
-        let mut number = now_ns();
-        // SAFETY: eight bytes are writable. If the system gives none, the time has to do.
-        unsafe { libc::getrandom((&raw mut number).cast(), 8, 0) };
-        number
-    }
-
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
     pub(crate) fn punch_hole(&self, file: BorrowedFd<'_>, offset: usize, bytes: usize) {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -108,7 +93,7 @@ impl DaemonEnv {
 
 impl Env for DaemonEnv {
     fn now_ns(&self) -> u64 {
-        now_ns()
+        system::now_ns()
     }
 
     fn wake_channel(&self, channel: u32, generation: u32) {

@@ -4,6 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::system;
+
 /// An event descriptor. The daemon and a program share its open file, flags included, so it is
 /// never read in a way that could block.
 #[derive(Debug)]
@@ -35,11 +37,7 @@ impl EventFd {
 
     /// Takes one token if there is one.
     pub(crate) fn take(&self) -> bool {
-        let mut token = 0u64;
-        let part = libc::iovec { iov_base: (&raw mut token).cast(), iov_len: 8 };
-        // SAFETY: one part of eight writable bytes. RWF_NOWAIT: the flags of the open file are
-        // the program's business, not ours.
-        unsafe { libc::preadv2(self.0.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) == 8 }
+        system::take_token(self.0.as_raw_fd())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::daemon::slots::Slots;
 use crate::device::Addresses;
 use crate::engine::{Actor, Helper, LocalLink};
 use crate::errno::{Errno, Result};
-use crate::ring;
+use crate::{ring, system};
 
 /// The daemon's index in the table of processes.
 pub(crate) const DAEMON: usize = 0;
@@ -81,7 +81,7 @@ impl Fabric {
             addresses,
             node_guid,
             processes: Processes::default(),
-            nonce: Box::new(env.random() | 1),
+            nonce: Box::new(system::random() | 1),
             env,
             qp_private: HashMap::new(),
             rings: HashMap::new(),

@@ -13,6 +13,7 @@ use crate::device::Addresses;
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind};
+use crate::system;
 
 /// What a connection stands for.
 #[derive(Debug)]
@@ -177,7 +178,7 @@ impl Host for CmHost<'_> {
     }
 
     fn random24(&mut self) -> u32 {
-        self.fabric.env.random() as u32 & 0xff_ffff
+        system::random() as u32 & 0xff_ffff
     }
 
     fn route(&self, to: IpAddr) -> Result<IpAddr> {

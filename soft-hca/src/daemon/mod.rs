@@ -19,6 +19,7 @@ mod slots;
 pub mod ucma;
 pub(crate) mod uverbs;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -86,6 +87,8 @@ struct Daemon {
     files: Files,
     cm: ucma::Cm,
     kicks: Kicks,
+    /// Queue pairs in the error state. Who puts one there kicks it.
+    failed: BTreeSet<u32>,
     next_sweep_ns: u64,
     /// Somebody has been here; with the last one the daemon ends.
     has_served: bool,
@@ -100,6 +103,7 @@ impl Daemon {
             files: Files::default(),
             cm: ucma::Cm::new(),
             kicks: Kicks::default(),
+            failed: BTreeSet::new(),
             next_sweep_ns: 0,
             has_served: false,
         })
@@ -127,14 +131,13 @@ impl Daemon {
 
     /// `CLOCK_MONOTONIC` nanoseconds of the next thing to do without being asked.
     fn next_deadline(&self) -> Option<u64> {
-        let sweep = (!self.error_qps().is_empty()).then_some(self.next_sweep_ns);
+        let sweep = (!self.failed.is_empty()).then_some(self.next_sweep_ns);
         [self.cm.next_timer(), self.kicks.next(), sweep].into_iter().flatten().min()
     }
 
-    /// Numbers of the queue pairs in the error state.
-    fn error_qps(&self) -> Vec<u32> {
-        let qps = self.fabric.qps().map(|i| &self.fabric.arena.qps[i]);
-        qps.filter(|qp| qp.state.load(Relaxed) == ERR).map(|qp| qp.live.load(Relaxed)).collect()
+    /// Whether there is a queue pair with this number in the error state.
+    fn has_failed(&self, qpn: u32) -> bool {
+        self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Relaxed) == ERR)
     }
 
     /// A client has connected.
@@ -190,7 +193,7 @@ impl Daemon {
             }
             Request::Kick(qpn, after_ns) => {
                 if self.fabric.arena.qp(qpn).is_some() {
-                    self.kicks.add(qpn, env::now_ns().saturating_add(after_ns));
+                    self.kicks.add(qpn, system::now_ns().saturating_add(after_ns));
                 }
                 Ok(None)
             }
@@ -263,7 +266,7 @@ impl Daemon {
                 if number == ucma::MIGRATE_ID {
                     files::translate_migration(&mut payload, &cm_files)?;
                 }
-                let now = env::now_ns();
+                let now = system::now_ns();
                 let file = *file;
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
@@ -294,7 +297,7 @@ impl Daemon {
             }
             File::Cm { proc, file, .. } => {
                 let mut host = files::CmHost { fabric: &mut self.fabric };
-                self.cm.close(&mut host, file, env::now_ns());
+                self.cm.close(&mut host, file, system::now_ns());
                 proc
             }
             File::New | File::Bystander { .. } => return,
@@ -304,6 +307,9 @@ impl Daemon {
 
     fn process_ended(&mut self, index: usize) {
         self.fabric.bury(index);
+        // It may have died before it could tell.
+        let qps = self.fabric.qps().map(|i| self.fabric.arena.qps[i].live.load(Relaxed));
+        self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
         if let Some(fd) = self.fabric.processes.pidfd(index) {
             self.poller.remove(fd);
         }
@@ -311,23 +317,29 @@ impl Daemon {
     }
 
     fn run_timers(&mut self) {
-        let now = env::now_ns();
+        let now = system::now_ns();
         let mut host = files::CmHost { fabric: &mut self.fabric };
         self.cm.run_timers(&mut host, now);
         for qpn in self.kicks.due(now) {
             self.fabric.actor().run_send_queue(qpn);
-        }
-        if now >= self.next_sweep_ns {
-            self.next_sweep_ns = now + ERROR_SWEEP_NS;
-            for qpn in self.error_qps() {
-                self.fabric.actor().poll_error_receives_of(qpn);
+            if self.has_failed(qpn) {
+                self.failed.insert(qpn);
             }
+        }
+        if now >= self.next_sweep_ns && !self.failed.is_empty() {
+            self.next_sweep_ns = now + ERROR_SWEEP_NS;
+            let mut failed = std::mem::take(&mut self.failed);
+            failed.retain(|qpn| self.has_failed(*qpn));
+            for qpn in &failed {
+                self.fabric.actor().poll_error_receives_of(*qpn);
+            }
+            self.failed = failed;
         }
     }
 
     /// Brings every event descriptor in line with what is queued behind it.
     fn settle(&mut self) {
-        let now = env::now_ns();
+        let now = system::now_ns();
         for (qpn, after_ns) in self.fabric.env.take_kicks() {
             self.kicks.add(qpn, now.saturating_add(after_ns));
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::daemon::env::now_ns;
+use crate::system;
 
 /// What is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Poller {
     /// Waits until something is ready or the deadline (`CLOCK_MONOTONIC` nanoseconds) has come.
     pub(crate) fn wait(&mut self, deadline_ns: Option<u64>) -> io::Result<Vec<Ready>> {
         let timeout = deadline_ns.map(|deadline| {
-            let left = deadline.saturating_sub(now_ns());
+            let left = deadline.saturating_sub(system::now_ns());
             libc::timespec {
                 tv_sec: (left / 1_000_000_000) as libc::time_t,
                 tv_nsec: (left % 1_000_000_000) as libc::c_long,

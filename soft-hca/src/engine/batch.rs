@@ -7,6 +7,8 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
+use arrayvec::ArrayVec;
+
 use crate::engine::after::After;
 use crate::engine::link::{Fault, Memory};
 use crate::engine::memory::{SCATTER, Wanted};
@@ -34,8 +36,7 @@ struct Message {
 }
 
 struct Batch {
-    messages: [Message; MAX_MESSAGES],
-    count: usize,
+    messages: ArrayVec<Message, MAX_MESSAGES>,
     /// Receives that the messages use.
     receives: u32,
     local: SegmentList,
@@ -67,8 +68,7 @@ fn takes_receive(opcode: u32) -> bool {
 impl Batch {
     fn new() -> Self {
         Self {
-            messages: [Message::default(); MAX_MESSAGES],
-            count: 0,
+            messages: ArrayVec::new_const(),
             receives: 0,
             local: SegmentList::new(),
             remote: SegmentList::new(),
@@ -76,24 +76,12 @@ impl Batch {
         }
     }
 
-    fn messages(&self) -> &[Message] {
-        &self.messages[..self.count]
-    }
-
     /// Whether another message of whatever size is sure to fit.
     fn has_room(&self) -> bool {
-        self.count < MAX_MESSAGES
+        !self.messages.is_full()
             && self.local.bytes() < ENOUGH_BYTES
             && self.local.room() >= MAX_SGE
             && self.remote.room() >= MAX_SGE
-    }
-
-    /// Appends a message whose segments are in the lists already.
-    fn push(&mut self, message: Message) {
-        if let Some(next) = self.messages.get_mut(self.count) {
-            *next = message;
-            self.count += 1;
-        }
     }
 }
 
@@ -113,22 +101,15 @@ impl<'a> Actor<'a> {
         let head = requester.head();
         let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
         let mut batch = Batch::new();
-        // Only its own process can list memory of several requests: in others, and for receives
-        // that cannot be put back, it is one at a time.
-        let is_single =
-            requester.owner.proc != self.me || responder.as_ref().is_some_and(Responder::is_shared);
+        // Receives that cannot be put back are taken one at a time. So are requests that lead from
+        // a process into itself: one may pass on what the one before it has brought, and bytes
+        // that are moved together may all be read before any is written.
+        let is_single = responder.as_ref().is_some_and(|responder| {
+            responder.is_shared() || responder.owner.proc == requester.owner.proc
+        });
         let limit = if is_single { 1 } else { limit };
-        // A request may use what the one before has written. The system copies segment by segment,
-        // but within a segment in any order.
-        let is_one_memory = responder
-            .as_ref()
-            .is_some_and(|responder| responder.owner.proc == requester.owner.proc);
-        while batch.has_room() && (batch.count as u32) < limit {
-            let wqe = requester.wqe(head.wrapping_add(batch.count as u32));
-            if is_one_memory {
-                batch.local.seal();
-                batch.remote.seal();
-            }
+        while batch.has_room() && (batch.messages.len() as u32) < limit {
+            let wqe = requester.wqe(head.wrapping_add(batch.messages.len() as u32));
             let marks = (batch.local.mark(), batch.remote.mark());
             let planned = if (wqe.opcode == opcode::RDMA_READ) == is_read {
                 self.plan(requester, responder.as_ref(), &wqe, &mut batch, after)
@@ -145,7 +126,7 @@ impl<'a> Actor<'a> {
             batch.local.restore(marks.0);
             batch.remote.restore(marks.1);
             match not {
-                _ if batch.count > 0 => break,
+                _ if !batch.messages.is_empty() => break,
                 Not::Yet => return Err(Stop::Failed(verdict::MALFORMED)),
                 Not::Requester(stop) => return Err(stop),
                 Not::Responder(status, receive) => {
@@ -214,7 +195,7 @@ impl<'a> Actor<'a> {
             Err(not) => return Err(not),
         }
         if message.is_lost {
-            if batch.count > 0 {
+            if !batch.messages.is_empty() {
                 return Err(Not::Yet);
             }
             // Its bytes stay where they are; those of the next message are the first.
@@ -224,7 +205,8 @@ impl<'a> Actor<'a> {
             batch.local_proc = Some(local_proc);
         }
         batch.receives += u32::from(message.arrival.is_some());
-        batch.push(message);
+        // There is room: the caller has seen to it.
+        batch.messages.push(message);
         Ok(())
     }
 
@@ -302,16 +284,16 @@ impl<'a> Actor<'a> {
         after: &mut After,
     ) -> Result<u32, Stop> {
         let Some(mut responder) = responder else {
-            return Ok(self.finish(requester, None, batch.messages(), after));
+            return Ok(self.finish(requester, None, &batch.messages, after));
         };
         let moved = self.move_bytes(requester, &responder, batch, None, is_read);
         if moved.is_ok() {
-            return Ok(self.finish(requester, Some(responder), batch.messages(), after));
+            return Ok(self.finish(requester, Some(responder), &batch.messages, after));
         }
         let mut good = 0;
         let fault = loop {
-            let Some(message) = batch.messages().get(good) else {
-                return Ok(self.finish(requester, Some(responder), batch.messages(), after));
+            let Some(message) = batch.messages.get(good) else {
+                return Ok(self.finish(requester, Some(responder), &batch.messages, after));
             };
             match self.move_bytes(requester, &responder, batch, Some(message), is_read) {
                 Ok(()) => good += 1,
@@ -320,10 +302,10 @@ impl<'a> Actor<'a> {
         };
         if good > 0 {
             // What is wrong shows again when the message is at the head.
-            let messages = &batch.messages()[..good];
+            let messages = &batch.messages[..good];
             return Ok(self.finish(requester, Some(responder), messages, after));
         }
-        let arrival = batch.messages().first().and_then(|message| message.arrival);
+        let arrival = batch.messages.first().and_then(|message| message.arrival);
         let is_send = arrival.is_some_and(|arrival| takes_receive_memory(arrival.opcode));
         let (stop, receive) = match (fault, is_read) {
             (Fault::Unreachable, _) => (Stop::NoAnswer, None),
@@ -350,7 +332,7 @@ impl<'a> Actor<'a> {
             return Err(stop);
         }
         drop(responder);
-        let done: Vec<_> = batch.messages().iter().take(1).map(|message| message.done).collect();
+        let done: Vec<_> = batch.messages.iter().take(1).map(|message| message.done).collect();
         requester.complete(self, &done, after);
         Ok(done.len() as u32)
     }
@@ -392,9 +374,9 @@ impl<'a> Actor<'a> {
         messages: &[Message],
         after: &mut After,
     ) -> u32 {
-        let mut done = [Done::default(); MAX_MESSAGES];
-        for (done, message) in done.iter_mut().zip(messages) {
-            *done = message.done;
+        let mut done = ArrayVec::<Done, MAX_MESSAGES>::new();
+        for message in messages {
+            done.push(message.done);
             requester.count_packets(responder.as_ref(), message.done.length);
         }
         if let Some(mut responder) = responder {
@@ -410,7 +392,7 @@ impl<'a> Actor<'a> {
                 responder.arrived(self, arrival, after);
             }
         }
-        requester.complete(self, &done[..messages.len()], after);
+        requester.complete(self, &done, after);
         messages.len() as u32
     }
 }

@@ -8,12 +8,14 @@ use crate::engine::after::After;
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
 
-/// Puts a queue pair into the error state if it is in one of which `from` says so.
-pub(super) fn set_error(qp: &Qp, from: impl Fn(u32) -> bool) {
-    let _ = qp
-        .state
-        .fetch_update(AcqRel, Acquire, |current| from(current).then_some(state::ERR))
-        .inspect(|_| qp.stall.store(0, Release));
+/// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
+/// told, for it looks after what is posted there from now on.
+pub(super) fn set_error(qp: &Qp, qpn: u32, from: impl Fn(u32) -> bool, after: &mut After) {
+    let enter = |current| from(current).then_some(state::ERR);
+    if qp.state.fetch_update(AcqRel, Acquire, enter).is_ok() {
+        qp.stall.store(0, Release);
+        after.kicks.push((qpn, 0));
+    }
 }
 
 /// States that an error leads out of. RESET and INIT it does not: a queue pair that was reset

@@ -176,7 +176,7 @@ impl Actor<'_> {
             {
                 let _guard = self.lock(&qp.send_lock);
                 if qp.live.load(Acquire) == qpn {
-                    flush::set_error(qp, |_| true);
+                    flush::set_error(qp, qpn, |_| true, &mut after);
                     self.flush_send_ring(qp, qpn, &mut after);
                 }
             }
@@ -188,14 +188,8 @@ impl Actor<'_> {
         self.settle(&mut after);
     }
 
-    /// Flushes receives that were posted to queue pairs in the error state; nobody rings a bell
-    /// for them. Looks at every entry of the table; with a list of the queue pairs in use,
-    /// [`Actor::poll_error_receives_of`] is cheaper.
-    pub fn poll_error_receives(&self) {
-        self.arena.qps.iter().for_each(|qp| self.poll_error_receives_of(qp.live.load(Acquire)));
-    }
-
-    /// The same for one queue pair.
+    /// Flushes receives that were posted to a queue pair in the error state: nobody rings a bell
+    /// for them.
     pub fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         if qp.state.load(Acquire) != state::ERR || !self.has_receives(qp) {

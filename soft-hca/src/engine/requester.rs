@@ -1,7 +1,7 @@
 //! The send queue: requests are executed in the order in which they were posted. `rxe_req.c`.
 
-use std::hint;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::{hint, thread};
 
 use crate::arena::Qp;
 use crate::engine::after::After;
@@ -26,10 +26,12 @@ const STALL_ATTEMPT: u32 = 8;
 const DAEMON_BURST: u32 = 64;
 /// The daemon tries a queue that somebody else is executing again after so long.
 const DAEMON_BUSY_NS: u64 = 1_000_000;
-/// How often a program looks for a receive before it leaves that to the daemon: some
-/// microseconds, in which a peer that is awake posts one.
+/// How often a program looks for a receive before it lets others run: some microseconds, in which
+/// a peer that is awake posts one.
 const SPINS: u32 = 200;
-/// How often it does so in one run.
+/// How often it lets others run, who may be the peer, before it leaves the matter to the daemon.
+const YIELDS: u32 = 8;
+/// How often it waits so in one run.
 const MAX_WAITS: u32 = 64;
 
 /// Whether the queue pair's next request waits for a receive.
@@ -59,6 +61,17 @@ pub(super) enum Stop {
     NoAnswer,
     /// It fails with this status.
     Failed(u32),
+}
+
+/// What comes after a step through the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// The next step.
+    GoesOn,
+    /// The next step, when the peer has posted a receive.
+    Awaits,
+    /// Nothing more: all is done, or somebody else does it.
+    Ends,
 }
 
 /// What the request's completion tells.
@@ -219,23 +232,27 @@ impl<'a> Actor<'a> {
         let mut after = After::default();
         let mut budget = None;
         loop {
-            let goes_on = self.step(qpn, is_patient, &mut budget, &mut after);
+            let turn = self.step(qpn, is_patient, &mut budget, &mut after);
             self.settle(&mut after);
-            if !goes_on {
-                break;
+            match turn {
+                Turn::GoesOn => {}
+                Turn::Awaits if self.soon_receives(qpn) => {}
+                // Once more, but without waiting.
+                Turn::Awaits => after.waits = MAX_WAITS,
+                Turn::Ends => break,
             }
         }
     }
 
-    /// Executes the request at the head of the queue, or several at once. Whether to go on.
+    /// Executes the request at the head of the queue, or several at once.
     fn step(
         &self,
         qpn: u32,
         is_patient: bool,
         budget: &mut Option<u32>,
         after: &mut After,
-    ) -> bool {
-        let Some(qp) = self.arena.qp(qpn) else { return false };
+    ) -> Turn {
+        let Some(qp) = self.arena.qp(qpn) else { return Turn::Ends };
         let guard = if is_patient {
             Some(self.lock(&qp.send_lock))
         } else {
@@ -245,11 +262,11 @@ impl<'a> Actor<'a> {
             if self.me == DAEMON {
                 after.kicks.push((qpn, DAEMON_BUSY_NS));
             }
-            return false;
+            return Turn::Ends;
         }
-        let Some(ring) = self.send_ring(qp) else { return false };
+        let Some(ring) = self.send_ring(qp) else { return Turn::Ends };
         if qp.live.load(Acquire) != qpn {
-            return false;
+            return Turn::Ends;
         }
         let current = qp.state.load(Acquire);
         match current {
@@ -258,13 +275,13 @@ impl<'a> Actor<'a> {
             state::SQD if qp.stall.load(Acquire) != 0 => {}
             state::SQD => {
                 drained(qp, qpn, after);
-                return false;
+                return Turn::Ends;
             }
             state::SQE | state::ERR => {
                 self.flush_send_ring(qp, qpn, after);
-                return false;
+                return Turn::Ends;
             }
-            _ => return false,
+            _ => return Turn::Ends,
         }
         let requester = Requester {
             qp,
@@ -282,7 +299,7 @@ impl<'a> Actor<'a> {
             if posted > 0 && self.me == DAEMON {
                 after.kicks.push((qpn, 0));
             }
-            return false;
+            return Turn::Ends;
         }
         let limit = if current == state::SQD { 1 } else { posted.min(*left) };
         match self.execute(&requester, limit, after) {
@@ -293,14 +310,15 @@ impl<'a> Actor<'a> {
                 *left -= count.min(*left);
                 if current == state::SQD {
                     drained(qp, qpn, after);
-                    return false;
+                    return Turn::Ends;
                 }
                 // The daemon comes back for what is beyond its burst.
-                count < posted && (*left > 0 || self.me == DAEMON)
+                let goes_on = count < posted && (*left > 0 || self.me == DAEMON);
+                if goes_on { Turn::GoesOn } else { Turn::Ends }
             }
             Err(Stop::Failed(status)) => {
                 self.fail(&requester, status, after);
-                false
+                Turn::Ends
             }
             Err(stop) => self.hold_up(&requester, stop, after),
         }
@@ -346,7 +364,7 @@ impl<'a> Actor<'a> {
     /// The request at the head fails, and with it the queue pair.
     fn fail(&self, requester: &Requester<'_>, status: u32, after: &mut After) {
         let Requester { qp, qpn, .. } = *requester;
-        set_error(qp, can_fail);
+        set_error(qp, qpn, can_fail, after);
         let head = requester.head();
         let wr_id = requester.wqe(head).wr_id;
         retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
@@ -357,8 +375,8 @@ impl<'a> Actor<'a> {
     }
 
     /// The request at the head cannot be executed now. It fails if that has been so for too long,
-    /// else the daemon will try again. Whether to try again at once.
-    fn hold_up(&self, requester: &Requester<'_>, stop: Stop, after: &mut After) -> bool {
+    /// else the daemon will try again.
+    fn hold_up(&self, requester: &Requester<'_>, stop: Stop, after: &mut After) -> Turn {
         let qp = requester.qp;
         let (kind, limit, expired) = match stop {
             Stop::NotReady(timer) => {
@@ -368,11 +386,11 @@ impl<'a> Actor<'a> {
         };
         let before = qp.stall.load(Acquire);
         let is_new = before & STALL_KIND != kind;
-        if is_new && kind == STALL_RNR && self.me != DAEMON && after.waits < MAX_WAITS {
+        // Who executes another process's queue is the one that has posted no receive.
+        let is_own = requester.owner.proc == self.me;
+        if is_new && kind == STALL_RNR && is_own && after.waits < MAX_WAITS {
             after.waits += 1;
-            if self.soon_receives(requester) {
-                return true;
-            }
+            return Turn::Awaits;
         }
         let now = self.env.now_ns();
         if is_new {
@@ -382,7 +400,7 @@ impl<'a> Actor<'a> {
         let deadline = qp.stall_deadline_ns.load(Acquire);
         if now >= deadline {
             self.fail(requester, expired, after);
-            return false;
+            return Turn::Ends;
         }
         let attempt = match (is_new, self.me) {
             (true, _) => 0,
@@ -395,18 +413,22 @@ impl<'a> Actor<'a> {
             let wait = timing::retry_after_ns(attempt).min(deadline - now);
             after.kicks.push((requester.qpn, wait));
         }
-        false
+        Turn::Ends
     }
 
-    /// Waits a moment for the peer to post a receive.
-    fn soon_receives(&self, requester: &Requester<'_>) -> bool {
-        let qpn = requester.qp.dest_qpn.load(Acquire);
-        let Some(peer) = self.link.find(self.arena, &requester.qp.dgid, qpn) else {
-            return false;
-        };
-        (0..SPINS).any(|_| {
-            hint::spin_loop();
-            self.may_receive(peer)
+    /// Waits a moment for the queue pair's peer to post a receive. The caller holds no lock.
+    fn soon_receives(&self, qpn: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return false };
+        let peer = self.link.find(self.arena, &qp.dgid, qp.dest_qpn.load(Acquire));
+        let Some(peer) = peer else { return false };
+        (0..YIELDS).any(|round| {
+            if round > 0 {
+                thread::yield_now();
+            }
+            (0..SPINS).any(|_| {
+                hint::spin_loop();
+                self.may_receive(peer)
+            })
         })
     }
 }

@@ -205,8 +205,8 @@ impl<'a> Responder<'a> {
         receive: Option<(u64, u32)>,
         after: &mut After,
     ) {
-        set_error(self.qp, can_fail);
         let qpn = self.owner.qpn;
+        set_error(self.qp, qpn, can_fail, after);
         if let Some((wr_id, status)) = receive {
             self.retire(1);
             let cqe = Cqe::error(wr_id, status, qpn);

@@ -1,16 +1,16 @@
 //! A list of segments on the stack.
 
+use arrayvec::ArrayVec;
+
 use crate::engine::link::Segment;
 use crate::engine::peer::{self, MAX_SEGMENTS};
 
-/// Segments of one process, with room for those of two messages at least.
+/// Segments of one process, with room for those of two messages at least. Room that is not used
+/// costs nothing: there are two lists for every doorbell.
 #[derive(Debug)]
 pub(super) struct SegmentList {
-    segments: [Segment; MAX_SEGMENTS],
-    count: usize,
+    segments: ArrayVec<Segment, MAX_SEGMENTS>,
     bytes: u64,
-    /// Segments before this one stay as they are.
-    sealed: usize,
 }
 
 /// A state of a list to which it can be taken back.
@@ -23,12 +23,12 @@ pub(super) struct Mark {
 
 impl SegmentList {
     pub(super) fn new() -> Self {
-        Self { segments: [Segment::default(); MAX_SEGMENTS], count: 0, bytes: 0, sealed: 0 }
+        Self { segments: ArrayVec::new_const(), bytes: 0 }
     }
 
     /// How many more segments are sure to fit.
     pub(super) fn room(&self) -> usize {
-        MAX_SEGMENTS - self.count
+        self.segments.remaining_capacity()
     }
 
     /// Bytes of all segments.
@@ -37,7 +37,7 @@ impl SegmentList {
     }
 
     pub(super) fn as_slice(&self) -> &[Segment] {
-        &self.segments[..self.count]
+        &self.segments
     }
 
     /// Appends a segment; one that goes on where the last has ended becomes part of it. The caller
@@ -46,46 +46,37 @@ impl SegmentList {
         if length == 0 {
             return;
         }
-        let last = self.segments[self.sealed..self.count].last_mut();
-        if let Some(last) = last
+        if let Some(last) = self.segments.last_mut()
             && last.addr.checked_add(last.length) == Some(addr)
         {
             last.length += length;
-        } else if let Some(next) = self.segments.get_mut(self.count) {
-            *next = Segment { addr, length };
-            self.count += 1;
-        } else {
+        } else if self.segments.try_push(Segment { addr, length }).is_err() {
             return;
         }
         self.bytes += length;
     }
 
-    /// Has the next segment be one of its own, whatever the last is.
-    pub(super) fn seal(&mut self) {
-        self.sealed = self.count;
-    }
-
     pub(super) fn mark(&self) -> Mark {
         let last_length = self.as_slice().last().map_or(0, |last| last.length);
-        Mark { count: self.count, last_length, bytes: self.bytes }
+        Mark { count: self.segments.len(), last_length, bytes: self.bytes }
     }
 
     /// Takes the list back to what it was.
     pub(super) fn restore(&mut self, mark: Mark) {
-        self.count = mark.count;
-        self.sealed = self.sealed.min(mark.count);
+        self.segments.truncate(mark.count);
         self.bytes = mark.bytes;
-        if let Some(last) = mark.count.checked_sub(1) {
-            self.segments[last].length = mark.last_length;
+        if let Some(last) = self.segments.last_mut() {
+            last.length = mark.last_length;
         }
     }
 
     /// `length` bytes of the list behind the first `skip`.
     pub(super) fn piece(&self, skip: u64, length: u64) -> Self {
-        let mut piece = Self::new();
-        (piece.count, piece.bytes) =
-            peer::window(self.as_slice(), skip, length, &mut piece.segments);
-        piece
+        let mut out = [Segment::default(); MAX_SEGMENTS];
+        let (count, bytes) = peer::window(self.as_slice(), skip, length, &mut out);
+        let mut segments = ArrayVec::from(out);
+        segments.truncate(count);
+        Self { segments, bytes }
     }
 }
 
@@ -109,17 +100,6 @@ mod tests {
         list.restore(mark);
         assert_eq!(list.as_slice(), [Segment { addr: 100, length: 15 }]);
         assert_eq!(list.bytes(), 15);
-    }
-
-    #[test]
-    fn a_sealed_segment_does_not_grow() {
-        let mut list = SegmentList::new();
-        list.push(100, 10);
-        list.seal();
-        list.push(110, 5);
-        list.push(115, 5);
-        let both = [Segment { addr: 100, length: 10 }, Segment { addr: 110, length: 10 }];
-        assert_eq!(list.as_slice(), both);
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn everything_posted_is_flushed() {
     world.actor(DAEMON).poll_error_receives_of(a);
     assert_eq!(world.statuses(a), [(39, WR_FLUSH_ERR)]);
     world.receive(b, 20, &[]);
-    world.actor(DAEMON).poll_error_receives();
+    world.actor(DAEMON).poll_error_receives_of(b);
     assert_eq!((world.poll(a), world.poll(b)), (vec![], vec![]));
     world.assert_unlocked();
 }
@@ -106,7 +106,7 @@ fn shared_receives_are_not_flushed() {
     set(&world.entry(a).srq, srq + 1);
     world.receive_shared(srq, 1, &[]);
     world.actor(DAEMON).enter_error(a);
-    world.actor(DAEMON).poll_error_receives();
+    world.actor(DAEMON).poll_error_receives_of(a);
     assert_eq!(world.poll(a), []);
     assert_eq!(world.arena.srqs[srq as usize].consumer.load(Acquire), 0);
 }
@@ -117,8 +117,13 @@ fn a_failed_peer_flushes_its_sends_too() {
     let (a, b) = world.rc();
     // The peer has something to send, which waits.
     world.send(b, &Wr::new(50, opcode::SEND).flags(0));
+    world.env.take_kicks();
     world.send(a, &Wr::new(1, opcode::RDMA_WRITE).inline(b"x").remote(1, 2));
     assert_eq!(world.statuses(b), [(50, WR_FLUSH_ERR)]);
+    // The daemon knows of both, and of each once.
+    let mut told = world.env.take_kicks();
+    told.sort_unstable();
+    assert_eq!(told, [(a, 0), (b, 0)]);
     assert_eq!(world.entry(b).stall.load(Acquire), 0);
     assert_eq!((world.state(a), world.state(b)), (state::ERR, state::ERR));
 }
@@ -129,7 +134,9 @@ fn a_reset_peer_is_not_dragged_into_the_error_state() {
     let (a, _) = world.rc();
     for current in [state::RESET, state::INIT] {
         set(&world.entry(a).state, current);
-        crate::engine::flush::set_error(world.entry(a), crate::engine::flush::can_fail);
+        let mut after = crate::engine::after::After::default();
+        let can_fail = crate::engine::flush::can_fail;
+        crate::engine::flush::set_error(world.entry(a), a, can_fail, &mut after);
         assert_eq!(world.state(a), current);
     }
 }

@@ -1,9 +1,11 @@
 //! Requests that cannot be executed yet: no receive, no answer.
 
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use super::fabric::*;
-use crate::engine::Env;
+use crate::arena::{Arena, Mapping, Qp};
+use crate::engine::{Actor, Env, Fault, Link, LocalLink, Memory};
 use crate::uapi::rxe::{opcode, state, status};
 
 const MS: u64 = 1_000_000;
@@ -203,4 +205,52 @@ fn a_receive_that_cannot_be_taken_is_not_waited_for_endlessly() {
     world.send(a, &Wr::new(1, opcode::SEND));
     assert_eq!((world.poll(a), world.poll(b)), (vec![], vec![]));
     assert_eq!(world.env.take_kicks().len(), 1);
+}
+
+/// The link of one machine, with its copies counted.
+#[derive(Debug, Default)]
+struct CountingLink {
+    link: LocalLink,
+    copies: AtomicU32,
+}
+
+impl Link for CountingLink {
+    fn find<'a>(&self, arena: &'a Arena, gid: &[AtomicU8; 16], qpn: u32) -> Option<&'a Qp> {
+        self.link.find(arena, gid, qpn)
+    }
+
+    fn copy(
+        &self,
+        arena: &Mapping,
+        me: usize,
+        from: Memory<'_>,
+        to: Memory<'_>,
+    ) -> Result<(), Fault> {
+        self.copies.fetch_add(1, AcqRel);
+        self.link.copy(arena, me, from, to)
+    }
+}
+
+#[test]
+fn what_has_waited_is_executed_together() {
+    for me in [US, DAEMON] {
+        let world = World::new();
+        let link = CountingLink::default();
+        let (a, b) = world.rc();
+        let mut ours = world.buffer(US, pattern(1, 80));
+        let mut theirs = world.buffer(THEM, vec![0; 80]);
+        for i in 0..10 {
+            world.put(a, &Wr::new(i, opcode::SEND).sge(ours.sge(8 * i as usize, 8)));
+        }
+        let actor = Actor { link: &link, ..world.actor(me) };
+        actor.run_send_queue(a);
+        assert_eq!((world.poll(a), link.copies.load(Acquire)), (vec![], 0));
+        for i in 0..10 {
+            world.receive(b, i, &[theirs.sge(8 * i as usize, 8)]);
+        }
+        actor.run_send_queue(a);
+        assert_eq!(world.statuses(b), (0..10).map(|i| (i, 0)).collect::<Vec<_>>());
+        assert_eq!(theirs.bytes, ours.bytes);
+        assert_eq!(link.copies.load(Acquire), 1, "{me}");
+    }
 }

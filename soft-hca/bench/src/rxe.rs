@@ -1,0 +1,193 @@
+//! The same programs of perftest on the kernel's Soft-RoCE and on soft-hca, alternately.
+//!
+//! Both devices are there at the same time; they have different names, and each program is told
+//! the name of its own, which does not exist for the others.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::pair::{Place, Stack};
+use crate::perftest::{self, AVERAGE, LEAST, TYPICAL};
+use crate::stats::summary;
+use crate::{load, print_circumstances, spread, yes};
+
+/// The kernel's device.
+const DEVICE: &str = "rxe0";
+
+/// How often a latency is measured if its run was [`starved`].
+const TRIES: usize = 4;
+/// A median that exceeds the minimum by this factor is no property of the device.
+const STARVED: f64 = 12.0;
+
+/// What a program measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// Microseconds: at most 0.6 of the kernel's.
+    Latency,
+    /// The same with a receiver that sleeps: no goal, as most of it is the scheduler's.
+    Blocked,
+    /// MiB in a second: at least 5 times the kernel's.
+    Stream,
+}
+
+impl Kind {
+    fn column(self) -> &'static str {
+        match self {
+            Self::Latency | Self::Blocked => TYPICAL,
+            Self::Stream => AVERAGE,
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Latency | Self::Blocked => "us",
+            Self::Stream => "MiB/s",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Latency => "<= 0.6 rxe",
+            Self::Blocked => "-",
+            Self::Stream => ">= 5 rxe",
+        }
+    }
+
+    /// Whether soft-hca's figure, divided by the kernel's, reaches the goal, if there is one.
+    fn is_reached(self, ratio: f64) -> Option<bool> {
+        match self {
+            Self::Latency => Some(ratio <= 0.6),
+            Self::Blocked => None,
+            Self::Stream => Some(ratio >= 5.0),
+        }
+    }
+}
+
+struct Item {
+    what: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+    kind: Kind,
+}
+
+macro_rules! items {
+    ($($what:literal: $program:literal $($argument:literal)* => $kind:expr;)*) => {
+        &[$(Item { what: $what, program: $program, arguments: &[$($argument),*], kind: $kind }),*]
+    };
+}
+
+/// Few iterations: the kernel's device needs milliseconds for one when it is kept from its work.
+const ITEMS: &[Item] = items! {
+    "send 8 B": "ib_send_lat" "-s" "8" "-n" "1000" => Kind::Latency;
+    "send 64 B": "ib_send_lat" "-s" "64" "-n" "1000" => Kind::Latency;
+    "send 4 KiB": "ib_send_lat" "-s" "4096" "-n" "1000" => Kind::Latency;
+    "RDMA write 8 B": "ib_write_lat" "-s" "8" "-n" "1000" => Kind::Latency;
+    "RDMA write 64 B": "ib_write_lat" "-s" "64" "-n" "1000" => Kind::Latency;
+    "RDMA write 4 KiB": "ib_write_lat" "-s" "4096" "-n" "1000" => Kind::Latency;
+    "RDMA read 8 B": "ib_read_lat" "-s" "8" "-n" "1000" => Kind::Latency;
+    "RDMA read 64 B": "ib_read_lat" "-s" "64" "-n" "1000" => Kind::Latency;
+    "RDMA read 4 KiB": "ib_read_lat" "-s" "4096" "-n" "1000" => Kind::Latency;
+    "send 8 B, blocked receiver": "ib_send_lat" "-s" "8" "-n" "1000" "-e" => Kind::Blocked;
+    "send stream 64 KiB": "ib_send_bw" "-s" "65536" "-n" "500" "-N" => Kind::Stream;
+    "write stream 64 KiB": "ib_write_bw" "-s" "65536" "-n" "500" "-N" => Kind::Stream;
+};
+
+/// Compares the two and prints the table.
+pub fn run(ours: &Place, repeats: u32) -> Result<()> {
+    let has = |device: &str| Path::new("/sys/class/infiniband").join(device).exists();
+    if !has(DEVICE) || has(ours.device) {
+        return Err(Error::NoRxe(DEVICE, ours.device));
+    }
+    let theirs = Place { stack: Stack::Kernel, device: DEVICE, ..ours.clone() };
+    let load_before = load();
+    let mut figures = vec![Vec::new(); ITEMS.len()];
+    let mut starved = [0; 2];
+    for repeat in 1..=repeats {
+        for (item, figures) in ITEMS.iter().zip(&mut figures) {
+            eprint!("[{repeat}/{repeats}] {}: ", item.what);
+            let rxe = figure(&theirs, item, &mut starved[0])?;
+            eprint!("{rxe} and ");
+            let soft_hca = figure(ours, item, &mut starved[1])?;
+            eprintln!("{soft_hca} {}", item.kind.unit());
+            figures.push([rxe, soft_hca]);
+        }
+    }
+    print_circumstances(ours, repeats, &load_before);
+    print(&figures);
+    let [rxe, soft_hca] = starved;
+    println!(
+        "\nMeasured again for want of a processor: {rxe} times rxe, {soft_hca} times soft-hca."
+    );
+    Ok(())
+}
+
+/// One figure. A run that was starved is repeated, a few times.
+fn figure(place: &Place, item: &Item, starved: &mut u32) -> Result<f64> {
+    let column = item.kind.column();
+    for _ in 1..TRIES {
+        let output = place.perftest(item.program, item.arguments)?;
+        match perftest::figure(&output, column) {
+            Some(figure) if !is_starved(item.kind, &output) => return Ok(figure),
+            _ => *starved += 1,
+        }
+    }
+    place.figure(item.program, item.arguments, column)
+}
+
+/// Whether the two programs, or one and the kernel's device, had to share a processor: then most
+/// messages take as long as the scheduler's slices, be they the machine's or, in a virtual one,
+/// those of its host.
+fn is_starved(kind: Kind, output: &str) -> bool {
+    let of = |column| perftest::figure(output, column);
+    kind != Kind::Stream
+        && of(LEAST).zip(of(TYPICAL)).is_none_or(|(least, typical)| typical > STARVED * least)
+}
+
+/// Each figure of soft-hca is compared with the kernel's right before it.
+fn print(figures: &[Vec<[f64; 2]>]) {
+    println!("| what | program | rxe | soft-hca | soft-hca / rxe | must | reached |");
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for (item, figures) in ITEMS.iter().zip(figures) {
+        let of = |value: &dyn Fn(&[f64; 2]) -> f64| {
+            summary(&figures.iter().map(value).collect::<Vec<_>>())
+        };
+        let ratio = of(&|[rxe, soft_hca]| soft_hca / rxe);
+        let decimals = if item.kind == Kind::Stream { 0 } else { 1 };
+        println!(
+            "| {} | `{}` | {} {unit} | {} {unit} | {} | {} | {} |",
+            item.what,
+            item.program,
+            spread(of(&|[rxe, _]| *rxe), decimals),
+            spread(of(&|[_, soft_hca]| *soft_hca), decimals),
+            spread(ratio, 2),
+            item.kind.words(),
+            ratio.and_then(|ratio| item.kind.is_reached(ratio.median)).map_or("-", yes),
+            unit = item.kind.unit(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals() {
+        assert_eq!(Kind::Latency.is_reached(0.6), Some(true));
+        assert_eq!(Kind::Latency.is_reached(0.61), Some(false));
+        assert_eq!(Kind::Stream.is_reached(5.0), Some(true));
+        assert_eq!(Kind::Stream.is_reached(4.9), Some(false));
+        assert_eq!(Kind::Blocked.is_reached(0.1), None);
+    }
+
+    #[test]
+    fn starved_runs() {
+        let output = |least, typical| {
+            format!("#bytes #iterations t_min[usec] t_typical[usec]\n8 1000 {least} {typical}\n")
+        };
+        assert!(!is_starved(Kind::Latency, &output(9.0, 17.0)));
+        assert!(is_starved(Kind::Latency, &output(9.0, 2001.0)));
+        assert!(is_starved(Kind::Blocked, &output(9.0, f64::INFINITY)));
+        assert!(!is_starved(Kind::Stream, ""));
+    }
+}

@@ -62,9 +62,9 @@ impl Lock {
             .map(|_| Guard { lock: self })
     }
 
-    /// Whether process `proc` has the lock.
-    pub fn is_of(&self, proc: usize) -> bool {
-        self.owner.load(Ordering::Acquire) == proc as u32 + 1
+    /// The process that has it, if one does.
+    pub fn owner(&self) -> Option<usize> {
+        (self.owner.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
     /// Releases the lock if process `dead` has it. Only the daemon calls this, after that
@@ -95,8 +95,10 @@ mod tests {
     fn excludes_and_releases() {
         let lock = Lock::default();
         let guard = lock.lock(3);
+        assert_eq!(lock.owner(), Some(3));
         assert!(lock.try_lock(4).is_none());
         drop(guard);
+        assert_eq!(lock.owner(), None);
         assert!(lock.try_lock(4).is_some());
     }
 

@@ -297,7 +297,7 @@ impl Actor<'_> {
     /// before it releases the dead process's locks.
     pub fn end_relays_of(&self, dead: usize) {
         fail_dead(self.arena, |helper| helper == dead);
-        for relay in self.arena.relays.iter().filter(|relay| relay.lock.is_of(dead)) {
+        for relay in self.arena.relays.iter().filter(|relay| relay.lock.owner() == Some(dead)) {
             let word = relay.phase.load(SeqCst);
             if word & PHASE != ASKED || !relay.step(word, IDLE) {
                 self.wait_while_busy(relay);

@@ -180,7 +180,7 @@ fn requests_of_the_dead_are_withdrawn() {
                 let _ = taken.ask(OTHER, job(Way::In, THEM, &there));
                 mem::forget(taken);
             });
-            let dead = |world: &World| world.arena.relays[0].lock.is_of(OTHER);
+            let dead = |world: &World| world.arena.relays[0].lock.owner() == Some(OTHER);
             while !dead(&world) || world.arena.procs[THEM].asked.load(Acquire) == 0 {
                 thread::yield_now();
             }

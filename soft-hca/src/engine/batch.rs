@@ -292,6 +292,10 @@ impl<'a> Actor<'a> {
         }
         let mut good = 0;
         let fault = loop {
+            // It is so for all of them, and it may have taken seconds to find that out.
+            if moved == Err(Fault::Unreachable) {
+                break Fault::Unreachable;
+            }
             let Some(message) = batch.messages.get(good) else {
                 return Ok(self.finish(requester, Some(responder), &batch.messages, after));
             };

@@ -252,7 +252,7 @@ fn cmtime() {
     usage.wait();
     let usage = usage.output();
     // From rdma-core 52 on they keep in step by TCP, and the server ends with its client. The
-    // older one serves until it is killed. Later they have become peers of each other.
+    // older one serves until it is killed. From 59 on they are peers of each other.
     let are_peers = usage.contains("controller_address");
     let is_in_step = are_peers || usage.contains("num_threads");
     let [server, client] = if are_peers {

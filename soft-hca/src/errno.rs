@@ -43,6 +43,7 @@ errnos!(
     ENOTTY,
     EOPNOTSUPP,
     EPERM,
+    EPROTONOSUPPORT,
     ESRCH,
     ETIMEDOUT,
 );

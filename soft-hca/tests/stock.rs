@@ -1,7 +1,8 @@
 //! The distribution's programs, each pair in a fabric of its own.
 //!
 //! A program that is not installed is skipped, unless `SOFT_HCA_STRICT=1` is set. The packages are
-//! ibverbs-utils, rdmacm-utils and perftest.
+//! ibverbs-utils, rdmacm-utils, perftest and iproute2. With `SOFT_HCA_PROGRAMS` the programs of another
+//! release are taken; `conformance/newer` sets it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;
@@ -52,6 +53,32 @@ fn the_device_is_there() {
     let port = ["PORT_ACTIVE (4)", "active_mtu:\t\t1024 (3)", "link_layer:\t\tEthernet"];
     assert_has(&text, &port);
     assert_has(&text, &["hca_id:\trxe0", "phys_port_cnt:\t\t\t1", "GID[  0]:\t\tfe80::", &gid]);
+    place.assert_gone();
+}
+
+/// The system's `stat` asks by `statx`.
+#[test]
+fn the_device_files_are_there() {
+    let place = Place::new("files");
+    let stat = "stat -c %F,%t,%T /dev/infiniband/uverbs0 /dev/infiniband/rdma_cm";
+    let text = place.start(stat).succeed();
+    assert_eq!(text, "character special file,e7,c0\ncharacter special file,a,7c\n");
+    place.assert_gone();
+}
+
+/// By netlink, which rdma-core's libraries are kept from.
+#[test]
+fn the_rdma_command_lists_the_device() {
+    if !installed(&["rdma"]) {
+        return;
+    }
+    let place = Place::new("rdma-command");
+    let text = place.start("rdma link").succeed();
+    assert_has(&text, &["link rxe0/1 state ACTIVE physical_state LINK_UP netdev "]);
+    let text = place.start("rdma dev show rxe0").succeed();
+    assert_has(&text, &["rxe0: node_type ca ", " node_guid "]);
+    let mut other = place.start("rdma link show rxe1/1");
+    assert!(!other.wait().success(), "{}", other.output());
     place.assert_gone();
 }
 
@@ -220,12 +247,29 @@ fn cmtime() {
         return;
     }
     let place = Place::new("cmtime");
-    // The server serves until it is killed.
-    let mut server = place.start(&format!("cmtime -p {PORT} -b {LOCALHOST}"));
-    server.wait_until(|| place.listens(PORT));
-    let client = place.start(&format!("cmtime -p {PORT} -s {LOCALHOST} -c 50")).succeed();
-    assert_has(&client, &["resolve route:", "connect      :", "disconnect   :", "destroy      :"]);
-    server.kill();
+    let port = tcp::free_port();
+    let mut usage = place.start("cmtime -h");
+    usage.wait();
+    let usage = usage.output();
+    // From rdma-core 52 on they keep in step by TCP, and the server ends with its client. The
+    // older one serves until it is killed. From 59 on they are peers of each other.
+    let are_peers = usage.contains("controller_address");
+    let is_in_step = are_peers || usage.contains("num_threads");
+    let [server, client] = if are_peers {
+        ["-L", ""].map(|role| format!("{role} -b {LOCALHOST} -C {LOCALHOST}"))
+    } else {
+        ["-b", "-s"].map(|side| format!("{side} {LOCALHOST}"))
+    };
+    let line = format!("cmtime -p {port} -c 50");
+    let mut server = place.start(&format!("{line} {server}"));
+    server.wait_until(|| if is_in_step { tcp::listens(port) } else { place.listens(port) });
+    let client = place.start(&format!("{line} {client}")).succeed();
+    assert_has(&client, &["\nresolve route", "connect  ", "\ndisconnect ", "\ndestroy "]);
+    if is_in_step {
+        assert_has(&server.succeed(), &["\nqp_conn                50\n"]);
+    } else {
+        server.kill();
+    }
     place.assert_gone();
 }
 

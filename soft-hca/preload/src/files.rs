@@ -1,16 +1,12 @@
-//! `open`, `stat`, `socket` and their kin: device files that are not there.
+//! `open`, `stat` and their kin: device files that are not there.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::mem::MaybeUninit;
 
 use soft_hca::client::{self, Device};
-use soft_hca::errno::Errno;
 
 use crate::sysfs::{self, Moved};
 use crate::{aside, fail, real};
-
-/// Netlink's RDMA family: refused, so that both libraries look into sysfs.
-const NETLINK_RDMA: c_int = 20;
 
 /// The device file that a C path names.
 unsafe fn device_of(path: *const c_char) -> Option<Device> {
@@ -79,12 +75,15 @@ macro_rules! fortified_open_functions {
 
 fortified_open_functions!(__open_2 __open64_2);
 
+/// A character device that everybody may use.
+const DEVICE_MODE: libc::mode_t = libc::S_IFCHR | 0o666;
+
 /// Makes a status look like that of a character device.
 unsafe fn disguise(device: Device, stat: *mut libc::stat) {
     let (major, minor) = device.number();
     // SAFETY: the caller gives a structure to be filled.
     let stat = unsafe { &mut *stat };
-    stat.st_mode = libc::S_IFCHR | 0o666;
+    stat.st_mode = DEVICE_MODE;
     stat.st_rdev = libc::makedev(major, minor);
     stat.st_size = 0;
 }
@@ -187,12 +186,101 @@ pub unsafe extern "C-unwind" fn access(path: *const c_char, mode: c_int) -> c_in
     }
 }
 
-/// `socket(2)`
+macro_rules! fstatat_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(2)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
+            // SAFETY: the caller's own path.
+            let moved = unsafe { sysfs::moved(path) };
+            let path = moved.as_ref().map_or(path, Moved::as_ptr);
+            // SAFETY: the caller's own call.
+            match unsafe { device_of(path) } {
+                // SAFETY: the caller's own call.
+                Some(device) => return unsafe { stat_device(device, stat) },
+                // SAFETY: the caller's own path.
+                None if unsafe { is_own(dir, path, flags) } => {
+                    // SAFETY: the caller's own call.
+                    return unsafe { fstat(dir, stat) };
+                }
+                None => {}
+            }
+            // SAFETY: the caller's own call.
+            unsafe { real::fstatat(dir, path, stat, flags) }
+        }
+    )* };
+}
+
+fstatat_functions!(fstatat fstatat64);
+
+macro_rules! old_fstatat_functions {
+    ($($name:ident)*) => { $(
+        /// What `fstatat` was in programs built with a C library before 2.33.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(_version: c_int, dir: c_int, path: *const c_char, buffer: *mut libc::stat, flags: c_int) -> c_int {
+            // SAFETY: the caller's own call.
+            unsafe { fstatat(dir, path, buffer, flags) }
+        }
+    )* };
+}
+
+old_fstatat_functions!(__fxstatat __fxstatat64);
+
+/// Whether a path relative to a descriptor is the descriptor itself, and that is ours.
+unsafe fn is_own(fd: c_int, path: *const c_char, flags: c_int) -> bool {
+    // SAFETY: the caller gives a C string or null.
+    let is_empty = || path.is_null() || unsafe { *path } == 0;
+    flags & libc::AT_EMPTY_PATH != 0 && client::ours(fd) && is_empty()
+}
+
+/// `statx(2)`
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    if domain == libc::AF_NETLINK && protocol == NETLINK_RDMA {
-        return fail(Errno(libc::EPROTONOSUPPORT));
-    }
+pub unsafe extern "C-unwind" fn statx(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    buffer: *mut libc::statx,
+) -> c_int {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
+    // SAFETY: the caller's own path.
+    let device = match unsafe { device_of(path) } {
+        // SAFETY: the caller's own path.
+        None if unsafe { is_own(dir, path, flags) } => client::device(dir),
+        device => device,
+    };
+    let Some(device) = device else {
+        // SAFETY: the caller's own call.
+        return unsafe { real::statx(dir, path, flags, mask, buffer) };
+    };
+    // SAFETY: the caller gives a structure to be filled; zeros are a valid one.
+    unsafe { buffer.cast::<MaybeUninit<libc::statx>>().write(MaybeUninit::zeroed()) };
+    // SAFETY: as above.
+    let status = unsafe { &mut *buffer };
+    let (major, minor) = device.number();
+    status.stx_mask = libc::STATX_TYPE | libc::STATX_MODE;
+    status.stx_mode = DEVICE_MODE as u16;
+    (status.stx_rdev_major, status.stx_rdev_minor) = (major, minor);
+    0
+}
+
+/// `faccessat(2)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn faccessat(
+    dir: c_int,
+    path: *const c_char,
+    mode: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
     // SAFETY: the caller's own call.
-    unsafe { real::socket(domain, kind, protocol) }
+    match unsafe { device_of(path) } {
+        Some(_) if mode & libc::X_OK == 0 => 0,
+        // SAFETY: the caller's own call.
+        _ => unsafe { real::faccessat(dir, path, mode, flags) },
+    }
 }

@@ -58,15 +58,112 @@ real! {
     write = c"write"(fd: c_int, buffer: *const c_void, bytes: usize) -> isize;
     ioctl = c"ioctl"(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int;
     poll = c"poll"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
+    send = c"send"(fd: c_int, buffer: *const c_void, bytes: usize, flags: c_int) -> isize;
+    sendmsg = c"sendmsg"(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize;
+    sendto = c"sendto"(fd: c_int, buffer: *const c_void, bytes: usize, flags: c_int, address: *const libc::sockaddr, length: libc::socklen_t) -> isize;
     socket = c"socket"(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
-    fstat = c"fstat"(fd: c_int, stat: *mut libc::stat) -> c_int;
-    stat = c"stat"(path: *const c_char, stat: *mut libc::stat) -> c_int;
-    lstat = c"lstat"(path: *const c_char, stat: *mut libc::stat) -> c_int;
     access = c"access"(path: *const c_char, mode: c_int) -> c_int;
     faccessat = c"faccessat"(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
-    fstatat = c"fstatat"(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int;
     statx = c"statx"(dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, buffer: *mut libc::statx) -> c_int;
     opendir = c"opendir"(path: *const c_char) -> *mut libc::DIR;
     fopen = c"fopen"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     fopen64 = c"fopen64"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+}
+
+/// `_STAT_VER` of 64-bit Linux: the layout that [`libc::stat`] has.
+const STAT_VERSION: c_int = 1;
+
+/// A function of the C library that had another name and one more argument before 2.33.
+struct Renamed {
+    now: Real,
+    before: Real,
+}
+
+/// By which name a [`Renamed`] function is found, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Now(*mut c_void),
+    Before(*mut c_void),
+}
+
+impl Renamed {
+    const fn new(now: &'static CStr, before: &'static CStr) -> Self {
+        Self { now: Real::new(now), before: Real::new(before) }
+    }
+
+    fn find(&self) -> Found {
+        let now = self.now.address();
+        if !now.is_null() {
+            return Found::Now(now);
+        }
+        let before = self.before.address();
+        assert!(!before.is_null(), "the C library has this function by one of its names");
+        Found::Before(before)
+    }
+}
+
+/// As `real`, for functions that have been renamed.
+macro_rules! renamed {
+    ($($name:ident = $now:literal, $before:literal ($($arg:ident: $type:ty),*);)*) => { $(
+        pub(crate) unsafe fn $name($($arg: $type),*) -> c_int {
+            static REAL: Renamed = Renamed::new($now, $before);
+            type Now = unsafe extern "C-unwind" fn($($type),*) -> c_int;
+            type Before = unsafe extern "C-unwind" fn(c_int, $($type),*) -> c_int;
+            match REAL.find() {
+                Found::Now(address) => {
+                    // SAFETY: the symbol is this function of the C library.
+                    let function = unsafe { std::mem::transmute::<*mut c_void, Now>(address) };
+                    // SAFETY: the caller keeps the function's contract.
+                    unsafe { function($($arg),*) }
+                }
+                Found::Before(address) => {
+                    // SAFETY: the symbol is this function of the C library.
+                    let function = unsafe { std::mem::transmute::<*mut c_void, Before>(address) };
+                    // SAFETY: the caller keeps the function's contract.
+                    unsafe { function(STAT_VERSION, $($arg),*) }
+                }
+            }
+        }
+    )* };
+}
+
+renamed! {
+    fstat = c"fstat", c"__fxstat"(fd: c_int, stat: *mut libc::stat);
+    stat = c"stat", c"__xstat"(path: *const c_char, stat: *mut libc::stat);
+    lstat = c"lstat", c"__lxstat"(path: *const c_char, stat: *mut libc::stat);
+    fstatat = c"fstatat", c"__fxstatat"(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_present_name_is_looked_for_first() {
+        let both = Renamed::new(c"stat", c"__xstat");
+        assert_eq!(both.find(), Found::Now(both.now.address()));
+    }
+
+    #[test]
+    fn without_it_the_former_name_is_taken() {
+        let old = Renamed::new(c"no_such_function", c"__xstat");
+        assert_eq!(old.find(), Found::Before(old.before.address()));
+    }
+
+    #[test]
+    fn a_former_function_fills_the_same_structure() {
+        let Found::Before(address) = Renamed::new(c"no_such_function", c"__xstat").find() else {
+            panic!("there is no such function");
+        };
+        type Before = unsafe extern "C-unwind" fn(c_int, *const c_char, *mut libc::stat) -> c_int;
+        // SAFETY: the symbol is `__xstat`.
+        let old = unsafe { std::mem::transmute::<*mut c_void, Before>(address) };
+        // SAFETY: zeros are a valid status.
+        let [mut before, mut now] = unsafe { std::mem::zeroed::<[libc::stat; 2]>() };
+        // SAFETY: a C string, and a structure to be filled.
+        assert_eq!(unsafe { old(STAT_VERSION, c"/".as_ptr(), &raw mut before) }, 0);
+        // SAFETY: as above.
+        assert_eq!(unsafe { stat(c"/".as_ptr(), &raw mut now) }, 0);
+        assert_eq!((before.st_ino, before.st_mode), (now.st_ino, now.st_mode));
+    }
 }

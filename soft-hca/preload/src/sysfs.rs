@@ -1,7 +1,7 @@
 //! `/sys/class/infiniband*` for programs that look there by themselves, as scripts do to learn a
 //! device's network interface: they find the tree in which the libraries have found the device.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char};
 
 use crate::real;
 
@@ -78,50 +78,6 @@ macro_rules! fopen_functions {
 }
 
 fopen_functions!(fopen fopen64);
-
-macro_rules! fstatat_functions {
-    ($($name:ident)*) => { $(
-        #[doc = concat!("`", stringify!($name), "(2)`")]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
-            // SAFETY: the caller's own path.
-            let moved = unsafe { moved(path) };
-            // SAFETY: the caller's own call.
-            unsafe { real::fstatat(dir, moved.as_ref().map_or(path, Moved::as_ptr), stat, flags) }
-        }
-    )* };
-}
-
-fstatat_functions!(fstatat fstatat64);
-
-/// `statx(2)`
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn statx(
-    dir: c_int,
-    path: *const c_char,
-    flags: c_int,
-    mask: c_uint,
-    buffer: *mut libc::statx,
-) -> c_int {
-    // SAFETY: the caller's own path.
-    let moved = unsafe { moved(path) };
-    // SAFETY: the caller's own call.
-    unsafe { real::statx(dir, moved.as_ref().map_or(path, Moved::as_ptr), flags, mask, buffer) }
-}
-
-/// `faccessat(2)`
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn faccessat(
-    dir: c_int,
-    path: *const c_char,
-    mode: c_int,
-    flags: c_int,
-) -> c_int {
-    // SAFETY: the caller's own path.
-    let moved = unsafe { moved(path) };
-    // SAFETY: the caller's own call.
-    unsafe { real::faccessat(dir, moved.as_ref().map_or(path, Moved::as_ptr), mode, flags) }
-}
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ mod cm;
 mod env;
 mod memory;
 mod memory_owner;
+mod netlink;
 mod process;
 mod table;
 mod uverbs;
@@ -18,6 +19,7 @@ use std::os::fd::RawFd;
 
 use crate::errno::{Errno, Result};
 
+pub use netlink::socket;
 pub use table::{close, close_range, duplicate, ours};
 
 /// Device files that exist only here.
@@ -79,8 +81,15 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
         table::Entry::Uverbs(file) => file.write(bytes).map(Outcome::Done),
         table::Entry::Cm(file) => file.write(bytes),
+        table::Entry::Netlink => netlink::send(fd, bytes).map(Outcome::Done),
         table::Entry::Async(_) | table::Entry::Channel(_) => Err(Errno::EINVAL),
     }
+}
+
+/// Whether a descriptor is a socket of netlink's RDMA family, to which `send(2)` and its kin are
+/// [`write()`].
+pub fn is_netlink(fd: RawFd) -> bool {
+    matches!(table::get(fd), Some(table::Entry::Netlink))
 }
 
 /// `read(2)`: an event.
@@ -88,6 +97,7 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
         table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(buffer),
         table::Entry::Channel(channel) => channel.read(fd, buffer),
+        table::Entry::Netlink => netlink::receive(fd, buffer),
         table::Entry::Uverbs(_) | table::Entry::Cm(_) => Err(Errno::EINVAL),
     }
 }
@@ -97,6 +107,6 @@ pub fn device(fd: RawFd) -> Option<Device> {
     match table::get(fd)? {
         table::Entry::Uverbs(_) => Some(Device::Uverbs),
         table::Entry::Cm(_) => Some(Device::Cm),
-        table::Entry::Async(_) | table::Entry::Channel(_) => None,
+        table::Entry::Async(_) | table::Entry::Channel(_) | table::Entry::Netlink => None,
     }
 }

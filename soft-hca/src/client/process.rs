@@ -72,7 +72,7 @@ pub(crate) fn hide(fd: OwnedFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(high) }
 }
 
-fn as_errno(error: &io::Error) -> Errno {
+pub(crate) fn as_errno(error: &io::Error) -> Errno {
     Errno(error.raw_os_error().unwrap_or(libc::EIO))
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Entry {
     Async(Weak<UverbsFile>),
     Channel(Arc<Channel>),
     Cm(Arc<CmFile>),
+    /// A socket of netlink's RDMA family.
+    Netlink,
 }
 
 /// Descriptors below this are looked up at once; programs seldom have more.

@@ -20,7 +20,7 @@ pub use event::{AH_ATTR, AhAttr, EVENT, Ece, Event, GET_EVENT_MIN, Param, UdPara
 pub use request::{
     Accept, Bind, CONN_PARAM, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen,
     MigrateId, Notify, PRIVATE_DATA, Query, Reject, ResolveAddr, ResolveRoute, SetOption, Target,
-    disconnect_id,
+    WriteEvent, disconnect_id,
 };
 
 /// Command numbers (`RDMA_USER_CM_CMD_*`).
@@ -55,6 +55,8 @@ pub mod command {
         BIND = 20,
         RESOLVE_ADDR = 21,
         JOIN_MCAST = 22,
+        RESOLVE_IB_SERVICE = 23,
+        WRITE_CM_EVENT = 24,
     );
 }
 
@@ -83,6 +85,8 @@ pub mod event_type {
         MULTICAST_ERROR = 13,
         ADDR_CHANGE = 14,
         TIMEWAIT_EXIT = 15,
+        USER = 18,
+        INTERNAL = 19,
     );
 }
 

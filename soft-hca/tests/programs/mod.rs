@@ -36,11 +36,20 @@ pub fn is_long() -> bool {
     std::env::var_os("SOFT_HCA_LONG").is_some_and(|value| value == "1")
 }
 
+/// A folder with the programs of another release (`conformance/newer` makes one), if they are to
+/// be tested instead of those that are installed.
+pub fn other_programs() -> Option<PathBuf> {
+    std::env::var_os("SOFT_HCA_PROGRAMS").map(PathBuf::from)
+}
+
 /// Whether all these programs are installed. If not, the test is skipped with a word about it,
 /// or fails if the environment asks for that.
 pub fn installed(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let dirs = match other_programs() {
+        Some(dir) => vec![dir],
+        None => std::env::split_paths(&path).collect::<Vec<_>>(),
+    };
     let is_there = |program: &str| dirs.iter().any(|dir| dir.join(program).is_file());
     for program in programs {
         if !is_there(program) {
@@ -61,6 +70,7 @@ fn package(program: &str) -> &'static str {
         "ibv_devices" | "ibv_devinfo" => "package ibverbs-utils",
         name if name.starts_with("ibv_") => "package ibverbs-utils",
         name if name.starts_with("ib_") => "package perftest",
+        "rdma" => "package iproute2",
         _ => "package rdmacm-utils",
     }
 }

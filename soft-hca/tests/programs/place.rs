@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::program::Program;
-use super::{LIMIT, comes_about, processes};
+use super::{LIMIT, comes_about, other_programs, processes};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_soft-hca");
 const PRELOAD_FILE: &str = "libsoft_hca_preload.so";
@@ -45,6 +45,11 @@ impl Place {
             .env_remove("SOFT_HCA_FABRIC")
             .env_remove("SOFT_HCA_PRELOAD")
             .env_remove("LD_PRELOAD");
+        if let Some(dir) = other_programs() {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let dirs = std::iter::once(dir).chain(std::env::split_paths(&path));
+            command.env("PATH", std::env::join_paths(dirs).unwrap());
+        }
         command
     }
 

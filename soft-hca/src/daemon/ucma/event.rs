@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use super::id::Key;
-use super::{Cm, FileId};
+use super::{Call, Cm, Cx, FileId, NOTHING};
 use crate::errno::{Errno, Result};
-use crate::uapi::ucma::{EVENT, Ece, Event, Param};
+use crate::uapi::ucma::{EVENT, Ece, Event, Param, WriteEvent, event_type};
 
 /// An opened file.
 #[derive(Debug)]
@@ -75,6 +75,19 @@ impl Cm {
         let Some(file) = self.files.get_mut(&id.file) else { return };
         file.events.push_back(Waiting { id: key, request, membership, bytes: event.encode() });
         self.touched.insert(id.file);
+    }
+
+    /// WRITE_CM_EVENT: the program wants to read this among its events.
+    pub(super) fn write_event(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let request = WriteEvent::decode(call.payload)?;
+        if !matches!(request.event, event_type::USER | event_type::INTERNAL) {
+            return Err(Errno::EINVAL);
+        }
+        let key = self.find(call.file, request.id)?;
+        self.room_for_event(call.file)?;
+        let param = Param::Arg(request.arg);
+        self.push_with(key, request.event, request.status, param, Ece::default());
+        NOTHING
     }
 
     /// Refuses what would bring forth an event while too many wait.

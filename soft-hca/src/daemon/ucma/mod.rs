@@ -121,6 +121,9 @@ fn lookup(number: u32) -> Result<Command> {
         command::BIND => (0, Cm::bind),
         command::RESOLVE_ADDR => (0, Cm::resolve_addr),
         command::JOIN_MCAST => (4, Cm::join_mcast),
+        // Services are found in a subnet manager's records, which RoCE has not.
+        command::RESOLVE_IB_SERVICE => return Err(Errno::EOPNOTSUPP),
+        command::WRITE_CM_EVENT => (0, Cm::write_event),
         _ => return Err(Errno::EINVAL),
     })
 }

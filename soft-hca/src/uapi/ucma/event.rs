@@ -101,6 +101,8 @@ pub enum Param {
     Conn(ConnParam),
     /// Of a datagram service or a multicast group.
     Ud(UdParam),
+    /// Of an event that a program has written.
+    Arg(u64),
 }
 
 /// An event.
@@ -132,6 +134,7 @@ impl Event {
             Param::None => {}
             Param::Conn(param) => put(&mut bytes[..PARAM + CONN_PARAM], PARAM, &param.encode()),
             Param::Ud(param) => put(&mut bytes, PARAM, &param.encode()),
+            Param::Arg(arg) => put(&mut bytes, PARAM, &arg.to_le_bytes()),
         }
         put(&mut bytes, ECE, &self.ece.vendor_id.to_le_bytes());
         put(&mut bytes, ECE + 4, &self.ece.attr_mod.to_le_bytes());

@@ -349,6 +349,31 @@ impl Notify {
     }
 }
 
+/// WRITE_CM_EVENT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteEvent {
+    /// The id.
+    pub id: u32,
+    /// One of [`event_type`](super::event_type).
+    pub event: u32,
+    /// The event's status.
+    pub status: i32,
+    /// What the event says.
+    pub arg: u64,
+}
+
+impl WriteEvent {
+    /// Decodes a payload.
+    pub fn decode(payload: &[u8]) -> Result<Self> {
+        Ok(Self {
+            id: u32_at(payload, 0)?,
+            event: u32_at(payload, 8)?,
+            status: u32_at(payload, 12)? as i32,
+            arg: u64_at(payload, 16)?,
+        })
+    }
+}
+
 /// JOIN_MCAST and JOIN_IP_MCAST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinMcast {

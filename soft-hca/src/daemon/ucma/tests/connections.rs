@@ -422,6 +422,32 @@ fn a_dropped_request_finds_no_listener_later() {
 }
 
 #[test]
+fn programs_write_events_of_their_own() {
+    let (mut world, file, other) = World::with_files();
+    let id = world.create(file, 7, TCP);
+    let mut write = |file, event: u32| {
+        let parts: [(usize, &[u8]); 4] = [
+            (0, &id.to_le_bytes()),
+            (8, &event.to_le_bytes()),
+            (12, &(-5i32).to_le_bytes()),
+            (16, &0x1122_3344_5566_7788u64.to_le_bytes()),
+        ];
+        world.run(file, command::WRITE_CM_EVENT, &bytes(304, &parts))
+    };
+    assert_eq!(write(file, 9), Err(Errno::EINVAL));
+    assert_eq!(write(other, 18), Err(Errno::EINVAL));
+    assert_eq!(write(file, 18), Ok(Vec::new()));
+    assert_eq!(write(file, 19), Ok(Vec::new()));
+    let event = world.event(file).unwrap();
+    assert_eq!(summary(&event), (18, -5, 7, id));
+    assert_eq!(event[20..28], [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
+    assert_eq!(world.events(file), [19]);
+    assert_eq!(world.destroy(file, id), Ok(2));
+    let none = world.run(file, command::RESOLVE_IB_SERVICE, &[0; 96]);
+    assert_eq!(none, Err(Errno::EOPNOTSUPP));
+}
+
+#[test]
 fn the_queue_pair_notices_the_connection_first() {
     let (mut world, server, client) = World::with_files();
     let (asking, request) = one_request(&mut world, server, client);

@@ -136,7 +136,7 @@ fn files_that_have_changed() {
 #[test]
 fn unknown_commands_and_small_rooms() {
     let (mut world, file, _) = World::with_files();
-    assert_eq!(world.run(file, 23, &[0; 300]), Err(Errno::EINVAL));
+    assert_eq!(world.run(file, 25, &[0; 300]), Err(Errno::EINVAL));
     assert_eq!(world.run(file, u32::MAX, &[0; 300]), Err(Errno::EINVAL));
     assert_eq!(world.run(file, command::GET_OPTION, &[0; 300]), Err(Errno::ENOSYS));
     assert_eq!(world.run(file, command::GET_EVENT, &[0; 8]), Err(Errno::EAGAIN));

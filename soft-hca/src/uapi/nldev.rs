@@ -1,0 +1,315 @@
+//! Netlink's RDMA family, as far as it lists devices: `include/uapi/rdma/rdma_netlink.h`.
+//!
+//! A datagram holds requests: a header of 16 bytes, then attributes of 4 bytes and a value, all
+//! padded to 4. What is asked for comes in a message with attributes like them; what fails, or
+//! asks for it, is acknowledged with an error number.
+
+use crate::errno::{Errno, Result};
+
+/// The family's number among netlink's protocols.
+pub const NETLINK_RDMA: i32 = 20;
+
+/// The subsystem that lists devices.
+const NLDEV: u16 = 5;
+
+mod command {
+    pub(super) const GET: u16 = 1;
+    pub(super) const PORT_GET: u16 = 5;
+}
+
+mod attribute {
+    pub(super) const DEV_INDEX: u16 = 1;
+    pub(super) const DEV_NAME: u16 = 2;
+    pub(super) const PORT_INDEX: u16 = 3;
+    pub(super) const CAP_FLAGS: u16 = 4;
+    pub(super) const NODE_GUID: u16 = 6;
+    pub(super) const SYS_IMAGE_GUID: u16 = 7;
+    pub(super) const PORT_STATE: u16 = 12;
+    pub(super) const PORT_PHYS_STATE: u16 = 13;
+    pub(super) const DEV_NODE_TYPE: u16 = 14;
+    pub(super) const NDEV_INDEX: u16 = 50;
+    pub(super) const NDEV_NAME: u16 = 51;
+    pub(super) const DEV_PROTOCOL: u16 = 67;
+}
+
+const HEADER: usize = 16;
+/// The device's index, and the one port that it has.
+const DEVICE: u32 = 0;
+const PORT: u32 = 1;
+const CHANNEL_ADAPTER: u8 = 1;
+
+/// What is to be known about the device and its port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The device's name.
+    pub device: String,
+    /// Its GUID, in the machine's order of bytes.
+    pub node_guid: u64,
+    /// The port's `port_cap_flags`.
+    pub port_caps: u64,
+    /// The port's state, 4 if it is active.
+    pub state: u8,
+    /// The port's physical state, 5 if the link is up.
+    pub phys_state: u8,
+    /// Name of the network interface, empty if there is none.
+    pub netdev: String,
+    /// Its index.
+    pub netdev_index: u32,
+}
+
+/// A request, taken apart.
+struct Request<'a> {
+    bytes: &'a [u8],
+    kind: u16,
+    flags: i32,
+    sequence: u32,
+}
+
+impl<'a> Request<'a> {
+    /// The first request in a datagram and what comes behind it.
+    fn split(datagram: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let length = u32_at(datagram, 0)? as usize;
+        if length < HEADER || length > datagram.len() {
+            return None;
+        }
+        let (bytes, _) = datagram.split_at(length);
+        let rest = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let request = Self {
+            bytes,
+            kind: u16_at(bytes, 4)?,
+            flags: i32::from(u16_at(bytes, 6)?),
+            sequence: u32_at(bytes, 8)?,
+        };
+        Some((request, rest))
+    }
+
+    fn is_dump(&self) -> bool {
+        self.flags & libc::NLM_F_DUMP == libc::NLM_F_DUMP
+    }
+
+    /// An attribute that is a number.
+    fn number(&self, wanted: u16) -> Option<u32> {
+        let mut rest = &self.bytes[HEADER..];
+        loop {
+            let (length, kind) = (usize::from(u16_at(rest, 0)?), u16_at(rest, 2)?);
+            if kind == wanted && length >= 8 {
+                return u32_at(rest, 4);
+            }
+            rest = rest.get(length.max(4).next_multiple_of(4)..)?;
+        }
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// A message that grows; its length is written at the end.
+struct Message(Vec<u8>);
+
+impl Message {
+    /// `port` is the address of the socket that has asked.
+    fn new(kind: u16, flags: i32, request: &Request<'_>, port: u32) -> Self {
+        let mut bytes = vec![0; 4];
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend((flags as u16).to_ne_bytes());
+        bytes.extend(request.sequence.to_ne_bytes());
+        bytes.extend(port.to_ne_bytes());
+        Self(bytes)
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
+        self.0.extend((value.len() as u16 + 4).to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn text(&mut self, kind: u16, value: &str) -> &mut Self {
+        self.attribute(kind, &[value.as_bytes(), &[0]].concat())
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        self.0
+    }
+}
+
+/// The datagrams that answer a datagram of the socket with the address `port`.
+pub fn answer(datagram: &[u8], link: &Link, port: u32) -> Vec<Vec<u8>> {
+    let mut answers = Vec::new();
+    let mut rest = datagram;
+    while let Some((request, behind)) = Request::split(rest) {
+        rest = behind;
+        if request.flags & libc::NLM_F_REQUEST == 0 {
+            continue;
+        }
+        let mut error = 0;
+        match one(&request, link, port) {
+            Ok(message) => answers.push(message.finish()),
+            Err(errno) => error = -errno.0,
+        }
+        if error == 0 && request.is_dump() {
+            let mut done = Message::new(libc::NLMSG_DONE as u16, libc::NLM_F_MULTI, &request, port);
+            done.0.extend(0i32.to_ne_bytes());
+            answers.push(done.finish());
+        } else if error != 0 || request.flags & libc::NLM_F_ACK != 0 {
+            let mut ack = Message::new(libc::NLMSG_ERROR as u16, 0, &request, port);
+            ack.0.extend(error.to_ne_bytes());
+            ack.0.extend(&request.bytes[..HEADER]);
+            answers.push(ack.finish());
+        }
+    }
+    answers
+}
+
+/// The one message with what is asked for: there is one device with one port.
+fn one(request: &Request<'_>, link: &Link, port: u32) -> Result<Message> {
+    if request.kind >> 10 != NLDEV {
+        return Err(Errno::EINVAL);
+    }
+    let command = request.kind & 0x3ff;
+    let device = request.number(attribute::DEV_INDEX);
+    let is_list_of_devices = command == command::GET && request.is_dump();
+    if device.is_some_and(|index| index != DEVICE) {
+        return Err(Errno::ENODEV);
+    }
+    if device.is_none() && !is_list_of_devices {
+        return Err(Errno::EINVAL);
+    }
+    let flags = if request.is_dump() { libc::NLM_F_MULTI } else { 0 };
+    let mut message = Message::new(request.kind, flags, request, port);
+    message.attribute(attribute::DEV_INDEX, &DEVICE.to_ne_bytes());
+    message.text(attribute::DEV_NAME, &link.device);
+    message.attribute(attribute::PORT_INDEX, &PORT.to_ne_bytes());
+    match command {
+        command::GET => {
+            let guid = link.node_guid.to_ne_bytes();
+            message
+                .attribute(attribute::NODE_GUID, &guid)
+                .attribute(attribute::SYS_IMAGE_GUID, &guid)
+                .attribute(attribute::DEV_NODE_TYPE, &[CHANNEL_ADAPTER])
+                .text(attribute::DEV_PROTOCOL, "roce");
+        }
+        command::PORT_GET => {
+            let asked = request.number(attribute::PORT_INDEX);
+            if asked != Some(PORT) && !(asked.is_none() && request.is_dump()) {
+                return Err(Errno::EINVAL);
+            }
+            message
+                .attribute(attribute::CAP_FLAGS, &link.port_caps.to_ne_bytes())
+                .attribute(attribute::PORT_STATE, &[link.state])
+                .attribute(attribute::PORT_PHYS_STATE, &[link.phys_state]);
+            if !link.netdev.is_empty() {
+                message
+                    .attribute(attribute::NDEV_INDEX, &link.netdev_index.to_ne_bytes())
+                    .text(attribute::NDEV_NAME, &link.netdev);
+            }
+        }
+        _ => return Err(Errno::EOPNOTSUPP),
+    }
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn link() -> Link {
+        Link {
+            device: "rxe0".into(),
+            node_guid: 2,
+            port_caps: 3,
+            state: 4,
+            phys_state: 5,
+            netdev: "eth0".into(),
+            netdev_index: 7,
+        }
+    }
+
+    fn request(command: u16, flags: i32, attributes: &[(u16, u32)]) -> Vec<u8> {
+        let nothing = Request { bytes: &[], kind: 0, flags: 0, sequence: 99 };
+        let flags = flags | libc::NLM_F_REQUEST;
+        let mut message = Message::new(NLDEV << 10 | command, flags, &nothing, 0);
+        for (kind, value) in attributes {
+            message.attribute(*kind, &value.to_ne_bytes());
+        }
+        message.finish()
+    }
+
+    /// The error number in the last answer.
+    fn error(answers: &[Vec<u8>]) -> i32 {
+        let last = answers.last().expect("there is an answer");
+        assert_eq!(u16_at(last, 4), Some(libc::NLMSG_ERROR as u16));
+        assert_eq!(u32_at(last, 8), Some(99));
+        u32_at(last, HEADER).expect("it has a number") as i32
+    }
+
+    fn has(answer: &[u8], text: &[u8]) -> bool {
+        answer.windows(text.len()).any(|part| part == text)
+    }
+
+    #[test]
+    fn devices_are_listed() {
+        let answers = answer(&request(command::GET, libc::NLM_F_DUMP, &[]), &link(), 1234);
+        assert_eq!(answers.len(), 2);
+        let (device, _) = Request::split(&answers[0]).expect("a message");
+        assert_eq!((device.sequence, u32_at(&answers[0], 12)), (99, Some(1234)));
+        assert_eq!(device.number(attribute::DEV_INDEX), Some(0));
+        assert_eq!(device.number(attribute::PORT_INDEX), Some(1));
+        assert!(has(&answers[0], b"rxe0\0") && has(&answers[0], b"roce\0"));
+        assert_eq!(u16_at(&answers[1], 4), Some(libc::NLMSG_DONE as u16));
+    }
+
+    #[test]
+    fn a_port_is_described_and_acknowledged() {
+        let both = [(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, 1)];
+        let answers = answer(&request(command::PORT_GET, libc::NLM_F_ACK, &both), &link(), 1);
+        assert_eq!(answers.len(), 2);
+        let (port, _) = Request::split(&answers[0]).expect("a message");
+        assert_eq!(port.number(attribute::NDEV_INDEX), Some(7));
+        assert!(has(&answers[0], b"eth0\0"));
+        assert_eq!(error(&answers), 0);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused() {
+        let error_of = |command, attributes: &[_]| {
+            error(&answer(&request(command, 0, attributes), &link(), 1))
+        };
+        assert_eq!(error_of(command::GET, &[]), -libc::EINVAL);
+        assert_eq!(error_of(command::GET, &[(attribute::DEV_INDEX, 1)]), -libc::ENODEV);
+        let port = |port| [(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, port)];
+        assert_eq!(error_of(command::PORT_GET, &port(2)), -libc::EINVAL);
+        assert_eq!(error_of(9, &port(1)), -libc::EOPNOTSUPP);
+        let mut other = request(command::GET, 0, &[]);
+        other[4..6].copy_from_slice(&(3u16 << 10).to_ne_bytes());
+        assert_eq!(error(&answer(&other, &link(), 1)), -libc::EINVAL);
+    }
+
+    #[test]
+    fn several_requests_may_come_at_once() {
+        let one = request(command::GET, 0, &[(attribute::DEV_INDEX, 0)]);
+        assert_eq!(answer(&[one.clone(), one].concat(), &link(), 1).len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_may_come(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            answer(&bytes, &link(), 1);
+            let mut framed = request(command::PORT_GET, 0, &[]);
+            framed.extend(&bytes);
+            let length = framed.len() as u32;
+            framed[..4].copy_from_slice(&length.to_ne_bytes());
+            answer(&framed, &link(), 1);
+        }
+    }
+}

@@ -14,8 +14,8 @@ use crate::{load, print_circumstances, spread, yes};
 /// The kernel's device.
 const DEVICE: &str = "rxe0";
 
-/// How often a latency is measured if its run was [`starved`].
-const TRIES: usize = 4;
+/// How often a latency is measured if runs are starved ([`is_starved`]).
+const TRIES: usize = 3;
 /// A median that exceeds the minimum by this factor is no property of the device.
 const STARVED: f64 = 12.0;
 
@@ -106,32 +106,37 @@ pub fn run(ours: &Place, repeats: u32) -> Result<()> {
         for (item, figures) in ITEMS.iter().zip(&mut figures) {
             eprint!("[{repeat}/{repeats}] {}: ", item.what);
             let rxe = figure(&theirs, item, &mut starved[0])?;
-            eprint!("{rxe} and ");
             let soft_hca = figure(ours, item, &mut starved[1])?;
-            eprintln!("{soft_hca} {}", item.kind.unit());
-            figures.push([rxe, soft_hca]);
+            match rxe.zip(soft_hca) {
+                Some((rxe, soft_hca)) => {
+                    eprintln!("{rxe} and {soft_hca} {}", item.kind.unit());
+                    figures.push([rxe, soft_hca]);
+                }
+                None => eprintln!("starved"),
+            }
         }
     }
     print_circumstances(ours, repeats, &load_before);
     print(&figures);
     let [rxe, soft_hca] = starved;
-    println!(
-        "\nMeasured again for want of a processor: {rxe} times rxe, {soft_hca} times soft-hca."
-    );
+    println!("\nRuns not used, for want of a processor: {rxe} of rxe, {soft_hca} of soft-hca.");
     Ok(())
 }
 
-/// One figure. A run that was starved is repeated, a few times.
-fn figure(place: &Place, item: &Item, starved: &mut u32) -> Result<f64> {
-    let column = item.kind.column();
-    for _ in 1..TRIES {
+/// One figure; `None` if every run was starved.
+fn figure(place: &Place, item: &Item, starved: &mut u32) -> Result<Option<f64>> {
+    for _ in 0..TRIES {
         let output = place.perftest(item.program, item.arguments)?;
-        match perftest::figure(&output, column) {
-            Some(figure) if !is_starved(item.kind, &output) => return Ok(figure),
-            _ => *starved += 1,
+        if is_starved(item.kind, &output) {
+            *starved += 1;
+            continue;
         }
+        let column = item.kind.column();
+        let found = perftest::figure(&output, column);
+        let missing = || Error::NoFigure(item.program.to_owned(), column, output);
+        return found.ok_or_else(missing).map(Some);
     }
-    place.figure(item.program, item.arguments, column)
+    Ok(None)
 }
 
 /// Whether the two programs, or one and the kernel's device, had to share a processor: then most
@@ -161,7 +166,10 @@ fn print(figures: &[Vec<[f64; 2]>]) {
             spread(of(&|[_, soft_hca]| *soft_hca), decimals),
             spread(ratio, 2),
             item.kind.words(),
-            ratio.and_then(|ratio| item.kind.is_reached(ratio.median)).map_or("-", yes),
+            match ratio {
+                None => "not measured",
+                Some(ratio) => item.kind.is_reached(ratio.median).map_or("-", yes),
+            },
             unit = item.kind.unit(),
         );
     }

@@ -26,6 +26,7 @@ make_work_directory() {
 # bytes is tried: "out 0xf4, 0x10" makes QEMU end with status 33.
 probe_accel() {
     accel=tcg,thread=multi
+    [[ ${LAB_KVM:-} != no ]] || return 0
     [[ -r /dev/kvm && -w /dev/kvm ]] || return 0
     local rom=$work/probe status=0
     {

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 /// Column of a latency test: half a round trip, or a whole one for RDMA reads; the median.
 pub const TYPICAL: &str = "t_typical[usec]";
-/// Column of a latency test: the minimum.
-pub const LEAST: &str = "t_min[usec]";
 /// Column of a bandwidth test, in MiB for all that it says.
 pub const AVERAGE: &str = "BW average[MB/sec]";
 /// Column of a bandwidth test: millions of messages in a second.

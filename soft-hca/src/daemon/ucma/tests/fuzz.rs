@@ -8,7 +8,8 @@ use super::*;
 use crate::uapi::ucma::{Accept, ConnParam, Connect, Reject, event_type};
 
 /// Errors that the kernel's `ucma.c` and what lies under it answer with.
-const ERRORS: [i32; 14] = [
+const ERRORS: [i32; 15] = [
+    libc::EOPNOTSUPP,
     libc::EINVAL,
     libc::ENOENT,
     libc::EBADF,

@@ -22,12 +22,17 @@ make_work_directory() {
     echo $$ >"$work/pid"
 }
 
-# Sets accel. /dev/kvm may exist and still not run a guest, so a firmware of five
-# bytes is tried: "out 0xf4, 0x10" makes QEMU end with status 33.
+# Sets accel. /dev/kvm may exist and still not run a guest.
 probe_accel() {
     accel=tcg,thread=multi
     [[ ${LAB_KVM:-} != no ]] || return 0
     [[ -r /dev/kvm && -w /dev/kvm ]] || return 0
+    runs_firmware && boots_kernel || return 0
+    accel=kvm
+}
+
+# Whether KVM runs a firmware of five bytes: "out 0xf4, 0x10" makes QEMU end with status 33.
+runs_firmware() {
     local rom=$work/probe status=0
     {
         head -c 65520 /dev/zero
@@ -41,7 +46,26 @@ probe_accel() {
             -nodefaults -display none -device isa-debug-exit,iobase=0xf4,iosize=1 -no-reboot
         exit
     ) </dev/null >/dev/null 2>&1 || status=$?
-    [[ $status -ne 33 ]] || accel=kvm
+    ((status == 33))
+}
+
+# Whether KVM boots the kernel, which without a root gives up and restarts: that ends QEMU. On
+# some hosts, themselves virtual, it hangs. Tried once, until the host is started anew.
+boots_kernel() {
+    local boot verdicts=$lab_cache/kvm tried outcome
+    boot=$(</proc/sys/kernel/random/boot_id)
+    read -r tried outcome 2>/dev/null <"$verdicts" || true
+    if [[ ${tried:-} != "$boot" ]]; then
+        outcome=hangs
+        if timeout -k 5 15 qemu-system-x86_64 -machine q35 -accel kvm -cpu max -m 256 \
+            -nodefaults -no-user-config -display none -no-reboot \
+            -kernel "$kernel_image" -append "quiet panic=-1" </dev/null >/dev/null 2>&1; then
+            outcome=boots
+        fi
+        # Without a place for it, the next run tries again.
+        { mkdir -p "$lab_cache" && echo "$boot $outcome" >"$verdicts"; } 2>/dev/null || true
+    fi
+    [[ $outcome == boots ]]
 }
 
 # open_events: pipe that the machines write to; closed on our side by follow.

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_void};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -166,12 +166,12 @@ pub fn write_word(pid: u32, address: u64, mut word: u64) -> io::Result<()> {
     whole_word(copied)
 }
 
-/// Whether memory without a file can be created.
-pub fn try_memfd() -> io::Result<()> {
+/// A file that is nowhere but in memory.
+pub fn memory_file() -> io::Result<File> {
     // SAFETY: the name is a C string.
     let fd = check(unsafe { libc::memfd_create(c"soft-hca".as_ptr(), libc::MFD_CLOEXEC) })?;
-    // SAFETY: created above.
-    check(unsafe { libc::close(fd) }).map(drop)
+    // SAFETY: created above, and nobody else's.
+    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 /// Whether a file is a library or program for this machine. It is not loaded, only looked at.

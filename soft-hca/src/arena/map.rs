@@ -1,11 +1,10 @@
 //! Maps the arena, the only place that turns its address into references.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
@@ -13,6 +12,7 @@ use crate::arena::layout::{
     ARENA_BYTES, Arena, HEAP_START, MAGIC, MAX_RELAYS, PAGE, RingPlace, STAGE_BYTES, STAGES_START,
 };
 use crate::ring::{self, Ring};
+use crate::system;
 
 /// A mapping of the whole arena, for as long as the value lives.
 ///
@@ -41,24 +41,12 @@ fn status(fd: BorrowedFd<'_>) -> io::Result<libc::stat> {
     Ok(unsafe { status.assume_init() })
 }
 
-/// Name of the memory file, as it shows in /proc/PID/maps.
-const NAME: &CStr = c"soft-hca";
-
 impl Mapping {
     /// A new, empty arena.
     pub fn create() -> io::Result<Self> {
-        // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was created above and is nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: resizes our own file.
-        if unsafe { libc::ftruncate(fd.as_raw_fd(), ARENA_BYTES as libc::off_t) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mapping = Self::map(fd)?;
+        let file = system::memory_file()?;
+        file.set_len(ARENA_BYTES as u64)?;
+        let mapping = Self::map(file.into())?;
         mapping.magic.store(MAGIC, Ordering::Release);
         Ok(mapping)
     }

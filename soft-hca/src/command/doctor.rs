@@ -151,8 +151,8 @@ fn runtime_folder() -> Finding {
 }
 
 fn shared_memory() -> Finding {
-    match system::try_memfd() {
-        Ok(()) => Good("memfd_create".into()),
+    match system::memory_file() {
+        Ok(_) => Good("memfd_create".into()),
         Err(error) => Problem {
             what: format!("memfd_create: {error}"),
             fix: "allow the call in the container's seccomp profile".into(),

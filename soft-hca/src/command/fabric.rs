@@ -90,16 +90,16 @@ pub fn connect(dir: &Path, kind: FileKind) -> Result<Option<Connection>, Error> 
     }
 }
 
-/// One request and its reply.
-pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Reply, Error> {
+/// One request, and what the reply brings with it.
+pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Vec<OwnedFd>, Error> {
     let asked = connection.send(&request.encode(), &[]).and_then(|()| connection.receive());
-    let (message, _) = asked.map_err(cannot("speak to the fabric's daemon"))?;
+    let (message, fds) = asked.map_err(cannot("speak to the fabric's daemon"))?;
     if message.is_empty() {
         let gone = io::Error::from(io::ErrorKind::ConnectionReset);
         return Err(cannot("speak to the fabric's daemon")(gone));
     }
     let reply = Reply::decode(&message).map_err(Error::Refused)?;
-    if reply.error == 0 { Ok(reply) } else { Err(Error::Refused(Errno(reply.error))) }
+    if reply.error == 0 { Ok(fds) } else { Err(Error::Refused(Errno(reply.error))) }
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.

@@ -1,7 +1,7 @@
 //! `soft-hca ls`: the fabrics of this user and what is in them.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::{Error, cannot, fabric, print};
@@ -33,11 +33,16 @@ pub fn ls(only: Option<&FabricName>) -> Result<(), Error> {
 /// What the daemon says of its fabric; `None` if there is none, or it has just ended.
 fn listing(dir: &Path) -> Result<Option<String>, Error> {
     let Some(connection) = fabric::look(dir)? else { return Ok(None) };
-    match fabric::ask(&connection, &Request::List) {
-        Ok(reply) => Ok(Some(String::from_utf8_lossy(&reply.bytes).into_owned())),
-        Err(Error::System { .. }) => Ok(None),
-        Err(error) => Err(error),
+    let fds = match fabric::ask(&connection, &Request::List) {
+        Ok(fds) => fds,
+        Err(Error::System { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = Vec::new();
+    for fd in fds {
+        File::from(fd).read_to_end(&mut text).map_err(cannot("read the fabric's listing"))?;
     }
+    Ok(Some(String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// The folders of fabrics, sorted.

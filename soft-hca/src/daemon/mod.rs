@@ -20,7 +20,7 @@ pub mod ucma;
 pub(crate) mod uverbs;
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -203,7 +203,12 @@ impl Daemon {
             }
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
-                Ok(Some((Reply { bytes: text.into_bytes(), ..Reply::default() }, Vec::new())))
+                // It may be longer than a message.
+                let written = system::memory_file().and_then(|mut file| {
+                    file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map(|()| file)
+                });
+                let file = written.map_err(|_| Errno::ENOMEM)?;
+                Ok(Some((Reply::default(), vec![file.into()])))
             }
         }
     }

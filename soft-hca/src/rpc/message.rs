@@ -54,7 +54,7 @@ pub enum Request {
     Kick(u32, u64),
     /// Look for an asynchronous event in this object: kind and index. Not answered.
     Raise(u32, u32),
-    /// A listing of the fabric as text.
+    /// A listing of the fabric, answered by a file with its text.
     List,
 }
 

@@ -45,7 +45,7 @@ impl Lock {
                 }
                 thread::yield_now();
             }
-            if let Some(owner) = (self.owner.load(Ordering::Relaxed) as usize).checked_sub(1)
+            if let Some(owner) = self.owner()
                 && is_dead(owner)
             {
                 self.release_of(owner);
@@ -60,6 +60,11 @@ impl Lock {
             .compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed)
             .ok()
             .map(|_| Guard { lock: self })
+    }
+
+    /// The process that has it, if one does.
+    pub fn owner(&self) -> Option<usize> {
+        (self.owner.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
     /// Releases the lock if process `dead` has it. Only the daemon calls this, after that
@@ -90,8 +95,10 @@ mod tests {
     fn excludes_and_releases() {
         let lock = Lock::default();
         let guard = lock.lock(3);
+        assert_eq!(lock.owner(), Some(3));
         assert!(lock.try_lock(4).is_none());
         drop(guard);
+        assert_eq!(lock.owner(), None);
         assert!(lock.try_lock(4).is_some());
     }
 

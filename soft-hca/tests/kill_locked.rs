@@ -13,15 +13,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use programs::arena::{Arena, Kind};
-use programs::is_long;
 use programs::place::Place;
 use programs::program::Program;
 use programs::random::Random;
 use programs::signal;
 use programs::traffic::{ENDLESS, PEER_GONE, Traffic, another_pair};
+use programs::{LIMIT, is_long};
 
 /// How long a lock of the wanted kind is looked for; then any will do.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Traffic in which a lock of a kind is held as much of the time as possible.
 fn options(kind: Kind) -> &'static str {
@@ -53,7 +53,7 @@ fn kill_with_lock(
             return held;
         }
         signal::go_on(victim);
-        assert!(begin.elapsed() < 6 * PATIENCE, "no lock is ever held:\n{}", victim.output());
+        assert!(begin.elapsed() < LIMIT, "no lock is ever held:\n{}", victim.output());
     }
 }
 

@@ -26,7 +26,7 @@ const WORDS: u32 = 4;
 const WORDS_BYTES: u32 = 64;
 
 /// `wr_id` of the request that finds out that the peer has gone.
-const PROBE: u64 = u64::MAX;
+pub const PROBE: u64 = u64::MAX;
 /// In the `wr_id` of receives.
 const RECEIVE: u64 = 1 << 63;
 

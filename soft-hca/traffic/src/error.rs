@@ -51,8 +51,8 @@ pub enum Error {
     #[error("the peer is there, but a request ended with {0}")]
     Unanswered(String),
     /// The peer has gone, and requests to it neither end nor fail.
-    #[error("the peer has gone, but not all queue pairs notice")]
-    Unnoticed,
+    #[error("the peer has gone, but not all queue pairs notice: {0}")]
+    Unnoticed(String),
 }
 
 /// Result with this crate's error.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rdma_sys::ibv_wc_status;
 
-use crate::endpoint::{End, Endpoint};
+use crate::endpoint::{End, Endpoint, PROBE};
 use crate::error::{Error, Obituary, Result, status_text};
 use crate::pattern::Pattern;
 use crate::plan::{Config, MAX_REQUESTS, Name, Service};
@@ -142,9 +142,12 @@ impl Worker {
     }
 
     fn stuck(&self) -> Error {
-        let waiting = self.endpoints.iter().filter(|endpoint| !endpoint.is_done());
-        let text: Vec<String> = waiting.map(Endpoint::waits_for).collect();
-        Error::Stuck(LIMIT.as_secs(), text.join("; "))
+        Error::Stuck(LIMIT.as_secs(), self.list(|endpoint| !endpoint.is_done()))
+    }
+
+    fn list(&self, is_meant: impl Fn(&&Endpoint) -> bool) -> String {
+        let meant = self.endpoints.iter().filter(is_meant);
+        meant.map(Endpoint::waits_for).collect::<Vec<_>>().join("; ")
     }
 
     /// A request was not answered: the peer must have gone.
@@ -168,15 +171,19 @@ impl Worker {
         while self.endpoints.iter().filter(is_reliable).any(|end| end.failure.is_none()) {
             let Some(completion) = self.cq.poll()? else {
                 if since.elapsed() > LIMIT {
-                    return Err(Error::Unnoticed);
+                    let is_unaware = |end: &&Endpoint| is_reliable(end) && end.failure.is_none();
+                    return Err(Error::Unnoticed(self.list(is_unaware)));
                 }
                 thread::sleep(Duration::from_millis(1));
                 continue;
             };
             let endpoint = self.endpoint(&completion)?;
-            // What has come before it went was not its last message, perhaps: it does not count.
+            let endpoint = &mut self.endpoints[endpoint];
             if completion.status != ibv_wc_status::IBV_WC_SUCCESS {
-                self.endpoints[endpoint].completed(&completion, self.shared.as_ref())?;
+                endpoint.completed(&completion, self.shared.as_ref())?;
+            } else if completion.wr_id == PROBE {
+                // Its connection to us was closed before its queue pair.
+                endpoint.probe()?;
             }
         }
         let count = |status| {

@@ -120,10 +120,10 @@ pub fn run(
     for worker in workers {
         let sender = Sender::clone(&sender);
         // The receiver is gone only when this program ends.
-        thread::spawn(move || sender.send(News::Worker(worker.run())));
+        thread::spawn(move || drop(sender.send(News::Worker(worker.run()))));
     }
     let mut listener = peer.try_clone()?;
-    thread::spawn(move || sender.send(News::Peer(listener.hear())));
+    thread::spawn(move || drop(sender.send(News::Peer(listener.hear()))));
     let outcome = follow(&mut peer, config, &status, &news, &say)?;
     counter.check(outcome.peer_added)?;
     Ok(Summary {

@@ -320,6 +320,12 @@ pub struct Arena {
     pub members_used: AtomicU32,
     /// The same for the table of memory regions.
     pub mrs_used: AtomicU32,
+    /// The same for queue pairs, completion queues and shared receive queues.
+    pub qps_used: AtomicU32,
+    /// See [`Arena::qps_used`].
+    pub cqs_used: AtomicU32,
+    /// See [`Arena::qps_used`].
+    pub srqs_used: AtomicU32,
     /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
     pub ipv4: AtomicU32,
     /// Processes.
@@ -379,5 +385,24 @@ impl Arena {
     pub fn mr(&self, key: u32) -> Option<&Mr> {
         let index = (key >> 8).checked_sub(1)? as usize;
         self.mrs.get(index).filter(|mr| mr.live.load(Acquire) == key)
+    }
+
+    /// Releases every lock that a dead process has left behind. Only the daemon calls this.
+    pub fn release_locks_of(&self, dead: usize) {
+        let used = |mark: &AtomicU32| mark.load(Acquire) as usize;
+        for qp in self.qps.iter().take(used(&self.qps_used)) {
+            qp.send_lock.release_of(dead);
+            qp.recv_lock.release_of(dead);
+        }
+        for cq in self.cqs.iter().take(used(&self.cqs_used)) {
+            cq.lock.release_of(dead);
+        }
+        for srq in self.srqs.iter().take(used(&self.srqs_used)) {
+            srq.lock.release_of(dead);
+        }
+        for relay in &self.relays {
+            relay.lock.release_of(dead);
+        }
+        self.atomics.release_of(dead);
     }
 }

@@ -35,9 +35,8 @@ impl Lock {
         }
     }
 
-    /// Takes the lock as [`Lock::lock`] does, and asks now and then whether its owner is dead, in
-    /// which case it is released first. Only the daemon knows who is dead.
-    pub fn lock_or_release(&self, me: usize, is_dead: impl Fn(usize) -> bool) -> Guard<'_> {
+    /// Takes the lock as [`Lock::lock`] does; while that lasts, does something else now and then.
+    pub fn lock_meanwhile(&self, me: usize, mut meanwhile: impl FnMut()) -> Guard<'_> {
         loop {
             for _ in 0..SPINS {
                 if let Some(guard) = self.try_lock(me) {
@@ -45,11 +44,7 @@ impl Lock {
                 }
                 thread::yield_now();
             }
-            if let Some(owner) = (self.owner.load(Ordering::Relaxed) as usize).checked_sub(1)
-                && is_dead(owner)
-            {
-                self.release_of(owner);
-            }
+            meanwhile();
         }
     }
 
@@ -109,6 +104,16 @@ mod tests {
         assert!(!lock.release_of(2));
         assert!(lock.release_of(3));
         assert!(lock.try_lock(1).is_some());
+    }
+
+    #[test]
+    fn something_else_is_done_while_the_lock_is_waited_for() {
+        let lock = Lock::default();
+        std::mem::forget(lock.lock(3));
+        drop(lock.lock_meanwhile(1, || {
+            lock.release_of(3);
+        }));
+        assert_eq!(lock.owner(), None);
     }
 
     #[test]

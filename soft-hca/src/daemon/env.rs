@@ -112,7 +112,9 @@ impl Env for DaemonEnv {
         lock(&self.raised).push_back(what);
     }
 
-    fn is_dead(&self, proc: usize) -> bool {
-        lock(&self.processes).get(&proc).is_some_and(process::has_ended)
+    fn dead(&self) -> Vec<usize> {
+        let processes = lock(&self.processes);
+        let dead = processes.iter().filter(|(_, pidfd)| process::has_ended(pidfd));
+        dead.map(|(&index, _)| index).collect()
     }
 }

@@ -138,9 +138,9 @@ impl Fabric {
         (index as u32 + 1) << 8 | variant
     }
 
-    /// Takes a lock; if its owner is dead, takes it from there.
+    /// Takes a lock; see [`Actor::lock`].
     pub(crate) fn lock<'a>(&self, lock: &'a Lock) -> Guard<'a> {
-        lock.lock_or_release(DAEMON, |owner| self.processes.is_dead(owner))
+        self.actor().lock(lock)
     }
 
     /// Creates a ring with room for `requested` entries and one more, which stays empty. It is
@@ -226,15 +226,21 @@ impl Fabric {
     }
 
     pub(crate) fn take_cq(&mut self) -> Result<usize> {
-        self.cqs.take().ok_or(Errno::ENOMEM)
+        let index = self.cqs.take().ok_or(Errno::ENOMEM)?;
+        self.arena.cqs_used.fetch_max(index as u32 + 1, AcqRel);
+        Ok(index)
     }
 
     pub(crate) fn take_srq(&mut self) -> Result<usize> {
-        self.srqs.take().ok_or(Errno::ENOMEM)
+        let index = self.srqs.take().ok_or(Errno::ENOMEM)?;
+        self.arena.srqs_used.fetch_max(index as u32 + 1, AcqRel);
+        Ok(index)
     }
 
     pub(crate) fn take_qp(&mut self) -> Result<usize> {
-        self.qps.take().ok_or(Errno::ENOMEM)
+        let index = self.qps.take().ok_or(Errno::ENOMEM)?;
+        self.arena.qps_used.fetch_max(index as u32 + 1, AcqRel);
+        Ok(index)
     }
 
     pub(crate) fn take_mr(&mut self) -> Result<usize> {
@@ -360,12 +366,14 @@ impl Fabric {
         Ok((index, generation, for_client))
     }
 
-    /// Cleans up behind a process that has ended: its locks, and wakes that it owed others.
+    /// Cleans up behind a process that has ended: its locks, and what it owed others, wakes and
+    /// the execution of their send queues.
     pub(crate) fn bury(&self, dead: usize) {
         self.arena.procs[dead].live.store(0, Release);
         self.actor().end_relays_of(dead);
-        self.release_locks_of(dead);
+        self.arena.release_locks_of(dead);
         self.actor().wake_again(self.cqs.taken());
+        self.actor().run_again(self.qps.taken());
     }
 
     /// A process has closed one of its files.
@@ -383,6 +391,9 @@ impl Fabric {
     fn forget_if_gone(&self, index: usize) {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
+            // Without a descriptor that tells of its end it was not buried.
+            self.actor().end_relays_of(index);
+            self.arena.release_locks_of(index);
         }
     }
 
@@ -390,24 +401,6 @@ impl Fabric {
     /// has just been made invalid.
     pub(crate) fn quiesce(&self, proc: usize) {
         self.actor().quiesce(self.qps.taken(), proc);
-    }
-
-    /// Releases every lock that a dead process has left behind.
-    pub(crate) fn release_locks_of(&self, dead: usize) {
-        for qp in &self.arena.qps[..self.qps.high()] {
-            qp.send_lock.release_of(dead);
-            qp.recv_lock.release_of(dead);
-        }
-        for cq in &self.arena.cqs[..self.cqs.high()] {
-            cq.lock.release_of(dead);
-        }
-        for srq in &self.arena.srqs[..self.srqs.high()] {
-            srq.lock.release_of(dead);
-        }
-        for relay in &self.arena.relays {
-            relay.lock.release_of(dead);
-        }
-        self.arena.atomics.release_of(dead);
     }
 }
 

@@ -79,14 +79,6 @@ impl Processes {
         self.slots.release(index);
     }
 
-    /// Whether the process has no thread any more that could hold a lock.
-    pub(crate) fn is_dead(&self, index: usize) -> bool {
-        match self.by_index.get(&index) {
-            Some(process) => process.has_ended || process.pidfd.as_ref().is_some_and(has_ended),
-            None => index != 0,
-        }
-    }
-
     /// Descriptors that tell of a process's end, with its index.
     pub(crate) fn pidfd(&self, index: usize) -> Option<RawFd> {
         self.by_index.get(&index)?.pidfd.as_ref().map(AsRawFd::as_raw_fd)

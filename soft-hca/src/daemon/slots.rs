@@ -8,13 +8,12 @@ pub struct Slots {
     taken: BTreeSet<usize>,
     capacity: usize,
     next: usize,
-    high: usize,
 }
 
 impl Slots {
     /// A table of `capacity` entries, none taken.
     pub fn new(capacity: usize) -> Self {
-        Self { taken: BTreeSet::new(), capacity, next: 0, high: 0 }
+        Self { taken: BTreeSet::new(), capacity, next: 0 }
     }
 
     /// Takes the next free entry, `None` if there is none.
@@ -24,7 +23,6 @@ impl Slots {
             .find(|slot| !self.taken.contains(slot))?;
         self.taken.insert(slot);
         self.next = (slot + 1) % self.capacity;
-        self.high = self.high.max(slot + 1);
         Some(slot)
     }
 
@@ -32,7 +30,6 @@ impl Slots {
     pub fn take_lowest(&mut self) -> Option<usize> {
         let slot = (0..self.capacity).find(|slot| !self.taken.contains(slot))?;
         self.taken.insert(slot);
-        self.high = self.high.max(slot + 1);
         Some(slot)
     }
 
@@ -44,11 +41,6 @@ impl Slots {
     /// The entries that are taken.
     pub fn taken(&self) -> impl Iterator<Item = usize> + '_ {
         self.taken.iter().copied()
-    }
-
-    /// No entry from here on was ever taken.
-    pub fn high(&self) -> usize {
-        self.high
     }
 }
 
@@ -65,6 +57,5 @@ mod tests {
         assert_eq!(slots.take(), None);
         slots.release(1);
         assert_eq!(slots.take_lowest(), Some(1));
-        assert_eq!(slots.high(), 3);
     }
 }

@@ -64,17 +64,20 @@ impl Actor<'_> {
     /// The queue was armed. If it was for this completion, there is one event, and no more.
     fn notify(&self, cq: &Cq, is_solicited: bool, after: &mut After) {
         let fires = |armed| armed == FOR_ANY || (armed == FOR_SOLICITED && is_solicited);
-        let disarmed =
-            cq.armed.fetch_update(AcqRel, Acquire, |armed| fires(armed).then_some(NOT_ARMED));
-        if disarmed.is_err() {
+        // With the lock held nobody else disarms it.
+        if !fires(cq.armed.load(Acquire)) {
             return;
         }
-        let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
-        let Some(entry) = self.arena.channels.get(channel as usize) else { return };
-        let generation = entry.live.load(Acquire);
+        let channel = cq.channel.load(Acquire).checked_sub(1);
+        let entry = channel.and_then(|channel| self.arena.channels.get(channel as usize));
+        let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
+        // First the event, then the token that makes somebody look for it. Who dies between the
+        // event and the rest leaves something that the daemon finds.
         if generation != 0 {
-            // First the event, then the token that makes somebody look for it.
             cq.pending_events.fetch_add(1, AcqRel);
+        }
+        cq.armed.store(NOT_ARMED, Release);
+        if let Some(channel) = channel.filter(|_| generation != 0) {
             after.wakes.push((channel, generation));
         }
     }

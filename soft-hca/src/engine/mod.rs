@@ -65,7 +65,7 @@ pub const DAEMON: usize = 0;
 
 /// What the data path needs from the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::is_dead`] apart.
+/// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::dead`] apart.
 pub trait Env: Sync {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
@@ -79,11 +79,9 @@ pub trait Env: Sync {
     /// Has the daemon queue an asynchronous event.
     fn raise(&self, what: Async);
 
-    /// Whether a process has ended, so that a lock it has may be taken from it. Only the daemon
-    /// knows.
-    fn is_dead(&self, proc: usize) -> bool {
-        let _ = proc;
-        false
+    /// Processes that have ended, so that locks may be taken from them. Only the daemon knows.
+    fn dead(&self) -> Vec<usize> {
+        Vec::new()
     }
 }
 
@@ -205,6 +203,18 @@ impl Actor<'_> {
         self.settle(&mut after);
     }
 
+    /// Has send queues run again that are not empty. For the daemon, after the end of a process: it
+    /// may have died executing one of them, before it could say that it is to be tried again.
+    pub fn run_again(&self, qps: impl IntoIterator<Item = usize>) {
+        for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
+            let head = qp.sq_consumer.load(Acquire);
+            let ring = self.arena.ring(&qp.sq);
+            if ring.is_some_and(|ring| ring.producer() != head & ring.mask()) {
+                self.env.kick_later(qp.live.load(Acquire), 0);
+            }
+        }
+    }
+
     /// Waits until no work request is being executed any more that began before and uses memory
     /// of process `proc`. For the daemon, between making a region invalid and telling the program
     /// that it may free the memory. `qps` are the indices of the queue pairs in use.
@@ -218,15 +228,15 @@ impl Actor<'_> {
         self.quiesce_relays(proc);
     }
 
-    /// Takes a lock. The daemon takes it from a process that has ended.
-    fn lock<'l>(&self, lock: &'l Lock) -> Guard<'l> {
+    /// Takes a lock. The daemon, which may not have buried everybody yet, meanwhile releases the
+    /// locks of all processes that have ended: who has this one may be waiting for one of those.
+    pub(crate) fn lock<'l>(&self, lock: &'l Lock) -> Guard<'l> {
         if self.me == DAEMON {
-            lock.lock_or_release(self.me, |owner| {
-                let is_dead = self.env.is_dead(owner);
-                if is_dead {
-                    self.end_relays_of(owner);
+            lock.lock_meanwhile(self.me, || {
+                for dead in self.env.dead() {
+                    self.end_relays_of(dead);
+                    self.arena.release_locks_of(dead);
                 }
-                is_dead
             })
         } else {
             lock.lock(self.me)

@@ -319,7 +319,7 @@ impl Actor<'_> {
         let word = relay.phase.load(SeqCst);
         while word & PHASE == BUSY && relay.phase.load(Acquire) == word {
             let helper = relay.helper.load(Acquire) as usize;
-            if relay.helper_is_gone(self.arena) || self.env.is_dead(helper) {
+            if relay.helper_is_gone(self.arena) || self.env.dead().contains(&helper) {
                 break;
             }
             thread::yield_now();

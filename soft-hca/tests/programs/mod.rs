@@ -1,10 +1,14 @@
 //! Programs of the distribution in a fabric of their own.
 #![allow(dead_code, reason = "each test file needs a part of this")]
 
+pub mod arena;
 pub mod filter;
 pub mod place;
 pub mod program;
+pub mod random;
+pub mod signal;
 pub mod tcp;
+pub mod traffic;
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};

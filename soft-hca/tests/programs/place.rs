@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::program::Program;
 use super::{LIMIT, comes_about, other_programs, processes};
 
-const COMMAND: &str = env!("CARGO_BIN_EXE_soft-hca");
+/// The command.
+pub const COMMAND: &str = env!("CARGO_BIN_EXE_soft-hca");
 const PRELOAD_FILE: &str = "libsoft_hca_preload.so";
 
 /// A folder with one fabric, which nothing else is in, and the programs' output.

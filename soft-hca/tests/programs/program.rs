@@ -29,6 +29,11 @@ impl Program {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap()).into_owned()
     }
 
+    /// The file that it writes to.
+    pub fn output_file(&self) -> PathBuf {
+        self.output.clone()
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }

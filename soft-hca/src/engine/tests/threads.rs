@@ -43,6 +43,41 @@ impl Env for ClockEnv {
     fn raise(&self, _what: Async) {}
 }
 
+/// The daemon waits for somebody who waits for a process that has ended.
+#[test]
+fn the_daemon_releases_what_the_dead_hold_while_it_waits() {
+    struct OneIsDead;
+    const DEAD: usize = 2;
+    impl Env for OneIsDead {
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn wake_channel(&self, _channel: u32, _generation: u32) {}
+        fn kick_later(&self, _qpn: u32, _after_ns: u64) {}
+        fn raise(&self, _what: Async) {}
+        fn dead(&self) -> Vec<usize> {
+            vec![DEAD]
+        }
+    }
+    let arena = Mapping::create().unwrap();
+    std::mem::forget(arena.atomics.lock(DEAD));
+    let is_held = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _outer = arena.qps[0].recv_lock.lock(1);
+            is_held.store(true, Release);
+            let _inner = arena.atomics.lock(1);
+        });
+        while !is_held.load(Acquire) {
+            thread::yield_now();
+        }
+        let (env, link) = (OneIsDead, LocalLink::default());
+        let daemon = Actor { arena: &arena, me: DAEMON, env: &env, link: &link };
+        drop(daemon.lock(&arena.qps[0].recv_lock));
+    });
+    assert_eq!(arena.atomics.owner(), None);
+}
+
 /// One queue pair and its thread: it receives, sends and polls.
 struct Side<'a> {
     world: &'a World,

@@ -1,0 +1,103 @@
+//! Much of everything, and nothing is left: connections that come and go by the thousand, a
+//! thousand queue pairs in dozens of processes. `SOFT_HCA_LONG=1` makes the runs long.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::fs;
+use std::time::Duration;
+
+use programs::arena::Arena;
+use programs::place::Place;
+use programs::traffic::{ENDLESS, PEER_GONE, Traffic};
+use programs::{LIMIT, LOCALHOST, comes_about, descriptors, installed, is_long};
+
+/// Kibibytes of a process's memory that no file backs.
+fn anonymous_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse().unwrap()
+}
+
+/// Connections come and go, in processes that come and go.
+#[test]
+fn connections_leak_nothing() {
+    if !installed(&["cmtime"]) {
+        return;
+    }
+    const EACH: u32 = 20;
+    const PORT: u16 = 7471;
+    let rounds = if is_long() { 10_000 / EACH } else { 200 / EACH };
+    let place = Place::new("cycles");
+    let mut keeper = place.keep();
+    let mut server = place.start(&format!("cmtime -p {PORT} -b {LOCALHOST}"));
+    server.wait_until(|| place.listens(PORT));
+    let cycle = || {
+        let line = format!("cmtime -p {PORT} -s {LOCALHOST} -c {EACH}");
+        place.start(&line).succeed();
+        // The server's share is over when only its listening id is left.
+        let is_over = comes_about(LIMIT, || place.objects().len() == 1);
+        assert!(is_over, "left behind:\n{}", place.listing());
+    };
+    // Tables grow in the beginning.
+    (0..5).for_each(|_| cycle());
+    let [daemon] = place.daemons()[..] else { panic!("{:?}", place.daemons()) };
+    let arena = Arena::of(&place);
+    let count = || (descriptors(daemon), descriptors(server.pid()), arena.objects(), arena.bytes());
+    let before = count();
+    let kib_before = anonymous_kib(daemon);
+    (0..rounds).for_each(|_| cycle());
+    // The daemon may be about to close what the last client has left.
+    let is_same = comes_about(Duration::from_secs(10), || count() == before);
+    let kib = anonymous_kib(daemon);
+    println!(
+        "cycles: {} connections; descriptors of daemon and server, objects, bytes of the arena \
+         before {before:?} and after {:?}; memory of the daemon {kib_before} KiB and {kib} KiB",
+        rounds * EACH,
+        count(),
+    );
+    assert!(is_same, "before {before:?}, after {:?}", count());
+    // An object that stayed of each connection would be more than this.
+    assert!(kib <= kib_before + 256, "the daemon has grown from {kib_before} to {kib} KiB");
+    server.kill();
+    place.assert_no_objects();
+    keeper.kill();
+    place.assert_gone();
+}
+
+/// Many queue pairs in many processes, all at the same time and all with traffic.
+#[test]
+fn many_queue_pairs() {
+    let (pairs, threads, each) = if is_long() { (16, 2, 16) } else { (4, 1, 25) };
+    let place = Place::new("many");
+    let mut keeper = place.keep();
+    let options =
+        format!("{ENDLESS} --events --threads {threads} --queue-pairs {each} --max-message 2KiB");
+    let start = |_| Traffic::start(&place, &options);
+    let mut all: Vec<Traffic> = (0..pairs).map(start).collect();
+    all.iter_mut().for_each(Traffic::wait_until_connected);
+    let expected = pairs * threads * each * 2;
+    let ready = place.objects().iter().filter(|line| line.contains(" state RTS ")).count();
+    assert_eq!(ready, expected, "{}", place.listing());
+    println!("many: {expected} queue pairs in {} processes", 2 * pairs);
+    for pair in &mut all {
+        // A first mebibyte is through, and every byte of it was right.
+        let is_moving = || {
+            let text = pair.client.output();
+            let progress = text.lines().filter_map(|line| line.split_once(" of ")?.0.parse().ok());
+            progress.max().is_some_and(|mebibytes: u64| mebibytes > 0)
+        };
+        assert!(comes_about(LIMIT, is_moving), "{}", pair.client.output());
+        for program in [&mut pair.server, &mut pair.client] {
+            assert!(!program.has_ended(), "{}", program.output());
+        }
+    }
+    all.iter_mut().for_each(|pair| pair.client.kill());
+    for pair in &mut all {
+        assert!(!pair.server.wait().success());
+        assert!(pair.server.output().contains(PEER_GONE), "{}", pair.server.output());
+    }
+    place.assert_no_objects();
+    keeper.kill();
+    place.assert_gone();
+}

@@ -1,0 +1,54 @@
+//! Mixed traffic of many threads, every byte checked: by `soft-hca-traffic`, an ordinary verbs
+//! program. `SOFT_HCA_LONG=1` moves a gibibyte and more.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use programs::is_long;
+use programs::place::Place;
+use programs::traffic::Traffic;
+
+/// Runs some pairs at the same time in one fabric, with a seed each.
+fn run(name: &str, pairs: u64, options: &str) {
+    let place = Place::new(name);
+    let mut keeper = place.keep();
+    let start = |seed| Traffic::start(&place, &format!("--seed {seed} {options}"));
+    let mut all: Vec<Traffic> = (1..=pairs).map(start).collect();
+    for pair in &mut all {
+        let text = pair.succeed();
+        let last = text.lines().last().unwrap_or_default();
+        assert!(last.contains("every byte checked"), "{text}");
+        println!("{name}: {last}");
+    }
+    place.assert_no_objects();
+    keeper.kill();
+    place.assert_gone();
+}
+
+fn bytes() -> &'static str {
+    if is_long() { "--bytes 1GiB" } else { "--bytes 32MiB" }
+}
+
+#[test]
+fn polling() {
+    run("traffic-polling", 1, bytes());
+}
+
+#[test]
+fn with_events() {
+    run("traffic-events", 1, &format!("--events {}", bytes()));
+}
+
+/// Eight processes that have nothing to do with each other but the fabric.
+#[test]
+fn several_pairs() {
+    let bytes = if is_long() { "256MiB" } else { "8MiB" };
+    run("traffic-pairs", 4, &format!("--events --threads 2 --bytes {bytes}"));
+}
+
+/// Far more messages than with bigger ones, and all in the time of a few.
+#[test]
+fn small_messages() {
+    let bytes = if is_long() { "64MiB" } else { "1MiB" };
+    run("traffic-small", 1, &format!("--max-message 300 --bytes {bytes}"));
+}

@@ -166,10 +166,10 @@ pub fn write_word(pid: u32, address: u64, mut word: u64) -> io::Result<()> {
     whole_word(copied)
 }
 
-/// A file that is nowhere but in memory.
-pub fn memory_file() -> io::Result<File> {
+/// A file that is nowhere but in memory. The name shows in /proc/PID/maps.
+pub fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: the name is a C string.
-    let fd = check(unsafe { libc::memfd_create(c"soft-hca".as_ptr(), libc::MFD_CLOEXEC) })?;
+    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
     // SAFETY: created above, and nobody else's.
     Ok(unsafe { File::from_raw_fd(fd) })
 }

@@ -44,7 +44,7 @@ fn status(fd: BorrowedFd<'_>) -> io::Result<libc::stat> {
 impl Mapping {
     /// A new, empty arena.
     pub fn create() -> io::Result<Self> {
-        let file = system::memory_file()?;
+        let file = system::memory_file(c"soft-hca")?;
         file.set_len(ARENA_BYTES as u64)?;
         let mapping = Self::map(file.into())?;
         mapping.magic.store(MAGIC, Ordering::Release);

@@ -151,7 +151,7 @@ fn runtime_folder() -> Finding {
 }
 
 fn shared_memory() -> Finding {
-    match system::memory_file() {
+    match system::memory_file(c"doctor") {
         Ok(_) => Good("memfd_create".into()),
         Err(error) => Problem {
             what: format!("memfd_create: {error}"),

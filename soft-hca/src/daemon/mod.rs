@@ -204,7 +204,7 @@ impl Daemon {
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
                 // It may be longer than a message.
-                let written = system::memory_file().and_then(|mut file| {
+                let written = system::memory_file(c"listing").and_then(|mut file| {
                     file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map(|()| file)
                 });
                 let file = written.map_err(|_| Errno::ENOMEM)?;

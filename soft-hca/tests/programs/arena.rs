@@ -1,7 +1,6 @@
 //! A look into a fabric's arena, past the daemon.
 
 use std::fs::{self, OpenOptions};
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;

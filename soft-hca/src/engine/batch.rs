@@ -114,9 +114,12 @@ impl<'a> Actor<'a> {
         let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
         let mut batch = Batch::new();
         // Only its own process can list memory of several requests: in others, and for receives
-        // that cannot be put back, it is one at a time.
-        let is_single =
-            requester.owner.proc != self.me || responder.as_ref().is_some_and(Responder::is_shared);
+        // that cannot be put back, it is one at a time. Within one process a request may pass on
+        // what the one before has brought, which a single copy of both would not see.
+        let is_alone = |responder: &Responder<'_>| {
+            responder.is_shared() || responder.owner.proc == requester.owner.proc
+        };
+        let is_single = requester.owner.proc != self.me || responder.as_ref().is_some_and(is_alone);
         let limit = if is_single { 1 } else { limit };
         while batch.has_room() && (batch.count as u32) < limit {
             let wqe = requester.wqe(head.wrapping_add(batch.count as u32));

@@ -295,7 +295,7 @@ impl Fabric {
     pub(crate) fn bury(&self, dead: usize) {
         self.arena.procs[dead].live.store(0, Release);
         self.arena.release_locks_of(dead);
-        self.actor().wake_again(self.cqs.taken());
+        self.actor().wake_for(dead, self.cqs.taken());
         self.actor().run_again(self.qps.taken());
     }
 

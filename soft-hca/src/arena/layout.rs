@@ -133,6 +133,9 @@ pub struct Cq {
     pub armed: AtomicU32,
     /// Completion events that are signalled and not read.
     pub pending_events: AtomicU32,
+    /// Index + 1 of the process that has signalled an event and not yet given the channel its
+    /// token, or 0.
+    pub owes_token: AtomicU32,
     /// Completions lost because the ring was full, each an asynchronous event.
     pub overflows: AtomicU32,
     /// The ring of completions.

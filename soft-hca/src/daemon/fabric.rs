@@ -372,7 +372,7 @@ impl Fabric {
         self.arena.procs[dead].live.store(0, Release);
         self.actor().end_relays_of(dead);
         self.arena.release_locks_of(dead);
-        self.actor().wake_again(self.cqs.taken());
+        self.actor().wake_for(dead, self.cqs.taken());
         self.actor().run_again(self.qps.taken());
     }
 

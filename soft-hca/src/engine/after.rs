@@ -6,8 +6,8 @@ use crate::engine::{Actor, Async};
 /// collected while locks are held. Nothing is allocated as long as there are none.
 #[derive(Debug, Default)]
 pub(super) struct After {
-    /// Completion channels to be woken: index and generation.
-    pub wakes: Vec<(u32, u32)>,
+    /// Completion channels to be woken.
+    pub wakes: Vec<Wake>,
     /// Events to be raised.
     pub raised: Vec<Async>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
@@ -19,15 +19,24 @@ pub(super) struct After {
     pub waits: u32,
 }
 
+/// A completion channel to be woken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wake {
+    /// Index of the completion queue that has an event.
+    pub cq: u32,
+    /// Index of the channel.
+    pub channel: u32,
+    /// Its generation.
+    pub generation: u32,
+}
+
 impl Actor<'_> {
     /// Does what was collected. The caller holds no lock.
     pub(super) fn settle(&self, after: &mut After) {
         while let Some(qpn) = after.broken.pop() {
             self.flush_sends(qpn, after);
         }
-        for (channel, generation) in after.wakes.drain(..) {
-            self.env.wake_channel(channel, generation);
-        }
+        after.wakes.drain(..).for_each(|wake| self.wake(wake));
         for what in after.raised.drain(..) {
             self.env.raise(what);
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 
 use crate::arena::Cq;
-use crate::engine::after::After;
+use crate::engine::after::{After, Wake};
 use crate::engine::{Actor, Async};
 use crate::uapi::rxe::{Cqe, status};
 
@@ -57,41 +57,55 @@ impl Actor<'_> {
         // See `arm`.
         fence(SeqCst);
         if cq.armed.load(Relaxed) != NOT_ARMED {
-            self.notify(cq, solicited || cqe.status != status::SUCCESS, after);
+            self.notify(index, cq, solicited || cqe.status != status::SUCCESS, after);
         }
     }
 
     /// The queue was armed. If it was for this completion, there is one event, and no more.
-    fn notify(&self, cq: &Cq, is_solicited: bool, after: &mut After) {
+    fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, after: &mut After) {
         let fires = |armed| armed == FOR_ANY || (armed == FOR_SOLICITED && is_solicited);
-        // With the lock held nobody else disarms it.
         if !fires(cq.armed.load(Acquire)) {
             return;
         }
         let channel = cq.channel.load(Acquire).checked_sub(1);
         let entry = channel.and_then(|channel| self.arena.channels.get(channel as usize));
         let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
-        // First the event, then the token that makes somebody look for it. Who dies between the
-        // event and the rest leaves something that the daemon finds.
-        if generation != 0 {
-            cq.pending_events.fetch_add(1, AcqRel);
+        // Who dies from here on until the token is given leaves a debt that the daemon finds.
+        cq.owes_token.store(self.me as u32 + 1, Release);
+        let disarmed =
+            cq.armed.fetch_update(AcqRel, Acquire, |armed| fires(armed).then_some(NOT_ARMED));
+        if disarmed.is_err() || generation == 0 {
+            cq.owes_token.store(0, Release);
+            return;
         }
-        cq.armed.store(NOT_ARMED, Release);
-        if let Some(channel) = channel.filter(|_| generation != 0) {
-            after.wakes.push((channel, generation));
+        // First the event, then the token that makes somebody look for it.
+        cq.pending_events.fetch_add(1, AcqRel);
+        if let Some(channel) = channel {
+            after.wakes.push(Wake { cq: index, channel, generation });
         }
     }
 
-    /// Wakes the channels of completion queues that have unread events once more. For the daemon,
-    /// after the end of a process: it may have died between an event and its token. A token too
-    /// many does no harm.
-    pub fn wake_again(&self, cqs: impl IntoIterator<Item = usize>) {
+    /// Gives the token that belongs to an event.
+    pub(super) fn wake(&self, wake: Wake) {
+        self.env.wake_channel(wake.channel, wake.generation);
+        if let Some(cq) = self.arena.cqs.get(wake.cq as usize) {
+            // Another process may owe the next one by now.
+            let _ = cq.owes_token.compare_exchange(self.me as u32 + 1, 0, AcqRel, Relaxed);
+        }
+    }
+
+    /// Gives the tokens that process `dead` has owed when it died. For the daemon. Not more: who
+    /// finds a channel readable may block in reading the event that is not there.
+    pub fn wake_for(&self, dead: usize, cqs: impl IntoIterator<Item = usize>) {
+        let owed = dead as u32 + 1;
         for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
-            if cq.live.load(Acquire) != 0
-                && cq.pending_events.load(Acquire) != 0
+            if cq.owes_token.compare_exchange(owed, 0, AcqRel, Relaxed).is_ok()
+                && cq.live.load(Acquire) != 0
                 && let Some(channel) = cq.channel.load(Acquire).checked_sub(1)
                 && let Some(entry) = self.arena.channels.get(channel as usize)
             {
+                // It may have died before it counted the event.
+                let _ = cq.pending_events.compare_exchange(0, 1, AcqRel, Relaxed);
                 self.env.wake_channel(channel, entry.live.load(Acquire));
             }
         }

@@ -84,6 +84,7 @@ fn new_cq(
     cq.user_handle.store(user_handle, Release);
     cq.armed.store(0, Release);
     cq.pending_events.store(0, Release);
+    cq.owes_token.store(0, Release);
     cq.overflows.store(0, Release);
     cq.live.store(generation, Release);
     Ok(Created {

@@ -65,12 +65,21 @@ fn without_a_channel_nobody_is_woken() {
 }
 
 #[test]
-fn tokens_are_repeated_on_request() {
+fn the_dead_leave_no_event_without_a_token() {
     let world = World::new();
     let (one, other) = (world.cq_with_channel(3), world.cq_with_channel(3));
     world.actor(US).arm(one, false);
     assert!(add(&world, one, 0, false));
-    world.actor(DAEMON).wake_again([one, other, 99].map(|cq| cq as usize));
+    let all = || [one, other, 99].map(|cq| cq as usize);
+    // There is a token for each event, and one too many would be read in vain.
+    world.actor(DAEMON).wake_for(US, all());
+    assert_eq!(world.env.take_wakes(), []);
+    // As if the process had ended right after the event.
+    world.arena.cqs[one as usize].owes_token.store(US as u32 + 1, Release);
+    world.actor(DAEMON).wake_for(THEM, all());
+    assert_eq!(world.env.take_wakes(), []);
+    world.actor(DAEMON).wake_for(US, all());
+    world.actor(DAEMON).wake_for(US, all());
     assert_eq!(world.env.take_wakes(), [(one, 100 + one)]);
 }
 

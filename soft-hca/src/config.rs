@@ -34,6 +34,9 @@ pub const VARIABLES: [(&str, &str); 5] = [
     (DEVICE, "set for programs in a fabric: the name of their device"),
 ];
 
+/// Name of the daemon's socket in its fabric's folder.
+pub const SOCKET: &str = "socket";
+
 /// Bytes that the path of a socket may have.
 const MAX_SOCKET_PATH: usize = 107;
 
@@ -150,7 +153,7 @@ fn runtime_dir(variable: Option<OsString>) -> Option<PathBuf> {
 /// The folder of a fabric, which need not exist.
 pub fn fabric_dir(fabric: &FabricName) -> Result<PathBuf, Error> {
     let dir = base_dir().join(&fabric.0);
-    let socket = dir.join(crate::daemon::SOCKET);
+    let socket = dir.join(SOCKET);
     if socket.as_os_str().as_bytes().len() > MAX_SOCKET_PATH {
         return Err(Error::TooLong(socket));
     }

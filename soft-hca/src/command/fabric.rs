@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Error, cannot};
-use crate::config::{self, DeviceName, FabricName};
-use crate::daemon::{self, SOCKET};
+use crate::config::{self, DeviceName, FabricName, SOCKET};
+use crate::daemon;
 use crate::device::{self, Addresses};
 use crate::errno::Errno;
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};

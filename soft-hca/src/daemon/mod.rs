@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::config::SOCKET;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
 use crate::daemon::kicks::Kicks;
@@ -52,9 +53,6 @@ pub struct Error {
 fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
     |source| Error { what: what.into(), source }
 }
-
-/// Name of the socket in the runtime folder.
-pub const SOCKET: &str = "socket";
 
 /// `IBV_QPS_ERR`
 const ERR: u32 = 6;

@@ -237,9 +237,22 @@ impl Actor<'_> {
                     self.end_relays_of(dead);
                     self.arena.release_locks_of(dead);
                 }
+                self.release_from_nobody(lock);
             })
         } else {
             lock.lock(self.me)
+        }
+    }
+
+    /// Programs can write to the lock's word. The daemon does not wait for itself, nor for a
+    /// process that is not there.
+    fn release_from_nobody(&self, lock: &Lock) {
+        let is_there = |proc: usize| {
+            let entry = self.arena.procs.get(proc).filter(|_| proc != DAEMON);
+            entry.is_some_and(|entry| entry.live.load(Acquire) != 0)
+        };
+        if let Some(owner) = lock.owner().filter(|owner| !is_there(*owner)) {
+            lock.release_of(owner);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::fabric::*;
-use crate::arena::Mapping;
+use crate::arena::{MAX_PROCS, Mapping};
 use crate::engine::{Actor, Async, Env, LocalLink};
 use crate::uapi::rxe::{Cqe, Sge, opcode, status};
 
@@ -44,22 +44,38 @@ impl Env for ClockEnv {
 }
 
 /// The daemon waits for somebody who waits for a process that has ended.
+/// What the daemon has in these tests of locks.
+struct OneIsDead;
+
+const DEAD: usize = 2;
+
+impl Env for OneIsDead {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+    fn wake_channel(&self, _channel: u32, _generation: u32) {}
+    fn kick_later(&self, _qpn: u32, _after_ns: u64) {}
+    fn raise(&self, _what: Async) {}
+    fn dead(&self) -> Vec<usize> {
+        vec![DEAD]
+    }
+}
+
+#[test]
+fn the_daemon_does_not_wait_for_nobody() {
+    let arena = Mapping::create().unwrap();
+    let link = LocalLink::default();
+    let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsDead, link: &link };
+    for nobody in [DAEMON, 7, MAX_PROCS, MAX_PROCS + 1] {
+        std::mem::forget(arena.atomics.lock(nobody));
+        drop(daemon.lock(&arena.atomics));
+    }
+}
+
 #[test]
 fn the_daemon_releases_what_the_dead_hold_while_it_waits() {
-    struct OneIsDead;
-    const DEAD: usize = 2;
-    impl Env for OneIsDead {
-        fn now_ns(&self) -> u64 {
-            0
-        }
-        fn wake_channel(&self, _channel: u32, _generation: u32) {}
-        fn kick_later(&self, _qpn: u32, _after_ns: u64) {}
-        fn raise(&self, _what: Async) {}
-        fn dead(&self) -> Vec<usize> {
-            vec![DEAD]
-        }
-    }
     let arena = Mapping::create().unwrap();
+    arena.procs[1].live.store(1, Release);
     std::mem::forget(arena.atomics.lock(DEAD));
     let is_held = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -71,8 +87,8 @@ fn the_daemon_releases_what_the_dead_hold_while_it_waits() {
         while !is_held.load(Acquire) {
             thread::yield_now();
         }
-        let (env, link) = (OneIsDead, LocalLink::default());
-        let daemon = Actor { arena: &arena, me: DAEMON, env: &env, link: &link };
+        let link = LocalLink::default();
+        let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsDead, link: &link };
         drop(daemon.lock(&arena.qps[0].recv_lock));
     });
     assert_eq!(arena.atomics.owner(), None);

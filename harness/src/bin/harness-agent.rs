@@ -30,10 +30,11 @@ fn agent(arguments: impl Iterator<Item = OsString>) -> Result<Agent, String> {
     let found = options.parse(arguments).map_err(|error| error.to_string())?;
     let ready = found.opt_str("ready").map(|how| how.parse()).transpose()?;
     let limit = found.opt_get::<u64>("time-limit").map_err(|error| error.to_string())?;
+    let arg0 = found.opt_str("arg0").map(OsString::from);
     let mut words = found.free.into_iter().map(OsString::from);
     Ok(Agent {
         program: words.next().ok_or("no program is named")?,
-        arg0: found.opt_str("arg0").map(OsString::from),
+        arg0,
         args: words.collect(),
         ready,
         limit: limit.map(Duration::from_secs),

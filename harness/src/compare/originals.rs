@@ -32,9 +32,9 @@ How it is compiled
   each program of the manual:
       gcc -O2 -o mckey mckey.c -lrdmacm -libverbs -lpthread
   Two things have changed since 2011: delete the line with xrc_domain, a member that
-  ibv_qp_init_attr no longer has, and add -D_DEFAULT_SOURCE -include endian.h if htobe64 is
-  missing. Do not define _GNU_SOURCE: it selects another strerror_r, and every error text
-  becomes \"Unknown errno N\".
+  ibv_qp_init_attr no longer has, and add -include endian.h if htobe64 is missing. Do not
+  define _GNU_SOURCE: it selects another strerror_r, and every error text becomes \"Unknown
+  errno N\".
 
 Where it has to be
   DIR/ping-sr-1/client    DIR/ping-sr-1/server    (so for each example of the suite)

@@ -44,9 +44,17 @@ impl ExampleResult {
 
     /// Everything about it that nobody expects.
     pub fn unexpected(&self) -> Vec<String> {
-        let cases = self.cases.iter().filter(|case| case.verdict == Verdict::Unexpected);
-        let mut found: Vec<String> =
-            cases.map(|case| format!("{}: an unlisted difference", case.case)).collect();
+        let mut found = Vec::new();
+        for case in &self.cases {
+            match case.verdict {
+                Verdict::Unexpected => found.push(format!("{}: an unlisted difference", case.case)),
+                Verdict::OtherC => found.push(format!(
+                    "{}: this C differs from the recorded one, as which ours is",
+                    case.case
+                )),
+                Verdict::Same | Verdict::Known { .. } | Verdict::Skipped { .. } => {}
+            }
+        }
         for pairing in self.pairings.iter().filter(|pairing| !pairing.works) {
             let note = pairing.note.as_deref().unwrap_or_default();
             found.push(format!("{} server, {} client: {note}", pairing.server, pairing.client));

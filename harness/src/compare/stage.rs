@@ -235,6 +235,7 @@ impl Stage {
         let mut usage = [None; 2];
         let mut endings = [outcome.server, outcome.client];
         let mut not_started = None;
+        let mut reported = [self.server_host.is_none(), self.client_host.is_none()];
         for line in outcome.transcript.lines() {
             let mut line: Line = line.clone();
             let side = index(line.side);
@@ -247,6 +248,7 @@ impl Stage {
                     Note::Ended(ending, cost) => {
                         usage[side] = Some(cost);
                         endings[side] = Some(ending);
+                        reported[side] = true;
                     }
                 }
                 if before.is_empty() {
@@ -258,6 +260,14 @@ impl Stage {
                 line.text = line.text.replace(&self.address, RECORDED);
             }
             transcript.push(line);
+        }
+        for side in Side::BOTH {
+            // ssh itself has failed, or the agent is not there.
+            if let (Some(Ending::Code(_)), false) = (endings[index(side)], reported[index(side)]) {
+                let said = outcome.transcript.of(side, Stream::Stderr).last();
+                let said = said.map_or("ssh has failed", |line| line.text.as_str());
+                not_started.get_or_insert(said.to_owned());
+            }
         }
         let [server, client] = endings;
         let outcome = Outcome { server, client, transcript, ..outcome };

@@ -95,10 +95,12 @@ impl Expectation {
     pub fn like(&self, outcome: &Outcome, normaliser: &Normaliser) -> Expectation {
         let mut result = self.clone();
         for (&side, endings) in &mut result.endings {
-            if endings.len() == 1 {
+            let by_chance = |ending| self.allows(side, ending, &outcome.transcript);
+            let ending = outcome.ending(side);
+            if endings.len() == 1 && !ending.is_some_and(by_chance) {
                 endings.clear();
             }
-            endings.extend(outcome.ending(side));
+            endings.extend(ending);
         }
         for (&(side, stream), expected) in &mut result.streams {
             let found = self.actual(&outcome.transcript, side, stream, normaliser);

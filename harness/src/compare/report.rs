@@ -68,6 +68,9 @@ fn behaviour(text: &mut String, results: &Results) {
 }
 
 fn matrix(text: &mut String, results: &Results) {
+    if results.examples.iter().all(|example| example.pairings.is_empty()) {
+        return;
+    }
     text.push_str(
         "\n## Together\n\n\
          Server and client of either kind, with verified data where the example can (`-v`).\n\n\
@@ -104,6 +107,9 @@ fn matrix(text: &mut String, results: &Results) {
 }
 
 fn cost(text: &mut String, results: &Results) {
+    if results.examples.iter().all(|example| example.speed.is_none()) {
+        return;
+    }
     let _ = write!(
         text,
         "\n## Speed and cost\n\n\

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::examples::{EXAMPLES, Example, Sides};
 use crate::process::Ending;
+use crate::quote::quoted;
 use crate::run::{Client, Outcome, Plan, Unobserved, run};
 use crate::show::Labelled;
 use crate::soft_hca;
@@ -37,7 +38,7 @@ pub struct Demo {
 
 /// How a pair did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Ok,
     /// Not 0, but as it has to be on this fabric, and why.
     Expected(&'static str),
@@ -213,17 +214,8 @@ fn words(text: &str) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
-/// As one would type it in a shell.
-fn quoted(arg: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !arg.is_empty() && arg.chars().all(plain) {
-        arg.to_owned()
-    } else {
-        format!("'{}'", arg.replace('\'', r"'\''"))
-    }
-}
-
-fn judge(example: &Example, outcome: &Outcome) -> Verdict {
+/// How a run of the pair has to be taken on this fabric.
+pub(crate) fn judge(example: &Example, outcome: &Outcome) -> Verdict {
     if let Some(why) = &outcome.never_ready {
         return Verdict::Failed(why.clone());
     }
@@ -356,12 +348,5 @@ mod tests {
         assert!(matches!(judge(apm, &outcome(22, 0, APM_REFUSED)), Verdict::Failed(_)));
         assert!(matches!(judge(mc, &outcome(22, 22, APM_REFUSED)), Verdict::Failed(_)));
         assert!(matches!(judge(mc, &outcome(0, 1, "")), Verdict::Failed(_)));
-    }
-
-    #[test]
-    fn arguments_are_shown_as_one_would_type_them() {
-        assert_eq!(quoted("10.9.0.1:80"), "10.9.0.1:80");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

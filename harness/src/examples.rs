@@ -98,8 +98,13 @@ impl Example {
 
     /// The program in `bin_dir` that plays `side`, with argv\[0\] as the C's.
     pub fn program(&self, bin_dir: &Path, side: Side, args: Vec<OsString>) -> Program {
-        let arg0 = self.arg0.map_or_else(|| format!("./{side}"), str::to_owned);
-        Program { path: bin_dir.join(self.binary(side)), arg0: Some(arg0.into()), args }
+        let arg0 = Some(self.arg0(side).into());
+        Program { path: bin_dir.join(self.binary(side)), arg0, args }
+    }
+
+    /// What the C program that plays `side` is called on its command line.
+    pub fn arg0(&self, side: Side) -> String {
+        self.arg0.map_or_else(|| format!("./{side}"), str::to_owned)
     }
 
     /// Flags that keep a run short even where the processor is emulated.

@@ -10,10 +10,14 @@
 //! - [`examples`]: the twelve examples
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
+//! - [`compare`]: the C originals and the Rust programs side by side
+//! - [`agent`]: runs one program for somebody else, and says what it cost
 //! - [`pair`]: any two commands as a pair
 //! - [`show`]: labelled output
 //! - [`lines`]: comparing lists of lines
 
+pub mod agent;
+pub mod compare;
 pub mod demo;
 pub mod error;
 pub mod examples;
@@ -24,6 +28,7 @@ pub mod pair;
 pub mod peer;
 pub mod private;
 pub mod process;
+mod quote;
 mod rdma_netlink;
 pub mod run;
 pub mod show;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use harness::Error;
+use harness::compare::{self, options::CompareArgs};
 use harness::demo::{self, Demo};
 use harness::golden::case::Device;
 use harness::golden::suite::{Selection, Suite};
@@ -42,6 +43,8 @@ enum Command {
     Record(RecordArgs),
     /// Run every example as a pair, or one of them with its output
     Demo(DemoArgs),
+    /// Run the C originals and the Rust programs side by side
+    Compare(Box<CompareArgs>),
     /// Run any two commands as a pair, with labelled output
     Pair(PairArgs),
 }
@@ -169,6 +172,7 @@ fn run(cli: Cli) -> Result<bool, Error> {
         Command::Lessons(args) => cases(args, "cases", &any_or_one, None),
         Command::Record(args) => cases(args.cases, "cases", &any_or_one, Some(args.into)),
         Command::Demo(args) => demo(args),
+        Command::Compare(args) => compare(*args),
         Command::Pair(args) => Pair {
             server: args.server,
             client: args.client,
@@ -177,6 +181,20 @@ fn run(cli: Cli) -> Result<bool, Error> {
         }
         .run(),
     }
+}
+
+/// Runs the C originals and ours side by side.
+fn compare(args: CompareArgs) -> Result<bool, Error> {
+    args.check()?;
+    if let Some(error) = compare::line_buffered(std::env::args_os().skip(1)) {
+        return Err(error);
+    }
+    let on_soft_hca = soft_hca::is_inside();
+    if let Some(program) = args.soft_hca.as_ref().filter(|_| !on_soft_hca) {
+        let names = SOURCE.join("private-network.nsswitch");
+        return Err(soft_hca::enter(program.as_deref(), &names, std::env::args_os().skip(1)));
+    }
+    args.comparison(bin_dir, &SOURCE, on_soft_hca)?.run()
 }
 
 /// Runs the cases of a folder of the harness, or records them.

@@ -224,7 +224,7 @@ fn tie_to_parent(parent: u32) -> io::Result<()> {
 }
 
 /// Blocks until the process is over, without reaping it.
-fn await_exit(pid: u32) {
+pub(crate) fn await_exit(pid: u32) {
     loop {
         // SAFETY: all zeroes is a valid siginfo_t, a plain C struct.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };

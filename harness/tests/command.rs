@@ -86,7 +86,7 @@ fn a_wrong_program_fails_its_case_and_shows_the_difference() {
 
 #[test]
 fn every_command_explains_itself() {
-    for command in ["golden", "lessons", "record", "demo", "pair"] {
+    for command in ["golden", "lessons", "record", "demo", "compare", "pair"] {
         let output = harness(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0));
         assert!(stdout(&output).contains("Usage: harness"), "{command}");

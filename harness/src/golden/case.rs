@@ -1,16 +1,26 @@
 //! The list of cases: the serde model of `cases.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::examples::Example;
+use crate::peer::{TcpBehaviour, TcpPeer};
+use crate::process::Program;
+use crate::run::{Client, Kill, Plan};
 use crate::transcript::{Side, Stream};
 
+/// Time limit of a case that names none.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(20);
+/// How long a server may take until it listens; generous, machines may be emulated.
+pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 /// Longest time that makes sense for a case.
 const MAX_TIME_MS: u64 = 60 * 60 * 1000;
 
@@ -175,6 +185,41 @@ impl Case {
         match side {
             Side::Server => self.server.is_some(),
             Side::Client => self.client.is_some(),
+        }
+    }
+
+    /// How it is run. `program` says which program sits in a seat, what side it plays there,
+    /// and with which arguments: a case may have two servers.
+    pub(crate) fn plan(
+        &self,
+        example: &Example,
+        patience: u32,
+        program: impl Fn(Side, Side, Vec<OsString>) -> Program,
+    ) -> Plan {
+        let arguments = |args: &[String]| args.iter().map(OsString::from).collect();
+        let tcp = |args: &[String], behaviour| {
+            // Its arguments are host and port.
+            Client::Tcp(TcpPeer { address: args.join(":"), behaviour })
+        };
+        let second = |side, args| Client::Program(program(Side::Client, side, arguments(args)));
+        let client = self.client.as_deref().map(|args| match self.client_program {
+            ClientProgram::Client => second(Side::Client, args),
+            ClientProgram::Server => second(Side::Server, args),
+            ClientProgram::TcpConnectClose => tcp(args, TcpBehaviour::CloseAtOnce),
+            ClientProgram::TcpTwoParts => tcp(args, TcpBehaviour::TwoParts),
+        });
+        let server = self.server.as_deref();
+        Plan {
+            server: server.map(|args| program(Side::Server, Side::Server, arguments(args))),
+            client,
+            ready: example.ready(),
+            ready_limit: READY_LIMIT,
+            limit: self.timeout_ms.map_or(DEFAULT_LIMIT, Duration::from_millis) * patience,
+            kill: self.kill.map(|kill| Kill {
+                who: kill.who,
+                signal: kill.signal,
+                after: Duration::from_millis(kill.after_ms),
+            }),
         }
     }
 

@@ -129,6 +129,13 @@ impl Differences {
         Ok(())
     }
 
+    /// Those of an example.
+    pub fn of(&self, example: &str) -> impl Iterator<Item = &Difference> {
+        let prefix = format!("{example}/");
+        let of_it = self.0.iter().filter(move |(name, _)| name.starts_with(&prefix));
+        of_it.map(|(_, (difference, _))| difference)
+    }
+
     /// The difference of a case, and what is expected of it instead of `recorded`.
     pub fn expectation(
         &self,

@@ -6,12 +6,14 @@
 //! - [`varying`]: the rule for streams that no two runs print alike
 //! - [`timing`]: what depends on timing beyond those rules
 //! - [`differences`]: the cases that differ from the C by design
+//! - [`rules`]: the data that say how a run is judged
 //! - [`suite`]: runs the cases and reports
 
 pub mod case;
 pub mod differences;
 pub mod expect;
 pub mod normalise;
+pub mod rules;
 pub mod suite;
 pub mod timing;
 pub mod varying;

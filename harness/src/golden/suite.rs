@@ -3,24 +3,16 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::error::Error;
 use crate::examples::Example;
-use crate::golden::case::{Case, ClientProgram, Device, read_cases};
-use crate::golden::differences::Differences;
+use crate::golden::case::{Case, Device, read_cases};
 use crate::golden::expect::Expectation;
-use crate::golden::normalise::Normaliser;
-use crate::golden::timing::Timing;
-use crate::peer::{TcpBehaviour, TcpPeer};
+use crate::golden::rules::{Rules, Watch};
 use crate::process::{Ending, Program};
-use crate::run::{Client, Kill, Observer, Outcome, Plan, Progress, Unobserved, run};
+use crate::run::{Outcome, Plan, Unobserved, run};
 use crate::transcript::{Side, Stream};
-
-/// Time limit of a case that names none.
-const DEFAULT_LIMIT: Duration = Duration::from_secs(20);
-/// How long a server may take until it listens; generous, machines may be emulated.
-const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -69,10 +61,7 @@ pub struct Counts {
 pub struct Suite {
     selection: Selection,
     cases: Vec<Case>,
-    normaliser: Normaliser,
-    timing: Timing,
-    differences: Differences,
-    of_soft_hca: Differences,
+    rules: Rules,
 }
 
 enum Verdict {
@@ -87,18 +76,8 @@ impl Suite {
     /// Reads the data and chooses the cases.
     pub fn read(selection: Selection) -> Result<Suite, Error> {
         let mut cases = read_cases(&selection.data)?;
-        let normaliser = Normaliser::read(&selection.data)?;
-        let timing = Timing::read(&selection.data)?;
-        let differences = if selection.no_differences {
-            Differences::default()
-        } else {
-            Differences::read(&selection.data, &cases)?
-        };
-        let of_soft_hca = if selection.on_soft_hca {
-            Differences::of_soft_hca(&selection.data, &cases)?
-        } else {
-            Differences::default()
-        };
+        let rules =
+            Rules::read(&selection.data, &cases, !selection.no_differences, selection.on_soft_hca)?;
         for wanted in &selection.examples {
             if !cases.iter().any(|case| case.example == *wanted) {
                 return Err(Error::Usage(format!("no case belongs to an example {wanted:?}")));
@@ -114,7 +93,7 @@ impl Suite {
                 && (selection.cases.is_empty()
                     || selection.cases.iter().any(|name| case.is_called(name)))
         });
-        Ok(Suite { selection, cases, normaliser, timing, differences, of_soft_hca })
+        Ok(Suite { selection, cases, rules })
     }
 
     /// Names the chosen cases with the machine each needs and what it shows.
@@ -214,13 +193,9 @@ impl Suite {
                 Verdict::Failed(vec![what])
             });
         }
-        let recorded =
-            Expectation::read(&self.selection.data, case, &self.normaliser, &self.timing)?;
-        let listed = self.differences.expectation(case, &recorded, &self.normaliser)?;
-        let usual = listed.as_ref().map_or(&recorded, |(_, expected)| expected);
-        let here = self.of_soft_hca.expectation(case, usual, &self.normaliser)?;
-        let expected = here.as_ref().map_or(usual, |(_, expected)| expected);
-        let mut watch = Watch { expected, normaliser: &self.normaliser };
+        let expected = self.rules.expected(case)?;
+        let normaliser = &self.rules.normaliser;
+        let mut watch = Watch { expected: expected.here(), normaliser };
         let outcome = match run(&plan, &mut watch) {
             Ok(outcome) => outcome,
             Err(error @ Error::Start { .. }) => {
@@ -231,23 +206,23 @@ impl Suite {
         if let Some(folder) = &self.selection.keep_output {
             keep(&folder.join(&case.example).join(&case.case), case, &outcome)?;
         }
-        let complaints = expected.complaints(&outcome, &self.normaliser);
+        let complaints = expected.here().complaints(&outcome, normaliser);
         if !complaints.is_empty() {
             return Ok(Verdict::Failed(complaints));
         }
-        let is_like = |other: &Expectation| other.complaints(&outcome, &self.normaliser).is_empty();
+        let is_like = |other: &Expectation| other.complaints(&outcome, normaliser).is_empty();
         let not_needed = |than: &str| {
             Verdict::Failed(vec![format!("is listed as a difference, but came out like {than}")])
         };
-        if let Some((difference, _)) = &here {
-            if !is_like(usual) {
+        if let Some((difference, _)) = &expected.on_soft_hca {
+            if !is_like(expected.by_design()) {
                 return Ok(Verdict::BySoftHca);
             } else if !difference.may_be_as_the_c {
                 return Ok(not_needed("on a device"));
             }
         }
-        Ok(match &listed {
-            Some(_) if !is_like(&recorded) => Verdict::ByDesign,
+        Ok(match &expected.listed {
+            Some(_) if !is_like(&expected.recorded) => Verdict::ByDesign,
             Some((difference, _)) if !difference.may_be_as_the_c => not_needed("the C"),
             _ => Verdict::AsTheC,
         })
@@ -259,59 +234,17 @@ impl Suite {
         })?;
         let bin_dir = &self.selection.bin_dir;
         let client_bin_dir = self.selection.client_bin_dir.as_ref().unwrap_or(bin_dir);
-        let arguments = |args: &[String]| args.iter().map(Into::into).collect();
-        let program = |args: &[String], dir: &Path, side: Side, path: &Option<PathBuf>| match path {
-            Some(path) => Program { path: path.clone(), arg0: None, args: arguments(args) },
-            None => example.program(dir, side, arguments(args)),
-        };
-        let client = case.client.as_ref().map(|args| match case.client_program {
-            ClientProgram::Client => {
-                Client::Program(program(args, client_bin_dir, Side::Client, &case.client_path))
+        Ok(case.plan(example, self.selection.patience, |seat, side, args| {
+            let dir = if side == Side::Client { client_bin_dir } else { bin_dir };
+            let path = match seat {
+                Side::Server => &case.server_path,
+                Side::Client => &case.client_path,
+            };
+            match path {
+                Some(path) => Program { path: path.clone(), arg0: None, args },
+                None => example.program(dir, side, args),
             }
-            ClientProgram::Server => {
-                Client::Program(program(args, bin_dir, Side::Server, &case.client_path))
-            }
-            ClientProgram::TcpConnectClose => tcp(args, TcpBehaviour::CloseAtOnce),
-            ClientProgram::TcpTwoParts => tcp(args, TcpBehaviour::TwoParts),
-        });
-        Ok(Plan {
-            server: case
-                .server
-                .as_ref()
-                .map(|args| program(args, bin_dir, Side::Server, &case.server_path)),
-            client,
-            ready: example.ready(),
-            ready_limit: READY_LIMIT,
-            limit: case.timeout_ms.map_or(DEFAULT_LIMIT, Duration::from_millis)
-                * self.selection.patience,
-            kill: case.kill.map(|kill| Kill {
-                who: kill.who,
-                signal: kill.signal,
-                after: Duration::from_millis(kill.after_ms),
-            }),
-        })
-    }
-}
-
-/// A TCP client; its arguments are host and port.
-fn tcp(args: &[String], behaviour: TcpBehaviour) -> Client {
-    Client::Tcp(TcpPeer { address: args.join(":"), behaviour })
-}
-
-/// Lets a side be killed only in mid-run, and ends a run early once only the time
-/// limit is missing from the expectation.
-struct Watch<'a> {
-    expected: &'a Expectation,
-    normaliser: &'a Normaliser,
-}
-
-impl Observer for Watch<'_> {
-    fn may_kill(&mut self, victim: Side, so_far: &Progress<'_>) -> bool {
-        self.expected.has_printed_all(victim, so_far, self.normaliser)
-    }
-
-    fn is_settled(&mut self, so_far: &Progress<'_>) -> bool {
-        self.expected.is_settled(so_far, self.normaliser)
+        }))
     }
 }
 

@@ -1,0 +1,257 @@
+//! The same command lines for the C pair and for ours, and what differs.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::compare::stage::{Maker, Played, Stage, ending_in_words};
+use crate::compare::unified::unified;
+use crate::error::Error;
+use crate::examples::Example;
+use crate::golden::case::{Case, ClientProgram, Device, read_cases};
+use crate::golden::expect::Expectation;
+use crate::golden::rules::{Rules, Watch};
+use crate::run::Unobserved;
+use crate::transcript::{Side, Stream};
+
+/// What came out of a case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "verdict")]
+pub enum Verdict {
+    /// Nothing differs.
+    Same,
+    /// What differs is listed, with this reason.
+    Known {
+        /// Why it differs.
+        reason: String,
+    },
+    /// Something differs that nobody has listed: this C, twice, from the recorded one. Ours
+    /// does as that.
+    OtherC,
+    /// Something differs that nobody has listed.
+    Unexpected,
+    /// It was not run.
+    Skipped {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// A case, run twice.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseResult {
+    /// Its name within the example.
+    pub case: String,
+    /// What came out.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// How the sides ended and what the streams differ in, as lines of text.
+    pub differences: Vec<String>,
+}
+
+/// The cases and the rules.
+#[derive(Debug)]
+pub struct Diff {
+    cases: Vec<Case>,
+    rules: Rules,
+    patience: u32,
+}
+
+impl Diff {
+    /// Reads the recorded cases that fit the machine; only those named, if any is.
+    pub fn read(
+        data: &Path,
+        named: &[String],
+        patience: u32,
+        on_soft_hca: bool,
+    ) -> Result<Diff, Error> {
+        let mut cases = read_cases(data)?;
+        let rules = Rules::read(data, &cases, true, on_soft_hca)?;
+        if let Some(wanted) = named.iter().find(|name| !cases.iter().any(|c| c.is_called(name))) {
+            return Err(Error::Usage(format!("no case is called {wanted:?}")));
+        }
+        cases.retain(|case| {
+            matches!(case.device, Device::Any | Device::One)
+                && (named.is_empty() || named.iter().any(|name| case.is_called(name)))
+        });
+        Ok(Diff { cases, rules, patience })
+    }
+
+    /// The cases of an example.
+    pub fn cases<'a>(&'a self, example: &'a Example) -> impl Iterator<Item = &'a Case> {
+        self.cases.iter().filter(|case| case.example == example.name)
+    }
+
+    /// The rules by which they are judged.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Runs a recorded case with both makers' programs; once more if the C has not done as it
+    /// has always done, which may be chance.
+    pub fn case(&self, stage: &Stage, example: &Example, case: &Case) -> Result<CaseResult, Error> {
+        match self.once(stage, example, case)? {
+            CaseResult { verdict: Verdict::OtherC, .. } => self.once(stage, example, case),
+            result => Ok(result),
+        }
+    }
+
+    fn once(&self, stage: &Stage, example: &Example, case: &Case) -> Result<CaseResult, Error> {
+        let result =
+            |verdict, differences| CaseResult { case: case.case.clone(), verdict, differences };
+        if let Some(why) = out_of_reach(stage, case) {
+            return Ok(result(Verdict::Skipped { why: why.to_owned() }, Vec::new()));
+        }
+        let of_the_c = self.rules.of_the_c(case)?;
+        let c = self.play(stage, example, case, Maker::C, &of_the_c)?;
+        let expected = self.rules.expected(case)?;
+        let rust = self.play(stage, example, case, Maker::Rust, expected.here())?;
+        let normaliser = &self.rules.normaliser;
+        let is_like = |expected: &Expectation| {
+            rust.not_started.is_none() && expected.complaints(&rust.outcome, normaliser).is_empty()
+        };
+        let differences = self.differences(example, case, &c, &rust);
+        if c.not_started.is_some() {
+            return Ok(result(Verdict::Unexpected, differences));
+        }
+        let live = of_the_c.like(&c.outcome, normaliser);
+        if is_like(&live) {
+            return Ok(result(Verdict::Same, Vec::new()));
+        }
+        if let Some((difference, recorded)) = &expected.listed {
+            // On top of what this C has done; or, where it has done something else, of what
+            // was recorded.
+            let on_live = self.rules.differences.expectation(case, &live, normaliser);
+            let on_live = on_live.ok().flatten().map(|(_, expected)| expected);
+            let here = expected.here();
+            if on_live.iter().chain([recorded, here]).any(is_like) {
+                let reason = difference.reason.clone();
+                return Ok(result(Verdict::Known { reason }, differences));
+            }
+        }
+        let c_is_as_recorded = of_the_c.complaints(&c.outcome, normaliser).is_empty();
+        let as_recorded = is_like(expected.here()) || is_like(&of_the_c);
+        let verdict = match as_recorded && !c_is_as_recorded {
+            true => Verdict::OtherC,
+            false => Verdict::Unexpected,
+        };
+        Ok(result(verdict, differences))
+    }
+
+    /// Runs the user's own flags with both.
+    pub fn own(
+        &self,
+        stage: &Stage,
+        example: &Example,
+        flags: &[std::ffi::OsString],
+    ) -> Result<CaseResult, Error> {
+        let mut played = Vec::new();
+        for maker in Maker::BOTH {
+            let args = |side| {
+                let args = example.arguments(side, stage.address_of(example, side), flags);
+                args.map(|args| stage.program(example, maker, side, args))
+            };
+            let plan = stage.pair(example, args(Side::Server), args(Side::Client));
+            played.push(stage.play(plan, false, &mut Unobserved)?);
+        }
+        let streams = |played: &Played| -> Vec<Vec<String>> {
+            let lines = |(side, stream)| {
+                let lines = played.outcome.transcript.stream(side, stream);
+                self.rules.normaliser.apply(example.name, &lines)
+            };
+            all_streams().map(lines).collect()
+        };
+        let (c, rust) = (&played[0], &played[1]);
+        let endings = |played: &Played| Side::BOTH.map(|side| played.outcome.ending(side));
+        let same = endings(c) == endings(rust)
+            && c.not_started.is_none()
+            && rust.not_started.is_none()
+            && streams(c) == streams(rust);
+        let differences = self.described(example, |_| true, |_, _| usize::MAX, c, rust);
+        Ok(CaseResult {
+            case: "your flags".to_owned(),
+            verdict: if same { Verdict::Same } else { Verdict::Unexpected },
+            differences: if same { Vec::new() } else { differences },
+        })
+    }
+
+    fn play(
+        &self,
+        stage: &Stage,
+        example: &Example,
+        case: &Case,
+        maker: Maker,
+        expected: &Expectation,
+    ) -> Result<Played, Error> {
+        let mut watch = Watch { expected, normaliser: &self.rules.normaliser };
+        let plan = case.plan(example, self.patience, |_, side, args| {
+            stage.program(example, maker, side, args)
+        });
+        stage.play(plan, false, &mut watch)
+    }
+
+    fn differences(
+        &self,
+        example: &Example,
+        case: &Case,
+        c: &Played,
+        rust: &Played,
+    ) -> Vec<String> {
+        let first = |side, stream| {
+            let item = crate::golden::case::Item::Stream(side, stream);
+            case.truncated_to_lines.get(&item).copied().unwrap_or(usize::MAX)
+        };
+        self.described(example, |side| case.has(side), first, c, rust)
+    }
+
+    fn described(
+        &self,
+        example: &Example,
+        has: impl Fn(Side) -> bool,
+        first_lines: impl Fn(Side, Stream) -> usize,
+        c: &Played,
+        rust: &Played,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (maker, played) in [(Maker::C, c), (Maker::Rust, rust)] {
+            let never_ready = played.outcome.never_ready.as_ref();
+            for why in played.not_started.iter().chain(never_ready) {
+                lines.push(format!("{maker}: {why}"));
+            }
+        }
+        for side in Side::BOTH.into_iter().filter(|&side| has(side)) {
+            let [c, rust] = [c, rust].map(|played| ending_in_words(played.outcome.ending(side)));
+            if c == rust {
+                lines.push(format!("{side}: both {c}"));
+            } else {
+                lines.push(format!("{side}: C {c}, Rust {rust}"));
+            }
+        }
+        for (side, stream) in all_streams() {
+            let [c, rust] = [c, rust].map(|played| {
+                let mut lines = played.outcome.transcript.stream(side, stream);
+                lines.truncate(first_lines(side, stream));
+                self.rules.normaliser.apply(example.name, &lines)
+            });
+            lines.extend(unified(&format!("{side}.{stream}"), &c, &rust));
+        }
+        lines
+    }
+}
+
+fn all_streams() -> impl Iterator<Item = (Side, Stream)> {
+    Side::BOTH.into_iter().flat_map(|side| Stream::BOTH.map(|stream| (side, stream)))
+}
+
+/// What cannot be done on other hosts.
+fn out_of_reach(stage: &Stage, case: &Case) -> Option<&'static str> {
+    if stage.is_local() {
+        None
+    } else if case.kill.is_some() {
+        Some("a side on another host cannot be killed at a given time")
+    } else if !matches!(case.client_program, ClientProgram::Client) {
+        Some("its second program is none of the pair's")
+    } else {
+        None
+    }
+}

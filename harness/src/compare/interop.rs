@@ -1,0 +1,103 @@
+//! All four pairings of C and Rust as server and client.
+
+use std::ffi::OsString;
+
+use serde::Serialize;
+
+use crate::compare::stage::{Maker, Played, Stage, ending_in_words};
+use crate::demo;
+use crate::error::Error;
+use crate::examples::{Example, Sides};
+use crate::process::Ending;
+use crate::run::Unobserved;
+use crate::transcript::{Side, Stream};
+
+/// What blast-sr-2's C prints when it has found, by chance, a flushed work request after a
+/// complete transfer.
+const FLUSHED: &str = "ibv_poll_cq completion status \"flushed\"";
+
+/// How a pairing went.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pairing {
+    /// Whose server.
+    pub server: Maker,
+    /// Whose client.
+    pub client: Maker,
+    /// Did they work together?
+    pub works: bool,
+    /// What there is to say of it: why it failed, or why another ending is right.
+    pub note: Option<String>,
+}
+
+/// Runs the four pairings. `flags` are the user's; with none a short run that verifies the
+/// data where the example can.
+pub fn pairings(
+    stage: &Stage,
+    example: &Example,
+    flags: Option<&[OsString]>,
+) -> Result<Vec<Pairing>, Error> {
+    let mut found = Vec::new();
+    if example.sides == Sides::Single {
+        return Ok(found);
+    }
+    let own: Vec<OsString> = match flags {
+        Some(flags) => flags.to_vec(),
+        None => {
+            example.tour_flags().split_whitespace().chain(verify(example)).map(Into::into).collect()
+        }
+    };
+    for server in Maker::BOTH {
+        for client in Maker::BOTH {
+            let program = |maker, side| {
+                let args = example.arguments(side, stage.address_of(example, side), &own);
+                args.map(|args| stage.program(example, maker, side, args))
+            };
+            let plan =
+                stage.pair(example, program(server, Side::Server), program(client, Side::Client));
+            let played = stage.play(plan, false, &mut Unobserved)?;
+            let (works, note) = judge(example, [server, client], &played);
+            found.push(Pairing { server, client, works, note });
+        }
+    }
+    Ok(found)
+}
+
+/// The flag that verifies the data, where there is one.
+pub fn verify(example: &Example) -> Option<&'static str> {
+    example.name.starts_with("ping-sr-").then_some("-v")
+}
+
+/// Did the pair do its work, and what is there to say of it?
+pub fn judge(example: &Example, makers: [Maker; 2], played: &Played) -> (bool, Option<String>) {
+    let outcome = &played.outcome;
+    if let Some(why) = played.not_started.as_ref().or(outcome.never_ready.as_ref()) {
+        return (false, Some(why.clone()));
+    }
+    match demo::judge(example, outcome) {
+        demo::Verdict::Ok => return (true, None),
+        demo::Verdict::Expected(why) => return (true, Some(why.to_owned())),
+        demo::Verdict::Failed(_) => {}
+    }
+    let by_chance = |side: Side, maker: Maker| {
+        let stderr = outcome.transcript.stream(side, Stream::Stderr);
+        outcome.ending(side) == Some(Ending::Code(1))
+            && maker == Maker::C
+            && example.name == "blast-sr-2"
+            && stderr.iter().any(|line| line.contains(FLUSHED))
+    };
+    let sides = Side::BOTH.into_iter().zip(makers);
+    if sides.clone().all(|(side, maker)| {
+        outcome.ending(side) == Some(Ending::Code(0)) || by_chance(side, maker)
+    }) {
+        let why = "the C ends with 1 if it polls the flush of spare receives with the last ack";
+        return (true, Some(why.to_owned()));
+    }
+    let endings: Vec<_> = sides
+        .map(|(side, maker)| format!("{maker} {side} {}", ending_in_words(outcome.ending(side))))
+        .collect();
+    let last = Side::BOTH.into_iter().filter_map(|side| {
+        let line = outcome.transcript.of(side, Stream::Stderr).last()?;
+        Some(format!("; last of the {side}: {}", line.text))
+    });
+    (false, Some(endings.join(", ") + &last.collect::<String>()))
+}

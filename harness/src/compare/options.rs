@@ -1,0 +1,151 @@
+//! The command line of `harness compare`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::compare::diff::Diff;
+use crate::compare::originals::Originals;
+use crate::compare::speed::Effort;
+use crate::compare::stage::Stage;
+use crate::compare::{Compare, Part};
+use crate::error::Error;
+use crate::examples::{EXAMPLES, Example};
+
+/// Options and arguments.
+#[derive(Args, Clone, Debug)]
+pub struct CompareArgs {
+    /// Folder of your build of the C originals; without it, what to do is said
+    #[arg(long, value_name = "DIR")]
+    c: Option<PathBuf>,
+    /// Folder of the Rust programs [default: the one this program is in]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// What the first line calls the place where the programs run
+    #[arg(long, value_name = "TEXT", default_value = "this host's device")]
+    fabric_name: String,
+    /// Address of the RDMA device of the server
+    #[arg(long, value_name = "ADDRESS", default_value = "10.9.0.1")]
+    address: String,
+    /// Address of the client's device, which it needs for multicast on another host
+    #[arg(long, value_name = "ADDRESS")]
+    client_address: Option<String>,
+    /// Run the servers on this host, over ssh
+    #[arg(long, value_name = "HOST")]
+    server_host: Option<String>,
+    /// Run the clients on this host, over ssh
+    #[arg(long, value_name = "HOST")]
+    client_host: Option<String>,
+    /// Folder on those hosts in which the relative paths of --c and --bin-dir are looked for
+    /// [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    remote_dir: Option<PathBuf>,
+    /// Run on soft-hca, in a fabric and a network of its own that are like the recorded
+    /// machine. PROGRAM is its command, if not beside this one
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true,
+        conflicts_with_all = ["server_host", "client_host"])]
+    pub soft_hca: Option<Option<PathBuf>>,
+    /// Look only at these, separated by commas [default: all]
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Only this recorded command line, CASE or EXAMPLE/CASE (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    case: Vec<String>,
+    /// How many runs of each for speed and cost
+    #[arg(long, value_name = "N", default_value_t = 7,
+        value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// How long each of those is to take
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// Multiply the recorded time limits: a slow machine needs patience
+    #[arg(long, value_name = "N", default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    patience: u32,
+    /// Kill a pair that still runs after this many seconds and is no recorded command line
+    #[arg(long, value_name = "SECONDS", default_value_t = 120,
+        value_parser = clap::value_parser!(u64).range(1..=86400))]
+    time_limit: u64,
+    /// Write everything that is found to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report of faithfulness to this file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// The examples to look at [default: all]
+    #[arg(value_name = "EXAMPLE")]
+    example: Vec<String>,
+    /// Flags for both sides of every pair: one more command line to compare, and those with
+    /// which the pairings are run and measured
+    #[arg(last = true, value_name = "FLAGS", allow_hyphen_values = true)]
+    flags: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.001 to 3600 is needed".to_owned()),
+    }
+}
+
+impl CompareArgs {
+    /// Checks what can be checked before anything runs.
+    pub fn check(&self) -> Result<Originals, Error> {
+        let originals = Originals::in_folder(self.c.clone())?;
+        if let Some(name) = self.example.iter().find(|name| Example::named(name).is_none()) {
+            let names: Vec<_> = EXAMPLES.iter().map(|example| example.name).collect();
+            let names = names.join(", ");
+            return Err(Error::Usage(format!("no example is called {name:?}; there are {names}")));
+        }
+        Ok(originals)
+    }
+
+    /// What the options ask for. `bin_dir` is where our programs are if nothing is said, and
+    /// `source` the folder of the harness.
+    pub fn comparison(
+        self,
+        bin_dir: impl FnOnce(Option<PathBuf>) -> Result<PathBuf, Error>,
+        source: &Path,
+        on_soft_hca: bool,
+    ) -> Result<Compare, Error> {
+        let originals = self.check()?;
+        let remote_dir = match self.remote_dir {
+            Some(dir) => dir,
+            None => std::env::current_dir().map_err(Error::read(Path::new(".")))?,
+        };
+        let examples = match self.example.as_slice() {
+            [] => EXAMPLES.iter().collect(),
+            names => names.iter().filter_map(|name| Example::named(name)).collect(),
+        };
+        let parts = match self.only.as_slice() {
+            [] => vec![Part::Diff, Part::Interop, Part::Speed],
+            parts => parts.to_vec(),
+        };
+        let workspace = source.parent().unwrap_or(source).to_owned();
+        Ok(Compare {
+            stage: Stage {
+                originals,
+                bin_dir: bin_dir(self.bin_dir)?,
+                server_host: self.server_host,
+                client_host: self.client_host,
+                remote_dir,
+                address: self.address,
+                client_address: self.client_address,
+                limit: Duration::from_secs(self.time_limit),
+            },
+            fabric: self.fabric_name,
+            examples,
+            parts,
+            diff: Diff::read(&source.join("golden"), &self.case, self.patience, on_soft_hca)?,
+            effort: Effort {
+                runs: usize::from(self.runs),
+                seconds: self.seconds,
+                flags: self.flags,
+            },
+            json: self.json,
+            report: self.report.map(|path| (path, workspace)),
+        })
+    }
+}

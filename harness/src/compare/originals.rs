@@ -1,0 +1,131 @@
+//! Finds the C originals in a folder that the user has built.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::examples::{EXAMPLES, Example, Sides};
+use crate::transcript::Side;
+
+/// What somebody has to do who has no build of the C.
+pub const WHAT_TO_DO: &str = "\
+compare needs a build of the C originals; this repository has none of their source.
+
+Where it comes from
+  ping-sr-0 ... ping-sr-4, blast-sr-2, devices:
+      the \"OpenFabrics suite of examples\" (2011) of the OpenFabrics Alliance's training
+      course \"Programming with OpenFabrics Software\"
+  rc-example (RDMA_RC_example.c), mckey, apm, mc, srq:
+      the chapter \"Programming Examples\" of the \"RDMA Aware Networks Programming User
+      Manual\" (Mellanox, now NVIDIA)
+
+What it needs (Debian, Ubuntu)
+  apt-get install gcc make libibverbs-dev librdmacm-dev
+
+How it is compiled
+  in each folder of the suite:
+      make client server        (devices: make devices)
+    with an old makefile and a new linker name the libraries behind the objects:
+      gcc -O2 -o client client.c bind_client.c OTHERS -lrdmacm -libverbs -lpthread -lrt
+      gcc -O2 -o server server.c bind_listener.c agent.c OTHERS -lrdmacm -libverbs -lpthread -lrt
+    (OTHERS: the .c files that both sides share)
+  each program of the manual:
+      gcc -O2 -o mckey mckey.c -lrdmacm -libverbs -lpthread
+  Two things have changed since 2011: delete the line with xrc_domain, a member that
+  ibv_qp_init_attr no longer has, and add -include endian.h if htobe64 is missing. Do not
+  define _GNU_SOURCE: it selects another strerror_r, and every error text becomes \"Unknown
+  errno N\".
+
+Where it has to be
+  DIR/ping-sr-1/client    DIR/ping-sr-1/server    (so for each example of the suite)
+  DIR/devices/devices
+  DIR/RDMA_RC_example     (or DIR/rc-example)
+  DIR/mckey  DIR/apm  DIR/mc  DIR/srq
+  What is missing is said and skipped.
+
+Then
+  ./compare --c DIR";
+
+/// A folder with C programs.
+#[derive(Clone, Debug)]
+pub struct Originals {
+    dir: PathBuf,
+}
+
+impl Originals {
+    /// Looks whether there is anything to compare with.
+    pub fn in_folder(dir: Option<PathBuf>) -> Result<Originals, Error> {
+        let Some(dir) = dir else { return Err(Error::Usage(WHAT_TO_DO.to_owned())) };
+        let found = Originals { dir };
+        if EXAMPLES.iter().any(|example| found.missing(example).is_none()) {
+            return Ok(found);
+        }
+        let dir = found.dir.display();
+        Err(Error::Usage(format!("{dir}: no program of the C originals is there\n\n{WHAT_TO_DO}")))
+    }
+
+    /// The program that plays `side`, if it is there.
+    pub fn program(&self, example: &Example, side: Side) -> Option<PathBuf> {
+        places(example, side)
+            .into_iter()
+            .map(|place| self.dir.join(place))
+            .find(|path| is_program(path))
+    }
+
+    /// What is missing of an example.
+    pub fn missing(&self, example: &Example) -> Option<String> {
+        let sides: &[Side] =
+            if example.sides == Sides::TwoPrograms { &Side::BOTH } else { &[Side::Client] };
+        let side = sides.iter().find(|&&side| self.program(example, side).is_none())?;
+        let looked_for = places(example, *side).join(" or ");
+        Some(format!("no C program {looked_for} in {}", self.dir.display()))
+    }
+}
+
+/// Where a program may be: as the suite and the manual's files are called, and as the
+/// programs of this workspace are.
+fn places(example: &Example, side: Side) -> Vec<String> {
+    let name = example.name;
+    match example.sides {
+        Sides::TwoPrograms => vec![format!("{name}/{side}"), format!("{name}-{side}")],
+        Sides::OneProgram | Sides::Single => {
+            let other = match name {
+                "device-list" => "devices",
+                "rc-example" => "RDMA_RC_example",
+                name => name,
+            };
+            let arg0 = example.arg0(side);
+            let arg0 = arg0.trim_start_matches("./");
+            let mut places = Vec::new();
+            for name in [name, other, arg0] {
+                for place in [name.to_owned(), format!("{name}/{name}")] {
+                    if !places.contains(&place) {
+                        places.push(place);
+                    }
+                }
+            }
+            places
+        }
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_looked_for_in_both_layouts() {
+        let places = |name| places(Example::named(name).unwrap(), Side::Server);
+        assert_eq!(places("ping-sr-1"), ["ping-sr-1/server", "ping-sr-1-server"]);
+        assert!(places("device-list").contains(&"devices/devices".to_owned()));
+        let rc = places("rc-example");
+        for name in ["rc-example", "RDMA_RC_example", "rc_example"] {
+            assert!(rc.contains(&name.to_owned()), "{rc:?}");
+        }
+        assert_eq!(places("mc"), ["mc", "mc/mc"]);
+    }
+}

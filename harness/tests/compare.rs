@@ -1,0 +1,248 @@
+//! `harness compare` without the C: programs of this workspace play both parts, and scripts
+//! play programs that differ, hang, crash or are not there.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that goes with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("compare-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// One of our programs as an original, under the name that it is called by.
+    fn ours(&self, name: &str, program: &str, then: &str) {
+        let path = bin_dir().join(program);
+        let path = path.display();
+        let arg0 = format!("./{program}");
+        self.script(name, &format!("set -o pipefail\n(exec -a {arg0} {path} \"$@\"){then}"));
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where cargo has put the programs: this test is in `deps` below it.
+fn bin_dir() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().and_then(Path::parent).unwrap().to_owned()
+}
+
+fn compare(c: &Folder, args: &[&str]) -> (Output, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command.args(["compare", "--bin-dir"]).arg(bin_dir()).arg("--c").arg(&c.0).args(args);
+    output_of(&mut command)
+}
+
+fn output_of(command: &mut Command) -> (Output, String) {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    (output, text)
+}
+
+#[test]
+fn two_builds_that_are_the_same_are_said_to_be() {
+    let c = Folder::new("same");
+    c.ours("mc", "mc", "");
+    let json = c.0.join("found.json");
+    let report = c.0.join("report.md");
+    let files = ["--json", json.to_str().unwrap(), "--report", report.to_str().unwrap()];
+    let args = ["--only", "diff", "--case", "mc/cli-h", "mc", "srq"];
+    let (output, text) = compare(&c, &[&args[..], &files].concat());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text.contains("  cli-h                            same\n"));
+    assert!(text.contains("srq: skipped, no C program srq or srq/srq in "));
+    assert!(text.ends_with("0 unexpected, 1 skipped\n"));
+    let found: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert_eq!(found["examples"][0]["cases"][0]["verdict"], "same");
+    assert_eq!(found["unexpected"], 0);
+    let report = fs::read_to_string(&report).unwrap();
+    assert!(report.contains("| mc | 1 | 0 | 0 |"), "{report}");
+    assert!(report.contains("### mc\n\n- The receiver's completion queue"), "{report}");
+    assert!(report.contains("Not compared: srq"), "{report}");
+}
+
+#[test]
+fn a_line_that_differs_is_shown_and_counts() {
+    let c = Folder::new("differs");
+    c.ours("mc", "mc", " | sed 's/-m mcast_addr/-m MCAST_ADDR/; s/usage/USAGE/'");
+    let (output, text) = compare(&c, &["--only", "diff", "--case", "mc/cli-h", "mc"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("server: both ends with 1\n"));
+    assert!(text.contains("--- C    server.stdout\n      +++ Rust server.stdout\n      @@ -"));
+    assert!(text.contains("\n      -USAGE") && text.contains("\n      +usage"));
+    assert!(text.contains("\n1 unexpected, 0 skipped\n"));
+}
+
+#[test]
+fn an_exit_status_that_differs_counts() {
+    let c = Folder::new("status");
+    c.ours("mc", "mc", "; exit 7");
+    let (output, text) = compare(&c, &["--only", "diff", "--case", "mc/cli-h", "mc"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("server: C ends with 7, Rust ends with 1\n"));
+}
+
+/// A program in the place of the C's `devices`, run with flags that are not recorded.
+fn played(name: &str, script: &str) -> (Option<i32>, String) {
+    let c = Folder::new(name);
+    c.script("devices/devices", script);
+    let args = ["--only", "diff", "--case", "mc/cli-h", "--time-limit", "2", "device-list"];
+    let (output, text) = compare(&c, &[&args[..], &["--", "any"]].concat());
+    (output.status.code(), text)
+}
+
+#[test]
+fn a_program_that_hangs_is_said_to() {
+    let (code, text) = played("hangs", "echo before; sleep 1000");
+    assert_eq!(code, Some(1));
+    assert!(text.contains("client: C hangs (killed), Rust ends with "));
+    assert!(text.contains("-before"));
+}
+
+#[test]
+fn a_program_that_crashes_is_said_to() {
+    let (code, text) = played("crashes", "kill -SEGV $$");
+    assert_eq!(code, Some(1));
+    assert!(text.contains("client: C crashes (signal 11), Rust ends with "));
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_said_to() {
+    let c = Folder::new("cannot-start");
+    fs::create_dir_all(c.0.join("devices")).unwrap();
+    let path = c.0.join("devices/devices");
+    fs::write(&path, "#!/nonexistent/interpreter\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["--only", "diff,speed", "--case", "mc/cli-h", "device-list", "--", "any"];
+    let (output, text) = compare(&c, &args);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("C: cannot start "), "{text}");
+    assert!(text.contains("CANNOT BE MEASURED: C: "), "{text}");
+}
+
+#[test]
+fn without_the_c_it_is_said_what_to_do() {
+    let empty = Folder::new("empty");
+    for args in [vec![], vec![OsStr::new("--c"), empty.0.as_os_str()]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        let output = command.arg("compare").args(args).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        for said in [
+            "OpenFabrics Alliance's training",
+            "RDMA Aware Networks Programming User",
+            "apt-get install gcc make libibverbs-dev librdmacm-dev",
+            "gcc -O2 -o mckey mckey.c",
+            "DIR/ping-sr-1/client",
+            "./compare --c DIR",
+        ] {
+            assert!(message.contains(said), "{said}: {message}");
+        }
+    }
+    let missing = Folder::new("ours-missing");
+    missing.script("mc", "exit 1");
+    let (output, _) = compare(&missing, &["--bin-dir=/nonexistent", "mc"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// A program `ssh` that runs the command here.
+fn fake_ssh(folder: &Folder) -> String {
+    folder.script(
+        "path/ssh",
+        "[[ $1 == -o ]] && shift 2\necho \"$1\" >>\"$0.hosts\"\nshift\nexec sh -c \"$*\"",
+    );
+    let path = std::env::var("PATH").unwrap();
+    format!("{}:{path}", folder.0.join("path").display())
+}
+
+#[test]
+fn programs_run_on_other_hosts_over_ssh() {
+    let c = Folder::new("ssh");
+    c.ours("mc", "mc", "");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command
+        .args(["compare", "--server-host", "host1", "--client-host", "host2", "--remote-dir", "/"])
+        .args(["--address", "192.0.2.1", "--only", "diff", "--case", "mc/cli-h", "mc", "--bin-dir"])
+        .arg(bin_dir())
+        .arg("--c")
+        .arg(&c.0)
+        .env("PATH", fake_ssh(&c));
+    let (output, text) = output_of(&mut command);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text.contains("  cli-h                            same\n"));
+    assert_eq!(fs::read_to_string(c.0.join("path/ssh.hosts")).unwrap(), "host1\nhost1\n");
+    // A host that cannot be reached is no program that has ended.
+    c.script("path/ssh", "echo 'ssh: no such host' >&2; exit 255");
+    let (output, text) = output_of(&mut command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("C: ssh: no such host"), "{text}");
+}
+
+#[test]
+fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
+    let soft_hca = bin_dir().join("soft-hca");
+    let doctor = Command::new(&soft_hca).arg("doctor").output();
+    if !doctor.is_ok_and(|output| output.status.success()) {
+        assert!(
+            std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"),
+            "soft-hca does not work here"
+        );
+        println!("left out here: soft-hca does not work");
+        return;
+    }
+    let folder = Folder::new("pairs");
+    let json = folder.0.join("found.json");
+    let path = fake_ssh(&folder);
+    let remote = ["--server-host", "host1", "--client-host", "host2"];
+    for hosts in [&[][..], &remote] {
+        let mut command = Command::new(&soft_hca);
+        command
+            .args(["run", "--fabric", &format!("compare-{}", std::process::id()), "--"])
+            .arg(env!("CARGO_BIN_EXE_harness"))
+            .args(["compare", "--address", "127.0.0.1", "--only", "interop,speed"])
+            .args(["--runs", "2", "--seconds", "0.01", "--json", json.to_str().unwrap()])
+            .args(hosts)
+            .args(["ping-sr-1", "rc-example", "--c"])
+            // Our programs play the C's part, too.
+            .arg(bin_dir())
+            .arg("--bin-dir")
+            .arg(bin_dir())
+            .env("PATH", &path);
+        let (_, text) = output_of(&mut command);
+        assert!(text.contains("8 of 8 pairings work\n"));
+        let found: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        let speed = &found["examples"][0]["speed"];
+        assert_eq!(speed["waits"], "busy-polling");
+        assert_eq!(speed["runs"], 2);
+        for maker in ["c", "rust"] {
+            for what in ["microseconds", "per_second", "client_peak_kib", "server_peak_kib"] {
+                assert!(speed[maker][what].as_f64().unwrap() > 0.0, "{maker} {what}: {speed}");
+            }
+        }
+        assert!(speed["time"]["median"].as_f64().unwrap() > 0.0);
+        assert_eq!(found["examples"][1]["speed"]["waits"], "once");
+    }
+    let hosts = fs::read_to_string(folder.0.join("path/ssh.hosts")).unwrap();
+    assert!(hosts.contains("host1\n") && hosts.contains("host2\n"));
+}

@@ -9,6 +9,7 @@
     reason = "the contracts are those of the C library's functions"
 )]
 
+mod cancel;
 mod descriptors;
 mod events;
 mod files;
@@ -26,11 +27,12 @@ fn fail(error: Errno) -> libc::c_int {
 }
 
 /// Our part of a call. What the system refuses meanwhile is no business of the program, which may
-/// look at an errno from before: a call that succeeds leaves it alone.
+/// look at an errno from before: a call that succeeds leaves it alone. Nor does a cancellation of
+/// the thread end it midway.
 fn aside<T>(ours: impl FnOnce() -> T) -> T {
     // SAFETY: this thread's own errno.
     let before = unsafe { *libc::__errno_location() };
-    let value = ours();
+    let value = cancel::put_off(ours);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = before };
     value

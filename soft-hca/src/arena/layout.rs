@@ -138,6 +138,9 @@ pub struct Cq {
     pub owes_token: AtomicU32,
     /// Completions lost because the ring was full, each an asynchronous event.
     pub overflows: AtomicU32,
+    /// Completions for which there is room for sure. Only when it is used up does one look again
+    /// how far the program is, which changes that word all the time.
+    pub room: AtomicU32,
     /// The ring of completions.
     pub ring: RingPlace,
 }
@@ -210,6 +213,8 @@ pub struct Qp {
     pub sq_consumer: AtomicU32,
     /// The next receive work request to be taken.
     pub rq_consumer: AtomicU32,
+    /// Receives from there on that are posted for sure; as with [`Cq::room`].
+    pub rq_posted: AtomicU32,
     /// Scatter-gather elements of a send, at most.
     pub max_send_sge: AtomicU32,
     /// Scatter-gather elements of a receive, at most.

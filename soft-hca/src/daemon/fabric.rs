@@ -196,8 +196,10 @@ impl Fabric {
             return false;
         }
         new.move_from(&old);
-        if let RingOf::Shared(index) = of {
-            self.arena.srqs[index].consumer.store(0, Release);
+        match of {
+            RingOf::Shared(index) => self.arena.srqs[index].consumer.store(0, Release),
+            RingOf::Completions(index) => self.arena.cqs[index].room.store(0, Release),
+            RingOf::Send(_) | RingOf::Receive(_) => {}
         }
         of.entry(&self.arena).copy_from(place);
         true

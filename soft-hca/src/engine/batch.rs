@@ -19,7 +19,7 @@ use crate::engine::{Actor, verdict};
 use crate::uapi::rxe::{MAX_SGE, SendWqe, access, opcode, qp_type};
 
 /// Messages of a batch.
-const MAX_MESSAGES: usize = 16;
+pub(super) const MAX_MESSAGES: usize = 16;
 /// A batch is not made longer once it has so many bytes: the first completion waits for all.
 const ENOUGH_BYTES: u64 = 32 << 10;
 
@@ -388,12 +388,11 @@ impl<'a> Actor<'a> {
             let receives = arrivals().count() as u32;
             if receives > 0 {
                 responder.retire(receives);
-            }
-            for arrival in arrivals() {
-                if arrival.opcode == opcode::SEND_WITH_INV {
+                let invalidating = |arrival: &&Arrival| arrival.opcode == opcode::SEND_WITH_INV;
+                for arrival in arrivals().filter(invalidating) {
                     self.invalidate(&responder.owner, arrival.imm);
                 }
-                responder.arrived(self, arrival, after);
+                responder.arrived(self, arrivals(), after);
             }
         }
         requester.complete(self, &done, after);

@@ -40,24 +40,50 @@ impl Actor<'_> {
 
     /// The same; waking is left for later. The caller may hold locks of queue pairs.
     pub(super) fn complete(&self, index: u32, cqe: &Cqe, solicited: bool, after: &mut After) {
+        self.complete_all(index, [(*cqe, solicited)], after);
+    }
+
+    /// Adds completions, with whether each is solicited. They appear together: what the one who
+    /// polls looks at is written once.
+    pub(super) fn complete_all(
+        &self,
+        index: u32,
+        completions: impl IntoIterator<Item = (Cqe, bool)>,
+        after: &mut After,
+    ) {
         let Some(cq) = self.arena.cqs.get(index as usize) else { return };
         let _guard = self.lock(&cq.lock);
         if cq.live.load(Acquire) == 0 {
             return;
         }
         let Some(ring) = self.arena.ring(&cq.ring) else { return };
-        let producer = ring.producer();
-        if ring.advance(producer, 1) == ring.consumer() {
-            cq.overflows.fetch_add(1, AcqRel);
-            after.raised.push(Async::CqOverflow(index));
+        let first = ring.producer();
+        let mut producer = first;
+        let mut room = cq.room.load(Acquire).min(ring.mask());
+        let mut is_solicited = false;
+        for (cqe, solicited) in completions {
+            if room == 0 {
+                room = ring.mask() - ring.distance(ring.consumer(), producer);
+            }
+            if room == 0 {
+                cq.overflows.fetch_add(1, AcqRel);
+                after.raised.push(Async::CqOverflow(index));
+                continue;
+            }
+            cqe.write(&ring.slot(producer));
+            is_solicited |= solicited || cqe.status != status::SUCCESS;
+            producer = ring.advance(producer, 1);
+            room -= 1;
+        }
+        if producer == first {
             return;
         }
-        cqe.write(&ring.slot(producer));
-        ring.set_producer(ring.advance(producer, 1));
+        cq.room.store(room, Release);
+        ring.set_producer(producer);
         // See `arm`.
         fence(SeqCst);
         if cq.armed.load(Relaxed) != NOT_ARMED {
-            self.notify(index, cq, solicited || cqe.status != status::SUCCESS, after);
+            self.notify(index, cq, is_solicited, after);
         }
     }
 

@@ -218,7 +218,7 @@ impl<'a> Actor<'a> {
         match self.link.copy(self.arena, self.me, from, to) {
             Ok(()) => {
                 responder.retire(1);
-                responder.arrived(self, &arrival, after);
+                responder.arrived(self, [&arrival], after);
                 Ok(())
             }
             Err(Fault::Destination) => {

@@ -60,6 +60,7 @@ impl Actor<'_> {
         }
         let Some(ring) = self.arena.ring(&qp.rq) else { return };
         let cq = qp.recv_cq.load(Acquire);
+        qp.rq_posted.store(0, Release);
         let consumer = qp.rq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = RecvWqe::read(ring.slot(consumer.wrapping_add(i)));

@@ -217,10 +217,11 @@ impl<'a> Requester<'a> {
     /// Gives the first `done.len()` requests back and completes those that want it.
     pub(super) fn complete(&self, actor: &Actor<'_>, done: &[Done], after: &mut After) {
         retire(&self.qp.sq_consumer, &self.ring, self.head().wrapping_add(done.len() as u32));
-        for done in done {
-            if self.signals_all || done.flags & send_flag::SIGNALED != 0 {
-                actor.complete(self.send_cq, &done.cqe(self.qpn), false, after);
-            }
+        let is_signaled = |done: &&Done| self.signals_all || done.flags & send_flag::SIGNALED != 0;
+        let completions = || done.iter().filter(is_signaled);
+        if completions().next().is_some() {
+            let cqes = completions().map(|done| (done.cqe(self.qpn), false));
+            actor.complete_all(self.send_cq, cqes, after);
         }
     }
 }

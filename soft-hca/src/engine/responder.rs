@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{Guard, Qp, Srq};
 use crate::engine::after::After;
+use crate::engine::batch::MAX_MESSAGES;
 use crate::engine::flush::{can_fail, retire, set_error};
 use crate::engine::memory::{Owner, SCATTER};
 use crate::engine::segments::SegmentList;
@@ -106,7 +107,11 @@ impl<'a> Actor<'a> {
             Some(srq) => Receives::Shared(srq),
             None => self.arena.ring(&qp.rq).map_or(Receives::None, |ring| {
                 let first = qp.rq_consumer.load(Acquire) & ring.mask();
-                Receives::Own(ring, first, ring.distance(first, ring.producer()))
+                let mut posted = qp.rq_posted.load(Acquire).min(ring.mask());
+                if posted < MAX_MESSAGES as u32 {
+                    posted = ring.distance(first, ring.producer());
+                }
+                Receives::Own(ring, first, posted)
             }),
         };
         Some(Responder { qp, owner: Owner::of(qp, qpn), receives, _guard: guard })
@@ -181,14 +186,21 @@ impl<'a> Responder<'a> {
             *first = ring.advance(*first, count);
             *posted -= count.min(*posted);
             retire(&self.qp.rq_consumer, ring, *first);
+            self.qp.rq_posted.store(*posted, Release);
         }
     }
 
-    /// Completes a receive.
-    pub(super) fn arrived(&self, actor: &Actor<'_>, arrival: &Arrival, after: &mut After) {
-        let is_solicited = arrival.flags & send_flag::SOLICITED != 0;
-        let cqe = arrival.cqe(self.owner.qpn);
-        actor.complete(self.qp.recv_cq.load(Acquire), &cqe, is_solicited, after);
+    /// Completes receives.
+    pub(super) fn arrived<'m>(
+        &self,
+        actor: &Actor<'_>,
+        arrivals: impl IntoIterator<Item = &'m Arrival>,
+        after: &mut After,
+    ) {
+        let completions = arrivals.into_iter().map(|arrival| {
+            (arrival.cqe(self.owner.qpn), arrival.flags & send_flag::SOLICITED != 0)
+        });
+        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, after);
     }
 
     /// Gives a receive that was taken from a shared queue back to its owner, unused.

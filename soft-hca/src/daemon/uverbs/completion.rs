@@ -86,6 +86,7 @@ fn new_cq(
     cq.pending_events.store(0, Release);
     cq.owes_token.store(0, Release);
     cq.overflows.store(0, Release);
+    cq.room.store(0, Release);
     cq.live.store(generation, Release);
     Ok(Created {
         handle: cx.file.handles.insert(Object::Cq { index }),

@@ -158,6 +158,7 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
         (&qp.sq_sig_all, wanted.sq_sig_all.into()),
         (&qp.sq_consumer, 0),
         (&qp.rq_consumer, 0),
+        (&qp.rq_posted, 0),
         (&qp.max_send_sge, room / SGE),
         (&qp.max_recv_sge, wanted.max_recv_sge),
         (&qp.max_inline, room),
@@ -320,6 +321,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
             }
             let _guard = fabric.lock(&qp.recv_lock);
             qp.rq_consumer.store(0, Release);
+            qp.rq_posted.store(0, Release);
             if let Some(ring) = fabric.arena.ring(&qp.rq) {
                 ring.init_header();
             }

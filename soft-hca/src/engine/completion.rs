@@ -80,6 +80,10 @@ impl Actor<'_> {
         }
         cq.room.store(room, Release);
         ring.set_producer(producer);
+        // Without a channel there is nobody to tell.
+        if cq.channel.load(Acquire) == 0 {
+            return;
+        }
         // See `arm`.
         fence(SeqCst);
         if cq.armed.load(Relaxed) != NOT_ARMED {

@@ -172,6 +172,8 @@ impl<'a> Responder<'a> {
         match &self.receives {
             Receives::Own(ring, first, posted) if skip < *posted => {
                 let wqe = RecvWqe::read(ring.slot(first.wrapping_add(skip)));
+                // The next one comes from the other processor while this one's bytes move.
+                ring.slot(first.wrapping_add(skip + 1)).prefetch();
                 Some(Receive { wqe, max_sge: self.qp.max_recv_sge.load(Acquire) })
             }
             Receives::Shared(index) => actor.take_shared(*index, after),

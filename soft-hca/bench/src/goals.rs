@@ -86,7 +86,7 @@ impl Goal {
 
 /// A measurement: a program of perftest and its arguments.
 #[derive(Clone, Copy, Debug)]
-pub struct Item {
+pub struct Item<G> {
     /// What it is.
     pub what: &'static str,
     /// The program.
@@ -94,17 +94,25 @@ pub struct Item {
     /// Its arguments.
     pub arguments: &'static [&'static str],
     /// What it has to reach.
-    pub goal: Goal,
+    pub goal: G,
 }
 
+/// A list of [`Item`]s, a line each.
 macro_rules! items {
     ($($what:literal: $program:literal $($argument:literal)* => $goal:expr;)*) => {
-        &[$(Item { what: $what, program: $program, arguments: &[$($argument),*], goal: $goal }),*]
+        &[$($crate::goals::Item {
+            what: $what,
+            program: $program,
+            arguments: &[$($argument),*],
+            goal: $goal,
+        }),*]
     };
 }
 
+pub(crate) use items;
+
 /// All of them. `-N` leaves out the search for the best message, which costs time of its own.
-pub const ITEMS: &[Item] = items! {
+pub const ITEMS: &[Item<Goal>] = items! {
     "send 8 B": "ib_send_lat" "-s" "8" "-n" "20000" => Goal::Polled;
     "send 64 B": "ib_send_lat" "-s" "64" "-n" "20000" => Goal::Polled;
     "RDMA write 8 B": "ib_write_lat" "-s" "8" "-n" "20000" => Goal::Polled;

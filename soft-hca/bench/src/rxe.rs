@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::goals::{Item, items};
 use crate::pair::{Place, Stack};
 use crate::perftest::{self, AVERAGE, TYPICAL};
 use crate::stats::summary;
@@ -63,21 +64,8 @@ impl Kind {
     }
 }
 
-struct Item {
-    what: &'static str,
-    program: &'static str,
-    arguments: &'static [&'static str],
-    kind: Kind,
-}
-
-macro_rules! items {
-    ($($what:literal: $program:literal $($argument:literal)* => $kind:expr;)*) => {
-        &[$(Item { what: $what, program: $program, arguments: &[$($argument),*], kind: $kind }),*]
-    };
-}
-
 /// Few iterations: the kernel's device needs milliseconds for one when it is kept from its work.
-const ITEMS: &[Item] = items! {
+const ITEMS: &[Item<Kind>] = items! {
     "send 8 B": "ib_send_lat" "-s" "8" "-n" "1000" => Kind::Latency;
     "send 64 B": "ib_send_lat" "-s" "64" "-n" "1000" => Kind::Latency;
     "send 4 KiB": "ib_send_lat" "-s" "4096" "-n" "1000" => Kind::Latency;
@@ -109,7 +97,7 @@ pub fn run(ours: &Place, repeats: u32) -> Result<()> {
             let soft_hca = figure(ours, item, &mut starved[1])?;
             match rxe.zip(soft_hca) {
                 Some((rxe, soft_hca)) => {
-                    eprintln!("{rxe} and {soft_hca} {}", item.kind.unit());
+                    eprintln!("{rxe} and {soft_hca} {}", item.goal.unit());
                     figures.push([rxe, soft_hca]);
                 }
                 None => eprintln!("starved"),
@@ -124,14 +112,14 @@ pub fn run(ours: &Place, repeats: u32) -> Result<()> {
 }
 
 /// One figure; `None` if every run was starved.
-fn figure(place: &Place, item: &Item, starved: &mut u32) -> Result<Option<f64>> {
+fn figure(place: &Place, item: &Item<Kind>, starved: &mut u32) -> Result<Option<f64>> {
     for _ in 0..TRIES {
         let output = place.perftest(item.program, item.arguments)?;
-        if is_starved(item.kind, &output) {
+        if is_starved(item.goal, &output) {
             *starved += 1;
             continue;
         }
-        let column = item.kind.column();
+        let column = item.goal.column();
         let found = perftest::figure(&output, column);
         let missing = || Error::NoFigure(item.program.to_owned(), column, output);
         return found.ok_or_else(missing).map(Some);
@@ -156,7 +144,7 @@ fn print(figures: &[Vec<[f64; 2]>]) {
             summary(&figures.iter().map(value).collect::<Vec<_>>())
         };
         let ratio = of(&|[rxe, soft_hca]| soft_hca / rxe);
-        let decimals = if item.kind == Kind::Stream { 0 } else { 1 };
+        let decimals = if item.goal == Kind::Stream { 0 } else { 1 };
         println!(
             "| {} | `{}` | {} {unit} | {} {unit} | {} | {} | {} |",
             item.what,
@@ -164,12 +152,12 @@ fn print(figures: &[Vec<[f64; 2]>]) {
             spread(of(&|[rxe, _]| *rxe), decimals),
             spread(of(&|[_, soft_hca]| *soft_hca), decimals),
             spread(ratio, 2),
-            item.kind.words(),
+            item.goal.words(),
             match ratio {
                 None => "not measured",
-                Some(ratio) => item.kind.is_reached(ratio.median).map_or("-", yes),
+                Some(ratio) => item.goal.is_reached(ratio.median).map_or("-", yes),
             },
-            unit = item.kind.unit(),
+            unit = item.goal.unit(),
         );
     }
 }

@@ -372,8 +372,7 @@ impl Fabric {
     /// the execution of their send queues.
     pub(crate) fn bury(&self, dead: usize) {
         self.arena.procs[dead].live.store(0, Release);
-        self.actor().end_relays_of(dead);
-        self.arena.release_locks_of(dead);
+        self.actor().release_all_of(dead);
         self.actor().wake_for(dead, self.cqs.taken());
         self.actor().run_again(self.qps.taken());
     }
@@ -394,8 +393,7 @@ impl Fabric {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
             // Without a descriptor that tells of its end it was not buried.
-            self.actor().end_relays_of(index);
-            self.arena.release_locks_of(index);
+            self.actor().release_all_of(index);
         }
     }
 

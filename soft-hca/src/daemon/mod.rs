@@ -2,8 +2,8 @@
 //!
 //! One loop in one thread. It owns the objects, the connection manager and all timers, and it
 //! ends with its last client. A second thread moves memory for programs that may not do that
-//! themselves, and sleeps where they may. What a program leaves behind when it dies is found by its sockets,
-//! which the system closes.
+//! themselves, and sleeps where they may. What a program leaves behind when it dies is found by
+//! its sockets, which the system closes.
 
 mod env;
 mod event_fd;
@@ -34,6 +34,7 @@ use crate::device::{self, Addresses};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
 use crate::system;
+use crate::uapi::rxe::state;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -53,9 +54,6 @@ pub struct Error {
 fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
     |source| Error { what: what.into(), source }
 }
-
-/// `IBV_QPS_ERR`
-const ERR: u32 = 6;
 
 /// How often receives that are posted to queue pairs in the error state are looked for, in
 /// nanoseconds: nobody rings a bell for them.
@@ -135,7 +133,7 @@ impl Daemon {
 
     /// Whether there is a queue pair with this number in the error state.
     fn has_failed(&self, qpn: u32) -> bool {
-        self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Relaxed) == ERR)
+        self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Relaxed) == state::ERR)
     }
 
     /// A client has connected.

@@ -286,23 +286,21 @@ impl<'a> Actor<'a> {
         let Some(mut responder) = responder else {
             return Ok(self.finish(requester, None, &batch.messages, after));
         };
-        let moved = self.move_bytes(requester, &responder, batch, None, is_read);
-        if moved.is_ok() {
-            return Ok(self.finish(requester, Some(responder), &batch.messages, after));
-        }
+        let mut moved = self.move_bytes(requester, &responder, batch, None, is_read);
         let mut good = 0;
-        let fault = loop {
-            // It is so for all of them, and it may have taken seconds to find that out.
-            if moved == Err(Fault::Unreachable) {
-                break Fault::Unreachable;
+        // Who is not reached is not reached by any of them, and it may have taken seconds to find
+        // that out.
+        if moved.is_err_and(|fault| fault != Fault::Unreachable) {
+            for message in &batch.messages {
+                moved = self.move_bytes(requester, &responder, batch, Some(message), is_read);
+                if moved.is_err() {
+                    break;
+                }
+                good += 1;
             }
-            let Some(message) = batch.messages.get(good) else {
-                return Ok(self.finish(requester, Some(responder), &batch.messages, after));
-            };
-            match self.move_bytes(requester, &responder, batch, Some(message), is_read) {
-                Ok(()) => good += 1,
-                Err(fault) => break fault,
-            }
+        }
+        let Err(fault) = moved else {
+            return Ok(self.finish(requester, Some(responder), &batch.messages, after));
         };
         if good > 0 {
             // What is wrong shows again when the message is at the head.

@@ -234,14 +234,20 @@ impl Actor<'_> {
         if self.me == DAEMON {
             lock.lock_meanwhile(self.me, || {
                 for dead in self.env.dead() {
-                    self.end_relays_of(dead);
-                    self.arena.release_locks_of(dead);
+                    self.release_all_of(dead);
                 }
                 self.release_from_nobody(lock);
             })
         } else {
             lock.lock(self.me)
         }
+    }
+
+    /// Takes all that a dead process has in the arena from it. For the daemon.
+    pub fn release_all_of(&self, dead: usize) {
+        // As long as a helper works for it, nobody may have its relay.
+        self.end_relays_of(dead);
+        self.arena.release_locks_of(dead);
     }
 
     /// Programs can write to the lock's word. The daemon does not wait for itself, nor for a

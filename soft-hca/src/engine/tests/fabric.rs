@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::{Actor, Async, Env, LocalLink};
 use crate::ring::{self, Slot};
-use crate::uapi::rxe::{Cqe, Sge, access, qp_type, send_flag, state};
+use crate::uapi::rxe::{Cqe, Sge, access, opcode, qp_type, send_flag, state};
 
 /// The process of these tests, and others that are the same process by another name.
 pub(crate) const US: usize = 1;
@@ -438,4 +438,30 @@ impl World {
 /// Sets a field of the arena.
 pub(crate) fn set(field: &AtomicU32, value: u32) {
     field.store(value, Release);
+}
+
+/// Has process `me` execute a send of all of `ours`, filled with `pattern(1, ..)`, an RDMA write, a
+/// read and an atomic, the last three at a peer's address where the first has gone to. Checks what
+/// this side sees; gives the bytes that the peer then has.
+pub(crate) fn every_kind(
+    world: &World,
+    me: usize,
+    a: u32,
+    ours: &mut Buffer,
+    addr: u64,
+    key: u32,
+) -> Vec<u8> {
+    let mut expected = ours.bytes.clone();
+    world.put(a, &Wr::new(1, opcode::SEND).sge(ours.whole()));
+    world.put(a, &Wr::new(2, opcode::RDMA_WRITE).inline(b"abcd").remote(addr + 10, key));
+    let (start, add) = (ours.sge(0, 20), Wr::new(4, opcode::ATOMIC_FETCH_AND_ADD));
+    world.put(a, &Wr::new(3, opcode::RDMA_READ).sge(start).remote(addr + 4, key));
+    world.put(a, &add.sge(ours.sge(40, 8)).atomic(addr, key, 1, 0));
+    world.actor(me).run_send_queue(a);
+    assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+    expected[10..14].copy_from_slice(b"abcd");
+    assert_eq!(ours.bytes[..20], expected[4..24]);
+    assert_eq!(ours.bytes[40..48], expected[..8]);
+    expected[0] += 1;
+    expected
 }

@@ -60,18 +60,7 @@ fn bytes_reach_another_process() {
         let child = Child::new();
         world.announce(THEM, child.0 as u32);
         world.receive(b, 20, &[theirs.whole()]);
-        world.put(a, &Wr::new(1, opcode::SEND).sge(ours.whole()));
-        world.put(a, &Wr::new(2, opcode::RDMA_WRITE).inline(b"abcd").remote(addr + 10, key));
-        let (start, add) = (ours.sge(0, 20), Wr::new(4, opcode::ATOMIC_FETCH_AND_ADD));
-        world.put(a, &Wr::new(3, opcode::RDMA_READ).sge(start).remote(addr + 4, key));
-        world.put(a, &add.sge(ours.sge(40, 8)).atomic(addr, key, 1, 0));
-        world.actor(me).run_send_queue(a);
-        assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0), (4, 0)]);
-        let mut expected = pattern(1, 100_000);
-        expected[10..14].copy_from_slice(b"abcd");
-        assert_eq!(ours.bytes[..20], expected[4..24]);
-        assert_eq!(ours.bytes[40..48], expected[..8]);
-        expected[0] += 1;
+        let expected = every_kind(&world, me, a, &mut ours, addr, key);
         assert!(child.read(Segment { addr, length: 100_000 }) == expected);
         assert!(theirs.bytes.iter().all(|byte| *byte == 0), "only the child's memory changed");
     }

@@ -12,7 +12,7 @@ use crate::engine::link::{Fault, Link, Memory, Segment};
 use crate::engine::peer::{self, Trouble};
 use crate::engine::relay::{Job, Taken};
 use crate::engine::stage::{self, Way};
-use crate::uapi::rxe::{access, opcode};
+use crate::uapi::rxe::access;
 
 /// A process that takes part in nothing.
 const OTHER: usize = 7;
@@ -58,19 +58,8 @@ fn every_kind_of_request_works() {
         let (addr, key) = (theirs.addr(), theirs.key);
         let receive = [theirs.sge(0, 300_000), theirs.sge(300_000, 400_000)];
         world.receive(b, 20, &receive);
-        world.put(a, &Wr::new(1, opcode::SEND).sge(ours.whole()));
-        world.put(a, &Wr::new(2, opcode::RDMA_WRITE).inline(b"abcd").remote(addr + 10, key));
-        let (start, add) = (ours.sge(0, 20), Wr::new(4, opcode::ATOMIC_FETCH_AND_ADD));
-        world.put(a, &Wr::new(3, opcode::RDMA_READ).sge(start).remote(addr + 4, key));
-        world.put(a, &add.sge(ours.sge(40, 8)).atomic(addr, key, 1, 0));
-        world.actor(me).run_send_queue(a);
-        assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+        let expected = every_kind(&world, me, a, &mut ours, addr, key);
         assert_eq!(world.statuses(b), [(20, 0)]);
-        let mut expected = pattern(1, LENGTH);
-        expected[10..14].copy_from_slice(b"abcd");
-        assert_eq!(ours.bytes[..20], expected[4..24]);
-        assert_eq!(ours.bytes[40..48], expected[..8]);
-        expected[0] += 1;
         assert!(theirs.bytes == expected);
         world.assert_unlocked();
     }

@@ -6,7 +6,7 @@ use std::slice;
 use soft_hca::client::{self, Outcome};
 use soft_hca::errno::{Errno, Result};
 
-use crate::{aside, fail, real};
+use crate::{aside, fail, keeping_errno, real};
 
 /// `RDMA_VERBS_IOCTL`. Refused with ENOTTY, for which libibverbs falls back to `write`.
 const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
@@ -73,6 +73,11 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: u
     }
     // SAFETY: the caller gives a buffer of this size.
     let command = || unsafe { slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
+    match keeping_errno(|| client::ring(fd, command())) {
+        Some(Ok(bytes)) => return bytes as isize,
+        Some(Err(error)) => return fail(error) as isize,
+        None => {}
+    }
     // SAFETY: our own descriptor.
     unsafe { until_done(fd, || client::write(fd, command())) }
 }

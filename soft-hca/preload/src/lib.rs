@@ -9,7 +9,6 @@
     reason = "the contracts are those of the C library's functions"
 )]
 
-mod cancel;
 mod descriptors;
 mod events;
 mod files;
@@ -17,6 +16,7 @@ mod netlink;
 mod real;
 mod sysfs;
 
+use soft_hca::client::put_off;
 use soft_hca::errno::Errno;
 
 /// Sets errno and gives -1.
@@ -30,9 +30,15 @@ fn fail(error: Errno) -> libc::c_int {
 /// look at an errno from before: a call that succeeds leaves it alone. Nor does a cancellation of
 /// the thread end it midway.
 fn aside<T>(ours: impl FnOnce() -> T) -> T {
+    keeping_errno(|| put_off(ours))
+}
+
+/// The part of [`aside`] that a doorbell needs: on its way it only talks to the daemon where
+/// that puts a cancellation off itself.
+fn keeping_errno<T>(ours: impl FnOnce() -> T) -> T {
     // SAFETY: this thread's own errno.
     let before = unsafe { *libc::__errno_location() };
-    let value = cancel::put_off(ours);
+    let value = ours();
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = before };
     value

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError, RwLock};
 
+use crate::client::cancel::put_off;
 use crate::client::process;
 use crate::engine::{Async, Env};
 use crate::rpc::{Connection, FileKind, Hello, Request};
@@ -20,6 +21,10 @@ pub(crate) struct ClientEnv {
 impl ClientEnv {
     /// Does something with the control connection; without one, or if it fails, nothing happens.
     fn with_control<T>(&self, f: impl FnOnce(&Connection) -> Option<T>) -> Option<T> {
+        put_off(|| self.with_control_to_the_end(f))
+    }
+
+    fn with_control_to_the_end<T>(&self, f: impl FnOnce(&Connection) -> Option<T>) -> Option<T> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         if control.is_none() {
             let connection = process::connect().ok()?;

@@ -5,8 +5,10 @@
 //! caller waits in a way that the program can interrupt and cancel.
 
 mod birthmark;
+mod cancel;
 mod channel;
 mod cm;
+mod doorbell;
 mod env;
 mod memory;
 mod memory_owner;
@@ -19,6 +21,8 @@ use std::os::fd::RawFd;
 
 use crate::errno::{Errno, Result};
 
+pub use cancel::put_off;
+pub use doorbell::ring;
 pub use netlink::socket;
 pub use table::{close, close_range, duplicate, ours};
 
@@ -79,7 +83,7 @@ pub fn open(device: Device, flags: i32) -> Result<RawFd> {
 /// `write(2)`: a command.
 pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
-        table::Entry::Uverbs(file) => file.write(bytes).map(Outcome::Done),
+        table::Entry::Uverbs(file) => file.write(fd, bytes).map(Outcome::Done),
         table::Entry::Cm(file) => file.write(bytes),
         table::Entry::Netlink => netlink::send(fd, bytes).map(Outcome::Done),
         table::Entry::Async(_) | table::Entry::Channel(_) => Err(Errno::EINVAL),

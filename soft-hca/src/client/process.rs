@@ -4,11 +4,14 @@
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::Release;
+use std::ptr;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::arena::Mapping;
 use crate::client::birthmark::Birthmark;
+use crate::client::doorbell;
 use crate::client::env::ClientEnv;
 use crate::config::{self, SOCKET};
 use crate::engine::{Actor, DAEMON, Helper, LocalLink};
@@ -47,6 +50,16 @@ impl Process {
 static NONCE: Mutex<Option<&'static u64>> = Mutex::new(None);
 
 static PROCESS: Mutex<Option<&'static Process>> = Mutex::new(None);
+
+/// The same, to be had without a lock.
+static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+
+/// This process, if it has joined a fabric and is no child of the one that has.
+pub(crate) fn current() -> Option<&'static Process> {
+    // SAFETY: null, or what `join` has leaked.
+    let process = unsafe { CURRENT.load(Acquire).as_ref() }?;
+    process.is_current().then_some(process)
+}
 
 /// Descriptors of ours that the program does not know are kept out of its way.
 const HIDDEN_FROM: libc::c_int = 600;
@@ -132,7 +145,7 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
         0 => link.probe(&arena, index, DAEMON).err(),
         error => Some(io::Error::from_raw_os_error(error)),
     };
-    let joined = Box::leak(Box::new(Process {
+    let joined: &Process = Box::leak(Box::new(Process {
         birthmark: Birthmark::new(),
         index,
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
@@ -140,6 +153,8 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
         env: ClientEnv::default(),
         link,
     }));
+    doorbell::forget_all();
+    CURRENT.store(ptr::from_ref(joined).cast_mut(), Release);
     *process = Some(joined);
     Ok(joined)
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use crate::client::channel::Channel;
 use crate::client::cm::CmFile;
-use crate::client::memory_owner;
 use crate::client::uverbs::UverbsFile;
+use crate::client::{doorbell, memory_owner};
 
 /// What stands behind a descriptor.
 #[derive(Clone, Debug)]
@@ -59,6 +59,7 @@ pub(crate) fn insert(fd: RawFd, entry: Entry) {
 pub fn close(fd: RawFd) {
     if ours(fd) && !memory_owner::borrowed() {
         OURS[fd as usize].store(false, Ordering::Release);
+        doorbell::forget_all_of(fd);
         let entry = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
         drop(entry);
     }

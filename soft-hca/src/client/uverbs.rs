@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, memory};
+use crate::client::{Outcome, doorbell, memory};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Reply, Request};
 use crate::uapi::uverbs::{Command, command};
@@ -51,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl UverbsFile {
     /// `write(2)`: one command. What the data path needs is done here, all else by the daemon.
-    pub(crate) fn write(self: &Arc<Self>, written: &[u8]) -> Result<usize> {
+    pub(crate) fn write(self: &Arc<Self>, fd: RawFd, written: &[u8]) -> Result<usize> {
         let command = Command::parse(written)?;
         // The kernel lets only the process that opened the device command it.
         if !self.process.is_current() {
@@ -60,7 +60,7 @@ impl UverbsFile {
         match command.number {
             command::POST_SEND => self.post_send(&command)?,
             command::REQ_NOTIFY_CQ => self.req_notify(&command)?,
-            _ => self.forward(written, &command)?,
+            _ => self.forward(fd, written, &command)?,
         }
         Ok(written.len())
     }
@@ -82,7 +82,7 @@ impl UverbsFile {
     }
 
     /// Has a command done by the daemon and brings the answer to where the program wants it.
-    fn forward(self: &Arc<Self>, written: &[u8], command: &Command<'_>) -> Result<()> {
+    fn forward(self: &Arc<Self>, fd: RawFd, written: &[u8], command: &Command<'_>) -> Result<()> {
         let mut bytes = written.to_vec();
         let mut channel = None;
         match command.number {
@@ -99,7 +99,7 @@ impl UverbsFile {
         }
         let request = Request::Command { out_len: command.out_len as u32, bytes };
         let (mut reply, fds) = process::ask(&lock(&self.connection), &request)?;
-        self.note(command, &mut reply, fds, channel)?;
+        self.note(fd, command, &mut reply, fds, channel)?;
         let answer = &reply.bytes[..reply.bytes.len().min(command.out_len)];
         match command.number {
             command::MODIFY_SRQ if !reply.bytes.is_empty() => {
@@ -119,6 +119,7 @@ impl UverbsFile {
     /// this process knows.
     fn note(
         self: &Arc<Self>,
+        fd: RawFd,
         command: &Command<'_>,
         reply: &mut Reply,
         mut fds: Vec<OwnedFd>,
@@ -164,6 +165,7 @@ impl UverbsFile {
             }
             command::CREATE_QP | command::EX_CREATE_QP => {
                 let [qpn, handle, ..] = reply.extra;
+                doorbell::remember(fd, handle, qpn);
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
                 let handle = handle as usize;
                 if qps.len() <= handle {
@@ -172,9 +174,10 @@ impl UverbsFile {
                 qps[handle] = qpn;
             }
             command::DESTROY_QP => {
-                let handle = command.u32(8)? as usize;
+                let handle = command.u32(8)?;
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
-                if let Some(qpn) = qps.get_mut(handle) {
+                if let Some(qpn) = qps.get_mut(handle as usize) {
+                    doorbell::forget(handle, *qpn);
                     *qpn = 0;
                 }
             }

@@ -286,6 +286,10 @@ impl<'a> Actor<'a> {
         let Some(mut responder) = responder else {
             return Ok(self.finish(requester, None, &batch.messages, after));
         };
+        if batch.receives > 0 {
+            // Comes while the bytes move.
+            responder.prefetch_arrival(self);
+        }
         let mut moved = self.move_bytes(requester, &responder, batch, None, is_read);
         let mut good = 0;
         // Who is not reached is not reached by any of them, and it may have taken seconds to find

@@ -38,6 +38,14 @@ impl Actor<'_> {
         self.settle(&mut after);
     }
 
+    /// Has the processor fetch the place of the next completion.
+    pub(super) fn prefetch_completion(&self, cq: u32) {
+        let Some(cq) = self.arena.cqs.get(cq as usize) else { return };
+        if let Some(ring) = self.arena.ring(&cq.ring) {
+            ring.slot(ring.producer()).prefetch_for_writing();
+        }
+    }
+
     /// The same; waking is left for later. The caller may hold locks of queue pairs.
     pub(super) fn complete(&self, index: u32, cqe: &Cqe, solicited: bool, after: &mut After) {
         self.complete_all(index, [(*cqe, solicited)], after);

@@ -181,6 +181,15 @@ impl<'a> Responder<'a> {
         }
     }
 
+    /// Has the processor fetch what completing a receive will write, which the peer's processor
+    /// has read last, so that nobody waits for it afterwards.
+    pub(super) fn prefetch_arrival(&self, actor: &Actor<'_>) {
+        if let Receives::Own(ring, ..) = &self.receives {
+            ring.prefetch_consumer();
+        }
+        actor.prefetch_completion(self.qp.recv_cq.load(Acquire));
+    }
+
     /// Gives the first `count` receives of the own queue back to the program; their completions
     /// come next.
     pub(super) fn retire(&mut self, count: u32) {

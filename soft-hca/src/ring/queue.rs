@@ -100,6 +100,11 @@ impl<'a> Ring<'a> {
         self.header(header::CONSUMER).store(index & self.mask, Release);
     }
 
+    /// Has the processor fetch the consumer's index: it will be written soon.
+    pub fn prefetch_consumer(&self) {
+        prefetch_for_writing(self.base.as_ptr().wrapping_add(header::CONSUMER));
+    }
+
     /// The index `count` slots further on.
     pub fn advance(&self, index: u32, count: u32) -> u32 {
         index.wrapping_add(count) & self.mask
@@ -144,6 +149,22 @@ impl<'a> Ring<'a> {
     }
 }
 
+/// Has the processor fetch what lies at an address, where it knows how, and take it from others.
+fn prefetch_for_writing(address: *mut u8) {
+    // The intrinsic gives a plain prefetch unless the whole program needs a newer processor.
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which changes nothing and cannot fail.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{}]",
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// A slot of a ring. What lies outside of it reads as 0 and cannot be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot<'a> {
@@ -181,6 +202,11 @@ impl<'a> Slot<'a> {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().cast());
         }
+    }
+
+    /// The same for a slot that will be written soon.
+    pub fn prefetch_for_writing(&self) {
+        prefetch_for_writing(self.base.as_ptr());
     }
 
     /// The 32-bit word at an offset.

@@ -1,4 +1,5 @@
 //! Threads that their program cancels (`pthread_cancel`).
+#![allow(unsafe_code)]
 
 use std::ffi::c_int;
 
@@ -13,7 +14,7 @@ unsafe extern "C" {
 /// Runs something to its end even if the thread is cancelled meanwhile: half a conversation with
 /// the daemon would leave its answer to the next one who asks. The cancellation takes place when
 /// the thread next comes to a point for that.
-pub(crate) fn put_off<T>(what: impl FnOnce() -> T) -> T {
+pub fn put_off<T>(what: impl FnOnce() -> T) -> T {
     let mut before = 0;
     pthread_setcancelstate(DISABLED, &mut before);
     let value = what();

@@ -213,8 +213,9 @@ fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
     }
     let folder = Folder::new("pairs");
     let json = folder.0.join("found.json");
-    let path = fake_ssh(&folder);
-    let remote = ["--server-host", "host1", "--client-host", "host2"];
+    fake_ssh(&folder);
+    let ssh = format!("{} -o Port=22", folder.0.join("path/ssh").display());
+    let remote = ["--server-host", "host1", "--client-host", "host2", "--ssh", &ssh];
     for hosts in [&[][..], &remote] {
         let mut command = Command::new(&soft_hca);
         command
@@ -227,8 +228,7 @@ fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
             // Our programs play the C's part, too.
             .arg(bin_dir())
             .arg("--bin-dir")
-            .arg(bin_dir())
-            .env("PATH", &path);
+            .arg(bin_dir());
         let (_, text) = output_of(&mut command);
         assert!(text.contains("8 of 8 pairings work\n"));
         let found: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();

@@ -60,16 +60,17 @@ link_arguments() {
 
 # start_side SIDE MAC QEMU_ARGUMENT...
 start_side() {
-    local side=$1 arguments
+    local side=$1 label='' arguments
+    [[ $labels == no ]] || label="$side| "
     mapfile -t arguments < <(link_arguments "$1" "$2")
     shift 2
-    start_machine "$side" "$side| " "${share_arguments[@]}" "${arguments[@]}" "$@"
+    start_machine "$side" "$label" "${share_arguments[@]}" "${arguments[@]}" "$@"
 }
 
 run_two_hosts() {
     local status=0 failure='' started=no side running=() capture=() drained=()
     local -A side_status=()
-    qemu-system-x86_64 -netdev help | grep -qx stream || die "--two-hosts needs QEMU 7.2 or later"
+    qemu-system-x86_64 -netdev help 2>/dev/null | grep -qx stream || die "--two-hosts needs QEMU 7.2 or later"
     open_events
     prepare server "$server" LAB_MAC=02:00:00:00:00:01 LAB_ADDRESS=10.9.0.1 LAB_WATCH=yes
     prepare client "$client" LAB_MAC=02:00:00:00:00:02 LAB_ADDRESS=10.9.0.2 LAB_WAIT_FOR_GO=yes
@@ -94,7 +95,8 @@ run_two_hosts() {
         [[ -n ${side_status[$side]:-} ]] || running+=("$side")
     done
     if ((${#running[@]} == 0)); then
-        echo "lab: server status ${side_status[server]}, client status ${side_status[client]}"
+        [[ $labels == no ]] ||
+            echo "lab: server status ${side_status[server]}, client status ${side_status[client]}"
         exit "$status"
     fi
     [[ -n $failure ]] || ((SECONDS < deadline)) || time_is_up "still running: ${running[*]}"

@@ -38,6 +38,9 @@ pub struct CompareArgs {
     /// Run the clients on this host, over ssh
     #[arg(long, value_name = "HOST")]
     client_host: Option<String>,
+    /// The command that runs programs there, with its options, separated by blanks
+    #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
+    ssh: String,
     /// Folder on those hosts in which the relative paths of --c and --bin-dir are looked for
     /// [default: the current one]
     #[arg(long, value_name = "DIR")]
@@ -130,6 +133,7 @@ impl CompareArgs {
                 bin_dir: bin_dir(self.bin_dir)?,
                 server_host: self.server_host,
                 client_host: self.client_host,
+                ssh: self.ssh.split_whitespace().map(OsString::from).collect(),
                 remote_dir,
                 address: self.address,
                 client_address: self.client_address,

@@ -20,8 +20,6 @@ use crate::transcript::{Line, Side, Stream, Transcript};
 const RECORDED: &str = "10.9.0.1";
 /// The agent's file name.
 const AGENT: &str = "harness-agent";
-/// Options of ssh: nobody is there to be asked.
-const SSH: [&str; 2] = ["-o", "BatchMode=yes"];
 
 /// Whose program it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -57,6 +55,9 @@ pub struct Stage {
     pub server_host: Option<String>,
     /// Where the client runs, if not here.
     pub client_host: Option<String>,
+    /// The command that runs programs on those hosts: its name and options, before the host's
+    /// name and the command line.
+    pub ssh: Vec<OsString>,
     /// The folder on those hosts in which relative paths are looked for.
     pub remote_dir: PathBuf,
     /// The server's address.
@@ -225,8 +226,12 @@ impl Stage {
             quoted(&self.remote_dir.to_string_lossy()),
             words.join(" ")
         );
-        let args = SSH.iter().copied().chain([host, &command]).map(OsString::from).collect();
-        Ok(Program { path: "ssh".into(), arg0: None, args })
+        let Some((ssh, options)) = self.ssh.split_first() else {
+            return Err(Error::Usage("--ssh needs a command".to_owned()));
+        };
+        let mut args = options.to_vec();
+        args.extend([host.into(), command.into()]);
+        Ok(Program { path: ssh.into(), arg0: None, args })
     }
 
     /// Takes the agents' words out of what was printed.

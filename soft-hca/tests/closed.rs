@@ -120,7 +120,7 @@ fn ping_pong(program: &str, options: &str, ways: &[[Right; 3]]) {
     }
     for (number, rights) in ways.iter().enumerate() {
         let name = format!("closed-{program}{}-{number}", options.trim());
-        let (place, mut keeper) = fabric(&name, rights[0]);
+        let (place, keeper) = fabric(&name, rights[0]);
         let line = format!("{program} -d rxe0 -g 1 -n 100 -c {options}");
         let both = pair(&place, *rights, Meeting::Tcp, [&line, &format!("{line} {LOCALHOST}")]);
         for text in &both {
@@ -128,8 +128,7 @@ fn ping_pong(program: &str, options: &str, ways: &[[Right; 3]]) {
             assert!(!text.contains("invalid data"), "{rights:?}: {text}");
         }
         place.assert_no_objects();
-        keeper.kill();
-        place.assert_gone();
+        place.end(keeper);
     }
 }
 
@@ -171,7 +170,7 @@ fn rping() {
         return;
     }
     for (number, rights) in EVERY_WAY.into_iter().enumerate() {
-        let (place, mut keeper) = fabric(&format!("closed-rping-{number}"), rights[0]);
+        let (place, keeper) = fabric(&format!("closed-rping-{number}"), rights[0]);
         let line = format!("-a {LOCALHOST} -C 10 -S 60000 -v -V");
         let lines = [format!("rping -s {line}"), format!("rping -c {line}")];
         let [server, client] = pair(&place, rights, Meeting::Cm, [&lines[0], &lines[1]]);
@@ -179,8 +178,7 @@ fn rping() {
         assert!(client.contains("ping data: rdma-ping-9: "), "{client}");
         assert!(!client.contains("data mismatch"), "{client}");
         place.assert_no_objects();
-        keeper.kill();
-        place.assert_gone();
+        place.end(keeper);
     }
 }
 
@@ -189,11 +187,10 @@ fn stream() {
     if !installed(&["rstream"]) {
         return;
     }
-    let (place, mut keeper) = fabric("closed-rstream", EPERM);
+    let (place, keeper) = fabric("closed-rstream", EPERM);
     let line = "rstream -T v -T b -S 70000 -C 20";
     pair(&place, ALL_FORBIDDEN, Meeting::Cm, [line, &format!("{line} -s {LOCALHOST}")]);
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 /// Requests that change the peer's memory where it stands.
@@ -203,13 +200,12 @@ fn atomics() {
         return;
     }
     for (number, rights) in [ALL_FORBIDDEN, [Free, EPERM, Free]].into_iter().enumerate() {
-        let (place, mut keeper) = fabric(&format!("closed-atomics-{number}"), rights[0]);
+        let (place, keeper) = fabric(&format!("closed-atomics-{number}"), rights[0]);
         for options in ["-A FETCH_AND_ADD", "-A CMP_AND_SWAP"] {
             let line = format!("ib_atomic_lat -d rxe0 -x 1 -F -n 50 {options}");
             pair(&place, rights, Meeting::Tcp, [&line, &format!("{line} {LOCALHOST}")]);
         }
-        keeper.kill();
-        place.assert_gone();
+        place.end(keeper);
     }
 }
 
@@ -218,13 +214,12 @@ fn bandwidth_with_lists() {
     if !installed(&["ib_write_bw", "ib_read_bw"]) {
         return;
     }
-    let (place, mut keeper) = fabric("closed-bandwidth", EPERM);
+    let (place, keeper) = fabric("closed-bandwidth", EPERM);
     for program in ["ib_write_bw -b -q 2", "ib_read_bw"] {
         let line = format!("{program} -d rxe0 -x 1 -F -n 100 -s 20000");
         pair(&place, ALL_FORBIDDEN, Meeting::Tcp, [&line, &format!("{line} {LOCALHOST}")]);
     }
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 /// The survivor gets an error, and nothing is left.
@@ -234,7 +229,7 @@ fn one_side_is_killed() {
         return;
     }
     for (number, rights) in [ALL_FORBIDDEN, [Free, Free, EPERM]].into_iter().enumerate() {
-        let (place, mut keeper) = fabric(&format!("closed-kill-{number}"), rights[0]);
+        let (place, keeper) = fabric(&format!("closed-kill-{number}"), rights[0]);
         for victim in 0..2 {
             let port = tcp::free_port();
             let line = format!("ib_write_bw -d rxe0 -x 1 -b -F -D 1000 -s 500000 -p {port}");
@@ -249,8 +244,7 @@ fn one_side_is_killed() {
             assert!(status.code().is_some_and(|code| code != 0), "{status} {}", survivor.output());
             place.assert_no_objects();
         }
-        keeper.kill();
-        place.assert_gone();
+        place.end(keeper);
     }
 }
 
@@ -260,7 +254,7 @@ fn one_side_is_stopped() {
     if !installed(&["ib_write_bw"]) {
         return;
     }
-    let (place, mut keeper) = fabric("closed-stop", EPERM);
+    let (place, keeper) = fabric("closed-stop", EPERM);
     let port = tcp::free_port();
     let line = format!("ib_write_bw -d rxe0 -x 1 -F -n 100000000 -s 100000 -p {port}");
     let mut server = EPERM.start(&place, &line);
@@ -280,8 +274,7 @@ fn one_side_is_stopped() {
     signal("-CONT");
     server.kill();
     place.assert_no_objects();
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 /// A program that its user may run but not read: the system lets nobody look into it.
@@ -295,7 +288,7 @@ fn unreadable_programs() {
         println!("skipped: nothing is hidden from root");
         return;
     }
-    let (place, mut keeper) = fabric("closed-unreadable", Free);
+    let (place, keeper) = fabric("closed-unreadable", Free);
     let path = std::env::var_os("PATH").unwrap();
     let mut files = std::env::split_paths(&path).map(|dir| dir.join(PROGRAM));
     let copy = place.file(PROGRAM);
@@ -316,8 +309,7 @@ fn unreadable_programs() {
         assert_eq!(text.matches(LINE).count(), is_hidden(server), "{text}");
         assert!(!text.contains("invalid data"), "{text}");
     }
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 /// A program in a namespace where the ids of processes are others: what it could reach with the
@@ -335,7 +327,7 @@ fn other_namespaces() {
         println!("skipped: `{unshare}` does not work here");
         return;
     }
-    let (place, mut keeper) = fabric("closed-namespaces", Free);
+    let (place, keeper) = fabric("closed-namespaces", Free);
     let line = format!("rping -a {LOCALHOST} -p {PORT} -C 10 -S 3000 -v -V");
     for [server, client] in [["", unshare], [unshare, ""], [unshare, unshare]] {
         let mut server = place.start(&format!("{server} {line} -s"));
@@ -347,8 +339,7 @@ fn other_namespaces() {
         server.succeed();
         place.assert_no_objects();
     }
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 /// The listing shows who is closed.
@@ -357,14 +348,13 @@ fn the_listing_tells() {
     if !installed(&["rping"]) {
         return;
     }
-    let (place, mut keeper) = fabric("closed-listing", Free);
+    let (place, keeper) = fabric("closed-listing", Free);
     let mut server = EPERM.start(&place, &format!("rping -s -a {LOCALHOST} -p {PORT}"));
     server.wait_until(|| place.listens(PORT));
     let line = format!("process pid {} comm rping memory closed", server.pid());
     assert!(comes_about(LIMIT, || place.listing().contains(&line)), "{}", place.listing());
     server.kill();
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 #[test]

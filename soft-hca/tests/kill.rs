@@ -60,7 +60,7 @@ impl Pair<'_> {
     /// Kills `kills` programs, and after each lets another pair run.
     fn test(&self, name: &str, salt: u64, kills: u32) {
         let place = Place::new(name);
-        let mut keeper = place.keep();
+        let keeper = place.keep();
         let mut random = Random::new(salt);
         let mut tally = Tally::default();
         for round in 0..kills {
@@ -73,8 +73,7 @@ impl Pair<'_> {
         }
         println!("{name}: {kills} kills; survivors: {tally:?}");
         assert!(self.may_wait == Patience::Both || tally.ended > 0, "{tally:?}");
-        keeper.kill();
-        place.assert_gone();
+        place.end(keeper);
     }
 
     fn kill_one(&self, place: &Place, random: &mut Random, tally: &mut Tally) {

@@ -62,7 +62,7 @@ fn a_lock_is_held_by_who_is_killed() {
     const KINDS: [Kind; 5] =
         [Kind::Send, Kind::Receive, Kind::Completion, Kind::SharedReceive, Kind::Atomics];
     let place = Place::new("kill-locked");
-    let mut keeper = place.keep();
+    let keeper = place.keep();
     let mut random = Random::new(6);
     let mut hits: BTreeMap<Kind, u32> = BTreeMap::new();
     let kills = if is_long() { 100 } else { 10 };
@@ -93,6 +93,5 @@ fn a_lock_is_held_by_who_is_killed() {
     for kind in [Kind::Send, Kind::Receive] {
         assert!(hits.contains_key(&kind), "{hits:?}");
     }
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }

@@ -29,7 +29,7 @@ fn connections_leak_nothing() {
     const PORT: u16 = 7471;
     let rounds = if is_long() { 10_000 / EACH } else { 200 / EACH };
     let place = Place::new("cycles");
-    let mut keeper = place.keep();
+    let keeper = place.keep();
     let mut server = place.start(&format!("cmtime -p {PORT} -b {LOCALHOST}"));
     server.wait_until(|| place.listens(PORT));
     let cycle = || {
@@ -70,8 +70,7 @@ fn connections_leak_nothing() {
     assert!(kib <= kib_before + 256, "the daemon has grown from {kib_before} to {kib} KiB");
     server.kill();
     place.assert_no_objects();
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 /// Many queue pairs in many processes, all at the same time and all with traffic.
@@ -79,7 +78,7 @@ fn connections_leak_nothing() {
 fn many_queue_pairs() {
     let (pairs, threads, each) = if is_long() { (16, 2, 16) } else { (4, 1, 25) };
     let place = Place::new("many");
-    let mut keeper = place.keep();
+    let keeper = place.keep();
     let options =
         format!("{ENDLESS} --events --threads {threads} --queue-pairs {each} --max-message 2KiB");
     let start = |_| Traffic::start(&place, &options);
@@ -107,6 +106,5 @@ fn many_queue_pairs() {
         assert!(pair.server.output().contains(PEER_GONE), "{}", pair.server.output());
     }
     place.assert_no_objects();
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }

@@ -11,7 +11,7 @@ use programs::traffic::Traffic;
 /// Runs some pairs at the same time in one fabric, with a seed each.
 fn run(name: &str, pairs: u64, options: &str) {
     let place = Place::new(name);
-    let mut keeper = place.keep();
+    let keeper = place.keep();
     let start = |seed| Traffic::start(&place, &format!("--seed {seed} {options}"));
     let mut all: Vec<Traffic> = (1..=pairs).map(start).collect();
     for pair in &mut all {
@@ -21,8 +21,7 @@ fn run(name: &str, pairs: u64, options: &str) {
         println!("{name}: {last}");
     }
     place.assert_no_objects();
-    keeper.kill();
-    place.assert_gone();
+    place.end(keeper);
 }
 
 fn bytes() -> &'static str {

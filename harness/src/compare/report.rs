@@ -29,10 +29,16 @@ pub fn report(
          the C original, on {}.\n\n",
         results.fabric
     );
-    behaviour(&mut text, results);
+    let has_cases = results.examples.iter().any(|example| !example.cases.is_empty());
+    if has_cases {
+        behaviour(&mut text, results);
+    }
+    skipped(&mut text, results);
     matrix(&mut text, results);
     cost(&mut text, results);
-    known(&mut text, results, differences, source)?;
+    if has_cases {
+        known(&mut text, results, differences, source)?;
+    }
     Ok(text)
 }
 
@@ -59,6 +65,9 @@ fn behaviour(text: &mut String, results: &Results) {
             ],
         );
     }
+}
+
+fn skipped(text: &mut String, results: &Results) {
     for example in &results.examples {
         if let Some(why) = &example.skipped {
             // Writing to a String cannot fail.

@@ -64,7 +64,7 @@ impl<'a> Actor<'a> {
         }
         requester.count_packets(Some(&responder), WORD);
         drop(responder);
-        requester.complete(self, &[Done::of(wqe, WORD)], after);
+        requester.complete(self, [Done::of(wqe, WORD)], after);
         Ok(())
     }
 

@@ -138,7 +138,7 @@ impl<'a> Actor<'a> {
                     }
                     let done = Done::of(&wqe, 0);
                     drop(responder);
-                    requester.complete(self, &[done], after);
+                    requester.complete(self, [done], after);
                     return Ok(1);
                 }
             }
@@ -338,9 +338,10 @@ impl<'a> Actor<'a> {
             return Err(stop);
         }
         drop(responder);
-        let done: Vec<_> = batch.messages.iter().take(1).map(|message| message.done).collect();
-        requester.complete(self, &done, after);
-        Ok(done.len() as u32)
+        let done = batch.messages.iter().take(1).map(|message| message.done);
+        let count = done.len() as u32;
+        requester.complete(self, done, after);
+        Ok(count)
     }
 
     /// Moves the bytes of all messages or of one.
@@ -380,9 +381,7 @@ impl<'a> Actor<'a> {
         messages: &[Message],
         after: &mut After,
     ) -> u32 {
-        let mut done = ArrayVec::<Done, MAX_MESSAGES>::new();
         for message in messages {
-            done.push(message.done);
             requester.count_packets(responder.as_ref(), message.done.length);
         }
         if let Some(mut responder) = responder {
@@ -397,7 +396,7 @@ impl<'a> Actor<'a> {
                 responder.arrived(self, arrivals(), after);
             }
         }
-        requester.complete(self, &done, after);
+        requester.complete(self, messages.iter().map(|message| message.done), after);
         messages.len() as u32
     }
 }

@@ -137,7 +137,7 @@ impl<'a> Actor<'a> {
             }
         }
         requester.count_packets(None, length);
-        requester.complete(self, &[Done::of(wqe, length)], after);
+        requester.complete(self, [Done::of(wqe, length)], after);
         Ok(())
     }
 

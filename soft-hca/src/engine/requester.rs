@@ -214,13 +214,19 @@ impl<'a> Requester<'a> {
         self.qp.sq_consumer.load(Acquire) & self.ring.mask()
     }
 
-    /// Gives the first `done.len()` requests back and completes those that want it.
-    pub(super) fn complete(&self, actor: &Actor<'_>, done: &[Done], after: &mut After) {
+    /// Gives so many first requests back as are `done`, and completes those that want it.
+    pub(super) fn complete(
+        &self,
+        actor: &Actor<'_>,
+        done: impl IntoIterator<Item = Done, IntoIter: ExactSizeIterator>,
+        after: &mut After,
+    ) {
+        let done = done.into_iter();
         retire(&self.qp.sq_consumer, &self.ring, self.head().wrapping_add(done.len() as u32));
-        let is_signaled = |done: &&Done| self.signals_all || done.flags & send_flag::SIGNALED != 0;
-        let completions = || done.iter().filter(is_signaled);
-        if completions().next().is_some() {
-            let cqes = completions().map(|done| (done.cqe(self.qpn), false));
+        let is_signaled = |done: &Done| self.signals_all || done.flags & send_flag::SIGNALED != 0;
+        let mut signaled = done.filter(is_signaled).peekable();
+        if signaled.peek().is_some() {
+            let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
             actor.complete_all(self.send_cq, cqes, after);
         }
     }

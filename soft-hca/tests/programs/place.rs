@@ -125,6 +125,12 @@ impl Place {
         assert!(is_empty, "left behind:\n{}", self.listing());
     }
 
+    /// Ends the program that has kept the fabric alive: now nothing of it is left.
+    pub fn end(&self, mut keeper: Program) {
+        keeper.kill();
+        self.assert_gone();
+    }
+
     /// After the last program: no daemon, no folder.
     pub fn assert_gone(&self) {
         let dir = self.dir.join("soft-hca");

@@ -56,12 +56,13 @@ pub struct CompareArgs {
     /// Only this recorded command line, CASE or EXAMPLE/CASE (may be repeated)
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
-    /// How many runs of each for speed and cost
-    #[arg(long, value_name = "N", default_value_t = 7,
+    /// How many runs of each for speed and cost. Of those that do their work once there are more,
+    /// as many as the time allows that the others take
+    #[arg(long, value_name = "N", default_value_t = 25,
         value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// How long each of those is to take
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.3, value_parser = seconds)]
     seconds: f64,
     /// Multiply the recorded time limits: a slow machine needs patience
     #[arg(long, value_name = "N", default_value_t = 3,

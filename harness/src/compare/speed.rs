@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -18,8 +18,8 @@ use crate::transcript::{Side, Stream};
 pub const LIMIT: f64 = 1.05;
 /// Most memory that ours may have more than the C, in KiB.
 pub const MEMORY_LIMIT: f64 = 2048.0;
-/// How many runs the start-up is measured with, for each run of the pair.
-const STARTS: usize = 3;
+/// Most pairs of runs of an example that does its work once.
+const MAX_PAIRS: usize = 200;
 /// Most messages of one run.
 const MAX_COUNT: u64 = 20_000_000;
 
@@ -143,6 +143,13 @@ pub struct Effort {
     pub flags: Vec<OsString>,
 }
 
+impl Effort {
+    /// What all pairs of runs take together, without what is around them.
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(2.0 * self.runs as f64 * self.seconds)
+    }
+}
+
 /// One run.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -166,9 +173,13 @@ pub fn measure(
     };
     let mut samples: Vec<(Sample, Sample)> = Vec::new();
     let mut starts: Vec<(f64, f64)> = Vec::new();
-    // A short run says less, so there are more of them.
-    let runs = if work.count.is_some() { effort.runs } else { effort.runs * 2 };
-    for turn in 0..runs {
+    let begun = Instant::now();
+    // A short run says less: there are more of them, in the time that the others take.
+    let goes_on = |turn| {
+        turn < effort.runs
+            || (work.count.is_none() && turn < MAX_PAIRS && begun.elapsed() < effort.time())
+    };
+    for turn in (0..).take_while(|turn| goes_on(*turn)) {
         let mut pair = [None; 2];
         // In turn, so that neither always finds the machine as the other has left it.
         let order = if turn % 2 == 0 { Maker::BOTH } else { [Maker::Rust, Maker::C] };
@@ -181,14 +192,12 @@ pub fn measure(
         if let [Some(c), Some(rust)] = pair {
             samples.push((c, rust));
         }
-        for _ in 0..STARTS {
-            let mut pair = [None; 2];
-            for maker in order {
-                pair[maker as usize] = start_up(stage, example, maker)?;
-            }
-            if let [Some(c), Some(rust)] = pair {
-                starts.push((c, rust));
-            }
+        let mut pair = [None; 2];
+        for maker in order {
+            pair[maker as usize] = start_up(stage, example, maker)?;
+        }
+        if let [Some(c), Some(rust)] = pair {
+            starts.push((c, rust));
         }
     }
     let each = count.unwrap_or(1) as f64;

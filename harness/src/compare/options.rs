@@ -61,7 +61,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 25,
         value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// How long each of those is to take
+    /// How long each of those is to take; longer, if the start alone takes a good part of it
     #[arg(long, value_name = "SECONDS", default_value_t = 0.3, value_parser = seconds)]
     seconds: f64,
     /// Multiply the recorded time limits: a slow machine needs patience

@@ -21,18 +21,16 @@ pub(crate) struct ClientEnv {
 impl ClientEnv {
     /// Does something with the control connection; without one, or if it fails, nothing happens.
     fn with_control<T>(&self, f: impl FnOnce(&Connection) -> Option<T>) -> Option<T> {
-        put_off(|| self.with_control_to_the_end(f))
-    }
-
-    fn with_control_to_the_end<T>(&self, f: impl FnOnce(&Connection) -> Option<T>) -> Option<T> {
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        if control.is_none() {
-            let connection = process::connect().ok()?;
-            let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
-            process::ask(&connection, &Request::Hello(hello)).ok()?;
-            *control = Some(connection);
-        }
-        f(control.as_ref()?)
+        put_off(|| {
+            let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+            if control.is_none() {
+                let connection = process::connect().ok()?;
+                let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
+                process::ask(&connection, &Request::Hello(hello)).ok()?;
+                *control = Some(connection);
+            }
+            f(control.as_ref()?)
+        })
     }
 
     /// Remembers the event descriptor of a channel.

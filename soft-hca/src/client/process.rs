@@ -49,15 +49,16 @@ impl Process {
 /// The word that a peer reads to know that it has reached the right process.
 static NONCE: Mutex<Option<&'static u64>> = Mutex::new(None);
 
-static PROCESS: Mutex<Option<&'static Process>> = Mutex::new(None);
+/// The process that has joined last, to be had without a lock.
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 
-/// The same, to be had without a lock.
-static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+/// Taken to join: one thread at a time.
+static JOINING: Mutex<()> = Mutex::new(());
 
 /// This process, if it has joined a fabric and is no child of the one that has.
 pub(crate) fn current() -> Option<&'static Process> {
     // SAFETY: null, or what `join` has leaked.
-    let process = unsafe { CURRENT.load(Acquire).as_ref() }?;
+    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
     process.is_current().then_some(process)
 }
 
@@ -131,11 +132,8 @@ pub(crate) fn open(kind: FileKind) -> Result<Opened> {
 
 /// `refusal` is why the daemon cannot reach this process, or 0.
 fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Process> {
-    let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(process) = *process
-        && process.is_current()
-        && process.index == index
-    {
+    let _joining = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(process) = current().filter(|process| process.index == index) {
         return Ok(process);
     }
     let file = hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
@@ -154,8 +152,7 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
         link,
     }));
     doorbell::forget_all();
-    CURRENT.store(ptr::from_ref(joined).cast_mut(), Release);
-    *process = Some(joined);
+    PROCESS.store(ptr::from_ref(joined).cast_mut(), Release);
     Ok(joined)
 }
 

@@ -1,7 +1,4 @@
 //! The client as a program; all of it is in [`blast_sr_2::client`].
+#![cfg_attr(not(test), no_main)]
 
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    blast_sr_2::client::main()
-}
+common::program!(blast_sr_2::client::main);

@@ -10,6 +10,7 @@
 //! | [`ofa`] | `utilities.c` of the OpenFabrics suite: reports, traces, number switches, clocks |
 //! | [`mod@print`] | `fprintf(3)` to an unbuffered stream, `%p` |
 //! | [`rdma_addrinfo`] | `rdma_getaddrinfo(3)` |
+//! | [`start`] | `main` as the C library calls it |
 //! | [`sync`] | the TCP side channel of the manual's programs |
 
 pub mod addrinfo;
@@ -20,4 +21,5 @@ pub mod number;
 pub mod ofa;
 pub mod print;
 pub mod rdma_addrinfo;
+pub mod start;
 pub mod sync;

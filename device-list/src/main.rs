@@ -1,9 +1,6 @@
 #![doc = include_str!("../README.md")]
-
-use std::process::ExitCode;
+#![cfg_attr(not(test), no_main)]
 
 mod devices;
 
-fn main() -> ExitCode {
-    devices::main()
-}
+common::program!(devices::main);

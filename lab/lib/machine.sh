@@ -91,6 +91,9 @@ tell() {
 }
 
 # start_machine NAME LABEL QEMU_ARGUMENT...; needs the prepared $work/NAME.initrd.
+#
+# norandmaps: an emulated processor keeps the code that it has translated by its address. Where
+# that is another one each time, a program takes more than twice as long to start.
 start_machine() {
     local name=$1 port ports=() out err descriptor
     start_relay "$name" ${2:+"$2"}
@@ -110,7 +113,7 @@ start_machine() {
         -name "lab-$name" -machine q35 -accel "$accel" -cpu max \
         -smp "$cpus" -m "$memory" -nodefaults -no-user-config -display none -no-reboot \
         -kernel "$boot_image" -initrd "$work/$name.initrd" \
-        -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off" \
+        -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off norandmaps" \
         -serial "file:$work/$name.console" \
         -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=host,mount_tag=host \

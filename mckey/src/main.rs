@@ -1,9 +1,6 @@
 #![doc = include_str!("../README.md")]
-
-use std::process::ExitCode;
+#![cfg_attr(not(test), no_main)]
 
 mod mckey;
 
-fn main() -> ExitCode {
-    mckey::main()
-}
+common::program!(mckey::main);

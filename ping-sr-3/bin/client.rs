@@ -1,7 +1,4 @@
 //! The client as a program; all of it is in [`ping_sr_3::client`].
+#![cfg_attr(not(test), no_main)]
 
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    ping_sr_3::client::main()
-}
+common::program!(ping_sr_3::client::main);

@@ -1,9 +1,6 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_main)]
 
 mod rdma_rc_example;
 
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    rdma_rc_example::main()
-}
+common::program!(rdma_rc_example::main);

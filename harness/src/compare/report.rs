@@ -171,9 +171,7 @@ fn cost(text: &mut String, results: &Results) {
         }
     }
     text.push_str(
-        "\nA program in Rust starts later than one in C, by about a tenth of a millisecond on a\n\
-         processor of our days: its runtime looks in `/proc/self/maps` where the stack ends, and the\n\
-         loader has more names to find. In what takes only milliseconds that shows.\n",
+        "\nOurs carry Rust's standard library with them: hence the loaded size, and the memory.\n",
     );
     let over = results.examples.iter().flat_map(|example| {
         let over = example.speed.iter().flat_map(|speed| &speed.over);

@@ -158,17 +158,18 @@ impl Compare {
             }
         }
         if self.parts.contains(&Part::Speed) {
-            match speed::measure(&self.stage, example, &self.effort)? {
+            match speed::measure(&self.stage, example, &self.effort) {
                 Ok(speed) => {
                     for line in report::speed_in_words(&speed).lines() {
                         progress.line(&format!("  {line}"))?;
                     }
                     result.speed = Some(speed);
                 }
-                Err(why) => {
+                Err(speed::Failure::Run(why)) => {
                     progress.line(&format!("  CANNOT BE MEASURED: {why}"))?;
                     result.not_measured = Some(why);
                 }
+                Err(speed::Failure::Harness(error)) => return Err(error),
             }
         }
         Ok(result)

@@ -1,30 +1,28 @@
 //! Speed and cost: runs of the C pair and of ours in turn, as ratios.
 
+mod runs;
+mod size;
+mod work;
+
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::compare::interop::judge;
-use crate::compare::stage::{Maker, Played, Stage};
+use crate::compare::speed::runs::{Runs, Sample};
+use crate::compare::speed::work::Work;
+use crate::compare::stage::{Maker, Stage};
 use crate::compare::stats::{Ratio, median};
 use crate::error::Error;
-use crate::examples::{Example, Sides};
-use crate::run::Unobserved;
-use crate::transcript::{Side, Stream};
+use crate::examples::Example;
+use crate::transcript::Side;
 
 /// Most that ours may take of what the C takes, in time and in processor time.
 pub const LIMIT: f64 = 1.05;
 /// Most memory that ours may have more than the C, in KiB.
 pub const MEMORY_LIMIT: f64 = 2048.0;
-/// How many times longer than a start a run is at least.
-const STARTS_IN_A_RUN: f64 = 30.0;
 /// Most pairs of runs of an example that does its work once.
 const MAX_PAIRS: usize = 200;
-/// Most messages of one run.
-const MAX_COUNT: u64 = 20_000_000;
-
 /// How an example waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -45,43 +43,6 @@ impl std::fmt::Display for Waits {
             Waits::Once => "once",
         })
     }
-}
-
-/// What takes the time of one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Clock {
-    /// The program reports it.
-    Reported,
-    /// From the client's start to its end.
-    WholeRun,
-    /// Nothing worth looking at: it sleeps by the clock.
-    Asleep,
-}
-
-/// How an example is measured.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    waits: Waits,
-    clock: Clock,
-    /// The flag for the number of messages, if it can be chosen, and others.
-    count: Option<&'static str>,
-    flags: &'static str,
-}
-
-fn work(example: &Example) -> Work {
-    let (waits, clock, count, flags) = match example.name {
-        "ping-sr-0" | "ping-sr-1" | "ping-sr-2" => {
-            (Waits::BusyPolling, Clock::Reported, Some("-c"), "")
-        }
-        "blast-sr-2" => (Waits::BusyPolling, Clock::Reported, Some("-c"), "-s 4096 -b 8"),
-        "ping-sr-3" | "ping-sr-4" => (Waits::Blocking, Clock::Reported, Some("-c"), ""),
-        "srq" => (Waits::Blocking, Clock::WholeRun, Some("-c"), "-l 1000"),
-        "mckey" => (Waits::Once, Clock::Asleep, None, "-C 10"),
-        "mc" => (Waits::Once, Clock::WholeRun, None, "-c 2"),
-        "apm" => (Waits::Once, Clock::WholeRun, None, "-c 4"),
-        _ => (Waits::Once, Clock::WholeRun, None, ""),
-    };
-    Work { waits, clock, count, flags }
 }
 
 /// What one maker's programs take, in the middle of all runs.
@@ -148,95 +109,108 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Long enough runs that the start of a program, which on an emulated processor takes a
-    /// tenth of a second, does not count for much.
-    fn beyond_start_up(&self, stage: &Stage, example: &Example) -> Result<Effort, Error> {
-        let mut quickest = f64::INFINITY;
-        // The first one reads files that the others find in memory.
-        for _ in 0..3 {
-            quickest = quickest.min(start_up(stage, example, Maker::C)?.unwrap_or(0.0));
-        }
-        Ok(Effort { seconds: self.seconds.max(quickest * STARTS_IN_A_RUN), ..self.clone() })
-    }
-
     /// What all pairs of runs take together, without what is around them.
     fn time(&self) -> Duration {
         Duration::from_secs_f64(2.0 * self.runs as f64 * self.seconds)
     }
 }
 
-/// One run.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    seconds: Option<f64>,
-    user: f64,
-    system: f64,
-    server_peak: Option<f64>,
-    client_peak: f64,
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A pair did not do its work: which, and how it ended.
+    #[error("{0}")]
+    Run(String),
+    /// It could not be run.
+    #[error(transparent)]
+    Harness(#[from] Error),
 }
 
-/// Measures an example. The text of an error says which pair did not do its work.
-pub fn measure(
-    stage: &Stage,
-    example: &Example,
-    effort: &Effort,
-) -> Result<Result<Speed, String>, Error> {
-    let work = work(example);
-    let effort = &effort.beyond_start_up(stage, example)?;
-    let count = match chosen_count(stage, example, work, effort)? {
-        Ok(count) => count,
-        Err(why) => return Ok(Err(why)),
-    };
-    let mut samples: Vec<(Sample, Sample)> = Vec::new();
-    let mut starts: Vec<(f64, f64)> = Vec::new();
-    let mut left_out = Vec::new();
-    let begun = Instant::now();
-    // A short run says less: there are more of them, in the time that the others take.
-    let goes_on = |turn| {
-        turn < effort.runs
-            || (work.count.is_none() && turn < MAX_PAIRS && begun.elapsed() < effort.time())
-    };
-    for turn in (0..).take_while(|turn| goes_on(*turn)) {
-        let mut pair = [None; 2];
-        // In turn, so that neither always finds the machine as the other has left it.
-        let order = if turn % 2 == 0 { Maker::BOTH } else { [Maker::Rust, Maker::C] };
-        for maker in order {
-            match sample(stage, example, work, maker, count, &effort.flags)? {
-                Ok(found) => pair[maker as usize] = Some(found),
+/// Of the C's and of ours, what was measured one after the other.
+#[derive(Debug, Default)]
+struct Pairs {
+    runs: Vec<(Sample, Sample)>,
+    /// Seconds.
+    starts: Vec<(f64, f64)>,
+    /// Why runs of the C are not among them.
+    left_out: Vec<String>,
+}
+
+/// Measures an example.
+pub fn measure(stage: &Stage, example: &Example, effort: &Effort) -> Result<Speed, Failure> {
+    let runs = Runs { stage, example, work: Work::of(example), flags: &effort.flags };
+    let effort = runs.beyond_start_up(effort)?;
+    let count = runs.count_that_takes(effort.seconds)?;
+    let pairs = Pairs::collect(runs, &effort, count)?;
+    Ok(pairs.summary(runs, count))
+}
+
+impl Pairs {
+    fn collect(runs: Runs<'_>, effort: &Effort, count: Option<u64>) -> Result<Pairs, Failure> {
+        let mut pairs = Pairs::default();
+        let begun = Instant::now();
+        // A short run says less: there are more of them, in the time that the others take.
+        let goes_on = |turn| {
+            turn < effort.runs
+                || (count.is_none() && turn < MAX_PAIRS && begun.elapsed() < effort.time())
+        };
+        for turn in (0..).take_while(|turn| goes_on(*turn)) {
+            let run = in_turn(turn, |maker| match runs.sample(maker, count) {
                 // Some of the originals fail now and then.
-                Err(why)
+                Err(Failure::Run(why))
                     if maker == Maker::C
-                        && !samples.is_empty()
-                        && left_out.len() < effort.runs / 2 =>
+                        && !pairs.runs.is_empty()
+                        && pairs.left_out.len() < effort.runs / 2 =>
                 {
-                    left_out.push(why);
+                    pairs.left_out.push(why);
+                    Ok(None)
                 }
-                Err(why) => return Ok(Err(why)),
-            }
+                found => found.map(Some),
+            })?;
+            pairs.runs.extend(run);
+            pairs.starts.extend(in_turn(turn, |maker| runs.start_up(maker))?);
         }
-        if let [Some(c), Some(rust)] = pair {
-            samples.push((c, rust));
-        }
-        let mut pair = [None; 2];
-        for maker in order {
-            pair[maker as usize] = start_up(stage, example, maker)?;
-        }
-        if let [Some(c), Some(rust)] = pair {
-            starts.push((c, rust));
-        }
+        Ok(pairs)
     }
-    let each = count.unwrap_or(1) as f64;
-    let timed: Vec<(f64, f64)> =
-        samples.iter().filter_map(|(c, rust)| Some((c.seconds?, rust.seconds?))).collect();
-    let cpu: Vec<(f64, f64)> =
-        samples.iter().map(|(c, rust)| (c.user + c.system, rust.user + rust.system)).collect();
-    let cost = |maker: Maker| {
-        let of: Vec<Sample> =
-            samples.iter().map(|(c, rust)| if maker == Maker::C { *c } else { *rust }).collect();
+
+    fn summary(self, runs: Runs<'_>, count: Option<u64>) -> Speed {
+        let timed: Vec<(f64, f64)> =
+            self.runs.iter().filter_map(|(c, rust)| Some((c.seconds?, rust.seconds?))).collect();
+        let cpu: Vec<(f64, f64)> = self
+            .runs
+            .iter()
+            .map(|(c, rust)| (c.user + c.system, rust.user + rust.system))
+            .collect();
+        let (c, rust) = (self.cost(runs, Maker::C, count), self.cost(runs, Maker::Rust, count));
+        let client = rust.client_peak_kib - c.client_peak_kib;
+        let server = rust.server_peak_kib.zip(c.server_peak_kib).map(|(rust, c)| rust - c);
+        let arguments = runs.arguments(Side::Client, count).unwrap_or_default();
+        let mut speed = Speed {
+            waits: runs.work.waits,
+            client: arguments.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            count,
+            runs: self.runs.len(),
+            c,
+            rust,
+            time: Ratio::of(&timed),
+            cpu: Ratio::of(&cpu),
+            start_up: Ratio::of(&self.starts),
+            more_memory_kib: server.map_or(client, |server| server.max(client)),
+            over: Vec::new(),
+            left_out: self.left_out,
+        };
+        speed.over = speed.over_the_limits();
+        speed
+    }
+
+    /// What the programs of one maker take.
+    fn cost(&self, runs: Runs<'_>, maker: Maker, count: Option<u64>) -> Cost {
+        let each = count.unwrap_or(1) as f64;
+        let of: Vec<Sample> = self.runs.iter().map(|pair| *side_of(pair, maker)).collect();
         let middle = |what: fn(&Sample) -> f64| median(of.iter().map(what)).unwrap_or_default();
         let seconds = median(of.iter().filter_map(|sample| sample.seconds));
-        let start = starts.iter().map(|(c, rust)| if maker == Maker::C { *c } else { *rust });
-        let (loaded_bytes, file_bytes) = size(stage, example, maker);
+        let start = median(self.starts.iter().map(|pair| *side_of(pair, maker)));
+        let (loaded_bytes, file_bytes) = size::size(runs.stage, runs.example, maker);
         Cost {
             microseconds: seconds.map(|seconds| seconds / each * 1e6),
             per_second: count.and(seconds).map(|seconds| each / seconds),
@@ -244,181 +218,51 @@ pub fn measure(
             system_microseconds: middle(|sample| sample.system) / each * 1e6,
             server_peak_kib: median(of.iter().filter_map(|sample| sample.server_peak)),
             client_peak_kib: middle(|sample| sample.client_peak),
-            start_up_microseconds: median(start).map(|seconds| seconds * 1e6),
+            start_up_microseconds: start.map(|seconds| seconds * 1e6),
             loaded_bytes,
             file_bytes,
         }
-    };
-    let (c, rust) = (cost(Maker::C), cost(Maker::Rust));
-    let client = rust.client_peak_kib - c.client_peak_kib;
-    let server = rust.server_peak_kib.zip(c.server_peak_kib).map(|(rust, c)| rust - c);
-    let mut speed = Speed {
-        waits: work.waits,
-        client: arguments(stage, example, work, Side::Client, count, &effort.flags)
-            .iter()
-            .flatten()
-            .map(|arg| arg.to_string_lossy().into_owned())
-            .collect(),
-        count,
-        runs: samples.len(),
-        c,
-        rust,
-        time: Ratio::of(&timed),
-        cpu: Ratio::of(&cpu),
-        start_up: Ratio::of(&starts),
-        more_memory_kib: server.map_or(client, |server| server.max(client)),
-        over: Vec::new(),
-        left_out,
-    };
-    for (what, ratio) in [("time", speed.time), ("processor time", speed.cpu)] {
-        if let Some(ratio) = ratio.filter(|ratio| ratio.exceeds(LIMIT)) {
-            speed
-                .over
-                .push(format!("{what} is {ratio} times the C's, at most {LIMIT:.2} is right"));
+    }
+}
+
+impl Speed {
+    fn over_the_limits(&self) -> Vec<String> {
+        let mut over = Vec::new();
+        for (what, ratio) in [("time", self.time), ("processor time", self.cpu)] {
+            if let Some(ratio) = ratio.filter(|ratio| ratio.exceeds(LIMIT)) {
+                over.push(format!("{what} is {ratio} times the C's, at most {LIMIT:.2} is right"));
+            }
         }
-    }
-    if speed.more_memory_kib > MEMORY_LIMIT {
-        speed.over.push(format!(
-            "peak memory is {:.1} MiB more than the C's, at most {:.1} is right",
-            speed.more_memory_kib / 1024.0,
-            MEMORY_LIMIT / 1024.0
-        ));
-    }
-    Ok(Ok(speed))
-}
-
-/// How many messages take about as long as a run is to take, with the C.
-fn chosen_count(
-    stage: &Stage,
-    example: &Example,
-    work: Work,
-    effort: &Effort,
-) -> Result<Result<Option<u64>, String>, Error> {
-    if work.count.is_none() {
-        return Ok(Ok(None));
-    }
-    let mut count = 100;
-    loop {
-        let found = match sample(stage, example, work, Maker::C, Some(count), &effort.flags)? {
-            Ok(found) => found,
-            Err(why) => return Ok(Err(why)),
-        };
-        let seconds = found.seconds.unwrap_or(effort.seconds).max(1e-6);
-        // A first guess from a short run is far off: come closer by steps.
-        if seconds >= effort.seconds / 4.0 || count >= MAX_COUNT {
-            let exact = count as f64 * effort.seconds / seconds;
-            return Ok(Ok(Some((exact as u64).clamp(count.min(100), MAX_COUNT))));
+        if self.more_memory_kib > MEMORY_LIMIT {
+            over.push(format!(
+                "peak memory is {:.1} MiB more than the C's, at most {:.1} is right",
+                self.more_memory_kib / 1024.0,
+                MEMORY_LIMIT / 1024.0
+            ));
         }
-        count = (count * 8).min(MAX_COUNT);
+        over
     }
 }
 
-fn arguments(
-    stage: &Stage,
-    example: &Example,
-    work: Work,
-    side: Side,
-    count: Option<u64>,
-    flags: &[OsString],
-) -> Option<Vec<OsString>> {
-    let mut all: Vec<OsString> = work.flags.split_whitespace().map(OsString::from).collect();
-    if let (Some(flag), Some(count)) = (work.count, count) {
-        all.extend([flag.into(), count.to_string().into()]);
+/// Runs something of both, the first of them in turn, so that neither always finds the machine as
+/// the other has left it. None unless both have something to say.
+fn in_turn<T: Copy, E>(
+    turn: usize,
+    mut run: impl FnMut(Maker) -> Result<Option<T>, E>,
+) -> Result<Option<(T, T)>, E> {
+    let mut found = [None; 2];
+    for maker in if turn.is_multiple_of(2) { Maker::BOTH } else { [Maker::Rust, Maker::C] } {
+        found[maker as usize] = run(maker)?;
     }
-    all.extend(flags.iter().cloned());
-    example.arguments(side, stage.address_of(example, side), &all)
+    let [c, rust] = found;
+    Ok(c.zip(rust))
 }
 
-fn sample(
-    stage: &Stage,
-    example: &Example,
-    work: Work,
-    maker: Maker,
-    count: Option<u64>,
-    flags: &[OsString],
-) -> Result<Result<Sample, String>, Error> {
-    let program = |side| {
-        let args = arguments(stage, example, work, side, count, flags);
-        args.map(|args| stage.program(example, maker, side, args))
-    };
-    let server = (example.sides != Sides::Single).then(|| program(Side::Server)).flatten();
-    let plan = stage.pair(example, server, program(Side::Client));
-    let played = stage.play(plan, true, &mut Unobserved)?;
-    let (works, note) = judge(example, [maker; 2], &played);
-    let cost = played.usage(Side::Client).filter(|_| works);
-    let Some(client) = cost else {
-        return Ok(Err(format!("{maker}: {}", note.unwrap_or_else(|| "no cost is known".into()))));
-    };
-    let server = played.usage(Side::Server);
-    let sum = |what: fn(&crate::agent::Usage) -> Duration| {
-        (what(&client) + server.as_ref().map_or(Duration::ZERO, what)).as_secs_f64()
-    };
-    let seconds = match work.clock {
-        Clock::Reported => match reported(&played) {
-            Some(seconds) => Some(seconds),
-            None => return Ok(Err(format!("{maker}: the client reports no elapsed time"))),
-        },
-        Clock::WholeRun => Some(client.elapsed.as_secs_f64()),
-        Clock::Asleep => None,
-    };
-    Ok(Ok(Sample {
-        seconds,
-        user: sum(|usage| usage.user),
-        system: sum(|usage| usage.system),
-        server_peak: server.map(|usage| usage.peak_kib as f64),
-        client_peak: client.peak_kib as f64,
-    }))
-}
-
-/// The client's "N seconds elapsed time".
-fn reported(played: &Played) -> Option<f64> {
-    played.outcome.transcript.of(Side::Client, Stream::Stderr).find_map(|line| {
-        let before = line.text.strip_suffix(" seconds elapsed time")?;
-        before.rsplit(' ').next()?.parse().ok()
-    })
-}
-
-/// How long the program takes to print its help, or, if it takes no arguments, to do its work.
-fn start_up(stage: &Stage, example: &Example, maker: Maker) -> Result<Option<f64>, Error> {
-    let program = stage.program(example, maker, Side::Client, vec!["-h".into()]);
-    let played = stage.play(stage.pair(example, None, Some(program)), true, &mut Unobserved)?;
-    Ok(played.usage(Side::Client).map(|usage| usage.elapsed.as_secs_f64()))
-}
-
-/// Bytes that are loaded, if that can be told, and bytes of the files of all sides.
-fn size(stage: &Stage, example: &Example, maker: Maker) -> (Option<u64>, u64) {
-    let sides: &[Side] =
-        if example.sides == Sides::TwoPrograms { &Side::BOTH } else { &[Side::Client] };
-    let files = sides.iter().map(|&side| stage.program(example, maker, side, Vec::new()).path);
-    let (mut loaded, mut all) = (Some(0), 0);
-    for file in files {
-        loaded = loaded.zip(loaded_bytes(&file)).map(|(sum, bytes)| sum + bytes);
-        all += file.metadata().map_or(0, |found| found.len());
+fn side_of<T>((c, rust): &(T, T), maker: Maker) -> &T {
+    match maker {
+        Maker::C => c,
+        Maker::Rust => rust,
     }
-    (loaded, all)
-}
-
-/// The sum of the loadable segments of an ELF file: 64 bits, little-endian, as on x86-64.
-fn loaded_bytes(file: &Path) -> Option<u64> {
-    let bytes = std::fs::read(file).ok()?;
-    let field = |at: usize, len: usize| {
-        let mut number = [0; 8];
-        number[..len].copy_from_slice(bytes.get(at..at + len)?);
-        Some(u64::from_le_bytes(number))
-    };
-    if !bytes.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let (table, entry, entries) = (field(0x20, 8)?, field(0x36, 2)?, field(0x38, 2)?);
-    let mut sum = 0;
-    for number in 0..entries {
-        let at = usize::try_from(table + number * entry).ok()?;
-        const LOAD: u64 = 1;
-        if field(at, 4)? == LOAD {
-            sum += field(at + 0x20, 8)?;
-        }
-    }
-    Some(sum)
 }
 
 #[cfg(test)]
@@ -426,18 +270,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_loaded_of_a_program_is_less_than_its_file() {
-        let own = std::env::current_exe().unwrap();
-        let loaded = loaded_bytes(&own).unwrap();
-        assert!(loaded > 0 && loaded < own.metadata().unwrap().len());
-        assert_eq!(loaded_bytes(Path::new(file!())), None);
+    fn both_are_first_in_turn_and_stay_in_their_places() {
+        let mut order = Vec::new();
+        for turn in 0..2 {
+            let pair = in_turn(turn, |maker| {
+                order.push(maker);
+                Ok::<_, ()>(Some(maker))
+            });
+            assert_eq!(pair, Ok(Some((Maker::C, Maker::Rust))));
+        }
+        assert_eq!(order, [Maker::C, Maker::Rust, Maker::Rust, Maker::C]);
     }
 
     #[test]
-    fn every_example_is_measured_in_some_way() {
-        for example in &crate::examples::EXAMPLES {
-            let work = work(example);
-            assert_eq!(work.count.is_none(), work.waits == Waits::Once, "{}", example.name);
-        }
+    fn a_pair_needs_both() {
+        let pair = in_turn(0, |maker| Ok::<_, ()>((maker == Maker::Rust).then_some(1)));
+        assert_eq!(pair, Ok(None));
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_void};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -118,15 +118,21 @@ pub fn become_daemon() -> io::Result<()> {
     Ok(())
 }
 
+/// Moves a descriptor out of the way of those that the program opens, if there is room.
+pub fn hide(fd: OwnedFd) -> OwnedFd {
+    // SAFETY: a new descriptor of the same open file, which is nobody else's.
+    match check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIDDEN_FROM) }) {
+        // SAFETY: created above.
+        Ok(high) => unsafe { OwnedFd::from_raw_fd(high) },
+        Err(_) => fd,
+    }
+}
+
 /// Keeps a file open in the program that this process is about to become.
 pub fn keep_across_exec(fd: OwnedFd) -> io::Result<()> {
-    for lowest in [HIDDEN_FROM, 0] {
-        // SAFETY: a new descriptor of the same open file, which is deliberately left open.
-        if check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD, lowest) }).is_ok() {
-            return Ok(());
-        }
-    }
-    Err(io::Error::last_os_error())
+    let fd = hide(fd).into_raw_fd();
+    // SAFETY: changes a flag of a descriptor that is deliberately left open.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }).map(drop)
 }
 
 /// Lets every process of this user reach this one's memory, where Yama would restrict that.

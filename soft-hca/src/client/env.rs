@@ -67,7 +67,7 @@ impl Env for ClientEnv {
             process::ask(control, &Request::ChannelFd(channel, generation)).ok()?.1.pop()
         });
         if let Some(fd) = fd {
-            self.remember_channel(channel, generation, process::hide(fd));
+            self.remember_channel(channel, generation, system::hide(fd));
             self.wake_known(channel, generation);
         }
     }

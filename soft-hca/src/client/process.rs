@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
@@ -62,9 +62,6 @@ pub(crate) fn current() -> Option<&'static Process> {
     process.is_current().then_some(process)
 }
 
-/// Descriptors of ours that the program does not know are kept out of its way.
-const HIDDEN_FROM: libc::c_int = 600;
-
 fn fabric_socket() -> Result<PathBuf> {
     config::fabric_dir_of_program().map(|dir| dir.join(SOCKET)).ok_or(Errno::ENODEV)
 }
@@ -72,17 +69,6 @@ fn fabric_socket() -> Result<PathBuf> {
 fn nonce() -> &'static u64 {
     let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
     nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))
-}
-
-/// Moves a descriptor to a high number.
-pub(crate) fn hide(fd: OwnedFd) -> OwnedFd {
-    // SAFETY: a new descriptor of the same open file, which is nobody else's.
-    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIDDEN_FROM) };
-    if high < 0 {
-        return fd;
-    }
-    // SAFETY: created above.
-    unsafe { OwnedFd::from_raw_fd(high) }
 }
 
 pub(crate) fn as_errno(error: &io::Error) -> Errno {
@@ -103,7 +89,7 @@ pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Reply, 
 /// A connection to the fabric, kept out of the program's way.
 pub(crate) fn connect() -> Result<Connection> {
     let connection = Connection::connect(&fabric_socket()?).map_err(|error| as_errno(&error))?;
-    Ok(Connection::from_fd(hide(connection.into_fd())))
+    Ok(Connection::from_fd(system::hide(connection.into_fd())))
 }
 
 /// A file that was opened with the daemon.
@@ -136,7 +122,7 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
     if let Some(process) = current().filter(|process| process.index == index) {
         return Ok(process);
     }
-    let file = hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
+    let file = system::hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
     let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
     let link = LocalLink::default();
     let refusal = match refusal {

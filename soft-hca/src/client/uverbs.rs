@@ -12,6 +12,7 @@ use crate::client::table::{self, Entry};
 use crate::client::{Outcome, doorbell, memory};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Reply, Request};
+use crate::system;
 use crate::uapi::uverbs::{Command, command};
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
@@ -36,7 +37,7 @@ pub(crate) fn open(close_on_exec: bool) -> Result<RawFd> {
     let file = Arc::new(UverbsFile {
         connection: Mutex::new(connection),
         process,
-        event_fd: Mutex::new(Some(process::hide(event_fd))),
+        event_fd: Mutex::new(Some(system::hide(event_fd))),
         qps: RwLock::default(),
         cqs: RwLock::default(),
     });
@@ -135,7 +136,7 @@ impl UverbsFile {
             command::CREATE_COMP_CHANNEL => {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
                 let [index, generation, ..] = reply.extra;
-                let known = process::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
+                let known = system::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
                 self.process.env.remember_channel(index, generation, known);
                 let channel = Channel { index, process: self.process, queues: Mutex::default() };
                 let fd = process::for_program(fd, true, false)?;

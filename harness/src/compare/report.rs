@@ -124,7 +124,8 @@ fn cost(text: &mut String, results: &Results) {
         "\n## Speed and cost\n\n\
          Ours as a multiple of the C's, from runs of both in turn: the median of the ratios, and\n\
          the half of them around it. 1.00 is as the C. Right is at most {LIMIT:.2} in time and\n\
-         processor time, and at most {:.0} MiB more memory.\n",
+         processor time, and at most {:.0} MiB more memory. Where chance might decide whether a\n\
+         limit holds, there were up to four times as many runs.\n",
         MEMORY_LIMIT / 1024.0
     );
     for (waits, what) in [

@@ -21,8 +21,11 @@ use crate::transcript::Side;
 pub const LIMIT: f64 = 1.05;
 /// Most memory that ours may have more than the C, in KiB.
 pub const MEMORY_LIMIT: f64 = 2048.0;
+/// How many times as many pairs there are at most where chance may decide.
+const MORE_IF_UNCLEAR: usize = 4;
 /// Most pairs of runs of an example that does its work once.
 const MAX_PAIRS: usize = 200;
+
 /// How an example waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -149,18 +152,17 @@ impl Pairs {
     fn collect(runs: Runs<'_>, effort: &Effort, count: Option<u64>) -> Result<Pairs, Failure> {
         let mut pairs = Pairs::default();
         let begun = Instant::now();
-        // A short run says less: there are more of them, in the time that the others take.
-        let goes_on = |turn| {
-            turn < effort.runs
-                || (count.is_none() && turn < MAX_PAIRS && begun.elapsed() < effort.time())
-        };
-        for turn in (0..).take_while(|turn| goes_on(*turn)) {
+        for turn in 0.. {
+            // A short run says less: there are more of them, in the time that the others take.
+            let short = count.is_none() && turn < MAX_PAIRS && begun.elapsed() < effort.time();
+            let unclear = turn < MORE_IF_UNCLEAR * effort.runs && pairs.are_unclear();
+            if turn >= effort.runs && !short && !unclear {
+                break;
+            }
             let run = in_turn(turn, |maker| match runs.sample(maker, count) {
                 // Some of the originals fail now and then.
                 Err(Failure::Run(why))
-                    if maker == Maker::C
-                        && !pairs.runs.is_empty()
-                        && pairs.left_out.len() < effort.runs / 2 =>
+                    if maker == Maker::C && pairs.left_out.len() < pairs.runs.len() =>
                 {
                     pairs.left_out.push(why);
                     Ok(None)
@@ -173,14 +175,21 @@ impl Pairs {
         Ok(pairs)
     }
 
+    fn time(&self) -> Option<Ratio> {
+        let timed = self.runs.iter().filter_map(|(c, rust)| Some((c.seconds?, rust.seconds?)));
+        Ratio::of(&timed.collect::<Vec<_>>())
+    }
+
+    fn cpu(&self) -> Option<Ratio> {
+        let cpu = |sample: &Sample| sample.user + sample.system;
+        Ratio::of(&self.runs.iter().map(|(c, rust)| (cpu(c), cpu(rust))).collect::<Vec<_>>())
+    }
+
+    fn are_unclear(&self) -> bool {
+        [self.time(), self.cpu()].iter().flatten().any(|ratio| ratio.is_unclear(LIMIT))
+    }
+
     fn summary(self, runs: Runs<'_>, count: Option<u64>) -> Speed {
-        let timed: Vec<(f64, f64)> =
-            self.runs.iter().filter_map(|(c, rust)| Some((c.seconds?, rust.seconds?))).collect();
-        let cpu: Vec<(f64, f64)> = self
-            .runs
-            .iter()
-            .map(|(c, rust)| (c.user + c.system, rust.user + rust.system))
-            .collect();
         let (c, rust) = (self.cost(runs, Maker::C, count), self.cost(runs, Maker::Rust, count));
         let client = rust.client_peak_kib - c.client_peak_kib;
         let server = rust.server_peak_kib.zip(c.server_peak_kib).map(|(rust, c)| rust - c);
@@ -192,8 +201,8 @@ impl Pairs {
             runs: self.runs.len(),
             c,
             rust,
-            time: Ratio::of(&timed),
-            cpu: Ratio::of(&cpu),
+            time: self.time(),
+            cpu: self.cpu(),
             start_up: Ratio::of(&self.starts),
             more_memory_kib: server.map_or(client, |server| server.max(client)),
             over: Vec::new(),

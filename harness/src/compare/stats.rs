@@ -11,6 +11,8 @@ pub struct Ratio {
     pub lower: f64,
     /// A quarter is above.
     pub upper: f64,
+    /// How many there are.
+    pub pairs: usize,
 }
 
 impl Ratio {
@@ -23,12 +25,24 @@ impl Ratio {
             median: quantile(&ratios, 0.5)?,
             lower: quantile(&ratios, 0.25)?,
             upper: quantile(&ratios, 0.75)?,
+            pairs: ratios.len(),
         })
     }
 
-    /// Is it over the limit, and more than by chance: three quarters of the pairs, too?
+    /// How far the median may be off by chance, in about 95 of 100 measurements: McGill, Tukey,
+    /// Larsen, "Variations of Box Plots", 1978.
+    pub fn uncertainty(&self) -> f64 {
+        1.57 * (self.upper - self.lower) / (self.pairs as f64).sqrt()
+    }
+
+    /// Is it over the limit, and more than by chance?
     pub fn exceeds(&self, limit: f64) -> bool {
-        self.lower > limit
+        self.median - self.uncertainty() > limit
+    }
+
+    /// Would chance explain that it is on this side of the limit and not on the other?
+    pub fn is_unclear(&self, limit: f64) -> bool {
+        (self.median - limit).abs() <= self.uncertainty()
     }
 }
 
@@ -64,9 +78,16 @@ mod tests {
         assert_eq!(median([]), None);
         let pairs = [(2.0, 2.0), (1.0, 2.0), (1.0, 3.0), (2.0, 8.0), (1.0, 5.0), (0.0, 9.0)];
         let ratio = Ratio::of(&pairs).unwrap();
-        assert_eq!(ratio, Ratio { median: 3.0, lower: 2.0, upper: 4.0 });
-        assert!(ratio.exceeds(1.9) && !ratio.exceeds(2.0));
+        assert_eq!(ratio, Ratio { median: 3.0, lower: 2.0, upper: 4.0, pairs: 5 });
         assert_eq!(ratio.to_string(), "3.00 (2.00-4.00)");
         assert_eq!(Ratio::of(&[]), None);
+    }
+
+    #[test]
+    fn more_pairs_make_a_ratio_clear() {
+        let ratio = |pairs| Ratio { median: 1.1, lower: 1.0, upper: 1.2, pairs };
+        assert!(ratio(25).is_unclear(1.05) && !ratio(25).exceeds(1.05));
+        assert!(!ratio(100).is_unclear(1.05) && ratio(100).exceeds(1.05));
+        assert!(!ratio(100).is_unclear(1.2) && !ratio(100).exceeds(1.2));
     }
 }

@@ -2,10 +2,19 @@
 //!
 //! `eprintln!` writes each piece of a line on its own and panics when the stream is closed;
 //! `println!` may hold a line back. A lesson's line has to be out when its step is done, whole
-//! even when two threads print, and a closed stream must not end the program.
+//! even when two threads print, and a closed stream must not end the program. Only where a program
+//! says something of every message, a system call for each line would take a good part of its
+//! time: [`outln_later!`](crate::outln_later) collects such lines until the program waits.
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+/// More than this is not collected, in bytes: as much as the C library does.
+const ENOUGH: usize = 4096;
+
+/// What is to be written to standard output before the next wait.
+static LATER: Mutex<String> = Mutex::new(String::new());
 
 /// One line on standard error, in one write: `fprintf(stderr, "...\n", ...)`.
 #[macro_export]
@@ -19,16 +28,46 @@ macro_rules! outln {
     ($($arg:tt)*) => { $crate::print::write_out(&format!("{}\n", format_args!($($arg)*))) };
 }
 
+/// One line on standard output that may come together with the next ones: before the next
+/// [`outln!`](crate::outln) or [`print::flush_out`](flush_out), and before the program ends.
+#[macro_export]
+macro_rules! outln_later {
+    ($($arg:tt)*) => { $crate::print::write_out_later(format_args!("{}\n", format_args!($($arg)*))) };
+}
+
 /// Writes `text` to standard error. As with `fprintf(3)`, a failure to write is not reported.
 pub fn write_err(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes `text` to standard output and flushes it; see [`write_err`].
+/// Writes `text` to standard output, and what has been collected before it; see [`write_err`].
 pub fn write_out(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    let _ = out.flush();
+    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
+    later.push_str(text);
+    write_collected(&mut later);
+}
+
+/// Keeps `text` for standard output.
+pub fn write_out_later(text: fmt::Arguments<'_>) {
+    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = fmt::Write::write_fmt(&mut *later, text);
+    if later.len() >= ENOUGH {
+        write_collected(&mut later);
+    }
+}
+
+/// Writes what has been collected: for a program that is about to wait, or to end.
+pub fn flush_out() {
+    write_collected(&mut LATER.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+fn write_collected(later: &mut String) {
+    if !later.is_empty() {
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(later.as_bytes());
+        let _ = out.flush();
+        later.clear();
+    }
 }
 
 /// A pointer shown as `%p` shows it in glibc: `0x...`, or `(nil)`.

@@ -11,6 +11,8 @@ use std::ffi::c_int;
 use std::panic;
 use std::process::ExitCode;
 
+use crate::print;
+
 // GCC's unwinder as a static library. If the linker prefers the shared one, that is used.
 #[cfg(target_env = "gnu")]
 #[link(name = "gcc_eh")]
@@ -40,7 +42,9 @@ macro_rules! program {
 pub fn run(main: fn() -> ExitCode) -> c_int {
     // SAFETY: no handler is installed, and no other thread runs yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-    panic::catch_unwind(main).map_or(PANICKED, status)
+    let status = panic::catch_unwind(main).map_or(PANICKED, status);
+    print::flush_out();
+    status
 }
 
 /// The number in an exit code, which the standard library does not tell.

@@ -234,7 +234,8 @@ fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
         let found: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
         let speed = &found["examples"][0]["speed"];
         assert_eq!(speed["waits"], "busy-polling");
-        assert_eq!(speed["runs"], 2);
+        // Up to four times as many as asked for, where chance might decide.
+        assert!((2..=8).contains(&speed["runs"].as_u64().unwrap()), "{speed}");
         for maker in ["c", "rust"] {
             for what in ["microseconds", "per_second", "client_peak_kib", "server_peak_kib"] {
                 assert!(speed[maker][what].as_f64().unwrap() > 0.0, "{maker} {what}: {speed}");

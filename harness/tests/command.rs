@@ -94,3 +94,14 @@ fn every_command_explains_itself() {
     assert_eq!(stdout(&harness(&["demo", "--list"])).lines().count(), 12);
     assert_eq!(stdout(&harness(&["golden", "--list"])).lines().count(), 93);
 }
+
+#[test]
+fn what_failed_comes_again_at_the_end() {
+    let case = "ping-sr-1/cli-help";
+    let output = harness(&["golden", "--bin-dir", "/nonexistent", "--case", case]);
+    let text = stdout(&output);
+    let (_, end) = text.split_once("failures:\n").expect("there are failures");
+    assert!(end.starts_with(case) && end.contains("no program /nonexistent/ping-sr-1"), "{text}");
+    assert!(end.ends_with("0 passed, 1 failed, 0 skipped\n"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -108,13 +108,15 @@ impl Suite {
         self.cases.iter().filter(|case| self.selection.devices.contains(&case.device))
     }
 
-    /// Runs the chosen cases, with a line for each and the counts at the end.
+    /// Runs the chosen cases, with a line for each; what failed again, and the counts, at the end.
     pub fn run(&self, out: &mut dyn Write) -> Result<Counts, Error> {
         let stdout = Path::new("standard output");
         let mut counts = Counts::default();
+        let mut failures = String::new();
         for case in self.chosen() {
             let start = Instant::now();
             let verdict = self.judge(case)?;
+            let failed = matches!(verdict, Verdict::Failed(_));
             let (word, details) = match verdict {
                 Verdict::AsTheC => {
                     counts.as_the_c += 1;
@@ -138,11 +140,17 @@ impl Suite {
                 }
             };
             let time = start.elapsed().as_secs_f64();
-            writeln!(out, "{:<40} {word:<19} {time:5.1} s", case.name())
-                .map_err(Error::write(stdout))?;
+            let mut said = format!("{:<40} {word:<19} {time:5.1} s\n", case.name());
             for line in details.iter().flat_map(|text| text.lines()) {
-                writeln!(out, "    {line}").map_err(Error::write(stdout))?;
+                said += &format!("    {line}\n");
             }
+            out.write_all(said.as_bytes()).map_err(Error::write(stdout))?;
+            if failed {
+                failures += &said;
+            }
+        }
+        if !failures.is_empty() {
+            write!(out, "failures:\n{failures}").map_err(Error::write(stdout))?;
         }
         let on_soft_hca = match self.selection.on_soft_hca {
             true => format!(", {} differ on soft-hca (listed)", counts.by_soft_hca),

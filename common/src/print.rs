@@ -25,7 +25,7 @@ macro_rules! errln {
 /// One line on standard output, flushed: `fprintf(stdout, "...\n", ...)`.
 #[macro_export]
 macro_rules! outln {
-    ($($arg:tt)*) => { $crate::print::write_out(&format!("{}\n", format_args!($($arg)*))) };
+    ($($arg:tt)*) => { $crate::print::write_out(format_args!("{}\n", format_args!($($arg)*))) };
 }
 
 /// One line on standard output that may come together with the next ones: before the next
@@ -36,33 +36,33 @@ macro_rules! outln_later {
 }
 
 /// Writes `text` to standard error. As with `fprintf(3)`, a failure to write is not reported.
+///
+/// What has been collected for standard output is older, and is written before it.
 pub fn write_err(text: &str) {
+    flush_out();
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes `text` to standard output, and what has been collected before it; see [`write_err`].
-pub fn write_out(text: &str) {
-    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
-    later.push_str(text);
-    write_collected(&mut later);
+/// Writes `text` to standard output, after what has been collected; see [`write_err`].
+pub fn write_out(text: fmt::Arguments<'_>) {
+    collect(text, 0);
 }
 
 /// Keeps `text` for standard output.
 pub fn write_out_later(text: fmt::Arguments<'_>) {
-    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = fmt::Write::write_fmt(&mut *later, text);
-    if later.len() >= ENOUGH {
-        write_collected(&mut later);
-    }
+    collect(text, ENOUGH);
 }
 
 /// Writes what has been collected: for a program that is about to wait, or to end.
 pub fn flush_out() {
-    write_collected(&mut LATER.lock().unwrap_or_else(PoisonError::into_inner));
+    collect(format_args!(""), 0);
 }
 
-fn write_collected(later: &mut String) {
-    if !later.is_empty() {
+/// Keeps `text`, and writes all that is kept if it is so many bytes.
+fn collect(text: fmt::Arguments<'_>, enough: usize) {
+    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = fmt::Write::write_fmt(&mut *later, text);
+    if !later.is_empty() && later.len() >= enough {
         let mut out = io::stdout().lock();
         let _ = out.write_all(later.as_bytes());
         let _ = out.flush();

@@ -88,6 +88,11 @@ impl Example {
         EXAMPLES.iter().find(|example| example.name == name)
     }
 
+    /// Of each program a side that it plays.
+    pub fn program_sides(&self) -> &'static [Side] {
+        if self.sides == Sides::TwoPrograms { &Side::BOTH } else { &[Side::Client] }
+    }
+
     /// File name of the program that plays `side`.
     pub fn binary(&self, side: Side) -> String {
         match self.sides {

@@ -31,7 +31,7 @@ use crate::compare::results::{ExampleResult, Results};
 use crate::compare::speed::Effort;
 use crate::compare::stage::{Maker, Stage};
 use crate::error::Error;
-use crate::examples::{Example, Sides};
+use crate::examples::Example;
 use crate::process::Program;
 use crate::transcript::Side;
 
@@ -177,8 +177,7 @@ impl Compare {
 
     /// Our own programs have to be there.
     fn require_ours(&self, example: &Example) -> Result<(), Error> {
-        let sides: &[Side] =
-            if example.sides == Sides::TwoPrograms { &Side::BOTH } else { &[Side::Client] };
+        let sides = example.program_sides();
         let ours = |&side: &Side| self.stage.program(example, Maker::Rust, side, Vec::new());
         match sides.iter().map(ours).find(|program: &Program| !program.path.exists()) {
             None => Ok(()),

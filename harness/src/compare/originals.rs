@@ -74,8 +74,7 @@ impl Originals {
 
     /// What is missing of an example.
     pub fn missing(&self, example: &Example) -> Option<String> {
-        let sides: &[Side] =
-            if example.sides == Sides::TwoPrograms { &Side::BOTH } else { &[Side::Client] };
+        let sides = example.program_sides();
         let side = sides.iter().find(|&&side| self.program(example, side).is_none())?;
         let looked_for = places(example, *side).join(" or ");
         Some(format!("no C program {looked_for} in {}", self.dir.display()))

@@ -215,10 +215,10 @@ impl Pairs {
     /// What the programs of one maker take.
     fn cost(&self, runs: Runs<'_>, maker: Maker, count: Option<u64>) -> Cost {
         let each = count.unwrap_or(1) as f64;
-        let of: Vec<Sample> = self.runs.iter().map(|pair| *side_of(pair, maker)).collect();
+        let of: Vec<Sample> = self.runs.iter().map(|pair| *made_by(pair, maker)).collect();
         let middle = |what: fn(&Sample) -> f64| median(of.iter().map(what)).unwrap_or_default();
         let seconds = median(of.iter().filter_map(|sample| sample.seconds));
-        let start = median(self.starts.iter().map(|pair| *side_of(pair, maker)));
+        let start = median(self.starts.iter().map(|pair| *made_by(pair, maker)));
         let (loaded_bytes, file_bytes) = size::size(runs.stage, runs.example, maker);
         Cost {
             microseconds: seconds.map(|seconds| seconds / each * 1e6),
@@ -267,7 +267,7 @@ fn in_turn<T: Copy, E>(
     Ok(c.zip(rust))
 }
 
-fn side_of<T>((c, rust): &(T, T), maker: Maker) -> &T {
+fn made_by<T>((c, rust): &(T, T), maker: Maker) -> &T {
     match maker {
         Maker::C => c,
         Maker::Rust => rust,

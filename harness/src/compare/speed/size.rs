@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use crate::compare::stage::{Maker, Stage};
-use crate::examples::{Example, Sides};
-use crate::transcript::Side;
+use crate::examples::Example;
 
 /// Bytes that are loaded, if that can be told, and bytes of the files of all sides.
 pub fn size(stage: &Stage, example: &Example, maker: Maker) -> (Option<u64>, u64) {
-    let sides: &[Side] =
-        if example.sides == Sides::TwoPrograms { &Side::BOTH } else { &[Side::Client] };
+    let sides = example.program_sides();
     let files = sides.iter().map(|&side| stage.program(example, maker, side, Vec::new()).path);
     let (mut loaded, mut all) = (Some(0), 0);
     for file in files {

@@ -70,8 +70,7 @@ mod tests {
     #[test]
     fn a_count_goes_only_to_those_that_take_one() {
         let flags = |name: &str| {
-            let example = crate::examples::EXAMPLES.iter().find(|example| example.name == name);
-            Work::of(example.unwrap()).flags(Some(7)).join(std::ffi::OsStr::new(" "))
+            Work::of(Example::named(name).unwrap()).flags(Some(7)).join(std::ffi::OsStr::new(" "))
         };
         assert_eq!(flags("srq"), "-l 1000 -c 7");
         assert_eq!(flags("mckey"), "-C 10");

@@ -153,7 +153,11 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
         // destroy its id before this, since we still hold the lock.
         unsafe { rdma_ack_cm_event(cm_event) };
 
-        drop(info);
+        // unlocks, unless it is up to us to disconnect: the main line must not destroy the queue
+        // pair before we have
+        let must_disconnect = (this_event_type == rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED
+            && disconnected == 0)
+            .then_some(info);
 
         // tell anyone waiting that conditions have changed
         if give_signal {
@@ -178,12 +182,13 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
         }
 
         if this_event_type == rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED {
-            if disconnected == 0 {
+            if let Some(_info) = must_disconnect {
                 // remote side disconnected before local side, we need to do it here to force
                 // "flushed" error on our local postings
                 our_trace_ptr("cm_event_thread", "disconnecting cm_id", cm_id, options);
                 errno::set(0);
-                // SAFETY: the main line destroys the id only after this thread has ended.
+                // SAFETY: the main line destroys the id only after this thread has ended, and its
+                // queue pair only after it has had the lock.
                 let ret = unsafe { rdma_disconnect(cm_id) };
                 if ret == 0 {
                     our_report_ptr("cm_event_thread", "disconnected cm_id", cm_id, options);

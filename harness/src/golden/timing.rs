@@ -52,6 +52,8 @@ struct Floating {
     pattern: Regex,
     /// By how many their number may differ; `None`: by any.
     slack: Option<usize>,
+    /// Only in a stream that has such a line.
+    with: Option<Regex>,
 }
 
 /// All rules.
@@ -132,13 +134,14 @@ impl Rule {
         let regex = |text: Option<String>| -> Result<Option<Regex>, String> {
             text.map(|text| Regex::new(&text).map_err(|error| error.to_string())).transpose()
         };
-        let ending = match (raw.ending, regex(raw.with)?) {
+        let with = regex(raw.with)?;
+        let ending = match (raw.ending, with.clone()) {
             (Some(ending), Some(with)) => Some((ending.parse()?, with)),
-            (None, None) => None,
-            _ => return Err("ending and with go together".to_owned()),
+            (Some(_), None) => return Err("an ending needs a line to come with".to_owned()),
+            (None, _) => None,
         };
         let slack = raw.slack;
-        let floating = regex(raw.floating)?.map(|pattern| Floating { pattern, slack });
+        let floating = regex(raw.floating)?.map(|pattern| Floating { pattern, slack, with });
         let apart = regex(raw.apart)?;
         if apart.is_none() && floating.is_none() && ending.is_none() {
             return Err("a rule does nothing".to_owned());
@@ -157,8 +160,12 @@ impl Tolerance {
     /// What is left of a normalised stream.
     pub fn reduce(&self, lines: &[String]) -> Reduced {
         let mut reduced = Reduced { floating: vec![0; self.floating.len()], ..Reduced::default() };
+        let has = |with: &Regex| lines.iter().any(|line| with.is_match(line));
+        let holds: Vec<_> =
+            self.floating.iter().map(|rule| rule.with.as_ref().is_none_or(has)).collect();
         for line in lines {
-            if let Some(rule) = self.floating.iter().position(|rule| rule.pattern.is_match(line)) {
+            let floats = |(rule, &holds): (&Floating, &bool)| holds && rule.pattern.is_match(line);
+            if let Some(rule) = self.floating.iter().zip(&holds).position(floats) {
                 reduced.floating[rule] += 1;
             } else if self.apart.iter().any(|pattern| pattern.is_match(line)) {
                 reduced.apart.push(line.clone());
@@ -195,8 +202,13 @@ mod tests {
         Tolerance {
             apart: vec![Regex::new("^event").unwrap()],
             floating: vec![
-                Floating { pattern: Regex::new("^tick").unwrap(), slack: Some(1) },
-                Floating { pattern: Regex::new("^poll").unwrap(), slack: None },
+                Floating { pattern: Regex::new("^tick").unwrap(), slack: Some(1), with: None },
+                Floating { pattern: Regex::new("^poll").unwrap(), slack: None, with: None },
+                Floating {
+                    pattern: Regex::new("^(refused|end)").unwrap(),
+                    slack: Some(2),
+                    with: Some(Regex::new("^refused").unwrap()),
+                },
             ],
         }
     }
@@ -219,6 +231,13 @@ mod tests {
         assert!(alike("tick a b poll poll poll", "a tick b"));
         assert!(alike("a tick b tick", "a tick b"));
         assert!(!alike("a tick b tick tick", "a tick b"));
+    }
+
+    #[test]
+    fn a_rule_with_a_line_needs_the_line() {
+        assert!(alike("a b refused end", "a b"));
+        assert!(!alike("a b end", "a b"));
+        assert!(!alike("a b refused end end", "a b"));
     }
 
     #[test]

@@ -57,8 +57,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
     /// How many runs of each for speed and cost; up to four times as many where chance decides
-    /// whether a limit holds. Of those that do their work once there are more,
-    /// as many as the time allows that the others take
+    /// whether a limit holds. Of those that do their work once there are more, as many as the
+    /// time allows that the others take
     #[arg(long, value_name = "N", default_value_t = 25,
         value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,

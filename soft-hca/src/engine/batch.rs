@@ -388,12 +388,12 @@ impl<'a> Actor<'a> {
             let arrivals = || messages.iter().filter_map(|message| message.arrival.as_ref());
             let receives = arrivals().count() as u32;
             if receives > 0 {
-                responder.retire(receives);
+                let retiring = responder.retire(receives);
                 let invalidating = |arrival: &&Arrival| arrival.opcode == opcode::SEND_WITH_INV;
                 for arrival in arrivals().filter(invalidating) {
                     self.invalidate(&responder.owner, arrival.imm);
                 }
-                responder.arrived(self, arrivals(), after);
+                responder.arrived(self, arrivals(), retiring, after);
             }
         }
         requester.complete(self, messages.iter().map(|message| message.done), after);

@@ -5,6 +5,7 @@ use std::sync::atomic::fence;
 
 use crate::arena::Cq;
 use crate::engine::after::{After, Wake};
+use crate::engine::flush::Retiring;
 use crate::engine::{Actor, Async};
 use crate::uapi::rxe::{Cqe, status};
 
@@ -48,15 +49,16 @@ impl Actor<'_> {
 
     /// The same; waking is left for later. The caller may hold locks of queue pairs.
     pub(super) fn complete(&self, index: u32, cqe: &Cqe, solicited: bool, after: &mut After) {
-        self.complete_all(index, [(*cqe, solicited)], after);
+        self.complete_all(index, [(*cqe, solicited)], None, after);
     }
 
     /// Adds completions, with whether each is solicited. They appear together: what the one who
-    /// polls looks at is written once.
+    /// polls looks at is written once. In the next step their requests have been retired.
     pub(super) fn complete_all(
         &self,
         index: u32,
         completions: impl IntoIterator<Item = (Cqe, bool)>,
+        retiring: Option<Retiring<'_>>,
         after: &mut After,
     ) {
         let Some(cq) = self.arena.cqs.get(index as usize) else { return };
@@ -88,6 +90,7 @@ impl Actor<'_> {
         }
         cq.room.store(room, Release);
         ring.set_producer(producer);
+        drop(retiring);
         // Without a channel there is nobody to tell.
         if cq.channel.load(Acquire) == 0 {
             return;

@@ -217,8 +217,8 @@ impl<'a> Actor<'a> {
         let to = Memory { proc: responder.owner.proc, segments: to.as_slice() };
         match self.link.copy(self.arena, self.me, from, to) {
             Ok(()) => {
-                responder.retire(1);
-                responder.arrived(self, [&arrival], after);
+                let retiring = responder.retire(1);
+                responder.arrived(self, [&arrival], retiring, after);
                 Ok(())
             }
             Err(Fault::Destination) => {

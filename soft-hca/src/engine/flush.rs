@@ -1,5 +1,6 @@
 //! The error state: what is posted comes back with `WR_FLUSH_ERR`.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Qp;
@@ -48,7 +49,7 @@ impl Actor<'_> {
         let consumer = qp.sq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
-            retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
+            let _retiring = retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
             self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, after);
         }
     }
@@ -64,7 +65,7 @@ impl Actor<'_> {
         let consumer = qp.rq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = RecvWqe::read(ring.slot(consumer.wrapping_add(i)));
-            retire(&qp.rq_consumer, &ring, consumer.wrapping_add(i + 1));
+            let _retiring = retire(&qp.rq_consumer, &ring, consumer.wrapping_add(i + 1));
             self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, after);
         }
     }
@@ -81,7 +82,21 @@ impl Actor<'_> {
 
 /// Gives the slots before `index` back to the program. This comes before their completion: who
 /// polls it may post again at once, and finds room.
-pub(super) fn retire(own: &std::sync::atomic::AtomicU32, ring: &Ring<'_>, index: u32) {
-    own.store(index & ring.mask(), Release);
+pub(super) fn retire<'q>(own: &'q AtomicU32, ring: &Ring<'_>, index: u32) -> Retiring<'q> {
     ring.set_consumer(index);
+    Retiring { own, index: index & ring.mask() }
+}
+
+/// Requests that are being completed. They count as posted until this is dropped, so that they
+/// are flushed, and not lost, if who completes them is killed before their completions are there.
+#[must_use]
+pub(super) struct Retiring<'q> {
+    own: &'q AtomicU32,
+    index: u32,
+}
+
+impl Drop for Retiring<'_> {
+    fn drop(&mut self) {
+        self.own.store(self.index, Release);
+    }
 }

@@ -222,12 +222,13 @@ impl<'a> Requester<'a> {
         after: &mut After,
     ) {
         let done = done.into_iter();
-        retire(&self.qp.sq_consumer, &self.ring, self.head().wrapping_add(done.len() as u32));
+        let next = self.head().wrapping_add(done.len() as u32);
+        let retiring = retire(&self.qp.sq_consumer, &self.ring, next);
         let is_signaled = |done: &Done| self.signals_all || done.flags & send_flag::SIGNALED != 0;
         let mut signaled = done.filter(is_signaled).peekable();
         if signaled.peek().is_some() {
             let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
-            actor.complete_all(self.send_cq, cqes, after);
+            actor.complete_all(self.send_cq, cqes, Some(retiring), after);
         }
     }
 }
@@ -374,8 +375,9 @@ impl<'a> Actor<'a> {
         set_error(qp, qpn, can_fail, after);
         let head = requester.head();
         let wr_id = requester.wqe(head).wr_id;
-        retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
+        let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, after);
+        drop(retiring);
         self.flush_send_ring(qp, qpn, after);
         let _guard = self.lock(&qp.recv_lock);
         self.flush_receive_ring(qp, qpn, after);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::{Guard, Qp, Srq};
 use crate::engine::after::After;
 use crate::engine::batch::MAX_MESSAGES;
-use crate::engine::flush::{can_fail, retire, set_error};
+use crate::engine::flush::{Retiring, can_fail, retire, set_error};
 use crate::engine::memory::{Owner, SCATTER};
 use crate::engine::segments::SegmentList;
 use crate::engine::verdict;
@@ -144,7 +144,7 @@ impl<'a> Actor<'a> {
             return None;
         }
         let wqe = RecvWqe::read(ring.slot(consumer));
-        retire(&srq.consumer, &ring, consumer.wrapping_add(1));
+        drop(retire(&srq.consumer, &ring, consumer.wrapping_add(1)));
         let limit = srq.limit.load(Acquire);
         if limit != 0 && posted - 1 < limit {
             // Once: the limit is to be set anew.
@@ -192,26 +192,26 @@ impl<'a> Responder<'a> {
 
     /// Gives the first `count` receives of the own queue back to the program; their completions
     /// come next.
-    pub(super) fn retire(&mut self, count: u32) {
-        if let Receives::Own(ring, first, posted) = &mut self.receives {
-            *first = ring.advance(*first, count);
-            *posted -= count.min(*posted);
-            retire(&self.qp.rq_consumer, ring, *first);
-            self.qp.rq_posted.store(*posted, Release);
-        }
+    pub(super) fn retire(&mut self, count: u32) -> Option<Retiring<'a>> {
+        let Receives::Own(ring, first, posted) = &mut self.receives else { return None };
+        *first = ring.advance(*first, count);
+        *posted -= count.min(*posted);
+        self.qp.rq_posted.store(*posted, Release);
+        Some(retire(&self.qp.rq_consumer, ring, *first))
     }
 
-    /// Completes receives.
+    /// Completes receives, which are being retired.
     pub(super) fn arrived<'m>(
         &self,
         actor: &Actor<'_>,
         arrivals: impl IntoIterator<Item = &'m Arrival>,
+        retiring: Option<Retiring<'_>>,
         after: &mut After,
     ) {
         let completions = arrivals.into_iter().map(|arrival| {
             (arrival.cqe(self.owner.qpn), arrival.flags & send_flag::SOLICITED != 0)
         });
-        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, after);
+        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, retiring, after);
     }
 
     /// Gives a receive that was taken from a shared queue back to its owner, unused.
@@ -231,7 +231,7 @@ impl<'a> Responder<'a> {
         let qpn = self.owner.qpn;
         set_error(self.qp, qpn, can_fail, after);
         if let Some((wr_id, status)) = receive {
-            self.retire(1);
+            let _retiring = self.retire(1);
             let cqe = Cqe::error(wr_id, status, qpn);
             actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, after);
         }

@@ -1,5 +1,7 @@
 //! RC and UC: what goes wrong, with the status on each side and the states afterwards.
 
+use std::mem;
+
 use super::fabric::*;
 use crate::uapi::rxe::{Sge, access, opcode, qp_type, state, status};
 
@@ -409,4 +411,19 @@ fn nothing_of_a_message_that_does_not_fit_is_written() {
     assert_eq!(case.world.statuses(case.a), [(1, 0), (2, REM_OP_ERR)]);
     assert_eq!(case.world.statuses(case.b), [(20, 0), (21, LOC_PROT_ERR)]);
     assert_eq!(case.theirs.bytes[8..], [0; 56]);
+}
+
+/// A peer is killed after it has given the receive's slot back and before the completion is there.
+#[test]
+fn a_receive_that_the_dead_was_completing_is_flushed() {
+    let world = World::new();
+    let (_, b) = world.rc();
+    world.receive(b, 7, &[]);
+    let mut responder = world.actor(US).responder(world.entry(b), b, qp_type::RC).unwrap();
+    mem::forget(responder.retire(1));
+    mem::forget(responder);
+    assert!(world.entry(b).recv_lock.release_of(US));
+    world.actor(DAEMON).enter_error(b);
+    assert_eq!(world.statuses(b), [(7, WR_FLUSH_ERR)]);
+    world.assert_unlocked();
 }

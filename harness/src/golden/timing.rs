@@ -140,6 +140,9 @@ impl Rule {
             (Some(_), None) => return Err("an ending needs a line to come with".to_owned()),
             (None, _) => None,
         };
+        if with.is_some() && ending.is_none() && raw.floating.is_none() {
+            return Err("with goes together with ending or floating".to_owned());
+        }
         let slack = raw.slack;
         let floating = regex(raw.floating)?.map(|pattern| Floating { pattern, slack, with });
         let apart = regex(raw.apart)?;
@@ -247,6 +250,8 @@ mod tests {
         assert!(rule(none).is_err());
         let half = r#"{"what": "", "examples": [], "streams": [], "ending": "1"}"#;
         assert!(rule(half).is_err());
+        let other = r#"{"what": "", "examples": [], "streams": [], "apart": "x", "with": "x"}"#;
+        assert!(rule(other).is_err());
         let good = r#"{"what": "", "examples": [], "streams": [], "ending": "1", "with": "x"}"#;
         assert!(rule(good).is_ok());
     }

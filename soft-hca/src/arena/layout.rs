@@ -100,6 +100,8 @@ pub struct Channel {
     pub live: AtomicU32,
     /// Index of the owner in the table of processes.
     pub proc: AtomicU32,
+    /// Odd while the owner takes a token and the event that belongs to it; goes up with each.
+    pub reads: AtomicU32,
 }
 
 /// Where a ring lies. The ring's own header, which programs can write, is never trusted.

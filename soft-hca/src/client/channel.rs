@@ -3,10 +3,11 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::client::Outcome;
 use crate::client::process::Process;
+use crate::engine::Reading;
 use crate::errno::{Errno, Result};
 use crate::system;
 
@@ -37,9 +38,11 @@ impl Channel {
     /// One completion event.
     pub(crate) fn read(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
         let buffer = buffer.get_mut(..EVENT).ok_or(Errno::EINVAL)?;
+        let mut queues = self.queues();
+        let _reading = Reading::begin(&self.process.arena.channels[self.index as usize].reads);
         while system::take_token(fd) {
             // A token without an event belonged to a queue that has been destroyed meanwhile.
-            if let Some(name) = self.next_event() {
+            if let Some(name) = self.next_event(&mut queues) {
                 buffer.copy_from_slice(&name.to_le_bytes());
                 return Ok(Outcome::Done(EVENT));
             }
@@ -47,8 +50,11 @@ impl Channel {
         Ok(Outcome::Wait)
     }
 
-    fn next_event(&self) -> Option<u64> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+    fn queues(&self) -> MutexGuard<'_, Vec<Arc<CqInfo>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_event(&self, queues: &mut [Arc<CqInfo>]) -> Option<u64> {
         for i in 0..queues.len() {
             let cq = &self.process.arena.cqs[queues[i].index as usize];
             if cq.live.load(Acquire) != queues[i].generation {
@@ -68,7 +74,6 @@ impl Channel {
 
     /// A queue is gone.
     pub(crate) fn forget(&self, index: u32) {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.retain(|queue| queue.index != index);
+        self.queues().retain(|queue| queue.index != index);
     }
 }

@@ -41,6 +41,12 @@ impl DaemonEnv {
         if *live == generation { fd.try_clone().ok() } else { None }
     }
 
+    /// Whether a channel, index and generation, has a token.
+    pub(crate) fn is_readable(&self, (index, generation): (u32, u32)) -> bool {
+        let channels = lock(&self.channels);
+        channels.get(&(index as usize)).is_some_and(|(live, fd)| *live == generation && fd.is_set())
+    }
+
     /// Takes back tokens of events that nobody will read.
     pub(crate) fn take_tokens(&self, channel: usize, tokens: u32) {
         if let Some((_, fd)) = lock(&self.channels).get(&channel) {

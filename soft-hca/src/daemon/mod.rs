@@ -5,13 +5,13 @@
 //! themselves, and sleeps where they may. What a program leaves behind when it dies is found by
 //! its sockets, which the system closes.
 
+mod deadlines;
 mod env;
 mod event_fd;
 pub(crate) mod fabric;
 mod files;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod kicks;
 mod listing;
 mod poller;
 mod process;
@@ -26,9 +26,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::config::SOCKET;
+use crate::daemon::deadlines::Deadlines;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
-use crate::daemon::kicks::Kicks;
 use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Addresses};
 use crate::errno::{Errno, Result};
@@ -59,6 +59,9 @@ fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
 /// nanoseconds: nobody rings a bell for them.
 const ERROR_SWEEP_NS: u64 = 20_000_000;
 
+/// How long the daemon waits before it looks again whether a dead process owes a token.
+const DEBT_SWEEP_NS: u64 = 5_000_000;
+
 /// Serves a fabric until its last client has gone.
 pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Error> {
     let path = config.dir.join(SOCKET);
@@ -82,7 +85,10 @@ struct Daemon {
     fabric: Fabric,
     files: Files,
     cm: ucma::Cm,
-    kicks: Kicks,
+    /// Queue pairs whose send queues are to be run again.
+    kicks: Deadlines<u32>,
+    /// Channels, index and generation, that somebody who has died may owe a token.
+    debts: Deadlines<(u32, u32)>,
     /// Queue pairs in the error state. Who puts one there kicks it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -98,7 +104,8 @@ impl Daemon {
                 .map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
-            kicks: Kicks::default(),
+            kicks: Deadlines::default(),
+            debts: Deadlines::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             has_served: false,
@@ -128,7 +135,8 @@ impl Daemon {
     /// `CLOCK_MONOTONIC` nanoseconds of the next thing to do without being asked.
     fn next_deadline(&self) -> Option<u64> {
         let sweep = (!self.failed.is_empty()).then_some(self.next_sweep_ns);
-        [self.cm.next_timer(), self.kicks.next(), sweep].into_iter().flatten().min()
+        let timers = [self.cm.next_timer(), self.kicks.next(), self.debts.next(), sweep];
+        timers.into_iter().flatten().min()
     }
 
     /// Whether there is a queue pair with this number in the error state.
@@ -307,7 +315,9 @@ impl Daemon {
     }
 
     fn process_ended(&mut self, index: usize) {
-        self.fabric.bury(index);
+        for channel in self.fabric.bury(index) {
+            self.debts.add(channel, 0);
+        }
         // It may have died before it could tell.
         let qps = self.fabric.qps().map(|i| self.fabric.arena.qps[i].live.load(Relaxed));
         self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
@@ -325,6 +335,11 @@ impl Daemon {
             self.fabric.actor().run_send_queue(qpn);
             if self.has_failed(qpn) {
                 self.failed.insert(qpn);
+            }
+        }
+        for channel in self.debts.due(now) {
+            if !self.fabric.pay_token(channel) {
+                self.debts.add(channel, now + DEBT_SWEEP_NS);
             }
         }
         if now >= self.next_sweep_ns && !self.failed.is_empty() {

@@ -35,6 +35,7 @@ mod futex;
 mod helper;
 pub mod link;
 mod memory;
+mod notification;
 mod peer;
 mod relay;
 mod requester;
@@ -59,6 +60,7 @@ use crate::uapi::rxe::{qp_type, state};
 
 pub use helper::{Helper, IsDead};
 pub use link::{Fault, Link, LocalLink, Memory, Segment};
+pub use notification::{Reading, Tokens};
 
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 
 use super::fabric::*;
-use crate::engine::{Actor, Async};
+use crate::engine::{Actor, Async, Reading, Tokens};
 use crate::uapi::rxe::{Cqe, opcode, status};
 
 fn add(world: &World, cq: u32, status: u32, solicited: bool) -> bool {
@@ -64,23 +64,79 @@ fn without_a_channel_nobody_is_woken() {
     assert!(!add(&world, u32::MAX, 0, false));
 }
 
+/// A queue whose event's token somebody was about to give when he was killed.
+fn with_a_debt(world: &World) -> u32 {
+    let cq = world.cq_with_channel(3);
+    world.actor(US).arm(cq, false);
+    assert!(add(world, cq, 0, false));
+    world.arena.cqs[cq as usize].owes_token.store(US as u32 + 1, Release);
+    cq
+}
+
+fn tokens_of(world: &World, cq: u32, is_readable: bool) -> Tokens {
+    world.actor(DAEMON).tokens_of((cq, 100 + cq), [cq as usize, 99], || is_readable)
+}
+
 #[test]
-fn the_dead_leave_no_event_without_a_token() {
+fn only_the_dead_owe_tokens() {
     let world = World::new();
-    let (one, other) = (world.cq_with_channel(3), world.cq_with_channel(3));
-    world.actor(US).arm(one, false);
-    assert!(add(&world, one, 0, false));
-    let all = || [one, other, 99].map(|cq| cq as usize);
-    // There is a token for each event, and one too many would be read in vain.
-    world.actor(DAEMON).wake_for(US, all());
+    let cq = world.cq_with_channel(3);
+    world.actor(US).arm(cq, false);
+    assert!(add(&world, cq, 0, false));
+    let debts_of = |dead| world.actor(DAEMON).debts_of(dead, [cq as usize, 99]);
+    assert_eq!(debts_of(US), [], "the token has been given");
+    let cq = with_a_debt(&world);
+    let debts_of = |dead| world.actor(DAEMON).debts_of(dead, [cq as usize, 99]);
+    assert_eq!(debts_of(THEM), []);
+    assert_eq!(debts_of(US), [(cq, 100 + cq)]);
+    assert_eq!(debts_of(US), [], "once");
+    assert_eq!(world.env.take_wakes(), [], "that is not clear yet");
+}
+
+#[test]
+fn a_token_is_missed_if_there_is_an_event_and_nobody_at_it() {
+    let world = World::new();
+    let cq = with_a_debt(&world);
+    let (queue, channel) = (&world.arena.cqs[cq as usize], &world.arena.channels[cq as usize]);
+    assert_eq!(tokens_of(&world, cq, false), Tokens::Unclear, "somebody is about to give it");
+    world.actor(DAEMON).debts_of(US, [cq as usize]);
+    assert_eq!(tokens_of(&world, cq, false), Tokens::Missing);
+    assert_eq!(tokens_of(&world, cq, true), Tokens::Unclear);
+    let reading = Reading::begin(&channel.reads);
+    assert_eq!(tokens_of(&world, cq, false), Tokens::Unclear, "it may be in his hands");
+    drop(reading);
+    assert_eq!(tokens_of(&world, cq, false), Tokens::Missing);
+    let reads_meanwhile = || {
+        drop(Reading::begin(&channel.reads));
+        false
+    };
+    let found = world.actor(DAEMON).tokens_of((cq, 100 + cq), [cq as usize], reads_meanwhile);
+    assert_eq!(found, Tokens::Unclear, "it may have been taken just now");
+    queue.pending_events.store(0, Release);
+    assert_eq!(tokens_of(&world, cq, false), Tokens::Settled, "it was there, and is read");
+    queue.pending_events.store(1, Release);
+    channel.live.store(7, Release);
+    assert_eq!(tokens_of(&world, cq, false), Tokens::Settled, "the channel is gone");
+}
+
+#[test]
+fn the_dead_leave_no_completion_without_an_event() {
+    let world = World::new();
+    let cq = world.cq_with_channel(3);
+    let queue = &world.arena.cqs[cq as usize];
+    assert!(!add(&world, cq, 0, false));
+    // As if it had been killed right before it counted the event.
+    world.actor(US).arm(cq, false);
+    queue.owes_token.store(US as u32 + 1, Release);
+    assert_eq!(world.actor(DAEMON).debts_of(US, [cq as usize]), [(cq, 100 + cq)]);
+    assert_eq!(world.env.take_wakes(), [(cq, 100 + cq)]);
+    assert_eq!(queue.pending_events.load(Acquire), 1);
+    // Nothing to tell.
+    world.poll_cq(cq);
+    world.actor(US).arm(cq, false);
+    queue.owes_token.store(US as u32 + 1, Release);
+    world.actor(DAEMON).debts_of(US, [cq as usize]);
     assert_eq!(world.env.take_wakes(), []);
-    // As if the process had ended right after the event.
-    world.arena.cqs[one as usize].owes_token.store(US as u32 + 1, Release);
-    world.actor(DAEMON).wake_for(THEM, all());
-    assert_eq!(world.env.take_wakes(), []);
-    world.actor(DAEMON).wake_for(US, all());
-    world.actor(DAEMON).wake_for(US, all());
-    assert_eq!(world.env.take_wakes(), [(one, 100 + one)]);
 }
 
 #[test]

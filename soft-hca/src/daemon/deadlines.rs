@@ -1,0 +1,73 @@
+//! What is to be done later.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
+/// Deadlines, one at most for each of what is to be done, the earliest.
+#[derive(Debug)]
+pub(crate) struct Deadlines<T> {
+    in_order: BTreeSet<(u64, T)>,
+    deadline_of: HashMap<T, u64>,
+}
+
+impl<T> Default for Deadlines<T> {
+    fn default() -> Self {
+        Self { in_order: BTreeSet::new(), deadline_of: HashMap::new() }
+    }
+}
+
+impl<T: Copy + Hash + Ord> Deadlines<T> {
+    /// `what` is due at `at_ns` (`CLOCK_MONOTONIC`), or earlier if it already was to be.
+    pub(crate) fn add(&mut self, what: T, at_ns: u64) {
+        let deadline = self.deadline_of.entry(what).or_insert(at_ns);
+        self.in_order.remove(&(*deadline, what));
+        *deadline = at_ns.min(*deadline);
+        self.in_order.insert((*deadline, what));
+    }
+
+    /// The next deadline.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.in_order.first().map(|(at, _)| *at)
+    }
+
+    /// Takes what is due.
+    pub(crate) fn due(&mut self, now_ns: u64) -> Vec<T> {
+        let mut due = Vec::new();
+        while let Some(&(at, what)) = self.in_order.first()
+            && at <= now_ns
+        {
+            self.in_order.pop_first();
+            self.deadline_of.remove(&what);
+            due.push(what);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_counts() {
+        let mut kicks = Deadlines::default();
+        kicks.add(1, 50);
+        kicks.add(2, 30);
+        kicks.add(1, 20);
+        kicks.add(1, 90);
+        assert_eq!(kicks.next(), Some(20));
+        assert_eq!(kicks.due(30), [1, 2]);
+        assert_eq!(kicks.due(100), [] as [u32; 0]);
+        kicks.add(1, 5);
+        assert_eq!(kicks.due(5), [1]);
+    }
+
+    #[test]
+    fn what_is_added_often_takes_no_more_room() {
+        let mut kicks = Deadlines::default();
+        (0..1000).rev().for_each(|at| kicks.add(7, at));
+        assert_eq!((kicks.in_order.len(), kicks.deadline_of.len()), (1, 1));
+        assert_eq!(kicks.due(u64::MAX), [7]);
+        assert!(kicks.in_order.is_empty() && kicks.deadline_of.is_empty());
+    }
+}

@@ -1,0 +1,168 @@
+//! Completion events: a queue is armed, the next completion gives an event, and a token in the
+//! channel's event descriptor makes somebody look for it.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, fence};
+
+use crate::arena::Cq;
+use crate::engine::Actor;
+use crate::engine::after::{After, Wake};
+
+/// Values of `Cq::armed`.
+const NOT_ARMED: u32 = 0;
+const FOR_SOLICITED: u32 = 1;
+const FOR_ANY: u32 = 2;
+
+/// What is known of a channel whose waker was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tokens {
+    /// There is no event, so no token is owed.
+    Settled,
+    /// There is a token, or somebody is about to give or to take one.
+    Unclear,
+    /// There is an event and no token.
+    Missing,
+}
+
+impl Actor<'_> {
+    /// REQ_NOTIFY_CQ: the next completion that is added gives one event. Completions that are
+    /// already there give none. "Any" is the stronger wish and stays.
+    pub fn arm(&self, cq: u32, solicited_only: bool) {
+        let Some(cq) = self.arena.cqs.get(cq as usize) else { return };
+        if solicited_only {
+            // Fails if it is armed already, for this or for more.
+            let _ = cq.armed.compare_exchange(NOT_ARMED, FOR_SOLICITED, AcqRel, Relaxed);
+        } else {
+            cq.armed.store(FOR_ANY, Release);
+        }
+        // The program polls once more after this. Either its poll sees the producer index that
+        // `complete_all` has published, or `notify` sees the queue armed: both sides write, then
+        // read what the other writes, and a fence between the two keeps both reads from being
+        // early.
+        fence(SeqCst);
+    }
+
+    /// Completions have been added. If the queue was armed for them there is one event, and no
+    /// more. The caller holds the queue's lock.
+    pub(super) fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, after: &mut After) {
+        // See `arm`.
+        fence(SeqCst);
+        let armed = cq.armed.load(Relaxed);
+        if armed == NOT_ARMED || (armed == FOR_SOLICITED && !is_solicited) {
+            return;
+        }
+        let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
+        let entry = self.arena.channels.get(channel as usize);
+        let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
+        if generation == 0 {
+            cq.armed.store(NOT_ARMED, Release);
+            return;
+        }
+        // Who dies from here on until the token is given leaves a debt that the daemon finds.
+        cq.owes_token.store(self.me as u32 + 1, Release);
+        // First the event, then the token. As long as the queue is armed, who dies has told
+        // nobody.
+        cq.pending_events.fetch_add(1, AcqRel);
+        cq.armed.store(NOT_ARMED, Release);
+        after.wakes.push(Wake { cq: index, channel, generation });
+    }
+
+    /// Gives the token that belongs to an event.
+    pub(super) fn wake(&self, wake: Wake) {
+        self.env.wake_channel(wake.channel, wake.generation);
+        if let Some(cq) = self.arena.cqs.get(wake.cq as usize) {
+            // Another process may owe the next one by now.
+            let _ = cq.owes_token.compare_exchange(self.me as u32 + 1, 0, AcqRel, Relaxed);
+        }
+    }
+
+    /// Channels, index and generation, that process `dead` may have left with an event and
+    /// without its token: [`Actor::tokens_of`] tells. For the daemon, when `dead` has no lock any
+    /// more.
+    pub fn debts_of(&self, dead: usize, cqs: impl IntoIterator<Item = usize>) -> Vec<(u32, u32)> {
+        let owed = dead as u32 + 1;
+        let mut debts = Vec::new();
+        for index in cqs {
+            let Some(cq) = self.arena.cqs.get(index) else { continue };
+            if cq.owes_token.compare_exchange(owed, 0, AcqRel, Relaxed).is_err() {
+                continue;
+            }
+            let channel = cq.channel.load(Acquire).checked_sub(1);
+            let entry = channel.and_then(|channel| self.arena.channels.get(channel as usize));
+            if let (Some(channel), Some(entry)) = (channel, entry) {
+                debts.push((channel, entry.live.load(Acquire)));
+                self.notify_of_unread(index as u32, cq);
+            }
+        }
+        debts
+    }
+
+    /// The event of completions that somebody was about to tell of, if the queue is still armed.
+    /// An event too many does no harm: the program finds an empty queue.
+    fn notify_of_unread(&self, index: u32, cq: &Cq) {
+        let mut after = After::default();
+        {
+            let _guard = self.lock(&cq.lock);
+            if cq.live.load(Acquire) != 0
+                && let Some(ring) = self.arena.ring(&cq.ring)
+                && ring.consumer() != ring.producer()
+            {
+                self.notify(index, cq, true, &mut after);
+            }
+        }
+        self.settle(&mut after);
+    }
+
+    /// Whether a channel has an event without a token; `cqs` are all completion queues,
+    /// `is_readable` tells whether there is a token.
+    ///
+    /// A waker that is killed right before it gives the token and one that is killed right after
+    /// look the same. To give it once more in doubt is no way out: a program that finds its
+    /// channel readable, and no event, may fail or block.
+    pub fn tokens_of(
+        &self,
+        (channel, generation): (u32, u32),
+        cqs: impl IntoIterator<Item = usize>,
+        is_readable: impl FnOnce() -> bool,
+    ) -> Tokens {
+        let entry = self.arena.channels.get(channel as usize);
+        let Some(entry) = entry.filter(|entry| entry.live.load(Acquire) == generation) else {
+            return Tokens::Settled;
+        };
+        let reads = entry.reads.load(Acquire);
+        let mut has_event = false;
+        for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
+            if cq.live.load(Acquire) != 0 && cq.channel.load(Acquire) == channel + 1 {
+                has_event |= cq.pending_events.load(Acquire) != 0;
+                // After the event: whose event was seen here owes its token or has given it.
+                if cq.owes_token.load(Acquire) != 0 {
+                    return Tokens::Unclear;
+                }
+            }
+        }
+        if !has_event {
+            return Tokens::Settled;
+        }
+        // If nobody has read meanwhile, a token given earlier is still there.
+        let is_being_read = || !reads.is_multiple_of(2) || entry.reads.load(Acquire) != reads;
+        if is_readable() || is_being_read() { Tokens::Unclear } else { Tokens::Missing }
+    }
+}
+
+/// Counts a look at a channel for a token and its event: odd while it lasts.
+#[derive(Debug)]
+pub struct Reading<'a>(&'a AtomicU32);
+
+impl<'a> Reading<'a> {
+    /// `reads` is `Channel::reads`. One at a time for each channel.
+    pub fn begin(reads: &'a AtomicU32) -> Self {
+        reads.fetch_add(1, AcqRel);
+        Self(reads)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, AcqRel);
+    }
+}

@@ -13,7 +13,7 @@ use crate::daemon::event_fd::EventFd;
 use crate::daemon::process::Processes;
 use crate::daemon::slots::Slots;
 use crate::device::Addresses;
-use crate::engine::{Actor, Env, Helper, LocalLink, Tokens};
+use crate::engine::{Actor, Helper, LocalLink};
 use crate::errno::{Errno, Result};
 use crate::{ring, system};
 
@@ -50,9 +50,9 @@ pub(crate) struct Fabric {
     link: LocalLink,
     heap: Heap,
     channels: Slots,
-    cqs: Slots,
+    pub(super) cqs: Slots,
     srqs: Slots,
-    qps: Slots,
+    pub(super) qps: Slots,
     mrs: Slots,
     ahs: Slots,
     members: Slots,
@@ -364,32 +364,10 @@ impl Fabric {
         self.env.remember_channel(index, generation, fd);
         let channel = &self.arena.channels[index];
         channel.proc.store(proc as u32, Release);
+        // Its last owner may have been killed while it read.
+        channel.reads.store(0, Release);
         channel.live.store(generation, Release);
         Ok((index, generation, for_client))
-    }
-
-    /// Cleans up behind a process that has ended: its locks, and the send queues of others that
-    /// it has run. Gives the channels that it may owe a token, see [`Fabric::pay_token`].
-    pub(crate) fn bury(&self, dead: usize) -> Vec<(u32, u32)> {
-        self.arena.procs[dead].live.store(0, Release);
-        self.actor().release_all_of(dead);
-        let debts = self.actor().debts_of(dead, self.cqs.taken());
-        self.actor().run_again(self.qps.taken());
-        debts
-    }
-
-    /// Gives a channel the token that it lacks. False if it has to be looked at again.
-    pub(crate) fn pay_token(&self, channel: (u32, u32)) -> bool {
-        let is_readable = || self.env.is_readable(channel);
-        match self.actor().tokens_of(channel, self.cqs.taken(), is_readable) {
-            Tokens::Settled => true,
-            Tokens::Unclear => false,
-            Tokens::Missing => {
-                self.env.wake_channel(channel.0, channel.1);
-                // It may not be the only one.
-                false
-            }
-        }
     }
 
     /// A process has closed one of its files.

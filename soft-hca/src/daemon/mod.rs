@@ -5,6 +5,7 @@
 //! themselves, and sleeps where they may. What a program leaves behind when it dies is found by
 //! its sockets, which the system closes.
 
+mod burial;
 mod deadlines;
 mod env;
 mod event_fd;

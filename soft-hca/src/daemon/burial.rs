@@ -1,0 +1,80 @@
+//! What the dead leave to the daemon.
+
+use std::sync::atomic::Ordering::Release;
+
+use crate::daemon::fabric::Fabric;
+use crate::engine::{Env, Tokens};
+
+impl Fabric {
+    /// Cleans up behind a process that has ended: its locks, and the send queues of others that
+    /// it has run. Gives the channels that it may owe a token, see [`Fabric::pay_token`].
+    pub(crate) fn bury(&self, dead: usize) -> Vec<(u32, u32)> {
+        self.arena.procs[dead].live.store(0, Release);
+        self.actor().release_all_of(dead);
+        let debts = self.actor().debts_of(dead, self.cqs.taken());
+        self.actor().run_again(self.qps.taken());
+        debts
+    }
+
+    /// Gives a channel the token that it lacks. False if it has to be looked at again.
+    pub(crate) fn pay_token(&self, channel: (u32, u32)) -> bool {
+        let is_readable = || self.env.is_readable(channel);
+        match self.actor().tokens_of(channel, self.cqs.taken(), is_readable) {
+            Tokens::Settled => true,
+            Tokens::Unclear => false,
+            Tokens::Missing => {
+                self.env.wake_channel(channel.0, channel.1);
+                // It may not be the only one.
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::device::Addresses;
+
+    const OWNER: usize = 1;
+
+    /// A fabric with a channel and a queue that reports there; the channel's index and generation.
+    fn fabric() -> (Fabric, (u32, u32)) {
+        let mut fabric = Fabric::new(Addresses::local(), 7).unwrap();
+        let (channel, generation, _) = fabric.new_channel(OWNER).unwrap();
+        let cq = fabric.take_cq().unwrap();
+        let cq = &fabric.arena.cqs[cq];
+        cq.channel.store(channel as u32 + 1, Relaxed);
+        cq.live.store(1, Relaxed);
+        (fabric, (channel as u32, generation))
+    }
+
+    #[test]
+    fn a_token_that_is_missing_is_paid_once() {
+        let (fabric, channel) = fabric();
+        assert!(fabric.pay_token(channel), "there is no event");
+        fabric.arena.cqs[0].pending_events.store(1, Relaxed);
+        assert!(!fabric.pay_token(channel));
+        assert!(fabric.env.is_readable(channel));
+        assert!(!fabric.pay_token(channel), "unclear until it is read");
+        fabric.env.take_tokens(channel.0 as usize, 1);
+        assert!(!fabric.env.is_readable(channel), "there was one");
+        fabric.arena.cqs[0].pending_events.store(0, Relaxed);
+        assert!(fabric.pay_token(channel));
+    }
+
+    #[test]
+    fn who_is_killed_while_it_reads_leaves_no_trace_in_the_next_channel() {
+        let (mut fabric, _) = fabric();
+        // All entries, for who is next gets any of them.
+        fabric.arena.channels.iter().for_each(|channel| channel.reads.store(1, Relaxed));
+        let (channel, generation, _) = fabric.new_channel(OWNER).unwrap();
+        let channel = (channel as u32, generation);
+        fabric.arena.cqs[0].channel.store(channel.0 + 1, Relaxed);
+        fabric.arena.cqs[0].pending_events.store(1, Relaxed);
+        fabric.pay_token(channel);
+        assert!(fabric.env.is_readable(channel));
+    }
+}

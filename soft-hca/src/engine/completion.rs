@@ -68,10 +68,6 @@ impl Actor<'_> {
         cq.room.store(room, Release);
         ring.set_producer(producer);
         drop(retiring);
-        // Without a channel there is nobody to tell.
-        if cq.channel.load(Acquire) == 0 {
-            return;
-        }
         self.notify(index, cq, is_solicited, after);
     }
 }

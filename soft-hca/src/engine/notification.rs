@@ -45,13 +45,14 @@ impl Actor<'_> {
     /// Completions have been added. If the queue was armed for them there is one event, and no
     /// more. The caller holds the queue's lock.
     pub(super) fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, after: &mut After) {
+        // Without a channel there is nobody to tell.
+        let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
         // See `arm`.
         fence(SeqCst);
         let armed = cq.armed.load(Relaxed);
         if armed == NOT_ARMED || (armed == FOR_SOLICITED && !is_solicited) {
             return;
         }
-        let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
         let entry = self.arena.channels.get(channel as usize);
         let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
         if generation == 0 {

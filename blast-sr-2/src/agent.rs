@@ -2,7 +2,7 @@
 
 use common::errln;
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_wc_opcode, ibv_wc_status};
 
 use crate::process_completions::{

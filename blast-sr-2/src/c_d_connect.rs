@@ -2,7 +2,7 @@
 
 use common::errno;
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{rdma_accept, rdma_cm_event_type, rdma_conn_param, rdma_connect, rdma_disconnect};
 
 use crate::process_cm_events::our_await_cm_event;

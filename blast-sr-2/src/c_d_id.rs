@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use common::errno;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{
     rdma_cm_id, rdma_create_event_channel, rdma_create_id, rdma_destroy_event_channel,
     rdma_destroy_id, rdma_migrate_id, rdma_port_space,

@@ -6,7 +6,7 @@ use std::ptr;
 
 use common::errln;
 use common::memory::{c_text, zeroed};
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_send_wr, ibv_wc_opcode, ibv_wc_status};
 
 use crate::bind_client::our_client_bind;

@@ -10,8 +10,8 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
-use common::ofa::{OurResult, Reported};
 use common::print::Pointer;
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use rdma_sys::{
     rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_disconnect, rdma_event_channel,

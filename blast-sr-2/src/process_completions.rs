@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use common::errno;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_poll_cq, ibv_send_wr, ibv_wc, ibv_wc_status};
 
 use crate::prototypes::{OurControl, OurOptions, OurSendWorkRequestList};

@@ -6,7 +6,7 @@ use std::ptr;
 
 use common::errno;
 use common::memory::{CArray, zeroed};
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{
     ibv_access_flags, ibv_dereg_mr, ibv_mr, ibv_recv_wr, ibv_reg_mr, ibv_send_flags, ibv_send_wr,
     ibv_sge, ibv_wr_opcode,

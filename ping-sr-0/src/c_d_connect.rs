@@ -4,7 +4,7 @@ use std::ptr;
 
 use common::errno;
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{rdma_accept, rdma_conn_param, rdma_connect, rdma_disconnect};
 
 use crate::prototypes::{OurControl, OurOptions};

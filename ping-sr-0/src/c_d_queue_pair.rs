@@ -5,7 +5,7 @@ use std::ptr;
 
 use common::errno;
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{
     ibv_alloc_pd, ibv_create_cq, ibv_dealloc_pd, ibv_destroy_cq, ibv_qp_init_attr, ibv_qp_type,
     rdma_cm_id, rdma_create_qp, rdma_destroy_qp,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use common::errln;
 use common::memory::c_text;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::ibv_wc_opcode;
 
 use crate::bind_client::our_client_bind;

@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 use std::ptr;
 
-use common::ofa::{OurResult, Reported};
 use common::print::Pointer;
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use rdma_sys::{
     rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_event_str, rdma_get_cm_event,

@@ -5,7 +5,7 @@ use std::ptr;
 
 use common::errno;
 use common::memory::{CArray, zeroed};
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{
     ibv_ack_cq_events, ibv_alloc_pd, ibv_create_comp_channel, ibv_create_cq, ibv_dealloc_pd,
     ibv_destroy_comp_channel, ibv_destroy_cq, ibv_qp_init_attr, ibv_qp_type, ibv_req_notify_cq,

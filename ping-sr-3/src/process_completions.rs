@@ -3,8 +3,8 @@
 use std::ptr;
 
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
 use common::print::Pointer;
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use rdma_sys::{
     ibv_ack_cq_events, ibv_get_cq_event, ibv_poll_cq, ibv_req_notify_cq, ibv_wc, ibv_wc_status,

@@ -1,7 +1,7 @@
-//! Reports and traces (all in [`common::ofa`]), and the statistics at the end of a run.
+//! Reports and traces (all in [`common::utilities`]), and the statistics at the end of a run.
 
 use common::errln;
-pub use common::ofa::*;
+pub use common::utilities::*;
 
 use crate::process_completions::print_ibv_poll_cq_stats;
 use crate::prototypes::{OurControl, OurOptions, PRINT_STATS};

@@ -1,7 +1,7 @@
 //! The server's half of the ping-pong.
 
 use common::errln;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::ibv_wc_opcode;
 
 use crate::process_completions::our_await_completion;

@@ -3,8 +3,8 @@
 use std::ptr;
 
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
 use common::print::Pointer;
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use libc::pollfd;
 use rdma_sys::{

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{rdma_cm_event_type, rdma_cm_id};
 
 use crate::agent::our_agent_operation;

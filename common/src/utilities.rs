@@ -5,6 +5,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rdma_sys::{ibv_wc_status, ibv_wc_status_str};
@@ -20,6 +21,11 @@ pub struct Reported;
 
 /// Result of a step that reports its own failure.
 pub type OurResult<T = ()> = Result<T, Reported>;
+
+/// What a program that ends so returns to its caller: 0, or 1.
+pub fn exit_code(done: OurResult) -> ExitCode {
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
 
 /// What a report needs to know of a program's options.
 pub trait Reporting {

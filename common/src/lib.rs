@@ -11,6 +11,7 @@
 //! | [`rdma_addrinfo`] | `rdma_getaddrinfo(3)` |
 //! | [`sync`] | the TCP side channel of the manual's programs |
 //! | [`utilities`] | `utilities.c` of the OpenFabrics suite, function by function |
+//! | [`verbs`] | the texts of statuses and events, `VERB_ERR` |
 
 pub mod addrinfo;
 pub mod errno;
@@ -21,3 +22,4 @@ pub mod print;
 pub mod rdma_addrinfo;
 pub mod sync;
 pub mod utilities;
+pub mod verbs;

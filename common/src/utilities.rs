@@ -3,21 +3,18 @@
 //!
 //! Every report is one line on standard error that begins with the program's name.
 
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use rdma_sys::{ibv_wc_status, ibv_wc_status_str};
+use rdma_sys::ibv_wc_status;
 
 use crate::memory::{CArray, OutOfMemory, Zeroable};
 use crate::number::{Number, strtol};
 use crate::print::Pointer;
+pub use crate::verbs::Reported;
+use crate::verbs::wc_status_str;
 use crate::{errln, errno};
-
-/// A step failed and its message has been given. C: a return value that is not 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reported;
 
 /// Result of a step that reports its own failure.
 pub type OurResult<T = ()> = Result<T, Reported>;
@@ -92,9 +89,7 @@ pub fn our_report_wc_status(ret: i32, verb_name: &str, options: &impl Reporting)
         Ok(status) if status <= ibv_wc_status::IBV_WC_GENERAL_ERR => status,
         _ => return false,
     };
-    // SAFETY: the library returns a static string for every status.
-    let text = unsafe { CStr::from_ptr(ibv_wc_status_str(status)) };
-    let text = text.to_string_lossy();
+    let text = wc_status_str(status);
     errln!("{}: {verb_name} returned status {ret} {text}", options.message());
     true
 }

@@ -146,15 +146,17 @@ pub fn our_all_non_zero_completion_match(
 ) -> OurResult {
     let mut spin_count = 0;
     let ret = loop {
-        // stop everything if remote side disconnected unexpectedly
-        if conn.cm_event_info.lock().disconnected != 0 {
-            errno::set(libc::ECONNRESET);
-            our_report_error(-1, "completion_match", options);
-            break Err(Reported);
-        }
+        // asked before the buffer is looked at, because what was written first counts
+        let disconnected = conn.cm_event_info.lock().disconnected != 0;
         // start at end of buffer and scan backwards; done if all bytes are non-zero
         if bptr.iter().rev().all(|byte| read_volatile(byte) != 0) {
             break Ok(());
+        }
+        // stop everything if remote side disconnected unexpectedly
+        if disconnected {
+            errno::set(libc::ECONNRESET);
+            our_report_error(-1, "completion_match", options);
+            break Err(Reported);
         }
         spin_count += 1;
     };

@@ -83,7 +83,7 @@ pub fn our_disconnect(conn: &mut OurControl, options: &OurOptions) -> OurResult 
         // remote side disconnected before we did, don't do it again
         return Ok(());
     }
-    cm_event_info.disconnected = 2;
+    cm_event_info.disconnected = 1;
     drop(cm_event_info);
 
     errno::set(0);
@@ -100,7 +100,8 @@ pub fn our_disconnect(conn: &mut OurControl, options: &OurOptions) -> OurResult 
     };
 
     // in this demo, rdma_disconnect() operates asynchronously
-    our_await_cm_event(conn, rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED, cptr, options)?;
+    let disconnected = rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED;
+    our_await_cm_event(conn, disconnected, "rdma_disconnect", options)?;
 
     // connection disconnected ok
     our_report_ptr(cptr, "disconnected cm_id", conn.cm_id, options);

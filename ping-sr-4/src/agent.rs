@@ -20,6 +20,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
     let mut first = true;
     agent_conn.wc_recv = 0;
     agent_conn.wc_send = 0;
+    let mut count = 0;
     let ret = (|| loop {
         // wait for next work completion
         // if we hit an error or FLUSH_ERR, leave now
@@ -45,7 +46,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                 }
 
                 if options.flags & VERBOSE_TRACING != 0 {
-                    errln!("{}: {} recv completed ok", options.message, agent_conn.wc_recv);
+                    errln!("{}: {count} recv completed ok", options.message);
                 }
 
                 // echo back the data we just received
@@ -62,7 +63,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
             ibv_wc_opcode::IBV_WC_SEND => {
                 agent_conn.wc_send += 1;
                 if options.flags & VERBOSE_TRACING != 0 {
-                    errln!("{}: {} send completed ok", options.message, agent_conn.wc_send);
+                    errln!("{}: {count} send completed ok", options.message);
                 }
                 if agent_conn.wc_send >= options.limit {
                     return Ok(());
@@ -79,6 +80,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                 return Err(Reported);
             }
         }
+        count += 1;
     })();
 
     if first {

@@ -188,6 +188,7 @@ impl Expected {
     /// Compares a normalised stream; the error says what is wrong with it.
     pub fn check(&self, actual: &[String], tolerance: &Tolerance) -> Result<(), String> {
         let alike = |a: &[String], b: &[String]| a == b || tolerance.is_alike(a, b);
+        tolerance.check(actual)?;
         match self {
             Expected::Same(lines) if alike(actual, lines) => Ok(()),
             Expected::Same(lines) => Err(differs("", lines, actual)),

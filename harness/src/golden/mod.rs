@@ -13,6 +13,7 @@ pub mod case;
 pub mod differences;
 pub mod expect;
 pub mod normalise;
+mod numbers;
 pub mod rules;
 pub mod suite;
 pub mod timing;

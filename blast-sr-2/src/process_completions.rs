@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use common::errno;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_poll_cq, ibv_send_wr, ibv_wc, ibv_wc_status};
 
 use crate::prototypes::{OurControl, OurOptions, OurSendWorkRequestList};
@@ -60,7 +60,7 @@ pub fn our_fill_completion_array(conn: &mut OurControl, options: &OurOptions) ->
         errno::set(0);
         // SAFETY: the completion queue is alive, and the array has `room` elements.
         let ret = unsafe {
-            ibv_poll_cq(conn.completion_queue, room as i32, conn.work_completion[0].as_ptr())
+            ibv_poll_cq(conn.completion_queue, room as i32, conn.work_completion.addr().cast())
         };
         let Ok(polled) = usize::try_from(ret) else {
             our_report_error(ret, "ibv_poll_cq", options);

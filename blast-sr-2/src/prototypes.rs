@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use byteorder::{BigEndian, ByteOrder};
 use common::memory::{CArray, Zeroable};
-use common::ofa::{Reporting, Usage};
+use common::utilities::{Reporting, Usage};
 use rdma_sys::{
     ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc, rdma_cm_event_type,
     rdma_cm_id, rdma_event_channel,
@@ -194,9 +194,9 @@ unsafe impl Send for CmId {}
 
 /// What the connection manager's event thread tells the main-line thread.
 pub struct CmEventInfo {
-    /// Whether the connection is over: 0 no; 1 the remote side has disconnected; 2 we have; 3 the
-    /// remote side has, and a flushed completion told us; 4 the event thread was cancelled before
-    /// any of this.
+    /// Whether the connection is over: 0 no; 1 one of the two sides has disconnected; 3 the remote
+    /// side has, and a flushed completion told us; 4 the event thread was cancelled before any of
+    /// this.
     pub disconnected: u32,
 
     /// How many threads wait for `cm_event_info_notify`.

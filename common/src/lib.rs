@@ -7,19 +7,19 @@
 //! | [`getopt`] | `getopt(3)` and `getopt_long(3)`, over the `getopts` crate |
 //! | [`memory`] | `calloc(3)`: zeroed memory that C code and the adapter may point into |
 //! | [`number`] | `strtol(3)`, `strtoul(3)`, `atoi(3)` |
-//! | [`ofa`] | `utilities.c` of the OpenFabrics suite: reports, traces, number switches, clocks |
 //! | [`mod@print`] | `fprintf(3)` to an unbuffered stream, `%p` |
 //! | [`rdma_addrinfo`] | `rdma_getaddrinfo(3)` |
-//! | [`start`] | `main` as the C library calls it |
 //! | [`sync`] | the TCP side channel of the manual's programs |
+//! | [`utilities`] | `utilities.c` of the OpenFabrics suite, function by function |
+//! | [`verbs`] | the texts of statuses and events, `VERB_ERR` |
 
 pub mod addrinfo;
 pub mod errno;
 pub mod getopt;
 pub mod memory;
 pub mod number;
-pub mod ofa;
 pub mod print;
 pub mod rdma_addrinfo;
-pub mod start;
 pub mod sync;
+pub mod utilities;
+pub mod verbs;

@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
-#![cfg_attr(not(test), no_main)]
 
 mod mckey;
 
-common::program!(mckey::main);
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mckey::main()
+}

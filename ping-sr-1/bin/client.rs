@@ -1,4 +1,7 @@
 //! The client as a program; all of it is in [`ping_sr_1::client`].
-#![cfg_attr(not(test), no_main)]
 
-common::program!(ping_sr_1::client::main);
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ping_sr_1::client::main()
+}

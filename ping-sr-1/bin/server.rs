@@ -1,4 +1,7 @@
 //! The server as a program; all of it is in [`ping_sr_1::server`].
-#![cfg_attr(not(test), no_main)]
 
-common::program!(ping_sr_1::server::main);
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ping_sr_1::server::main()
+}

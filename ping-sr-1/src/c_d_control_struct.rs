@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use common::ofa::OurResult;
+use common::utilities::OurResult;
 
 use crate::prototypes::{OUR_MAX_USER_DATA_BUFFERS, OUR_MAX_WORK_REQUESTS, OurControl, OurOptions};
 use crate::utilities::{our_calloc, our_trace_ptr};

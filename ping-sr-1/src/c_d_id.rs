@@ -3,7 +3,7 @@
 use std::ptr;
 
 use common::errno;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{rdma_cm_id, rdma_create_id, rdma_destroy_id, rdma_port_space};
 
 use crate::prototypes::{OurConnectInfo, OurControl, OurOptions};

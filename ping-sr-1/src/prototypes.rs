@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use byteorder::{BigEndian, ByteOrder};
 use common::memory::CArray;
-use common::ofa::{Reporting, Usage};
+use common::utilities::{Reporting, Usage};
 use rdma_sys::{ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge, rdma_cm_id};
 
 /// Depth of the send queue, in work requests.

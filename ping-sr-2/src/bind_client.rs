@@ -4,7 +4,7 @@ use std::ptr;
 
 use common::addrinfo::AddrInfo;
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use rdma_sys::{rdma_cm_event_type, rdma_resolve_addr, rdma_resolve_route};
 

@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use common::errno;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{
     rdma_cm_id, rdma_create_event_channel, rdma_create_id, rdma_destroy_event_channel,
     rdma_destroy_id, rdma_migrate_id, rdma_port_space,
@@ -65,7 +65,8 @@ pub fn our_create_id(conn: &mut OurControl, options: &OurOptions) -> OurResult {
 
     errno::set(0);
     let context = ptr::from_mut(conn).cast();
-    // SAFETY: the channel is alive; the library writes the new id; it keeps `context`, but only for us to read.
+    // SAFETY: the channel is alive; the library writes the new id; it keeps `context`, but only
+    // for us to read.
     let ret = unsafe {
         rdma_create_id(
             conn.cm_event_channel,

@@ -2,7 +2,7 @@
 
 use common::errno;
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_poll_cq, ibv_wc, ibv_wc_status};
 
 use crate::prototypes::{OurControl, OurOptions};

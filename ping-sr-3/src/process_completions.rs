@@ -3,8 +3,8 @@
 use std::ptr;
 
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
 use common::print::Pointer;
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use rdma_sys::{
     ibv_ack_cq_events, ibv_get_cq_event, ibv_poll_cq, ibv_req_notify_cq, ibv_wc, ibv_wc_status,
@@ -109,7 +109,7 @@ pub fn our_await_completion(conn: &mut OurControl, options: &OurOptions) -> OurR
         errno::set(0);
         // SAFETY: the completion queue is alive, and the array has `room` elements.
         let ret = unsafe {
-            ibv_poll_cq(conn.completion_queue, room as i32, conn.work_completion[0].as_ptr())
+            ibv_poll_cq(conn.completion_queue, room as i32, conn.work_completion.addr().cast())
         };
         let Ok(polled) = usize::try_from(ret) else {
             our_report_error(ret, "ibv_poll_cq", options);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use byteorder::{BigEndian, ByteOrder};
 use common::memory::CArray;
-use common::ofa::{Reporting, Usage};
+use common::utilities::{Reporting, Usage};
 use rdma_sys::{
     ibv_comp_channel, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc,
     rdma_cm_event_type, rdma_cm_id, rdma_event_channel,

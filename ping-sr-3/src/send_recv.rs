@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use common::errno;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_post_recv, ibv_post_send, ibv_recv_wr, ibv_send_wr};
 
 use crate::prototypes::{OurControl, OurOptions};

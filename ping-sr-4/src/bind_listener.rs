@@ -2,7 +2,7 @@
 
 use common::addrinfo::AddrInfo;
 use common::memory::zeroed;
-use common::ofa::{OurResult, Reported};
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use rdma_sys::{rdma_bind_addr, rdma_listen};
 

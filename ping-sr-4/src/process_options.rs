@@ -2,7 +2,7 @@
 
 use common::errln;
 use common::getopt::{Getopt, Switch};
-use common::ofa::{OurResult, Reported, WHITE_SPACE};
+use common::utilities::{OurResult, Reported, WHITE_SPACE};
 
 use crate::prototypes::{
     OUR_DEFAULT_DATA_SIZE, OUR_DEFAULT_LIMIT, OUR_DEFAULT_PORT, OUR_RQ_DEPTH, OUR_SQ_DEPTH,

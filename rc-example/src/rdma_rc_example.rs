@@ -681,7 +681,7 @@ fn connect_qp(res: &mut Resources, config: &Config) -> Result<(), Failed> {
     outln!("Remote LID = 0x{:x}", remote_con_data.lid);
     if config.gid_idx.is_some() {
         let p = remote_con_data.gid.map(|byte| format!("{byte:02x}")).join(":");
-        write_out(format_args!("Remote GID ={p}\n "));
+        write_out(&format!("Remote GID ={p}\n "));
     }
 
     // modify the queue pair to INIT

@@ -8,8 +8,7 @@ use common::addrinfo::GaiError;
 use common::getopt::{Getopt, Switch, args};
 use common::memory::{CArray, OutOfMemory, zeroed};
 use common::number::atoi;
-use common::print::flush_out;
-use common::{errln, errno, outln, outln_later};
+use common::{errln, errno, outln};
 use rdma_sys::{
     RAI_PASSIVE, ibv_ack_cq_events, ibv_comp_channel, ibv_cq, ibv_create_comp_channel,
     ibv_create_cq, ibv_destroy_comp_channel, ibv_destroy_cq, ibv_get_cq_event, ibv_mr, ibv_poll_cq,
@@ -226,7 +225,6 @@ fn destroy_resources(ctx: &mut Context) {
 fn await_completion(ctx: &Context) -> Result<(), Failed> {
     let mut ev_cq = ptr::null_mut();
     let mut ev_ctx = ptr::null_mut();
-    flush_out();
     // wait for an event of the completion queue
     // SAFETY: the channel is alive; the library writes queue and context.
     let ret = unsafe { ibv_get_cq_event(ctx.srq_cq_channel, &mut ev_cq, &mut ev_ctx) };
@@ -318,7 +316,7 @@ fn run_server(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Failed
                 check_status(&wc)?;
 
                 recv_count += 1;
-                outln_later!("recv count: {recv_count}, qp_num: {}", wc.qp_num);
+                outln!("recv count: {recv_count}, qp_num: {}", wc.qp_num);
                 let (context, addr) = (wc.wr_id as *mut c_void, ctx.recv_buf.addr());
                 // SAFETY: as in `init_resources`.
                 let ret =
@@ -346,7 +344,7 @@ fn run_server(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Failed
         check_status(&wc)?;
 
         send_count += 1;
-        outln_later!("send count: {send_count}");
+        outln!("send count: {send_count}");
     }
 
     Ok(())
@@ -404,7 +402,7 @@ fn run_client(ctx: &mut Context, rai: *mut rdma_addrinfo) -> Result<(), Failed> 
             check_status(&wc)?;
 
             send_count += 1;
-            outln_later!("send count: {send_count}, qp_num: {}", wc.qp_num);
+            outln!("send count: {send_count}, qp_num: {}", wc.qp_num);
             i += 1;
         }
 
@@ -425,7 +423,7 @@ fn run_client(ctx: &mut Context, rai: *mut rdma_addrinfo) -> Result<(), Failed> 
             check_status(&wc)?;
 
             recv_count += 1;
-            outln_later!("recv count: {recv_count}");
+            outln!("recv count: {recv_count}");
             let (context, addr) = (wc.wr_id as *mut c_void, ctx.recv_buf.addr());
             // SAFETY: as in `init_resources`.
             let ret = unsafe { rdma_post_recv(ctx.srq_id, context, addr, msg_length, ctx.recv_mr) };

@@ -240,8 +240,7 @@ mod tests {
 
     #[test]
     fn a_number_counts_what_came_before() {
-        let counted =
-            Counted { lines: regex("^([0-9]+)send"), of: regex("^[0-9]+recv"), from: 0 };
+        let counted = Counted { lines: regex("^([0-9]+)send"), of: regex("^[0-9]+recv"), from: 0 };
         assert_eq!(counted.check(&lines("0send 1recv 1send 1send 2recv")), Ok(()));
         assert_eq!(counted.check(&lines("1recv 1send 2recv")), Ok(()));
         assert!(counted.check(&lines("1send 1recv 2send 2recv")).is_err());
@@ -295,8 +294,10 @@ mod tests {
         ] {
             assert!(check(wrong).is_err(), "{wrong}");
         }
-        let left: Vec<_> =
-            lines("h[0]2 total2 work0").iter().filter_map(|line| histogram().reduce(line)).collect();
+        let left: Vec<_> = lines("h[0]2 total2 work0")
+            .iter()
+            .filter_map(|line| histogram().reduce(line))
+            .collect();
         assert_eq!(left, ["totalN", "work0"]);
     }
 }

@@ -200,7 +200,13 @@ impl Rule {
         let groups = raw.groups.map(|raw| {
             let like = raw.like.into_iter().map(one).collect::<Result<_, _>>()?;
             let (with, without) = (with.clone(), without);
-            Ok::<_, String>(Groups { lines: one(raw.lines)?, like, begins: raw.begins, with, without })
+            Ok::<_, String>(Groups {
+                lines: one(raw.lines)?,
+                like,
+                begins: raw.begins,
+                with,
+                without,
+            })
         });
         let counted = raw.counted.map(|raw| {
             Ok::<_, String>(Counted { lines: one(raw.lines)?, of: one(raw.of)?, from: raw.from })
@@ -297,7 +303,8 @@ impl Tolerance {
         let pairs = actual.groups.iter().zip(&recorded.groups);
         floats
             && self.groups.iter().zip(pairs).all(|(rule, (actual, recorded))| {
-                let begins = |lines: &Vec<String>| lines.iter().take(rule.begins).cloned().collect();
+                let begins =
+                    |lines: &Vec<String>| lines.iter().take(rule.begins).cloned().collect();
                 let (ours, theirs): (Vec<_>, Vec<_>) = (begins(actual), begins(recorded));
                 actual.is_empty() == recorded.is_empty() && ours == theirs
             })

@@ -175,6 +175,28 @@ fn both_sides_over_tcp_again_and_again() {
 }
 
 #[test]
+fn the_port_is_free_for_any_program_once_both_have_parted() {
+    let address = free_address(5);
+    for _ in 0..3 {
+        thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let socket = accept_one(&address).unwrap();
+                part(&socket, false);
+                close(socket).unwrap();
+            });
+            let client = connect_when_ready(&address);
+            part(&client, true);
+            // the server has closed, too
+            assert_eq!((&client).read(&mut [0]).unwrap(), 0);
+            server.join().unwrap();
+        });
+        // as a C program binds
+        let other = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        other.bind(&address).unwrap();
+    }
+}
+
+#[test]
 fn nobody_else_may_listen_at_the_same_time() {
     let address = free_address(3);
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

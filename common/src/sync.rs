@@ -37,11 +37,6 @@ pub enum SyncError {
 }
 
 impl SyncError {
-    /// The `errno` of the call that failed; 0 if there was none.
-    pub fn errno(&self) -> i32 {
-        self.cause().and_then(io::Error::raw_os_error).unwrap_or(0)
-    }
-
     fn cause(&self) -> Option<&io::Error> {
         match self {
             Self::Socket(error)

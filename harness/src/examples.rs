@@ -68,7 +68,7 @@ const fn one(
 }
 
 /// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 13] = [
+pub const EXAMPLES: [Example; 14] = [
     Example {
         name: "device-list",
         lesson: "list the RDMA devices and their limits",
@@ -84,6 +84,7 @@ pub const EXAMPLES: [Example; 13] = [
     pair("ping-sr-3", "a completion channel: blocking instead of polling"),
     pair("ping-sr-4", "both channels non-blocking, one poll(), no threads"),
     pair("blast-sr-2", "streaming over many buffers and linked work requests"),
+    exercise("blast-sr-2e", "one completion for each list of sends"),
     one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),
     one("mckey", "./mckey", Listens::Joined, "multicast with the RDMA connection manager"),
     one("mc", "./mc", Listens::Joined, "unreliable datagrams to a multicast group"),

@@ -1,0 +1,48 @@
+//! What the exercises are about, and the recordings of their neighbours do not show.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::path::Path;
+use std::process::Command;
+
+/// The client's output of a run over eight buffers on soft-hca.
+fn client_of(example: &str) -> Vec<String> {
+    // where cargo has put the programs: this test is in `deps` below it
+    let own = std::env::current_exe().unwrap();
+    let bin_dir = own.parent().and_then(Path::parent).unwrap();
+    let flags = ["-c", "100", "-s", "64", "-b", "8", "-T", "-x"];
+    let run = Command::new(bin_dir.join("soft-hca"))
+        .args(["run", "--", env!("CARGO_BIN_EXE_harness"), "demo", "--bin-dir"])
+        .arg(bin_dir)
+        .arg(example)
+        .args(flags)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{text}{}", String::from_utf8_lossy(&run.stderr));
+    text.lines().filter_map(|line| line.strip_prefix("client| client: ")).map(Into::into).collect()
+}
+
+/// The number behind `name`.
+fn number(lines: &[String], name: &str) -> usize {
+    lines.iter().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse().unwrap()
+}
+
+/// Of all completions: how many there may be if each posted list of sends has one. The client's
+/// three receives for acks may be flushed at the end.
+fn completions_and_most(example: &str) -> (usize, usize) {
+    let lines = client_of(example);
+    assert_eq!(number(&lines, "total work requests "), 100);
+    let acks = lines.iter().filter(|line| line.starts_with("our_post_recv ack_count ")).count();
+    let calls = number(&lines, "ibv_post_send calls ");
+    (number(&lines, "total work completions "), calls + acks + 3)
+}
+
+#[test]
+fn blast_sr_2e_has_one_completion_for_each_list_of_sends() {
+    let (completions, most) = completions_and_most("blast-sr-2e");
+    assert!(completions <= most, "{completions} completions, at most {most} were expected");
+    // each ack brings two credits or more, so there are far fewer lists than sends
+    let (completions, most) = completions_and_most("blast-sr-2");
+    assert!(completions > most, "{completions} completions of single sends, not over {most}");
+}

@@ -2,24 +2,50 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Where cargo has put the programs: this test is in `deps` below it.
+fn bin_dir() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().and_then(Path::parent).unwrap().to_owned()
+}
+
+/// What the harness prints on soft-hca, in a fabric that is called after `name`.
+fn harness(name: &str, args: &[&str]) -> String {
+    let fabric = format!("{name}-{}", std::process::id());
+    let run = Command::new(bin_dir().join("soft-hca"))
+        .args(["run", "--fabric", &fabric, "--", env!("CARGO_BIN_EXE_harness")])
+        .args(args)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(run.status.success(), "{text}{}", String::from_utf8_lossy(&run.stderr));
+    text
+}
+
+#[test]
+fn an_exercise_works_with_its_neighbours() {
+    let bin_dir = bin_dir();
+    let bin_dir = bin_dir.display();
+    let neighbours =
+        [("ping-sr-2e", "ping-sr-1"), ("ping-sr-2e", "ping-sr-2"), ("blast-sr-2e", "blast-sr-2")];
+    let swapped = neighbours.map(|(one, other)| (other, one));
+    for (server, client) in neighbours.into_iter().chain(swapped) {
+        let server = format!("{bin_dir}/{server}-server -a 127.0.0.1");
+        let client = format!("{bin_dir}/{client}-client -a 127.0.0.1 -c 100 -v");
+        let text = harness("neighbours", &["pair", "--server", &server, "--client", &client]);
+        assert!(text.contains("-server: 100 recv completions, 100 send completions"), "{text}");
+        assert!(!text.contains("verification failed"), "{text}");
+    }
+}
 
 /// The client's output of a run over eight buffers on soft-hca.
 fn client_of(example: &str) -> Vec<String> {
-    // where cargo has put the programs: this test is in `deps` below it
-    let own = std::env::current_exe().unwrap();
-    let bin_dir = own.parent().and_then(Path::parent).unwrap();
     let flags = ["-c", "100", "-s", "64", "-b", "8", "-T", "-x"];
-    let run = Command::new(bin_dir.join("soft-hca"))
-        .args(["run", "--", env!("CARGO_BIN_EXE_harness"), "demo", "--bin-dir"])
-        .arg(bin_dir)
-        .arg(example)
-        .args(flags)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{text}{}", String::from_utf8_lossy(&run.stderr));
+    let bin_dir = bin_dir();
+    let args = ["demo", "--bin-dir", bin_dir.to_str().unwrap(), example];
+    let text = harness(example, &[&args, &flags[..]].concat());
     text.lines().filter_map(|line| line.strip_prefix("client| client: ")).map(Into::into).collect()
 }
 

@@ -75,7 +75,7 @@ impl Originals {
     /// What is missing of an example.
     pub fn missing(&self, example: &Example) -> Option<String> {
         if !example.original {
-            return Some(format!("{} is an exercise, which has no C original", example.name));
+            return Some("an exercise, which has no C original".to_owned());
         }
         let sides = example.program_sides();
         let side = sides.iter().find(|&&side| self.program(example, side).is_none())?;

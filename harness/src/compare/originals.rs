@@ -98,6 +98,9 @@ impl Originals {
 
     /// What is missing of an example.
     pub fn missing(&self, example: &Example) -> Option<String> {
+        if !example.original {
+            return Some("an exercise, which has no C original".to_owned());
+        }
         let sides = example.program_sides();
         let side = sides.iter().find(|&&side| self.program(example, side).is_none())?;
         let looked_for = places(example, *side).join(" or ");

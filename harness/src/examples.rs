@@ -45,7 +45,7 @@ pub struct Example {
     /// two programs are called like their side.
     arg0: Option<&'static str>,
     listens: Listens,
-    /// Whether there is a C program of it; the exercises' solutions are ours.
+    /// Whether there is a C program of it; the exercises' solutions and `atomic` are ours.
     pub original: bool,
 }
 
@@ -68,7 +68,7 @@ const fn one(
 }
 
 /// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 20] = [
+pub const EXAMPLES: [Example; 21] = [
     Example {
         name: "device-list",
         lesson: "list the RDMA devices and their limits",
@@ -89,6 +89,7 @@ pub const EXAMPLES: [Example; 20] = [
     pair("ping-rdma-2", "an unsignaled write: the read after it tells both are done"),
     pair("ping-rdma-3", "both sides write, and watch their memory for the answer"),
     pair("blast-rdma-1", "streaming writes; the server hears of it at the end"),
+    exercise("atomic", "fetch-and-add, compare-and-swap, both ends of a connection"),
     pair("pubsub-rdma-1", "the subscriber reads what the server publishes"),
     pair("pubsub-rdma-2", "the server writes what it publishes to its subscriber"),
     one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),

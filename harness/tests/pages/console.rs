@@ -1,9 +1,10 @@
 //! The commands of a page and what it says they print.
 //!
 //! In a block fenced as `console` a line that begins with `$ ` is a command, and the lines up to
-//! the next one are its output; a line `...` stands for any number of lines. A command ends with
-//! status 0, or with what a comment behind it says: `# status 1`. The lines of each side of a pair
-//! are compared on their own, because the two sides print at the same time.
+//! the next one are its output; a line `...` stands for any number of lines. After a backslash a
+//! command goes on in the next line. It ends with status 0, or with what a comment behind it says:
+//! `# status 1`. The lines of each side of a pair are compared on their own, because the two sides
+//! print at the same time.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +34,11 @@ pub fn sessions(page: &str) -> Vec<Session> {
                 let command = command.to_owned();
                 found.push(Session { line: number, command, output: Vec::new() });
             } else if let Some(session) = found.last_mut() {
-                session.output.push(line.to_owned());
+                if session.command.ends_with('\\') {
+                    session.command.push_str(&format!("\n{line}"));
+                } else {
+                    session.output.push(line.to_owned());
+                }
             }
         }
     }
@@ -127,7 +132,7 @@ mod tests {
 
     const PAGE: &str = "text\n```console\n$ ./demo ping-sr-0 -c 3\nserver| server: one\n...\n\
         client| client: cm_id 0x55aa55aa55aa\nclient| client: two\nping-sr-0: ok (0.1 s)\n\
-        $ false # status 1\n```\n```text\n$ no command\n```\n";
+        $ false \\\n    one # status 1\n```\n```text\n$ no command\n```\n";
 
     fn rules() -> Normaliser {
         Normaliser::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")).unwrap()
@@ -143,6 +148,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].line, found[0].status(), found[0].output.len()), (3, 0, 5));
         assert_eq!((found[1].line, found[1].status(), found[1].output.len()), (9, 1, 0));
+        assert_eq!(found[1].command, "false \\\n    one # status 1");
         assert_eq!(found[0].example(), "ping-sr-0");
         assert_eq!(found[1].example(), "");
     }

@@ -58,7 +58,8 @@ fn is_about_examples(page: &Path) -> bool {
 fn words_of_examples() -> BTreeSet<String> {
     let word = regex::Regex::new(r"\w+").unwrap();
     let folders = EXAMPLES.iter().map(|example| example.name).chain(["common"]);
-    let sources = folders.flat_map(|folder| files(&top().join(folder), ".rs"));
+    let folders = folders.map(|folder| top().join(folder)).filter(|folder| folder.is_dir());
+    let sources = folders.flat_map(|folder| files(&folder, ".rs"));
     let text: String = sources.map(|path| fs::read_to_string(path).unwrap()).collect();
     word.find_iter(&text).map(|found| found.as_str().to_owned()).collect()
 }

@@ -120,7 +120,7 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
         info.latest_cm_event_type = this_event_type;
         info.latest_status = this_event_status;
         info.latest_cm_id = CmId(cm_id);
-        // SAFETY: events of connections carry connection parameters.
+        // SAFETY: in this port space each event has connection parameters, zero if it brings none.
         let conn_param = unsafe { event.param.conn };
         info.latest_private_data_len = conn_param.private_data_len;
         if info.latest_private_data_len > 0 {

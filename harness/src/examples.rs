@@ -68,7 +68,7 @@ const fn one(
 }
 
 /// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 14] = [
+pub const EXAMPLES: [Example; 20] = [
     Example {
         name: "device-list",
         lesson: "list the RDMA devices and their limits",
@@ -85,6 +85,12 @@ pub const EXAMPLES: [Example; 14] = [
     pair("ping-sr-4", "both channels non-blocking, one poll(), no threads"),
     pair("blast-sr-2", "streaming over many buffers and linked work requests"),
     exercise("blast-sr-2e", "one completion for each list of sends"),
+    pair("ping-rdma-1", "the client writes and reads the server's memory"),
+    pair("ping-rdma-2", "an unsignaled write: the read after it tells both are done"),
+    pair("ping-rdma-3", "both sides write, and watch their memory for the answer"),
+    pair("blast-rdma-1", "streaming writes; the server hears of it at the end"),
+    pair("pubsub-rdma-1", "the subscriber reads what the server publishes"),
+    pair("pubsub-rdma-2", "the server writes what it publishes to its subscriber"),
     one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),
     one("mckey", "./mckey", Listens::Joined, "multicast with the RDMA connection manager"),
     one("mc", "./mc", Listens::Joined, "unreliable datagrams to a multicast group"),
@@ -131,6 +137,8 @@ impl Example {
             "mc" => "-c 2",
             "apm" => "-c 4",
             "srq" => "-c 10 -l 1000",
+            // Each of them takes a second or two.
+            "pubsub-rdma-1" | "pubsub-rdma-2" => "-c 2",
             _ => "-c 100",
         }
     }

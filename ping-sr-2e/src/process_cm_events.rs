@@ -76,7 +76,7 @@ pub fn our_await_cm_event(
         );
         Err(Reported)
     } else {
-        // SAFETY: events of connections carry connection parameters.
+        // SAFETY: in this port space each event has connection parameters, zero if it brings none.
         let private_data_len = unsafe { event.param.conn }.private_data_len;
         if options.flags & VERBOSE_TRACING != 0 {
             our_report_ulong(

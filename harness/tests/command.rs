@@ -91,8 +91,8 @@ fn every_command_explains_itself() {
         assert_eq!(output.status.code(), Some(0));
         assert!(stdout(&output).contains("Usage: harness"), "{command}");
     }
-    assert_eq!(stdout(&harness(&["demo", "--list"])).lines().count(), 12);
-    assert_eq!(stdout(&harness(&["golden", "--list"])).lines().count(), 93);
+    assert_eq!(stdout(&harness(&["demo", "--list"])).lines().count(), 18);
+    assert_eq!(stdout(&harness(&["golden", "--list"])).lines().count(), 159);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn an_exit_status_that_differs_counts() {
 fn played(name: &str, script: &str) -> (Option<i32>, String) {
     let c = Folder::new(name);
     c.script("devices/devices", script);
-    let args = ["--only", "diff", "--case", "mc/cli-h", "--time-limit", "2", "device-list"];
+    let args = ["--only", "diff", "--time-limit", "2", "device-list"];
     let (output, text) = compare(&c, &[&args[..], &["--", "any"]].concat());
     (output.status.code(), text)
 }
@@ -134,11 +134,53 @@ fn a_program_that_cannot_be_started_is_said_to() {
     let path = c.0.join("devices/devices");
     fs::write(&path, "#!/nonexistent/interpreter\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let args = ["--only", "diff,speed", "--case", "mc/cli-h", "device-list", "--", "any"];
+    let args = ["--only", "diff,speed", "device-list", "--", "any"];
     let (output, text) = compare(&c, &args);
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("C: cannot start "), "{text}");
     assert!(text.contains("CANNOT BE MEASURED: C: "), "{text}");
+}
+
+#[test]
+fn a_case_that_is_none_is_an_error() {
+    let c = Folder::new("no-case");
+    c.ours("mc", "mc", "");
+    let complaint = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        command.args(["compare", "--bin-dir"]).arg(bin_dir()).arg("--c").arg(&c.0).args(args);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(complaint(&["--case", "nonsense"]).contains("no case is called \"nonsense\""));
+    let message = complaint(&["--case", "mc/cli-h", "srq"]);
+    assert!(message.contains("is no case of the examples that are named"), "{message}");
+    let message = complaint(&["--case", "mc/no-device", "mc"]);
+    assert!(message.contains("needs another machine"), "{message}");
+    let message = complaint(&["--case", "mc/cli-h", "mc", "--", "-c", "2"]);
+    assert!(message.contains("cannot be used with"), "{message}");
+}
+
+#[test]
+fn flags_are_all_that_is_run_and_known_differences_count_for_them() {
+    let c = Folder::new("flags");
+    c.script("ping-sr-1e/server", "echo 'server: option count 4294967293'; exit 1");
+    c.script("ping-sr-1e/client", "exit 1");
+    c.script("ping-sr-0/server", "echo 'server: option count 4294967293'; exit 1");
+    c.script("ping-sr-0/client", "exit 1");
+    let (output, text) = compare(&c, &["--only", "diff", "ping-sr-0", "--", "-c", "-3"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text.contains("  your flags                       known difference: a negative number")
+    );
+    assert!(text.contains("\n0 command lines as the C, 1 with known differences"), "{text}");
+    // What is known of one example is not of another, and not every message is known.
+    let (output, text) = compare(&c, &["--only", "diff", "ping-sr-0", "--", "-c", "3x"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("  your flags                       UNEXPECTED"), "{text}");
+    let (output, text) = compare(&c, &["--only", "diff", "ping-sr-1", "--", "-c", "3x"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("ping-sr-1: count and size") && !text.contains("skipped, "), "{text}");
 }
 
 #[test]
@@ -155,6 +197,11 @@ fn without_the_c_it_is_said_what_to_do() {
             "apt-get install gcc make libibverbs-dev librdmacm-dev",
             "gcc -O2 -o mckey mckey.c",
             "DIR/ping-sr-1/client",
+            "raygift/OpenFabrics-suite-of-examples at 6849b0e",
+            "Restore htonll in our_client_connect (c_d_connect.c",
+            "Or build ping-sr-1e",
+            "DIR/read-write/rdma-server",
+            "its texts have 20 characters",
             "./compare --c DIR",
         ] {
             assert!(message.contains(said), "{said}: {message}");
@@ -211,6 +258,21 @@ fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
         println!("left out here: soft-hca does not work");
         return;
     }
+    // Of one machine both say the same.
+    let other = Folder::new("machine");
+    other.ours("devices/devices", "device-list", " |& sed 's/part id [0-9]*/part id 77/' >&2");
+    let mut command = Command::new(&soft_hca);
+    command
+        .args(["run", "--fabric", &format!("machine-{}", std::process::id()), "--"])
+        .arg(env!("CARGO_BIN_EXE_harness"))
+        .args(["compare", "--only", "diff", "--case", "device-list/one-device", "--bin-dir"])
+        .arg(bin_dir())
+        .arg("--c")
+        .arg(&other.0);
+    let (output, text) = output_of(&mut command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("UNEXPECTED") && text.contains("-part id 77"), "{text}");
+
     let folder = Folder::new("pairs");
     let json = folder.0.join("found.json");
     fake_ssh(&folder);

@@ -43,7 +43,7 @@ const REMOTE: [(Side, &str); 2] = [
 ];
 
 /// Lines that say how many messages there were, `COUNT` being how many there should be.
-const COUNTS: [(&str, Side, Stream, &str); 6] = [
+const COUNTS: [(&str, Side, Stream, &str); 7] = [
     ("blast-sr-2", Side::Server, Stream::Stderr, ": COUNT recv completions, "),
     (
         "blast-sr-2",
@@ -54,7 +54,8 @@ const COUNTS: [(&str, Side, Stream, &str); 6] = [
     ("mckey", Side::Server, Stream::Stdout, "^data transfers complete$"),
     ("mc", Side::Server, Stream::Stdout, "^received message COUNT$"),
     ("srq", Side::Server, Stream::Stdout, "^recv count: COUNT, "),
-    ("srq", Side::Client, Stream::Stdout, "^recv count: COUNT$"),
+    ("srq", Side::Client, Stream::Stdout, "^send count: COUNT, "),
+    ("srq", Side::Client, Stream::Stdout, "^recv count: [0-9]+$"),
 ];
 
 /// What a finished pair that ended well says of its data; the error is why it did not work.

@@ -1,4 +1,4 @@
-//! The twelve examples: their programs, what each shows, how its two sides are
+//! The examples: their programs, what each shows, how its two sides are
 //! told apart on the command line, and when its server listens.
 
 use std::ffi::OsString;
@@ -7,7 +7,8 @@ use std::path::Path;
 use regex::Regex;
 
 use crate::listen::Ready;
-use crate::process::Program;
+use crate::process::{Ending, Program};
+use crate::run::PORT;
 use crate::transcript::Side;
 
 /// The multicast group of the tour.
@@ -30,6 +31,8 @@ enum Listens {
     RdmaCm,
     Tcp,
     Joined,
+    /// It says its port, which nobody knows before.
+    SaysPort,
 }
 
 /// One example.
@@ -41,8 +44,8 @@ pub struct Example {
     pub lesson: &'static str,
     /// Its programs.
     pub sides: Sides,
-    /// The name of the C program, which shows in its messages; `None` where the
-    /// two programs are called like their side.
+    /// The name of the C program, which shows in its messages, with `{side}` where that of its
+    /// side stands; `None` where the two programs are called like their side.
     arg0: Option<&'static str>,
     listens: Listens,
 }
@@ -61,7 +64,7 @@ const fn one(
 }
 
 /// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 12] = [
+pub const EXAMPLES: [Example; 13] = [
     Example {
         name: "device-list",
         lesson: "list the RDMA devices and their limits",
@@ -76,6 +79,13 @@ pub const EXAMPLES: [Example; 12] = [
     pair("ping-sr-4", "both channels non-blocking, one poll(), no threads"),
     pair("blast-sr-2", "streaming over many buffers and linked work requests"),
     one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),
+    Example {
+        name: "read-write",
+        lesson: "regions by message, then RDMA read or write",
+        sides: Sides::TwoPrograms,
+        arg0: Some("./rdma-{side}"),
+        listens: Listens::SaysPort,
+    },
     one("mckey", "./mckey", Listens::Joined, "multicast with the RDMA connection manager"),
     one("mc", "./mc", Listens::Joined, "unreliable datagrams to a multicast group"),
     one("apm", "./apm", Listens::RdmaCm, "automatic path migration"),
@@ -109,7 +119,7 @@ impl Example {
 
     /// What the C program that plays `side` is called on its command line.
     pub fn arg0(&self, side: Side) -> String {
-        self.arg0.map_or_else(|| format!("./{side}"), str::to_owned)
+        self.arg0.unwrap_or("./{side}").replace("{side}", &side.to_string())
     }
 
     /// Flags that keep a run short even where the processor is emulated.
@@ -121,6 +131,7 @@ impl Example {
             "mc" => "-c 2",
             "apm" => "-c 4",
             "srq" => "-c 10 -l 1000",
+            "read-write" => "write",
             _ => "-c 100",
         }
     }
@@ -140,6 +151,8 @@ impl Example {
             // RoCE needs a GID; index 1 is the one of the IPv4 address.
             ("rc-example", false) => (vec!["-g", "1"], &[]),
             ("rc-example", true) => (vec!["-g", "1"], &[address]),
+            ("read-write", false) => (vec![], &[]),
+            ("read-write", true) => (vec![], &[address, PORT]),
             ("mckey" | "mc", false) => (vec!["-m", GROUP, "-b", address], &[]),
             ("mckey" | "mc", true) => (vec!["-s", "-m", GROUP, "-b", address], &[]),
             ("apm", false) => (vec!["-s"], &[]),
@@ -157,7 +170,24 @@ impl Example {
             Listens::RdmaCm => Ready::RdmaCm,
             Listens::Tcp => Ready::Tcp,
             Listens::Joined => Ready::Line(Regex::new("joined dgid").expect("a constant pattern")),
+            Listens::SaysPort => {
+                let says = r"^listening on port ([0-9]+)\.$";
+                Ready::Line(Regex::new(says).expect("a constant pattern"))
+            }
         }
+    }
+
+    /// Where the server serves for ever: what it says when it is done with a client.
+    pub fn served(&self) -> Option<Regex> {
+        let says = (self.name == "read-write").then_some(r"^peer disconnected\.$")?;
+        Some(Regex::new(says).expect("a constant pattern"))
+    }
+
+    /// Is this how a side ends that has done its work? A server that serves for ever has been
+    /// stopped.
+    pub fn has_ended_well(&self, side: Side, ending: Option<Ending>) -> bool {
+        let stopped = side == Side::Server && self.served().is_some();
+        ending == Some(if stopped { Ending::Signal(libc::SIGTERM) } else { Ending::Code(0) })
     }
 }
 
@@ -175,6 +205,8 @@ mod tests {
         let program = devices.program(Path::new("/b"), Side::Client, Vec::new());
         assert_eq!(program.path, Path::new("/b/device-list"));
         assert_eq!(program.arg0.unwrap(), "./devices");
+        let read_write = Example::named("read-write").unwrap();
+        assert_eq!(read_write.arg0(Side::Server), "./rdma-server");
         assert!(Example::named("ping-sr-5").is_none());
     }
 }

@@ -27,6 +27,8 @@ fn plan(server: Option<&str>, client: Option<&str>) -> Plan {
         ready_limit: Duration::from_secs(30),
         limit: Duration::from_secs(30),
         kill: None,
+        server_stopped: false,
+        served: None,
     }
 }
 

@@ -76,6 +76,12 @@ pub fn judge(example: &Example, makers: [Maker; 2], played: &Played) -> (bool, O
     match demo::judge(example, outcome) {
         demo::Verdict::Ok => return (true, None),
         demo::Verdict::Expected(why) => return (true, Some(why.to_owned())),
+        // Their endings are right, and yet something is not.
+        demo::Verdict::Failed(why)
+            if Side::BOTH.iter().all(|&side| example.has_ended_well(side, outcome.ending(side))) =>
+        {
+            return (false, Some(why));
+        }
         demo::Verdict::Failed(_) => {}
     }
     let by_chance = |side: Side, maker: Maker| {

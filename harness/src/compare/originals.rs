@@ -15,6 +15,8 @@ Where it comes from
   ping-sr-0 ... ping-sr-4, blast-sr-2, devices:
       the \"OpenFabrics suite of examples\" (2011) of the OpenFabrics Alliance's training
       course \"Programming with OpenFabrics Software\"
+  read-write:
+      02_read-write of \"the-geek-in-the-corner\" by Tarick Bedeir (github.com/tarickb)
   rc-example (RDMA_RC_example.c), mckey, apm, mc, srq:
       the chapter \"Programming Examples\" of the \"RDMA Aware Networks Programming User
       Manual\" (Mellanox, now NVIDIA)
@@ -29,6 +31,8 @@ How it is compiled
       gcc -O2 -o client client.c bind_client.c OTHERS -lrdmacm -libverbs -lpthread -lrt
       gcc -O2 -o server server.c bind_listener.c agent.c OTHERS -lrdmacm -libverbs -lpthread -lrt
     (OTHERS: the .c files that both sides share)
+  in the folder of read-write:
+      make                      (not with -O2: its wait for the connection would never end)
   each program of the manual:
       gcc -O2 -o mckey mckey.c -lrdmacm -libverbs -lpthread
   Two things have changed since 2011: delete the line with xrc_domain, a member that
@@ -39,6 +43,7 @@ How it is compiled
 Where it has to be
   DIR/ping-sr-1/client    DIR/ping-sr-1/server    (so for each example of the suite)
   DIR/devices/devices
+  DIR/read-write/rdma-client    DIR/read-write/rdma-server
   DIR/RDMA_RC_example     (or DIR/rc-example)
   DIR/mckey  DIR/apm  DIR/mc  DIR/srq
   What is missing is said and skipped.
@@ -86,7 +91,11 @@ impl Originals {
 fn places(example: &Example, side: Side) -> Vec<String> {
     let name = example.name;
     match example.sides {
-        Sides::TwoPrograms => vec![format!("{name}/{side}"), format!("{name}-{side}")],
+        Sides::TwoPrograms => {
+            let arg0 = example.arg0(side);
+            let arg0 = arg0.trim_start_matches("./");
+            vec![format!("{name}/{arg0}"), format!("{name}-{side}")]
+        }
         Sides::OneProgram | Sides::Single => {
             let other = match name {
                 "device-list" => "devices",
@@ -120,6 +129,7 @@ mod tests {
     fn programs_are_looked_for_in_both_layouts() {
         let places = |name| places(Example::named(name).unwrap(), Side::Server);
         assert_eq!(places("ping-sr-1"), ["ping-sr-1/server", "ping-sr-1-server"]);
+        assert_eq!(places("read-write"), ["read-write/rdma-server", "read-write-server"]);
         assert!(places("device-list").contains(&"devices/devices".to_owned()));
         let rc = places("rc-example");
         for name in ["rc-example", "RDMA_RC_example", "rc_example"] {

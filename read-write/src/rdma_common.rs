@@ -59,8 +59,11 @@ impl Die {
     }
 }
 
-/// Ends the program at once. Nothing is freed before that: the adapter may be using it.
+/// Ends the program at once. Nothing is freed before that: the adapter may be using it. If both
+/// threads have a reason, one is enough.
 pub fn die(Die(reason): Die) -> ! {
+    static FIRST: Mutex<()> = Mutex::new(());
+    let _first = FIRST.lock();
     errln!("{reason}");
     process::exit(1)
 }
@@ -405,6 +408,10 @@ fn get_peer_message_region(conn: &Connection, mode: Mode) -> &[Cell<u8>] {
 
 /// Takes the next step of a connection of which something has completed.
 fn on_completion(context: &Context, conn: &mut Connection, wc: &ibv_wc) -> Result<(), Die> {
+    if wc.status == ibv_wc_status::IBV_WC_WR_FLUSH_ERR && !conn.connected {
+        // the peer has refused us: the connection manager's event says it better
+        return Ok(());
+    }
     if wc.status != ibv_wc_status::IBV_WC_SUCCESS {
         return Err(Die("on_completion: status is not IBV_WC_SUCCESS.".to_owned()));
     }

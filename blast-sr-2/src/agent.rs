@@ -42,12 +42,10 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
     agent_conn.wc_recv = 0;
     agent_conn.wc_send = 0;
 
-    let ret = 'out0: {
+    let ret = (|| {
         while agent_conn.wc_send < options.limit {
             // wait for next work completion
-            if let Err(error) = our_fill_completion_array(agent_conn, options) {
-                break 'out0 Err(error);
-            }
+            our_fill_completion_array(agent_conn, options)?;
 
             if first {
                 // mark the time we start receiving from client
@@ -66,14 +64,10 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                 let flushed = work_completion.status == ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
                 if flushed && agent_conn.wc_send >= options.limit {
                     // all is received and acked, and the client does not wait for us to leave
-                    break 'out0 Ok(());
+                    return Ok(());
                 }
-                if let Err(error) =
-                    our_check_completion_status(agent_conn, &work_completion, options)
-                {
-                    // hit error or FLUSH_ERR, in either case leave now
-                    break 'out0 Err(error);
-                }
+                // if we hit an error or FLUSH_ERR, leave now
+                our_check_completion_status(agent_conn, &work_completion, options)?;
 
                 // was it a send or recv that just completed?
                 match work_completion.opcode {
@@ -100,9 +94,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                         if agent_conn.wc_recv < options.limit {
                             // expecting more data from client, repost recv for its next send
                             let work_request = &agent_conn.user_data_recv_work_request[index];
-                            if let Err(error) = our_post_recv(agent_conn, work_request, options) {
-                                break 'out0 Err(error);
-                            }
+                            our_post_recv(agent_conn, work_request, options)?;
                         } else {
                             // that was the last one, ack whatever is left
                             threshold = 0;
@@ -130,7 +122,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                             opcode.into(),
                             options,
                         );
-                        break 'out0 Err(Reported);
+                        return Err(Reported);
                     }
                 }
             }
@@ -145,16 +137,14 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                     let index = unsafe { (*work_request).wr_id } as usize;
                     agent_conn.send_ack[index].set(OurAckInfo::new(ack_count));
                     let work_request = &agent_conn.send_ack_work_request[index];
-                    if let Err(error) = our_post_send(agent_conn, work_request, options) {
-                        break 'out0 Err(error);
-                    }
+                    our_post_send(agent_conn, work_request, options)?;
                     our_trace_uint64("our_post_send", "ack_count", ack_count, options);
                     ack_count = 0;
                 }
             }
         }
         Ok(())
-    };
+    })();
 
     if first {
         // never got the start time due to early error

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::ptr;
+use std::{ptr, slice};
 
 use common::errno;
 use common::memory::{CArray, zeroed};
@@ -89,11 +89,10 @@ fn our_setup_mr_sge(
     Ok(mr)
 }
 
-/// Fills in a send work request for operation `opcode` on the `n_sges` elements at `sg_list`.
+/// Fills in a send work request for operation `opcode` on the elements of `sg_list`.
 fn our_setup_send_wr(
-    sg_list: &Cell<ibv_sge>,
+    sg_list: &[Cell<ibv_sge>],
     opcode: ibv_wr_opcode::Type,
-    n_sges: i32,
     id: u64,
     send_work_request: &Cell<ibv_send_wr>,
 ) {
@@ -106,10 +105,10 @@ fn our_setup_send_wr(
     wr.next = ptr::null_mut();
 
     // point at array of scatter-gather elements for this send
-    wr.sg_list = sg_list.as_ptr();
+    wr.sg_list = sg_list.as_ptr().cast_mut().cast();
 
     // number of scatter-gather elements in array actually being used
-    wr.num_sge = n_sges;
+    wr.num_sge = sg_list.len() as i32;
 
     // the type of send
     wr.opcode = opcode;
@@ -140,17 +139,12 @@ fn our_setup_send(
     let mr = our_setup_mr_sge(conn, addr, OUR_ACK_SIZE as u32, access, sge, options)?;
 
     // fill in the fields of the send work request
-    our_setup_send_wr(sge, opcode, 1, id, send_work_request);
+    our_setup_send_wr(slice::from_ref(sge), opcode, id, send_work_request);
     Ok(mr)
 }
 
-/// Fills in a receive work request for the `n_sges` elements at `sg_list`.
-fn our_setup_recv_wr(
-    sg_list: &Cell<ibv_sge>,
-    n_sges: i32,
-    id: u64,
-    recv_work_request: &Cell<ibv_recv_wr>,
-) {
+/// Fills in a receive work request for the elements of `sg_list`.
+fn our_setup_recv_wr(sg_list: &[Cell<ibv_sge>], id: u64, recv_work_request: &Cell<ibv_recv_wr>) {
     let mut wr: ibv_recv_wr = zeroed();
 
     // the user's identification
@@ -160,10 +154,10 @@ fn our_setup_recv_wr(
     wr.next = ptr::null_mut();
 
     // point at array of scatter-gather elements for this recv
-    wr.sg_list = sg_list.as_ptr();
+    wr.sg_list = sg_list.as_ptr().cast_mut().cast();
 
     // number of scatter-gather elements in array actually being used
-    wr.num_sge = n_sges;
+    wr.num_sge = sg_list.len() as i32;
 
     recv_work_request.set(wr);
 }
@@ -183,7 +177,7 @@ fn our_setup_recv(
     let mr = our_setup_mr_sge(conn, addr, OUR_ACK_SIZE as u32, access, sge, options)?;
 
     // fill in the fields of the recv work request
-    our_setup_recv_wr(sge, 1, id, recv_work_request);
+    our_setup_recv_wr(slice::from_ref(sge), id, recv_work_request);
     Ok(mr)
 }
 
@@ -203,35 +197,37 @@ fn our_setup_user_data(
         return Err(Reported);
     }
 
-    let result = (0..n_user_bufs as usize).try_for_each(|i| {
-        // allocate space to hold user data, plus 1 for '\0'
-        let size = options.data_size as usize;
-        conn.user_data[i] = our_calloc(size.saturating_add(1), &options.message)?;
+    let done = (|| {
+        for i in 0..n_user_bufs as usize {
+            // allocate space to hold user data, plus 1 for '\0'
+            let size = options.data_size as usize;
+            conn.user_data[i] = our_calloc(size.saturating_add(1), &options.message)?;
 
-        // a scatter-gather element counts its bytes in 32 bits
-        let length = u32::try_from(options.data_size).map_err(|_| {
-            our_report_uint64(
-                "our_setup_user_data",
-                "data_size too big",
-                options.data_size,
-                options,
-            );
-            Reported
-        })?;
+            // a scatter-gather element counts its bytes in 32 bits
+            let length = u32::try_from(options.data_size).map_err(|_| {
+                our_report_uint64(
+                    "our_setup_user_data",
+                    "data_size too big",
+                    options.data_size,
+                    options,
+                );
+                Reported
+            })?;
 
-        // register each user_data buffer for appropriate access
-        let addr = conn.user_data[i].addr();
-        let sge = &conn.user_data_sge[i];
-        conn.user_data_mr[i] = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
+            // register each user_data buffer for appropriate access
+            let addr = conn.user_data[i].addr();
+            let sge = &conn.user_data_sge[i];
+            conn.user_data_mr[i] = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
 
-        // keep count of number of buffers allocated and registered
-        conn.n_user_data_bufs += 1;
+            // keep count of number of buffers allocated and registered
+            conn.n_user_data_bufs += 1;
+        }
         Ok(())
-    });
-    if result.is_err() {
+    })();
+    if done.is_err() {
         our_unsetup_buffers(conn, options);
     }
-    result
+    done
 }
 
 /// Deregisters and frees the buffers of user data.
@@ -258,9 +254,9 @@ pub fn our_setup_client_buffers(conn: &mut OurControl, options: &OurOptions) -> 
     // client needs a send work request for each, because each send() blasts data out of its own
     // user_data[i]
     for i in 0..conn.n_user_data_bufs {
-        let sge = &conn.user_data_sge[i];
+        let sg_list = &conn.user_data_sge[i..i + 1];
         let work_request = &conn.user_data_send_work_request[i];
-        our_setup_send_wr(sge, ibv_wr_opcode::IBV_WR_SEND, 1, i as u64, work_request);
+        our_setup_send_wr(sg_list, ibv_wr_opcode::IBV_WR_SEND, i as u64, work_request);
     }
 
     // client needs OUR_MAX_ACK_MESSAGES recv work requests, because that many acks can come from
@@ -294,8 +290,8 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
     // agent needs a recv work request for each, because each recv() reads blast data into its own
     // user_data[i]
     for i in 0..conn.n_user_data_bufs {
-        let sge = &conn.user_data_sge[i];
-        our_setup_recv_wr(sge, 1, i as u64, &conn.user_data_recv_work_request[i]);
+        let sg_list = &conn.user_data_sge[i..i + 1];
+        our_setup_recv_wr(sg_list, i as u64, &conn.user_data_recv_work_request[i]);
     }
 
     // agent needs OUR_MAX_ACK_MESSAGES send work requests, because that many acks can go to the

@@ -15,9 +15,17 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
 
     params.private_data = private_data.as_ptr().cast();
     params.private_data_len = private_data.len() as u8;
+
+    // RDMA reads and atomics of the peer that our adapter serves at once, and ours that the peer's
+    // shall serve; sends and receives need neither
     params.responder_resources = 2;
     params.initiator_depth = 2;
+
+    // how often our adapter sends again what nobody acknowledges, at most 7 times (rdma_accept
+    // ignores it: both sides take the client's)
     params.retry_count = 5;
+
+    // how often the peer's adapter sends again what has found no receive posted here; 7: for ever
     params.rnr_retry_count = 5;
     params
 }
@@ -83,7 +91,7 @@ pub fn our_disconnect(conn: &mut OurControl, options: &OurOptions) -> OurResult 
         // remote side disconnected before we did, don't do it again
         return Ok(());
     }
-    cm_event_info.disconnected = 2;
+    cm_event_info.disconnected = 1;
     drop(cm_event_info);
 
     errno::set(0);
@@ -100,7 +108,8 @@ pub fn our_disconnect(conn: &mut OurControl, options: &OurOptions) -> OurResult 
     };
 
     // in this demo, rdma_disconnect() operates asynchronously
-    our_await_cm_event(conn, rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED, cptr, options)?;
+    let disconnected = rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED;
+    our_await_cm_event(conn, disconnected, "rdma_disconnect", options)?;
 
     // connection disconnected ok
     our_report_ptr(cptr, "disconnected cm_id", conn.cm_id, options);

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::ptr;
 
 use common::errln;
+use common::getopt::args;
 use common::memory::{c_text, zeroed};
-use common::utilities::{OurResult, Reported};
+use common::utilities::{OurResult, Reported, exit_code};
 use rdma_sys::{ibv_send_wr, ibv_wc_opcode, ibv_wc_status};
 
 use crate::bind_client::our_client_bind;
@@ -97,7 +98,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
     client_conn.start_time = our_get_current_time();
     client_conn.start_usage = our_get_current_usage();
 
-    let ret = 'out1: {
+    let ret = (|| {
         while client_conn.wc_recv < options.limit || n_acked_buffers < options.limit {
             if options.flags & VERBOSE_TRACING != 0 {
                 our_trace_ulong("our_post_send", "work_request_list size", data_list.size, options);
@@ -130,9 +131,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
                 // SAFETY: the list was not empty, so this is an element of
                 // `user_data_send_work_request`.
                 let send_list = unsafe { &*send_list.cast::<Cell<ibv_send_wr>>() };
-                if let Err(error) = our_post_send(client_conn, send_list, options) {
-                    break 'out1 Err(error);
-                }
+                our_post_send(client_conn, send_list, options)?;
 
                 // that work request list was posted ok, count it
                 client_conn.wc_recv += list_size;
@@ -148,9 +147,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
             }
 
             // wait for next work completion
-            if let Err(error) = our_fill_completion_array(client_conn, options) {
-                break 'out1 Err(error);
-            }
+            our_fill_completion_array(client_conn, options)?;
 
             // we now have at least 1 unprocessed work completion in the array; form a list of
             // all work requests from send work completions
@@ -163,14 +160,10 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
                 let flushed = work_completion.status == ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
                 if flushed && n_acked_buffers >= options.limit {
                     // all is sent and acked, and the agent does not wait for us to leave
-                    break 'out1 Ok(());
+                    return Ok(());
                 }
-                if let Err(error) =
-                    our_check_completion_status(client_conn, &work_completion, options)
-                {
-                    // hit error or FLUSH_ERR, in either case leave now
-                    break 'out1 Err(error);
-                }
+                // if we hit an error or FLUSH_ERR, leave now
+                our_check_completion_status(client_conn, &work_completion, options)?;
 
                 // was it a send or recv that just completed?
                 match work_completion.opcode {
@@ -185,7 +178,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
                                 "{message}: received {} bytes, expected {OUR_ACK_SIZE}",
                                 work_completion.byte_len
                             );
-                            break 'out1 Err(Reported);
+                            return Err(Reported);
                         }
                         // number of sends acked by remote agent in this recv
                         let ack_count = client_conn.recv_ack[index].get().ack_count();
@@ -194,9 +187,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
 
                         // post work request to recv another ack
                         let work_request = &client_conn.recv_ack_work_request[index];
-                        if let Err(error) = our_post_recv(client_conn, work_request, options) {
-                            break 'out1 Err(error);
-                        }
+                        our_post_recv(client_conn, work_request, options)?;
                         our_trace_uint64("our_post_recv", "ack_count", ack_count, options);
                     }
 
@@ -215,13 +206,13 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
 
                     opcode => {
                         our_report_ulong("", "bad work completion opcode", opcode.into(), options);
-                        break 'out1 Err(Reported);
+                        return Err(Reported);
                     }
                 }
             }
         }
         Ok(())
-    };
+    })();
 
     our_print_statistics(client_conn, options);
     print_ibv_post_send_stats(client_conn, options);
@@ -230,54 +221,39 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
 
 /// The client's main program.
 pub fn main() -> ExitCode {
-    // assume there is an error somewhere along the line
-    let mut result = ExitCode::FAILURE;
-
     // process the command line options -- don't go on if any errors
-    let Ok(options) = our_process_options(&common::getopt::args()) else { return result };
+    let Ok(options) = our_process_options(&args()) else { return ExitCode::FAILURE };
     let options = &options;
 
     // allocate our own control structure to keep track of new connection
-    let Ok(mut client_conn) = our_create_control_struct(options) else { return result };
+    let Ok(mut client_conn) = our_create_control_struct(options) else { return ExitCode::FAILURE };
     let conn = &mut *client_conn;
 
-    // C's labels: a step that fails goes on to what undoes the steps before it
-    let out = 'goto: {
-        if our_create_id(conn, options).is_err() {
-            break 'goto Label::Out2;
-        }
+    // what has to be undone, by C's labels
+    let mut out = Label::Out2;
+    let done = (|| {
+        our_create_id(conn, options)?;
+        out = Label::Out2a;
 
-        if our_create_cm_event_thread(conn, options).is_err() {
-            break 'goto Label::Out2a;
-        }
+        our_create_cm_event_thread(conn, options)?;
+        out = Label::Out3;
 
-        if our_client_bind(conn, options).is_err() {
-            break 'goto Label::Out3;
-        }
+        our_client_bind(conn, options)?;
 
-        if our_setup_qp(conn, conn.cm_id, options).is_err() {
-            break 'goto Label::Out3;
-        }
+        our_setup_qp(conn, conn.cm_id, options)?;
+        out = Label::Out4;
 
-        if our_setup_client_buffers(conn, options).is_err() {
-            break 'goto Label::Out4;
-        }
+        our_setup_client_buffers(conn, options)?;
+        out = Label::Out5;
 
-        if our_client_connect(conn, options).is_err() {
-            break 'goto Label::Out5;
-        }
+        our_client_connect(conn, options)?;
+        out = Label::Out6;
 
         our_trace_ptr("Client", "connected our_control", conn, options);
 
         // the client now blasts data to the server
-        if our_client_operation(conn, options).is_err() {
-            break 'goto Label::Out6;
-        }
-
-        // the client finished successfully, continue into tear-down phase
-        result = ExitCode::SUCCESS;
-        Label::Out6
-    };
+        our_client_operation(conn, options)
+    })();
     if out >= Label::Out6 {
         let _ = our_disconnect(conn, options);
     }
@@ -294,5 +270,5 @@ pub fn main() -> ExitCode {
         let _ = our_destroy_id(conn, options);
     }
     our_destroy_control_struct(client_conn, options);
-    result
+    exit_code(done)
 }

@@ -194,9 +194,9 @@ unsafe impl Send for CmId {}
 
 /// What the connection manager's event thread tells the main-line thread.
 pub struct CmEventInfo {
-    /// Whether the connection is over: 0 no; 1 the remote side has disconnected; 2 we have; 3 the
-    /// remote side has, and a flushed completion told us; 4 the event thread was cancelled before
-    /// any of this.
+    /// Whether the connection is over: 0 no; 1 one of the two sides has disconnected; 3 the remote
+    /// side has, and a flushed completion told us; 4 the event thread was cancelled before any of
+    /// this.
     pub disconnected: u32,
 
     /// How many threads wait for `cm_event_info_notify`.

@@ -1,15 +1,22 @@
 //! Command lines as `getopt(3)` and `getopt_long(3)` read them.
 //!
-//! The `getopts` crate does the parsing: joined values (`-p5000`), grouped switches (`-tx`),
-//! `--`, operands anywhere. It reports one error and forgets what came before it, whereas a C
-//! program has by then acted on every earlier option. [`Getopt`] therefore hands out the options
-//! in the order of the command line and the error last. Nothing follows an error: none of the C
-//! programs goes on after one.
+//! The `getopts` crate parses them, one option at a time: it knows which options there are and
+//! finds their values. The rest is here because it does some things otherwise than the C library:
+//!
+//! - It gives the options by name, not in their order, and of a wrong command line nothing but
+//!   the error, whereas a C program has by then acted on every earlier option. Hence one option
+//!   at a time, even in a group such as `-tx`.
+//! - It takes `--h` for `-h`, and any `--` for the end of the options. In C a dash inside a group
+//!   is an unknown letter, and so is the second dash of `--h` if there are no long options.
+//! - It wants long names in full; `getopt_long` takes their beginnings, too.
+//! - It has its own words for errors.
+//!
+//! Nothing follows an error: none of the C programs goes on after one.
 
-use std::ffi::OsString;
-use std::iter;
+use std::{env, slice};
 
-use getopts::{Fail, Matches, Options};
+use getopts::Fail::{ArgumentMissing, UnexpectedArgument};
+use getopts::{HasArg, Occur, Options};
 
 use crate::errln;
 
@@ -21,7 +28,8 @@ pub struct Switch {
     pub c: char,
     /// The option's value; empty if it takes none.
     pub optarg: String,
-    /// The letter that was not understood, for `'?'` and `':'`; `'\0'` for a long option.
+    /// The letter (of a long option: its `val`) at fault, for `'?'` and `':'`; `'\0'` for an
+    /// unknown long name.
     pub optopt: char,
 }
 
@@ -48,11 +56,7 @@ pub struct Getopt {
 /// The program's arguments, `argv[0]` first. What is not UTF-8 is shown with replacement
 /// characters.
 pub fn args() -> Vec<String> {
-    std::env::args_os().map(lossy).collect()
-}
-
-fn lossy(arg: OsString) -> String {
-    arg.to_string_lossy().into_owned()
+    env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
 impl Getopt {
@@ -65,23 +69,27 @@ impl Getopt {
     /// `getopt_long(3)`: also reads long options, which may be shortened as far as they stay
     /// unambiguous.
     pub fn long(argv: &[String], optstring: &str, long: &[LongOption]) -> Self {
-        let Some((program, args)) = argv.split_first() else {
-            return Self {
-                switches: vec![].into_iter(),
-                complaint: None,
-                operands: vec![],
-                optind: 0,
-            };
-        };
-        let table = Table::new(optstring, long);
-        let parsed = table.parse(args);
-        let optind = argv.len() - parsed.operands.len();
-        Self {
-            switches: parsed.switches.into_iter(),
-            complaint: parsed.complaint.map(|text| format!("{program}: {text}")),
-            operands: parsed.operands,
-            optind,
+        let quiet = optstring.starts_with(':');
+        let stops_at_operand = env::var_os("POSIXLY_CORRECT").is_some();
+        let args = argv.get(1..).unwrap_or_default().iter();
+        let mut reader = Reader { options: table(optstring, long), long, args, switches: vec![] };
+        let (mut operands, mut complaint) = (vec![], None);
+        while let Some(arg) = reader.args.next() {
+            if arg.starts_with('-') && arg != "-" && arg != "--" {
+                let Err((c, optopt, text)) = reader.read(arg) else { continue };
+                operands.clear();
+                let c = if quiet { c } else { '?' };
+                reader.switches.push(Switch { c, optarg: String::new(), optopt });
+                complaint = (!quiet).then(|| format!("{}: {text}", argv[0]));
+                break;
+            }
+            operands.extend((arg != "--").then(|| arg.clone()));
+            if arg == "--" || stops_at_operand {
+                operands.extend(reader.args.by_ref().cloned());
+            }
         }
+        let optind = argv.len() - operands.len();
+        Self { switches: reader.switches.into_iter(), complaint, operands, optind }
     }
 
     /// What is left when all options are read: index in `argv` (after getopt has moved the
@@ -105,184 +113,90 @@ impl Iterator for Getopt {
     }
 }
 
-/// The options that a program knows.
-struct Table<'a> {
+/// An error: `':'` for a missing value or `'?'`, what `optopt` is, and getopt's own words.
+type Fault = (char, char, String);
+
+/// Reads the options of one argument after the other.
+struct Reader<'a> {
     options: Options,
-    /// Letter and whether it takes a value.
-    letters: Vec<(char, bool)>,
     long: &'a [LongOption],
-    /// The option string begins with a colon: no messages, and `':'` for a missing value.
-    quiet: bool,
-}
-
-struct Parsed {
+    args: slice::Iter<'a, String>,
     switches: Vec<Switch>,
-    complaint: Option<String>,
-    operands: Vec<String>,
 }
 
-impl<'a> Table<'a> {
-    fn new(optstring: &str, long: &'a [LongOption]) -> Self {
-        let quiet = optstring.starts_with(':');
-        let letters: Vec<char> = optstring.trim_start_matches(':').chars().collect();
-        let letters: Vec<(char, bool)> = iter::zip(&letters, letters.iter().skip(1).chain(&['\0']))
-            .filter(|(letter, _)| **letter != ':')
-            .map(|(letter, next)| (*letter, *next == ':'))
-            .collect();
-        let mut options = Options::new();
-        if std::env::var_os("POSIXLY_CORRECT").is_some() {
-            options.parsing_style(getopts::ParsingStyle::StopAtFirstFree);
+impl Reader<'_> {
+    /// Reads a long option or a group of letters. What follows a letter that wants a value is it.
+    fn read(&mut self, arg: &str) -> Result<(), Fault> {
+        if let Some(text) = arg.strip_prefix("--")
+            && !self.long.is_empty()
+        {
+            let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+            let LongOption { name, val, .. } = self.complete(name, arg)?;
+            return self.option(val, name, &format!("--{name}{value}"));
         }
-        for &(letter, has_arg) in &letters {
-            add(&mut options, &letter.to_string(), "", has_arg);
+        let mut letters = arg.chars().skip(1);
+        while let Some(letter) = letters.next() {
+            let mut word = format!("-{letter}");
+            if let Err(ArgumentMissing(_)) = self.options.parse([&word]) {
+                word.extend(letters.by_ref());
+            }
+            self.option(letter, &letter.to_string(), &word)?;
         }
-        for option in long {
-            add(&mut options, "", option.name, option.has_arg);
-        }
-        Self { options, letters, long, quiet }
+        Ok(())
     }
 
-    fn parse(&self, args: &[String]) -> Parsed {
-        let mut args: Vec<String> = args.iter().map(|arg| guarded(arg)).collect();
-        let fail = loop {
-            match self.options.parse(&args) {
-                Ok(matches) => {
-                    let switches = self.in_order(&matches);
-                    let operands = matches.free.iter().map(|arg| unguarded(arg)).collect();
-                    return Parsed { switches, complaint: None, operands };
-                }
-                Err(Fail::UnrecognizedOption(_)) if self.expand(&mut args) => {}
-                Err(fail) => break fail,
+    /// Reads the only option of `word`, with the next argument if there is no value in `word`.
+    fn option(&mut self, val: char, name: &str, word: &str) -> Result<(), Fault> {
+        let mut parsed = self.options.parse([word]);
+        if let Err(ArgumentMissing(_)) = parsed
+            && let Some(value) = self.args.next()
+        {
+            parsed = self.options.parse([word, value]);
+        }
+        let (c, text) = match parsed {
+            Ok(matches) if matches.opt_defined(name) => {
+                let optarg = matches.opt_str(name).unwrap_or_default();
+                self.switches.push(Switch { c: val, optarg, optopt: '\0' });
+                return Ok(());
             }
+            Err(ArgumentMissing(_)) if word.starts_with("--") => {
+                (':', format!("option '--{name}' requires an argument"))
+            }
+            Err(ArgumentMissing(_)) => (':', format!("option requires an argument -- '{name}'")),
+            Err(UnexpectedArgument(_)) => {
+                ('?', format!("option '--{name}' doesn't allow an argument"))
+            }
+            // An unknown letter. For a dash `getopts` has seen a `--` and no option.
+            _ => ('?', format!("invalid option -- '{name}'")),
         };
-        let (mut switches, culprit) = self.before_error(&args);
-        let (error, complaint) = self.error(&unguarded(&culprit), &fail);
-        switches.push(error);
-        Parsed { switches, complaint: (!self.quiet).then_some(complaint), operands: vec![] }
+        Err((c, val, text))
     }
 
-    /// Everything that was read before the argument at which parsing fails, and that argument
-    /// from the letter on that is the culprit (or whole, if it is a long option).
-    fn before_error(&self, args: &[String]) -> (Vec<Switch>, String) {
-        let good = self.good_prefix(args);
-        let culprit = args[good].clone();
-        let mut prefix = args[..good].to_vec();
-        let letters: Vec<(usize, char)> = culprit.char_indices().skip(1).collect();
-        if !culprit.starts_with("--") {
-            // In a group such as -tz the letters before the culprit count.
-            for &(end, _) in letters.iter().skip(1).rev() {
-                prefix.push(culprit[..end].to_string());
-                if let Ok(matches) = self.options.parse(&prefix) {
-                    return (self.in_order(&matches), format!("-{}", &culprit[end..]));
-                }
-                prefix.pop();
-            }
+    /// The long option that has this name, or the only one whose name begins so.
+    fn complete(&self, name: &str, arg: &str) -> Result<LongOption, Fault> {
+        let found: Vec<_> = self.long.iter().filter(|o| o.name.starts_with(name)).collect();
+        if let Some(option) = found.iter().find(|o| found.len() == 1 || o.name == name) {
+            return Ok(**option);
         }
-        let matches = self.options.parse(&prefix).expect("good_prefix has parsed it");
-        (self.in_order(&matches), culprit)
-    }
-
-    /// Number of leading arguments that parse: the next one is where the error is.
-    fn good_prefix(&self, args: &[String]) -> usize {
-        let parses = |end: &usize| self.options.parse(&args[..*end]).is_ok();
-        (0..args.len()).rev().find(parses).expect("no arguments at all parse")
-    }
-
-    /// `getopt_long` takes the beginning of a name for the name. Completes the argument at
-    /// which parsing fails, if it is one; says whether it was.
-    fn expand(&self, args: &mut [String]) -> bool {
-        let index = self.good_prefix(args);
-        let whole = unguarded(&args[index]);
-        let (name, value) = split_long(&whole);
-        match self.candidates(name).as_slice() {
-            [option] if whole.starts_with("--") && option.name != name => {
-                args[index] = format!("--{}{value}", option.name);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn candidates(&self, name: &str) -> Vec<&LongOption> {
-        self.long.iter().filter(|option| option.name.starts_with(name)).collect()
-    }
-
-    /// The last thing the program gets to see, and getopt's own words for it.
-    fn error(&self, culprit: &str, fail: &Fail) -> (Switch, String) {
-        let letter = culprit.chars().nth(1).unwrap_or('\0');
-        let is_long = culprit.starts_with("--") && !self.long.is_empty();
-        let missing = matches!(fail, Fail::ArgumentMissing(_));
-        let c = if missing && self.quiet { ':' } else { '?' };
-        let optopt = if is_long { '\0' } else { letter };
-        let (name, _) = split_long(culprit);
-        let complaint = match (is_long, missing) {
-            (false, true) => format!("option requires an argument -- '{letter}'"),
-            (false, false) => format!("invalid option -- '{letter}'"),
-            (true, true) => format!("option '--{name}' requires an argument"),
-            (true, false) if matches!(fail, Fail::UnexpectedArgument(_)) => {
-                format!("option '--{name}' doesn't allow an argument")
-            }
-            (true, false) => match self.candidates(name).as_slice() {
-                [] => format!("unrecognized option '{culprit}'"),
-                several => {
-                    let names: String =
-                        several.iter().map(|option| format!(" '--{}'", option.name)).collect();
-                    format!("option '{culprit}' is ambiguous; possibilities:{names}")
-                }
-            },
+        let names: String = found.iter().map(|o| format!(" '--{}'", o.name)).collect();
+        let text = match found.len() {
+            0 => format!("unrecognized option '{arg}'"),
+            _ => format!("option '{arg}' is ambiguous; possibilities:{names}"),
         };
-        (Switch { c, optarg: String::new(), optopt }, complaint)
-    }
-
-    /// The options in the order of the command line.
-    fn in_order(&self, matches: &Matches) -> Vec<Switch> {
-        let short = self.letters.iter().map(|&(c, has_arg)| (c.to_string(), c, has_arg));
-        let long = self.long.iter().map(|o| (o.name.to_string(), o.val, o.has_arg));
-        let mut found = Vec::new();
-        for (name, c, has_arg) in short.chain(long) {
-            let values = if has_arg {
-                matches.opt_strs_pos(&name)
-            } else {
-                let positions = matches.opt_positions(&name);
-                positions.into_iter().map(|at| (at, String::new())).collect()
-            };
-            // In a group (-tp5000) the option with a value is the last one.
-            found.extend(values.into_iter().map(|(at, value)| ((at, has_arg), c, value)));
-        }
-        found.sort_by_key(|&(place, _, _)| place);
-        let switch = |(_, c, value): (_, char, String)| Switch {
-            c,
-            optarg: unguarded(&value),
-            optopt: '\0',
-        };
-        found.into_iter().map(switch).collect()
+        Err(('?', '\0', text))
     }
 }
 
-fn add(options: &mut Options, short: &str, long: &str, has_arg: bool) {
-    if has_arg {
-        options.optmulti(short, long, "", "");
-    } else {
-        options.optflagmulti(short, long, "");
+/// What `getopts` has to know: each letter, with a value if a colon follows, and each long name.
+fn table(optstring: &str, long: &[LongOption]) -> Options {
+    let letters = optstring.match_indices(|c| c != ':');
+    let letters = letters.map(|(at, c)| (c, "", optstring[at + c.len()..].starts_with(':')));
+    let mut options = Options::new();
+    for (letter, name, has_arg) in letters.chain(long.iter().map(|o| ("", o.name, o.has_arg))) {
+        let has_arg = if has_arg { HasArg::Yes } else { HasArg::No };
+        options.opt(letter, name, "", "", has_arg, Occur::Optional);
     }
-}
-
-/// Name and, with its equals sign, value of `--name=value`.
-fn split_long(arg: &str) -> (&str, &str) {
-    let arg = arg.strip_prefix("--").unwrap_or(arg);
-    arg.split_at(arg.find('=').unwrap_or(arg.len()))
-}
-
-/// `getopts` takes `--h` for `-h`; C does not. A NUL, which no argument holds, keeps the two apart.
-fn guarded(arg: &str) -> String {
-    match arg.strip_prefix("--") {
-        Some(name) if split_long(arg).0.chars().count() == 1 => format!("--\0{name}"),
-        _ => arg.to_string(),
-    }
-}
-
-fn unguarded(arg: &str) -> String {
-    arg.replacen("--\0", "--", 1)
+    options
 }
 
 #[cfg(test)]

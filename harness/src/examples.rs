@@ -64,7 +64,7 @@ const fn one(
 }
 
 /// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 13] = [
+pub const EXAMPLES: [Example; 19] = [
     Example {
         name: "device-list",
         lesson: "list the RDMA devices and their limits",
@@ -78,6 +78,12 @@ pub const EXAMPLES: [Example; 13] = [
     pair("ping-sr-3", "a completion channel: blocking instead of polling"),
     pair("ping-sr-4", "both channels non-blocking, one poll(), no threads"),
     pair("blast-sr-2", "streaming over many buffers and linked work requests"),
+    pair("ping-rdma-1", "the client writes and reads the server's memory"),
+    pair("ping-rdma-2", "an unsignaled write: the read after it tells both are done"),
+    pair("ping-rdma-3", "both sides write, and watch their memory for the answer"),
+    pair("blast-rdma-1", "streaming writes; the server hears of it at the end"),
+    pair("pubsub-rdma-1", "the subscriber reads what the server publishes"),
+    pair("pubsub-rdma-2", "the server writes what it publishes to its subscriber"),
     one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),
     Example {
         name: "read-write",
@@ -132,6 +138,8 @@ impl Example {
             "apm" => "-c 4",
             "srq" => "-c 10 -l 1000",
             "read-write" => "write",
+            // Each of them takes a second or two.
+            "pubsub-rdma-1" | "pubsub-rdma-2" => "-c 2",
             _ => "-c 100",
         }
     }

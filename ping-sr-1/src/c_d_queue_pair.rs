@@ -157,33 +157,31 @@ pub fn our_setup_qp(
     cm_id: *mut rdma_cm_id,
     options: &OurOptions,
 ) -> OurResult {
-    // C's labels: a step that fails goes on to what undoes the steps before it
-    let err = 'goto: {
+    // what has to be undone, by C's labels
+    let mut err = Undo::Err0;
+    let done = (|| {
         // create a protection domain
-        if our_alloc_pd(conn, cm_id, options).is_err() {
-            break 'goto Undo::Err0;
-        }
+        our_alloc_pd(conn, cm_id, options)?;
+        err = Undo::Err1;
 
         // create a completion queue
-        if our_create_cq(conn, cm_id, options).is_err() {
-            break 'goto Undo::Err1;
-        }
+        our_create_cq(conn, cm_id, options)?;
+        err = Undo::Err2;
 
         // create a queue pair
-        if our_create_qp(conn, options).is_err() {
-            break 'goto Undo::Err2;
-        }
-
+        our_create_qp(conn, options)
+    })();
+    if done.is_ok() {
         // everything worked ok
-        return Ok(());
-    };
+        return done;
+    }
     if err >= Undo::Err2 {
         let _ = our_destroy_cq(conn, options);
     }
     if err >= Undo::Err1 {
         our_dealloc_pd(conn, options);
     }
-    Err(Reported)
+    done
 }
 
 /// Undoes [`our_setup_qp`].

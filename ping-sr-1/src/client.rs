@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use common::errln;
+use common::getopt::args;
 use common::memory::c_text;
-use common::utilities::{OurResult, Reported};
+use common::utilities::{OurResult, Reported, exit_code};
 use rdma_sys::ibv_wc_opcode;
 
 use crate::bind_client::our_client_bind;
@@ -49,20 +50,14 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
     client_conn.start_time = our_get_current_time();
     client_conn.start_usage = our_get_current_usage();
 
-    let ret = 'out1: {
+    let ret = (|| {
         // post our first send to send our data to the server
-        let work_request = &client_conn.user_data_send_work_request[0];
-        if let Err(error) = our_post_send(client_conn, work_request, options) {
-            break 'out1 Err(error);
-        }
+        our_post_send(client_conn, &client_conn.user_data_send_work_request[0], options)?;
 
         loop {
             // wait for next work completion
-            let work_completion = match our_await_completion(client_conn, options) {
-                Ok(work_completion) => work_completion,
-                // hit error or FLUSH_ERR, in either case leave now
-                Err(error) => break 'out1 Err(error),
-            };
+            // if we hit an error or FLUSH_ERR, leave now
+            let work_completion = our_await_completion(client_conn, options)?;
 
             // see whether it was the send or recv that just completed
             match work_completion.opcode {
@@ -97,36 +92,33 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
 
                     // don't send any more data if we reached our limit
                     if client_conn.wc_recv >= options.limit {
-                        break 'out1 Ok(());
+                        return Ok(());
                     }
 
                     // post next receive to catch server's next reply
                     let work_request = &client_conn.user_data_recv_work_request[0];
-                    if let Err(error) = our_post_recv(client_conn, work_request, options) {
-                        break 'out1 Err(error);
-                    }
+                    our_post_recv(client_conn, work_request, options)?;
 
                     // post next send to resend our data to the server
                     let work_request = &client_conn.user_data_send_work_request[0];
-                    if let Err(error) = our_post_send(client_conn, work_request, options) {
-                        break 'out1 Err(error);
-                    }
+                    our_post_send(client_conn, work_request, options)?;
                 }
 
                 ibv_wc_opcode::IBV_WC_SEND => {
                     client_conn.wc_send += 1;
                     if options.flags & VERBOSE_TRACING != 0 {
-                        errln!("{message}: {} send completed ok", client_conn.wc_send);
+                        // C's number is that of the receives so far
+                        errln!("{message}: {} send completed ok", client_conn.wc_recv);
                     }
                 }
 
                 opcode => {
                     our_report_ulong("", "bad work completion opcode", opcode.into(), options);
-                    break 'out1 Err(Reported);
+                    return Err(Reported);
                 }
             }
         }
-    };
+    })();
 
     our_print_statistics(client_conn, options);
     ret
@@ -134,50 +126,36 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
 
 /// The client's main program.
 pub fn main() -> ExitCode {
-    // assume there is an error somewhere along the line
-    let mut result = ExitCode::FAILURE;
-
     // process the command line options -- don't go on if any errors
-    let Ok(options) = our_process_options(&common::getopt::args()) else { return result };
+    let Ok(options) = our_process_options(&args()) else { return ExitCode::FAILURE };
     let options = &options;
 
     // allocate our own control structure to keep track of new connection
-    let Ok(mut client_conn) = our_create_control_struct(options) else { return result };
+    let Ok(mut client_conn) = our_create_control_struct(options) else { return ExitCode::FAILURE };
     let conn = &mut *client_conn;
 
-    // C's labels: a step that fails goes on to what undoes the steps before it
-    let out = 'goto: {
-        if our_create_id(conn, options).is_err() {
-            break 'goto Label::Out2;
-        }
+    // what has to be undone, by C's labels
+    let mut out = Label::Out2;
+    let done = (|| {
+        our_create_id(conn, options)?;
+        out = Label::Out3;
 
-        if our_client_bind(conn, options).is_err() {
-            break 'goto Label::Out3;
-        }
+        our_client_bind(conn, options)?;
 
-        if our_setup_qp(conn, conn.cm_id, options).is_err() {
-            break 'goto Label::Out3;
-        }
+        our_setup_qp(conn, conn.cm_id, options)?;
+        out = Label::Out4;
 
-        if our_setup_client_buffers(conn, options).is_err() {
-            break 'goto Label::Out4;
-        }
+        our_setup_client_buffers(conn, options)?;
+        out = Label::Out5;
 
-        if our_client_connect(conn, options).is_err() {
-            break 'goto Label::Out5;
-        }
+        our_client_connect(conn, options)?;
+        out = Label::Out6;
 
         our_trace_ptr("Client", "connected our_control", conn, options);
 
         // the client now ping-pongs data with the server
-        if our_client_operation(conn, options).is_err() {
-            break 'goto Label::Out6;
-        }
-
-        // the client finished successfully, continue into tear-down phase
-        result = ExitCode::SUCCESS;
-        Label::Out6
-    };
+        our_client_operation(conn, options)
+    })();
     if out >= Label::Out6 {
         let _ = our_disconnect(conn, options);
     }
@@ -191,5 +169,5 @@ pub fn main() -> ExitCode {
         let _ = our_destroy_id(conn, options);
     }
     our_destroy_control_struct(client_conn, options);
-    result
+    exit_code(done)
 }

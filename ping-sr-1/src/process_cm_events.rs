@@ -1,23 +1,15 @@
 //! Waits for events of the connection manager.
 
-use std::ffi::CStr;
 use std::ptr;
 
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported};
+use common::verbs::event_str;
 use common::{errln, errno};
-use rdma_sys::{
-    rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_event_str, rdma_get_cm_event,
-};
+use rdma_sys::{rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_get_cm_event};
 
 use crate::prototypes::{OurConnectInfo, OurControl, OurOptions, TRACING, VERBOSE_TRACING};
 use crate::utilities::{our_report_error, our_report_ptr, our_report_ulong};
-
-/// The name of an event, as the library gives it.
-fn our_event_str(event: rdma_cm_event_type::Type) -> String {
-    // SAFETY: the library returns a static string for every number.
-    unsafe { CStr::from_ptr(rdma_event_str(event)) }.to_string_lossy().into_owned()
-}
 
 /// Waits for the next event on the channel of this connection's id, which has to be
 /// `this_event_type`. Gives the id that the event is about, for a connection request a new one,
@@ -35,7 +27,7 @@ pub fn our_await_cm_event(
     if options.flags & TRACING != 0 {
         errln!(
             "{message}: {name} awaiting next cm event {this_event_type} ({}) our_control {}",
-            our_event_str(this_event_type),
+            event_str(this_event_type),
             Pointer(conn)
         );
     }
@@ -58,7 +50,7 @@ pub fn our_await_cm_event(
     if options.flags & TRACING != 0 {
         errln!(
             "{message}: {name} got cm event {event_type} ({}) cm_id {} our_control {} status {}",
-            our_event_str(event_type),
+            event_str(event_type),
             Pointer(event_id),
             Pointer(conn),
             event.status
@@ -68,11 +60,11 @@ pub fn our_await_cm_event(
     let result = if event_type != this_event_type {
         errln!(
             "{message}: {name} expected cm event {this_event_type} ({})",
-            our_event_str(this_event_type)
+            event_str(this_event_type)
         );
         Err(Reported)
     } else {
-        // SAFETY: events of connections carry connection parameters.
+        // SAFETY: in this port space each event has connection parameters, zero if it brings none.
         let private_data_len = unsafe { event.param.conn }.private_data_len;
         if options.flags & VERBOSE_TRACING != 0 {
             our_report_ulong(

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use common::utilities::{OurResult, Reported};
+use common::getopt::args;
+use common::utilities::{OurResult, exit_code};
 use rdma_sys::{rdma_cm_event_type, rdma_cm_id};
 
 use crate::agent::our_agent_operation;
@@ -25,9 +26,6 @@ fn our_agent(
     connect_info: &OurConnectInfo,
     listener_options: &OurOptions,
 ) -> OurResult {
-    // assume there is an error somewhere along the line
-    let mut result = Err(Reported);
-
     // the agent has a copy of the listener's options, because it changes some of them to agree
     // with the client's values
     let options = &mut listener_options.clone();
@@ -35,41 +33,30 @@ fn our_agent(
     let mut agent_conn = our_create_control_struct(options)?;
     let conn = &mut *agent_conn;
 
-    // C's labels: a step that fails goes on to what undoes the steps before it
-    let out = 'goto: {
-        if our_migrate_id(conn, event_cm_id, connect_info, options).is_err() {
-            break 'goto Label::Out1;
-        }
+    // what has to be undone, by C's labels
+    let mut out = Label::Out1;
+    let done = (|| {
+        our_migrate_id(conn, event_cm_id, connect_info, options)?;
+        out = Label::Out2;
 
-        if our_setup_qp(conn, conn.cm_id, options).is_err() {
-            break 'goto Label::Out2;
-        }
+        our_setup_qp(conn, conn.cm_id, options)?;
+        out = Label::Out3;
 
-        if our_setup_agent_buffers(conn, options).is_err() {
-            break 'goto Label::Out3;
-        }
+        our_setup_agent_buffers(conn, options)?;
+        out = Label::Out4;
 
         // post first receive on the agent_conn
         let work_request = &conn.user_data_recv_work_request[0];
-        if our_post_recv(conn, work_request, options).is_err() {
-            break 'goto Label::Out4;
-        }
+        our_post_recv(conn, work_request, options)?;
 
-        if our_agent_connect(conn, options).is_err() {
-            break 'goto Label::Out4;
-        }
+        our_agent_connect(conn, options)?;
+        out = Label::Out5;
 
         our_trace_ptr("Agent", "accepted our_control", conn, options);
 
         // the agent now ping-pongs data with the client
-        if our_agent_operation(conn, options).is_err() {
-            break 'goto Label::Out5;
-        }
-
-        // the agent finished successfully, continue into tear-down phase
-        result = Ok(());
-        Label::Out5
-    };
+        our_agent_operation(conn, options)
+    })();
     if out >= Label::Out5 {
         let _ = our_disconnect(conn, options);
     }
@@ -83,52 +70,38 @@ fn our_agent(
         let _ = our_destroy_id(conn, options);
     }
     our_destroy_control_struct(agent_conn, options);
-    result
+    done
 }
 
 /// The server's main program, which really is the listener.
 pub fn main() -> ExitCode {
-    // assume there is an error somewhere along the line
-    let mut result = ExitCode::FAILURE;
-
     // process the command line options -- don't go on if any errors
-    let Ok(options) = our_process_options(&common::getopt::args()) else { return result };
+    let Ok(options) = our_process_options(&args()) else { return ExitCode::FAILURE };
     let options = &options;
 
     // allocate our own control structure for listener's connection
-    let Ok(mut listen_conn) = our_create_control_struct(options) else { return result };
+    let Ok(mut listen_conn) = our_create_control_struct(options) else { return ExitCode::FAILURE };
     let conn = &mut *listen_conn;
 
-    // C's labels: a step that fails goes on to what undoes the steps before it
-    let out = 'goto: {
-        if our_create_id(conn, options).is_err() {
-            break 'goto Label::Out2;
-        }
+    // what has to be undone, by C's labels
+    let mut out = Label::Out2;
+    let done = (|| {
+        our_create_id(conn, options)?;
+        out = Label::Out3;
 
-        if our_listener_bind(conn, options).is_err() {
-            break 'goto Label::Out3;
-        }
+        our_listener_bind(conn, options)?;
 
         // listener all setup, just wait for a client to request a connect
         let connect_request = rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
-        let Ok((event_cm_id, connect_info)) =
-            our_await_cm_event(conn, connect_request, "listener", options)
-        else {
-            break 'goto Label::Out3;
-        };
+        let (event_cm_id, connect_info) =
+            our_await_cm_event(conn, connect_request, "listener", options)?;
 
         // hand the client's request over to a new agent
-        if our_agent(event_cm_id, &connect_info, options).is_err() {
-            break 'goto Label::Out3;
-        }
-
-        // the agent finished successfully, continue into tear-down phase
-        result = ExitCode::SUCCESS;
-        Label::Out3
-    };
+        our_agent(event_cm_id, &connect_info, options)
+    })();
     if out >= Label::Out3 {
         let _ = our_destroy_id(conn, options);
     }
     our_destroy_control_struct(listen_conn, options);
-    result
+    exit_code(done)
 }

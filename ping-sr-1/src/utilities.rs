@@ -1,4 +1,5 @@
-//! Reports and traces (all in [`common::utilities`]), and the statistics at the end of a run.
+//! The end of C's `utilities.c`, the statistics of a run; what comes before is in
+//! [`common::utilities`].
 
 use common::errln;
 pub use common::utilities::*;
@@ -11,7 +12,7 @@ pub fn our_print_statistics(conn: &mut OurControl, options: &OurOptions) {
     conn.stop_usage = our_get_current_usage();
     conn.stop_time = our_get_current_time();
 
-    let elapsed_time = conn.stop_time.duration_since(conn.start_time);
+    let elapsed_time = our_get_elapsed_time(conn.start_time, conn.stop_time);
     let elapsed = our_get_elapsed_usage(&conn.start_usage, &conn.stop_usage);
     let dlapse = elapsed_time.as_secs_f64();
     let duser = our_percentage_time(elapsed_time, elapsed.user);

@@ -15,9 +15,17 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
 
     params.private_data = private_data.as_ptr().cast();
     params.private_data_len = private_data.len() as u8;
+
+    // RDMA reads and atomics of the peer that our adapter serves at once, and ours that the peer's
+    // shall serve; sends and receives need neither
     params.responder_resources = 2;
     params.initiator_depth = 2;
+
+    // how often our adapter sends again what nobody acknowledges, at most 7 times (rdma_accept
+    // ignores it: both sides take the client's)
     params.retry_count = 5;
+
+    // how often the peer's adapter sends again what has found no receive posted here; 7: for ever
     params.rnr_retry_count = 5;
     params
 }

@@ -1,6 +1,5 @@
 //! Waits for events of the connection manager: a thread gets them, the main line is told.
 
-use std::ffi::CStr;
 use std::io::{self, PipeReader};
 use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
@@ -12,10 +11,11 @@ use std::thread;
 
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported};
+use common::verbs::event_str;
 use common::{errln, errno};
 use rdma_sys::{
     rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_disconnect, rdma_event_channel,
-    rdma_event_str, rdma_get_cm_event,
+    rdma_get_cm_event,
 };
 
 use crate::prototypes::{
@@ -25,12 +25,6 @@ use crate::prototypes::{
 use crate::utilities::{
     our_report_error, our_report_ptr, our_report_ulong, our_trace_ptr, our_trace_ulong,
 };
-
-/// The name of an event, as the library gives it.
-fn our_event_str(event: rdma_cm_event_type::Type) -> String {
-    // SAFETY: the library returns a static string for every number.
-    unsafe { CStr::from_ptr(rdma_event_str(event)) }.to_string_lossy().into_owned()
-}
 
 /// What the event thread is given.
 struct CmEventThreadParams {
@@ -126,7 +120,7 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
         info.latest_cm_event_type = this_event_type;
         info.latest_status = this_event_status;
         info.latest_cm_id = CmId(cm_id);
-        // SAFETY: events of connections carry connection parameters.
+        // SAFETY: in this port space each event has connection parameters, zero if it brings none.
         let conn_param = unsafe { event.param.conn };
         info.latest_private_data_len = conn_param.private_data_len;
         if info.latest_private_data_len > 0 {
@@ -153,11 +147,16 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
         // destroy its id before this, since we still hold the lock.
         unsafe { rdma_ack_cm_event(cm_event) };
 
-        // unlocks, unless it is up to us to disconnect: the main line must not destroy the queue
-        // pair before we have
-        let must_disconnect = (this_event_type == rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED
-            && disconnected == 0)
-            .then_some(info);
+        // unlock; but if it is up to us to disconnect, we keep the lock until we have, because
+        // the main line must not destroy the queue pair before
+        let locked = if this_event_type == rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED
+            && disconnected == 0
+        {
+            Some(info)
+        } else {
+            drop(info);
+            None
+        };
 
         // tell anyone waiting that conditions have changed
         if give_signal {
@@ -169,7 +168,7 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
                 "{}: cm_event_thread got cm event {this_event_type} ({}) cm_id {} \
                  our_control {} status {this_event_status} disconnected {disconnected}",
                 options.message,
-                our_event_str(this_event_type),
+                event_str(this_event_type),
                 Pointer(cm_id),
                 Pointer(*conn)
             );
@@ -182,7 +181,7 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
         }
 
         if this_event_type == rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED {
-            if let Some(_info) = must_disconnect {
+            if let Some(info) = locked {
                 // remote side disconnected before local side, we need to do it here to force
                 // "flushed" error on our local postings
                 our_trace_ptr("cm_event_thread", "disconnecting cm_id", cm_id, options);
@@ -195,6 +194,7 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
                 } else if errno::get() != libc::EINVAL {
                     our_report_error(ret, "rdma_disconnect", options);
                 }
+                drop(info);
             } // else already flushed by remote
             break;
         }
@@ -285,7 +285,7 @@ pub fn our_await_cm_event(
     if options.flags & TRACING != 0 {
         errln!(
             "{message}: {name} awaiting next cm event {this_event_type} ({}) our_control {}",
-            our_event_str(this_event_type),
+            event_str(this_event_type),
             Pointer(conn)
         );
     }
@@ -314,7 +314,7 @@ pub fn our_await_cm_event(
         errln!(
             "{message}: {name} got cm event {new_event_type} ({}) cm_id {} our_control {} \
              status {}",
-            our_event_str(new_event_type),
+            event_str(new_event_type),
             Pointer(info.latest_cm_id.0),
             Pointer(conn),
             info.latest_status
@@ -325,20 +325,20 @@ pub fn our_await_cm_event(
         // the connection manager's reason of a rejection, which is no errno
         errln!(
             "{message}: {name} unexpected cm event {new_event_type} ({}) status {}",
-            our_event_str(new_event_type),
+            event_str(new_event_type),
             info.latest_status
         );
         return Err(Reported);
     }
     if info.latest_status != 0 {
         errno::set(0);
-        our_report_error(info.latest_status, &our_event_str(this_event_type), options);
+        our_report_error(info.latest_status, &event_str(this_event_type), options);
         return Err(Reported);
     }
     if new_event_type != this_event_type {
         errln!(
             "{message}: {name} expected cm event {this_event_type} ({})",
-            our_event_str(this_event_type)
+            event_str(this_event_type)
         );
         return Err(Reported);
     }

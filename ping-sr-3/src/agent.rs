@@ -20,13 +20,10 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
     let mut first = true;
     agent_conn.wc_recv = 0;
     agent_conn.wc_send = 0;
-    let ret = loop {
+    let ret = (|| loop {
         // wait for next work completion
-        let work_completion = match our_await_completion(agent_conn, options) {
-            Ok(work_completion) => work_completion,
-            // hit error or FLUSH_ERR, in either case leave now
-            Err(error) => break Err(error),
-        };
+        // if we hit an error or FLUSH_ERR, leave now
+        let work_completion = our_await_completion(agent_conn, options)?;
 
         if first {
             // mark the time we start receiving from client
@@ -55,15 +52,11 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
 
                 // repost our receive to catch the client's next send
                 let work_request = &agent_conn.user_data_recv_work_request[0];
-                if let Err(error) = our_post_recv(agent_conn, work_request, options) {
-                    break Err(error);
-                }
+                our_post_recv(agent_conn, work_request, options)?;
 
                 // post a send to reply back to the client
                 let work_request = &agent_conn.user_data_send_work_request[0];
-                if let Err(error) = our_post_send(agent_conn, work_request, options) {
-                    break Err(error);
-                }
+                our_post_send(agent_conn, work_request, options)?;
             }
 
             ibv_wc_opcode::IBV_WC_SEND => {
@@ -72,7 +65,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                     errln!("{}: {} send completed ok", options.message, agent_conn.wc_send);
                 }
                 if agent_conn.wc_send >= options.limit {
-                    break Ok(());
+                    return Ok(());
                 }
             }
 
@@ -83,10 +76,10 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                     opcode.into(),
                     options,
                 );
-                break Err(Reported);
+                return Err(Reported);
             }
         }
-    };
+    })();
 
     if first {
         // never got the start time due to early error

@@ -86,12 +86,11 @@ fn our_setup_mr_sge(
     Ok(mr)
 }
 
-/// Fills in a send work request for operation `opcode` on the `n_sges` elements at `sg_list`.
+/// Fills in a send work request for operation `opcode` on the elements of `sg_list`.
 fn our_setup_send_wr(
     conn: *const OurControl,
-    sg_list: &Cell<ibv_sge>,
+    sg_list: &[Cell<ibv_sge>],
     opcode: ibv_wr_opcode::Type,
-    n_sges: i32,
     send_work_request: &Cell<ibv_send_wr>,
 ) {
     let mut wr: ibv_send_wr = zeroed();
@@ -103,10 +102,10 @@ fn our_setup_send_wr(
     wr.next = ptr::null_mut();
 
     // point at array of scatter-gather elements for this send
-    wr.sg_list = sg_list.as_ptr();
+    wr.sg_list = sg_list.as_ptr().cast_mut().cast();
 
     // number of scatter-gather elements in array actually being used
-    wr.num_sge = n_sges;
+    wr.num_sge = sg_list.len() as i32;
 
     // the type of send
     wr.opcode = opcode;
@@ -121,11 +120,10 @@ fn our_setup_send_wr(
     send_work_request.set(wr);
 }
 
-/// Fills in a receive work request for the `n_sges` elements at `sg_list`.
+/// Fills in a receive work request for the elements of `sg_list`.
 fn our_setup_recv_wr(
     conn: *const OurControl,
-    sg_list: &Cell<ibv_sge>,
-    n_sges: i32,
+    sg_list: &[Cell<ibv_sge>],
     recv_work_request: &Cell<ibv_recv_wr>,
 ) {
     let mut wr: ibv_recv_wr = zeroed();
@@ -137,10 +135,10 @@ fn our_setup_recv_wr(
     wr.next = ptr::null_mut();
 
     // point at array of scatter-gather elements for this recv
-    wr.sg_list = sg_list.as_ptr();
+    wr.sg_list = sg_list.as_ptr().cast_mut().cast();
 
     // number of scatter-gather elements in array actually being used
-    wr.num_sge = n_sges;
+    wr.num_sge = sg_list.len() as i32;
 
     recv_work_request.set(wr);
 }
@@ -153,35 +151,37 @@ fn our_setup_user_data(
     options: &OurOptions,
 ) -> OurResult {
     conn.n_user_data_bufs = 0;
-    let result = access.iter().enumerate().try_for_each(|(i, &access)| {
-        // allocate space to hold user data, plus 1 for '\0'
-        let size = options.data_size as usize;
-        conn.user_data[i] = our_calloc(size.saturating_add(1), &options.message)?;
+    let done = (|| {
+        for (i, &access) in access.iter().enumerate() {
+            // allocate space to hold user data, plus 1 for '\0'
+            let size = options.data_size as usize;
+            conn.user_data[i] = our_calloc(size.saturating_add(1), &options.message)?;
 
-        // a scatter-gather element counts its bytes in 32 bits
-        let length = u32::try_from(options.data_size).map_err(|_| {
-            our_report_uint64(
-                "our_setup_user_data",
-                "data_size too big",
-                options.data_size,
-                options,
-            );
-            Reported
-        })?;
+            // a scatter-gather element counts its bytes in 32 bits
+            let length = u32::try_from(options.data_size).map_err(|_| {
+                our_report_uint64(
+                    "our_setup_user_data",
+                    "data_size too big",
+                    options.data_size,
+                    options,
+                );
+                Reported
+            })?;
 
-        // register each user_data buffer for appropriate access
-        let addr = conn.user_data[i].addr();
-        let sge = &conn.user_data_sge[i];
-        conn.user_data_mr[i] = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
+            // register each user_data buffer for appropriate access
+            let addr = conn.user_data[i].addr();
+            let sge = &conn.user_data_sge[i];
+            conn.user_data_mr[i] = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
 
-        // keep count of number of buffers allocated and registered
-        conn.n_user_data_bufs += 1;
+            // keep count of number of buffers allocated and registered
+            conn.n_user_data_bufs += 1;
+        }
         Ok(())
-    });
-    if result.is_err() {
+    })();
+    if done.is_err() {
         our_unsetup_buffers(conn, options);
     }
-    result
+    done
 }
 
 /// The client's buffers: it sends from the first and receives what is played back in the second.
@@ -194,12 +194,11 @@ pub fn our_setup_client_buffers(conn: &mut OurControl, options: &OurOptions) -> 
     // client needs 2 work requests, first to send(), second to recv()
     our_setup_send_wr(
         conn,
-        &conn.user_data_sge[0],
+        &conn.user_data_sge[0..1],
         ibv_wr_opcode::IBV_WR_SEND,
-        1,
         &conn.user_data_send_work_request[0],
     );
-    our_setup_recv_wr(conn, &conn.user_data_sge[1], 1, &conn.user_data_recv_work_request[0]);
+    our_setup_recv_wr(conn, &conn.user_data_sge[1..2], &conn.user_data_recv_work_request[0]);
 
     // print out our buffer allocation numbers
     our_print_buffer_numbers(conn, "our_setup_client_buffers", options);
@@ -215,12 +214,11 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
 
     // fill in fields of user_data's work requests for agent's data buffer:
     // one to recv() into it from the client, one to send() out of it back to the client
-    our_setup_recv_wr(conn, &conn.user_data_sge[0], 1, &conn.user_data_recv_work_request[0]);
+    our_setup_recv_wr(conn, &conn.user_data_sge[0..1], &conn.user_data_recv_work_request[0]);
     our_setup_send_wr(
         conn,
-        &conn.user_data_sge[0],
+        &conn.user_data_sge[0..1],
         ibv_wr_opcode::IBV_WR_SEND,
-        1,
         &conn.user_data_send_work_request[0],
     );
 

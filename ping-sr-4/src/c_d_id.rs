@@ -85,7 +85,8 @@ pub fn our_create_id(conn: &mut OurControl, options: &OurOptions) -> OurResult {
 
     errno::set(0);
     let context = ptr::from_mut(conn).cast();
-    // SAFETY: the channel is alive; the library writes the new id; it keeps `context`, but only for us to read.
+    // SAFETY: the channel is alive; the library writes the new id; it keeps `context`, but only
+    // for us to read.
     let ret = unsafe {
         rdma_create_id(
             conn.cm_event_channel,

@@ -240,27 +240,24 @@ pub fn our_setup_qp(
     cm_id: *mut rdma_cm_id,
     options: &OurOptions,
 ) -> OurResult {
-    // C's labels: a step that fails goes on to what undoes the steps before it
-    let err = 'goto: {
+    // what has to be undone, by C's labels
+    let mut err = Undo::Err0;
+    let done = (|| {
         // create a protection domain
-        if our_alloc_pd(conn, cm_id, options).is_err() {
-            break 'goto Undo::Err0;
-        }
+        our_alloc_pd(conn, cm_id, options)?;
+        err = Undo::Err1;
 
         // create a completion channel for this cm_id
-        if our_create_comp_channel(conn, cm_id, options).is_err() {
-            break 'goto Undo::Err1;
-        }
+        our_create_comp_channel(conn, cm_id, options)?;
+        err = Undo::Err2;
 
         // create a completion queue
-        if our_create_cq(conn, cm_id, options).is_err() {
-            break 'goto Undo::Err2;
-        }
+        our_create_cq(conn, cm_id, options)?;
+        err = Undo::Err3;
 
         // create a queue pair
-        if our_create_qp(conn, options).is_err() {
-            break 'goto Undo::Err3;
-        }
+        our_create_qp(conn, options)?;
+        err = Undo::Err4;
 
         // request notification when first completion is queued
         errno::set(0);
@@ -268,12 +265,14 @@ pub fn our_setup_qp(
         let ret = unsafe { ibv_req_notify_cq(conn.completion_queue, 0) };
         if ret != 0 {
             our_report_error(ret, "ibv_req_notify_cq", options);
-            break 'goto Undo::Err4;
+            return Err(Reported);
         }
-
+        Ok(())
+    })();
+    if done.is_ok() {
         // everything worked ok
-        return Ok(());
-    };
+        return done;
+    }
     if err >= Undo::Err4 {
         let _ = our_destroy_qp(conn, options);
     }
@@ -286,7 +285,7 @@ pub fn our_setup_qp(
     if err >= Undo::Err1 {
         our_dealloc_pd(conn, options);
     }
-    Err(Reported)
+    done
 }
 
 /// Undoes [`our_setup_qp`].

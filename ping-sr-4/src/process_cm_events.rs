@@ -1,24 +1,17 @@
 //! Looks and waits for events of the connection manager.
 
-use std::ffi::CStr;
 use std::ptr;
 
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported};
+use common::verbs::event_str;
 use common::{errln, errno};
 use rdma_sys::{
-    rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_disconnect, rdma_event_str,
-    rdma_get_cm_event,
+    rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_disconnect, rdma_get_cm_event,
 };
 
 use crate::prototypes::{OurConnectInfo, OurControl, OurOptions, TRACING, VERBOSE_TRACING};
 use crate::utilities::{our_report_error, our_report_ptr, our_report_ulong, our_trace_ptr};
-
-/// The name of an event, as the library gives it.
-fn our_event_str(event: rdma_cm_event_type::Type) -> String {
-    // SAFETY: the library returns a static string for every number.
-    unsafe { CStr::from_ptr(rdma_event_str(event)) }.to_string_lossy().into_owned()
-}
 
 /// Gets the next event on the channel of this connection's id, or `None` if there is no event
 /// yet (C: `EAGAIN`). The event has to be `this_event_type`. Gives the id that the event is
@@ -71,10 +64,7 @@ pub fn our_try_get_cm_event(
     }
 
     let result = if event_type != this_event_type {
-        errln!(
-            "{message}: {name} unexpected cm event {event_type} ({})",
-            our_event_str(event_type)
-        );
+        errln!("{message}: {name} unexpected cm event {event_type} ({})", event_str(event_type));
         Err(Reported)
     } else if ret != 0 {
         Err(Reported)
@@ -83,14 +73,14 @@ pub fn our_try_get_cm_event(
             errln!(
                 "{message}: {name} got cm event {event_type} ({}) cm_id {} our_control {} \
                  status {} disconnected {}",
-                our_event_str(event_type),
+                event_str(event_type),
                 Pointer(event_id),
                 Pointer(conn),
                 event.status,
                 conn.disconnected
             );
         }
-        // SAFETY: events of connections carry connection parameters.
+        // SAFETY: in this port space each event has connection parameters, zero if it brings none.
         let private_data_len = unsafe { event.param.conn }.private_data_len;
         if options.flags & VERBOSE_TRACING != 0 {
             our_report_ulong(
@@ -132,7 +122,7 @@ pub fn our_await_cm_event(
         errln!(
             "{}: {name} awaiting next cm event {this_event_type} ({}) our_control {}",
             options.message,
-            our_event_str(this_event_type),
+            event_str(this_event_type),
             Pointer(conn)
         );
     }

@@ -135,7 +135,7 @@ pub fn our_await_completion(conn: &mut OurControl, options: &OurOptions) -> OurR
             errno::set(0);
             // SAFETY: the completion queue is alive, and the array has `room` elements.
             let ret = unsafe {
-                ibv_poll_cq(conn.completion_queue, room as i32, conn.work_completion[0].as_ptr())
+                ibv_poll_cq(conn.completion_queue, room as i32, conn.work_completion.addr().cast())
             };
             let Ok(polled) = usize::try_from(ret) else {
                 our_report_error(ret, "ibv_poll_cq", options);

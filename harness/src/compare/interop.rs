@@ -64,7 +64,7 @@ pub fn pairings(
 
 /// The flag that verifies the data, where there is one.
 pub fn verify(example: &Example) -> Option<&'static str> {
-    example.name.starts_with("ping-sr-").then_some("-v")
+    example.name.starts_with("ping-").then_some("-v")
 }
 
 /// Did the pair do its work, and what is there to say of it?
@@ -78,7 +78,9 @@ pub fn judge(example: &Example, makers: [Maker; 2], played: &Played) -> (bool, O
         demo::Verdict::Expected(why) => return (true, Some(why.to_owned())),
         // Their endings are right, and yet something is not.
         demo::Verdict::Failed(why)
-            if Side::BOTH.iter().all(|&side| example.has_ended_well(side, outcome.ending(side))) =>
+            if Side::BOTH
+                .iter()
+                .all(|&side| example.has_ended_well(side, outcome.ending(side))) =>
         {
             return (false, Some(why));
         }

@@ -12,7 +12,8 @@ pub const WHAT_TO_DO: &str = "\
 compare needs a build of the C originals; this repository has none of their source.
 
 Where it comes from
-  ping-sr-0 ... ping-sr-4, blast-sr-2, devices:
+  ping-sr-0 ... ping-sr-4, blast-sr-2, ping-rdma-1 ... ping-rdma-3, blast-rdma-1,
+  pubsub-rdma-1, pubsub-rdma-2, devices:
       the \"OpenFabrics suite of examples\" (2011) of the OpenFabrics Alliance's training
       course \"Programming with OpenFabrics Software\"
   read-write:

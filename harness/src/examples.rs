@@ -48,10 +48,17 @@ pub struct Example {
     /// side stands; `None` where the two programs are called like their side.
     arg0: Option<&'static str>,
     listens: Listens,
+    /// Whether there is a C program of it; the exercises' solutions are ours.
+    pub original: bool,
 }
 
 const fn pair(name: &'static str, lesson: &'static str) -> Example {
-    Example { name, lesson, sides: Sides::TwoPrograms, arg0: None, listens: Listens::RdmaCm }
+    let (sides, listens) = (Sides::TwoPrograms, Listens::RdmaCm);
+    Example { name, lesson, sides, arg0: None, listens, original: true }
+}
+
+const fn exercise(name: &'static str, lesson: &'static str) -> Example {
+    Example { original: false, ..pair(name, lesson) }
 }
 
 const fn one(
@@ -60,24 +67,27 @@ const fn one(
     listens: Listens,
     lesson: &'static str,
 ) -> Example {
-    Example { name, lesson, sides: Sides::OneProgram, arg0: Some(arg0), listens }
+    Example { name, lesson, sides: Sides::OneProgram, arg0: Some(arg0), listens, original: true }
 }
 
 /// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 19] = [
+pub const EXAMPLES: [Example; 21] = [
     Example {
         name: "device-list",
         lesson: "list the RDMA devices and their limits",
         sides: Sides::Single,
         arg0: Some("./devices"),
         listens: Listens::RdmaCm,
+        original: true,
     },
     pair("ping-sr-0", "ping-pong with send/recv, completions busy-polled"),
     pair("ping-sr-1", "count and size travel in the connect private data"),
+    exercise("ping-sr-2e", "an event channel: connection calls are asynchronous"),
     pair("ping-sr-2", "a thread for connection events notices a disconnect"),
     pair("ping-sr-3", "a completion channel: blocking instead of polling"),
     pair("ping-sr-4", "both channels non-blocking, one poll(), no threads"),
     pair("blast-sr-2", "streaming over many buffers and linked work requests"),
+    exercise("blast-sr-2e", "one completion for each list of sends"),
     pair("ping-rdma-1", "the client writes and reads the server's memory"),
     pair("ping-rdma-2", "an unsignaled write: the read after it tells both are done"),
     pair("ping-rdma-3", "both sides write, and watch their memory for the answer"),
@@ -91,6 +101,7 @@ pub const EXAMPLES: [Example; 19] = [
         sides: Sides::TwoPrograms,
         arg0: Some("./rdma-{side}"),
         listens: Listens::SaysPort,
+        original: true,
     },
     one("mckey", "./mckey", Listens::Joined, "multicast with the RDMA connection manager"),
     one("mc", "./mc", Listens::Joined, "unreliable datagrams to a multicast group"),
@@ -202,6 +213,17 @@ impl Example {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_serves_for_ever_ends_well_when_it_is_stopped() {
+        let ended_well =
+            |name, side, ending| Example::named(name).unwrap().has_ended_well(side, Some(ending));
+        assert!(ended_well("read-write", Side::Server, Ending::Signal(libc::SIGTERM)));
+        assert!(!ended_well("read-write", Side::Server, Ending::Code(1)));
+        assert!(ended_well("read-write", Side::Client, Ending::Code(0)));
+        assert!(!ended_well("read-write", Side::Client, Ending::Signal(libc::SIGTERM)));
+        assert!(!ended_well("srq", Side::Server, Ending::Signal(libc::SIGTERM)));
+    }
 
     #[test]
     fn programs_are_called_like_the_originals() {

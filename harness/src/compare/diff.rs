@@ -8,7 +8,8 @@ use crate::compare::stage::{Maker, Played, Stage, ending_in_words};
 use crate::compare::unified::unified;
 use crate::error::Error;
 use crate::examples::Example;
-use crate::golden::case::{Case, ClientProgram, Device, read_cases};
+use crate::golden::case::{Case, ClientProgram, Device, Item, read_cases};
+use crate::golden::differences::Unlisted;
 use crate::golden::expect::Expectation;
 use crate::golden::rules::{Rules, Watch};
 use crate::run::Unobserved;
@@ -58,20 +59,34 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Reads the recorded cases that fit the machine; only those named, if any is.
+    /// Reads the recorded cases of these examples that fit the machine; only those named, if any
+    /// is. Every name has to be one of them.
     pub fn read(
         data: &Path,
+        examples: &[&Example],
         named: &[String],
         patience: u32,
         on_soft_hca: bool,
     ) -> Result<Diff, Error> {
         let mut cases = read_cases(data)?;
         let rules = Rules::read(data, &cases, true, on_soft_hca)?;
-        if let Some(wanted) = named.iter().find(|name| !cases.iter().any(|c| c.is_called(name))) {
-            return Err(Error::Usage(format!("no case is called {wanted:?}")));
+        let is_chosen = |case: &Case| examples.iter().any(|example| example.name == case.example);
+        for name in named {
+            let mut called = cases.iter().filter(|case| case.is_called(name)).peekable();
+            let why = if called.peek().is_none() {
+                format!("no case is called {name:?}")
+            } else if !called.clone().any(is_chosen) {
+                format!("{name:?} is no case of the examples that are named")
+            } else if called.all(|case| !is_chosen(case) || !is_here(case)) {
+                format!("{name:?} needs another machine than one with one device")
+            } else {
+                continue;
+            };
+            return Err(Error::Usage(format!("{why}; harness golden --list names the cases")));
         }
         cases.retain(|case| {
-            matches!(case.device, Device::Any | Device::One)
+            is_chosen(case)
+                && is_here(case)
                 && (named.is_empty() || named.iter().any(|name| case.is_called(name)))
         });
         Ok(Diff { cases, rules, patience })
@@ -116,7 +131,10 @@ impl Diff {
         }
         let live = of_the_c.like(&c.outcome, normaliser);
         if is_like(&live) {
-            return Ok(result(Verdict::Same, Vec::new()));
+            return Ok(match self.with_live(Verdict::Same, case, &c, &rust) {
+                Verdict::Same => result(Verdict::Same, Vec::new()),
+                verdict => result(verdict, differences),
+            });
         }
         if let Some((difference, recorded)) = &expected.listed {
             // On top of what this C has done; or, where it has done something else, of what
@@ -125,8 +143,8 @@ impl Diff {
             let on_live = on_live.ok().flatten().map(|(_, expected)| expected);
             let here = expected.here();
             if on_live.iter().chain([recorded, here]).any(is_like) {
-                let reason = difference.reason.clone();
-                return Ok(result(Verdict::Known { reason }, differences));
+                let known = Verdict::Known { reason: difference.reason.clone() };
+                return Ok(result(self.with_live(known, case, &c, &rust), differences));
             }
         }
         let c_is_as_recorded = of_the_c.complaints(&c.outcome, normaliser).is_empty();
@@ -138,41 +156,78 @@ impl Diff {
         Ok(result(verdict, differences))
     }
 
-    /// Runs the user's own flags with both.
+    /// Runs the user's own flags with both. What is listed for recorded command lines explains
+    /// what differs here, too.
     pub fn own(
         &self,
         stage: &Stage,
         example: &Example,
         flags: &[std::ffi::OsString],
     ) -> Result<CaseResult, Error> {
+        let args = |side| example.arguments(side, stage.address_of(example, side), flags);
         let mut played = Vec::new();
         for maker in Maker::BOTH {
-            let args = |side| {
-                let args = example.arguments(side, stage.address_of(example, side), flags);
-                args.map(|args| stage.program(example, maker, side, args))
-            };
-            let plan = stage.pair(example, args(Side::Server), args(Side::Client));
+            let program = |side| args(side).map(|args| stage.program(example, maker, side, args));
+            let plan = stage.pair(example, program(Side::Server), program(Side::Client));
             played.push(stage.play(plan, false, &mut Unobserved)?);
         }
-        let streams = |played: &Played| -> Vec<Vec<String>> {
-            let lines = |(side, stream)| {
-                let lines = played.outcome.transcript.stream(side, stream);
-                self.rules.normaliser.apply(example.name, &lines)
-            };
-            all_streams().map(lines).collect()
-        };
         let (c, rust) = (&played[0], &played[1]);
-        let endings = |played: &Played| Side::BOTH.map(|side| played.outcome.ending(side));
-        let same = endings(c) == endings(rust)
-            && c.not_started.is_none()
-            && rust.not_started.is_none()
-            && streams(c) == streams(rust);
-        let differences = self.described(example, |_| true, |_, _| usize::MAX, c, rust);
-        Ok(CaseResult {
-            case: "your flags".to_owned(),
-            verdict: if same { Verdict::Same } else { Verdict::Unexpected },
-            differences: if same { Vec::new() } else { differences },
-        })
+        let case = Case::unrecorded(example, "run-your-flags", |side| args(side).is_some());
+        let live = self.rules.of_run(&case, &c.outcome);
+        let normaliser = &self.rules.normaliser;
+        let run = Unlisted { live: &live, ours: &rust.outcome, normaliser };
+        let known = || self.rules.differences.explain(example.name, &run);
+        let started = c.not_started.is_none() && rust.not_started.is_none();
+        let verdict = if !started {
+            Verdict::Unexpected
+        } else if live.complaints(&rust.outcome, normaliser).is_empty() {
+            Verdict::Same
+        } else if let Some(reason) = known() {
+            Verdict::Known { reason }
+        } else {
+            Verdict::Unexpected
+        };
+        let verdict = self.with_live(verdict, &case, c, rust);
+        let differences = match verdict {
+            Verdict::Same => Vec::new(),
+            _ => self.differences(example, &case, c, rust),
+        };
+        Ok(CaseResult { case: "your flags".to_owned(), verdict, differences })
+    }
+
+    /// The verdict when what depends on the machine has been looked at, too.
+    fn with_live(&self, verdict: Verdict, case: &Case, c: &Played, rust: &Played) -> Verdict {
+        if !matches!(verdict, Verdict::Same | Verdict::Known { .. }) {
+            return verdict;
+        }
+        let mut verdict = verdict;
+        for (side, stream) in all_streams() {
+            let [c, rust] = [c, rust].map(|played| {
+                let lines = self.lines(case, played, side, stream);
+                self.rules.normaliser.live(&case.example, &lines)
+            });
+            if c == rust {
+                continue;
+            }
+            let pairs = c.iter().zip(&rust).filter(|(c, rust)| c != rust);
+            let reasons: Option<Vec<_>> = pairs.map(|(c, _)| c.differs.as_ref()).collect();
+            match (reasons, &verdict) {
+                (Some(reasons), Verdict::Same) if c.len() == rust.len() => {
+                    let reason = reasons.first().map_or("", |reason| reason.as_str());
+                    verdict = Verdict::Known { reason: reason.to_owned() };
+                }
+                (Some(_), Verdict::Known { .. }) if c.len() == rust.len() => {}
+                _ => return Verdict::Unexpected,
+            }
+        }
+        verdict
+    }
+
+    fn lines(&self, case: &Case, played: &Played, side: Side, stream: Stream) -> Vec<String> {
+        let mut lines = played.outcome.transcript.stream(side, stream);
+        let first = case.truncated_to_lines.get(&Item::Stream(side, stream));
+        lines.truncate(first.copied().unwrap_or(usize::MAX));
+        lines
     }
 
     fn play(
@@ -197,21 +252,6 @@ impl Diff {
         c: &Played,
         rust: &Played,
     ) -> Vec<String> {
-        let first = |side, stream| {
-            let item = crate::golden::case::Item::Stream(side, stream);
-            case.truncated_to_lines.get(&item).copied().unwrap_or(usize::MAX)
-        };
-        self.described(example, |side| case.has(side), first, c, rust)
-    }
-
-    fn described(
-        &self,
-        example: &Example,
-        has: impl Fn(Side) -> bool,
-        first_lines: impl Fn(Side, Stream) -> usize,
-        c: &Played,
-        rust: &Played,
-    ) -> Vec<String> {
         let mut lines = Vec::new();
         for (maker, played) in [(Maker::C, c), (Maker::Rust, rust)] {
             let never_ready = played.outcome.never_ready.as_ref();
@@ -219,7 +259,7 @@ impl Diff {
                 lines.push(format!("{maker}: {why}"));
             }
         }
-        for side in Side::BOTH.into_iter().filter(|&side| has(side)) {
+        for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
             let [c, rust] = [c, rust].map(|played| ending_in_words(played.outcome.ending(side)));
             if c == rust {
                 lines.push(format!("{side}: both {c}"));
@@ -228,12 +268,13 @@ impl Diff {
             }
         }
         for (side, stream) in all_streams() {
-            let [c, rust] = [c, rust].map(|played| {
-                let mut lines = played.outcome.transcript.stream(side, stream);
-                lines.truncate(first_lines(side, stream));
-                self.rules.normaliser.apply(example.name, &lines)
-            });
-            lines.extend(unified(&format!("{side}.{stream}"), &c, &rust));
+            let printed = [c, rust].map(|played| self.lines(case, played, side, stream));
+            let normal = |lines| self.rules.normaliser.apply(example.name, lines);
+            let name = format!("{side}.{stream}");
+            let live = |lines| self.rules.normaliser.live(example.name, lines);
+            lines.extend(unified(&name, &normal(&printed[0]), &normal(&printed[1])));
+            let text = |lines| live(lines).into_iter().map(|live| live.text).collect::<Vec<_>>();
+            lines.extend(unified(&name, &text(&printed[0]), &text(&printed[1])));
         }
         lines
     }
@@ -241,6 +282,11 @@ impl Diff {
 
 fn all_streams() -> impl Iterator<Item = (Side, Stream)> {
     Side::BOTH.into_iter().flat_map(|side| Stream::BOTH.map(|stream| (side, stream)))
+}
+
+/// Does the case fit a machine with one device?
+fn is_here(case: &Case) -> bool {
+    matches!(case.device, Device::Any | Device::One)
 }
 
 /// What cannot be done on other hosts.

@@ -5,11 +5,12 @@
 //! - [`originals`]: finds the C programs
 //! - [`stage`]: which build plays which side, on which host
 //! - [`diff`], [`unified`]: the same command lines with both
-//! - [`interop`]: all four pairings
+//! - [`interop`], [`evidence`]: all four pairings, and whether the data have arrived
 //! - [`speed`], [`stats`]: time, processor time, memory, size
 //! - [`results`], [`table`], [`report`]: what is said of it
 
 pub mod diff;
+pub mod evidence;
 pub mod interop;
 pub mod options;
 pub mod originals;
@@ -27,6 +28,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use crate::compare::diff::{CaseResult, Diff, Verdict};
+use crate::compare::evidence::Data;
 use crate::compare::results::{ExampleResult, Results};
 use crate::compare::speed::Effort;
 use crate::compare::stage::{Maker, Stage};
@@ -136,21 +138,27 @@ impl Compare {
         self.require_ours(example)?;
         let flags = (!self.effort.flags.is_empty()).then_some(self.effort.flags.as_slice());
         if self.parts.contains(&Part::Diff) {
-            for case in self.diff.cases(example) {
-                let found = self.diff.case(&self.stage, example, case)?;
-                progress.case(&found)?;
-                result.cases.push(found);
-            }
             if let Some(flags) = flags {
                 let found = self.diff.own(&self.stage, example, flags)?;
                 progress.case(&found)?;
                 result.cases.push(found);
+            } else {
+                for case in self.diff.cases(example) {
+                    let found = self.diff.case(&self.stage, example, case)?;
+                    progress.case(&found)?;
+                    result.cases.push(found);
+                }
             }
         }
         if self.parts.contains(&Part::Interop) {
             result.pairings = interop::pairings(&self.stage, example, flags)?;
             for pairing in &result.pairings {
-                let word = if pairing.works { "works" } else { "FAILS" };
+                let word = match (pairing.works, pairing.data) {
+                    (false, _) => "FAILS",
+                    (true, Some(Data::Counted)) => "works, messages counted",
+                    (true, Some(Data::NotLookedAt)) => "works, data not looked at",
+                    (true, Some(Data::LookedAt) | None) => "works",
+                };
                 let note = pairing.note.as_ref().map_or(String::new(), |note| format!(": {note}"));
                 let (server, client) = (pairing.server, pairing.client);
                 progress

@@ -54,7 +54,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
     /// Only this recorded command line, CASE or EXAMPLE/CASE (may be repeated)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "flags")]
     case: Vec<String>,
     /// How many runs of each for speed and cost; up to four times as many where chance decides
     /// whether a limit holds. Of those that do their work once there are more, as many as the
@@ -82,8 +82,8 @@ pub struct CompareArgs {
     /// The examples to look at [default: all]
     #[arg(value_name = "EXAMPLE")]
     example: Vec<String>,
-    /// Flags for both sides of every pair: one more command line to compare, and those with
-    /// which the pairings are run and measured
+    /// Flags for both sides of every pair: the command line to compare instead of the recorded
+    /// ones, and those with which the pairings are run and measured
     #[arg(last = true, value_name = "FLAGS", allow_hyphen_values = true)]
     flags: Vec<OsString>,
 }
@@ -120,10 +120,15 @@ impl CompareArgs {
             Some(dir) => dir,
             None => std::env::current_dir().map_err(Error::read(Path::new(".")))?,
         };
-        let examples = match self.example.as_slice() {
+        let mut examples: Vec<_> = match self.example.as_slice() {
             [] => EXAMPLES.iter().collect(),
             names => names.iter().filter_map(|name| Example::named(name)).collect(),
         };
+        let data = source.join("golden");
+        let diff = Diff::read(&data, &examples, &self.case, self.patience, on_soft_hca)?;
+        if self.example.is_empty() && !self.case.is_empty() {
+            examples.retain(|example| diff.cases(example).next().is_some());
+        }
         let parts = match self.only.as_slice() {
             [] => vec![Part::Diff, Part::Interop, Part::Speed],
             parts => parts.to_vec(),
@@ -144,7 +149,7 @@ impl CompareArgs {
             fabric: self.fabric_name,
             examples,
             parts,
-            diff: Diff::read(&source.join("golden"), &self.case, self.patience, on_soft_hca)?,
+            diff,
             effort: Effort {
                 runs: usize::from(self.runs),
                 seconds: self.seconds,

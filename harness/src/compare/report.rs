@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::compare::diff::Verdict;
+use crate::compare::evidence::Data;
 use crate::compare::results::{ExampleResult, Results};
 use crate::compare::speed::{LIMIT, MEMORY_LIMIT, Speed, Waits};
 use crate::compare::stage::Maker;
@@ -15,6 +16,21 @@ use crate::golden::differences::Differences;
 
 /// The heading of the list in each example's README.
 const LIST: &str = "## Differences from the C";
+
+/// What the runs above do not show, as they start both alike.
+const DIRECT: &str = "
+## Run by hand
+
+The runs above start both under the C's names, with each line sent at once. Started by hand they
+also differ in this:
+
+- Messages of the suite's examples begin with the program's name, which is `client` and `server`
+  in C, and here `ping-sr-0-client` and so on.
+- Into a pipe or a file the C's standard output goes in blocks, here line by line; on a terminal
+  both go line by line. Standard error is the same.
+- With `-t` the descriptor numbers of the examples with an event thread (ping-sr-2, ping-sr-3,
+  blast-sr-2) are others: the pipe that ends a thread takes two.
+";
 
 /// Writes the report. `source` is the folder of the workspace, whose READMEs list the
 /// differences.
@@ -82,7 +98,9 @@ fn matrix(text: &mut String, results: &Results) {
     }
     text.push_str(
         "\n## Together\n\n\
-         Server and client of either kind, with verified data where the example can (`-v`).\n\n\
+         Server and client of either kind. *Works* means that the data were looked at: verified\n\
+         by the client (`-v`), or shown and as they have to be. *Counted* means that both sides\n\
+         count the right number of messages, and neither looks at what is in them.\n\n\
          | example | C + C | C server, Rust client | Rust server, C client | Rust + Rust |\n\
          | --- | --- | --- | --- | --- |\n",
     );
@@ -94,7 +112,14 @@ fn matrix(text: &mut String, results: &Results) {
                 let mut pairings = example.pairings.iter();
                 let found = pairings.find(|p| p.server == server && p.client == client);
                 cells.push(found.map_or("-".to_owned(), |pairing| {
-                    let mut word = if pairing.works { "works" } else { "**fails**" }.to_owned();
+                    let word = match (pairing.works, pairing.data) {
+                        (false, _) => "**fails**",
+                        (true, Some(Data::LookedAt)) => "works",
+                        (true, Some(Data::Counted)) => "counted",
+                        (true, Some(Data::NotLookedAt)) => "ends well",
+                        (true, None) => "as it has to be",
+                    };
+                    let mut word = word.to_owned();
                     if let Some(note) = &pairing.note {
                         let note = format!("{}: {note}", example.example);
                         let known = notes.iter().position(|known| *known == note);
@@ -123,9 +148,10 @@ fn cost(text: &mut String, results: &Results) {
         text,
         "\n## Speed and cost\n\n\
          Ours as a multiple of the C's, from runs of both in turn: the median of the ratios, and\n\
-         the half of them around it. 1.00 is as the C. Right is at most {LIMIT:.2} in time and\n\
-         processor time, and at most {:.0} MiB more memory. Where chance might decide whether a\n\
-         limit holds, there were up to four times as many runs.\n",
+         the half of them around it. 1.00 is as the C. For a round trip or a message right is at\n\
+         most {LIMIT:.2} in time and processor time; what is done once, in a few milliseconds, is\n\
+         shown and has no such limit. At most {:.0} MiB more memory is right. Where chance might\n\
+         decide whether a limit holds, there were up to four times as many runs.\n",
         MEMORY_LIMIT / 1024.0
     );
     for (waits, what) in [
@@ -191,6 +217,7 @@ fn known(
     differences: &Differences,
     source: &Path,
 ) -> Result<(), Error> {
+    text.push_str(DIRECT);
     text.push_str("\n## Known differences\n");
     for example in &results.examples {
         let path = source.join(example.example).join("README.md");

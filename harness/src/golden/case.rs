@@ -173,6 +173,30 @@ impl TryFrom<String> for Item {
 }
 
 impl Case {
+    /// A run that is not recorded.
+    pub(crate) fn unrecorded(example: &Example, name: &str, has: impl Fn(Side) -> bool) -> Case {
+        let args = |side| has(side).then(Vec::new);
+        Case {
+            example: example.name.to_owned(),
+            case: name.to_owned(),
+            server: args(Side::Server),
+            client: args(Side::Client),
+            client_program: ClientProgram::Client,
+            server_path: None,
+            client_path: None,
+            kill: None,
+            timeout_ms: None,
+            needs_device: true,
+            device: Device::Any,
+            runs: 1,
+            deterministic: BTreeSet::new(),
+            deterministic_if_sorted: BTreeSet::new(),
+            variants: Vec::new(),
+            truncated_to_lines: BTreeMap::new(),
+            why: String::new(),
+        }
+    }
+
     /// `EXAMPLE/CASE`, also the folder of its files.
     pub fn name(&self) -> String {
         format!("{}/{}", self.example, self.case)

@@ -11,7 +11,9 @@ use crate::error::Error;
 use crate::golden::case::{Case, Item};
 use crate::golden::expect::{Expectation, Expected};
 use crate::golden::normalise::Normaliser;
+use crate::golden::varying::masked;
 use crate::process::Ending;
+use crate::run::Outcome;
 use crate::transcript::{Side, Stream, split_lines};
 
 /// A case that differs from the C by design.
@@ -154,7 +156,68 @@ impl Differences {
     }
 }
 
+/// A run with flags for which nothing is listed, judged by what is listed for others.
+#[derive(Debug)]
+pub struct Unlisted<'a> {
+    /// What the C has done with these flags.
+    pub live: &'a Expectation,
+    /// What ours has done.
+    pub ours: &'a Outcome,
+    /// The rules for lines.
+    pub normaliser: &'a Normaliser,
+}
+
+impl Differences {
+    /// Why ours may differ from the C so, with flags for which nothing is listed: by one of the
+    /// differences of the example, or by all of its replaced lines. None if nothing explains it.
+    pub fn explain(&self, example: &str, run: &Unlisted<'_>) -> Option<String> {
+        let explains =
+            |expected: &Expectation| expected.complaints(run.ours, run.normaliser).is_empty();
+        let mut all = run.live.clone();
+        let mut reasons: Vec<&str> = Vec::new();
+        for difference in self.of(example) {
+            let mut one = run.live.clone();
+            for (&item, change) in &difference.expect {
+                change.apply_loosely(item, &mut one, run);
+                let replaces = matches!(change, Change::Replace(_));
+                if replaces && change.apply_loosely(item, &mut all, run) {
+                    reasons.push(&difference.reason);
+                }
+            }
+            if explains(&one) {
+                return Some(difference.reason.clone());
+            }
+        }
+        reasons.sort_unstable();
+        reasons.dedup();
+        explains(&all).then(|| reasons.join("; "))
+    }
+}
+
 impl Change {
+    /// Applies the change as far as it fits; numbers in listed lines may be others, as the flags
+    /// are others. True if something has changed.
+    fn apply_loosely(&self, item: Item, to: &mut Expectation, run: &Unlisted<'_>) -> bool {
+        let Item::Stream(side, stream) = item else {
+            return self.apply(item, "", to, run.normaliser).is_ok();
+        };
+        match self {
+            Change::Replace(changes) => {
+                let Ok(expected) = stream_of(to, side, stream) else { return false };
+                let applied = changes.replace.iter().map(|change| change.apply(expected).is_ok());
+                applied.fold(false, |any, one| any || one)
+            }
+            Change::Lines(Lines { lines }) => {
+                let ours = to.printed(run.ours, side, stream, run.normaliser);
+                let mask =
+                    |lines: &[String]| -> Vec<_> { lines.iter().map(|l| masked(l)).collect() };
+                let is_like = mask(&ours) == mask(lines);
+                is_like && set_expected(to, side, stream, Expected::Same(ours)).is_ok()
+            }
+            Change::Text(_) | Change::Either(_) => false,
+        }
+    }
+
     fn apply(
         &self,
         item: Item,

@@ -90,6 +90,45 @@ impl Expectation {
         Ok(result)
     }
 
+    /// That somebody does as a run did for which there is no recording.
+    pub fn of_run(
+        case: &Case,
+        outcome: &Outcome,
+        normaliser: &Normaliser,
+        timing: &Timing,
+    ) -> Expectation {
+        let mut result = Expectation {
+            endings: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            first_lines: BTreeMap::new(),
+            tolerances: BTreeMap::new(),
+            conditional_endings: BTreeMap::new(),
+            example: case.example.clone(),
+        };
+        for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
+            result.endings.insert(side, outcome.ending(side).into_iter().collect());
+            result.conditional_endings.insert(side, timing.endings(case, side));
+            for stream in Stream::BOTH {
+                let item = Item::Stream(side, stream);
+                let found = result.printed(outcome, side, stream, normaliser);
+                result.streams.insert((side, stream), Expected::Same(found));
+                result.tolerances.insert((side, stream), timing.tolerance(case, item));
+            }
+        }
+        result
+    }
+
+    /// What a side has printed, normalised.
+    pub fn printed(
+        &self,
+        outcome: &Outcome,
+        side: Side,
+        stream: Stream,
+        normaliser: &Normaliser,
+    ) -> Vec<String> {
+        self.actual(&outcome.transcript, side, stream, normaliser)
+    }
+
     /// The same for somebody who has to do as a run did, instead of a recording. What the
     /// recordings say of chance still holds.
     pub fn like(&self, outcome: &Outcome, normaliser: &Normaliser) -> Expectation {
@@ -188,6 +227,7 @@ impl Expected {
     /// Compares a normalised stream; the error says what is wrong with it.
     pub fn check(&self, actual: &[String], tolerance: &Tolerance) -> Result<(), String> {
         let alike = |a: &[String], b: &[String]| a == b || tolerance.is_alike(a, b);
+        tolerance.check(actual)?;
         match self {
             Expected::Same(lines) if alike(actual, lines) => Ok(()),
             Expected::Same(lines) => Err(differs("", lines, actual)),

@@ -14,6 +14,7 @@ pub mod case;
 pub mod differences;
 pub mod expect;
 pub mod normalise;
+mod numbers;
 pub mod record;
 pub mod rules;
 pub mod suite;

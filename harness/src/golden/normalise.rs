@@ -31,6 +31,11 @@ struct RawRule {
     replace: Option<String>,
     #[serde(default)]
     drop: bool,
+    /// It depends on the machine, not on the run: two programs on one machine agree on it.
+    #[serde(default)]
+    live: bool,
+    /// Why they do not, though, if they are the C's and ours.
+    differs: Option<String>,
     #[serde(rename = "what")]
     _what: String,
 }
@@ -69,6 +74,17 @@ struct Rule {
     pattern: Regex,
     /// `None`: the line goes.
     replace: Option<String>,
+    live: bool,
+    differs: Option<String>,
+}
+
+/// Something that depends on the machine, as it was printed there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The text.
+    pub text: String,
+    /// Why the C's and ours may differ in it.
+    pub differs: Option<String>,
 }
 
 /// All rules.
@@ -107,10 +123,19 @@ impl Normaliser {
 
     /// The lines of an example's stream, made comparable.
     pub fn apply(&self, example: &str, lines: &[String]) -> Vec<String> {
-        lines.iter().filter_map(|line| self.line(example, line)).collect()
+        lines.iter().filter_map(|line| self.line(example, line, &mut Vec::new())).collect()
     }
 
-    fn line(&self, example: &str, line: &str) -> Option<String> {
+    /// What of those lines depends on the machine, in its order.
+    pub fn live(&self, example: &str, lines: &[String]) -> Vec<Live> {
+        let mut found = Vec::new();
+        for line in lines {
+            self.line(example, line, &mut found);
+        }
+        found
+    }
+
+    fn line(&self, example: &str, line: &str, live: &mut Vec<Live>) -> Option<String> {
         let of_groups = self
             .groups
             .iter()
@@ -118,6 +143,12 @@ impl Normaliser {
             .flat_map(|(_, rules)| rules);
         let mut line = line.to_owned();
         for rule in self.common.iter().chain(of_groups) {
+            if rule.live {
+                live.extend(rule.pattern.find_iter(&line).map(|found| Live {
+                    text: found.as_str().to_owned(),
+                    differs: rule.differs.clone(),
+                }));
+            }
             match &rule.replace {
                 Some(text) => line = rule.pattern.replace_all(&line, text).into_owned(),
                 None if rule.pattern.is_match(&line) => return None,
@@ -139,7 +170,11 @@ fn compile(rule: RawRule, path: &Path) -> Result<Rule, Error> {
             return Err(Error::data(path, what));
         }
     };
-    Ok(Rule { pattern, replace })
+    if rule.differs.is_some() && !rule.live {
+        let what = format!("rule {:?} may differ only if it is live", rule.pattern);
+        return Err(Error::data(path, what));
+    }
+    Ok(Rule { pattern, replace, live: rule.live, differs: rule.differs })
 }
 
 /// From Python's way of naming a group in a replacement (`\1`) to that of `regex`
@@ -184,6 +219,19 @@ mod tests {
     fn rules_replace_with_groups() {
         let given = lines(&["at 0x7ffd12345678 key=17", "0x12"]);
         assert_eq!(rules().apply("srq", &given), ["at PTR key=N $", "0x12"]);
+    }
+
+    #[test]
+    fn what_depends_on_the_machine_is_kept_apart() {
+        let text = RULES.replace(r#""what": "numbers""#, r#""live": true, "what": "numbers""#);
+        let rules = Normaliser::parse(&text, Path::new("test")).unwrap();
+        let given = lines(&["at 0x7ffd12345678 key=17 id=2"]);
+        let found: Vec<_> = rules.live("srq", &given).into_iter().map(|live| live.text).collect();
+        assert_eq!(found, ["key=17", "id=2"]);
+        assert_eq!(rules.live("apm", &given), []);
+        let why = r#""differs": "why", "what": "numbers""#;
+        let text = RULES.replace(r#""what": "numbers""#, why);
+        assert!(Normaliser::parse(&text, Path::new("test")).is_err());
     }
 
     #[test]

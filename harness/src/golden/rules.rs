@@ -9,7 +9,7 @@ use crate::golden::differences::{Difference, Differences};
 use crate::golden::expect::Expectation;
 use crate::golden::normalise::Normaliser;
 use crate::golden::timing::Timing;
-use crate::run::{Observer, Progress};
+use crate::run::{Observer, Outcome, Progress};
 use crate::transcript::Side;
 
 /// The rules of a data folder.
@@ -79,6 +79,11 @@ impl Rules {
         let usual = listed.as_ref().map_or(&recorded, |(_, expected)| expected);
         let on_soft_hca = self.of_soft_hca.expectation(case, usual, &self.normaliser)?;
         Ok(Expected { recorded, listed, on_soft_hca })
+    }
+
+    /// What is expected of somebody who does as a run did for which there is no recording.
+    pub fn of_run(&self, case: &Case, outcome: &Outcome) -> Expectation {
+        Expectation::of_run(case, outcome, &self.normaliser, &self.timing)
     }
 
     /// What is expected of the C itself where it runs.

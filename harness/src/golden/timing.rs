@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::golden::case::{Case, Item};
+use crate::golden::numbers::{AsMany, Counted, Groups, Histogram, HistogramPatterns, number};
 use crate::process::Ending;
 use crate::transcript::Side;
 
@@ -32,8 +33,32 @@ struct RawRule {
     apart: Option<String>,
     floating: Option<String>,
     slack: Option<usize>,
+    sum: Option<String>,
     ending: Option<String>,
     with: Option<String>,
+    without: Option<String>,
+    groups: Option<RawGroups>,
+    counted: Option<RawCounted>,
+    as_many: Option<[String; 2]>,
+    histogram: Option<HistogramPatterns>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGroups {
+    lines: String,
+    like: Vec<String>,
+    #[serde(default)]
+    begins: usize,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCounted {
+    lines: String,
+    of: String,
+    #[serde(default)]
+    from: u64,
 }
 
 #[derive(Debug)]
@@ -44,6 +69,10 @@ struct Rule {
     apart: Option<Regex>,
     floating: Option<Floating>,
     ending: Option<(Ending, Regex)>,
+    groups: Option<Groups>,
+    counted: Option<Counted>,
+    as_many: Option<AsMany>,
+    histogram: Option<Histogram>,
 }
 
 /// Lines that may stand anywhere.
@@ -52,6 +81,8 @@ struct Floating {
     pattern: Regex,
     /// By how many their number may differ; `None`: by any.
     slack: Option<usize>,
+    /// The numbers that its group 1 matches add up to as much as the recording's.
+    sum: Option<Regex>,
     /// Only in a stream that has such a line.
     with: Option<Regex>,
 }
@@ -67,6 +98,10 @@ pub struct Timing {
 pub struct Tolerance {
     apart: Vec<Regex>,
     floating: Vec<Floating>,
+    groups: Vec<Groups>,
+    counted: Vec<Counted>,
+    as_many: Vec<AsMany>,
+    histograms: Vec<Histogram>,
 }
 
 /// A stream as far as timing has no say in it.
@@ -78,6 +113,10 @@ pub struct Reduced {
     pub apart: Vec<String>,
     /// How often each rule for floating lines matched.
     floating: Vec<usize>,
+    /// What its numbers add up to.
+    sums: Vec<u64>,
+    /// The lines of which one of several groups is printed, for each such rule.
+    groups: Vec<Vec<String>>,
 }
 
 impl Reduced {
@@ -116,6 +155,10 @@ impl Timing {
         for rule in self.rules_for(case).filter(|rule| rule.streams.contains(&stream)) {
             tolerance.apart.extend(rule.apart.clone());
             tolerance.floating.extend(rule.floating.clone());
+            tolerance.groups.extend(rule.groups.clone());
+            tolerance.counted.extend(rule.counted.clone());
+            tolerance.as_many.extend(rule.as_many.clone());
+            tolerance.histograms.extend(rule.histogram.clone());
         }
         tolerance
     }
@@ -135,57 +178,136 @@ impl Rule {
             text.map(|text| Regex::new(&text).map_err(|error| error.to_string())).transpose()
         };
         let with = regex(raw.with)?;
+        let without = regex(raw.without)?;
         let ending = match (raw.ending, with.clone()) {
             (Some(ending), Some(with)) => Some((ending.parse()?, with)),
             (Some(_), None) => return Err("an ending needs a line to come with".to_owned()),
             (None, _) => None,
         };
-        if with.is_some() && ending.is_none() && raw.floating.is_none() {
-            return Err("with goes together with ending or floating".to_owned());
+        let takes_with = raw.floating.is_some() || raw.groups.is_some() || raw.as_many.is_some();
+        if with.is_some() && ending.is_none() && !takes_with {
+            return Err("with goes together with ending, floating, groups or as_many".to_owned());
         }
-        let slack = raw.slack;
-        let floating = regex(raw.floating)?.map(|pattern| Floating { pattern, slack, with });
-        let apart = regex(raw.apart)?;
-        if apart.is_none() && floating.is_none() && ending.is_none() {
+        if without.is_some() && raw.groups.is_none() {
+            return Err("without goes together with groups".to_owned());
+        }
+        let (slack, sum) = (raw.slack, regex(raw.sum)?);
+        let floating = regex(raw.floating)?;
+        if floating.is_none() && (slack.is_some() || sum.is_some()) {
+            return Err("slack and sum go together with floating".to_owned());
+        }
+        let one = |text: String| Regex::new(&text).map_err(|error| error.to_string());
+        let groups = raw.groups.map(|raw| {
+            let like = raw.like.into_iter().map(one).collect::<Result<_, _>>()?;
+            let (with, without) = (with.clone(), without);
+            Ok::<_, String>(Groups {
+                lines: one(raw.lines)?,
+                like,
+                begins: raw.begins,
+                with,
+                without,
+            })
+        });
+        let counted = raw.counted.map(|raw| {
+            Ok::<_, String>(Counted { lines: one(raw.lines)?, of: one(raw.of)?, from: raw.from })
+        });
+        let as_many = raw.as_many.map(|[lines, as_of]| {
+            let with = with.clone();
+            Ok::<_, String>(AsMany { lines: one(lines)?, as_of: one(as_of)?, with })
+        });
+        let rule = Rule {
+            examples: raw.examples,
+            cases: regex(raw.cases)?,
+            streams: raw.streams,
+            apart: regex(raw.apart)?,
+            floating: floating.map(|pattern| Floating { pattern, slack, sum, with: with.clone() }),
+            ending,
+            groups: groups.transpose()?,
+            counted: counted.transpose()?,
+            as_many: as_many.transpose()?,
+            histogram: raw.histogram.map(|patterns| patterns.compile()).transpose()?,
+        };
+        if rule.does_nothing() {
             return Err("a rule does nothing".to_owned());
         }
-        let cases = regex(raw.cases)?;
-        Ok(Rule { examples: raw.examples, cases, streams: raw.streams, apart, floating, ending })
+        Ok(rule)
+    }
+
+    fn does_nothing(&self) -> bool {
+        self.apart.is_none()
+            && self.floating.is_none()
+            && self.ending.is_none()
+            && self.groups.is_none()
+            && self.counted.is_none()
+            && self.as_many.is_none()
+            && self.histogram.is_none()
     }
 }
 
 impl Tolerance {
-    /// No rule says anything about the stream.
-    pub fn is_empty(&self) -> bool {
-        self.apart.is_empty() && self.floating.is_empty()
+    /// Is what the rules say of the stream itself so? They hold for every run, whatever its
+    /// recording. The lines are in the order in which they were printed.
+    pub fn check(&self, lines: &[String]) -> Result<(), String> {
+        let is_apart = |line: &str| self.apart.iter().any(|pattern| pattern.is_match(line));
+        for groups in self.groups.iter().filter(|groups| groups.holds(lines)) {
+            groups.check(lines, is_apart)?;
+        }
+        self.counted.iter().try_for_each(|counted| counted.check(lines))?;
+        self.as_many.iter().try_for_each(|as_many| as_many.check(lines))?;
+        self.histograms.iter().try_for_each(|histogram| histogram.check(lines))
     }
 
     /// What is left of a normalised stream.
     pub fn reduce(&self, lines: &[String]) -> Reduced {
-        let mut reduced = Reduced { floating: vec![0; self.floating.len()], ..Reduced::default() };
+        let mut reduced = Reduced {
+            floating: vec![0; self.floating.len()],
+            sums: vec![0; self.floating.len()],
+            groups: vec![Vec::new(); self.groups.len()],
+            ..Reduced::default()
+        };
         let has = |with: &Regex| lines.iter().any(|line| with.is_match(line));
-        let holds: Vec<_> =
+        let floating: Vec<_> =
             self.floating.iter().map(|rule| rule.with.as_ref().is_none_or(has)).collect();
+        let groups: Vec<_> = self.groups.iter().map(|groups| groups.holds(lines)).collect();
         for line in lines {
-            let floats = |(rule, &holds): (&Floating, &bool)| holds && rule.pattern.is_match(line);
-            if let Some(rule) = self.floating.iter().zip(&holds).position(floats) {
+            let left = self
+                .histograms
+                .iter()
+                .try_fold(line.clone(), |line, histogram| histogram.reduce(&line));
+            let Some(line) = left else { continue };
+            let floats = |(rule, &holds): (&Floating, &bool)| holds && rule.pattern.is_match(&line);
+            let is_of = |(groups, &holds): (&Groups, &bool)| holds && groups.has(&line);
+            if let Some(rule) = self.groups.iter().zip(&groups).position(is_of) {
+                reduced.groups[rule].push(line);
+            } else if let Some(rule) = self.floating.iter().zip(&floating).position(floats) {
+                let sum = self.floating[rule].sum.as_ref().and_then(|sum| number(sum, &line));
                 reduced.floating[rule] += 1;
-            } else if self.apart.iter().any(|pattern| pattern.is_match(line)) {
-                reduced.apart.push(line.clone());
+                reduced.sums[rule] += sum.unwrap_or_default();
+            } else if self.apart.iter().any(|pattern| pattern.is_match(&line)) {
+                reduced.apart.push(line);
             } else {
-                reduced.main.push(line.clone());
+                reduced.main.push(line);
             }
         }
         reduced
     }
 
-    /// Are there about as many floating lines as in the recording?
+    /// Are there about as many floating lines as in the recording, do their numbers add up to
+    /// as much, and is of every kind of group one there if one was there?
     pub fn floats_alike(&self, actual: &Reduced, recorded: &Reduced) -> bool {
-        self.floating.iter().zip(actual.floating.iter().zip(&recorded.floating)).all(
-            |(rule, (actual, recorded))| {
-                rule.slack.is_none_or(|slack| actual.abs_diff(*recorded) <= slack)
-            },
-        )
+        let floats = self.floating.iter().enumerate().all(|(at, rule)| {
+            let few = |slack| actual.floating[at].abs_diff(recorded.floating[at]) <= slack;
+            rule.slack.is_none_or(few)
+                && (rule.sum.is_none() || actual.sums[at] == recorded.sums[at])
+        });
+        let pairs = actual.groups.iter().zip(&recorded.groups);
+        floats
+            && self.groups.iter().zip(pairs).all(|(rule, (actual, recorded))| {
+                let begins =
+                    |lines: &Vec<String>| lines.iter().take(rule.begins).cloned().collect();
+                let (ours, theirs): (Vec<_>, Vec<_>) = (begins(actual), begins(recorded));
+                actual.is_empty() == recorded.is_empty() && ours == theirs
+            })
     }
 
     /// Is the stream like the recording as far as timing has no say in it?
@@ -205,15 +327,30 @@ mod tests {
         Tolerance {
             apart: vec![Regex::new("^event").unwrap()],
             floating: vec![
-                Floating { pattern: Regex::new("^tick").unwrap(), slack: Some(1), with: None },
-                Floating { pattern: Regex::new("^poll").unwrap(), slack: None, with: None },
+                floating("^tick", Some(1)),
+                floating("^poll", None),
                 Floating {
-                    pattern: Regex::new("^(refused|end)").unwrap(),
-                    slack: Some(2),
                     with: Some(Regex::new("^refused").unwrap()),
+                    ..floating("^(refused|end)", Some(2))
+                },
+                Floating {
+                    sum: Some(Regex::new("^acked([0-9]+)").unwrap()),
+                    ..floating("^acked", None)
                 },
             ],
+            groups: vec![Groups {
+                lines: Regex::new("^(?:size|won|lost).*").unwrap(),
+                like: vec![Regex::new("(size[0-9]\n)*(won|lost)").unwrap()],
+                begins: 1,
+                with: None,
+                without: None,
+            }],
+            ..Tolerance::default()
         }
+    }
+
+    fn floating(pattern: &str, slack: Option<usize>) -> Floating {
+        Floating { pattern: Regex::new(pattern).unwrap(), slack, sum: None, with: None }
     }
 
     fn alike(actual: &str, recorded: &str) -> bool {
@@ -234,6 +371,23 @@ mod tests {
         assert!(alike("tick a b poll poll poll", "a tick b"));
         assert!(alike("a tick b tick", "a tick b"));
         assert!(!alike("a tick b tick tick", "a tick b"));
+    }
+
+    #[test]
+    fn the_numbers_of_floating_lines_add_up_to_as_much() {
+        assert!(alike("acked1 a acked1", "a acked2"));
+        assert!(!alike("acked1 a", "a acked2"));
+    }
+
+    #[test]
+    fn of_a_race_one_outcome_must_be_there_and_begin_as_recorded() {
+        assert!(alike("size4 a size1 won", "a size4 size2 lost"));
+        assert!(!alike("size3 a size1 won", "a size4 size2 lost"));
+        assert!(!alike("a", "a won"));
+        assert!(!alike("a won", "a"));
+        let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(tolerance().check(&lines("a size4 won")), Ok(()));
+        assert!(tolerance().check(&lines("a won size4")).is_err());
     }
 
     #[test]

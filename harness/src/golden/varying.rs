@@ -30,7 +30,7 @@ static NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(0x[0-9a-f]+|[0-9]+)").expect("a constant pattern"));
 
 /// The line without its numbers.
-fn masked(line: &str) -> String {
+pub(crate) fn masked(line: &str) -> String {
     NUMBER.replace_all(&GID.replace_all(line, "#"), "#").into_owned()
 }
 

@@ -184,6 +184,7 @@ impl Case {
             client_program: ClientProgram::Client,
             server_path: None,
             client_path: None,
+            server_stopped: false,
             kill: None,
             timeout_ms: None,
             needs_device: true,

@@ -138,6 +138,8 @@ impl Demo {
             ready_limit: self.limit,
             limit: self.limit,
             kill: None,
+            server_stopped: false,
+            served: example.served(),
         };
         if let Some(program) = plan.programs().find(|program| !program.path.exists()) {
             return Err(Error::Usage(format!(
@@ -220,7 +222,7 @@ pub(crate) fn judge(example: &Example, outcome: &Outcome) -> Verdict {
         return Verdict::Failed(why.clone());
     }
     let sides: &[Side] = if example.sides == Sides::Single { &[Side::Client] } else { &Side::BOTH };
-    if sides.iter().all(|&side| outcome.ending(side) == Some(Ending::Code(0))) {
+    if sides.iter().all(|&side| example.has_ended_well(side, outcome.ending(side))) {
         return Verdict::Ok;
     }
     let refused = |&side: &Side| {

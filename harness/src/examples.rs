@@ -7,7 +7,8 @@ use std::path::Path;
 use regex::Regex;
 
 use crate::listen::Ready;
-use crate::process::Program;
+use crate::process::{Ending, Program};
+use crate::run::PORT;
 use crate::transcript::Side;
 
 /// The multicast group of the tour.
@@ -30,6 +31,8 @@ enum Listens {
     RdmaCm,
     Tcp,
     Joined,
+    /// It says its port, which nobody knows before.
+    SaysPort,
 }
 
 /// One example.
@@ -41,8 +44,8 @@ pub struct Example {
     pub lesson: &'static str,
     /// Its programs.
     pub sides: Sides,
-    /// The name of the C program, which shows in its messages; `None` where the
-    /// two programs are called like their side.
+    /// The name of the C program, which shows in its messages, with `{side}` where that of its
+    /// side stands; `None` where the two programs are called like their side.
     arg0: Option<&'static str>,
     listens: Listens,
     /// Whether there is a C program of it; the exercises' solutions and `atomic` are ours.
@@ -93,6 +96,14 @@ pub const EXAMPLES: [Example; 21] = [
     pair("pubsub-rdma-1", "the subscriber reads what the server publishes"),
     pair("pubsub-rdma-2", "the server writes what it publishes to its subscriber"),
     one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),
+    Example {
+        name: "read-write",
+        lesson: "regions by message, then RDMA read or write",
+        sides: Sides::TwoPrograms,
+        arg0: Some("./rdma-{side}"),
+        listens: Listens::SaysPort,
+        original: true,
+    },
     one("mckey", "./mckey", Listens::Joined, "multicast with the RDMA connection manager"),
     one("mc", "./mc", Listens::Joined, "unreliable datagrams to a multicast group"),
     one("apm", "./apm", Listens::RdmaCm, "automatic path migration"),
@@ -126,7 +137,7 @@ impl Example {
 
     /// What the C program that plays `side` is called on its command line.
     pub fn arg0(&self, side: Side) -> String {
-        self.arg0.map_or_else(|| format!("./{side}"), str::to_owned)
+        self.arg0.unwrap_or("./{side}").replace("{side}", &side.to_string())
     }
 
     /// Flags that keep a run short even where the processor is emulated.
@@ -138,6 +149,7 @@ impl Example {
             "mc" => "-c 2",
             "apm" => "-c 4",
             "srq" => "-c 10 -l 1000",
+            "read-write" => "write",
             // Each of them takes a second or two.
             "pubsub-rdma-1" | "pubsub-rdma-2" => "-c 2",
             _ => "-c 100",
@@ -159,6 +171,8 @@ impl Example {
             // RoCE needs a GID; index 1 is the one of the IPv4 address.
             ("rc-example", false) => (vec!["-g", "1"], &[]),
             ("rc-example", true) => (vec!["-g", "1"], &[address]),
+            ("read-write", false) => (vec![], &[]),
+            ("read-write", true) => (vec![], &[address, PORT]),
             ("mckey" | "mc", false) => (vec!["-m", GROUP, "-b", address], &[]),
             ("mckey" | "mc", true) => (vec!["-s", "-m", GROUP, "-b", address], &[]),
             ("apm", false) => (vec!["-s"], &[]),
@@ -176,13 +190,41 @@ impl Example {
             Listens::RdmaCm => Ready::RdmaCm,
             Listens::Tcp => Ready::Tcp,
             Listens::Joined => Ready::Line(Regex::new("joined dgid").expect("a constant pattern")),
+            Listens::SaysPort => {
+                let says = r"^listening on port ([0-9]+)\.$";
+                Ready::Line(Regex::new(says).expect("a constant pattern"))
+            }
         }
+    }
+
+    /// Where the server serves for ever: what it says when it is done with a client.
+    pub fn served(&self) -> Option<Regex> {
+        let says = (self.name == "read-write").then_some(r"^peer disconnected\.$")?;
+        Some(Regex::new(says).expect("a constant pattern"))
+    }
+
+    /// Is this how a side ends that has done its work? A server that serves for ever has been
+    /// stopped.
+    pub fn has_ended_well(&self, side: Side, ending: Option<Ending>) -> bool {
+        let stopped = side == Side::Server && self.served().is_some();
+        ending == Some(if stopped { Ending::Signal(libc::SIGTERM) } else { Ending::Code(0) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_serves_for_ever_ends_well_when_it_is_stopped() {
+        let ended_well =
+            |name, side, ending| Example::named(name).unwrap().has_ended_well(side, Some(ending));
+        assert!(ended_well("read-write", Side::Server, Ending::Signal(libc::SIGTERM)));
+        assert!(!ended_well("read-write", Side::Server, Ending::Code(1)));
+        assert!(ended_well("read-write", Side::Client, Ending::Code(0)));
+        assert!(!ended_well("read-write", Side::Client, Ending::Signal(libc::SIGTERM)));
+        assert!(!ended_well("srq", Side::Server, Ending::Signal(libc::SIGTERM)));
+    }
 
     #[test]
     fn programs_are_called_like_the_originals() {
@@ -194,6 +236,8 @@ mod tests {
         let program = devices.program(Path::new("/b"), Side::Client, Vec::new());
         assert_eq!(program.path, Path::new("/b/device-list"));
         assert_eq!(program.arg0.unwrap(), "./devices");
+        let read_write = Example::named("read-write").unwrap();
+        assert_eq!(read_write.arg0(Side::Server), "./rdma-server");
         assert!(Example::named("ping-sr-5").is_none());
     }
 }

@@ -81,19 +81,19 @@ impl Data {
 #[test]
 fn every_case_of_the_recordings_is_there() {
     let golden = Data::read("golden");
-    assert_eq!(golden.cases.len(), 508);
+    assert_eq!(golden.cases.len(), 534);
     let count = |device| golden.cases.iter().filter(|case| case.device == device).count();
-    assert_eq!(count(Device::Any), 159);
-    assert_eq!(count(Device::One), 330);
-    assert_eq!(count(Device::None), 17);
+    assert_eq!(count(Device::Any), 170);
+    assert_eq!(count(Device::One), 344);
+    assert_eq!(count(Device::None), 18);
     assert_eq!(count(Device::Two), 1);
     assert_eq!(count(Device::NoneModulesLoaded), 1);
     let program =
         |program| golden.cases.iter().filter(|case| case.client_program == program).count();
-    assert_eq!(program(ClientProgram::Server), 11);
+    assert_eq!(program(ClientProgram::Server), 12);
     assert_eq!(program(ClientProgram::TcpConnectClose), 1);
     assert_eq!(program(ClientProgram::TcpTwoParts), 1);
-    assert_eq!(golden.cases.iter().filter(|case| case.kill.is_some()).count(), 24);
+    assert_eq!(golden.cases.iter().filter(|case| case.kill.is_some()).count(), 28);
 }
 
 #[test]

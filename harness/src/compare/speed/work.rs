@@ -44,6 +44,7 @@ impl Work {
             "mc" => (Waits::Once, Clock::WholeRun, None, "-c 2"),
             "pubsub-rdma-1" | "pubsub-rdma-2" => (Waits::Once, Clock::Asleep, None, "-c 2"),
             "apm" => (Waits::Once, Clock::WholeRun, None, "-c 4"),
+            "read-write" => (Waits::Once, Clock::WholeRun, None, "write"),
             _ => (Waits::Once, Clock::WholeRun, None, ""),
         };
         Work { waits, clock, count, flags }

@@ -71,7 +71,7 @@ const fn one(
 }
 
 /// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 21] = [
+pub const EXAMPLES: [Example; 22] = [
     Example {
         name: "device-list",
         lesson: "list the RDMA devices and their limits",

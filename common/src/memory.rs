@@ -47,6 +47,9 @@ zeroable!(
     sys::rdma_conn_param,
 );
 
+// SAFETY: an array is its elements.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
+
 /// A value with all bytes zero: `memset(&value, 0, sizeof value)`.
 pub fn zeroed<T: Zeroable>() -> T {
     // SAFETY: `Zeroable` says that all zeros is a value of T.
@@ -117,6 +120,17 @@ impl<T> Drop for CArray<T> {
     }
 }
 
+/// What the cell holds now, for a loop that waits until the adapter has written there.
+///
+/// No call tells that a peer's RDMA write has come, and between two reads by [`Cell::get`] without
+/// a call the compiler may take the first one's value for the second, too: such a loop could turn
+/// for ever. A volatile read happens each time. What is read after the loop needs a fence
+/// ([`std::sync::atomic::fence`], `Acquire`) to be as new as what ended it.
+pub fn read_volatile<T: Copy>(cell: &Cell<T>) -> T {
+    // SAFETY: the reference says that a value is there.
+    unsafe { cell.as_ptr().read_volatile() }
+}
+
 /// The bytes up to the first NUL as text, as `%s` prints them.
 pub fn c_text(bytes: &[Cell<u8>]) -> String {
     let text: Vec<u8> = bytes.iter().map(Cell::get).take_while(|&byte| byte != 0).collect();
@@ -143,6 +157,7 @@ mod tests {
         // SAFETY: three bytes are there.
         unsafe { bytes.addr().cast::<u8>().copy_from(b"abc".as_ptr(), 3) };
         assert_eq!(bytes[2].get(), b'c');
+        assert_eq!(read_volatile(&bytes[2]), b'c');
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! `rdma_getaddrinfo(3)`, whose list is freed when it goes out of scope.
 
 use std::ffi::{CString, c_int};
+use std::ops::Deref;
 use std::ptr;
 
 use rdma_sys::{rdma_addrinfo, rdma_freeaddrinfo, rdma_getaddrinfo};
 
-/// What `rdma_getaddrinfo` gives; freed (`rdma_freeaddrinfo`) on drop.
+/// What `rdma_getaddrinfo` gives; freed (`rdma_freeaddrinfo`) on drop. Dereferences to its first
+/// entry.
 pub struct RdmaAddrInfo {
     first: *mut rdma_addrinfo,
 }
@@ -28,9 +30,18 @@ impl RdmaAddrInfo {
         if ret != 0 { Err(ret) } else { Ok(Self { first }) }
     }
 
-    /// The first entry, not null; valid as long as the list.
+    /// The first entry as the library takes it, not null; valid as long as the list.
     pub fn as_ptr(&self) -> *mut rdma_addrinfo {
         self.first
+    }
+}
+
+impl Deref for RdmaAddrInfo {
+    type Target = rdma_addrinfo;
+
+    fn deref(&self) -> &rdma_addrinfo {
+        // SAFETY: a successful rdma_getaddrinfo gives at least one entry, which lives until drop.
+        unsafe { &*self.first }
     }
 }
 

@@ -4,6 +4,7 @@
 //! Everything here blocks, as in C, and goes on after an interruption by a signal (`EINTR`).
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::IntoRawFd;
 use std::{fmt, ptr};
 
@@ -36,11 +37,6 @@ pub enum SyncError {
 }
 
 impl SyncError {
-    /// The `errno` of the call that failed; 0 if there was none.
-    pub fn errno(&self) -> i32 {
-        self.cause().and_then(io::Error::raw_os_error).unwrap_or(0)
-    }
-
     fn cause(&self) -> Option<&io::Error> {
         match self {
             Self::Socket(error)
@@ -108,9 +104,8 @@ pub fn connect(address: &SockAddr) -> Result<Socket, SyncError> {
 
 /// Listens at an address and takes the first connection; nobody listens there afterwards.
 ///
-/// A server that has just ended leaves its connection behind for a minute (`TIME_WAIT`), which
-/// must not keep the next one from its port: hence `SO_REUSEADDR`. It does not let two listen at
-/// the same time.
+/// `SO_REUSEADDR`: a connection of an earlier server that still lingers there ([`part`] tells why)
+/// does not matter, if that server had set it, too. It does not let two listen at the same time.
 pub fn accept_one(address: &SockAddr) -> Result<Socket, SyncError> {
     let listener = tcp_socket(address)?;
     listener.set_reuse_address(true).map_err(SyncError::Listen)?;
@@ -135,6 +130,21 @@ pub fn exchange<const N: usize>(
         _ => SyncError::Read(error),
     })?;
     Ok(remote)
+}
+
+/// What both sides do once they need nothing more of each other: the client ends the stream, and
+/// the server waits for that.
+///
+/// Who ends a TCP connection first keeps its address and port for a minute (`TIME_WAIT`). At the
+/// client nobody wants that port. At the server it is the one where the next server is to listen,
+/// and a program that does not set `SO_REUSEADDR` (no C program here does) could not.
+pub fn part(mut socket: &Socket, client_side: bool) {
+    // a peer that is gone has ended the stream as well
+    if client_side {
+        let _ = socket.shutdown(Shutdown::Write);
+    } else {
+        let _ = uninterrupted(|| socket.read(&mut [0]));
+    }
 }
 
 /// Closes a connection and says whether that went well, which dropping it does not.

@@ -130,6 +130,9 @@ impl Agent {
                 return 127;
             }
         };
+        // Who stops the program's group wants to know from us how the program has ended.
+        // SAFETY: no handler is installed, and the program has been started.
+        unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
         let pid = child.id();
         let (stop, stopped) = mpsc::channel::<()>();
         let watched = self.ready.is_some() || self.limit.is_some();

@@ -52,7 +52,7 @@ impl Demo {
         let mut rows = Vec::new();
         self.print(&format!("{}\n", self.fabric()))?;
         for example in &EXAMPLES {
-            self.print(&format!("{:<12} ", example.name))?;
+            self.print(&format!("{:<13} ", example.name))?;
             let plan = self.plan(example, None)?;
             let outcome = run(&plan, &mut Unobserved)?;
             let verdict = judge(example, &outcome);
@@ -138,6 +138,8 @@ impl Demo {
             ready_limit: self.limit,
             limit: self.limit,
             kill: None,
+            server_stopped: false,
+            served: example.served(),
         };
         if let Some(program) = plan.programs().find(|program| !program.path.exists()) {
             return Err(Error::Usage(format!(
@@ -158,7 +160,7 @@ impl Demo {
 
 /// Names the examples and what each shows.
 pub fn list(out: &mut dyn Write) -> io::Result<()> {
-    EXAMPLES.iter().try_for_each(|example| writeln!(out, "{:<12} {}", example.name, example.lesson))
+    EXAMPLES.iter().try_for_each(|example| writeln!(out, "{:<13} {}", example.name, example.lesson))
 }
 
 fn client(plan: &Plan) -> Option<crate::process::Program> {
@@ -220,7 +222,7 @@ pub(crate) fn judge(example: &Example, outcome: &Outcome) -> Verdict {
         return Verdict::Failed(why.clone());
     }
     let sides: &[Side] = if example.sides == Sides::Single { &[Side::Client] } else { &Side::BOTH };
-    if sides.iter().all(|&side| outcome.ending(side) == Some(Ending::Code(0))) {
+    if sides.iter().all(|&side| example.has_ended_well(side, outcome.ending(side))) {
         return Verdict::Ok;
     }
     let refused = |&side: &Side| {
@@ -263,7 +265,7 @@ fn table(rows: &[(&Example, Verdict, f64)]) -> String {
     };
     let shows = rows.iter().map(|(example, ..)| example.lesson.len()).max().unwrap_or(0);
     let row = |example: &str, lesson: &str, result: &str, time: &str| {
-        format!("{example:<12} {lesson:<shows$} {result:<12} {time:>7}\n")
+        format!("{example:<13} {lesson:<shows$} {result:<12} {time:>7}\n")
     };
     let mut text = "\n".to_owned() + &row("example", "what it shows", "result", "time");
     for (example, verdict, time) in rows {

@@ -7,7 +7,7 @@
 //! - [`run`](mod@run): a pair from its start to its end
 //! - [`private`]: a network of its own
 //! - [`soft_hca`]: a fabric in user space instead of a device
-//! - [`examples`]: the twelve examples
+//! - [`examples`]: the examples
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
 //! - [`compare`]: the C originals and the Rust programs side by side

@@ -31,7 +31,8 @@ pub enum Ready {
     RdmaCm,
     /// A listening TCP socket.
     Tcp,
-    /// A line of the server's output that matches.
+    /// A line of the server's output that matches. What its first group catches, if it has one,
+    /// is the port that the client is told.
     Line(Regex),
 }
 
@@ -44,6 +45,16 @@ impl Ready {
             Ready::Tcp => Box::new(TcpListener),
             Ready::Line(pattern) => Box::new(OutputLine { pattern: pattern.clone() }),
         }
+    }
+
+    /// The port that the server has said.
+    pub fn port(&self, transcript: &Transcript) -> Option<String> {
+        let Ready::Line(pattern) = self else { return None };
+        transcript
+            .lines()
+            .iter()
+            .filter(|line| line.side == Side::Server)
+            .find_map(|line| Some(pattern.captures(&line.text)?.get(1)?.as_str().to_owned()))
     }
 }
 

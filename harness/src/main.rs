@@ -107,6 +107,10 @@ struct RecordArgs {
     /// Folder for the recordings, as EXAMPLE/CASE/...
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
+    /// Run each case so often, write what is unlike the runs before as variants, and say
+    /// what cases.json has to say of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
 }
 
 #[derive(Args)]
@@ -170,7 +174,9 @@ fn run(cli: Cli) -> Result<bool, Error> {
     match cli.command {
         Command::Golden(args) => cases(args, "golden", &any, None),
         Command::Lessons(args) => cases(args, "cases", &any_or_one, None),
-        Command::Record(args) => cases(args.cases, "cases", &any_or_one, Some(args.into)),
+        Command::Record(args) => {
+            cases(args.cases, "cases", &any_or_one, Some((args.into, args.runs)))
+        }
         Command::Demo(args) => demo(args),
         Command::Compare(args) => compare(*args),
         Command::Pair(args) => Pair {
@@ -202,7 +208,7 @@ fn cases(
     args: CaseArgs,
     folder: &str,
     devices: &[Device],
-    into: Option<PathBuf>,
+    into: Option<(PathBuf, u32)>,
 ) -> Result<bool, Error> {
     let names = SOURCE.join("private-network.nsswitch");
     let on_soft_hca = soft_hca::is_inside();
@@ -237,7 +243,7 @@ fn cases(
         return Ok(true);
     }
     match into {
-        Some(folder) => suite.record(&folder, &mut out).map(|()| true),
+        Some((folder, runs)) => suite.record(&folder, runs, &mut out).map(|()| true),
         None => Ok(suite.run(&mut out)?.failed == 0),
     }
 }

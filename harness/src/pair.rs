@@ -33,6 +33,8 @@ impl Pair {
             ready_limit: self.limit,
             limit: self.limit,
             kill: None,
+            server_stopped: false,
+            served: None,
         };
         let stdout = Path::new("standard output");
         let mut show = Labelled::sides();

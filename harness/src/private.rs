@@ -76,7 +76,12 @@ pub fn enter(network: Network, names: &Path, program: impl IntoIterator<Item = O
     start_error(command(network, names, program).exec())
 }
 
-fn command(network: Network, names: &Path, program: impl IntoIterator<Item = OsString>) -> Command {
+/// This program inside, to be started; `names` is the file that says where names come from.
+pub fn command(
+    network: Network,
+    names: &Path,
+    program: impl IntoIterator<Item = OsString>,
+) -> Command {
     let set_up = match network {
         Network::Loopback => LOOPBACK,
         Network::WithInterface => WITH_INTERFACE,

@@ -4,6 +4,8 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
+use regex::Regex;
+
 use crate::error::Error;
 use crate::listen::{Readiness, Ready};
 use crate::peer::TcpPeer;
@@ -18,6 +20,9 @@ const LOOK_TICK: Duration = Duration::from_millis(100);
 const SETTLED_FOR: Duration = Duration::from_secs(3);
 /// How long the streams of killed processes may take to come to their end.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// In an argument of the client: the port that the server has said.
+pub const PORT: &str = "{port}";
 
 /// The second side of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +60,12 @@ pub struct Plan {
     pub limit: Duration,
     /// A side that does not live that long.
     pub kill: Option<Kill>,
+    /// Is the server stopped, like a process that gets no processor, from when it is ready until
+    /// the kill?
+    pub server_stopped: bool,
+    /// Of a server that serves for ever: the line that says that it is done with the client. It
+    /// is ended with SIGTERM after that, and after the client's end.
+    pub served: Option<Regex>,
 }
 
 impl Plan {
@@ -184,8 +195,13 @@ impl<'a> Run<'a> {
                 self.await_server()?;
             }
         }
+        if self.plan.server_stopped {
+            self.signal(Side::Server, libc::SIGSTOP);
+        }
         if self.never_ready.is_none() {
             self.start_client()?;
+        }
+        if self.never_ready.is_none() {
             self.await_end();
         }
         self.end_the_rest();
@@ -225,18 +241,37 @@ impl<'a> Run<'a> {
     fn start_client(&mut self) -> Result<(), Error> {
         self.client = match &self.plan.client {
             None => ClientState::None,
-            Some(Client::Program(program)) => ClientState::Process(Running::start(
-                program,
-                Side::Client,
-                self.start,
-                &self.sender,
-            )?),
+            Some(Client::Program(program)) => {
+                let Some(program) = self.with_port(program) else {
+                    let why = "the server ended before it said its port";
+                    self.never_ready = Some(why.to_owned());
+                    return Ok(());
+                };
+                ClientState::Process(Running::start(
+                    &program,
+                    Side::Client,
+                    self.start,
+                    &self.sender,
+                )?)
+            }
             Some(Client::Tcp(peer)) => {
                 peer.start(self.start, self.sender.clone());
                 ClientState::Thread(None)
             }
         };
         Ok(())
+    }
+
+    /// The program with the server's port, if it needs one.
+    fn with_port(&self, program: &Program) -> Option<Program> {
+        let mut program = program.clone();
+        for arg in &mut program.args {
+            let text = arg.to_string_lossy();
+            if text.contains(PORT) {
+                *arg = text.replace(PORT, &self.plan.ready.port(&self.transcript)?).into();
+            }
+        }
+        Some(program)
     }
 
     /// Until all sides are over, the time is, or the rest need not be waited for.
@@ -246,15 +281,25 @@ impl<'a> Run<'a> {
         let mut kill = self.plan.kill.map(|kill| (base + kill.after, kill));
         let mut next_look = base;
         let mut settled_since = None;
+        let mut served = self.plan.served.as_ref();
         while !self.is_over() {
             let now = Instant::now();
             if now >= next_look {
                 next_look = now + LOOK_TICK;
+                if let Some(says) = served
+                    && self.has_served(says)
+                {
+                    self.signal(Side::Server, libc::SIGTERM);
+                    served = None;
+                }
                 if let Some((when, due)) = kill.filter(|(when, _)| *when <= now) {
                     // A victim that never gets there is killed all the same.
                     let held_back = now.duration_since(when);
                     if held_back >= self.plan.limit || self.may_kill(due.who) {
                         self.signal(due.who, due.signal);
+                        if self.plan.server_stopped {
+                            self.signal(Side::Server, libc::SIGCONT);
+                        }
                         deadline += held_back;
                         kill = None;
                     }
@@ -270,6 +315,17 @@ impl<'a> Run<'a> {
             let next = next_look.min(kill.map_or(deadline, |(when, _)| when.max(now)));
             let pause = next.saturating_duration_since(now);
             self.take_events_for(pause.clamp(Duration::from_millis(1), TICK));
+        }
+    }
+
+    /// Is a server that serves for ever done with the client, or need it not be waited for?
+    fn has_served(&self, says: &Regex) -> bool {
+        let lines = self.transcript.lines();
+        match self.ending(Side::Client) {
+            Some(Ending::Code(0)) => {
+                lines.iter().any(|line| line.side == Side::Server && says.is_match(&line.text))
+            }
+            ending => ending.is_some(),
         }
     }
 

@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output};
 
+use harness::examples::EXAMPLES;
+
 fn harness(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_harness")).args(args).output().unwrap()
 }
@@ -91,8 +93,8 @@ fn every_command_explains_itself() {
         assert_eq!(output.status.code(), Some(0));
         assert!(stdout(&output).contains("Usage: harness"), "{command}");
     }
-    assert_eq!(stdout(&harness(&["demo", "--list"])).lines().count(), 12);
-    assert_eq!(stdout(&harness(&["golden", "--list"])).lines().count(), 93);
+    assert_eq!(stdout(&harness(&["demo", "--list"])).lines().count(), EXAMPLES.len());
+    assert_eq!(stdout(&harness(&["golden", "--list"])).lines().count(), 159);
 }
 
 #[test]

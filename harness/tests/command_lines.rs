@@ -18,15 +18,25 @@ fn bin_dir() -> PathBuf {
 
 #[test]
 fn command_lines_behave_as_those_of_the_c() {
+    command_lines("golden", true);
+}
+
+#[test]
+fn command_lines_of_the_exercises_are_those_of_their_neighbours() {
+    command_lines("lessons", false);
+}
+
+/// Runs the cases of a command for the examples with a C original, or for those without.
+fn command_lines(command: &str, original: bool) {
     let bin_dir = bin_dir();
     let mut harness = Command::new(env!("CARGO_BIN_EXE_harness"));
-    harness.args(["golden", "--device", "any", "--bin-dir"]).arg(&bin_dir);
+    harness.args([command, "--device", "any", "--bin-dir"]).arg(&bin_dir);
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let private = private::is_possible(Network::Loopback, &source.join("private-network.nsswitch"));
     if private {
         harness.arg("--private-network");
     }
-    for example in EXAMPLES {
+    for example in EXAMPLES.into_iter().filter(|example| example.original == original) {
         let sides: &[Side] = match example.sides {
             Sides::TwoPrograms => &Side::BOTH,
             Sides::OneProgram | Sides::Single => &[Side::Client],

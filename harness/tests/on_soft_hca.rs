@@ -22,7 +22,7 @@ fn output_of(command: &mut Command) -> (Output, String) {
 }
 
 /// One case of each kind: connections, datagrams, TCP, errors, deaths, the device itself.
-const CASES: [&str; 10] = [
+const CASES: [&str; 11] = [
     "device-list/one-device",
     "ping-sr-1/run-verify",
     "ping-sr-2/run-loopback",
@@ -30,6 +30,7 @@ const CASES: [&str; 10] = [
     "ping-sr-4/no-server",
     "blast-sr-2/run-verify",
     "rc-example/run-gid-0",
+    "rc-example/peer-closes-at-once",
     "mc/run-count-2",
     "apm/run-default",
     "srq/run-count-10",
@@ -60,7 +61,7 @@ fn pairs_behave_as_on_the_recorded_device() {
     }
     let (output, text) = output_of(&mut harness);
     assert!(output.status.success());
-    assert!(text.contains("\n8 as the C, 1 differ by design (listed), 1 differ on soft-hca"));
+    assert!(text.contains("\n9 as the C, 1 differ by design (listed), 1 differ on soft-hca"));
 }
 
 /// A case that `/bin/true` passes, and what is listed as different on soft-hca.

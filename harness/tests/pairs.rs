@@ -27,6 +27,8 @@ fn plan(server: Option<&str>, client: Option<&str>) -> Plan {
         ready_limit: Duration::from_secs(30),
         limit: Duration::from_secs(30),
         kill: None,
+        server_stopped: false,
+        served: None,
     }
 }
 
@@ -185,4 +187,54 @@ fn a_program_that_does_not_exist_is_named() {
         Some(Program { path: "/nonexistent/program".into(), arg0: None, args: Vec::new() });
     let error = run(&plan, &mut Unobserved).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/program"), "{error}");
+}
+
+#[test]
+fn the_client_is_told_the_port_that_the_server_says() {
+    let mut plan = plan(Some("echo port 4711; sleep 0.3"), Some("echo to {port}"));
+    plan.ready = "line:^port ([0-9]+)$".parse().unwrap();
+    assert_eq!(texts(&played(&plan)), ["port 4711", "to 4711"]);
+}
+
+#[test]
+fn a_client_that_needs_the_port_is_not_started_without() {
+    let mut plan = plan(Some("exit 3"), Some("echo to {port}"));
+    plan.ready = "line:^port ([0-9]+)$".parse().unwrap();
+    let outcome = played(&plan);
+    assert!(outcome.never_ready.unwrap().contains("its port"));
+    assert_eq!((outcome.server, outcome.client), (Some(Ending::Code(3)), None));
+}
+
+#[test]
+fn a_server_that_serves_for_ever_is_ended_when_it_has_said_that_it_is_done() {
+    let mut plan = plan(
+        Some("trap 'echo ended; exit 5' TERM; echo ready; sleep 0.5; echo done; sleep 60 & wait"),
+        Some("echo client"),
+    );
+    plan.served = Some("^done$".parse().unwrap());
+    let outcome = played(&plan);
+    assert_eq!(texts(&outcome), ["ready", "client", "done", "ended"]);
+    assert_eq!(outcome.server, Some(Ending::Code(5)));
+}
+
+#[test]
+fn a_server_that_serves_for_ever_does_not_outlive_a_client_that_has_failed() {
+    let mut plan = plan(Some("echo ready; exec sleep 60"), Some("exit 1"));
+    plan.served = Some("^done$".parse().unwrap());
+    let outcome = played(&plan);
+    assert_eq!(outcome.server, Some(Ending::Signal(15)));
+    assert_eq!(outcome.client, Some(Ending::Code(1)));
+}
+
+#[test]
+fn a_stopped_server_goes_on_after_the_kill() {
+    let mut plan =
+        plan(Some("echo ready; sleep 0.2; echo later"), Some("echo client; exec sleep 60"));
+    plan.server_stopped = true;
+    plan.kill = Some(Kill { who: Side::Client, signal: 9, after: Duration::from_millis(600) });
+    let outcome = played(&plan);
+    assert_eq!(texts(&outcome), ["ready", "client", "later"]);
+    let times: Vec<_> = outcome.transcript.lines().iter().map(|line| line.at).collect();
+    assert!(times[2] - times[1] >= Duration::from_millis(300), "{times:?}");
+    assert_eq!((outcome.server, outcome.client), (Some(Ending::Code(0)), Some(Ending::Signal(9))));
 }

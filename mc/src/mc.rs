@@ -1,6 +1,6 @@
 //! The whole program, function by function as in `mc.c`.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::net::Ipv6Addr;
 use std::ops::Deref;
 use std::process::ExitCode;
@@ -9,18 +9,19 @@ use std::{ptr, thread};
 use common::getopt::{Getopt, Switch, args};
 use common::memory::{CArray, zeroed};
 use common::number::atoi;
+use common::outln;
 use common::rdma_addrinfo::RdmaAddrInfo;
-use common::{errln, errno, outln};
+use common::verbs::{Outcome, event_str, verb_err, verb_ok, wc_status_str};
 use rdma_sys::{
     ___ibv_query_port, RAI_PASSIVE, ibv_ah, ibv_alloc_pd, ibv_cq, ibv_create_ah, ibv_create_cq,
     ibv_dealloc_pd, ibv_destroy_ah, ibv_destroy_cq, ibv_device_attr, ibv_grh, ibv_mr, ibv_pd,
     ibv_poll_cq, ibv_port_attr, ibv_post_send, ibv_qp_init_attr, ibv_qp_type, ibv_query_device,
-    ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_status, ibv_wc_status_str, ibv_wr_opcode,
-    rdma_ack_cm_event, rdma_addrinfo, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type,
-    rdma_cm_id, rdma_create_event_channel, rdma_create_id, rdma_create_qp, rdma_dereg_mr,
-    rdma_destroy_id, rdma_destroy_qp, rdma_event_channel, rdma_event_str, rdma_get_cm_event,
-    rdma_join_multicast, rdma_leave_multicast, rdma_port_space, rdma_post_recv, rdma_reg_msgs,
-    rdma_resolve_addr, ud_t, wr_t,
+    ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_status, ibv_wr_opcode, rdma_ack_cm_event,
+    rdma_addrinfo, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
+    rdma_create_event_channel, rdma_create_id, rdma_create_qp, rdma_dereg_mr, rdma_destroy_id,
+    rdma_destroy_qp, rdma_event_channel, rdma_get_cm_event, rdma_join_multicast,
+    rdma_leave_multicast, rdma_port_space, rdma_post_recv, rdma_reg_msgs, rdma_resolve_addr, ud_t,
+    wr_t,
 };
 
 /// Messages to exchange if there is no `-c`.
@@ -30,22 +31,6 @@ const DEFAULT_MSG_LENGTH: i32 = 64;
 
 /// Bytes that precede every message a UD queue pair receives: the global routing header.
 const GRH_SIZE: usize = size_of::<ibv_grh>();
-
-/// What the send and the receive queue take together for each message, in bytes.
-const QUEUE_BYTES: usize = 1024;
-
-/// Memory that a new queue pair has to leave available, in bytes.
-const MEMORY_RESERVE: usize = 16 << 20;
-
-/// Outcome of a step that reports its own failure. The error is what the C function returns, not
-/// 0; the first one becomes the status of the program.
-type Outcome<T = ()> = Result<T, c_int>;
-
-/// C: `VERB_ERR`.
-fn verb_err(verb: &str, ret: c_int) {
-    let errno = errno::get();
-    errln!("{verb} returned {ret} errno {errno}");
-}
 
 /// What the command line asks for, and the resources of the run.
 ///
@@ -105,12 +90,6 @@ impl Drop for CmEvent {
     }
 }
 
-/// The name of an event, as the library gives it.
-fn event_str(event: &rdma_cm_event) -> String {
-    // SAFETY: the library returns a static string for every number.
-    unsafe { CStr::from_ptr(rdma_event_str(event.event)) }.to_string_lossy().into_owned()
-}
-
 /// An event channel for another thread.
 struct Channel(*mut rdma_event_channel);
 
@@ -128,7 +107,7 @@ fn cm_thread(channel: Channel) {
             break;
         }
         let event = CmEvent(event);
-        outln!("event {}, status {}", event_str(&event), event.status);
+        outln!("event {}, status {}", event_str(event.event), event.status);
     }
 }
 
@@ -147,7 +126,7 @@ fn get_cm_event(
     let event = CmEvent(event);
     // verify the event is the expected type
     if event.event != type_ {
-        outln!("event: {}, status: {}", event_str(&event), event.status);
+        outln!("event: {}, status: {}", event_str(event.event), event.status);
         return Err(-1);
     }
     // The caller gets the event, and with it the duty to acknowledge it, that is to drop it. An
@@ -170,20 +149,14 @@ fn resolve_addr(ctx: &mut Context) -> Outcome {
     hints.ai_flags = 0;
     let mcast_rai = RdmaAddrInfo::get(ctx.mcast_addr.as_deref(), None, &hints)
         .inspect_err(|&ret| verb_err("rdma_getaddrinfo (mcast)", ret))?;
-    // SAFETY: the list is alive until the end of this function, and its first entry not null.
-    let mcast_rai = unsafe { &*mcast_rai.as_ptr() };
 
     let mut src_addr = ptr::null_mut();
     if let Some(bind_rai) = &bind_rai {
         // bind to a specific adapter if requested to do so
-        // SAFETY: as for `mcast_rai`.
-        src_addr = unsafe { (*bind_rai.as_ptr()).ai_src_addr };
+        src_addr = bind_rai.ai_src_addr;
         // SAFETY: id and address are alive.
         let ret = unsafe { rdma_bind_addr(ctx.id, src_addr) };
-        if ret != 0 {
-            verb_err("rdma_bind_addr", ret);
-            return Err(ret);
-        }
+        verb_ok("rdma_bind_addr", ret)?;
 
         // a protection domain is created when we bind: keep it for later
         // SAFETY: the id is alive.
@@ -192,10 +165,7 @@ fn resolve_addr(ctx: &mut Context) -> Outcome {
 
     // SAFETY: id and addresses are alive; a null source means any.
     let ret = unsafe { rdma_resolve_addr(ctx.id, src_addr, mcast_rai.ai_dst_addr, 2000) };
-    if ret != 0 {
-        verb_err("rdma_resolve_addr", ret);
-        return Err(ret);
-    }
+    verb_ok("rdma_resolve_addr", ret)?;
 
     get_cm_event(ctx.channel, rdma_cm_event_type::RDMA_CM_EVENT_ADDR_RESOLVED)?;
 
@@ -204,13 +174,6 @@ fn resolve_addr(ctx: &mut Context) -> Outcome {
     // SAFETY: the list's address has `ai_dst_len` bytes, and the destination no fewer than these.
     unsafe { mcast_sockaddr.copy_from(mcast_rai.ai_dst_addr.cast(), length) };
     Ok(())
-}
-
-/// Whether there is memory for the work queues. The driver takes it from the kernel, which would
-/// rather kill the process than refuse.
-fn queues_fit(msg_count: i32) -> bool {
-    let messages = usize::try_from(msg_count).unwrap_or(0);
-    CArray::<u8>::calloc(messages * QUEUE_BYTES + MEMORY_RESERVE).is_ok()
 }
 
 /// Creates protection domain, completion queue, queue pair and memory region.
@@ -235,10 +198,7 @@ fn create_resources(ctx: &mut Context) -> Outcome {
         let mut dev_attr: ibv_device_attr = zeroed();
         // SAFETY: the device is open; the library writes the structure.
         let ret = unsafe { ibv_query_device(verbs, &mut dev_attr) };
-        if ret != 0 {
-            verb_err("ibv_query_device", ret);
-            return Err(ret);
-        }
+        verb_ok("ibv_query_device", ret)?;
         cqe = ctx.msg_count.min(dev_attr.max_cqe).max(cqe);
     }
     // SAFETY: as above; null pointers mean no context, and nobody who wants events.
@@ -248,11 +208,6 @@ fn create_resources(ctx: &mut Context) -> Outcome {
         return Err(-1);
     }
 
-    if !queues_fit(ctx.msg_count) {
-        errno::set(libc::ENOMEM);
-        verb_err("rdma_create_qp", -1);
-        return Err(-1);
-    }
     let mut attr: ibv_qp_init_attr = zeroed();
     attr.qp_type = ibv_qp_type::IBV_QPT_UD;
     attr.send_cq = ctx.cq;
@@ -263,20 +218,15 @@ fn create_resources(ctx: &mut Context) -> Outcome {
     attr.cap.max_recv_sge = 1;
     // SAFETY: id, protection domain and completion queue are alive and of one device.
     let ret = unsafe { rdma_create_qp(ctx.id, ctx.pd, &mut attr) };
-    if ret != 0 {
-        verb_err("rdma_create_qp", ret);
-        return Err(ret);
-    }
+    verb_ok("rdma_create_qp", ret)?;
 
     // the receiver must allow enough space in the receive buffer for the routing header
     let buf_size = ctx.msg_length as usize + if ctx.sender { 0 } else { GRH_SIZE };
     // no bytes need an address, too, to be registered
-    let Ok(buf) = CArray::calloc(buf_size.max(1)) else {
-        errno::set(libc::ENOMEM);
+    ctx.buf = CArray::calloc(buf_size.max(1)).map_err(|_| {
         verb_err("calloc", -1);
-        return Err(-1);
-    };
-    ctx.buf = buf;
+        -1
+    })?;
 
     // register our memory region
     // SAFETY: the id has its queue pair's protection domain; the buffer stays until the region is
@@ -376,9 +326,7 @@ fn get_completion(ctx: &Context) -> Outcome {
     }
 
     if wc.status != ibv_wc_status::IBV_WC_SUCCESS {
-        // SAFETY: the library returns a static string for every status.
-        let status = unsafe { CStr::from_ptr(ibv_wc_status_str(wc.status)) };
-        outln!("work completion status {}", status.to_string_lossy());
+        outln!("work completion status {}", wc_status_str(wc.status));
         return Err(-1);
     }
     Ok(())
@@ -456,10 +404,8 @@ pub fn main() -> ExitCode {
     }
 
     let mut joined = false;
-    let mut result = 'out: {
-        if let Err(ret) = resolve_addr(&mut ctx) {
-            break 'out Err(ret);
-        }
+    let mut result = (|| -> Outcome {
+        resolve_addr(&mut ctx)?;
 
         // verify that the buffer length is not larger than the MTU
         let mut port_attr: ibv_port_attr = zeroed();
@@ -467,19 +413,14 @@ pub fn main() -> ExitCode {
         let id = unsafe { &*ctx.id };
         // SAFETY: the id's address is resolved, so that it has a device.
         let ret = unsafe { ___ibv_query_port(id.verbs, id.port_num, &mut port_attr) };
-        if ret != 0 {
-            verb_err("ibv_query_port", ret);
-            break 'out Err(ret);
-        }
+        verb_ok("ibv_query_port", ret)?;
         let active_mtu = 1 << (port_attr.active_mtu + 7);
         if ctx.msg_length > active_mtu {
             outln!("buffer length {} is larger then active mtu {active_mtu}", ctx.msg_length);
-            break 'out Err(-1);
+            return Err(-1);
         }
 
-        if let Err(ret) = create_resources(&mut ctx) {
-            break 'out Err(ret);
-        }
+        create_resources(&mut ctx)?;
 
         if !ctx.sender {
             let length = ctx.msg_length as usize + GRH_SIZE;
@@ -489,10 +430,7 @@ pub fn main() -> ExitCode {
                 let ret = unsafe {
                     rdma_post_recv(ctx.id, ptr::null_mut(), ctx.buf.addr(), length, ctx.mr)
                 };
-                if ret != 0 {
-                    verb_err("rdma_post_recv", ret);
-                    break 'out Err(ret);
-                }
+                verb_ok("rdma_post_recv", ret)?;
             }
         }
 
@@ -500,18 +438,12 @@ pub fn main() -> ExitCode {
         let group = ptr::from_mut(&mut ctx.mcast_sockaddr).cast();
         // SAFETY: the id is alive, and the address is one of the length that its family has.
         let ret = unsafe { rdma_join_multicast(ctx.id, group, ptr::null_mut()) };
-        if ret != 0 {
-            verb_err("rdma_join_multicast", ret);
-            break 'out Err(ret);
-        }
+        verb_ok("rdma_join_multicast", ret)?;
         joined = true;
 
         // verify that we successfully joined the multicast group
         let multicast_join = rdma_cm_event_type::RDMA_CM_EVENT_MULTICAST_JOIN;
-        let event = match get_cm_event(ctx.channel, multicast_join) {
-            Ok(event) => event,
-            Err(ret) => break 'out Err(ret),
-        };
+        let event = get_cm_event(ctx.channel, multicast_join)?;
         // SAFETY: a join event has the parameters of a datagram service.
         let mut ud = unsafe { event.param.ud };
         // SAFETY: every GID is 16 bytes.
@@ -525,7 +457,7 @@ pub fn main() -> ExitCode {
             ctx.ah = unsafe { ibv_create_ah(ctx.pd, &mut ud.ah_attr) };
             if ctx.ah.is_null() {
                 verb_err("ibv_create_ah", -1);
-                break 'out Err(-1);
+                return Err(-1);
             }
         }
         // acknowledge the event
@@ -540,14 +472,10 @@ pub fn main() -> ExitCode {
             outln!("waiting for messages...");
         }
         for i in 1..=ctx.msg_count {
-            if ctx.sender
-                && let Err(ret) = post_send(&ctx)
-            {
-                break 'out Err(ret);
+            if ctx.sender {
+                post_send(&ctx)?;
             }
-            if let Err(ret) = get_completion(&ctx) {
-                break 'out Err(ret);
-            }
+            get_completion(&ctx)?;
             if ctx.sender {
                 outln!("sent message {i}");
             } else {
@@ -555,7 +483,7 @@ pub fn main() -> ExitCode {
             }
         }
         Ok(())
-    };
+    })();
 
     if joined {
         let group = ptr::from_mut(&mut ctx.mcast_sockaddr).cast();
@@ -571,16 +499,5 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // the system keeps 8 bits of what main returns
         Err(ret) => ExitCode::from(ret as u8),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queues_beyond_any_memory() {
-        assert!(queues_fit(DEFAULT_MSG_COUNT));
-        assert!(!queues_fit(i32::MAX));
     }
 }

@@ -15,35 +15,30 @@ use common::memory::{CArray, c_text, zeroed};
 use common::number::strtoul;
 use common::print::{Pointer, write_out};
 use common::sync::{self, SyncError};
+use common::utilities::{OurResult, Reported};
 use common::{errln, errno, outln};
 use rdma_sys::{
-    ibv_access_flags, ibv_alloc_pd, ibv_close_device, ibv_context, ibv_cq, ibv_create_cq,
-    ibv_create_qp, ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_device,
-    ibv_free_device_list, ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_modify_qp, ibv_mr,
-    ibv_mtu, ibv_open_device, ibv_pd, ibv_poll_cq, ibv_port_attr, ibv_post_recv, ibv_post_send,
-    ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
-    ibv_query_gid, ibv_query_port, ibv_recv_wr, ibv_reg_mr, ibv_send_flags, ibv_send_wr, ibv_sge,
-    ibv_wc, ibv_wc_status, ibv_wr_opcode,
+    ___ibv_query_port, ibv_access_flags, ibv_alloc_pd, ibv_close_device, ibv_context, ibv_cq,
+    ibv_create_cq, ibv_create_qp, ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp,
+    ibv_device, ibv_free_device_list, ibv_get_device_list, ibv_get_device_name, ibv_gid,
+    ibv_modify_qp, ibv_mr, ibv_mtu, ibv_open_device, ibv_pd, ibv_poll_cq, ibv_port_attr,
+    ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr,
+    ibv_qp_state, ibv_qp_type, ibv_query_gid, ibv_recv_wr, ibv_reg_mr, ibv_send_flags, ibv_send_wr,
+    ibv_sge, ibv_wc, ibv_wc_status, ibv_wr_opcode,
 };
 use socket2::Socket;
 
 /// How long a completion is waited for.
 const MAX_POLL_CQ_TIMEOUT: Duration = Duration::from_millis(2000);
-/// What the server sends.
-const MSG: &str = "SEND operation";
+/// What the server sends. The three texts are padded to one length.
+const MSG: &str = "SEND operation      ";
 /// What the client reads from the server's memory.
-const RDMAMSGR: &str = "RDMA read operation";
+const RDMAMSGR: &str = "RDMA read operation ";
 /// What the client writes into the server's memory.
 const RDMAMSGW: &str = "RDMA write operation";
-/// Bytes of the message, with the NUL at its end.
+/// Bytes of the buffer: any of the texts, with the NUL at its end.
 const MSG_SIZE: usize = MSG.len() + 1;
-/// Bytes of the buffer: room for the longest of the texts. In C it has `MSG_SIZE` bytes.
-const BUF_SIZE: usize = RDMAMSGW.len() + 1;
-const _: () = assert!(BUF_SIZE >= MSG_SIZE && BUF_SIZE > RDMAMSGR.len());
-
-/// What both sides say before the RDMA operations: the size of their buffer. A C program says
-/// `R` at this point and does not look at what the peer says.
-const BUF_SIZE_CHAR: [u8; 1] = [BUF_SIZE as u8];
+const _: () = assert!(MSG.len() == RDMAMSGR.len() && MSG.len() == RDMAMSGW.len());
 
 /// What the peer may do with the buffer.
 const MR_FLAGS: ibv_access_flags = ibv_access_flags(
@@ -51,10 +46,6 @@ const MR_FLAGS: ibv_access_flags = ibv_access_flags(
         | ibv_access_flags::IBV_ACCESS_REMOTE_READ.0
         | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0,
 );
-
-/// A step failed, and what went wrong has been said. C: a return code that is not 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Failed;
 
 /// Test parameters.
 #[derive(Clone, Debug)]
@@ -124,8 +115,8 @@ struct Resources {
     port_attr: ibv_port_attr,
     /// What the other side has told us.
     remote_props: CmConData,
-    /// Bytes of an RDMA operation: as many as both sides' buffers have.
-    rdma_size: usize,
+    /// Bytes of the peer's message, and so of its buffer: copies of the C program differ in that.
+    remote_size: u32,
     /// The open device.
     ib_ctx: *mut ibv_context,
     /// Protection domain.
@@ -152,57 +143,44 @@ impl Default for Config {
 // manager could do that, too; it is not the subject here.
 
 /// Connects to `servername`, or, without one, waits for a connection.
-fn sock_connect(servername: Option<&str>, port: u16) -> Result<Socket, Failed> {
+fn sock_connect(servername: Option<&str>, port: u16) -> OurResult<Socket> {
     let mut hints: libc::addrinfo = zeroed();
     hints.ai_flags = libc::AI_PASSIVE;
     hints.ai_family = libc::AF_INET;
     hints.ai_socktype = libc::SOCK_STREAM;
     let service = port.to_string();
 
-    let mut sockfd = None;
-    let mut error = 0;
-    'sock_connect_exit: {
+    let sockfd = (|| {
         // resolve the name
-        let resolved_addr = match AddrInfo::get(servername, Some(&service), &hints) {
-            Ok(resolved_addr) => resolved_addr,
-            Err(gai_error) => {
-                error = errno::get();
-                errln!("{gai_error} for {}:{port}", servername.unwrap_or("(null)"));
-                break 'sock_connect_exit;
-            }
-        };
+        let resolved_addr = AddrInfo::get(servername, Some(&service), &hints)
+            .inspect_err(|error| errln!("{error} for {}:{port}", servername.unwrap_or("(null)")))
+            .ok()?;
 
         // search through the results for one that works
         for address in sync::addresses(&resolved_addr) {
             if servername.is_some() {
                 // client mode: connect to the remote side
                 match sync::connect(&address) {
-                    Ok(socket) => {
-                        sockfd = Some(socket);
-                        break;
-                    }
+                    Ok(sockfd) => return Some(sockfd),
                     Err(_) => outln!("failed connect "),
                 }
             } else {
                 // server mode: listen, and accept a connection
-                match sync::accept_one(&address) {
-                    Ok(socket) => sockfd = Some(socket),
-                    Err(sync_error) => error = sync_error.errno(),
-                }
-                break;
+                return sync::accept_one(&address).ok();
             }
         }
-    }
+        None
+    })();
 
     sockfd.ok_or_else(|| {
         match servername {
             Some(servername) => errln!("Couldn't connect to {servername}:{port}"),
             None => {
-                errln!("server accept: {}", errno::strerror(error));
+                errno::perror("server accept");
                 errln!("accept() failed");
             }
         }
-        Failed
+        Reported
     })
 }
 
@@ -211,19 +189,19 @@ fn sock_connect(servername: Option<&str>, port: u16) -> Result<Socket, Failed> {
 fn sock_sync_data<const XFER_SIZE: usize>(
     sock: Option<&Socket>,
     local_data: &[u8; XFER_SIZE],
-) -> Result<[u8; XFER_SIZE], SyncError> {
-    let sock = sock.ok_or(SyncError::Closed)?;
-    let rc = sync::exchange(sock, local_data);
-    if let Err(SyncError::Write(_)) = rc {
-        errln!("Failed writing data during sock_sync_data");
-    }
-    rc
+) -> OurResult<[u8; XFER_SIZE]> {
+    sync::exchange(sock.ok_or(Reported)?, local_data).map_err(|error| {
+        if let SyncError::Write(_) = error {
+            errln!("Failed writing data during sock_sync_data");
+        }
+        Reported
+    })
 }
 
 // End of socket operations.
 
 /// Polls the completion queue until there is a completion, at most [`MAX_POLL_CQ_TIMEOUT`].
-fn poll_completion(res: &Resources) -> Result<(), Failed> {
+fn poll_completion(res: &Resources) -> OurResult<ibv_wc> {
     let mut wc: ibv_wc = zeroed();
 
     // poll for a while before giving up
@@ -239,12 +217,12 @@ fn poll_completion(res: &Resources) -> Result<(), Failed> {
     if poll_result < 0 {
         // poll CQ failed
         errln!("poll CQ failed");
-        return Err(Failed);
+        return Err(Reported);
     }
     if poll_result == 0 {
         // the CQ is empty
         errln!("completion wasn't found in the CQ after timeout");
-        return Err(Failed);
+        return Err(Reported);
     }
     // CQE found
     outln!("completion was found in CQ with status 0x{:x}", wc.status);
@@ -255,16 +233,17 @@ fn poll_completion(res: &Resources) -> Result<(), Failed> {
             wc.status,
             wc.vendor_err
         );
-        return Err(Failed);
+        return Err(Reported);
     }
-    Ok(())
+    Ok(wc)
 }
 
 /// Posts a work request to the send queue: send, RDMA read or RDMA write.
-fn post_send(res: &Resources, opcode: ibv_wr_opcode::Type) -> Result<(), Failed> {
+fn post_send(res: &Resources, opcode: ibv_wr_opcode::Type) -> OurResult {
     // prepare the scatter/gather entry
-    let length = if opcode == ibv_wr_opcode::IBV_WR_SEND { MSG_SIZE } else { res.rdma_size };
-    let mut sge = buffer_sge(res, length);
+    let rdma = opcode != ibv_wr_opcode::IBV_WR_SEND;
+    // read and write no more than the peer's buffer has
+    let mut sge = buffer_sge(res, if rdma { res.remote_size } else { MSG_SIZE as u32 });
 
     // prepare the send work request
     let mut sr: ibv_send_wr = zeroed();
@@ -274,7 +253,7 @@ fn post_send(res: &Resources, opcode: ibv_wr_opcode::Type) -> Result<(), Failed>
     sr.num_sge = 1;
     sr.opcode = opcode;
     sr.send_flags = ibv_send_flags::IBV_SEND_SIGNALED.0;
-    if opcode != ibv_wr_opcode::IBV_WR_SEND {
+    if rdma {
         sr.wr.rdma.remote_addr = res.remote_props.addr;
         sr.wr.rdma.rkey = res.remote_props.rkey;
     }
@@ -286,7 +265,7 @@ fn post_send(res: &Resources, opcode: ibv_wr_opcode::Type) -> Result<(), Failed>
     let rc = unsafe { ibv_post_send(res.qp, &mut sr, &mut bad_wr) };
     if rc != 0 {
         errln!("failed to post SR");
-        return Err(Failed);
+        return Err(Reported);
     }
     match opcode {
         ibv_wr_opcode::IBV_WR_SEND => outln!("Send Request was posted"),
@@ -298,9 +277,9 @@ fn post_send(res: &Resources, opcode: ibv_wr_opcode::Type) -> Result<(), Failed>
 }
 
 /// Posts a work request to the receive queue.
-fn post_receive(res: &Resources) -> Result<(), Failed> {
-    // prepare the scatter/gather entry: whatever fits in the buffer may come
-    let mut sge = buffer_sge(res, BUF_SIZE);
+fn post_receive(res: &Resources) -> OurResult {
+    // prepare the scatter/gather entry
+    let mut sge = buffer_sge(res, MSG_SIZE as u32);
 
     // prepare the receive work request
     let mut rr: ibv_recv_wr = zeroed();
@@ -315,17 +294,17 @@ fn post_receive(res: &Resources) -> Result<(), Failed> {
     let rc = unsafe { ibv_post_recv(res.qp, &mut rr, &mut bad_wr) };
     if rc != 0 {
         errln!("failed to post RR");
-        return Err(Failed);
+        return Err(Reported);
     }
     outln!("Receive Request was posted");
     Ok(())
 }
 
 /// A scatter/gather entry for the first `length` bytes of the buffer.
-fn buffer_sge(res: &Resources, length: usize) -> ibv_sge {
+fn buffer_sge(res: &Resources, length: u32) -> ibv_sge {
     // SAFETY: the buffer is registered before anything is posted.
     let lkey = unsafe { (*res.mr).lkey };
-    ibv_sge { addr: res.buf.addr() as u64, length: length as u32, lkey }
+    ibv_sge { addr: res.buf.addr() as u64, length, lkey }
 }
 
 /// Nothing is there yet, so that the clean-up knows what to do at any time.
@@ -333,7 +312,7 @@ fn resources_init() -> Resources {
     Resources {
         port_attr: zeroed(),
         remote_props: CmConData::default(),
-        rdma_size: MSG_SIZE,
+        remote_size: 0,
         ib_ctx: ptr::null_mut(),
         pd: ptr::null_mut(),
         cq: ptr::null_mut(),
@@ -345,32 +324,26 @@ fn resources_init() -> Resources {
 }
 
 /// Sets up everything up to a queue pair. After a failure there is nothing left of it.
-fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Failed> {
+fn resources_create(res: &mut Resources, config: &mut Config) -> OurResult {
     let mut dev_list: *mut *mut ibv_device = ptr::null_mut();
     let tcp_port = config.tcp_port;
 
-    let rc = 'resources_create_exit: {
-        if let Some(server_name) = &config.server_name {
+    let rc = (|| {
+        let server_name = config.server_name.as_deref();
+        if let Some(server_name) = server_name {
             // client side
-            match sock_connect(Some(server_name), tcp_port) {
-                Ok(sock) => res.sock = Some(sock),
-                Err(error) => {
-                    errln!(
-                        "failed to establish TCP connection to server {server_name}, port \
-                         {tcp_port}"
-                    );
-                    break 'resources_create_exit Err(error);
-                }
-            }
+            let sock = sock_connect(Some(server_name), tcp_port).inspect_err(|_| {
+                errln!(
+                    "failed to establish TCP connection to server {server_name}, port {tcp_port}"
+                );
+            })?;
+            res.sock = Some(sock);
         } else {
             outln!("waiting on port {tcp_port} for TCP connection");
-            match sock_connect(None, tcp_port) {
-                Ok(sock) => res.sock = Some(sock),
-                Err(error) => {
-                    errln!("failed to establish TCP connection with client on port {tcp_port}");
-                    break 'resources_create_exit Err(error);
-                }
-            }
+            let sock = sock_connect(None, tcp_port).inspect_err(|_| {
+                errln!("failed to establish TCP connection with client on port {tcp_port}");
+            })?;
+            res.sock = Some(sock);
         }
         outln!("TCP connection was established");
 
@@ -381,12 +354,12 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         dev_list = unsafe { ibv_get_device_list(&mut num_devices) };
         if dev_list.is_null() {
             errln!("failed to get IB devices list");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
         // if there isn't any
         if num_devices == 0 {
             errln!("found {num_devices} device(s)");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
         outln!("found {num_devices} device(s)");
 
@@ -409,7 +382,7 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         // if it isn't there
         let Some(ib_dev) = ib_dev else {
             errln!("IB device {dev_name} wasn't found");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         };
 
         // get a handle of it
@@ -417,7 +390,7 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         res.ib_ctx = unsafe { ibv_open_device(ib_dev) };
         if res.ib_ctx.is_null() {
             errln!("failed to open device {dev_name}");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
 
         // the list is not needed any more
@@ -426,12 +399,10 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         dev_list = ptr::null_mut();
 
         // query the port
-        let port_attr = ptr::from_mut(&mut res.port_attr).cast();
-        // SAFETY: the device is open. The library takes `port_attr` for an older structure that
-        // is a beginning of it, and the rest of it is zero.
-        if unsafe { ibv_query_port(res.ib_ctx, config.ib_port, port_attr) } != 0 {
+        // SAFETY: the device is open; the library writes the attributes.
+        if unsafe { ___ibv_query_port(res.ib_ctx, config.ib_port, &mut res.port_attr) } != 0 {
             errln!("ibv_query_port on port {} failed", config.ib_port);
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
 
         // allocate a protection domain
@@ -439,7 +410,7 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         res.pd = unsafe { ibv_alloc_pd(res.ib_ctx) };
         if res.pd.is_null() {
             errln!("ibv_alloc_pd failed");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
 
         // each side has only one work request under way, so one entry is enough
@@ -448,18 +419,15 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         res.cq = unsafe { ibv_create_cq(res.ib_ctx, cq_size, ptr::null_mut(), ptr::null_mut(), 0) };
         if res.cq.is_null() {
             errln!("failed to create CQ with {cq_size} entries");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
 
         // allocate the memory buffer that will hold the data; it comes zeroed
-        let size = BUF_SIZE;
-        match CArray::calloc(size) {
-            Ok(buf) => res.buf = buf,
-            Err(_) => {
-                errln!("failed to malloc {size} bytes to memory buffer");
-                break 'resources_create_exit Err(Failed);
-            }
-        }
+        let size = MSG_SIZE;
+        res.buf = CArray::calloc(size).map_err(|_| {
+            errln!("failed to malloc {size} bytes to memory buffer");
+            Reported
+        })?;
 
         // only the server puts the message in it
         if config.server_name.is_none() {
@@ -473,7 +441,7 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         res.mr = unsafe { ibv_reg_mr(res.pd, res.buf.addr(), size, mr_flags as i32) };
         if res.mr.is_null() {
             errln!("ibv_reg_mr failed with mr_flags=0x{mr_flags:x}");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
         // SAFETY: the region was registered above.
         let mr = unsafe { &*res.mr };
@@ -498,13 +466,13 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> Result<(), Fail
         res.qp = unsafe { ibv_create_qp(res.pd, &mut qp_init_attr) };
         if res.qp.is_null() {
             errln!("failed to create QP");
-            break 'resources_create_exit Err(Failed);
+            return Err(Reported);
         }
         // SAFETY: the queue pair was created above.
         let qp_num = unsafe { (*res.qp).qp_num };
         outln!("QP was created, QP number=0x{qp_num:x}");
         Ok(())
-    };
+    })();
 
     if rc.is_err() {
         // clean up, last things first
@@ -563,18 +531,14 @@ fn strcpy(buf: &[Cell<u8>], text: &str) {
 }
 
 /// Changes the attributes of a queue pair that `flags` names.
-fn modify_qp(
-    qp: *mut ibv_qp,
-    attr: &mut ibv_qp_attr,
-    flags: ibv_qp_attr_mask,
-) -> Result<(), Failed> {
+fn modify_qp(qp: *mut ibv_qp, attr: &mut ibv_qp_attr, flags: ibv_qp_attr_mask) -> OurResult {
     // SAFETY: the queue pair is alive; the library reads the attributes during the call.
     let rc = unsafe { ibv_modify_qp(qp, attr, flags.0 as i32) };
-    if rc != 0 { Err(Failed) } else { Ok(()) }
+    if rc != 0 { Err(Reported) } else { Ok(()) }
 }
 
 /// Brings the queue pair from RESET to INIT.
-fn modify_qp_to_init(qp: *mut ibv_qp, config: &Config) -> Result<(), Failed> {
+fn modify_qp_to_init(qp: *mut ibv_qp, config: &Config) -> OurResult {
     let mut attr: ibv_qp_attr = zeroed();
     attr.qp_state = ibv_qp_state::IBV_QPS_INIT;
     attr.port_num = config.ib_port;
@@ -594,7 +558,7 @@ fn modify_qp_to_rtr(
     dlid: u16,
     dgid: [u8; 16],
     config: &Config,
-) -> Result<(), Failed> {
+) -> OurResult {
     let mut attr: ibv_qp_attr = zeroed();
     attr.qp_state = ibv_qp_state::IBV_QPS_RTR;
     attr.path_mtu = ibv_mtu::IBV_MTU_256;
@@ -626,7 +590,7 @@ fn modify_qp_to_rtr(
 }
 
 /// Brings the queue pair from RTR to RTS, ready to send as well.
-fn modify_qp_to_rts(qp: *mut ibv_qp) -> Result<(), Failed> {
+fn modify_qp_to_rts(qp: *mut ibv_qp) -> OurResult {
     let mut attr: ibv_qp_attr = zeroed();
     attr.qp_state = ibv_qp_state::IBV_QPS_RTS;
     attr.timeout = 0x12;
@@ -644,14 +608,14 @@ fn modify_qp_to_rts(qp: *mut ibv_qp) -> Result<(), Failed> {
 }
 
 /// Exchanges with the other side what the queue pairs need, and brings ours up to RTS.
-fn connect_qp(res: &mut Resources, config: &Config) -> Result<(), Failed> {
+fn connect_qp(res: &mut Resources, config: &Config) -> OurResult {
     let mut my_gid = ibv_gid { raw: [0; 16] };
     if let Some(gid_idx) = config.gid_idx {
         // SAFETY: the device is open, and the library writes the GID.
         let rc = unsafe { ibv_query_gid(res.ib_ctx, config.ib_port, gid_idx.into(), &mut my_gid) };
         if rc != 0 {
             errln!("could not get gid for port {}, index {gid_idx}", config.ib_port);
-            return Err(Failed);
+            return Err(Reported);
         }
     }
 
@@ -669,7 +633,7 @@ fn connect_qp(res: &mut Resources, config: &Config) -> Result<(), Failed> {
     outln!("\nLocal LID = 0x{:x}", res.port_attr.lid);
     let Ok(tmp_con_data) = sock_sync_data(res.sock.as_ref(), &local_con_data.to_network()) else {
         errln!("failed to exchange connection data between sides");
-        return Err(Failed);
+        return Err(Reported);
     };
     let remote_con_data = CmConData::from_network(&tmp_con_data);
 
@@ -709,26 +673,26 @@ fn connect_qp(res: &mut Resources, config: &Config) -> Result<(), Failed> {
     // sync, so that neither side sends before the other one can receive
     if sock_sync_data(res.sock.as_ref(), b"Q").is_err() {
         errln!("sync error after QPs are were moved to RTS");
-        return Err(Failed);
+        return Err(Reported);
     }
     Ok(())
 }
 
 /// Tears everything down that is there, last things first.
-fn resources_destroy(res: &mut Resources) -> Result<(), Failed> {
+fn resources_destroy(res: &mut Resources) -> OurResult {
     let mut rc = Ok(());
     if !res.qp.is_null() {
         // SAFETY: the queue pair is alive; nothing uses it afterwards.
         if unsafe { ibv_destroy_qp(res.qp) } != 0 {
             errln!("failed to destroy QP");
-            rc = Err(Failed);
+            rc = Err(Reported);
         }
     }
     if !res.mr.is_null() {
         // SAFETY: the region is registered; nothing uses it afterwards.
         if unsafe { ibv_dereg_mr(res.mr) } != 0 {
             errln!("failed to deregister MR");
-            rc = Err(Failed);
+            rc = Err(Reported);
         }
     }
     res.buf = CArray::default();
@@ -736,28 +700,28 @@ fn resources_destroy(res: &mut Resources) -> Result<(), Failed> {
         // SAFETY: the completion queue is alive; the queue pair that used it is gone.
         if unsafe { ibv_destroy_cq(res.cq) } != 0 {
             errln!("failed to destroy CQ");
-            rc = Err(Failed);
+            rc = Err(Reported);
         }
     }
     if !res.pd.is_null() {
         // SAFETY: the protection domain is alive; what used it is gone.
         if unsafe { ibv_dealloc_pd(res.pd) } != 0 {
             errln!("failed to deallocate PD");
-            rc = Err(Failed);
+            rc = Err(Reported);
         }
     }
     if !res.ib_ctx.is_null() {
         // SAFETY: the device is open; what used it is gone.
         if unsafe { ibv_close_device(res.ib_ctx) } != 0 {
             errln!("failed to close device context");
-            rc = Err(Failed);
+            rc = Err(Reported);
         }
     }
     if let Some(sock) = res.sock.take()
         && sync::close(sock).is_err()
     {
         errln!("failed to close socket");
-        rc = Err(Failed);
+        rc = Err(Reported);
     }
     rc
 }
@@ -855,88 +819,67 @@ pub fn main() -> ExitCode {
     print_config(&config);
 
     let mut res = resources_init();
-    let mut rc = 'main_exit: {
+    let done = (|| -> OurResult {
         // create the resources
-        if resources_create(&mut res, &mut config).is_err() {
-            errln!("failed to create resources");
-            break 'main_exit 1;
-        }
+        resources_create(&mut res, &mut config)
+            .inspect_err(|_| errln!("failed to create resources"))?;
 
         // connect the queue pairs
-        if connect_qp(&mut res, &config).is_err() {
-            errln!("failed to connect QPs");
-            break 'main_exit 1;
-        }
+        connect_qp(&mut res, &config).inspect_err(|_| errln!("failed to connect QPs"))?;
 
         let client_side = config.server_name.is_some();
 
         // the server sends
-        if !client_side && post_send(&res, ibv_wr_opcode::IBV_WR_SEND).is_err() {
-            errln!("failed to post sr");
-            break 'main_exit 1;
+        if !client_side {
+            post_send(&res, ibv_wr_opcode::IBV_WR_SEND)
+                .inspect_err(|_| errln!("failed to post sr"))?;
         }
 
         // both sides get a completion: of the send, or of the receive
-        if poll_completion(&res).is_err() {
-            errln!("poll completion failed");
-            break 'main_exit 1;
-        }
+        let wc = poll_completion(&res).inspect_err(|_| errln!("poll completion failed"))?;
 
         if client_side {
             // now the message is in the client's buffer, too
             outln!("Message is: '{}'", c_text(&res.buf));
+            res.remote_size = wc.byte_len;
         } else {
             // set up the server's buffer for the read
             strcpy(&res.buf, RDMAMSGR);
         }
 
         // sync, so that the server's data are ready before the client reads them
-        match sock_sync_data(res.sock.as_ref(), &BUF_SIZE_CHAR) {
-            Ok(BUF_SIZE_CHAR) => res.rdma_size = BUF_SIZE,
-            Ok(_) => res.rdma_size = MSG_SIZE,
-            Err(_) => {
-                errln!("sync error before RDMA ops");
-                break 'main_exit 1;
-            }
-        }
+        sock_sync_data(res.sock.as_ref(), b"R")
+            .inspect_err(|_| errln!("sync error before RDMA ops"))?;
 
         // Now the client reads from the server's memory and writes to it; the server's program
         // does not notice.
         if client_side {
             // first read what the server's buffer holds
-            if post_send(&res, ibv_wr_opcode::IBV_WR_RDMA_READ).is_err() {
-                errln!("failed to post SR 2");
-                break 'main_exit 1;
-            }
-            if poll_completion(&res).is_err() {
-                errln!("poll completion failed 2");
-                break 'main_exit 1;
-            }
+            post_send(&res, ibv_wr_opcode::IBV_WR_RDMA_READ)
+                .inspect_err(|_| errln!("failed to post SR 2"))?;
+            poll_completion(&res).inspect_err(|_| errln!("poll completion failed 2"))?;
             outln!("Contents of server's buffer: '{}'", c_text(&res.buf));
 
             // then replace it
             strcpy(&res.buf, RDMAMSGW);
             outln!("Now replacing it with: '{}'", c_text(&res.buf));
-            if post_send(&res, ibv_wr_opcode::IBV_WR_RDMA_WRITE).is_err() {
-                errln!("failed to post SR 3");
-                break 'main_exit 1;
-            }
-            if poll_completion(&res).is_err() {
-                errln!("poll completion failed 3");
-                break 'main_exit 1;
-            }
+            post_send(&res, ibv_wr_opcode::IBV_WR_RDMA_WRITE)
+                .inspect_err(|_| errln!("failed to post SR 3"))?;
+            poll_completion(&res).inspect_err(|_| errln!("poll completion failed 3"))?;
         }
 
         // sync, so that the server knows that the client is done with its memory
-        if sock_sync_data(res.sock.as_ref(), b"W").is_err() {
-            errln!("sync error after RDMA ops");
-            break 'main_exit 1;
-        }
+        sock_sync_data(res.sock.as_ref(), b"W")
+            .inspect_err(|_| errln!("sync error after RDMA ops"))?;
         if !client_side {
             outln!("Contents of server buffer: '{}'", c_text(&res.buf));
         }
-        0
-    };
+        if let Some(sock) = &res.sock {
+            sync::part(sock, client_side);
+        }
+        Ok(())
+    })();
+    let mut rc = if done.is_ok() { 0 } else { 1 };
 
     if resources_destroy(&mut res).is_err() {
         errln!("failed to destroy resources");
@@ -966,7 +909,7 @@ mod tests {
 
     #[test]
     fn every_text_fits_in_the_buffer() {
-        let buf = CArray::<u8>::calloc(BUF_SIZE).unwrap();
+        let buf = CArray::<u8>::calloc(MSG_SIZE).unwrap();
         for text in [MSG, RDMAMSGR, RDMAMSGW, MSG] {
             strcpy(&buf, text);
             assert_eq!(c_text(&buf), text);
@@ -978,11 +921,5 @@ mod tests {
         let buf = CArray::<u8>::calloc(4).unwrap();
         strcpy(&buf, "too long");
         assert_eq!(c_text(&buf), "too ");
-    }
-
-    #[test]
-    fn a_c_program_says_another_size() {
-        assert_ne!(&BUF_SIZE_CHAR, b"R");
-        assert_eq!((MSG_SIZE, BUF_SIZE), (15, 21));
     }
 }

@@ -1,38 +1,25 @@
 //! The whole program; client and server differ in [`run_client`] and [`run_server`].
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::process::ExitCode;
 use std::ptr;
 
-use common::addrinfo::GaiError;
 use common::getopt::{Getopt, Switch, args};
-use common::memory::{CArray, OutOfMemory, zeroed};
+use common::memory::{CArray, zeroed};
 use common::number::atoi;
-use common::{errln, errno, outln};
+use common::rdma_addrinfo::RdmaAddrInfo;
+use common::verbs::{Outcome, verb_err, verb_ok, wc_status_str};
+use common::{errln, outln};
 use rdma_sys::{
     RAI_PASSIVE, ibv_ack_cq_events, ibv_comp_channel, ibv_cq, ibv_create_comp_channel,
     ibv_create_cq, ibv_destroy_comp_channel, ibv_destroy_cq, ibv_get_cq_event, ibv_mr, ibv_poll_cq,
     ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_req_notify_cq, ibv_send_flags, ibv_srq,
-    ibv_srq_init_attr, ibv_wc, ibv_wc_status, ibv_wc_status_str, rdma_accept, rdma_addrinfo,
-    rdma_bind_addr, rdma_cm_id, rdma_connect, rdma_create_ep, rdma_create_id, rdma_create_qp,
-    rdma_create_srq, rdma_dereg_mr, rdma_destroy_id, rdma_destroy_qp, rdma_destroy_srq,
-    rdma_disconnect, rdma_freeaddrinfo, rdma_get_request, rdma_get_send_comp, rdma_getaddrinfo,
-    rdma_listen, rdma_port_space, rdma_post_recv, rdma_post_send, rdma_reg_msgs, rdma_resolve_addr,
+    ibv_srq_init_attr, ibv_wc, ibv_wc_status, rdma_accept, rdma_addrinfo, rdma_bind_addr,
+    rdma_cm_id, rdma_connect, rdma_create_ep, rdma_create_id, rdma_create_qp, rdma_create_srq,
+    rdma_dereg_mr, rdma_destroy_id, rdma_destroy_qp, rdma_destroy_srq, rdma_disconnect,
+    rdma_get_request, rdma_get_send_comp, rdma_listen, rdma_port_space, rdma_post_recv,
+    rdma_post_send, rdma_reg_msgs, rdma_resolve_addr,
 };
-
-/// What a step of the C returns if it fails: never 0, and the exit status of the program.
-type Failed = c_int;
-
-/// Reports a verb that failed (C: the macro `VERB_ERR`) and gives back what it returned.
-fn verb_err(verb: &str, ret: c_int) -> Failed {
-    errln!("{verb} returned {ret} errno {}", errno::get());
-    ret
-}
-
-/// For verbs that return 0 if all is well.
-fn verb_ok(verb: &str, ret: c_int) -> Result<(), Failed> {
-    if ret != 0 { Err(verb_err(verb, ret)) } else { Ok(()) }
-}
 
 /// Port without `-p`.
 const DEFAULT_PORT: &str = "51216";
@@ -87,9 +74,18 @@ struct Context {
     recv_buf: CArray<u8>,
 }
 
+/// Memory for one message.
+fn malloc(length: usize) -> Outcome<CArray<u8>> {
+    // no bytes need an address, too, to be registered
+    CArray::calloc(length.max(1)).map_err(|_| {
+        verb_err("malloc", -1);
+        -1
+    })
+}
+
 /// Creates what client and server both need: the shared receive queue with its receives posted,
 /// the memory regions, and one completion queue for the receives of every queue pair.
-fn init_resources(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Failed> {
+fn init_resources(ctx: &mut Context, rai: &RdmaAddrInfo) -> Outcome {
     // an id by which the SRQ is created and used
     let ps = rdma_port_space::RDMA_PS_TCP;
     // SAFETY: the library writes the new id; without a channel its calls are synchronous.
@@ -98,16 +94,12 @@ fn init_resources(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Fa
 
     // an address ties the id to the RDMA device behind it
     if !ctx.server {
-        // SAFETY: the address list is alive.
-        let dst_addr = unsafe { (*rai).ai_dst_addr };
         // SAFETY: the id and the address are alive; a null source means any.
-        let ret = unsafe { rdma_resolve_addr(ctx.srq_id, ptr::null_mut(), dst_addr, 1000) };
+        let ret = unsafe { rdma_resolve_addr(ctx.srq_id, ptr::null_mut(), rai.ai_dst_addr, 1000) };
         verb_ok("rdma_resolve_addr", ret)?;
     } else {
-        // SAFETY: the address list is alive.
-        let src_addr = unsafe { (*rai).ai_src_addr };
         // SAFETY: the id and the address are alive.
-        let ret = unsafe { rdma_bind_addr(ctx.srq_id, src_addr) };
+        let ret = unsafe { rdma_bind_addr(ctx.srq_id, rai.ai_src_addr) };
         verb_ok("rdma_bind_addr", ret)?;
     }
 
@@ -124,12 +116,14 @@ fn init_resources(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Fa
     // SAFETY: the id has a device; the buffer has this length and lives longer than the region.
     ctx.recv_mr = unsafe { rdma_reg_msgs(ctx.srq_id, ctx.recv_buf.addr(), msg_length) };
     if ctx.recv_mr.is_null() {
-        return Err(verb_err("rdma_reg_msgs", -1));
+        verb_err("rdma_reg_msgs", -1);
+        return Err(-1);
     }
     // SAFETY: as above.
     ctx.send_mr = unsafe { rdma_reg_msgs(ctx.srq_id, ctx.send_buf.addr(), msg_length) };
     if ctx.send_mr.is_null() {
-        return Err(verb_err("rdma_reg_msgs", -1));
+        verb_err("rdma_reg_msgs", -1);
+        return Err(-1);
     }
 
     // the shared receive queue
@@ -156,7 +150,8 @@ fn init_resources(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Fa
     // SAFETY: the device is open as long as the id lives.
     ctx.srq_cq_channel = unsafe { ibv_create_comp_channel(verbs) };
     if ctx.srq_cq_channel.is_null() {
-        return Err(verb_err("ibv_create_comp_channel", -1));
+        verb_err("ibv_create_comp_channel", -1);
+        return Err(-1);
     }
 
     // one completion queue for all queue pairs that use the SRQ
@@ -164,7 +159,8 @@ fn init_resources(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Fa
     ctx.srq_cq =
         unsafe { ibv_create_cq(verbs, ctx.max_wr, ptr::null_mut(), ctx.srq_cq_channel, 0) };
     if ctx.srq_cq.is_null() {
-        return Err(verb_err("ibv_create_cq", -1));
+        verb_err("ibv_create_cq", -1);
+        return Err(-1);
     }
 
     // ask to be told of the first completion
@@ -222,7 +218,7 @@ fn destroy_resources(ctx: &mut Context) {
 }
 
 /// Waits until there is a completion in the SRQ's completion queue.
-fn await_completion(ctx: &Context) -> Result<(), Failed> {
+fn await_completion(ctx: &Context) -> Outcome {
     let mut ev_cq = ptr::null_mut();
     let mut ev_ctx = ptr::null_mut();
     // wait for an event of the completion queue
@@ -239,13 +235,9 @@ fn await_completion(ctx: &Context) -> Result<(), Failed> {
 }
 
 /// Says why a work request failed, if it did.
-fn check_status(wc: &ibv_wc) -> Result<(), Failed> {
+fn check_status(wc: &ibv_wc) -> Outcome {
     if wc.status != ibv_wc_status::IBV_WC_SUCCESS {
-        // SAFETY: any number may be asked for.
-        let text = unsafe { ibv_wc_status_str(wc.status) };
-        // SAFETY: the library gives a constant string for every status.
-        let text = unsafe { CStr::from_ptr(text) };
-        outln!("work completion status {}", text.to_string_lossy());
+        outln!("work completion status {}", wc_status_str(wc.status));
         return Err(-1);
     }
     Ok(())
@@ -253,7 +245,7 @@ fn check_status(wc: &ibv_wc) -> Result<(), Failed> {
 
 /// The server: accepts the connections, then receives all messages through the one queue and
 /// answers each batch of them.
-fn run_server(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Failed> {
+fn run_server(ctx: &mut Context, rai: &RdmaAddrInfo) -> Outcome {
     let mut send_count: u64 = 0;
     let mut recv_count: u64 = 0;
     let mut wc: ibv_wc = zeroed();
@@ -308,7 +300,8 @@ fn run_server(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Failed
                 // SAFETY: the queue is alive and `wc` has room for one completion.
                 let ne = unsafe { ibv_poll_cq(ctx.srq_cq, 1, &mut wc) };
                 if ne < 0 {
-                    return Err(verb_err("ibv_poll_cq", ne));
+                    verb_err("ibv_poll_cq", ne);
+                    return Err(ne);
                 } else if ne == 0 {
                     break;
                 }
@@ -352,7 +345,7 @@ fn run_server(ctx: &mut Context, rai: *const rdma_addrinfo) -> Result<(), Failed
 
 /// The client: makes the connections, then sends over them in turn, as many messages as the
 /// server's queue has room for, and waits for its answer.
-fn run_client(ctx: &mut Context, rai: *mut rdma_addrinfo) -> Result<(), Failed> {
+fn run_client(ctx: &mut Context, rai: &RdmaAddrInfo) -> Outcome {
     let mut send_count: u64 = 0;
     let mut recv_count: u64 = 0;
     let mut wc: ibv_wc = zeroed();
@@ -371,7 +364,7 @@ fn run_client(ctx: &mut Context, rai: *mut rdma_addrinfo) -> Result<(), Failed> 
         attr.sq_sig_all = 0;
         let mut conn_id = ptr::null_mut();
         // SAFETY: address list, queues and attributes are alive; `qp_context` is never used.
-        let ret = unsafe { rdma_create_ep(&mut conn_id, rai, ptr::null_mut(), &mut attr) };
+        let ret = unsafe { rdma_create_ep(&mut conn_id, rai.as_ptr(), ptr::null_mut(), &mut attr) };
         verb_ok("rdma_create_ep", ret)?;
         ctx.conn_id.push(conn_id);
 
@@ -383,8 +376,11 @@ fn run_client(ctx: &mut Context, rai: *mut rdma_addrinfo) -> Result<(), Failed> 
     let msg_count = ctx.msg_count as u64;
     let msg_length = ctx.msg_length as usize;
     while send_count < msg_count {
-        let mut i = 0;
-        while i < ctx.max_wr && send_count < msg_count {
+        for i in 0..ctx.max_wr {
+            if send_count == msg_count {
+                break;
+            }
+
             // send one message to the server
             let conn_id = ctx.conn_id[(i % ctx.qp_count) as usize];
             let (addr, mr) = (ctx.send_buf.addr(), ctx.send_mr);
@@ -397,25 +393,24 @@ fn run_client(ctx: &mut Context, rai: *mut rdma_addrinfo) -> Result<(), Failed> 
             // SAFETY: the id has a completion queue and channel of its own for sends.
             let ret = unsafe { rdma_get_send_comp(conn_id, &mut wc) };
             if ret <= 0 {
-                return Err(verb_err("rdma_get_send_comp", ret));
+                verb_err("rdma_get_send_comp", ret);
+                return Err(ret);
             }
             check_status(&wc)?;
 
             send_count += 1;
             outln!("send count: {send_count}, qp_num: {}", wc.qp_num);
-            i += 1;
         }
 
         // the answer tells that the server has taken all of them in
-        await_completion(ctx).inspect_err(|&ret| {
-            verb_err("await_completion", ret);
-        })?;
+        await_completion(ctx).inspect_err(|&ret| verb_err("await_completion", ret))?;
 
         loop {
             // SAFETY: the queue is alive and `wc` has room for one completion.
             let ne = unsafe { ibv_poll_cq(ctx.srq_cq, 1, &mut wc) };
             if ne < 0 {
-                return Err(verb_err("ibv_poll_cq", ne));
+                verb_err("ibv_poll_cq", ne);
+                return Err(ne);
             } else if ne == 0 {
                 break;
             }
@@ -481,10 +476,10 @@ pub fn main() -> ExitCode {
         }
     }
 
-    let Some(server_name) = &ctx.server_name else {
+    if ctx.server_name.is_none() {
         outln!("server address required (use -a)!");
         return ExitCode::from(1);
-    };
+    }
 
     // numbers with which the program could only crash or wait for ever
     for (parameter, value, least) in [
@@ -503,44 +498,26 @@ pub fn main() -> ExitCode {
     if ctx.server {
         hints.ai_flags = RAI_PASSIVE as c_int; // this makes it a server
     }
-    let mut rai = ptr::null_mut();
-    let node = CString::new(server_name.as_str()).expect("an argument holds no NUL");
-    let service = CString::new(ctx.server_port.as_str()).expect("an argument holds no NUL");
-    // SAFETY: names and hints live through the call; the library writes the address list.
-    let ret = unsafe { rdma_getaddrinfo(node.as_ptr(), service.as_ptr(), &hints, &mut rai) };
-    if ret < -1 && ret != libc::EAI_SYSTEM {
-        // an error of getaddrinfo itself, which has a text but sets no errno
-        errln!("rdma_getaddrinfo returned {ret}: {}", GaiError(ret));
-        return ExitCode::from(1);
-    } else if ret != 0 {
-        verb_err("rdma_getaddrinfo", ret);
-        return ExitCode::from(1);
-    }
-
-    // allocate memory for the send and receive buffers
-    let ret = match allocate_buffers(ctx.msg_length as usize) {
-        Ok(buffers) => {
-            (ctx.send_buf, ctx.recv_buf) = buffers;
-            if ctx.server { run_server(&mut ctx, rai) } else { run_client(&mut ctx, rai) }
-        }
-        Err(error) => {
-            errln!("msg_length {}: {error}", ctx.msg_length);
-            Err(1)
+    let rai = match RdmaAddrInfo::get(ctx.server_name.as_deref(), Some(&ctx.server_port), &hints) {
+        Ok(rai) => rai,
+        Err(ret) => {
+            verb_err("rdma_getaddrinfo", ret);
+            return ExitCode::from(1);
         }
     };
 
-    destroy_resources(&mut ctx);
-    // SAFETY: the list came from `rdma_getaddrinfo` and is freed once.
-    unsafe { rdma_freeaddrinfo(rai) };
-    // as from C's main, only the lowest eight bits arrive
-    ExitCode::from(ret.err().unwrap_or(0) as u8)
-}
+    let result = (|| -> Outcome {
+        // allocate memory for the send and receive buffers
+        let msg_length = ctx.msg_length as usize;
+        ctx.send_buf = malloc(msg_length)?;
+        ctx.recv_buf = malloc(msg_length)?;
+        if ctx.server { run_server(&mut ctx, &rai) } else { run_client(&mut ctx, &rai) }
+    })();
 
-/// The send and the receive buffer, of `length` bytes each.
-fn allocate_buffers(length: usize) -> Result<(CArray<u8>, CArray<u8>), OutOfMemory> {
-    // as from malloc, an empty buffer has an address, too
-    let length = length.max(1);
-    // neither takes memory until it is registered, so see that there is room for both
-    CArray::<u8>::calloc(2 * length)?;
-    Ok((CArray::calloc(length)?, CArray::calloc(length)?))
+    destroy_resources(&mut ctx);
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // the system keeps 8 bits of what main returns
+        Err(ret) => ExitCode::from(ret as u8),
+    }
 }

@@ -77,7 +77,7 @@ pub fn pairings(
 
 /// The flag that verifies the data, where there is one.
 pub fn verify(example: &Example) -> Option<&'static str> {
-    example.name.starts_with("ping-sr-").then_some("-v")
+    example.name.starts_with("ping-").then_some("-v")
 }
 
 /// Did the pair do its work, and what is there to say of it?

@@ -21,9 +21,8 @@ Where it comes from
   rc-example (RDMA_RC_example.c), mckey, apm, mc, srq:
       the chapter \"Programming Examples\" of the \"RDMA Aware Networks Programming User
       Manual\" (Mellanox, now NVIDIA). Copies of it differ, see below.
-  read-write:
-      the tutorial with rdma-common.c, rdma-server.c and rdma-client.c that reads or writes the
-      other side's memory (\"rdma-server write|read\"); it has many copies.
+  read-write (rdma-common.c, rdma-server.c, rdma-client.c):
+      02_read-write of the repository tarickb/the-geek-in-the-corner at fb2358c; many copies
 
 What it needs (Debian, Ubuntu)
   apt-get install gcc make libibverbs-dev librdmacm-dev
@@ -35,6 +34,8 @@ How it is compiled
       gcc -O2 -o client client.c bind_client.c OTHERS -lrdmacm -libverbs -lpthread -lrt
       gcc -O2 -o server server.c bind_listener.c agent.c OTHERS -lrdmacm -libverbs -lpthread -lrt
     (OTHERS: the .c files that both sides share)
+  in the folder of read-write:
+      make                      (not with -O2: its wait for the connection would never end)
   each program of the manual:
       gcc -O2 -o mckey mckey.c -lrdmacm -libverbs -lpthread
   Two things have changed since 2011: delete the line with xrc_domain, a member that
@@ -98,6 +99,9 @@ impl Originals {
 
     /// What is missing of an example.
     pub fn missing(&self, example: &Example) -> Option<String> {
+        if !example.original {
+            return Some("an exercise, which has no C original".to_owned());
+        }
         let sides = example.program_sides();
         let side = sides.iter().find(|&&side| self.program(example, side).is_none())?;
         let looked_for = places(example, *side).join(" or ");
@@ -155,6 +159,7 @@ mod tests {
     fn programs_are_looked_for_in_both_layouts() {
         let places = |name| places(Example::named(name).unwrap(), Side::Server);
         assert_eq!(places("ping-sr-2"), ["ping-sr-2/server", "ping-sr-2-server"]);
+        assert!(places("read-write").contains(&"read-write/rdma-server".to_owned()));
         assert_eq!(places("ping-sr-1")[..2], ["ping-sr-1e/server", "ping-sr-1/server"]);
         assert!(places("device-list").contains(&"devices/devices".to_owned()));
         let rc = places("rc-example");

@@ -143,6 +143,8 @@ impl Stage {
             ready_limit: self.limit,
             limit: self.limit,
             kill: None,
+            server_stopped: false,
+            served: example.served(),
         }
     }
 

@@ -44,6 +44,9 @@ pub struct Case {
     pub server_path: Option<PathBuf>,
     /// A program that plays the client instead of the example's own.
     pub client_path: Option<PathBuf>,
+    /// The server is stopped from when it listens until the kill.
+    #[serde(default)]
+    pub server_stopped: bool,
     /// A signal to one side.
     pub kill: Option<KillPlan>,
     /// Time limit, if not the default.
@@ -181,6 +184,7 @@ impl Case {
             client_program: ClientProgram::Client,
             server_path: None,
             client_path: None,
+            server_stopped: false,
             kill: None,
             timeout_ms: None,
             needs_device: true,
@@ -244,6 +248,8 @@ impl Case {
                 signal: kill.signal,
                 after: Duration::from_millis(kill.after_ms),
             }),
+            server_stopped: self.server_stopped,
+            served: None,
         }
     }
 
@@ -267,6 +273,10 @@ pub fn read_cases(data: &Path) -> Result<Vec<Case>, Error> {
         }
         if case.server.is_none() && case.client.is_none() {
             return Err(Error::data(&path, format!("{}: runs nothing", case.name())));
+        }
+        if case.server_stopped && (case.kill.is_none() || case.server.is_none()) {
+            let what = format!("{}: a stopped server needs a kill that ends it", case.name());
+            return Err(Error::data(&path, what));
         }
         let times = [case.timeout_ms, case.kill.map(|kill| kill.after_ms)];
         if times.into_iter().flatten().any(|time| time > MAX_TIME_MS) {

@@ -204,8 +204,9 @@ impl Change {
         match self {
             Change::Replace(changes) => {
                 let Ok(expected) = stream_of(to, side, stream) else { return false };
-                let applied = changes.replace.iter().map(|change| change.apply(expected).is_ok());
-                applied.fold(false, |any, one| any || one)
+                // each is applied, whether or not the one before it was
+                let applied = changes.replace.iter().map(|change| change.apply(expected));
+                applied.filter(Result::is_ok).count() > 0
             }
             Change::Lines(Lines { lines }) => {
                 let ours = to.printed(run.ours, side, stream, run.normaliser);

@@ -7,6 +7,7 @@
 //! - [`timing`]: what depends on timing beyond those rules
 //! - [`differences`]: the cases that differ from the C by design
 //! - [`rules`]: the data that say how a run is judged
+//! - [`record`]: writes recordings, and what several runs have in common
 //! - [`suite`]: runs the cases and reports
 
 pub mod case;
@@ -14,6 +15,7 @@ pub mod differences;
 pub mod expect;
 pub mod normalise;
 mod numbers;
+pub mod record;
 pub mod rules;
 pub mod suite;
 pub mod timing;

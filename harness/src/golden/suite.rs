@@ -1,6 +1,5 @@
 //! Runs cases one after the other, compares them and reports.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -9,10 +8,11 @@ use crate::error::Error;
 use crate::examples::Example;
 use crate::golden::case::{Case, Device, read_cases};
 use crate::golden::expect::Expectation;
+use crate::golden::record::{Recordings, keep};
 use crate::golden::rules::{Rules, Watch};
 use crate::process::{Ending, Program};
-use crate::run::{Outcome, Plan, Unobserved, run};
-use crate::transcript::{Side, Stream};
+use crate::run::{Plan, Unobserved, run};
+use crate::transcript::Side;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -170,22 +170,33 @@ impl Suite {
         Ok(counts)
     }
 
-    /// Runs the chosen cases and writes what they print to `into`, without
-    /// comparing.
-    pub fn record(&self, into: &Path, out: &mut dyn Write) -> Result<(), Error> {
+    /// Runs each of the chosen cases `runs` times and writes what they print to `into`, with
+    /// the fields of `cases.json` that say what the runs had in common.
+    pub fn record(&self, into: &Path, runs: u32, out: &mut dyn Write) -> Result<(), Error> {
         for case in self.chosen() {
-            let outcome = run(&self.plan(case)?, &mut Unobserved)?;
-            keep(&into.join(&case.example).join(&case.case), case, &outcome)?;
-            let say = |side| outcome.ending(side).map_or("-".to_owned(), |e: Ending| e.to_string());
-            let why = outcome.never_ready.as_deref().unwrap_or_default();
-            writeln!(
-                out,
-                "{:<40} server {}, client {} {why}",
-                case.name(),
-                say(Side::Server),
-                say(Side::Client)
-            )
-            .map_err(Error::write(Path::new("standard output")))?;
+            let folder = into.join(&case.example).join(&case.case);
+            let mut recordings = Recordings::new(folder, case, &self.rules.normaliser);
+            for _ in 0..runs {
+                let outcome = run(&self.plan(case)?, &mut Unobserved)?;
+                recordings.add(&outcome)?;
+                let say =
+                    |side| outcome.ending(side).map_or("-".to_owned(), |e: Ending| e.to_string());
+                let why = outcome.never_ready.as_deref().unwrap_or_default();
+                writeln!(
+                    out,
+                    "{:<40} server {}, client {} {why}",
+                    case.name(),
+                    say(Side::Server),
+                    say(Side::Client)
+                )
+                .map_err(Error::write(Path::new("standard output")))?;
+            }
+            if runs > 1 {
+                let fields = serde_json::to_string(&recordings.fields())
+                    .map_err(Error::json(Path::new("standard output")))?;
+                writeln!(out, "    {fields}")
+                    .map_err(Error::write(Path::new("standard output")))?;
+            }
         }
         Ok(())
     }
@@ -254,33 +265,4 @@ impl Suite {
             }
         }))
     }
-}
-
-/// Writes the raw streams and endings of a run, in files named as in the
-/// recordings, and all lines with their times.
-fn keep(folder: &Path, case: &Case, outcome: &Outcome) -> Result<(), Error> {
-    fs::create_dir_all(folder).map_err(Error::write(folder))?;
-    let write = |name: String, text: String| {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(Error::write(&path))
-    };
-    for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
-        for stream in Stream::BOTH {
-            let mut text = String::new();
-            for line in outcome.transcript.lines() {
-                if line.side == side && line.stream == stream {
-                    text.push_str(&line.text);
-                    text.push_str(if line.complete { "\n" } else { "" });
-                }
-            }
-            write(format!("{side}.{stream}"), text)?;
-        }
-        let ending = outcome.ending(side).map_or(String::new(), |ending| ending.to_string());
-        write(format!("{side}.status"), ending + "\n")?;
-    }
-    let timeline = outcome.transcript.lines().iter().map(|line| {
-        let at = line.at.as_secs_f64();
-        format!("{at:10.6} {} {} {}\n", line.side, line.stream, line.marked())
-    });
-    write("timeline".to_owned(), timeline.collect())
 }

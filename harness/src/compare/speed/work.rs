@@ -35,11 +35,16 @@ impl Work {
                 (Waits::BusyPolling, Clock::Reported, Some("-c"), "")
             }
             "blast-sr-2" => (Waits::BusyPolling, Clock::Reported, Some("-c"), "-s 4096 -b 8"),
-            "ping-sr-3" | "ping-sr-4" => (Waits::Blocking, Clock::Reported, Some("-c"), ""),
+            "ping-sr-3" | "ping-sr-4" | "ping-rdma-1" | "ping-rdma-2" | "ping-rdma-3" => {
+                (Waits::Blocking, Clock::Reported, Some("-c"), "")
+            }
+            "blast-rdma-1" => (Waits::Blocking, Clock::Reported, Some("-c"), "-s 4096 -b 8"),
             "srq" => (Waits::Blocking, Clock::WholeRun, Some("-c"), "-l 1000"),
             "mckey" => (Waits::Once, Clock::Asleep, None, "-C 10"),
             "mc" => (Waits::Once, Clock::WholeRun, None, "-c 2"),
+            "pubsub-rdma-1" | "pubsub-rdma-2" => (Waits::Once, Clock::Asleep, None, "-c 2"),
             "apm" => (Waits::Once, Clock::WholeRun, None, "-c 4"),
+            "read-write" => (Waits::Once, Clock::WholeRun, None, "write"),
             _ => (Waits::Once, Clock::WholeRun, None, ""),
         };
         Work { waits, clock, count, flags }

@@ -1,0 +1,232 @@
+//! The client: counts in the server's memory.
+
+use std::process::ExitCode;
+
+use common::errln;
+use common::getopt::args;
+use common::memory::zeroed;
+use common::utilities::{OurResult, Reported, exit_code};
+
+use crate::bind_client::our_client_bind;
+use crate::c_d_buffers::{our_setup_client_buffers, our_unsetup_buffers};
+use crate::c_d_connect::{our_client_connect, our_disconnect};
+use crate::c_d_control_struct::{our_create_control_struct, our_destroy_control_struct};
+use crate::c_d_id::{our_create_id, our_destroy_id};
+use crate::c_d_queue_pair::{our_setup_qp, our_unsetup_qp};
+use crate::process_cm_events::{our_create_cm_event_thread, our_destroy_cm_event_thread};
+use crate::process_completions::our_await_completion;
+use crate::process_options::our_process_options;
+use crate::prototypes::{
+    Label, OurAckInfo, OurBufferInfo, OurControl, OurOptions, VERBOSE_TRACING, VERIFY,
+};
+use crate::send_recv::{our_post_recv, our_post_send};
+use crate::utilities::{
+    our_counter, our_get_current_time, our_get_current_usage, our_print_statistics,
+    our_report_string, our_trace_ptr,
+};
+
+/// Posts an atomic work request to the agent's counter, waits for it to complete, and gives what was
+/// in the counter before. To add, `compare_add` is the summand; to compare and swap, it is what is
+/// expected and `swap` what comes in its place.
+fn our_atomic(
+    client_conn: &mut OurControl,
+    index: usize,
+    compare_add: u64,
+    swap: u64,
+    options: &OurOptions,
+) -> OurResult<u64> {
+    let remote_buffer_info = client_conn.remote_buffer_info[0].get();
+    let work_request = &client_conn.user_data_send_work_request[index];
+    let mut wr = work_request.replace(zeroed());
+    wr.wr.atomic.remote_addr = remote_buffer_info.addr();
+    wr.wr.atomic.rkey = remote_buffer_info.rkey();
+    wr.wr.atomic.compare_add = compare_add;
+    wr.wr.atomic.swap = swap;
+    work_request.set(wr);
+
+    // now we send our atomic operation to the remote agent
+    our_post_send(client_conn, &client_conn.user_data_send_work_request[index], options)?;
+
+    // wait for the atomic operation to complete
+    our_await_completion(client_conn, options)?;
+    client_conn.wc_atomic += 1;
+
+    // the previous value is a number of this host, whatever the agent's byte order is
+    Ok(our_counter(client_conn))
+}
+
+/// Compares the agent's counter with `compare`, puts `swap` in its place if they are the same, and
+/// reports whether they were.
+fn our_compare_and_swap(
+    client_conn: &mut OurControl,
+    compare: u64,
+    swap: u64,
+    options: &OurOptions,
+) -> OurResult {
+    let found = our_atomic(client_conn, 1, compare, swap, options)?;
+    let message = &options.message;
+    if found == compare {
+        errln!("{message}: compare {compare} swap {swap}: swapped");
+    } else {
+        errln!("{message}: compare {compare} swap {swap}: found {found}, not swapped");
+    }
+    Ok(())
+}
+
+/// Adds to the agent's counter, and sets it back.
+///
+/// First the two sides tell each other where their buffers are. Then, `limit` times: adds 1 and
+/// learns what the counter was before. After that, sets the counter to 0 if it is what `limit`
+/// additions make of it, and once more, which fails. At last acks go both ways.
+fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> OurResult {
+    let message = &options.message;
+
+    // this counts up to limit
+    client_conn.wc_atomic = 0;
+
+    // number of bytes of remote buffer info we are expecting
+    let work_request = client_conn.remote_buffer_info_work_request.get();
+    let expected_size = work_request.num_sge as usize * OurBufferInfo::LEN;
+
+    // post a receive to catch the remote agent's buffer info
+    our_post_recv(client_conn, &client_conn.remote_buffer_info_work_request, options)?;
+
+    // now we send our local buffer info to the remote agent
+    our_post_send(client_conn, &client_conn.local_buffer_info_work_request, options)?;
+
+    // wait for the send local buffer info to complete
+    if options.flags & VERBOSE_TRACING != 0 {
+        our_report_string(
+            "waiting completion of",
+            "send local buffer info",
+            "event IBV_WC_SEND",
+            options,
+        );
+    }
+
+    our_await_completion(client_conn, options)?;
+
+    // wait for the recv remote buffer info to complete
+    if options.flags & VERBOSE_TRACING != 0 {
+        our_report_string(
+            "waiting completion of",
+            "recv remote buffer info",
+            "event IBV_WC_RECV",
+            options,
+        );
+    }
+
+    let work_completion = our_await_completion(client_conn, options)?;
+
+    if work_completion.byte_len as usize != expected_size {
+        errln!("{message}: received {} bytes, expected {expected_size}", work_completion.byte_len);
+        return Err(Reported);
+    }
+
+    // mark the time we start sending to server
+    client_conn.start_time = our_get_current_time();
+    client_conn.start_usage = our_get_current_usage();
+
+    let ret = (|| {
+        for count in 0..options.limit {
+            let fetched = our_atomic(client_conn, 0, 1, 0, options)?;
+            if options.flags & VERBOSE_TRACING != 0 {
+                errln!("{message}: {} fetched {fetched}", client_conn.wc_atomic);
+            }
+            if options.flags & VERIFY != 0 {
+                if fetched != count {
+                    errln!("{message}: fetched {fetched}, expected {count}, verification failed");
+                } else if options.flags & VERBOSE_TRACING != 0 {
+                    errln!("{message}: {} verification ok", client_conn.wc_atomic);
+                }
+            }
+        }
+
+        // the counter is what we have added, and then 0
+        our_compare_and_swap(client_conn, options.limit, 0, options)?;
+        our_compare_and_swap(client_conn, options.limit, 0, options)?;
+
+        // post a receive to catch the remote agent's only ack
+        our_post_recv(client_conn, &client_conn.recv_ack_work_request, options)?;
+
+        // tell the agent the number of iterations we finished
+        client_conn.send_ack[0].set(OurAckInfo::new(client_conn.wc_atomic as u32));
+
+        // now we send our only ack to the remote agent
+        our_post_send(client_conn, &client_conn.send_ack_work_request, options)?;
+
+        // wait for the send ack to complete
+        if options.flags & VERBOSE_TRACING != 0 {
+            our_report_string("waiting completion of", "send ACK", "event IBV_WC_SEND", options);
+        }
+
+        our_await_completion(client_conn, options)?;
+
+        // wait for agent's only ack to complete
+        if options.flags & VERBOSE_TRACING != 0 {
+            our_report_string("waiting completion of", "recv ACK", "event IBV_WC_RECV", options);
+        }
+
+        // if we hit an error or FLUSH_ERR, leave now
+        our_await_completion(client_conn, options)?;
+        Ok(())
+    })();
+
+    our_print_statistics(client_conn, options);
+    ret
+}
+
+/// The client's main program.
+pub fn main() -> ExitCode {
+    // process the command line options -- don't go on if any errors
+    let Ok(options) = our_process_options(&args()) else { return ExitCode::FAILURE };
+    let options = &options;
+
+    // allocate our own control structure to keep track of new connection
+    let Ok(mut client_conn) = our_create_control_struct(options) else { return ExitCode::FAILURE };
+    let conn = &mut *client_conn;
+
+    // what has to be undone, by C's labels
+    let mut out = Label::Out2;
+    let done = (|| {
+        our_create_id(conn, options)?;
+        out = Label::Out2a;
+
+        // set up a separate thread to handle cm events
+        our_create_cm_event_thread(conn, options)?;
+        out = Label::Out3;
+
+        our_client_bind(conn, options)?;
+
+        our_setup_qp(conn, conn.cm_id, options)?;
+        out = Label::Out4;
+
+        our_setup_client_buffers(conn, options)?;
+        out = Label::Out5;
+
+        our_client_connect(conn, options)?;
+        out = Label::Out6;
+
+        our_trace_ptr("Client", "connected our_control", conn, options);
+
+        // the client now counts in the server's memory
+        our_client_operation(conn, options)
+    })();
+    if out >= Label::Out6 {
+        let _ = our_disconnect(conn, options);
+    }
+    if out >= Label::Out5 {
+        our_unsetup_buffers(conn, options);
+    }
+    if out >= Label::Out4 {
+        our_unsetup_qp(conn, options);
+    }
+    if out >= Label::Out3 {
+        let _ = our_destroy_cm_event_thread(conn, options);
+    }
+    if out >= Label::Out2a {
+        let _ = our_destroy_id(conn, options);
+    }
+    our_destroy_control_struct(client_conn, options);
+    exit_code(done)
+}

@@ -1,0 +1,7 @@
+//! The server as a program; all of it is in [`blast_rdma_1::server`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    blast_rdma_1::server::main()
+}

@@ -1,0 +1,7 @@
+//! The server as a program; all of it is in [`blast_sr_2e::server`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    blast_sr_2e::server::main()
+}

@@ -1,0 +1,229 @@
+//! The pages for readers: what they refer to exists, and the commands of those in `docs` run and
+//! print what is shown.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+mod console;
+mod links;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use harness::examples::EXAMPLES;
+use harness::golden::normalise::Normaliser;
+use harness::private::{self, Network};
+
+use crate::console::{Session, sessions};
+
+/// What `./demo` calls soft-hca, see there.
+const FABRIC: &str = "soft-hca: the kernel's RDMA stack in user space, no device, no root";
+
+/// The page that names verbs and functions of the examples only; others name the C's, too.
+const COURSE: &str = "docs/course.md";
+
+/// The top of the repository.
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// Files of the repository by the end of their names, without what is built.
+fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            found.extend(files(&path, end));
+        } else if name.ends_with(end) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn name(page: &Path) -> String {
+    page.strip_prefix(top()).unwrap().display().to_string()
+}
+
+/// The pages written for readers of the examples; those on faithfulness are made by `./compare`.
+fn is_about_examples(page: &Path) -> bool {
+    name(page).starts_with("docs/") && !name(page).starts_with("docs/faithfulness")
+}
+
+/// The words of the examples' source, where a reader may meet a verb or one of their functions.
+fn words_of_examples() -> BTreeSet<String> {
+    let word = regex::Regex::new(r"\w+").unwrap();
+    let folders = EXAMPLES.iter().map(|example| example.name).chain(["common"]);
+    let folders = folders.map(|folder| top().join(folder)).filter(|folder| folder.is_dir());
+    let sources = folders.flat_map(|folder| files(&folder, ".rs"));
+    let text: String = sources.map(|path| fs::read_to_string(path).unwrap()).collect();
+    word.find_iter(&text).map(|found| found.as_str().to_owned()).collect()
+}
+
+#[test]
+fn what_pages_refer_to_exists() {
+    let words = words_of_examples();
+    assert!(words.contains("ibv_post_recv"));
+    let pages = files(top(), ".md");
+    assert!(pages.iter().any(|page| name(page) == COURSE));
+    let mut problems = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        let mut found = links::broken(&text, page.parent().unwrap());
+        if name(page) == COURSE {
+            found.extend(links::unknown(&text, &words));
+        }
+        let found = found.iter().map(|(line, what)| format!("{}:{line}: {what}", name(page)));
+        problems.extend(found);
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Where cargo has put the programs: this test is in `deps` below it.
+fn bin_dir() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().and_then(Path::parent).unwrap().to_owned()
+}
+
+/// The shell's line for a command of a page. A reader's `./demo` builds the programs first and
+/// chooses a fabric; here it is what that comes to on a machine without a device, with the
+/// programs that are built.
+fn line(command: &str, bin: &str) -> Result<String, String> {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    let command = match first {
+        "./demo" => {
+            let flags = command.trim_start_matches("./demo");
+            format!(
+                "target/release/soft-hca run -- target/release/harness demo \
+                 --address 127.0.0.1 --fabric-name \"{FABRIC}\" {flags}"
+            )
+        }
+        "diff" => command.to_owned(),
+        _ if first.starts_with("target/release/") => command.to_owned(),
+        _ => return Err(format!("`{first}` is no command that pages may use")),
+    };
+    Ok(command.replace("target/release/", &format!("{bin}/")))
+}
+
+/// Runs a command where there is only soft-hca. Its status and both its streams.
+fn run(command: &str) -> Result<(Option<i32>, String), String> {
+    let bin_dir = bin_dir();
+    let bin = bin_dir.to_str().ok_or("the programs' folder has no name in UTF-8")?;
+    let line = format!("exec 2>&1; {}", line(command, bin)?);
+    let words = ["timeout", "--kill-after=5", "100", "sh", "-c", &line].map(OsString::from);
+    let output = private::command(Network::WithInterface, &names_file(), words)
+        .current_dir(top())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    let text =
+        String::from_utf8_lossy(&output.stdout).replace(&format!("{bin}/"), "target/release/");
+    Ok((output.status.code(), text))
+}
+
+fn names_file() -> PathBuf {
+    top().join("harness/private-network.nsswitch")
+}
+
+/// What is wrong with a command, if anything.
+fn check(session: &Session, rules: &Normaliser) -> Result<(), String> {
+    let (status, text) = run(&session.command)?;
+    if status != Some(session.status()) {
+        return Err(format!("ends with status {status:?} and\n{text}"));
+    }
+    let differences = session.differences(rules, &text);
+    // Nothing shown is nothing said.
+    if session.output.is_empty() || differences.is_empty() {
+        return Ok(());
+    }
+    Err(differences.join("\n"))
+}
+
+/// The commands in a page's prose and tables: no output is shown.
+fn in_prose(text: &str) -> Vec<Session> {
+    let commands = links::spans(text).filter(|(_, span)| {
+        ["./demo ", "target/release/", "diff "].iter().any(|begin| span.starts_with(begin))
+    });
+    let session = |(line, command): (usize, &str)| {
+        // Differences are what one looks for.
+        let status = if command.starts_with("diff ") { " # status 1" } else { "" };
+        Session { line, command: format!("{command}{status}"), output: Vec::new() }
+    };
+    commands.map(session).collect()
+}
+
+#[test]
+fn commands_print_what_is_shown() {
+    if !private::is_possible(Network::WithInterface, &names_file()) {
+        assert!(
+            std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"),
+            "this host allows no network of one's own"
+        );
+        println!("left out here: this host allows no network of one's own");
+        return;
+    }
+    for file in ["soft-hca", "libsoft_hca_preload.so", "harness", "srq"] {
+        let path = bin_dir().join(file);
+        assert!(path.exists(), "build the workspace first: {} is missing", path.display());
+    }
+    let rules = Normaliser::read(&top().join("harness/golden")).unwrap();
+    let mut problems = Vec::new();
+    let (mut shown, mut done) = (0, BTreeSet::new());
+    for page in files(top(), ".md").into_iter().filter(|page| is_about_examples(page)) {
+        let text = fs::read_to_string(&page).unwrap();
+        let blocks = sessions(&text);
+        shown += blocks.len();
+        done.extend(blocks.iter().map(|session| session.command.clone()));
+        let mut all = blocks;
+        all.extend(in_prose(&text).into_iter().filter(|one| done.insert(one.command.clone())));
+        for session in all {
+            if let Err(problem) = check(&session, &rules) {
+                let Session { line, command, .. } = &session;
+                problems.push(format!("{}:{line}: {command}\n{problem}", name(&page)));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+    assert!(shown > 0, "no page shows a command");
+    println!("{} commands, {shown} with their output", done.len());
+}
+
+#[test]
+fn the_demo_calls_its_fabric_so() {
+    let demo = fs::read_to_string(top().join("demo")).unwrap();
+    assert!(demo.contains(FABRIC));
+}
+
+#[test]
+fn commands_are_run_with_the_programs_that_are_built() {
+    assert_eq!(line("target/release/soft-hca ls", "/b"), Ok("/b/soft-hca ls".to_owned()));
+    let demo = line("./demo mc -c 2", "/b").unwrap();
+    assert!(demo.starts_with("/b/soft-hca run -- /b/harness demo"), "{demo}");
+    assert!(demo.ends_with(" mc -c 2"), "{demo}");
+    assert!(line("rm -rf x", "/b").is_err());
+}
+
+#[test]
+fn a_wrong_status_is_found() {
+    if !private::is_possible(Network::WithInterface, &names_file()) {
+        return;
+    }
+    let rules = Normaliser::read(&top().join("harness/golden")).unwrap();
+    let session = |command: &str, output: &[&str]| Session {
+        line: 1,
+        command: command.to_owned(),
+        output: output.iter().map(|&line| line.to_owned()).collect(),
+    };
+    let same = session("diff Cargo.toml Cargo.toml", &[]);
+    assert_eq!(check(&same, &rules), Ok(()));
+    assert!(check(&session("diff Cargo.toml LICENSE", &[]), &rules).is_err());
+    assert_eq!(check(&session("diff -q Cargo.toml LICENSE # status 1", &[]), &rules), Ok(()));
+    let shown = ["Files Cargo.toml and LICENSE differ"];
+    let differ = |shown: &[&str]| session("diff -q Cargo.toml LICENSE # status 1", shown);
+    assert_eq!(check(&differ(&shown), &rules), Ok(()));
+    assert!(check(&differ(&["Files agree"]), &rules).is_err());
+}

@@ -1,0 +1,7 @@
+//! The client as a program; all of it is in [`ping_rdma_3::client`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ping_rdma_3::client::main()
+}

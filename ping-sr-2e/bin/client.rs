@@ -1,0 +1,7 @@
+//! The client as a program; all of it is in [`ping_sr_2e::client`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ping_sr_2e::client::main()
+}

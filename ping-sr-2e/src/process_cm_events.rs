@@ -1,0 +1,107 @@
+//! Waits for events of the connection manager.
+
+use std::ptr;
+
+use common::print::Pointer;
+use common::utilities::{OurResult, Reported};
+use common::verbs::event_str;
+use common::{errln, errno};
+use rdma_sys::{rdma_ack_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_get_cm_event};
+
+use crate::prototypes::{OurConnectInfo, OurControl, OurOptions, TRACING, VERBOSE_TRACING};
+use crate::utilities::{our_report_error, our_report_ptr, our_report_ulong};
+
+/// Waits for the next event on the channel of this connection's id, which has to be
+/// `this_event_type`. Gives the id that the event is about, for a connection request a new one,
+/// and the private data that came with the request.
+pub fn our_await_cm_event(
+    conn: &mut OurControl,
+    this_event_type: rdma_cm_event_type::Type,
+    name: &str,
+    options: &OurOptions,
+) -> OurResult<(*mut rdma_cm_id, OurConnectInfo)> {
+    let message = &options.message;
+    // SAFETY: the id is alive, and it has a channel.
+    let channel = unsafe { (*conn.cm_id).channel };
+
+    if options.flags & TRACING != 0 {
+        errln!(
+            "{message}: {name} awaiting next cm event {this_event_type} ({}) our_control {}",
+            event_str(this_event_type),
+            Pointer(conn)
+        );
+    }
+    if options.flags & VERBOSE_TRACING != 0 {
+        our_report_ptr("our_await_cm_event", "current cm_id -> channel", channel, options);
+    }
+
+    // block until we get a cm_event from the communication manager
+    let mut cm_event = ptr::null_mut();
+    errno::set(0);
+    // SAFETY: the channel lives as long as the id; the library writes the event's address.
+    let ret = unsafe { rdma_get_cm_event(channel, &mut cm_event) };
+    if ret != 0 {
+        our_report_error(ret, "rdma_get_cm_event", options);
+        return Err(Reported);
+    }
+    // SAFETY: the event was got above and is acknowledged only at the end.
+    let event = unsafe { &*cm_event };
+    let (event_type, event_id) = (event.event, event.id);
+    if options.flags & TRACING != 0 {
+        errln!(
+            "{message}: {name} got cm event {event_type} ({}) cm_id {} our_control {} status {}",
+            event_str(event_type),
+            Pointer(event_id),
+            Pointer(conn),
+            event.status
+        );
+    }
+
+    let result = if event.status > 0 {
+        // the connection manager's reason of a rejection, which is no errno
+        errln!(
+            "{message}: {name} unexpected cm event {event_type} ({}) status {}",
+            event_str(event_type),
+            event.status
+        );
+        Err(Reported)
+    } else if event.status != 0 {
+        errno::set(0);
+        our_report_error(event.status, &event_str(this_event_type), options);
+        Err(Reported)
+    } else if event_type != this_event_type {
+        errln!(
+            "{message}: {name} expected cm event {this_event_type} ({})",
+            event_str(this_event_type)
+        );
+        Err(Reported)
+    } else {
+        // SAFETY: in this port space each event has connection parameters, zero if it brings none.
+        let private_data_len = unsafe { event.param.conn }.private_data_len;
+        if options.flags & VERBOSE_TRACING != 0 {
+            our_report_ulong(
+                "rdma_get_cm_event",
+                "private_data_len",
+                private_data_len.into(),
+                options,
+            );
+        }
+        if event_type != rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST {
+            // only the listener needs private data, the client's
+            Ok((event_id, OurConnectInfo::default()))
+        } else if usize::from(private_data_len) >= OurConnectInfo::LEN {
+            // SAFETY: the event has private data of at least this length.
+            let private_data = unsafe { &*event.param.conn.private_data.cast() };
+            Ok((event_id, OurConnectInfo::from_private_data(private_data)))
+        } else {
+            our_report_ulong("private_data_len", "too small", private_data_len.into(), options);
+            our_report_error(libc::EPROTO, "rdma_get_cm_event", options); // Protocol error
+            Err(Reported)
+        }
+    };
+
+    // all cm_events returned by rdma_get_cm_event() MUST be acknowledged
+    // SAFETY: the event was got above, and nothing uses it any more.
+    unsafe { rdma_ack_cm_event(cm_event) };
+    result
+}

@@ -43,7 +43,7 @@ const REMOTE: [(Side, &str); 2] = [
 ];
 
 /// Lines that say how many messages there were, `COUNT` being how many there should be.
-const COUNTS: [(&str, Side, Stream, &str); 7] = [
+const COUNTS: [(&str, Side, Stream, &str); 9] = [
     ("blast-sr-2", Side::Server, Stream::Stderr, ": COUNT recv completions, "),
     (
         "blast-sr-2",
@@ -51,6 +51,8 @@ const COUNTS: [(&str, Side, Stream, &str); 7] = [
         Stream::Stderr,
         ": COUNT recv completions, COUNT send completions",
     ),
+    ("blast-rdma-1", Side::Server, Stream::Stderr, ": COUNT rdma_write completions$"),
+    ("blast-rdma-1", Side::Client, Stream::Stderr, ": COUNT rdma_write completions$"),
     ("mckey", Side::Server, Stream::Stdout, "^data transfers complete$"),
     ("mc", Side::Server, Stream::Stdout, "^received message COUNT$"),
     ("srq", Side::Server, Stream::Stdout, "^recv count: COUNT, "),
@@ -71,6 +73,8 @@ pub fn of(
         texts(outcome)
     } else if example.name == "read-write" {
         remote(outcome)
+    } else if example.name.starts_with("pubsub-") {
+        published(outcome)
     } else {
         counted(example, outcome, given)
     }
@@ -125,6 +129,21 @@ fn remote(outcome: &Outcome) -> Result<Data, String> {
         }
     }
     Ok(Data::LookedAt)
+}
+
+/// The last text that was published has to be the last that the subscriber has seen.
+fn published(outcome: &Outcome) -> Result<Data, String> {
+    let shown =
+        Regex::new(r": +([0-9]+) \([0-9]+ (?:bytes|times)\): (.*)$").expect("a constant pattern");
+    let [server, client] = Side::BOTH.map(|side| {
+        let lines = outcome.transcript.stream(side, Stream::Stderr);
+        let last = lines.iter().rev().find_map(|line| shown.captures(line))?;
+        Some((last[1].to_owned(), last[2].to_owned()))
+    });
+    match (server, client) {
+        (Some(published), Some(seen)) if published == seen => Ok(Data::LookedAt),
+        (published, seen) => Err(format!("published was {published:?}, and seen {seen:?}")),
+    }
 }
 
 fn counted(
@@ -209,6 +228,38 @@ mod tests {
         let mut wrong = right;
         wrong[1].2 = "Contents of server's buffer: 'RDMA read opera'";
         assert!(of(rc, &outcome(&wrong), None).is_err());
+    }
+
+    #[test]
+    fn the_last_text_has_to_be_seen() {
+        let example = example("pubsub-rdma-1");
+        let run = |seen| {
+            let lines = [
+                (Side::Server, Stream::Stderr, "server:     1 (8 bytes): abcdefgh"),
+                (Side::Server, Stream::Stderr, "server:     2 (8 bytes): bcdefghi"),
+                (Side::Client, Stream::Stderr, "client:     0 (2 times): "),
+                (Side::Client, Stream::Stderr, seen),
+            ];
+            of(example, &outcome(&lines), None)
+        };
+        assert_eq!(run("client:     2 (1 times): bcdefghi"), Ok(Data::LookedAt));
+        assert!(run("client:     1 (1 times): abcdefgh").is_err());
+        assert!(run("client:     2 (1 times): abcdefgh").is_err());
+    }
+
+    #[test]
+    fn the_other_sides_memory_has_to_be_shown() {
+        let example = example("read-write");
+        let client = "remote buffer: message from passive/server side with pid 17";
+        let server = "remote buffer: message from active/client side with pid 18";
+        let run = |server, client| {
+            let lines =
+                [(Side::Server, Stream::Stdout, server), (Side::Client, Stream::Stdout, client)];
+            of(example, &outcome(&lines), None)
+        };
+        assert_eq!(run(server, client), Ok(Data::LookedAt));
+        assert!(run(server, "remote buffer: ").is_err());
+        assert!(run(server, server).is_err());
     }
 
     #[test]

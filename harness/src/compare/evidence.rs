@@ -43,7 +43,7 @@ const REMOTE: [(Side, &str); 2] = [
 ];
 
 /// Lines that say how many messages there were, `COUNT` being how many there should be.
-const COUNTS: [(&str, Side, Stream, &str); 7] = [
+const COUNTS: [(&str, Side, Stream, &str); 9] = [
     ("blast-sr-2", Side::Server, Stream::Stderr, ": COUNT recv completions, "),
     (
         "blast-sr-2",
@@ -51,6 +51,8 @@ const COUNTS: [(&str, Side, Stream, &str); 7] = [
         Stream::Stderr,
         ": COUNT recv completions, COUNT send completions",
     ),
+    ("blast-rdma-1", Side::Server, Stream::Stderr, ": COUNT rdma_write completions$"),
+    ("blast-rdma-1", Side::Client, Stream::Stderr, ": COUNT rdma_write completions$"),
     ("mckey", Side::Server, Stream::Stdout, "^data transfers complete$"),
     ("mc", Side::Server, Stream::Stdout, "^received message COUNT$"),
     ("srq", Side::Server, Stream::Stdout, "^recv count: COUNT, "),
@@ -71,6 +73,8 @@ pub fn of(
         texts(outcome)
     } else if example.name == "read-write" {
         remote(outcome)
+    } else if example.name.starts_with("pubsub-") {
+        published(outcome)
     } else {
         counted(example, outcome, given)
     }
@@ -125,6 +129,23 @@ fn remote(outcome: &Outcome) -> Result<Data, String> {
         }
     }
     Ok(Data::LookedAt)
+}
+
+/// What the subscriber has seen has to have been published. It looks now and then, and may miss
+/// some, the last, too.
+fn published(outcome: &Outcome) -> Result<Data, String> {
+    let shown =
+        Regex::new(r": +[0-9]+ \([0-9]+ (?:bytes|times)\): (.+)$").expect("a constant pattern");
+    let [published, seen] = Side::BOTH.map(|side| {
+        let lines = outcome.transcript.stream(side, Stream::Stderr);
+        let texts = lines.iter().filter_map(|line| Some(shown.captures(line)?[1].to_owned()));
+        texts.collect::<Vec<_>>()
+    });
+    match seen.iter().find(|text| !published.contains(text)) {
+        None if !seen.is_empty() => Ok(Data::LookedAt),
+        None => Err("the subscriber has seen nothing".to_owned()),
+        Some(text) => Err(format!("the subscriber has seen {text:?}, which was not published")),
+    }
 }
 
 fn counted(
@@ -209,6 +230,38 @@ mod tests {
         let mut wrong = right;
         wrong[1].2 = "Contents of server's buffer: 'RDMA read opera'";
         assert!(of(rc, &outcome(&wrong), None).is_err());
+    }
+
+    #[test]
+    fn what_a_subscriber_sees_was_published() {
+        let run = |seen| {
+            let lines = [
+                (Side::Server, Stream::Stderr, "server:     1 (8 bytes): abcdefgh"),
+                (Side::Server, Stream::Stderr, "server:     2 (8 bytes): bcdefghi"),
+                (Side::Client, Stream::Stderr, "client:     0 (2 times): "),
+                (Side::Client, Stream::Stderr, seen),
+            ];
+            of(example("pubsub-rdma-1"), &outcome(&lines), None)
+        };
+        assert_eq!(run("client:     2 (1 times): bcdefghi"), Ok(Data::LookedAt));
+        assert_eq!(run("client:     2 (2 times): abcdefgh"), Ok(Data::LookedAt));
+        assert!(run("client:     2 (2 times): abcdefghi").is_err());
+        assert!(run("client:     2 (2 times): ").is_err());
+    }
+
+    #[test]
+    fn the_other_sides_memory_has_to_be_shown() {
+        let example = example("read-write");
+        let client = "remote buffer: message from passive/server side with pid 17";
+        let server = "remote buffer: message from active/client side with pid 18";
+        let run = |server, client| {
+            let lines =
+                [(Side::Server, Stream::Stdout, server), (Side::Client, Stream::Stdout, client)];
+            of(example, &outcome(&lines), None)
+        };
+        assert_eq!(run(server, client), Ok(Data::LookedAt));
+        assert!(run(server, "remote buffer: ").is_err());
+        assert!(run(server, server).is_err());
     }
 
     #[test]

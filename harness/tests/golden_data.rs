@@ -196,7 +196,7 @@ fn no_recording_passes_with_another_number() {
                 }
                 let outcome = Outcome { transcript: changed, ..replayed(&data.folder, case) };
                 if data.complaints(case, &outcome).is_empty() {
-                    missed.insert(before);
+                    missed.insert(format!("{} {item}: {before}", case.example));
                 }
             }
         }

@@ -61,7 +61,7 @@ pub struct Plan {
     /// A side that does not live that long.
     pub kill: Option<Kill>,
     /// Is the server stopped, like a process that gets no processor, from when it is ready until
-    /// the kill?
+    /// the client has ended?
     pub server_stopped: bool,
     /// Of a server that serves for ever: the line that says that it is done with the client. It
     /// is ended with SIGTERM after that, and after the client's end.
@@ -282,10 +282,15 @@ impl<'a> Run<'a> {
         let mut next_look = base;
         let mut settled_since = None;
         let mut served = self.plan.served.as_ref();
+        let mut server_stopped = self.plan.server_stopped;
         while !self.is_over() {
             let now = Instant::now();
             if now >= next_look {
                 next_look = now + LOOK_TICK;
+                if server_stopped && self.ending(Side::Client).is_some() {
+                    self.signal(Side::Server, libc::SIGCONT);
+                    server_stopped = false;
+                }
                 if let Some(says) = served
                     && self.has_served(says)
                 {
@@ -297,9 +302,6 @@ impl<'a> Run<'a> {
                     let held_back = now.duration_since(when);
                     if held_back >= self.plan.limit || self.may_kill(due.who) {
                         self.signal(due.who, due.signal);
-                        if self.plan.server_stopped {
-                            self.signal(Side::Server, libc::SIGCONT);
-                        }
                         deadline += held_back;
                         kill = None;
                     }

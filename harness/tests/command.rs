@@ -94,7 +94,7 @@ fn every_command_explains_itself() {
         assert!(stdout(&output).contains("Usage: harness"), "{command}");
     }
     assert_eq!(stdout(&harness(&["demo", "--list"])).lines().count(), EXAMPLES.len());
-    assert_eq!(stdout(&harness(&["golden", "--list"])).lines().count(), 159);
+    assert_eq!(stdout(&harness(&["golden", "--list"])).lines().count(), 170);
 }
 
 #[test]

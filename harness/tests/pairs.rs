@@ -227,7 +227,7 @@ fn a_server_that_serves_for_ever_does_not_outlive_a_client_that_has_failed() {
 }
 
 #[test]
-fn a_stopped_server_goes_on_after_the_kill() {
+fn a_stopped_server_goes_on_after_the_end_of_the_client() {
     let mut plan =
         plan(Some("echo ready; sleep 0.2; echo later"), Some("echo client; exec sleep 60"));
     plan.server_stopped = true;

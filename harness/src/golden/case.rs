@@ -44,7 +44,7 @@ pub struct Case {
     pub server_path: Option<PathBuf>,
     /// A program that plays the client instead of the example's own.
     pub client_path: Option<PathBuf>,
-    /// The server is stopped from when it listens until the kill.
+    /// The server is stopped from when it listens until the client has ended.
     #[serde(default)]
     pub server_stopped: bool,
     /// A signal to one side.

@@ -147,18 +147,20 @@ const VARIES: &[&str] = &[
     "buffer_info rkey #",
     "buffer_info[#] rkey #",
     "listening on port #",
-    "with pid #",
+    "side with pid #",
     // up to timing
     "poll ret #",
     "calls #",
     "max_spin_count #",
+    // how much is published and seen between random pauses, most of all before a kill
+    "pubsub-rdma-1 client.stderr: client:     # (#",
+    "pubsub-rdma-2 client.stderr: client:     # (#",
+    "pubsub-rdma-1 server.stderr: server:     #",
+    "pubsub-rdma-1 client.stderr: client: #",
 ];
 
 /// What a publisher publishes is random; it stands behind one of these.
 const PUBLISHED: &[&str] = &[" bytes): ", " times): ", " sofar): "];
-
-/// How often it does before somebody looks, or is killed, is so, too.
-const PUBLICATIONS: &[&str] = &["client:     #", "client:     # (#", "server:     #", "client: #"];
 
 #[test]
 fn no_recording_passes_with_another_number() {
@@ -177,17 +179,21 @@ fn no_recording_passes_with_another_number() {
             for found in number.find_iter(&line.text) {
                 let is_pointer = found.as_str().starts_with("0x") && found.len() > 10;
                 let before = number.replace_all(&line.text[..found.end()], "#");
+                let before = format!("{} {item}: {before}", case.example);
                 let is_time = found.as_str().contains('.');
-                let is_published = case.example.starts_with("pubsub-")
-                    && (PUBLISHED.iter().any(|text| before.contains(text))
-                        || PUBLICATIONS.iter().any(|text| before == *text));
+                let is_published = PUBLISHED.iter().any(|text| before.contains(text));
                 let varies = VARIES.iter().any(|text| before.ends_with(text));
                 if is_pointer || is_time || is_published || varies {
                     continue;
                 }
                 let mut text = line.text.clone();
                 let last = found.end() - 1..found.end();
-                let other = if &text[last.clone()] == "1" { "2" } else { "1" };
+                // not one less, which may be right
+                let other = match &text[last.clone()] {
+                    "1" => "2",
+                    "2" => "4",
+                    _ => "1",
+                };
                 text.replace_range(last, other);
                 let mut changed = Transcript::default();
                 for (index, line) in lines.iter().enumerate() {
@@ -196,7 +202,7 @@ fn no_recording_passes_with_another_number() {
                 }
                 let outcome = Outcome { transcript: changed, ..replayed(&data.folder, case) };
                 if data.complaints(case, &outcome).is_empty() {
-                    missed.insert(format!("{} {item}: {before}", case.example));
+                    missed.insert(before);
                 }
             }
         }

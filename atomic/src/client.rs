@@ -27,7 +27,8 @@ use crate::utilities::{
 
 /// Posts an atomic work request to the agent's counter, waits for it to complete, and gives what was
 /// in the counter before. To add, `compare_add` is the summand; to compare and swap, it is what is
-/// expected and `swap` what comes in its place.
+/// expected and `swap` what comes in its place. An error completion does not tell which operation it
+/// is of, so we do.
 fn our_atomic(
     client_conn: &mut OurControl,
     index: usize,
@@ -35,6 +36,11 @@ fn our_atomic(
     swap: u64,
     options: &OurOptions,
 ) -> OurResult<u64> {
+    let (operation, event) = [
+        ("fetch and add", "event IBV_WC_FETCH_ADD"),
+        ("compare and swap", "event IBV_WC_COMP_SWAP"),
+    ][index];
+
     let remote_buffer_info = client_conn.remote_buffer_info[0].get();
     let work_request = &client_conn.user_data_send_work_request[index];
     let mut wr = work_request.replace(zeroed());
@@ -48,7 +54,14 @@ fn our_atomic(
     our_post_send(client_conn, &client_conn.user_data_send_work_request[index], options)?;
 
     // wait for the atomic operation to complete
-    our_await_completion(client_conn, options)?;
+    if options.flags & VERBOSE_TRACING != 0 {
+        our_report_string("waiting completion of", operation, event, options);
+    }
+
+    if our_await_completion(client_conn, options).is_err() {
+        our_report_string("our_atomic", "failed in", operation, options);
+        return Err(Reported);
+    }
     client_conn.wc_atomic += 1;
 
     // the previous value is a number of this host, whatever the agent's byte order is

@@ -27,8 +27,7 @@ use crate::utilities::{
 
 /// Posts an atomic work request to the agent's counter, waits for it to complete, and gives what was
 /// in the counter before. To add, `compare_add` is the summand; to compare and swap, it is what is
-/// expected and `swap` what comes in its place. An error completion does not tell which operation it
-/// is of, so we do.
+/// expected and `swap` what comes in its place.
 fn our_atomic(
     client_conn: &mut OurControl,
     index: usize,
@@ -59,6 +58,7 @@ fn our_atomic(
     }
 
     if our_await_completion(client_conn, options).is_err() {
+        // the opcode of an error completion is not valid, so say which operation it was
         our_report_string("our_atomic", "failed in", operation, options);
         return Err(Reported);
     }

@@ -49,8 +49,8 @@ fn our_report_addrs(conn: &OurControl, options: &OurOptions) {
     // SAFETY: the id is alive and connected, so that it has both addresses.
     let (local, peer) =
         unsafe { (rdma_get_local_addr(&*conn.cm_id), rdma_get_peer_addr(&*conn.cm_id)) };
-    our_report_string("rdma_get_local_addr", "address", &our_addr_str(local), options);
-    our_report_string("rdma_get_peer_addr", "address", &our_addr_str(peer), options);
+    our_report_string("rdma_get_local_addr", "returned", &our_addr_str(local), options);
+    our_report_string("rdma_get_peer_addr", "returned", &our_addr_str(peer), options);
 }
 
 /// Connects to the server.

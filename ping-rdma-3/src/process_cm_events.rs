@@ -102,7 +102,8 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
 
         // extract the cm_id for which this event is being reported
         let cm_id = event.id;
-        // SAFETY: until the main line has been told of the event nobody else uses its id.
+        // SAFETY: an id lives until its events are acknowledged, and its context is not changed
+        // while there is one.
         let context = unsafe { (*cm_id).context };
 
         // extract the type of event this was

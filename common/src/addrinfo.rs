@@ -1,6 +1,6 @@
 //! `getaddrinfo(3)` with its own error texts, which the standard library does not give.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::{fmt, ptr};
 
 /// An error code of `getaddrinfo`, shown as `gai_strerror(3)` shows it.
@@ -30,14 +30,11 @@ impl AddrInfo {
         service: Option<&str>,
         hints: &libc::addrinfo,
     ) -> Result<Self, GaiError> {
-        let c_string = |text: Option<&str>| {
-            text.map(CString::new).transpose().map_err(|_| GaiError(libc::EAI_NONAME))
-        };
-        let (node, service) = (c_string(node)?, c_string(service)?);
-        let as_ptr = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |t| t.as_ptr());
         let mut first = ptr::null_mut();
-        // SAFETY: both names are NUL-terminated or null, and live through the call.
-        let ret = unsafe { libc::getaddrinfo(as_ptr(&node), as_ptr(&service), hints, &mut first) };
+        let ret = with_c_names(node, service, |node, service| {
+            // SAFETY: `with_c_names` passes C strings or null; the library writes the list.
+            unsafe { libc::getaddrinfo(node, service, hints, &mut first) }
+        });
         if ret != 0 { Err(GaiError(ret)) } else { Ok(Self { first }) }
     }
 
@@ -61,6 +58,21 @@ impl Drop for AddrInfo {
         // SAFETY: came from getaddrinfo and is freed once.
         unsafe { libc::freeaddrinfo(self.first) }
     }
+}
+
+/// What `call` returns for both names as C has them: NUL-terminated, or null. A name with a NUL in
+/// it does not resolve, without a call.
+pub(crate) fn with_c_names(
+    node: Option<&str>,
+    service: Option<&str>,
+    call: impl FnOnce(*const c_char, *const c_char) -> c_int,
+) -> c_int {
+    let c_string = |text: Option<&str>| text.map(CString::new).transpose();
+    let (Ok(node), Ok(service)) = (c_string(node), c_string(service)) else {
+        return libc::EAI_NONAME;
+    };
+    let as_ptr = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |t| t.as_ptr());
+    call(as_ptr(&node), as_ptr(&service))
 }
 
 #[cfg(test)]

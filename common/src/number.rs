@@ -1,8 +1,7 @@
 //! Numbers as the C library parses them: leading white space and a sign are taken, digits are
 //! read as far as they go, and what follows is left to the caller.
 
-use std::ffi::{CString, c_char};
-use std::ptr;
+use std::ffi::{CString, c_char, c_int};
 
 use crate::errno;
 
@@ -24,27 +23,30 @@ impl<T> Number<'_, T> {
     }
 }
 
-fn parse<T>(text: &str, convert: impl Fn(*const c_char, *mut *mut c_char) -> T) -> Number<'_, T> {
+/// `strtol(3)` or one of its relatives.
+type Convert<T> = unsafe extern "C" fn(*const c_char, *mut *mut c_char, c_int) -> T;
+
+fn parse<T>(text: &str, base: i32, convert: Convert<T>) -> Number<'_, T> {
     // A C string ends at its first NUL, so nothing behind one is part of the number.
     let end = text.find('\0').unwrap_or(text.len());
     let c_text = CString::new(&text[..end]).expect("cut at the first NUL");
-    let mut end_ptr = ptr::null_mut();
+    // where it stays if there is no such base
+    let mut end_ptr = c_text.as_ptr().cast_mut();
     errno::set(0);
-    let value = convert(c_text.as_ptr(), &mut end_ptr);
+    // SAFETY: the text ends with a NUL; the function writes where in it the number ends.
+    let value = unsafe { convert(c_text.as_ptr(), &mut end_ptr, base) };
     let parsed_bytes = end_ptr as usize - c_text.as_ptr() as usize;
     Number { value, rest: &text[parsed_bytes..], errno: errno::get() }
 }
 
 /// `strtol(3)`; `base` 0 takes 0x and a leading 0 as hexadecimal and octal.
 pub fn strtol(text: &str, base: i32) -> Number<'_, i64> {
-    // SAFETY: `parse` passes a NUL-terminated string and a place for the end pointer.
-    parse(text, |s, end| unsafe { libc::strtol(s, end, base) })
+    parse(text, base, libc::strtol)
 }
 
 /// `strtoul(3)`: a negative number is taken modulo 2^64.
 pub fn strtoul(text: &str, base: i32) -> Number<'_, u64> {
-    // SAFETY: `parse` passes a NUL-terminated string and a place for the end pointer.
-    parse(text, |s, end| unsafe { libc::strtoul(s, end, base) })
+    parse(text, base, libc::strtoul)
 }
 
 /// `atoi(3)` as glibc does it: `strtol` cut to 32 bits, 0 for what is no number.

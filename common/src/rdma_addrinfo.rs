@@ -1,10 +1,12 @@
 //! `rdma_getaddrinfo(3)`, whose list is freed when it goes out of scope.
 
-use std::ffi::{CString, c_int};
+use std::ffi::c_int;
 use std::ops::Deref;
 use std::ptr;
 
 use rdma_sys::{rdma_addrinfo, rdma_freeaddrinfo, rdma_getaddrinfo};
+
+use crate::addrinfo::with_c_names;
 
 /// What `rdma_getaddrinfo` gives; freed (`rdma_freeaddrinfo`) on drop. Dereferences to its first
 /// entry.
@@ -20,13 +22,11 @@ impl RdmaAddrInfo {
         service: Option<&str>,
         hints: &rdma_addrinfo,
     ) -> Result<Self, c_int> {
-        let c_string =
-            |text: Option<&str>| text.map(CString::new).transpose().map_err(|_| libc::EAI_NONAME);
-        let (node, service) = (c_string(node)?, c_string(service)?);
-        let as_ptr = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |t| t.as_ptr());
         let mut first = ptr::null_mut();
-        // SAFETY: both names are NUL-terminated or null, and live through the call.
-        let ret = unsafe { rdma_getaddrinfo(as_ptr(&node), as_ptr(&service), hints, &mut first) };
+        let ret = with_c_names(node, service, |node, service| {
+            // SAFETY: `with_c_names` passes C strings or null; the library writes the list.
+            unsafe { rdma_getaddrinfo(node, service, hints, &mut first) }
+        });
         if ret != 0 { Err(ret) } else { Ok(Self { first }) }
     }
 

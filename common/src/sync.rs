@@ -15,89 +15,54 @@ use crate::addrinfo::AddrInfo;
 /// Connections that may wait to be accepted. There is one peer.
 const BACKLOG: i32 = 1;
 
-/// The step of the side channel that failed.
+/// The half of an [`exchange`] that failed.
 #[derive(Debug)]
-pub enum SyncError {
-    /// `socket(2)`: no socket for this kind of address.
-    Socket(io::Error),
-    /// `connect(2)`: nobody listens there, or there is no way.
-    Connect(io::Error),
-    /// `bind(2)` or `listen(2)`: the address is not ours, or the port is taken.
-    Listen(io::Error),
-    /// `accept(2)`.
-    Accept(io::Error),
+pub enum ExchangeError {
     /// `write(2)`: not all of our data could be sent.
     Write(io::Error),
-    /// `read(2)`: the connection broke.
+    /// `read(2)`: the connection broke, or the peer closed it (`UnexpectedEof`) before all of its
+    /// data had come.
     Read(io::Error),
-    /// The peer closed the connection before all of its data had come.
-    Closed,
-    /// `close(2)`.
-    Close(io::Error),
 }
 
-impl SyncError {
-    fn cause(&self) -> Option<&io::Error> {
-        match self {
-            Self::Socket(error)
-            | Self::Connect(error)
-            | Self::Listen(error)
-            | Self::Accept(error)
-            | Self::Write(error)
-            | Self::Read(error)
-            | Self::Close(error) => Some(error),
-            Self::Closed => None,
-        }
-    }
-}
-
-impl fmt::Display for SyncError {
+impl fmt::Display for ExchangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Socket(_) => "cannot create a TCP socket",
-            Self::Connect(_) => "cannot connect",
-            Self::Listen(_) => "cannot listen",
-            Self::Accept(_) => "cannot accept a connection",
             Self::Write(_) => "cannot send to the peer",
             Self::Read(_) => "cannot receive from the peer",
-            Self::Closed => "the peer closed the connection",
-            Self::Close(_) => "cannot close the connection",
         })
     }
 }
 
-impl std::error::Error for SyncError {
+impl std::error::Error for ExchangeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause().map(|error| error as _)
+        match self {
+            Self::Write(error) | Self::Read(error) => Some(error),
+        }
     }
 }
 
 /// The socket addresses of a list, in the order in which they are to be tried.
 pub fn addresses(list: &AddrInfo) -> impl Iterator<Item = SockAddr> {
     list.iter().filter_map(|entry| {
-        let copy = |storage: *mut SockAddrStorage, len: *mut libc::socklen_t| {
-            if entry.ai_addrlen as usize > size_of::<SockAddrStorage>() {
-                return Err(ErrorKind::InvalidData.into());
-            }
-            let from = entry.ai_addr.cast::<u8>();
-            // SAFETY: the list holds `ai_addrlen` bytes at `ai_addr`, and that many fit.
-            unsafe { ptr::copy_nonoverlapping(from, storage.cast(), entry.ai_addrlen as usize) };
-            // SAFETY: `try_init` passes a place for the length.
-            unsafe { *len = entry.ai_addrlen };
-            Ok(())
-        };
-        // SAFETY: unless it fails, `copy` fills in a whole socket address and its length.
-        let address = unsafe { SockAddr::try_init(copy) };
-        address.ok().map(|((), address)| address)
+        let mut storage = SockAddrStorage::zeroed();
+        if entry.ai_addrlen > storage.size_of() {
+            return None;
+        }
+        let (from, to) = (entry.ai_addr.cast::<u8>(), ptr::from_mut(&mut storage).cast());
+        // SAFETY: the list holds `ai_addrlen` bytes at `ai_addr`, and that many fit.
+        unsafe { ptr::copy_nonoverlapping(from, to, entry.ai_addrlen as usize) };
+        // SAFETY: the storage holds a whole socket address of that length.
+        Some(unsafe { SockAddr::new(storage, entry.ai_addrlen) })
     })
 }
 
 /// Connects to a listener.
-pub fn connect(address: &SockAddr) -> Result<Socket, SyncError> {
+pub fn connect(address: &SockAddr) -> io::Result<Socket> {
     let socket = tcp_socket(address)?;
     match uninterrupted(|| socket.connect(address)) {
         // An interrupted connect goes on by itself: the next call waits, or finds it done.
-        Err(error) if error.raw_os_error() != Some(libc::EISCONN) => Err(SyncError::Connect(error)),
+        Err(error) if error.raw_os_error() != Some(libc::EISCONN) => Err(error),
         _ => Ok(socket),
     }
 }
@@ -106,13 +71,12 @@ pub fn connect(address: &SockAddr) -> Result<Socket, SyncError> {
 ///
 /// `SO_REUSEADDR`: a connection of an earlier server that still lingers there ([`part`] tells why)
 /// does not matter, if that server had set it, too. It does not let two listen at the same time.
-pub fn accept_one(address: &SockAddr) -> Result<Socket, SyncError> {
+pub fn accept_one(address: &SockAddr) -> io::Result<Socket> {
     let listener = tcp_socket(address)?;
-    listener.set_reuse_address(true).map_err(SyncError::Listen)?;
-    listener.bind(address).map_err(SyncError::Listen)?;
-    listener.listen(BACKLOG).map_err(SyncError::Listen)?;
-    let (socket, _) = uninterrupted(|| listener.accept()).map_err(SyncError::Accept)?;
-    Ok(socket)
+    listener.set_reuse_address(true)?;
+    listener.bind(address)?;
+    listener.listen(BACKLOG)?;
+    uninterrupted(|| listener.accept()).map(|(socket, _)| socket)
 }
 
 /// Sends `local` and receives as many bytes from the peer, who does the same at this point.
@@ -122,13 +86,10 @@ pub fn accept_one(address: &SockAddr) -> Result<Socket, SyncError> {
 pub fn exchange<const N: usize>(
     mut stream: impl Read + Write,
     local: &[u8; N],
-) -> Result<[u8; N], SyncError> {
-    stream.write_all(local).map_err(SyncError::Write)?;
+) -> Result<[u8; N], ExchangeError> {
+    stream.write_all(local).map_err(ExchangeError::Write)?;
     let mut remote = [0; N];
-    stream.read_exact(&mut remote).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => SyncError::Closed,
-        _ => SyncError::Read(error),
-    })?;
+    stream.read_exact(&mut remote).map_err(ExchangeError::Read)?;
     Ok(remote)
 }
 
@@ -148,17 +109,17 @@ pub fn part(mut socket: &Socket, client_side: bool) {
 }
 
 /// Closes a connection and says whether that went well, which dropping it does not.
-pub fn close(socket: Socket) -> Result<(), SyncError> {
+pub fn close(socket: Socket) -> io::Result<()> {
     // SAFETY: the socket has given its descriptor up, so that it is closed only here.
     if unsafe { libc::close(socket.into_raw_fd()) } != 0 {
-        return Err(SyncError::Close(io::Error::last_os_error()));
+        return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-fn tcp_socket(address: &SockAddr) -> Result<Socket, SyncError> {
+fn tcp_socket(address: &SockAddr) -> io::Result<Socket> {
     let domain = Domain::from(i32::from(address.family()));
-    Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(SyncError::Socket)
+    Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
 }
 
 /// Repeats a system call as long as signals interrupt it.

@@ -14,7 +14,7 @@ use common::getopt::{Getopt, LongOption, Switch};
 use common::memory::{CArray, c_text, zeroed};
 use common::number::strtoul;
 use common::print::{Pointer, write_out};
-use common::sync::{self, SyncError};
+use common::sync::{self, ExchangeError};
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno, outln};
 use rdma_sys::{
@@ -191,7 +191,7 @@ fn sock_sync_data<const XFER_SIZE: usize>(
     local_data: &[u8; XFER_SIZE],
 ) -> OurResult<[u8; XFER_SIZE]> {
     sync::exchange(sock.ok_or(Reported)?, local_data).map_err(|error| {
-        if let SyncError::Write(_) = error {
+        if let ExchangeError::Write(_) = error {
             errln!("Failed writing data during sock_sync_data");
         }
         Reported
@@ -678,46 +678,47 @@ fn connect_qp(res: &mut Resources, config: &Config) -> OurResult {
     Ok(())
 }
 
-/// Tears everything down that is there, last things first.
-fn resources_destroy(res: &mut Resources) -> OurResult {
+/// Tears everything down that is there, last things first. What something still uses, because that
+/// could not be destroyed, the library keeps, and says so.
+fn resources_destroy(res: Resources) -> OurResult {
     let mut rc = Ok(());
     if !res.qp.is_null() {
-        // SAFETY: the queue pair is alive; nothing uses it afterwards.
+        // SAFETY: the queue pair is alive, and nobody has it afterwards.
         if unsafe { ibv_destroy_qp(res.qp) } != 0 {
             errln!("failed to destroy QP");
             rc = Err(Reported);
         }
     }
     if !res.mr.is_null() {
-        // SAFETY: the region is registered; nothing uses it afterwards.
+        // SAFETY: the region is registered, and nobody has it afterwards.
         if unsafe { ibv_dereg_mr(res.mr) } != 0 {
             errln!("failed to deregister MR");
             rc = Err(Reported);
         }
     }
-    res.buf = CArray::default();
+    drop(res.buf);
     if !res.cq.is_null() {
-        // SAFETY: the completion queue is alive; the queue pair that used it is gone.
+        // SAFETY: as above; it is kept if the queue pair is still there.
         if unsafe { ibv_destroy_cq(res.cq) } != 0 {
             errln!("failed to destroy CQ");
             rc = Err(Reported);
         }
     }
     if !res.pd.is_null() {
-        // SAFETY: the protection domain is alive; what used it is gone.
+        // SAFETY: as above; it is kept if the queue pair or the region is still there.
         if unsafe { ibv_dealloc_pd(res.pd) } != 0 {
             errln!("failed to deallocate PD");
             rc = Err(Reported);
         }
     }
     if !res.ib_ctx.is_null() {
-        // SAFETY: the device is open; what used it is gone.
+        // SAFETY: the device is open, and nobody has it afterwards.
         if unsafe { ibv_close_device(res.ib_ctx) } != 0 {
             errln!("failed to close device context");
             rc = Err(Reported);
         }
     }
-    if let Some(sock) = res.sock.take()
+    if let Some(sock) = res.sock
         && sync::close(sock).is_err()
     {
         errln!("failed to close socket");
@@ -881,7 +882,7 @@ pub fn main() -> ExitCode {
     })();
     let mut rc = if done.is_ok() { 0 } else { 1 };
 
-    if resources_destroy(&mut res).is_err() {
+    if resources_destroy(res).is_err() {
         errln!("failed to destroy resources");
         rc = 1;
     }

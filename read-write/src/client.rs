@@ -69,7 +69,7 @@ fn call(common: &mut Common, host: &str, port: &str) -> Result<(), Die> {
     }
 
     destroy_context(common);
-    // SAFETY: the channel is alive, and no id uses it any more.
+    // SAFETY: the channel is alive, and nobody waits for its events any more.
     unsafe { rdma_destroy_event_channel(ec) };
     Ok(())
 }

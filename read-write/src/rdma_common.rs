@@ -194,8 +194,8 @@ struct Connection {
     recv_state: RecvState,
 }
 
-// SAFETY: of what the pointers stand for each may be used by any thread, and no two use a
-// connection at once: it is behind a lock.
+// SAFETY: the library lets any thread use what the pointers stand for, and nothing of the arrays is
+// tied to a thread. Two threads do not use a connection at once: it is behind a lock.
 unsafe impl Send for Connection {}
 
 /// All that are not destroyed yet, by number. A completion may be found after its connection is
@@ -261,7 +261,7 @@ fn number(id: *mut rdma_cm_id) -> u64 {
 
 /// Creates everything that a connection needs, and posts its first receive.
 pub fn build_connection(common: &mut Common, id: *mut rdma_cm_id) -> Result<(), Die> {
-    // SAFETY: the id is bound to a device.
+    // SAFETY: the id is alive, and the event that brought it here has bound it to a device.
     let context = build_context(common, unsafe { (*id).verbs })?;
     let mut qp_attr = build_qp_attr(&context);
 
@@ -351,9 +351,14 @@ fn build_qp_attr(context: &Context) -> ibv_qp_init_attr {
 pub fn destroy_connection(common: &Common, id: *mut rdma_cm_id) {
     let Some(Running { context, .. }) = &common.s_ctx else { return };
     let mut connections = context.connections();
-    let Some(conn) = connections.remove(&number(id)) else { return };
+    if let Some(conn) = connections.remove(&number(id)) {
+        destroy(conn);
+    }
+}
 
-    // SAFETY: the queue pair is alive, and the poller does not find it any more.
+/// Destroys a connection that the poller does not find any more.
+fn destroy(conn: Connection) {
+    // SAFETY: the queue pair is alive, and nobody else has it.
     unsafe { rdma_destroy_qp(conn.id) };
 
     for mr in [conn.send_mr, conn.recv_mr, conn.rdma_local_mr, conn.rdma_remote_mr] {
@@ -372,6 +377,10 @@ pub fn destroy_context(common: &mut Common) {
     drop(cancel);
     // it fails only if the thread has panicked
     let _ = cq_poller_thread.join();
+    // none but after an error: each goes with its disconnect
+    for (_, conn) in context.connections().drain() {
+        destroy(conn);
+    }
     // SAFETY: no connection is left, and every event is acknowledged.
     unsafe { ibv_destroy_cq(context.cq) };
     // SAFETY: its only completion queue is gone.
@@ -652,8 +661,8 @@ fn reg_mr<T>(
     call: &str,
 ) -> Result<*mut ibv_mr, Die> {
     let length = size_of_val(&**array);
-    // SAFETY: the protection domain is alive, and the array has so many bytes; it is freed only
-    // after the region.
+    // SAFETY: the protection domain is alive, and the array has so many bytes. It is freed after the
+    // region, or where a later step fails: then nobody has been told of the region.
     let mr = unsafe { ibv_reg_mr(context.pd, array.addr(), length, access.0 as i32) };
     test_z(mr, call)?;
     Ok(mr)

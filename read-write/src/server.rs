@@ -67,7 +67,7 @@ fn serve(common: &mut Common) -> Result<(), Die> {
     // SAFETY: the listener is alive, and its events are acknowledged.
     unsafe { rdma_destroy_id(listener) };
     destroy_context(common);
-    // SAFETY: the channel is alive.
+    // SAFETY: the channel is alive, and nobody waits for its events any more.
     unsafe { rdma_destroy_event_channel(ec) };
     Ok(())
 }

@@ -177,7 +177,6 @@ impl Diff {
         let (c, rust) = (&play(Maker::C)?, &play(Maker::Rust)?);
         let case = Case::unrecorded(example, "run-your-flags", |side| args(side).is_some());
         let mut live = self.rules.of_run(&case, &c.outcome);
-        let normaliser = &self.rules.normaliser;
         let mut verdict = self.of_own(example, &live, rust);
         let started = c.not_started.is_none() && rust.not_started.is_none();
         // What varies from run to run is known only from more than one.
@@ -188,9 +187,7 @@ impl Diff {
                 break;
             }
             live = live.or(self.rules.of_run(&case, &play(Maker::C)?.outcome));
-            if live.complaints(&rust.outcome, normaliser).is_empty() {
-                verdict = Verdict::Same;
-            }
+            verdict = self.of_own(example, &live, rust);
         }
         if !started {
             verdict = Verdict::Unexpected;

@@ -12,6 +12,7 @@ use crate::golden::case::{Case, ClientProgram, Device, Item, read_cases};
 use crate::golden::differences::Unlisted;
 use crate::golden::expect::Expectation;
 use crate::golden::rules::{Rules, Watch};
+use crate::process::Ending;
 use crate::run::Unobserved;
 use crate::transcript::{Side, Stream};
 
@@ -49,6 +50,9 @@ pub struct CaseResult {
     /// How the sides ended and what the streams differ in, as lines of text.
     pub differences: Vec<String>,
 }
+
+/// How often the C is run at most to see what varies where nothing is recorded.
+const RUNS: usize = 5;
 
 /// The cases and the rules.
 #[derive(Debug)]
@@ -165,34 +169,48 @@ impl Diff {
         flags: &[std::ffi::OsString],
     ) -> Result<CaseResult, Error> {
         let args = |side| example.arguments(side, stage.address_of(example, side), flags);
-        let mut played = Vec::new();
-        for maker in Maker::BOTH {
+        let play = |maker| {
             let program = |side| args(side).map(|args| stage.program(example, maker, side, args));
             let plan = stage.pair(example, program(Side::Server), program(Side::Client));
-            played.push(stage.play(plan, false, &mut Unobserved)?);
-        }
-        let (c, rust) = (&played[0], &played[1]);
-        let case = Case::unrecorded(example, "run-your-flags", |side| args(side).is_some());
-        let live = self.rules.of_run(&case, &c.outcome);
-        let normaliser = &self.rules.normaliser;
-        let run = Unlisted { live: &live, ours: &rust.outcome, normaliser };
-        let known = || self.rules.differences.explain(example.name, &run);
-        let started = c.not_started.is_none() && rust.not_started.is_none();
-        let verdict = if !started {
-            Verdict::Unexpected
-        } else if live.complaints(&rust.outcome, normaliser).is_empty() {
-            Verdict::Same
-        } else if let Some(reason) = known() {
-            Verdict::Known { reason }
-        } else {
-            Verdict::Unexpected
+            stage.play(plan, false, &mut Unobserved)
         };
+        let (c, rust) = (&play(Maker::C)?, &play(Maker::Rust)?);
+        let case = Case::unrecorded(example, "run-your-flags", |side| args(side).is_some());
+        let mut live = self.rules.of_run(&case, &c.outcome);
+        let mut verdict = self.of_own(example, &live, rust);
+        let started = c.not_started.is_none() && rust.not_started.is_none();
+        // What varies from run to run is known only from more than one.
+        for _ in 1..RUNS {
+            let hangs =
+                Side::BOTH.map(|side| c.outcome.ending(side)).contains(&Some(Ending::TimedOut));
+            if verdict != Verdict::Unexpected || !started || hangs {
+                break;
+            }
+            live = live.or(self.rules.of_run(&case, &play(Maker::C)?.outcome));
+            verdict = self.of_own(example, &live, rust);
+        }
+        if !started {
+            verdict = Verdict::Unexpected;
+        }
         let verdict = self.with_live(verdict, &case, c, rust);
         let differences = match verdict {
             Verdict::Same => Vec::new(),
             _ => self.differences(example, &case, c, rust),
         };
         Ok(CaseResult { case: "your flags".to_owned(), verdict, differences })
+    }
+
+    /// What is to be said of ours if the C has done so.
+    fn of_own(&self, example: &Example, live: &Expectation, rust: &Played) -> Verdict {
+        let normaliser = &self.rules.normaliser;
+        let run = Unlisted { live, ours: &rust.outcome, normaliser };
+        if live.complaints(&rust.outcome, normaliser).is_empty() {
+            return Verdict::Same;
+        }
+        match self.rules.differences.explain(example.name, &run) {
+            Some(reason) => Verdict::Known { reason },
+            None => Verdict::Unexpected,
+        }
     }
 
     /// The verdict when what depends on the machine has been looked at, too.

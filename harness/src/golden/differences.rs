@@ -169,7 +169,7 @@ pub struct Unlisted<'a> {
 
 impl Differences {
     /// Why ours may differ from the C so, with flags for which nothing is listed: by one of the
-    /// differences of the example, or by all of its replaced lines. None if nothing explains it.
+    /// differences of the example, or by all of them together. None if they do not explain it.
     pub fn explain(&self, example: &str, run: &Unlisted<'_>) -> Option<String> {
         let explains =
             |expected: &Expectation| expected.complaints(run.ours, run.normaliser).is_empty();
@@ -177,15 +177,13 @@ impl Differences {
         let mut reasons: Vec<&str> = Vec::new();
         for difference in self.of(example) {
             let mut one = run.live.clone();
-            for (&item, change) in &difference.expect {
-                change.apply_loosely(item, &mut one, run);
-                let replaces = matches!(change, Change::Replace(_));
-                if replaces && change.apply_loosely(item, &mut all, run) {
-                    reasons.push(&difference.reason);
-                }
-            }
+            difference.apply_endings(&mut one, run);
+            difference.apply_loosely(&mut one, run);
             if explains(&one) {
                 return Some(difference.reason.clone());
+            }
+            if difference.apply_loosely(&mut all, run) {
+                reasons.push(&difference.reason);
             }
         }
         reasons.sort_unstable();
@@ -194,37 +192,70 @@ impl Differences {
     }
 }
 
-impl Change {
-    /// Applies the change as far as it fits; numbers in listed lines may be others, as the flags
-    /// are others. True if something has changed.
-    fn apply_loosely(&self, item: Item, to: &mut Expectation, run: &Unlisted<'_>) -> bool {
-        let Item::Stream(side, stream) = item else {
-            return self.apply(item, "", to, run.normaliser).is_ok();
-        };
-        match self {
-            Change::Replace(changes) => {
-                let Ok(expected) = stream_of(to, side, stream) else { return false };
-                // each is applied, whether or not the one before it was
-                let applied = changes.replace.iter().map(|change| change.apply(expected));
-                applied.filter(Result::is_ok).count() > 0
+impl Difference {
+    fn apply_endings(&self, to: &mut Expectation, run: &Unlisted<'_>) {
+        for (&item, change) in &self.expect {
+            if matches!(item, Item::Status(_)) {
+                // A side that is not run has no ending.
+                let _ = change.apply(item, "", to, run.normaliser);
             }
-            Change::Lines(Lines { lines }) => {
-                let ours = to.printed(run.ours, side, stream, run.normaliser);
-                let mask =
-                    |lines: &[String]| -> Vec<_> { lines.iter().map(|l| masked(l)).collect() };
-                if mask(&ours) != mask(lines) {
-                    return false;
-                }
-                // Who refuses a command line ends with its own status, whatever the C goes on to do.
-                if let Some(Ending::Code(code @ 1..)) = run.ours.ending(side) {
-                    to.endings.insert(side, [Ending::Code(code)].into());
-                }
-                set_expected(to, side, stream, Expected::Same(ours)).is_ok()
-            }
-            Change::Text(_) | Change::Either(_) => false,
         }
     }
 
+    /// Applies what is listed of the streams as far as it fits. True if something does.
+    fn apply_loosely(&self, to: &mut Expectation, run: &Unlisted<'_>) -> bool {
+        let mut applies = false;
+        for (&item, change) in &self.expect {
+            if let (Item::Stream(side, stream), Change::Replace(changes)) = (item, change)
+                && let Ok(expected) = stream_of(to, side, stream)
+            {
+                // each is applied, whether or not the one before it was
+                let applied = changes.replace.iter().map(|change| change.apply(expected));
+                applies |= applied.filter(Result::is_ok).count() > 0;
+            }
+        }
+        for side in Side::BOTH {
+            // The same may go for the other side, as both have these flags.
+            applies |= Side::BOTH.into_iter().any(|listed| self.apply_lines(listed, side, to, run));
+        }
+        applies
+    }
+
+    /// Takes what is listed for the side `listed` for `side`, if that is what it has printed;
+    /// numbers may be others, as the flags are others.
+    fn apply_lines(
+        &self,
+        listed: Side,
+        side: Side,
+        to: &mut Expectation,
+        run: &Unlisted<'_>,
+    ) -> bool {
+        let mask = |lines: &[String]| -> Vec<_> { lines.iter().map(|line| masked(line)).collect() };
+        let mut found = Vec::new();
+        for (&item, change) in &self.expect {
+            if let (Item::Stream(of, stream), Change::Lines(Lines { lines })) = (item, change)
+                && of == listed
+            {
+                let ours = run.live.printed(run.ours, side, stream, run.normaliser);
+                if mask(&ours) != mask(lines) {
+                    return false;
+                }
+                found.push((stream, ours));
+            }
+        }
+        if found.iter().all(|(_, lines)| lines.is_empty()) {
+            return false;
+        }
+        // Who refuses a command line ends with its own status, whatever the C goes on to do.
+        if let Some(ending @ Ending::Code(1..)) = run.ours.ending(side) {
+            to.endings.insert(side, [ending].into());
+        }
+        let set = |(stream, lines)| set_expected(to, side, stream, Expected::Same(lines)).is_ok();
+        found.into_iter().all(set)
+    }
+}
+
+impl Change {
     fn apply(
         &self,
         item: Item,
@@ -327,7 +358,12 @@ impl Replacement {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::examples::Example;
+    use crate::golden::timing::Timing;
+    use crate::transcript::{Line, Transcript};
 
     #[test]
     fn a_replaced_line_must_exist() {
@@ -343,6 +379,53 @@ mod tests {
         let wanted = ["a", "x", "y", "x", "y"].iter().map(|&s| s.to_owned()).collect();
         assert_eq!(expected, Expected::Same(wanted));
         assert!(change.replace[0].apply(&mut expected).is_err());
+    }
+
+    /// Explains what `ours` has printed on standard error and how it ended, instead of what `c`
+    /// has, by a list of one difference.
+    fn explained(expect: &str, c: (&str, i32), ours: (&str, i32)) -> Option<String> {
+        let outcome = |(text, code): (&str, i32)| {
+            let mut transcript = Transcript::default();
+            for line in text.lines() {
+                transcript.push(Line {
+                    side: Side::Client,
+                    stream: Stream::Stderr,
+                    at: Duration::ZERO,
+                    text: line.to_owned(),
+                    complete: true,
+                });
+            }
+            let client = Some(Ending::Code(code));
+            let elapsed = Duration::ZERO;
+            Outcome { server: None, client, transcript, elapsed, never_ready: None }
+        };
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+        let normaliser = Normaliser::read(&data).unwrap();
+        let example = Example::named("mc").unwrap();
+        let case = Case::unrecorded(example, "test", |side| side == Side::Client);
+        let live = Expectation::of_run(&case, &outcome(c), &normaliser, &Timing::default());
+        let text = format!(r#"{{"case": "x", "reason": "why", "expect": {expect}}}"#);
+        let difference: Difference = serde_json::from_str(&text).unwrap();
+        let list = [("mc/x".to_owned(), (difference, PathBuf::new()))];
+        let run = Unlisted { live: &live, ours: &outcome(ours), normaliser: &normaliser };
+        Differences(list.into()).explain("mc", &run)
+    }
+
+    #[test]
+    fn what_is_listed_explains_other_flags() {
+        let why = Some("why".to_owned());
+        let refused = r#"{"server.stderr": {"lines": ["bad count -5"]}}"#;
+        assert_eq!(explained(refused, ("count 4", 0), ("bad count -7", 1)), why);
+        assert_eq!(explained(refused, ("count 4", 0), ("bad size -7", 1)), None);
+        assert_eq!(explained(refused, ("count 4", 0), ("", 1)), None);
+        let nothing = r#"{"client.stderr": {"lines": []}}"#;
+        assert_eq!(explained(nothing, ("count 4", 0), ("", 0)), None);
+        let both = r#"{"client.stderr": {"lines": []}, "client.stdout": {"lines": ["x"]}}"#;
+        assert_eq!(explained(both, ("count 4", 0), ("", 0)), None);
+        let other = r#"{"client.stderr": {"replace": [{"line": "a", "with": ["b"]}]}, "client.status": "2"}"#;
+        assert_eq!(explained(other, ("a\nc", 0), ("b\nc", 2)), why);
+        assert_eq!(explained(other, ("a\nc", 0), ("b\nc", 3)), None);
+        assert_eq!(explained(other, ("a\nc", 0), ("b\nd", 2)), None);
     }
 
     #[test]

@@ -118,6 +118,22 @@ impl Expectation {
         result
     }
 
+    /// The same for somebody who may do as either run did.
+    pub fn or(mut self, other: Expectation) -> Expectation {
+        for (side, endings) in other.endings {
+            self.endings.entry(side).or_default().extend(endings);
+        }
+        for (at, expected) in other.streams {
+            let Some(own) = self.streams.get_mut(&at) else { continue };
+            if *own != expected {
+                let mut runs = own.runs();
+                runs.extend(expected.runs());
+                *own = Expected::Varies(runs);
+            }
+        }
+        self
+    }
+
     /// What a side has printed, normalised.
     pub fn printed(
         &self,
@@ -224,6 +240,13 @@ impl Expectation {
 }
 
 impl Expected {
+    fn runs(&self) -> Vec<Vec<String>> {
+        match self {
+            Expected::Same(lines) | Expected::Sorted(lines) => vec![lines.clone()],
+            Expected::Varies(runs) => runs.clone(),
+        }
+    }
+
     /// Compares a normalised stream; the error says what is wrong with it.
     pub fn check(&self, actual: &[String], tolerance: &Tolerance) -> Result<(), String> {
         let alike = |a: &[String], b: &[String]| a == b || tolerance.is_alike(a, b);

@@ -23,7 +23,7 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     params.private_data_len = private_data.len() as u8;
 
     // RDMA reads and atomics of the peer that our adapter serves at once, and ours that the peer's
-    // shall serve; sends and receives need neither
+    // shall serve; sends, receives and RDMA writes need neither
     params.responder_resources = 2;
     params.initiator_depth = 2;
 
@@ -38,19 +38,20 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
 
 /// An address of the connection as text: `ADDRESS:PORT`.
 fn our_addr_str(addr: &libc::sockaddr) -> String {
-    // SAFETY: all addresses of this program are of the family AF_INET, and as long as any other.
-    let addr = unsafe { *ptr::from_ref(addr).cast::<libc::sockaddr_in>() };
+    // SAFETY: all addresses of this program are of the family AF_INET, and the two structures have
+    // the same size.
+    let addr = unsafe { ptr::from_ref(addr).cast::<libc::sockaddr_in>().read_unaligned() };
     let ip = Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr));
     SocketAddrV4::new(ip, u16::from_be(addr.sin_port)).to_string()
 }
 
-/// Reports both ends of the connection, as `getsockname` and `getpeername` do of a socket's.
+/// Reports both ends of the connection, as `getsockname` and `getpeername` give those of a socket.
 fn our_report_addrs(conn: &OurControl, options: &OurOptions) {
     // SAFETY: the id is alive and connected, so that it has both addresses.
     let (local, peer) =
         unsafe { (rdma_get_local_addr(&*conn.cm_id), rdma_get_peer_addr(&*conn.cm_id)) };
-    our_report_string("rdma_get_local_addr", "address", &our_addr_str(local), options);
-    our_report_string("rdma_get_peer_addr", "address", &our_addr_str(peer), options);
+    our_report_string("rdma_get_local_addr", "returned", &our_addr_str(local), options);
+    our_report_string("rdma_get_peer_addr", "returned", &our_addr_str(peer), options);
 }
 
 /// Connects to the server.

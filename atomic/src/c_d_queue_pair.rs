@@ -142,7 +142,7 @@ fn our_destroy_cq(conn: &mut OurControl, options: &OurOptions) -> OurResult {
     }
 
     errno::set(0);
-    // SAFETY: the completion queue is alive, and no queue pair uses it any more.
+    // SAFETY: the completion queue is alive; as long as a queue pair uses it the call fails.
     let ret = unsafe { ibv_destroy_cq(conn.completion_queue) };
     if ret != 0 {
         // fails if any queue pair is still associated with this completion queue
@@ -182,7 +182,7 @@ fn our_create_comp_channel(
 /// Destroys the completion channel. Called only from [`our_setup_qp`] and [`our_unsetup_qp`].
 fn our_destroy_comp_channel(conn: &mut OurControl, options: &OurOptions) -> OurResult {
     errno::set(0);
-    // SAFETY: the channel is alive, and no completion queue uses it any more.
+    // SAFETY: the channel is alive; as long as a completion queue uses it the call fails.
     let ret = unsafe { ibv_destroy_comp_channel(conn.completion_channel) };
     if ret != 0 {
         // fails if any completion queue is still associated with this channel
@@ -214,7 +214,7 @@ fn our_alloc_pd(conn: &mut OurControl, cm_id: *mut rdma_cm_id, options: &OurOpti
 /// Deallocates the protection domain. Called only from [`our_setup_qp`] and [`our_unsetup_qp`].
 fn our_dealloc_pd(conn: &mut OurControl, options: &OurOptions) {
     errno::set(0);
-    // SAFETY: the protection domain is alive, and nothing uses it any more.
+    // SAFETY: the protection domain is alive; as long as anything uses it the call fails.
     let ret = unsafe { ibv_dealloc_pd(conn.protection_domain) };
     if ret != 0 {
         our_report_error(ret, "ibv_dealloc_pd", options);

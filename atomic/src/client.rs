@@ -35,6 +35,11 @@ fn our_atomic(
     swap: u64,
     options: &OurOptions,
 ) -> OurResult<u64> {
+    let (operation, event) = [
+        ("fetch and add", "event IBV_WC_FETCH_ADD"),
+        ("compare and swap", "event IBV_WC_COMP_SWAP"),
+    ][index];
+
     let remote_buffer_info = client_conn.remote_buffer_info[0].get();
     let work_request = &client_conn.user_data_send_work_request[index];
     let mut wr = work_request.replace(zeroed());
@@ -48,7 +53,15 @@ fn our_atomic(
     our_post_send(client_conn, &client_conn.user_data_send_work_request[index], options)?;
 
     // wait for the atomic operation to complete
-    our_await_completion(client_conn, options)?;
+    if options.flags & VERBOSE_TRACING != 0 {
+        our_report_string("waiting completion of", operation, event, options);
+    }
+
+    if our_await_completion(client_conn, options).is_err() {
+        // the opcode of an error completion is not valid, so say which operation it was
+        our_report_string("our_atomic", "failed in", operation, options);
+        return Err(Reported);
+    }
     client_conn.wc_atomic += 1;
 
     // the previous value is a number of this host, whatever the agent's byte order is

@@ -81,7 +81,7 @@ fn our_create_cq(conn: &mut OurControl, cm_id: *mut rdma_cm_id, options: &OurOpt
     errno::set(0);
     let cqe = options.send_queue_depth as i32 * 2;
     let cq_context = ptr::from_mut(conn).cast();
-    // SAFETY: the context is alive.
+    // SAFETY: the context is alive; a null channel means that nobody wants events.
     conn.completion_queue = unsafe { ibv_create_cq(verbs, cqe, cq_context, ptr::null_mut(), 0) };
     if conn.completion_queue.is_null() {
         // when ibv_create_cq() returns NULL, it should set errno
@@ -117,12 +117,15 @@ fn our_create_cq(conn: &mut OurControl, cm_id: *mut rdma_cm_id, options: &OurOpt
 }
 
 /// Destroys the completion queue. Called only from [`our_setup_qp`] and [`our_unsetup_qp`].
+///
+/// The library waits here until every completion event is acknowledged, so that there is one
+/// acknowledgement for each event that was got.
 fn our_destroy_cq(conn: &mut OurControl, options: &OurOptions) -> OurResult {
     conn.completion_stats = Vec::new();
     conn.work_completion = CArray::default();
 
     errno::set(0);
-    // SAFETY: the completion queue is alive, and no queue pair uses it any more.
+    // SAFETY: the completion queue is alive; as long as a queue pair uses it the call fails.
     let ret = unsafe { ibv_destroy_cq(conn.completion_queue) };
     if ret != 0 {
         // fails if any queue pair is still associated with this completion queue
@@ -149,7 +152,7 @@ fn our_alloc_pd(conn: &mut OurControl, cm_id: *mut rdma_cm_id, options: &OurOpti
 /// Deallocates the protection domain. Called only from [`our_setup_qp`] and [`our_unsetup_qp`].
 fn our_dealloc_pd(conn: &mut OurControl, options: &OurOptions) {
     errno::set(0);
-    // SAFETY: the protection domain is alive, and nothing uses it any more.
+    // SAFETY: the protection domain is alive; as long as anything uses it the call fails.
     let ret = unsafe { ibv_dealloc_pd(conn.protection_domain) };
     if ret != 0 {
         our_report_error(ret, "ibv_dealloc_pd", options);

@@ -23,7 +23,7 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     params.private_data_len = private_data.len() as u8;
 
     // RDMA reads and atomics of the peer that our adapter serves at once, and ours that the peer's
-    // shall serve; sends and receives need neither
+    // shall serve; sends, receives and RDMA writes need neither
     params.responder_resources = 2;
     params.initiator_depth = 2;
 
@@ -36,20 +36,22 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     params
 }
 
-/// Traces both ends of the connection, which a socket's getsockname and getpeername would give.
+/// An address of the connection as text: `ADDRESS:PORT`.
+fn our_addr_str(addr: &libc::sockaddr) -> String {
+    // SAFETY: all addresses of this program are of the family AF_INET, and the two structures have
+    // the same size.
+    let addr = unsafe { ptr::from_ref(addr).cast::<libc::sockaddr_in>().read_unaligned() };
+    let ip = Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr));
+    SocketAddrV4::new(ip, u16::from_be(addr.sin_port)).to_string()
+}
+
+/// Traces both ends of the connection, as `getsockname` and `getpeername` give those of a socket.
 fn our_trace_addrs(conn: &OurControl, options: &OurOptions) {
-    // SAFETY: the id is alive.
-    let cm_id = unsafe { &*conn.cm_id };
-    // SAFETY: the id is connected, so it has both addresses.
-    let (local, peer) = unsafe { (rdma_get_local_addr(cm_id), rdma_get_peer_addr(cm_id)) };
-    for (verb, addr) in [("rdma_get_local_addr", local), ("rdma_get_peer_addr", peer)] {
-        // SAFETY: addresses of AF_INET, as the hints for getaddrinfo ask for; the two structures
-        // have the same size, and the union in the id is aligned for either.
-        let addr = unsafe { &*ptr::from_ref(addr).cast::<libc::sockaddr_in>() };
-        let ip = Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr));
-        let addr = SocketAddrV4::new(ip, u16::from_be(addr.sin_port));
-        our_trace_string(verb, "returned", &addr.to_string(), options);
-    }
+    // SAFETY: the id is alive and connected, so that it has both addresses.
+    let (local, peer) =
+        unsafe { (rdma_get_local_addr(&*conn.cm_id), rdma_get_peer_addr(&*conn.cm_id)) };
+    our_trace_string("rdma_get_local_addr", "returned", &our_addr_str(local), options);
+    our_trace_string("rdma_get_peer_addr", "returned", &our_addr_str(peer), options);
 }
 
 /// Connects to the server.

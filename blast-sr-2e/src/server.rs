@@ -54,8 +54,7 @@ fn our_agent(
         // post all receives on the agent_conn, so that the client can start blasting right after
         // the connect
         for i in 0..conn.n_user_data_bufs {
-            let work_request = &conn.user_data_recv_work_request[i];
-            our_post_recv(conn, work_request, options)?;
+            our_post_recv(conn, &conn.user_data_recv_work_request[i], options)?;
         }
 
         our_agent_connect(conn, options)?;

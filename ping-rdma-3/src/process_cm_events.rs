@@ -102,7 +102,8 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
 
         // extract the cm_id for which this event is being reported
         let cm_id = event.id;
-        // SAFETY: until the main line has been told of the event nobody else uses its id.
+        // SAFETY: an id lives until its events are acknowledged, and its context is not changed
+        // while there is one.
         let context = unsafe { (*cm_id).context };
 
         // extract the type of event this was
@@ -187,8 +188,8 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
                 // "flushed" error on our local postings
                 our_trace_ptr("cm_event_thread", "disconnecting cm_id", cm_id, options);
                 errno::set(0);
-                // SAFETY: the main line destroys the id only after this thread has ended, and its
-                // queue pair only after it has had the lock.
+                // SAFETY: the main line destroys the id only after this thread has ended, and the
+                // queue pair of what was connected only after it has had the lock.
                 let ret = unsafe { rdma_disconnect(cm_id) };
                 if ret == 0 || errno::get() == libc::EINVAL {
                     our_report_ptr("cm_event_thread", "disconnected cm_id", cm_id, options);

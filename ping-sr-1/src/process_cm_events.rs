@@ -75,6 +75,7 @@ pub fn our_await_cm_event(
             );
         }
         if usize::from(private_data_len) >= OurConnectInfo::LEN {
+            // called by listener, pass back client's private data
             // SAFETY: the event has private data of at least this length.
             let private_data = unsafe { &*event.param.conn.private_data.cast() };
             Ok((event_id, OurConnectInfo::from_private_data(private_data)))

@@ -45,7 +45,7 @@ fn our_create_event_channel(conn: &mut OurControl, options: &OurOptions) -> OurR
 
 /// Destroys the event channel.
 fn our_destroy_event_channel(conn: &mut OurControl, options: &OurOptions) {
-    // SAFETY: the channel is alive, and no id uses it any more.
+    // SAFETY: the channel is alive, and an id on it that is still there is not used any more.
     unsafe { rdma_destroy_event_channel(conn.cm_event_channel) };
     our_trace_ptr(
         "rdma_destroy_event_channel",

@@ -87,9 +87,9 @@ pub fn our_await_cm_event(
             );
         }
         if event_type != rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST {
-            // only the listener needs private data, the client's
             Ok((event_id, OurConnectInfo::default()))
         } else if usize::from(private_data_len) >= OurConnectInfo::LEN {
+            // called by listener, pass back client's private data
             // SAFETY: the event has private data of at least this length.
             let private_data = unsafe { &*event.param.conn.private_data.cast() };
             Ok((event_id, OurConnectInfo::from_private_data(private_data)))

@@ -52,8 +52,7 @@ fn our_agent(
         out = Label::Out4;
 
         // post first receive on the agent_conn
-        let work_request = &conn.user_data_recv_work_request[0];
-        our_post_recv(conn, work_request, options)?;
+        our_post_recv(conn, &conn.user_data_recv_work_request[0], options)?;
 
         our_agent_connect(conn, options)?;
         out = Label::Out5;

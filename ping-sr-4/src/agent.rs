@@ -20,7 +20,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
     let mut first = true;
     agent_conn.wc_recv = 0;
     agent_conn.wc_send = 0;
-    let mut count = 0;
+    let mut count: u64 = 0;
     let ret = (|| loop {
         // wait for next work completion
         // if we hit an error or FLUSH_ERR, leave now

@@ -188,16 +188,14 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
 
 /// Deregisters and frees all buffers.
 pub fn our_unsetup_buffers(conn: &mut OurControl, options: &OurOptions) {
-    for &user_data_mr in &conn.user_data_mr[..conn.n_user_data_bufs] {
+    for i in 0..conn.n_user_data_bufs {
         errno::set(0);
-        // SAFETY: a region that `our_setup_user_data` has registered and nothing uses any more.
-        let ret = unsafe { ibv_dereg_mr(user_data_mr) };
+        // SAFETY: `our_setup_user_data` has registered so many regions; it is cleared below.
+        let ret = unsafe { ibv_dereg_mr(conn.user_data_mr[i]) };
         if ret != 0 {
             our_report_error(ret, "ibv_dereg_mr user_data_mr", options);
         }
-    }
-
-    for user_data in &mut conn.user_data {
-        *user_data = CArray::default();
+        conn.user_data_mr[i] = ptr::null_mut();
+        conn.user_data[i] = CArray::default();
     }
 }

@@ -17,7 +17,7 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     params.private_data_len = private_data.len() as u8;
 
     // RDMA reads and atomics of the peer that our adapter serves at once, and ours that the peer's
-    // shall serve; sends and receives need neither
+    // shall serve; sends, receives and RDMA writes need neither
     params.responder_resources = 2;
     params.initiator_depth = 2;
 

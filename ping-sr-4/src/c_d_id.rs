@@ -36,36 +36,38 @@ fn our_create_event_channel(conn: &mut OurControl, options: &OurOptions) -> OurR
     let fd = unsafe { (*conn.cm_event_channel).fd };
     our_trace_ulong("rdma_create_event_channel", "assigned fd", fd as u64, options);
 
-    'out1: {
+    let done = (|| {
         // now put the fd of the new channel into non-blocking mode
         errno::set(0);
         // SAFETY: the call touches no memory of ours.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
         if flags == -1 {
             our_report_error(flags, "fcntl F_GETFL", options);
-            break 'out1;
+            return Err(Reported);
         }
         errno::set(0);
         // SAFETY: as above.
         let ret = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
         if ret != 0 {
             our_report_error(ret, "fcntl F_SETFL", options);
-            break 'out1;
+            return Err(Reported);
         }
 
         // finally, set up poll_fds entry so we can poll the channel for read
         conn.poll_fds[CM_EVENT_FD].fd = fd;
         conn.poll_fds[CM_EVENT_FD].events = libc::POLLIN;
-        return Ok(());
+        Ok(())
+    })();
+    if done.is_err() {
+        // SAFETY: the channel was created above, and no id uses it.
+        unsafe { rdma_destroy_event_channel(conn.cm_event_channel) };
     }
-    // SAFETY: the channel was created above, and no id uses it.
-    unsafe { rdma_destroy_event_channel(conn.cm_event_channel) };
-    Err(Reported)
+    done
 }
 
 /// Destroys the event channel.
 fn our_destroy_event_channel(conn: &mut OurControl, options: &OurOptions) {
-    // SAFETY: the channel is alive, and no id uses it any more.
+    // SAFETY: the channel is alive, and an id on it that is still there is not used any more.
     unsafe { rdma_destroy_event_channel(conn.cm_event_channel) };
     our_trace_ptr(
         "rdma_destroy_event_channel",

@@ -108,12 +108,15 @@ fn our_create_cq(conn: &mut OurControl, cm_id: *mut rdma_cm_id, options: &OurOpt
 }
 
 /// Destroys the completion queue. Called only from [`our_setup_qp`] and [`our_unsetup_qp`].
+///
+/// The library waits here until every completion event is acknowledged, so that there is one
+/// acknowledgement for each event that was got.
 fn our_destroy_cq(conn: &mut OurControl, options: &OurOptions) -> OurResult {
     conn.completion_stats = Vec::new();
     conn.work_completion = CArray::default();
 
     errno::set(0);
-    // SAFETY: the completion queue is alive, and no queue pair uses it any more.
+    // SAFETY: the completion queue is alive; as long as a queue pair uses it the call fails.
     let ret = unsafe { ibv_destroy_cq(conn.completion_queue) };
     if ret != 0 {
         // fails if any queue pair is still associated with this completion queue
@@ -148,37 +151,39 @@ fn our_create_comp_channel(
     let fd = unsafe { (*conn.completion_channel).fd };
     our_trace_ulong("ibv_create_comp_channel", "assigned fd", fd as u64, options);
 
-    'out1: {
+    let done = (|| {
         // now put the fd of the new channel into non-blocking mode
         errno::set(0);
         // SAFETY: the call touches no memory of ours.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
         if flags == -1 {
             our_report_error(flags, "fcntl F_GETFL", options);
-            break 'out1;
+            return Err(Reported);
         }
         errno::set(0);
         // SAFETY: as above.
         let ret = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
         if ret != 0 {
             our_report_error(ret, "fcntl F_SETFL", options);
-            break 'out1;
+            return Err(Reported);
         }
 
         // finally, set up poll_fds entry so we can poll the channel for read
         conn.poll_fds[COMPLETE_FD].fd = fd;
         conn.poll_fds[COMPLETE_FD].events = libc::POLLIN;
-        return Ok(());
+        Ok(())
+    })();
+    if done.is_err() {
+        // SAFETY: the channel was created above, and no completion queue uses it.
+        unsafe { ibv_destroy_comp_channel(conn.completion_channel) };
     }
-    // SAFETY: the channel was created above, and no completion queue uses it.
-    unsafe { ibv_destroy_comp_channel(conn.completion_channel) };
-    Err(Reported)
+    done
 }
 
 /// Destroys the completion channel. Called only from [`our_setup_qp`] and [`our_unsetup_qp`].
 fn our_destroy_comp_channel(conn: &mut OurControl, options: &OurOptions) -> OurResult {
     errno::set(0);
-    // SAFETY: the channel is alive, and no completion queue uses it any more.
+    // SAFETY: the channel is alive; as long as a completion queue uses it the call fails.
     let ret = unsafe { ibv_destroy_comp_channel(conn.completion_channel) };
     if ret != 0 {
         // fails if any completion queue is still associated with this channel
@@ -210,7 +215,7 @@ fn our_alloc_pd(conn: &mut OurControl, cm_id: *mut rdma_cm_id, options: &OurOpti
 /// Deallocates the protection domain. Called only from [`our_setup_qp`] and [`our_unsetup_qp`].
 fn our_dealloc_pd(conn: &mut OurControl, options: &OurOptions) {
     errno::set(0);
-    // SAFETY: the protection domain is alive, and nothing uses it any more.
+    // SAFETY: the protection domain is alive; as long as anything uses it the call fails.
     let ret = unsafe { ibv_dealloc_pd(conn.protection_domain) };
     if ret != 0 {
         our_report_error(ret, "ibv_dealloc_pd", options);

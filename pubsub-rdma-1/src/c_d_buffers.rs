@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
+use std::slice::Chunks;
 
 use common::errno;
 use common::memory::{CArray, zeroed};
@@ -125,11 +126,11 @@ fn our_setup_send_wr(
     send_work_request.set(wr);
 }
 
-/// Registers each element of `memory` for appropriate access, fills in a scatter-gather element
-/// for each, and a send work request for operation `opcode` on all of these.
+/// Registers each chunk of `memory` for appropriate access, fills in a scatter-gather element for
+/// each, and a send work request for operation `opcode` on all of these.
 fn our_setup_send<T, const N: usize>(
     conn: &OurControl,
-    memory: &[Cell<T>],
+    memory: Chunks<'_, Cell<T>>,
     access: ibv_access_flags,
     sge: &[Cell<ibv_sge>],
     opcode: ibv_wr_opcode::Type,
@@ -138,9 +139,10 @@ fn our_setup_send<T, const N: usize>(
 ) -> OurResult<[*mut ibv_mr; N]> {
     // set up the addresses for appropriate access
     let mut mr = [ptr::null_mut(); N];
-    for (i, memory) in memory.iter().enumerate() {
-        let addr = memory.as_ptr().cast();
-        match our_setup_mr_sge(conn, addr, size_of::<T>() as u32, access, &sge[i], options) {
+    for (i, memory) in memory.enumerate() {
+        let addr = memory.as_ptr().cast_mut().cast();
+        let length = size_of_val(memory) as u32;
+        match our_setup_mr_sge(conn, addr, length, access, &sge[i], options) {
             Ok(registered) => mr[i] = registered,
             Err(error) => {
                 our_unsetup_mr(&mut mr, options);
@@ -177,11 +179,11 @@ fn our_setup_recv_wr(
     recv_work_request.set(wr);
 }
 
-/// Registers each element of `memory` to be written by the adapter, fills in a scatter-gather
-/// element for each, and a receive work request for all of these.
+/// Registers each chunk of `memory` to be written by the adapter, fills in a scatter-gather element
+/// for each, and a receive work request for all of these.
 fn our_setup_recv<T, const N: usize>(
     conn: &OurControl,
-    memory: &[Cell<T>],
+    memory: Chunks<'_, Cell<T>>,
     sge: &[Cell<ibv_sge>],
     recv_work_request: &Cell<ibv_recv_wr>,
     options: &OurOptions,
@@ -189,9 +191,10 @@ fn our_setup_recv<T, const N: usize>(
     // set up the addresses for appropriate access
     let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
     let mut mr = [ptr::null_mut(); N];
-    for (i, memory) in memory.iter().enumerate() {
-        let addr = memory.as_ptr().cast();
-        match our_setup_mr_sge(conn, addr, size_of::<T>() as u32, access, &sge[i], options) {
+    for (i, memory) in memory.enumerate() {
+        let addr = memory.as_ptr().cast_mut().cast();
+        let length = size_of_val(memory) as u32;
+        match our_setup_mr_sge(conn, addr, length, access, &sge[i], options) {
             Ok(registered) => mr[i] = registered,
             Err(error) => {
                 our_unsetup_mr(&mut mr, options);
@@ -260,7 +263,7 @@ fn our_setup_common_buffers(
         // set up the recv_ack structures
         conn.recv_ack_mr = our_setup_recv(
             conn,
-            &conn.recv_ack,
+            conn.recv_ack.chunks(1),
             &conn.recv_ack_sge,
             &conn.recv_ack_work_request,
             options,
@@ -270,7 +273,7 @@ fn our_setup_common_buffers(
         // set up the send_ack structures
         conn.send_ack_mr = our_setup_send(
             conn,
-            &conn.send_ack,
+            conn.send_ack.chunks(1),
             ibv_access_flags(0),
             &conn.send_ack_sge,
             ibv_wr_opcode::IBV_WR_SEND,
@@ -299,7 +302,7 @@ fn our_setup_common_buffers(
         // set up the local buffer info for sending
         conn.local_buffer_info_mr = our_setup_send(
             conn,
-            &conn.local_buffer_info[..n_local_sges],
+            conn.local_buffer_info[..n_local_sges].chunks(1),
             ibv_access_flags(0),
             &conn.local_buffer_info_sge[..n_local_sges],
             ibv_wr_opcode::IBV_WR_SEND,
@@ -316,7 +319,7 @@ fn our_setup_common_buffers(
         // set up the remote buffer info for receiving
         conn.remote_buffer_info_mr = our_setup_recv(
             conn,
-            &conn.remote_buffer_info[..n_remote_sges],
+            conn.remote_buffer_info[..n_remote_sges].chunks(1),
             &conn.remote_buffer_info_sge[..n_remote_sges],
             &conn.remote_buffer_info_work_request,
             options,

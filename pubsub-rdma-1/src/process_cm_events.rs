@@ -101,7 +101,8 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
 
         // extract the cm_id for which this event is being reported
         let cm_id = event.id;
-        // SAFETY: until the main line has been told of the event nobody else uses its id.
+        // SAFETY: an id lives until its events are acknowledged, and its context is not changed
+        // while there is one.
         let context = unsafe { (*cm_id).context };
 
         // extract the type of event this was
@@ -186,8 +187,8 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
                 // "flushed" error on our local postings
                 our_trace_ptr("cm_event_thread", "disconnecting cm_id", cm_id, options);
                 errno::set(0);
-                // SAFETY: the main line destroys the id only after this thread has ended, and its
-                // queue pair only after it has had the lock.
+                // SAFETY: the main line destroys the id only after this thread has ended, and the
+                // queue pair of what was connected only after it has had the lock.
                 let ret = unsafe { rdma_disconnect(cm_id) };
                 if ret == 0 {
                     our_report_ptr("cm_event_thread", "disconnected cm_id", cm_id, options);
@@ -232,9 +233,10 @@ pub fn our_create_cm_event_thread(conn: &mut OurControl, options: &OurOptions) -
     let cm_event_thread_id = handle.as_pthread_t();
     our_trace_ulong("pthread_create", "created cm_event_thread_id", cm_event_thread_id, options);
 
+    conn.cm_event_thread = Some(CmEventThread { cm_event_thread_id, handle, cancel: Some(cancel) });
+
     // wait for thread to get going
     let _ = is_alive.recv();
-    conn.cm_event_thread = Some(CmEventThread { cm_event_thread_id, handle, cancel: Some(cancel) });
     Ok(())
 }
 

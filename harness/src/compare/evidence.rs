@@ -33,6 +33,8 @@ pub enum Evidence {
     Shown(&'static [Says]),
     /// These lines say how many messages there were.
     Counted(&'static [Says]),
+    /// The server shows what it publishes, and the client what it sees of that.
+    Published,
     /// Nothing.
     None,
 }
@@ -42,7 +44,7 @@ impl Evidence {
     pub fn lines(self) -> &'static [Says] {
         match self {
             Evidence::Shown(lines) | Evidence::Counted(lines) => lines,
-            Evidence::Verified(_) | Evidence::None => &[],
+            Evidence::Verified(_) | Evidence::Published | Evidence::None => &[],
         }
     }
 }
@@ -67,6 +69,7 @@ pub fn of(
     match example.evidence {
         Evidence::Verified(_) => verified(example, outcome, given),
         Evidence::Shown(lines) => said(lines, example, outcome).map(|()| Data::LookedAt),
+        Evidence::Published => published(outcome),
         Evidence::Counted(lines) if given.is_none() => {
             said(lines, example, outcome).map(|()| Data::Counted)
         }
@@ -100,6 +103,23 @@ fn count(example: &Example) -> Option<usize> {
     let mut flags = example.tour_flags().split_whitespace();
     flags.find(|flag| flag.eq_ignore_ascii_case("-c"))?;
     flags.next()?.parse().ok()
+}
+
+/// What the subscriber has seen has to have been published. It looks now and then, and may miss
+/// some, the last, too.
+fn published(outcome: &Outcome) -> Result<Data, String> {
+    let shown =
+        Regex::new(r": +[0-9]+ \([0-9]+ (?:bytes|times)\): (.+)$").expect("a constant pattern");
+    let [published, seen] = Side::BOTH.map(|side| {
+        let lines = outcome.transcript.stream(side, Stream::Stderr);
+        let texts = lines.iter().filter_map(|line| Some(shown.captures(line)?[1].to_owned()));
+        texts.collect::<Vec<_>>()
+    });
+    match seen.iter().find(|text| !published.contains(text)) {
+        None if !seen.is_empty() => Ok(Data::LookedAt),
+        None => Err("the subscriber has seen nothing".to_owned()),
+        Some(text) => Err(format!("the subscriber has seen {text:?}, which was not published")),
+    }
 }
 
 fn said(lines: &[Says], example: &Example, outcome: &Outcome) -> Result<(), String> {
@@ -172,6 +192,38 @@ mod tests {
         let mut wrong = right;
         wrong[1].2 = "Contents of server's buffer: 'RDMA read opera'";
         assert!(of(rc, &outcome(&wrong), None).is_err());
+    }
+
+    #[test]
+    fn what_a_subscriber_sees_was_published() {
+        let run = |seen| {
+            let lines = [
+                (Side::Server, Stream::Stderr, "server:     1 (8 bytes): abcdefgh"),
+                (Side::Server, Stream::Stderr, "server:     2 (8 bytes): bcdefghi"),
+                (Side::Client, Stream::Stderr, "client:     0 (2 times): "),
+                (Side::Client, Stream::Stderr, seen),
+            ];
+            of(example("pubsub-rdma-1"), &outcome(&lines), None)
+        };
+        assert_eq!(run("client:     2 (1 times): bcdefghi"), Ok(Data::LookedAt));
+        assert_eq!(run("client:     2 (2 times): abcdefgh"), Ok(Data::LookedAt));
+        assert!(run("client:     2 (2 times): abcdefghi").is_err());
+        assert!(run("client:     2 (2 times): ").is_err());
+    }
+
+    #[test]
+    fn the_other_sides_memory_has_to_be_shown() {
+        let example = example("read-write");
+        let client = "remote buffer: message from passive/server side with pid 17";
+        let server = "remote buffer: message from active/client side with pid 18";
+        let run = |server, client| {
+            let lines =
+                [(Side::Server, Stream::Stdout, server), (Side::Client, Stream::Stdout, client)];
+            of(example, &outcome(&lines), None)
+        };
+        assert_eq!(run(server, client), Ok(Data::LookedAt));
+        assert!(run(server, "remote buffer: ").is_err());
+        assert!(run(server, server).is_err());
     }
 
     #[test]

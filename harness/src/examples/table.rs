@@ -135,6 +135,10 @@ pub const EXAMPLES: &[Example] = &[
     Example {
         name: "blast-rdma-1",
         lesson: "streaming writes; the server hears of it at the end",
+        evidence: Evidence::Counted(&[
+            (Side::Server, Stream::Stderr, ": COUNT rdma_write completions$"),
+            (Side::Client, Stream::Stderr, ": COUNT rdma_write completions$"),
+        ]),
         work: Work { flags: "-s 4096 -b 8", ..BLOCKING },
         ..PAIR
     },
@@ -149,6 +153,7 @@ pub const EXAMPLES: &[Example] = &[
         lesson: "the subscriber reads what the server publishes",
         // each takes a second or two
         tour_flags: "-c 2",
+        evidence: Evidence::Published,
         work: Work { clock: Clock::Asleep, flags: "-c 2", ..ONCE },
         ..PAIR
     },
@@ -156,6 +161,7 @@ pub const EXAMPLES: &[Example] = &[
         name: "pubsub-rdma-2",
         lesson: "the server writes what it publishes to its subscriber",
         tour_flags: "-c 2",
+        evidence: Evidence::Published,
         work: Work { clock: Clock::Asleep, flags: "-c 2", ..ONCE },
         ..PAIR
     },

@@ -51,7 +51,7 @@ impl Demo {
     pub fn tour(&self) -> Result<bool, Error> {
         let mut rows = Vec::new();
         self.print(&format!("{}\n", self.fabric()))?;
-        for example in &EXAMPLES {
+        for example in EXAMPLES {
             self.print(&format!("{:<13} ", example.name))?;
             let plan = self.plan(example, None)?;
             let outcome = run(&plan, &mut Unobserved)?;

@@ -1,18 +1,21 @@
-//! The examples: their programs, what each shows, how its two sides are
-//! told apart on the command line, and when its server listens.
+//! The examples: what each shows, and everything that the rest of this crate has to know of it.
+//! All of it is in one table, [`EXAMPLES`].
+
+mod table;
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use regex::Regex;
 
+use crate::compare::evidence::Evidence;
+use crate::compare::speed::work::Work;
 use crate::listen::Ready;
 use crate::process::{Ending, Program};
 use crate::run::PORT;
 use crate::transcript::Side;
 
-/// The multicast group of the tour.
-const GROUP: &str = "239.0.0.1";
+pub use table::EXAMPLES;
 
 /// How the two sides of an example are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +33,9 @@ pub enum Sides {
 enum Listens {
     RdmaCm,
     Tcp,
-    Joined,
-    /// It says its port, which nobody knows before.
-    SaysPort,
+    /// It prints a line that matches. If the pattern has a group, that is the port, which nobody
+    /// knows before.
+    Says(&'static str),
 }
 
 /// One example.
@@ -45,70 +48,29 @@ pub struct Example {
     /// Its programs.
     pub sides: Sides,
     /// The name of the C program, which shows in its messages, with `{side}` where that of its
-    /// side stands; `None` where the two programs are called like their side.
-    arg0: Option<&'static str>,
+    /// side stands.
+    arg0: &'static str,
+    /// The server's arguments and the client's, `None` for a side that there is not. `{flags}`
+    /// stands for those that both sides take, `{address}` and `{port}` for the server's.
+    arguments: [Option<&'static str>; 2],
+    /// Flags that keep a run short even where the processor is emulated.
+    tour_flags: &'static str,
     listens: Listens,
+    /// Where the server serves for ever: what it says when it is done with a client.
+    served: Option<&'static str>,
+    /// Does each side get its own host's address, not the server's?
+    pub(crate) own_address: bool,
     /// Whether there is a C program of it; the exercises' solutions and `atomic` are ours.
     pub original: bool,
+    /// Where the C program may be, in the order in which it is looked for, with `{name}` and
+    /// `{side}`: as the suite and the manual's files are called, and as the programs of this
+    /// workspace are.
+    places: &'static [&'static str],
+    /// What tells that its data have arrived.
+    pub(crate) evidence: Evidence,
+    /// How it is measured.
+    pub(crate) work: Work,
 }
-
-const fn pair(name: &'static str, lesson: &'static str) -> Example {
-    let (sides, listens) = (Sides::TwoPrograms, Listens::RdmaCm);
-    Example { name, lesson, sides, arg0: None, listens, original: true }
-}
-
-const fn exercise(name: &'static str, lesson: &'static str) -> Example {
-    Example { original: false, ..pair(name, lesson) }
-}
-
-const fn one(
-    name: &'static str,
-    arg0: &'static str,
-    listens: Listens,
-    lesson: &'static str,
-) -> Example {
-    Example { name, lesson, sides: Sides::OneProgram, arg0: Some(arg0), listens, original: true }
-}
-
-/// All of them, in the order in which they are best read.
-pub const EXAMPLES: [Example; 22] = [
-    Example {
-        name: "device-list",
-        lesson: "list the RDMA devices and their limits",
-        sides: Sides::Single,
-        arg0: Some("./devices"),
-        listens: Listens::RdmaCm,
-        original: true,
-    },
-    pair("ping-sr-0", "ping-pong with send/recv, completions busy-polled"),
-    pair("ping-sr-1", "count and size travel in the connect private data"),
-    exercise("ping-sr-2e", "an event channel: connection calls are asynchronous"),
-    pair("ping-sr-2", "a thread for connection events notices a disconnect"),
-    pair("ping-sr-3", "a completion channel: blocking instead of polling"),
-    pair("ping-sr-4", "both channels non-blocking, one poll(), no threads"),
-    pair("blast-sr-2", "streaming over many buffers and linked work requests"),
-    exercise("blast-sr-2e", "one completion for each list of sends"),
-    pair("ping-rdma-1", "the client writes and reads the server's memory"),
-    pair("ping-rdma-2", "an unsignaled write: the read after it tells both are done"),
-    pair("ping-rdma-3", "both sides write, and watch their memory for the answer"),
-    pair("blast-rdma-1", "streaming writes; the server hears of it at the end"),
-    exercise("atomic", "fetch-and-add, compare-and-swap, both ends of a connection"),
-    pair("pubsub-rdma-1", "the subscriber reads what the server publishes"),
-    pair("pubsub-rdma-2", "the server writes what it publishes to its subscriber"),
-    one("rc-example", "./rc_example", Listens::Tcp, "raw verbs: send, RDMA read, RDMA write"),
-    Example {
-        name: "read-write",
-        lesson: "regions by message, then RDMA read or write",
-        sides: Sides::TwoPrograms,
-        arg0: Some("./rdma-{side}"),
-        listens: Listens::SaysPort,
-        original: true,
-    },
-    one("mckey", "./mckey", Listens::Joined, "multicast with the RDMA connection manager"),
-    one("mc", "./mc", Listens::Joined, "unreliable datagrams to a multicast group"),
-    one("apm", "./apm", Listens::RdmaCm, "automatic path migration"),
-    one("srq", "./srq", Listens::RdmaCm, "several queue pairs on one shared receive queue"),
-];
 
 impl Example {
     /// Finds an example by its name.
@@ -137,23 +99,21 @@ impl Example {
 
     /// What the C program that plays `side` is called on its command line.
     pub fn arg0(&self, side: Side) -> String {
-        self.arg0.unwrap_or("./{side}").replace("{side}", &side.to_string())
+        self.named_for(side, self.arg0)
+    }
+
+    /// Where the C program that plays `side` may be, in the order in which it is looked for.
+    pub(crate) fn places(&self, side: Side) -> impl Iterator<Item = String> {
+        self.places.iter().map(move |place| self.named_for(side, place))
+    }
+
+    fn named_for(&self, side: Side, text: &str) -> String {
+        text.replace("{name}", self.name).replace("{side}", &side.to_string())
     }
 
     /// Flags that keep a run short even where the processor is emulated.
     pub fn tour_flags(&self) -> &'static str {
-        match self.name {
-            "device-list" | "rc-example" => "",
-            "mckey" => "-C 10",
-            // A receive queue that is too short for more loses messages.
-            "mc" => "-c 2",
-            "apm" => "-c 4",
-            "srq" => "-c 10 -l 1000",
-            "read-write" => "write",
-            // Each of them takes a second or two.
-            "pubsub-rdma-1" | "pubsub-rdma-2" => "-c 2",
-            _ => "-c 100",
-        }
+        self.tour_flags
     }
 
     /// The arguments that make the program play `side` against `address`, with
@@ -164,24 +124,18 @@ impl Example {
         address: &str,
         flags: &[OsString],
     ) -> Option<Vec<OsString>> {
-        let is_client = side == Side::Client;
-        let (before, after): (Vec<&str>, &[&str]) = match (self.name, is_client) {
-            ("device-list", false) => return None,
-            ("device-list", true) => (vec![], &[]),
-            // RoCE needs a GID; index 1 is the one of the IPv4 address.
-            ("rc-example", false) => (vec!["-g", "1"], &[]),
-            ("rc-example", true) => (vec!["-g", "1"], &[address]),
-            ("read-write", false) => (vec![], &[]),
-            ("read-write", true) => (vec![], &[address, PORT]),
-            ("mckey" | "mc", false) => (vec!["-m", GROUP, "-b", address], &[]),
-            ("mckey" | "mc", true) => (vec!["-s", "-m", GROUP, "-b", address], &[]),
-            ("apm", false) => (vec!["-s"], &[]),
-            ("srq", false) => (vec!["-s", "-a", address], &[]),
-            _ => (vec!["-a", address], &[]),
-        };
-        let before = before.into_iter().map(OsString::from);
-        let after = after.iter().map(OsString::from);
-        Some(before.chain(flags.iter().cloned()).chain(after).collect())
+        let [server, client] = self.arguments;
+        let template = if side == Side::Server { server? } else { client? };
+        let mut arguments = Vec::new();
+        for word in template.split_whitespace() {
+            match word {
+                "{flags}" => arguments.extend_from_slice(flags),
+                "{address}" => arguments.push(address.into()),
+                "{port}" => arguments.push(PORT.into()),
+                word => arguments.push(word.into()),
+            }
+        }
+        Some(arguments)
     }
 
     /// The event that tells that the server listens.
@@ -189,24 +143,19 @@ impl Example {
         match self.listens {
             Listens::RdmaCm => Ready::RdmaCm,
             Listens::Tcp => Ready::Tcp,
-            Listens::Joined => Ready::Line(Regex::new("joined dgid").expect("a constant pattern")),
-            Listens::SaysPort => {
-                let says = r"^listening on port ([0-9]+)\.$";
-                Ready::Line(Regex::new(says).expect("a constant pattern"))
-            }
+            Listens::Says(line) => Ready::Line(Regex::new(line).expect("a constant pattern")),
         }
     }
 
     /// Where the server serves for ever: what it says when it is done with a client.
     pub fn served(&self) -> Option<Regex> {
-        let says = (self.name == "read-write").then_some(r"^peer disconnected\.$")?;
-        Some(Regex::new(says).expect("a constant pattern"))
+        self.served.map(|says| Regex::new(says).expect("a constant pattern"))
     }
 
     /// Is this how a side ends that has done its work? A server that serves for ever has been
     /// stopped.
     pub fn has_ended_well(&self, side: Side, ending: Option<Ending>) -> bool {
-        let stopped = side == Side::Server && self.served().is_some();
+        let stopped = side == Side::Server && self.served.is_some();
         ending == Some(if stopped { Ending::Signal(libc::SIGTERM) } else { Ending::Code(0) })
     }
 }
@@ -238,6 +187,35 @@ mod tests {
         assert_eq!(program.arg0.unwrap(), "./devices");
         let read_write = Example::named("read-write").unwrap();
         assert_eq!(read_write.arg0(Side::Server), "./rdma-server");
+        assert_eq!(Example::named("srq").unwrap().arg0(Side::Server), "./srq");
         assert!(Example::named("ping-sr-5").is_none());
+    }
+
+    #[test]
+    fn every_pattern_of_the_table_is_one() {
+        for example in EXAMPLES {
+            example.ready();
+            example.served();
+            for (.., pattern) in example.evidence.lines() {
+                assert!(Regex::new(pattern).is_ok(), "{pattern}");
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_are_put_together() {
+        let flags = ["-x".into(), "a b".into()];
+        let arguments = |name, side| {
+            let example = Example::named(name).unwrap();
+            example.arguments(side, "10.0.0.7", &flags).map(|all| all.join("|".as_ref()))
+        };
+        assert_eq!(arguments("device-list", Side::Server), None);
+        assert_eq!(arguments("device-list", Side::Client).unwrap(), "-x|a b");
+        assert_eq!(arguments("ping-sr-2", Side::Server).unwrap(), "-a|10.0.0.7|-x|a b");
+        assert_eq!(arguments("rc-example", Side::Client).unwrap(), "-g|1|-x|a b|10.0.0.7");
+        let with_port = format!("-x|a b|10.0.0.7|{PORT}");
+        assert_eq!(arguments("read-write", Side::Client).unwrap(), with_port.as_str());
+        let sender = "-s|-m|239.0.0.1|-b|10.0.0.7|-x|a b";
+        assert_eq!(arguments("mckey", Side::Client).unwrap(), sender);
     }
 }

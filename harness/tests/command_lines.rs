@@ -36,7 +36,7 @@ fn command_lines(command: &str, original: bool) {
     if private {
         harness.arg("--private-network");
     }
-    for example in EXAMPLES.into_iter().filter(|example| example.original == original) {
+    for example in EXAMPLES.iter().filter(|example| example.original == original) {
         let sides: &[Side] = match example.sides {
             Sides::TwoPrograms => &Side::BOTH,
             Sides::OneProgram | Sides::Single => &[Side::Client],

@@ -243,7 +243,7 @@ fn create_resources(ctx: &mut Context) -> Outcome {
 /// id, as far as they are there.
 fn destroy_resources(ctx: &mut Context) {
     if !ctx.ah.is_null() {
-        // SAFETY: no send uses the handle any more.
+        // SAFETY: `main` has created the handle, and no send is posted with it any more.
         unsafe { ibv_destroy_ah(ctx.ah) };
     }
     // SAFETY: the id is alive.
@@ -265,7 +265,8 @@ fn destroy_resources(ctx: &mut Context) {
         // SAFETY: nothing uses the protection domain any more.
         unsafe { ibv_dealloc_pd(ctx.pd) };
     }
-    // SAFETY: the id is alive, its queue pair is gone and its events are acknowledged.
+    // SAFETY: the id is alive, and its queue pair is gone. `cm_thread` may have an event of it: the
+    // call waits until that is acknowledged.
     unsafe { rdma_destroy_id(ctx.id) };
 }
 

@@ -378,7 +378,7 @@ fn destroy_node(node: CmatestNode) {
     }
 
     if !node.ah.is_null() {
-        // SAFETY: created by `join_handler`; nothing is sent any more.
+        // SAFETY: created by `join_handler`; no send is posted with it any more.
         unsafe { ibv_destroy_ah(node.ah) };
     }
 

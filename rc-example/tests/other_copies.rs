@@ -66,18 +66,25 @@ impl Peer {
         init.cap.max_recv_wr = 1;
         init.cap.max_send_sge = 1;
         init.cap.max_recv_sge = 1;
-        // SAFETY: each object is made of those before it, which stay until the process ends; the
-        // fabric has one device.
-        let (mr, cq, qp) = unsafe {
-            let context = ibv_open_device(*ibv_get_device_list(ptr::null_mut()));
-            assert_eq!(ibv_query_gid(context, 1, 1, &mut gid), 0);
-            let pd = ibv_alloc_pd(context);
-            let cq = ibv_create_cq(context, 1, ptr::null_mut(), ptr::null_mut(), 0);
-            let mr = ibv_reg_mr(pd, buf.addr(), size, access as i32);
-            init.send_cq = cq;
-            init.recv_cq = cq;
-            (mr, cq, ibv_create_qp(pd, &mut init))
-        };
+        // SAFETY: asked for a list, and for no number of devices.
+        let list = unsafe { ibv_get_device_list(ptr::null_mut()) };
+        assert!(!list.is_null());
+        // SAFETY: the list is not freed; a null pointer ends it, before which is the fabric's device.
+        let context = unsafe { ibv_open_device(*list) };
+        assert!(!context.is_null());
+        // SAFETY: the device is open until the process ends, also below; a GID is written.
+        assert_eq!(unsafe { ibv_query_gid(context, 1, 1, &mut gid) }, 0);
+        // SAFETY: as above.
+        let pd = unsafe { ibv_alloc_pd(context) };
+        // SAFETY: as above; a null channel means that nobody wants events.
+        let cq = unsafe { ibv_create_cq(context, 1, ptr::null_mut(), ptr::null_mut(), 0) };
+        assert!(!pd.is_null() && !cq.is_null());
+        // SAFETY: the buffer has more than `size` bytes.
+        let mr = unsafe { ibv_reg_mr(pd, buf.addr(), size, access as i32) };
+        init.send_cq = cq;
+        init.recv_cq = cq;
+        // SAFETY: protection domain and completion queue stay until the process ends.
+        let qp = unsafe { ibv_create_qp(pd, &mut init) };
         assert!(!mr.is_null() && !qp.is_null());
 
         let mut record = Vec::new();

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use regex::Regex;
 use serde::Serialize;
 
-use crate::compare::interop::verify;
 use crate::examples::Example;
 use crate::run::Outcome;
 use crate::transcript::{Side, Stream};
@@ -22,43 +21,43 @@ pub enum Data {
     NotLookedAt,
 }
 
+/// A line that one side prints, as a pattern in which `COUNT` is how many messages there are.
+pub type Says = (Side, Stream, &'static str);
+
+/// What tells that an example's data have arrived.
+#[derive(Clone, Copy, Debug)]
+pub enum Evidence {
+    /// With this flag the client verifies each message.
+    Verified(&'static str),
+    /// These lines show the data.
+    Shown(&'static [Says]),
+    /// These lines say how many messages there were.
+    Counted(&'static [Says]),
+    /// The server shows what it publishes, and the client what it sees of that.
+    Published,
+    /// Nothing.
+    None,
+}
+
+impl Evidence {
+    /// The lines that are looked for.
+    pub fn lines(self) -> &'static [Says] {
+        match self {
+            Evidence::Shown(lines) | Evidence::Counted(lines) => lines,
+            Evidence::Verified(_) | Evidence::Published | Evidence::None => &[],
+        }
+    }
+}
+
 /// More flags for a run in which the data are to be seen: with `-T` every verification is
 /// reported, not only one that fails.
 pub fn flags(example: &Example) -> impl Iterator<Item = &'static str> {
-    verify(example).into_iter().flat_map(|flag| [flag, "-T"])
+    let verify = match example.evidence {
+        Evidence::Verified(flag) => Some([flag, "-T"]),
+        _ => None,
+    };
+    verify.into_iter().flatten()
 }
-
-/// The texts that rc-example sends, reads and writes, and where each is shown. Some copies of
-/// the C pad them with blanks.
-const TEXTS: [(Side, &str, &str); 3] = [
-    (Side::Client, "Message is: '", "SEND operation"),
-    (Side::Client, "Contents of server's buffer: '", "RDMA read operation"),
-    (Side::Server, "Contents of server buffer: '", "RDMA write operation"),
-];
-
-/// What read-write shows of the other side's memory.
-const REMOTE: [(Side, &str); 2] = [
-    (Side::Server, "^remote buffer: message from active/client side with pid [0-9]+$"),
-    (Side::Client, "^remote buffer: message from passive/server side with pid [0-9]+$"),
-];
-
-/// Lines that say how many messages there were, `COUNT` being how many there should be.
-const COUNTS: [(&str, Side, Stream, &str); 9] = [
-    ("blast-sr-2", Side::Server, Stream::Stderr, ": COUNT recv completions, "),
-    (
-        "blast-sr-2",
-        Side::Client,
-        Stream::Stderr,
-        ": COUNT recv completions, COUNT send completions",
-    ),
-    ("blast-rdma-1", Side::Server, Stream::Stderr, ": COUNT rdma_write completions$"),
-    ("blast-rdma-1", Side::Client, Stream::Stderr, ": COUNT rdma_write completions$"),
-    ("mckey", Side::Server, Stream::Stdout, "^data transfers complete$"),
-    ("mc", Side::Server, Stream::Stdout, "^received message COUNT$"),
-    ("srq", Side::Server, Stream::Stdout, "^recv count: COUNT, "),
-    ("srq", Side::Client, Stream::Stdout, "^send count: COUNT, "),
-    ("srq", Side::Client, Stream::Stdout, "^recv count: [0-9]+$"),
-];
 
 /// What a finished pair that ended well says of its data; the error is why it did not work.
 /// `given` are the user's flags, if there are any.
@@ -67,16 +66,14 @@ pub fn of(
     outcome: &Outcome,
     given: Option<&[OsString]>,
 ) -> Result<Data, String> {
-    if verify(example).is_some() {
-        verified(example, outcome, given)
-    } else if example.name == "rc-example" {
-        texts(outcome)
-    } else if example.name == "read-write" {
-        remote(outcome)
-    } else if example.name.starts_with("pubsub-") {
-        published(outcome)
-    } else {
-        counted(example, outcome, given)
+    match example.evidence {
+        Evidence::Verified(_) => verified(example, outcome, given),
+        Evidence::Shown(lines) => said(lines, example, outcome).map(|()| Data::LookedAt),
+        Evidence::Published => published(outcome),
+        Evidence::Counted(lines) if given.is_none() => {
+            said(lines, example, outcome).map(|()| Data::Counted)
+        }
+        Evidence::Counted(_) | Evidence::None => Ok(Data::NotLookedAt),
     }
 }
 
@@ -108,29 +105,6 @@ fn count(example: &Example) -> Option<usize> {
     flags.next()?.parse().ok()
 }
 
-fn texts(outcome: &Outcome) -> Result<Data, String> {
-    for (side, before, text) in TEXTS {
-        let lines = outcome.transcript.stream(side, Stream::Stdout);
-        let Some(shown) = lines.iter().find_map(|line| line.strip_prefix(before)) else {
-            return Err(format!("the {side} does not say {before:?}"));
-        };
-        let shown = shown.trim_end_matches('\'').trim_end();
-        if shown != text {
-            return Err(format!("the {side} shows {shown:?}, not {text:?}"));
-        }
-    }
-    Ok(Data::LookedAt)
-}
-
-fn remote(outcome: &Outcome) -> Result<Data, String> {
-    for (side, pattern) in REMOTE {
-        if !has(outcome, side, Stream::Stdout, pattern) {
-            return Err(format!("the {side} does not show the other's text"));
-        }
-    }
-    Ok(Data::LookedAt)
-}
-
 /// What the subscriber has seen has to have been published. It looks now and then, and may miss
 /// some, the last, too.
 fn published(outcome: &Outcome) -> Result<Data, String> {
@@ -148,28 +122,16 @@ fn published(outcome: &Outcome) -> Result<Data, String> {
     }
 }
 
-fn counted(
-    example: &Example,
-    outcome: &Outcome,
-    given: Option<&[OsString]>,
-) -> Result<Data, String> {
-    if given.is_some() {
-        return Ok(Data::NotLookedAt);
-    }
+fn said(lines: &[Says], example: &Example, outcome: &Outcome) -> Result<(), String> {
     let count = count(example).unwrap_or_default().to_string();
-    let of_it: Vec<_> = COUNTS.iter().filter(|(name, ..)| *name == example.name).collect();
-    for (_, side, stream, pattern) in &of_it {
-        let pattern = pattern.replace("COUNT", &count);
-        if !has(outcome, *side, *stream, &pattern) {
-            return Err(format!("the {side} does not say {pattern:?}"));
+    for &(side, stream, pattern) in lines {
+        let pattern = Regex::new(&pattern.replace("COUNT", &count)).expect("a constant pattern");
+        let printed = outcome.transcript.stream(side, stream);
+        if !printed.iter().any(|line| pattern.is_match(line)) {
+            return Err(format!("the {side} does not say {:?}", pattern.as_str()));
         }
     }
-    Ok(if of_it.is_empty() { Data::NotLookedAt } else { Data::Counted })
-}
-
-fn has(outcome: &Outcome, side: Side, stream: Stream, pattern: &str) -> bool {
-    let pattern = Regex::new(pattern).expect("a constant pattern");
-    outcome.transcript.stream(side, stream).iter().any(|line| pattern.is_match(line))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -75,11 +75,6 @@ pub fn pairings(
     Ok(found)
 }
 
-/// The flag that verifies the data, where there is one.
-pub fn verify(example: &Example) -> Option<&'static str> {
-    example.name.starts_with("ping-").then_some("-v")
-}
-
 /// Did the pair do its work, and what is there to say of it?
 pub fn judge(example: &Example, makers: [Maker; 2], played: &Played) -> (bool, Option<String>) {
     let outcome = &played.outcome;

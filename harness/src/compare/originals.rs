@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::examples::{EXAMPLES, Example, Sides};
+use crate::examples::{EXAMPLES, Example};
 use crate::transcript::Side;
 
 /// What somebody has to do who has no build of the C.
@@ -91,10 +91,7 @@ impl Originals {
 
     /// The program that plays `side`, if it is there.
     pub fn program(&self, example: &Example, side: Side) -> Option<PathBuf> {
-        places(example, side)
-            .into_iter()
-            .map(|place| self.dir.join(place))
-            .find(|path| is_program(path))
+        example.places(side).map(|place| self.dir.join(place)).find(|path| is_program(path))
     }
 
     /// What is missing of an example.
@@ -104,46 +101,8 @@ impl Originals {
         }
         let sides = example.program_sides();
         let side = sides.iter().find(|&&side| self.program(example, side).is_none())?;
-        let looked_for = places(example, *side).join(" or ");
+        let looked_for = example.places(*side).collect::<Vec<_>>().join(" or ");
         Some(format!("no C program {looked_for} in {}", self.dir.display()))
-    }
-}
-
-/// Where a program may be: as the suite and the manual's files are called, and as the
-/// programs of this workspace are.
-fn places(example: &Example, side: Side) -> Vec<String> {
-    let name = example.name;
-    match example.sides {
-        Sides::TwoPrograms => {
-            let mut places = vec![format!("{name}/{side}"), format!("{name}-{side}")];
-            match name {
-                // With the byte order that the other lacks in the copy that is known.
-                "ping-sr-1" => places.insert(0, format!("ping-sr-1e/{side}")),
-                "read-write" => {
-                    places.extend(["read-write/rdma-", "rdma-"].map(|at| format!("{at}{side}")))
-                }
-                _ => {}
-            }
-            places
-        }
-        Sides::OneProgram | Sides::Single => {
-            let other = match name {
-                "device-list" => "devices",
-                "rc-example" => "RDMA_RC_example",
-                name => name,
-            };
-            let arg0 = example.arg0(side);
-            let arg0 = arg0.trim_start_matches("./");
-            let mut places = Vec::new();
-            for name in [name, other, arg0] {
-                for place in [name.to_owned(), format!("{name}/{name}")] {
-                    if !places.contains(&place) {
-                        places.push(place);
-                    }
-                }
-            }
-            places
-        }
     }
 }
 
@@ -157,7 +116,7 @@ mod tests {
 
     #[test]
     fn programs_are_looked_for_in_both_layouts() {
-        let places = |name| places(Example::named(name).unwrap(), Side::Server);
+        let places = |name| Example::named(name).unwrap().places(Side::Server).collect::<Vec<_>>();
         assert_eq!(places("ping-sr-2"), ["ping-sr-2/server", "ping-sr-2-server"]);
         assert!(places("read-write").contains(&"read-write/rdma-server".to_owned()));
         assert_eq!(places("ping-sr-1")[..2], ["ping-sr-1e/server", "ping-sr-1/server"]);

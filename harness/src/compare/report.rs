@@ -28,8 +28,8 @@ also differ in this:
   in C, and here `ping-sr-0-client` and so on.
 - Into a pipe or a file the C's standard output goes in blocks, here line by line; on a terminal
   both go line by line. Standard error is the same.
-- With `-t` the descriptor numbers of the examples with an event thread (ping-sr-2, ping-sr-3,
-  blast-sr-2) are others: the pipe that ends a thread takes two.
+- With `-t` the descriptor numbers of the suite's examples with an event thread (ping-sr-2 and
+  what builds on it, but for ping-sr-4) are others: the pipe that ends a thread takes two.
 ";
 
 /// Writes the report. `source` is the folder of the workspace, whose READMEs list the

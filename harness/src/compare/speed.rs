@@ -2,7 +2,7 @@
 
 mod runs;
 mod size;
-mod work;
+pub(crate) mod work;
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::compare::speed::runs::{Runs, Sample};
-use crate::compare::speed::work::Work;
 use crate::compare::stage::{Maker, Stage};
 use crate::compare::stats::{Ratio, median};
 use crate::error::Error;
@@ -142,7 +141,7 @@ struct Pairs {
 
 /// Measures an example.
 pub fn measure(stage: &Stage, example: &Example, effort: &Effort) -> Result<Speed, Failure> {
-    let runs = Runs { stage, example, work: Work::of(example), flags: &effort.flags };
+    let runs = Runs { stage, example, work: example.work, flags: &effort.flags };
     let effort = runs.beyond_start_up(effort)?;
     let count = runs.count_that_takes(effort.seconds)?;
     let pairs = Pairs::collect(runs, &effort, count)?;

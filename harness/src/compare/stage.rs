@@ -124,7 +124,7 @@ impl Stage {
     /// The address that a side has to be told. Of a multicast pair each binds to its own.
     pub fn address_of(&self, example: &Example, side: Side) -> &str {
         match &self.client_address {
-            Some(own) if side == Side::Client && matches!(example.name, "mc" | "mckey") => own,
+            Some(own) if side == Side::Client && example.own_address => own,
             _ => &self.address,
         }
     }

@@ -31,7 +31,7 @@ pub enum Expected {
 }
 
 /// What a case must print and how it must end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Expectation {
     /// The endings that are right for each side.
     pub endings: BTreeMap<Side, BTreeSet<Ending>>,
@@ -58,14 +58,7 @@ impl Expectation {
         normaliser: &Normaliser,
         timing: &Timing,
     ) -> Result<Expectation, Error> {
-        let mut result = Expectation {
-            endings: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            first_lines: BTreeMap::new(),
-            tolerances: BTreeMap::new(),
-            conditional_endings: BTreeMap::new(),
-            example: case.example.clone(),
-        };
+        let mut result = Expectation { example: case.example.clone(), ..Expectation::default() };
         for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
             let endings = read_endings(data, case, side)?;
             result.endings.insert(side, endings);
@@ -97,14 +90,7 @@ impl Expectation {
         normaliser: &Normaliser,
         timing: &Timing,
     ) -> Expectation {
-        let mut result = Expectation {
-            endings: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            first_lines: BTreeMap::new(),
-            tolerances: BTreeMap::new(),
-            conditional_endings: BTreeMap::new(),
-            example: case.example.clone(),
-        };
+        let mut result = Expectation { example: case.example.clone(), ..Expectation::default() };
         for side in Side::BOTH.into_iter().filter(|&side| case.has(side)) {
             result.endings.insert(side, outcome.ending(side).into_iter().collect());
             result.conditional_endings.insert(side, timing.endings(case, side));

@@ -1,9 +1,8 @@
-//! How each example is measured: its flags, and what takes its time.
+//! How an example is measured: its flags, and what takes its time.
 
 use std::ffi::OsString;
 
 use crate::compare::speed::Waits;
-use crate::examples::Example;
 
 /// What takes the time of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,32 +23,10 @@ pub struct Work {
     /// The flag for the number of messages, if it can be chosen.
     pub count: Option<&'static str>,
     /// Other flags.
-    flags: &'static str,
+    pub(crate) flags: &'static str,
 }
 
 impl Work {
-    /// The work of an example.
-    pub fn of(example: &Example) -> Work {
-        let (waits, clock, count, flags) = match example.name {
-            "ping-sr-0" | "ping-sr-1" | "ping-sr-2" => {
-                (Waits::BusyPolling, Clock::Reported, Some("-c"), "")
-            }
-            "blast-sr-2" => (Waits::BusyPolling, Clock::Reported, Some("-c"), "-s 4096 -b 8"),
-            "ping-sr-3" | "ping-sr-4" | "ping-rdma-1" | "ping-rdma-2" | "ping-rdma-3" => {
-                (Waits::Blocking, Clock::Reported, Some("-c"), "")
-            }
-            "blast-rdma-1" => (Waits::Blocking, Clock::Reported, Some("-c"), "-s 4096 -b 8"),
-            "srq" => (Waits::Blocking, Clock::WholeRun, Some("-c"), "-l 1000"),
-            "mckey" => (Waits::Once, Clock::Asleep, None, "-C 10"),
-            "mc" => (Waits::Once, Clock::WholeRun, None, "-c 2"),
-            "pubsub-rdma-1" | "pubsub-rdma-2" => (Waits::Once, Clock::Asleep, None, "-c 2"),
-            "apm" => (Waits::Once, Clock::WholeRun, None, "-c 4"),
-            "read-write" => (Waits::Once, Clock::WholeRun, None, "write"),
-            _ => (Waits::Once, Clock::WholeRun, None, ""),
-        };
-        Work { waits, clock, count, flags }
-    }
-
     /// The flags for that many messages.
     pub fn flags(&self, count: Option<u64>) -> Vec<OsString> {
         let mut all: Vec<OsString> = self.flags.split_whitespace().map(OsString::from).collect();
@@ -63,11 +40,12 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::{EXAMPLES, Example};
 
     #[test]
     fn every_example_is_measured_in_some_way() {
-        for example in &crate::examples::EXAMPLES {
-            let work = Work::of(example);
+        for example in EXAMPLES {
+            let work = example.work;
             assert_eq!(work.count.is_none(), work.waits == Waits::Once, "{}", example.name);
         }
     }
@@ -75,7 +53,7 @@ mod tests {
     #[test]
     fn a_count_goes_only_to_those_that_take_one() {
         let flags = |name: &str| {
-            Work::of(Example::named(name).unwrap()).flags(Some(7)).join(std::ffi::OsStr::new(" "))
+            Example::named(name).unwrap().work.flags(Some(7)).join(std::ffi::OsStr::new(" "))
         };
         assert_eq!(flags("srq"), "-l 1000 -c 7");
         assert_eq!(flags("mckey"), "-C 10");

@@ -219,7 +219,7 @@ fn known(
 ) -> Result<(), Error> {
     text.push_str(DIRECT);
     text.push_str("\n## Known differences\n");
-    for example in &results.examples {
+    for example in seen(results) {
         let path = source.join(example.example).join("README.md");
         let readme = fs::read_to_string(&path).map_err(Error::read(&path))?;
         let list = section(&readme)

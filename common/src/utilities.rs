@@ -93,6 +93,7 @@ pub fn our_report_wc_status(ret: i32, verb_name: &str, options: &impl Reporting)
     errln!("{}: {verb_name} returned status {ret} {text}", options.message());
     true
 }
+
 /// Reports that a step went well.
 pub fn our_report_ok(verb_name: &str, options: &impl Reporting) {
     errln!("{}: {verb_name} ok", options.message());

@@ -271,6 +271,7 @@ impl<'a> Actor<'a> {
             imm: wqe.imm,
             length,
             src_qp: 0,
+            network_type: 0,
         }))
     }
 

@@ -14,7 +14,7 @@ use crate::engine::requester::{Done, Payload, Requester, Stop};
 use crate::engine::responder::{Arrival, Unfit};
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, peer, verdict};
-use crate::uapi::rxe::{SendWqe, opcode, qp_type};
+use crate::uapi::rxe::{SendWqe, network_type, opcode, qp_type};
 
 /// Longer datagrams are lost. The largest MTU that a port can have: kernel rxe takes the one of
 /// its network device.
@@ -128,6 +128,11 @@ impl<'a> Actor<'a> {
                 imm: wqe.imm,
                 length: length + GRH as u32,
                 src_qp: requester.qpn,
+                network_type: if ipv4(&dgid).is_some() {
+                    network_type::IPV4
+                } else {
+                    network_type::IPV6
+                },
             };
             let datagram = Datagram { proc: self.me, segments: &segments, qkey, arrival };
             if is_multicast(&dgid) {

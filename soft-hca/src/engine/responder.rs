@@ -68,6 +68,8 @@ pub(super) struct Arrival {
     pub imm: u32,
     pub length: u32,
     pub src_qp: u32,
+    /// For datagrams, one of [`network_type`](crate::uapi::rxe::network_type).
+    pub network_type: u8,
 }
 
 impl Arrival {
@@ -87,6 +89,7 @@ impl Arrival {
             src_qp: self.src_qp,
             // rxe sets GRH for connected types, too, and so do we.
             wc_flags: wc_flag::GRH | with,
+            sl: self.network_type,
             port_num: 1,
             ..Cqe::default()
         }

@@ -75,6 +75,16 @@ pub mod wc_flag {
     pub const WITH_INV: u32 = 8;
 }
 
+/// What RoCE adapters put where a completion has the service level: the type of the network that a
+/// datagram came by (`rdma_network_type`), with the bit that says that it is RoCE v2. UCX finds the
+/// IP header by it.
+pub mod network_type {
+    #![allow(missing_docs, reason = "the names are the kernel's")]
+    const ROCE_V2: u8 = 8;
+    pub const IPV6: u8 = 1 | ROCE_V2;
+    pub const IPV4: u8 = 2 | ROCE_V2;
+}
+
 /// Access flags of regions, windows and queue pairs (`ibv_access_flags`).
 pub mod access {
     #![allow(missing_docs, reason = "the names are the specification's")]
@@ -350,6 +360,8 @@ pub struct Cqe {
     pub src_qp: u32,
     /// Bits of [`wc_flag`].
     pub wc_flags: u32,
+    /// One of [`network_type`] for a datagram's receive, else 0.
+    pub sl: u8,
     /// Port; 0 for sends.
     pub port_num: u8,
 }
@@ -368,7 +380,7 @@ impl Cqe {
         slot.set_u64(16, pair(0, self.byte_len));
         slot.set_u64(24, pair(self.imm, self.qp_num));
         slot.set_u64(32, pair(self.src_qp, self.wc_flags));
-        slot.set_u64(40, u64::from(self.port_num) << 48);
+        slot.set_u64(40, u64::from(self.sl) << 32 | u64::from(self.port_num) << 48);
     }
 
     /// Reads a record, as the provider does.
@@ -382,6 +394,7 @@ impl Cqe {
             qp_num: slot.u32(28),
             src_qp: slot.u32(32),
             wc_flags: slot.u32(36),
+            sl: (slot.u64(40) >> 32) as u8,
             port_num: (slot.u64(40) >> 48) as u8,
         }
     }
@@ -465,6 +478,7 @@ mod tests {
             qp_num: 5,
             src_qp: 6,
             wc_flags: 7,
+            sl: 9,
             port_num: 8,
         };
         cqe.write(&slot);
@@ -474,7 +488,7 @@ mod tests {
         assert_eq!(words, [1, 2, 0, 3, 4, 5, 6, 7]);
         let mut tail = [0xee; 8];
         slot.read_bytes(40, &mut tail);
-        assert_eq!(tail, [0, 0, 0, 0, 0, 0, 8, 0], "port at 46");
+        assert_eq!(tail, [0, 0, 0, 0, 9, 0, 8, 0], "service level at 44, port at 46");
         assert_eq!(slot.u32(48), 48, "48 bytes and no more");
         assert_eq!(Cqe::read(&slot), cqe);
     }

@@ -82,6 +82,7 @@ fn a_datagram_has_a_header() {
                 qp_num: case.b,
                 src_qp: case.a,
                 wc_flags: wc_flag::GRH | wc_flag::WITH_IMM,
+                sl: 0xa,
                 port_num: 1,
                 ..Cqe::default()
             };
@@ -92,6 +93,22 @@ fn a_datagram_has_a_header() {
             assert_eq!(case.theirs.bytes[102..110], [10, 9, 0, 1, 10, 9, 0, 1]);
             assert_eq!(case.theirs.bytes[110..126], case.ours.bytes[..16]);
         }
+    }
+}
+
+#[test]
+fn the_receive_names_the_network() {
+    let mut case = Case::new();
+    let group = [[0xff, 0x0e].as_slice(), &[0; 14]].concat().try_into().unwrap();
+    let ipv6 = handle(&case.world, 1, group);
+    let member = &case.world.arena.members[0];
+    set_gid(&member.gid, group);
+    member.live.store(case.b, Release);
+    set(&case.world.arena.members_used, 1);
+    for (ah, expected) in [(case.ah, 0xa), (ipv6, 0x9)] {
+        case.world.receive(case.b, 20, &[case.theirs.sge(0, 40)]);
+        case.world.send(case.a, &to(1, case.b, 0x1111, ah));
+        assert_eq!(case.world.poll(case.b)[0].sl, expected);
     }
 }
 

@@ -38,6 +38,12 @@ fn with_events() {
     run("traffic-events", 1, &format!("--events {}", bytes()));
 }
 
+/// Requests wait for room in the completion queues, to which several processes add at the same time.
+#[test]
+fn completion_queues_that_are_too_small() {
+    run("traffic-room", 1, &format!("--cq-entries 3 {}", bytes()));
+}
+
 /// Eight processes that have nothing to do with each other but the fabric.
 #[test]
 fn several_pairs() {

@@ -143,6 +143,11 @@ pub struct Cq {
     /// Completions for which there is room for sure. Only when it is used up does one look again
     /// how far the program is, which changes that word all the time.
     pub room: AtomicU32,
+    /// Completions that are about to be added, by those who have made sure of room for them. See
+    /// `engine::room`.
+    pub claimed: AtomicU32,
+    /// The consumer's index + 1 at which requests have waited for room in vain, or 0.
+    pub given_up: AtomicU32,
     /// The ring of completions.
     pub ring: RingPlace,
 }
@@ -255,7 +260,8 @@ pub struct Qp {
     pub dgid: [AtomicU8; 16],
 
     // What holds up the request at the head of the send queue
-    /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer.
+    /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
+    /// full.
     pub stall: AtomicU32,
     /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
     pub stall_deadline_ns: AtomicU64,

@@ -6,11 +6,12 @@ use crate::daemon::fabric::Fabric;
 use crate::engine::{Env, Tokens};
 
 impl Fabric {
-    /// Cleans up behind a process that has ended: its locks, and the send queues of others that
-    /// it has run. Gives the channels that it may owe a token, see [`Fabric::pay_token`].
+    /// Cleans up behind a process that has ended: its locks, the room that it has claimed, and the
+    /// send queues of others that it has run. Gives the channels that it may owe a token, see [`Fabric::pay_token`].
     pub(crate) fn bury(&self, dead: usize) -> Vec<(u32, u32)> {
         self.arena.procs[dead].live.store(0, Release);
         self.actor().release_all_of(dead);
+        self.actor().forget_claims(self.cqs.taken());
         let debts = self.actor().debts_of(dead, self.cqs.taken());
         self.actor().run_again(self.qps.taken());
         debts

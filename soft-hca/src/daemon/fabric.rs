@@ -198,7 +198,10 @@ impl Fabric {
         new.move_from(&old);
         match of {
             RingOf::Shared(index) => self.arena.srqs[index].consumer.store(0, Release),
-            RingOf::Completions(index) => self.arena.cqs[index].room.store(0, Release),
+            RingOf::Completions(index) => {
+                self.arena.cqs[index].room.store(0, Release);
+                self.arena.cqs[index].given_up.store(0, Release);
+            }
             RingOf::Send(_) | RingOf::Receive(_) => {}
         }
         of.entry(&self.arena).copy_from(place);

@@ -14,6 +14,7 @@ use crate::engine::link::{Fault, Memory};
 use crate::engine::memory::{SCATTER, Wanted};
 use crate::engine::requester::{Done, Payload, Requester, Stop};
 use crate::engine::responder::{Arrival, Responder, Unfit};
+use crate::engine::room::Claim;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, verdict};
 use crate::uapi::rxe::{MAX_SGE, SendWqe, access, opcode, qp_type};
@@ -35,7 +36,9 @@ struct Message {
     is_lost: bool,
 }
 
-struct Batch {
+struct Batch<'a> {
+    /// Messages that it may have.
+    limit: u32,
     messages: ArrayVec<Message, MAX_MESSAGES>,
     /// Receives that the messages use.
     receives: u32,
@@ -43,6 +46,9 @@ struct Batch {
     remote: SegmentList,
     /// Process whose memory `local` is, once there is a message with bytes.
     local_proc: Option<usize>,
+    /// Room for completions of the requester and of the responder, once they need it.
+    completions: Option<Claim<'a>>,
+    arrivals: Option<Claim<'a>>,
 }
 
 /// Why a message is not in the batch.
@@ -65,20 +71,23 @@ fn takes_receive(opcode: u32) -> bool {
     !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
 }
 
-impl Batch {
-    fn new() -> Self {
+impl Batch<'_> {
+    fn new(limit: u32) -> Self {
         Self {
+            limit: limit.min(MAX_MESSAGES as u32),
             messages: ArrayVec::new_const(),
             receives: 0,
             local: SegmentList::new(),
             remote: SegmentList::new(),
             local_proc: None,
+            completions: None,
+            arrivals: None,
         }
     }
 
     /// Whether another message of whatever size is sure to fit.
     fn has_room(&self) -> bool {
-        !self.messages.is_full()
+        (self.messages.len() as u32) < self.limit
             && self.local.bytes() < ENOUGH_BYTES
             && self.local.room() >= MAX_SGE
             && self.remote.room() >= MAX_SGE
@@ -100,15 +109,14 @@ impl<'a> Actor<'a> {
         }
         let head = requester.head();
         let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
-        let mut batch = Batch::new();
         // Receives that cannot be put back are taken one at a time. So are requests that lead from
         // a process into itself: one may pass on what the one before it has brought, and bytes
         // that are moved together may all be read before any is written.
         let is_single = responder.as_ref().is_some_and(|responder| {
             responder.is_shared() || responder.owner.proc == requester.owner.proc
         });
-        let limit = if is_single { 1 } else { limit };
-        while batch.has_room() && (batch.messages.len() as u32) < limit {
+        let mut batch = Batch::new(if is_single { 1 } else { limit });
+        while batch.has_room() {
             let wqe = requester.wqe(head.wrapping_add(batch.messages.len() as u32));
             let marks = (batch.local.mark(), batch.remote.mark());
             let planned = if (wqe.opcode == opcode::RDMA_READ) == is_read {
@@ -152,7 +160,7 @@ impl<'a> Actor<'a> {
         requester: &Requester<'a>,
         responder: Option<&Responder<'a>>,
         wqe: &SendWqe<'a>,
-        batch: &mut Batch,
+        batch: &mut Batch<'a>,
         after: &mut After,
     ) -> Result<(), Not> {
         let is_read = wqe.opcode == opcode::RDMA_READ;
@@ -163,6 +171,13 @@ impl<'a> Actor<'a> {
             | opcode::RDMA_WRITE_WITH_IMM => {}
             opcode::SEND_WITH_INV | opcode::RDMA_READ if requester.kind == qp_type::RC => {}
             _ => return Err(Not::Yet),
+        }
+        if requester.is_signaled(wqe.flags) {
+            let wanted = batch.limit;
+            let room = &mut batch.completions;
+            if !room.get_or_insert_with(|| requester.claim_room(self, wanted)).take() {
+                return Err(Stop::CqFull(requester.send_cq).into());
+            }
         }
         let start = batch.local.bytes();
         let (payload, length) = if is_read {
@@ -189,7 +204,9 @@ impl<'a> Actor<'a> {
             Ok(()) => {}
             // Nobody tells a requester of UC that its message was lost. A receive that does not
             // fit makes the responder fail all the same.
-            Err(Not::Responder(_, None) | Not::Requester(_)) if requester.kind == qp_type::UC => {
+            Err(Not::Responder(_, None) | Not::Requester(Stop::NotReady(_) | Stop::NoAnswer))
+                if requester.kind == qp_type::UC =>
+            {
                 message.is_lost = true;
             }
             Err(not) => return Err(not),
@@ -216,7 +233,7 @@ impl<'a> Actor<'a> {
         responder: &Responder<'a>,
         wqe: &SendWqe<'a>,
         length: u32,
-        batch: &mut Batch,
+        batch: &mut Batch<'a>,
         after: &mut After,
     ) -> Result<Option<Arrival>, Not> {
         let refused = |status| Not::Responder(status, None);
@@ -252,6 +269,10 @@ impl<'a> Actor<'a> {
         if !takes_receive(wqe.opcode) {
             return Ok(None);
         }
+        let (cq, wanted) = (responder.qp.recv_cq.load(Acquire), batch.limit);
+        if !batch.arrivals.get_or_insert_with(|| self.claim_room(cq, wanted)).take() {
+            return Err(Not::Requester(Stop::CqFull(cq)));
+        }
         let timer = responder.qp.min_rnr_timer.load(Acquire);
         let receive = responder
             .receive(self, batch.receives, after)
@@ -280,7 +301,7 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'a>,
         responder: Option<Responder<'a>>,
-        batch: &Batch,
+        batch: &Batch<'_>,
         is_read: bool,
         after: &mut After,
     ) -> Result<u32, Stop> {
@@ -350,7 +371,7 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'_>,
         responder: &Responder<'_>,
-        batch: &Batch,
+        batch: &Batch<'_>,
         only: Option<&Message>,
         is_read: bool,
     ) -> Result<(), Fault> {

@@ -189,14 +189,18 @@ impl<'a> Actor<'a> {
         for member in &self.arena.members[..used] {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
-                self.deliver(&member.gid, qpn, datagram, after)?;
+                match self.deliver(&member.gid, qpn, datagram, after) {
+                    // The others are not to wait for a member that does not poll.
+                    Ok(()) | Err(Stop::CqFull(_)) => {}
+                    failed => return failed,
+                }
             }
         }
         Ok(())
     }
 
     /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory
-    /// cannot be read.
+    /// cannot be read or the receiver's completion queue is full.
     fn deliver(
         &self,
         gid: &[AtomicU8; 16],
@@ -208,6 +212,11 @@ impl<'a> Actor<'a> {
         let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(()) };
         if qp.qkey.load(Acquire) != datagram.qkey {
             return Ok(());
+        }
+        let cq = responder.qp.recv_cq.load(Acquire);
+        let mut room = self.claim_room(cq, 1);
+        if !room.take() {
+            return Err(Stop::CqFull(cq));
         }
         let Some(receive) = responder.receive(self, 0, after) else { return Ok(()) };
         let mut arrival = datagram.arrival;

@@ -40,6 +40,7 @@ mod peer;
 mod relay;
 mod requester;
 mod responder;
+mod room;
 mod segments;
 mod signals;
 mod stage;
@@ -151,10 +152,11 @@ impl Actor<'_> {
             return Err(Errno::EINVAL);
         }
         self.run(qpn, true);
-        // Who posts receives tells nobody. If the peer waits for one, now is a good time to look.
+        // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time
+        // to look.
         if qp.qp_type.load(Acquire) == qp_type::RC
             && let Some(peer) = self.link.find(self.arena, &qp.dgid, qp.dest_qpn.load(Acquire))
-            && requester::waits_for_receive(peer)
+            && requester::waits_for_peer(peer)
             && peer.dest_qpn.load(Acquire) == qpn
         {
             self.run(qp.dest_qpn.load(Acquire), false);

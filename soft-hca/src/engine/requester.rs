@@ -8,6 +8,7 @@ use crate::engine::after::After;
 use crate::engine::flush::{can_fail, retire, set_error};
 use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
+use crate::engine::room::Claim;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, Async, DAEMON, timing, verdict};
 use crate::ring::Ring;
@@ -19,6 +20,7 @@ use crate::uapi::rxe::{
 /// often the daemon has tried.
 const STALL_RNR: u32 = 1;
 const STALL_NO_ANSWER: u32 = 2;
+const STALL_CQ_FULL: u32 = 3;
 const STALL_KIND: u32 = 0xff;
 const STALL_ATTEMPT: u32 = 8;
 
@@ -34,9 +36,10 @@ const YIELDS: u32 = 8;
 /// How often it waits so in one run.
 const MAX_WAITS: u32 = 64;
 
-/// Whether the queue pair's next request waits for a receive.
-pub(super) fn waits_for_receive(qp: &Qp) -> bool {
-    qp.stall.load(Acquire) & STALL_KIND == STALL_RNR
+/// Whether the queue pair's next request may wait for its peer's program to post a receive or to
+/// poll.
+pub(super) fn waits_for_peer(qp: &Qp) -> bool {
+    matches!(qp.stall.load(Acquire) & STALL_KIND, STALL_RNR | STALL_CQ_FULL)
 }
 
 /// A queue pair that sends; its `send_lock` is held.
@@ -48,7 +51,8 @@ pub(super) struct Requester<'a> {
     /// On whose behalf its memory is used.
     pub owner: Owner,
     pub ring: Ring<'a>,
-    send_cq: u32,
+    /// Index of the completion queue for sends.
+    pub send_cq: u32,
     signals_all: bool,
 }
 
@@ -59,6 +63,8 @@ pub(super) enum Stop {
     NotReady(u32),
     /// There is no peer, or it is in no state to answer.
     NoAnswer,
+    /// The completion queue with this index, ours or the peer's, is full.
+    CqFull(u32),
     /// It fails with this status.
     Failed(u32),
 }
@@ -214,6 +220,16 @@ impl<'a> Requester<'a> {
         self.qp.sq_consumer.load(Acquire) & self.ring.mask()
     }
 
+    /// Whether a request's success has a completion.
+    pub(super) fn is_signaled(&self, flags: u32) -> bool {
+        self.signals_all || flags & send_flag::SIGNALED != 0
+    }
+
+    /// Room for up to `wanted` completions in the queue for sends.
+    pub(super) fn claim_room(&self, actor: &Actor<'a>, wanted: u32) -> Claim<'a> {
+        actor.claim_room(self.send_cq, wanted)
+    }
+
     /// Gives so many first requests back as are `done`, and completes those that want it.
     pub(super) fn complete(
         &self,
@@ -224,8 +240,7 @@ impl<'a> Requester<'a> {
         let done = done.into_iter();
         let next = self.head().wrapping_add(done.len() as u32);
         let retiring = retire(&self.qp.sq_consumer, &self.ring, next);
-        let is_signaled = |done: &Done| self.signals_all || done.flags & send_flag::SIGNALED != 0;
-        let mut signaled = done.filter(is_signaled).peekable();
+        let mut signaled = done.filter(|done| self.is_signaled(done.flags)).peekable();
         if signaled.peek().is_some() {
             let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
             actor.complete_all(self.send_cq, cqes, Some(retiring), after);
@@ -354,6 +369,13 @@ impl<'a> Actor<'a> {
             opcode::SEND_WITH_INV | opcode::RDMA_READ if is_rc => {
                 return self.transfer(requester, limit, after);
             }
+            _ => {}
+        }
+        let mut room = requester.claim_room(self, requester.is_signaled(wqe.flags).into());
+        if requester.is_signaled(wqe.flags) && !room.take() {
+            return Err(Stop::CqFull(requester.send_cq));
+        }
+        match wqe.opcode {
             opcode::SEND | opcode::SEND_WITH_IMM if requester.kind == qp_type::UD => {
                 self.datagram(requester, &wqe, after)?;
             }
@@ -391,6 +413,7 @@ impl<'a> Actor<'a> {
             Stop::NotReady(timer) => {
                 (STALL_RNR, timing::rnr_limit_ns(qp, timer), status::RNR_RETRY_EXC_ERR)
             }
+            Stop::CqFull(_) => (STALL_CQ_FULL, Some(timing::CQ_FULL_NS), status::SUCCESS),
             _ => (STALL_NO_ANSWER, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
         };
         let before = qp.stall.load(Acquire);
@@ -408,6 +431,11 @@ impl<'a> Actor<'a> {
         }
         let deadline = qp.stall_deadline_ns.load(Acquire);
         if now >= deadline {
+            if let Stop::CqFull(cq) = stop {
+                self.give_up_on(cq);
+                qp.stall.store(0, Release);
+                return Turn::GoesOn;
+            }
             self.fail(requester, expired, after);
             return Turn::Ends;
         }

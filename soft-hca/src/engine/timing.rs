@@ -32,6 +32,10 @@ pub(super) fn ack_limit_ns(requester: &Qp) -> Option<u64> {
     (timeout != 0).then(|| tries * (4096 << timeout))
 }
 
+/// How long a request waits for room in a completion queue: time enough for a program that has
+/// much else to do to poll.
+pub(super) const CQ_FULL_NS: u64 = 2_000_000_000;
+
 /// The first wait before the daemon looks again.
 const FIRST_RETRY_NS: u64 = 32_000;
 /// The longest.

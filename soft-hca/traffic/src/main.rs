@@ -55,6 +55,10 @@ struct Cli {
     /// Bytes of a message, at most (client)
     #[arg(long, default_value = "1MiB", value_parser = message_size)]
     max_message: u32,
+    /// Entries of each thread's completion queue, such as fewer than its requests need: they have to
+    /// wait for room then [default: as many as they need] (client)
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    cq_entries: u32,
     /// Another number draws everything differently (client)
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -112,6 +116,7 @@ fn run(cli: &Cli) -> Result<()> {
                 threads: cli.threads,
                 queue_pairs: cli.queue_pairs,
                 max_message: cli.max_message,
+                cq_entries: cli.cq_entries,
                 events: cli.events,
             };
             peer.tell(&config)?;

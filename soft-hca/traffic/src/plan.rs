@@ -42,6 +42,8 @@ pub struct Config {
     pub queue_pairs: u32,
     /// Bytes of a message, at most.
     pub max_message: u32,
+    /// Entries of each thread's completion queue; 0 for as many as its requests can need.
+    pub cq_entries: u32,
     /// Threads sleep until there is a completion event, instead of polling.
     pub events: bool,
 }

@@ -60,7 +60,11 @@ impl Worker {
         is_client: bool,
         status: &Arc<Status>,
     ) -> Result<Self> {
-        let cq = Cq::new(device, 3 * MAX_REQUESTS * config.queue_pairs, config.events)?;
+        let cq_entries = match config.cq_entries {
+            0 => 3 * MAX_REQUESTS * config.queue_pairs,
+            entries => entries,
+        };
+        let cq = Cq::new(device, cq_entries, config.events)?;
         let names = (0..config.queue_pairs).map(|number| Name { thread, number });
         let shared = if names.clone().any(Name::is_shared) {
             let background = Pattern::new(&[config.seed, thread.into(), is_client.into()]);

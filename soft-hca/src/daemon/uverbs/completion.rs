@@ -87,6 +87,8 @@ fn new_cq(
     cq.owes_token.store(0, Release);
     cq.overflows.store(0, Release);
     cq.room.store(0, Release);
+    cq.claimed.store(0, Release);
+    cq.given_up.store(0, Release);
     cq.live.store(generation, Release);
     Ok(Created {
         handle: cx.file.handles.insert(Object::Cq { index }),

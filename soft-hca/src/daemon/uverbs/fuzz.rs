@@ -343,6 +343,8 @@ impl Case {
             &cq.channel,
             &cq.pending_events,
             &cq.overflows,
+            &cq.claimed,
+            &cq.given_up,
             &srq.live,
             &srq.max_sge,
             &srq.limit,

@@ -22,6 +22,8 @@ mod random;
 #[cfg(test)]
 mod relays;
 #[cfg(test)]
+mod room;
+#[cfg(test)]
 mod states;
 #[cfg(test)]
 mod threads;

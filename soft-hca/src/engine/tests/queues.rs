@@ -140,28 +140,6 @@ fn the_dead_leave_no_completion_without_an_event() {
 }
 
 #[test]
-fn lost_completions_are_counted() {
-    let world = World::new();
-    let (a, b) = world.rc();
-    let small = world.cq(1);
-    set(&world.entry(a).send_cq, small);
-    for wr_id in 0..5 {
-        world.receive(b, wr_id, &[]);
-        world.put(a, &Wr::new(wr_id, opcode::SEND));
-    }
-    world.doorbell(a);
-    assert_eq!(world.poll_cq(small).len(), 1);
-    assert_eq!(world.arena.cqs[small as usize].overflows.load(Acquire), 4);
-    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small); 4]);
-    assert_eq!(world.statuses(b).len(), 5);
-    // The slots are free all the same, and things go on.
-    assert_eq!(world.arena.ring(&world.entry(a).sq).unwrap().unread(), 0);
-    world.receive(b, 9, &[]);
-    world.send(a, &Wr::new(9, opcode::SEND));
-    assert_eq!(world.poll_cq(small)[0].wr_id, 9);
-}
-
-#[test]
 fn several_queue_pairs_share_receives() {
     let world = World::new();
     let srq = world.srq(7);

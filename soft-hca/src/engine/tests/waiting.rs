@@ -8,11 +8,11 @@ use crate::arena::{Arena, Mapping, Qp};
 use crate::engine::{Actor, Env, Fault, Link, LocalLink, Memory};
 use crate::uapi::rxe::{opcode, state, status};
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 /// Does what the daemon does with its timers, until nothing is due any more or `until`. How long
 /// the queue pair was busy with it.
-fn run_daemon(world: &World, until_ns: u64) -> u64 {
+pub(super) fn run_daemon(world: &World, until_ns: u64) -> u64 {
     let mut due: Vec<(u64, u32)> = Vec::new();
     let mut last = world.env.now_ns();
     loop {

@@ -1,0 +1,101 @@
+//! Room in completion queues. An adapter takes its time, in which a program polls; here completions
+//! are there at once, and a program that posts while it polls (`ibv_start_poll` to `ibv_end_poll`,
+//! where the provider gives the slots back at the end) would overrun its own queue. So a request
+//! whose completions do not fit waits, as one whose receiver is not ready does, and is executed
+//! all the same when that has taken [`timing::CQ_FULL_NS`].
+//!
+//! [`timing::CQ_FULL_NS`]: super::timing::CQ_FULL_NS
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use crate::arena::Cq;
+use crate::engine::Actor;
+use crate::ring::Ring;
+
+/// With so much room nobody claims a part of it: more than all who may be adding completions at
+/// once will add.
+const PLENTY: u32 = 256;
+
+/// Room for completions that nobody else counts on. It ends with this value: by then the
+/// completions are in the queue.
+pub(super) struct Claim<'a> {
+    /// Where it is written down, unless there is plenty.
+    cq: Option<&'a Cq>,
+    /// What is written down.
+    claimed: u32,
+    /// What is left of it.
+    left: u32,
+}
+
+impl Claim<'_> {
+    /// Uses the room for one completion, if there is any left.
+    pub(super) fn take(&mut self) -> bool {
+        let is_left = self.left > 0;
+        self.left -= u32::from(is_left);
+        is_left
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if let Some(cq) = self.cq.filter(|_| self.claimed > 0) {
+            release(cq, self.claimed);
+        }
+    }
+}
+
+/// The daemon may have forgotten all claims in between.
+fn release(cq: &Cq, count: u32) {
+    let _ = cq.claimed.fetch_update(AcqRel, Acquire, |claimed| Some(claimed.saturating_sub(count)));
+}
+
+/// How [`Cq::given_up`] names a program that has polled up to here.
+fn mark_of(ring: &Ring<'_>) -> u32 {
+    ring.consumer() + 1
+}
+
+impl<'a> Actor<'a> {
+    /// Claims room for up to `wanted` completions in the queue with an index. A queue that has
+    /// been waited for in vain has any room.
+    pub(super) fn claim_room(&self, index: u32, wanted: u32) -> Claim<'a> {
+        let unclaimed = Claim { cq: None, claimed: 0, left: wanted };
+        let Some(cq) = self.arena.cqs.get(index as usize) else { return unclaimed };
+        if cq.room.load(Acquire) >= PLENTY.saturating_add(wanted) {
+            return unclaimed;
+        }
+        let Some(ring) = self.arena.ring(&cq.ring) else { return unclaimed };
+        // First the claim, then the look: whose claim is not among those before has its
+        // completions in the queue already.
+        let others = cq.claimed.fetch_add(wanted, AcqRel);
+        let free_of = |room: u32| room.saturating_sub(others).min(wanted);
+        let mut free = free_of(cq.room.load(Acquire).min(ring.mask()));
+        if free < wanted {
+            free = free_of(ring.mask() - ring.unread());
+        }
+        if free == 0 && cq.given_up.load(Acquire) == mark_of(&ring) {
+            release(cq, wanted);
+            return unclaimed;
+        }
+        if free < wanted {
+            release(cq, wanted - free);
+        }
+        Claim { cq: Some(cq), claimed: free, left: free }
+    }
+
+    /// Nobody waits for room in this queue any more, until its program has polled.
+    pub(super) fn give_up_on(&self, index: u32) {
+        if let Some(cq) = self.arena.cqs.get(index as usize)
+            && let Some(ring) = self.arena.ring(&cq.ring)
+        {
+            cq.given_up.store(mark_of(&ring), Release);
+        }
+    }
+
+    /// Forgets all claims, among which a dead process's may be. For the daemon. `cqs` are the
+    /// indices of the queues in use.
+    pub fn forget_claims(&self, cqs: impl IntoIterator<Item = usize>) {
+        for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
+            cq.claimed.store(0, Release);
+        }
+    }
+}

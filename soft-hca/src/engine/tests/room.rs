@@ -1,0 +1,125 @@
+//! Completion queues without room: requests wait until there is some, for a time.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use super::fabric::*;
+use super::waiting::{MS, run_daemon};
+use crate::engine::{Async, DAEMON};
+use crate::uapi::rxe::{opcode, qp_type, send_flag};
+
+const SECOND: u64 = 1000 * MS;
+
+/// Connected queue pairs, of which one completes sends into a queue of so many entries.
+fn small_send_queue(world: &World, entries: u32) -> (u32, u32, u32) {
+    let (a, b) = world.rc();
+    let small = world.cq(entries);
+    set(&world.entry(a).send_cq, small);
+    (a, b, small)
+}
+
+#[test]
+fn requests_wait_for_room_in_the_senders_queue() {
+    let world = World::new();
+    let (a, b, small) = small_send_queue(&world, 1);
+    for wr_id in 0..3 {
+        world.receive(b, wr_id, &[]);
+        world.put(a, &Wr::new(wr_id, opcode::SEND));
+    }
+    world.doorbell(a);
+    assert_eq!(world.statuses(b), [(0, 0)], "the others are not executed");
+    for wr_id in 0..3 {
+        assert_eq!(world.poll_cq(small)[0].wr_id, wr_id);
+        run_daemon(&world, world.env.now_ns.load(Acquire) + 100 * MS);
+    }
+    assert_eq!(world.statuses(b), [(1, 0), (2, 0)]);
+    assert_eq!(world.entry(a).stall.load(Acquire), 0);
+    assert_eq!(world.env.take_raised(), []);
+}
+
+#[test]
+fn requests_wait_for_room_in_the_receivers_queue() {
+    let world = World::new();
+    for kind in [qp_type::RC, qp_type::UC] {
+        let (a, b) = world.pair(kind);
+        let small = world.cq(1);
+        set(&world.entry(b).recv_cq, small);
+        for wr_id in 0..2 {
+            world.receive(b, wr_id, &[]);
+            world.put(a, &Wr::new(wr_id, opcode::SEND));
+        }
+        world.doorbell(a);
+        assert_eq!(world.statuses(a), [(0, 0)]);
+        assert_eq!(world.poll_cq(small)[0].wr_id, 0);
+        // Whoever rings a bell looks whether its peer can go on.
+        world.doorbell(b);
+        assert_eq!(world.poll_cq(small).len(), usize::from(kind == qp_type::RC));
+        run_daemon(&world, world.env.now_ns.load(Acquire) + 100 * MS);
+        assert_eq!(world.statuses(a), [(1, 0)]);
+    }
+}
+
+#[test]
+fn what_has_no_completion_waits_for_no_room() {
+    let world = World::new();
+    let (a, b, small) = small_send_queue(&world, 1);
+    set(&world.entry(a).sq_sig_all, 0);
+    for (wr_id, flags) in [(0, send_flag::SIGNALED), (1, 0), (2, 0), (3, send_flag::SIGNALED)] {
+        world.receive(b, wr_id, &[]);
+        world.put(a, &Wr::new(wr_id, opcode::SEND).flags(flags));
+    }
+    world.doorbell(a);
+    assert_eq!(world.statuses(b), [(0, 0), (1, 0), (2, 0)]);
+    assert_eq!(world.poll_cq(small).len(), 1);
+}
+
+#[test]
+fn who_does_not_poll_loses_completions_after_a_time() {
+    let world = World::new();
+    let (a, b, small) = small_send_queue(&world, 1);
+    for wr_id in 0..5 {
+        world.receive(b, wr_id, &[]);
+        world.put(a, &Wr::new(wr_id, opcode::SEND));
+    }
+    world.doorbell(a);
+    run_daemon(&world, SECOND);
+    assert_eq!(world.arena.cqs[small as usize].overflows.load(Acquire), 0);
+    // All that come after the first one do not wait.
+    assert!((2 * SECOND..3 * SECOND).contains(&run_daemon(&world, 10 * SECOND)));
+    assert_eq!(world.arena.cqs[small as usize].overflows.load(Acquire), 4);
+    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small); 4]);
+    assert_eq!(world.statuses(b).len(), 5);
+    assert_eq!(world.poll_cq(small).len(), 1);
+    // The slots are free all the same, and things go on: it has polled, and is waited for again.
+    assert_eq!(world.arena.ring(&world.entry(a).sq).unwrap().unread(), 0);
+    for wr_id in 8..10 {
+        world.receive(b, wr_id, &[]);
+        world.put(a, &Wr::new(wr_id, opcode::SEND));
+    }
+    world.doorbell(a);
+    assert_eq!(world.statuses(b), [(8, 0)]);
+    assert_eq!(world.poll_cq(small)[0].wr_id, 8);
+}
+
+#[test]
+fn claims_are_exclusive_and_end() {
+    let world = World::new();
+    let cq = world.cq(7);
+    let actor = world.actor(US);
+    let claimed = || world.arena.cqs[cq as usize].claimed.load(Acquire);
+    let mut first = actor.claim_room(cq, 5);
+    let mut second = actor.claim_room(cq, 5);
+    assert_eq!((0..9).filter(|_| first.take()).count(), 5);
+    assert_eq!((0..9).filter(|_| second.take()).count(), 2);
+    assert!(!actor.claim_room(cq, 1).take());
+    assert_eq!(claimed(), 7);
+    drop(first);
+    assert!(actor.claim_room(cq, 1).take());
+    // Somebody was killed; what others had claimed is forgotten with it.
+    world.actor(DAEMON).forget_claims([cq as usize]);
+    drop(second);
+    assert_eq!(claimed(), 0);
+    // A program can write there what it likes.
+    world.arena.cqs[cq as usize].claimed.store(u32::MAX, Release);
+    assert!(!actor.claim_room(cq, 1).take());
+    assert!(actor.claim_room(u32::MAX, 1).take(), "nobody waits for a queue that is not there");
+}

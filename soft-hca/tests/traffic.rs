@@ -4,9 +4,12 @@
 
 mod programs;
 
-use programs::is_long;
+use std::fs;
+use std::time::Duration;
+
 use programs::place::Place;
-use programs::traffic::Traffic;
+use programs::traffic::{ENDLESS, Traffic};
+use programs::{LIMIT, comes_about, is_long, signal};
 
 /// Runs some pairs at the same time in one fabric, with a seed each.
 fn run(name: &str, pairs: u64, options: &str) {
@@ -42,6 +45,28 @@ fn with_events() {
 #[test]
 fn completion_queues_that_are_too_small() {
     run("traffic-room", 1, &format!("--cq-entries 3 {}", bytes()));
+}
+
+/// Who does not poll at all loses completions, and the daemon's log says so. A program that is
+/// stopped at a moment when nobody is about to send to it is stopped again.
+#[test]
+fn a_lost_completion_is_in_the_log() {
+    let place = Place::new("traffic-lost");
+    let log = place.file("log");
+    let keeper = place.keep_in(|command| command.env("SOFT_HCA_LOG", &log));
+    let mut pair = Traffic::start(&place, &format!("--cq-entries 1 {ENDLESS}"));
+    pair.wait_until_connected();
+    let is_told = || fs::read_to_string(&log).unwrap().contains("a completion queue is full");
+    let is_told_in_time = comes_about(LIMIT, || {
+        signal::stop(&pair.server);
+        let is_told = comes_about(Duration::from_secs(5), is_told);
+        signal::go_on(&pair.server);
+        is_told
+    });
+    assert!(is_told_in_time, "{}", fs::read_to_string(&log).unwrap());
+    pair.client.kill();
+    pair.server.kill();
+    place.end(keeper);
 }
 
 /// Eight processes that have nothing to do with each other but the fabric.

@@ -163,6 +163,7 @@ fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
 pub fn serve(dir: PathBuf) -> Result<(), Error> {
     system::become_daemon().map_err(cannot("become a daemon"))?;
     config::check_private(&dir)?;
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
     let starter = io::stdin().as_fd().try_clone_to_owned().map_err(cannot("use standard input"))?;
     let starter = Connection::from_fd(starter);
     starter.peer().map_err(cannot("see who starts the daemon, which `soft-hca run` does"))?;

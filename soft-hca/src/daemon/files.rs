@@ -158,6 +158,10 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, kind: u32, index: u32) {
     let Some(File::Uverbs { file, .. }) = files.get_mut(token) else { return };
     let handle = file.handles.iter().find(|(_, other)| Some(*other) == object);
     let Some((handle, _)) = handle else { return };
+    if event_type == event::CQ_ERR {
+        let pid = fabric.processes.pid(file.proc);
+        tracing::warn!(pid, cq_handle = handle, lost = times, "a completion queue is full");
+    }
     for _ in 0..times.min(1024) {
         file.queue_async(Some(handle), element, event_type);
     }

@@ -413,6 +413,7 @@ mod tests {
 
     fn config() -> Config {
         Config {
+            cq_entries: 0,
             seed: 1,
             bytes: 200 << 20,
             threads: 4,

@@ -12,6 +12,7 @@ use harness::Error;
 use harness::compare::{self, options::CompareArgs};
 use harness::demo::{self, Demo};
 use harness::golden::case::Device;
+use harness::golden::share::{self, Share};
 use harness::golden::suite::{Selection, Suite};
 use harness::listen::Ready;
 use harness::pair::Pair;
@@ -98,6 +99,13 @@ struct CaseArgs {
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true,
         conflicts_with = "private_network")]
     soft_hca: Option<Option<PathBuf>>,
+    /// Run so many cases at the same time, each in a fabric of its own
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "soft_hca",
+        overrides_with = "at_once", value_parser = clap::value_parser!(u32).range(1..=16))]
+    at_once: u32,
+    /// Run this share of the cases, and end with the counts for who runs the others
+    #[arg(long, value_name = "NUMBER/OF", hide = true)]
+    share: Option<Share>,
 }
 
 #[derive(Args)]
@@ -212,6 +220,16 @@ fn cases(
 ) -> Result<bool, Error> {
     let names = SOURCE.join("private-network.nsswitch");
     let on_soft_hca = soft_hca::is_inside();
+    if args.at_once > 1 && into.is_some() {
+        return Err(Error::Usage("recordings are made one at a time: without --at-once".to_owned()));
+    }
+    if args.at_once > 1 && !args.list && !on_soft_hca {
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        let mut out = io::stdout().lock();
+        let counts = share::run_all(args.at_once, &arguments, &mut out)?;
+        counts.write(true, &mut out)?;
+        return Ok(counts.failed == 0);
+    }
     if let Some(program) = args.soft_hca.filter(|_| !on_soft_hca) {
         // The same command again; inside it finds that it is in a fabric.
         return Err(soft_hca::enter(program.as_deref(), &names, std::env::args_os().skip(1)));
@@ -231,6 +249,7 @@ fn cases(
         devices: if args.device.is_empty() { devices.to_vec() } else { args.device },
         examples: args.example,
         cases: args.case,
+        share: args.share,
         skip_missing: args.skip_missing,
         no_differences: args.no_differences,
         on_soft_hca,
@@ -244,7 +263,17 @@ fn cases(
     }
     match into {
         Some((folder, runs)) => suite.record(&folder, runs, &mut out).map(|()| true),
-        None => Ok(suite.run(&mut out)?.failed == 0),
+        None => {
+            let counts = suite.run(&mut out)?;
+            if args.share.is_some() {
+                let line = serde_json::to_string(&counts)
+                    .map_err(Error::json(Path::new("standard output")))?;
+                writeln!(out, "{line}").map_err(Error::write(Path::new("standard output")))?;
+            } else {
+                counts.write(on_soft_hca, &mut out)?;
+            }
+            Ok(counts.failed == 0)
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`rules`]: the data that say how a run is judged
 //! - [`record`]: writes recordings, and what several runs have in common
 //! - [`suite`]: runs the cases and reports
+//! - [`share`]: several of them at the same time
 
 pub mod case;
 pub mod differences;
@@ -17,6 +18,7 @@ pub mod normalise;
 mod numbers;
 pub mod record;
 pub mod rules;
+pub mod share;
 pub mod suite;
 pub mod timing;
 pub mod varying;

@@ -1,8 +1,11 @@
 //! Runs cases one after the other, compares them and reports.
 
 use std::io::{self, Write};
+use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::examples::Example;
@@ -10,6 +13,7 @@ use crate::golden::case::{Case, Device, read_cases};
 use crate::golden::expect::Expectation;
 use crate::golden::record::{Recordings, keep};
 use crate::golden::rules::{Rules, Watch};
+use crate::golden::share::Share;
 use crate::process::{Ending, Program};
 use crate::run::{Plan, Unobserved, run};
 use crate::transcript::Side;
@@ -29,6 +33,8 @@ pub struct Selection {
     pub examples: Vec<String>,
     /// Only these cases, if any is named.
     pub cases: Vec<String>,
+    /// Only this share of them.
+    pub share: Option<Share>,
     /// Skip a case whose program does not exist, instead of failing it.
     pub skip_missing: bool,
     /// Expect the C's behaviour even where a difference is listed.
@@ -42,7 +48,7 @@ pub struct Selection {
 }
 
 /// How many cases came out how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Like the C.
     pub as_the_c: usize,
@@ -54,6 +60,37 @@ pub struct Counts {
     pub failed: usize,
     /// Not run: another machine is needed, or the program is missing.
     pub skipped: usize,
+}
+
+impl Counts {
+    /// Writes the two lines that sum a run up.
+    pub fn write(&self, on_soft_hca: bool, out: &mut dyn Write) -> Result<(), Error> {
+        let on_soft_hca = match on_soft_hca {
+            true => format!(", {} differ on soft-hca (listed)", self.by_soft_hca),
+            false => String::new(),
+        };
+        writeln!(
+            out,
+            "{} as the C, {} differ by design (listed){}\n{} passed, {} failed, {} skipped",
+            self.as_the_c,
+            self.by_design,
+            on_soft_hca,
+            self.as_the_c + self.by_design + self.by_soft_hca,
+            self.failed,
+            self.skipped
+        )
+        .map_err(Error::write(Path::new("standard output")))
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.as_the_c += other.as_the_c;
+        self.by_design += other.by_design;
+        self.by_soft_hca += other.by_soft_hca;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
 }
 
 /// The cases and rules of a data folder.
@@ -89,31 +126,31 @@ impl Suite {
             }
         }
         cases.retain(|case| {
-            (selection.examples.is_empty() || selection.examples.contains(&case.example))
+            selection.devices.contains(&case.device)
+                && (selection.examples.is_empty() || selection.examples.contains(&case.example))
                 && (selection.cases.is_empty()
                     || selection.cases.iter().any(|name| case.is_called(name)))
         });
+        if let Some(share) = selection.share {
+            cases = share.of(cases.into_iter()).collect();
+        }
         Ok(Suite { selection, cases, rules })
     }
 
     /// Names the chosen cases with the machine each needs and what it shows.
     pub fn list(&self, out: &mut dyn Write) -> io::Result<()> {
-        for case in self.chosen() {
+        for case in &self.cases {
             writeln!(out, "{:<40} {:<6} {}", case.name(), case.device, case.why)?;
         }
         Ok(())
     }
 
-    fn chosen(&self) -> impl Iterator<Item = &Case> {
-        self.cases.iter().filter(|case| self.selection.devices.contains(&case.device))
-    }
-
-    /// Runs the chosen cases, with a line for each; what failed again, and the counts, at the end.
+    /// Runs the chosen cases, with a line for each and what failed again at the end.
     pub fn run(&self, out: &mut dyn Write) -> Result<Counts, Error> {
         let stdout = Path::new("standard output");
         let mut counts = Counts::default();
         let mut failures = String::new();
-        for case in self.chosen() {
+        for case in &self.cases {
             let start = Instant::now();
             let verdict = self.judge(case)?;
             let failed = matches!(verdict, Verdict::Failed(_));
@@ -152,28 +189,13 @@ impl Suite {
         if !failures.is_empty() {
             write!(out, "failures:\n{failures}").map_err(Error::write(stdout))?;
         }
-        let on_soft_hca = match self.selection.on_soft_hca {
-            true => format!(", {} differ on soft-hca (listed)", counts.by_soft_hca),
-            false => String::new(),
-        };
-        writeln!(
-            out,
-            "{} as the C, {} differ by design (listed){}\n{} passed, {} failed, {} skipped",
-            counts.as_the_c,
-            counts.by_design,
-            on_soft_hca,
-            counts.as_the_c + counts.by_design + counts.by_soft_hca,
-            counts.failed,
-            counts.skipped
-        )
-        .map_err(Error::write(stdout))?;
         Ok(counts)
     }
 
     /// Runs each of the chosen cases `runs` times and writes what they print to `into`, with
     /// the fields of `cases.json` that say what the runs had in common.
     pub fn record(&self, into: &Path, runs: u32, out: &mut dyn Write) -> Result<(), Error> {
-        for case in self.chosen() {
+        for case in &self.cases {
             let folder = into.join(&case.example).join(&case.case);
             let mut recordings = Recordings::new(folder, case, &self.rules.normaliser);
             for _ in 0..runs {

@@ -221,7 +221,9 @@ fn cases(
     let names = SOURCE.join("private-network.nsswitch");
     let on_soft_hca = soft_hca::is_inside();
     if args.at_once > 1 && into.is_some() {
-        return Err(Error::Usage("recordings are made one at a time: without --at-once".to_owned()));
+        return Err(Error::Usage(
+            "recordings are made one at a time: without --at-once".to_owned(),
+        ));
     }
     if args.at_once > 1 && !args.list && !on_soft_hca {
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();

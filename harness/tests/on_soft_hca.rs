@@ -55,7 +55,11 @@ fn pairs_behave_as_on_the_recorded_device() {
     let mut soft_hca = std::ffi::OsString::from("--soft-hca=");
     soft_hca.push(bin_dir.join("soft-hca"));
     let mut harness = Command::new(env!("CARGO_BIN_EXE_harness"));
-    harness.args(["golden", "--device", "one", "--at-once", "3"]).arg(soft_hca).arg("--bin-dir").arg(&bin_dir);
+    harness
+        .args(["golden", "--device", "one", "--at-once", "3"])
+        .arg(soft_hca)
+        .arg("--bin-dir")
+        .arg(&bin_dir);
     for case in CASES {
         harness.args(["--case", case]);
     }

@@ -8,7 +8,7 @@
 //! An entry is in use while its `live` is not 0. An index that was read elsewhere (a queue pair's
 //! completion queue, say) may be stale: check `live`, and after taking a lock check again.
 
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::arena::lock::Lock;
@@ -44,30 +44,100 @@ pub const STAGE_BYTES: usize = 256 << 10;
 /// Queue pair numbers begin here, as rxe's do.
 pub const FIRST_QPN: u32 = 0x11;
 
+/// Numbers that the entry of a queue pair has in turn: as many as 24 bits allow.
+pub const QPN_ROUNDS: u32 = ((1 << 24) - FIRST_QPN) / MAX_QPS as u32;
+
+/// The number of the queue pair with an index, in this round and with [`Arena::qpn_base`].
+pub fn qpn(index: usize, round: u32, base: u32) -> u32 {
+    FIRST_QPN
+        + round % QPN_ROUNDS * MAX_QPS as u32
+        + (index as u32).wrapping_add(base) % MAX_QPS as u32
+}
+
+/// The index of the queue pair with a number, if it can be one's.
+pub fn qp_index(qpn: u32, base: u32) -> Option<usize> {
+    Some(qpn.checked_sub(FIRST_QPN)?.wrapping_sub(base) as usize % MAX_QPS)
+}
+
 /// Bytes of address space for rings. The memory is sparse: only what is touched exists.
 pub const HEAP_BYTES: usize = 16 << 30;
 /// Rings begin on such a boundary, in bytes.
 pub const PAGE: usize = 4096;
 
-/// A process. Index 0 is the daemon itself.
-#[repr(C, align(128))]
-pub struct Proc {
-    /// 1 while the process lives.
-    pub live: AtomicU32,
-    /// Process id, as the daemon sees it.
-    pub pid: AtomicU32,
-    /// Address of a word in the process that holds `nonce`; a peer reads it to know that it has
-    /// reached the right process.
-    pub nonce_addr: AtomicU64,
-    /// A random number, not 0.
-    pub nonce: AtomicU64,
-    /// 1: the system does not let others reach its memory, or it theirs. It then has a helper of
-    /// its own, which copies what is asked for; for all other processes the daemon's does.
-    pub closed: AtomicU32,
-    /// A futex that the helper sleeps on; changes with every request.
-    pub bell: AtomicU32,
-    /// Which relays have a request for the helper, a bit each.
-    pub asked: AtomicU64,
+/// A field that can become as it is in an entry which was never used.
+trait Reset {
+    fn reset(&self);
+}
+
+/// Who takes a lock looks whether the entry is still the same: it may be taken at any time.
+impl Reset for Lock {
+    fn reset(&self) {}
+}
+
+impl Reset for AtomicU32 {
+    fn reset(&self) {
+        self.store(0, Release);
+    }
+}
+
+impl Reset for AtomicU64 {
+    fn reset(&self) {
+        self.store(0, Release);
+    }
+}
+
+impl<const N: usize> Reset for [AtomicU8; N] {
+    fn reset(&self) {
+        self.iter().for_each(|byte| byte.store(0, Release));
+    }
+}
+
+/// An entry of one of the tables.
+pub trait Entry {
+    /// Makes all but the locks as in an entry that was never used. For the daemon, before it
+    /// fills in an entry that is to come to life.
+    fn reset(&self);
+}
+
+/// Defines entries of tables.
+macro_rules! entry {
+    ($(#[$about:meta])* pub struct $name:ident {
+        $($(#[$field_about:meta])* pub $field:ident: $type:ty,)*
+    }) => {
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$field_about])* pub $field: $type,)*
+        }
+
+        impl Entry for $name {
+            fn reset(&self) {
+                $(Reset::reset(&self.$field);)*
+            }
+        }
+    };
+}
+
+entry! {
+    /// A process. Index 0 is the daemon itself.
+    #[repr(C, align(128))]
+    pub struct Proc {
+        /// 1 while the process lives.
+        pub live: AtomicU32,
+        /// Process id, as the daemon sees it.
+        pub pid: AtomicU32,
+        /// Address of a word in the process that holds `nonce`; a peer reads it to know that it has
+        /// reached the right process.
+        pub nonce_addr: AtomicU64,
+        /// A random number, not 0.
+        pub nonce: AtomicU64,
+        /// 1: the system does not let others reach its memory, or it theirs. It then has a helper of
+        /// its own, which copies what is asked for; for all other processes the daemon's does.
+        pub closed: AtomicU32,
+        /// A futex that the helper sleeps on; changes with every request.
+        pub bell: AtomicU32,
+        /// Which relays have a request for the helper, a bit each.
+        pub asked: AtomicU64,
+    }
 }
 
 /// A request to a helper, and the place through which the bytes go. See `engine::relay`.
@@ -93,15 +163,17 @@ pub struct Relay {
     pub segments: [[AtomicU64; 2]; MAX_RELAY_SEGMENTS],
 }
 
-/// A completion channel: an event file descriptor in semaphore mode, which the daemon hands out.
-#[repr(C, align(64))]
-pub struct Channel {
-    /// 0, or the generation of this entry; changes with every new channel in it.
-    pub live: AtomicU32,
-    /// Index of the owner in the table of processes.
-    pub proc: AtomicU32,
-    /// Odd while the owner takes a token and the event that belongs to it; goes up with each.
-    pub reads: AtomicU32,
+entry! {
+    /// A completion channel: an event file descriptor in semaphore mode, which the daemon hands out.
+    #[repr(C, align(64))]
+    pub struct Channel {
+        /// 0, or the generation of this entry; changes with every new channel in it.
+        pub live: AtomicU32,
+        /// Index of the owner in the table of processes.
+        pub proc: AtomicU32,
+        /// Odd while the owner takes a token and the event that belongs to it; goes up with each.
+        pub reads: AtomicU32,
+    }
 }
 
 /// Where a ring lies. The ring's own header, which programs can write, is never trusted.
@@ -116,212 +188,214 @@ pub struct RingPlace {
     pub log2_slot: AtomicU32,
 }
 
-/// A completion queue.
-#[repr(C, align(128))]
-pub struct Cq {
-    /// Taken to add a completion, to resize and to destroy.
-    pub lock: Lock,
-    /// 0, or the generation of this entry.
-    pub live: AtomicU32,
-    /// Owner, an index in the table of processes.
-    pub proc: AtomicU32,
-    /// Channel's index + 1, or 0.
-    pub channel: AtomicU32,
-    /// Index of the file (an opened device) for asynchronous events.
-    pub file: AtomicU32,
-    /// The program's name for it; comes back in events.
-    pub user_handle: AtomicU64,
-    /// 0 not armed, 1 for solicited completions, 2 for any.
-    pub armed: AtomicU32,
-    /// Completion events that are signalled and not read.
-    pub pending_events: AtomicU32,
-    /// Index + 1 of the process that has signalled an event and not yet given the channel its
-    /// token, or 0.
-    pub owes_token: AtomicU32,
-    /// Completions lost because the ring was full, each an asynchronous event.
-    pub overflows: AtomicU32,
-    /// Completions for which there is room for sure. Only when it is used up does one look again
-    /// how far the program is, which changes that word all the time.
-    pub room: AtomicU32,
-    /// Completions that are about to be added, by those who have made sure of room for them. See
-    /// `engine::room`.
-    pub claimed: AtomicU32,
-    /// The consumer's index + 1 at which requests have waited for room in vain, or 0.
-    pub given_up: AtomicU32,
-    /// The ring of completions.
-    pub ring: RingPlace,
+entry! {
+    /// A completion queue.
+    #[repr(C, align(128))]
+    pub struct Cq {
+        /// Taken to add a completion, to resize and to destroy.
+        pub lock: Lock,
+        /// 0, or the generation of this entry.
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Channel's index + 1, or 0.
+        pub channel: AtomicU32,
+        /// The program's name for it; comes back in events.
+        pub user_handle: AtomicU64,
+        /// 0 not armed, 1 for solicited completions, 2 for any.
+        pub armed: AtomicU32,
+        /// Completion events that are signalled and not read.
+        pub pending_events: AtomicU32,
+        /// Index + 1 of the process that has signalled an event and not yet given the channel its
+        /// token, or 0.
+        pub owes_token: AtomicU32,
+        /// Completions lost because the ring was full, each an asynchronous event.
+        pub overflows: AtomicU32,
+        /// Completions for which there is room for sure. Only when it is used up does one look again
+        /// how far the program is, which changes that word all the time.
+        pub room: AtomicU32,
+        /// Completions that are about to be added, by those who have made sure of room for them. See
+        /// `engine::room`.
+        pub claimed: AtomicU32,
+        /// The consumer's index + 1 at which requests have waited for room in vain, or 0.
+        pub given_up: AtomicU32,
+        /// The ring of completions.
+        pub ring: RingPlace,
+    }
 }
 
-/// A shared receive queue.
-#[repr(C, align(128))]
-pub struct Srq {
-    /// Taken to take a receive, to resize and to destroy.
-    pub lock: Lock,
-    /// 0, or the generation of this entry.
-    pub live: AtomicU32,
-    /// Owner, an index in the table of processes.
-    pub proc: AtomicU32,
-    /// Protection domain, a number that is unique in the fabric.
-    pub pd: AtomicU32,
-    /// Index of the file for asynchronous events.
-    pub file: AtomicU32,
-    /// The program's name for it.
-    pub user_handle: AtomicU64,
-    /// Receives that are left when the limit event is raised; 0 not armed.
-    pub limit: AtomicU32,
-    /// 1: the limit event is to be raised.
-    pub limit_reached: AtomicU32,
-    /// Scatter-gather elements of a receive, at most.
-    pub max_sge: AtomicU32,
-    /// The next receive to be taken.
-    pub consumer: AtomicU32,
-    /// The ring of receives.
-    pub ring: RingPlace,
+entry! {
+    /// A shared receive queue.
+    #[repr(C, align(128))]
+    pub struct Srq {
+        /// Taken to take a receive, to resize and to destroy.
+        pub lock: Lock,
+        /// 0, or the generation of this entry.
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Receives that are left when the limit event is raised; 0 not armed.
+        pub limit: AtomicU32,
+        /// 1: the limit event is to be raised.
+        pub limit_reached: AtomicU32,
+        /// Scatter-gather elements of a receive, at most.
+        pub max_sge: AtomicU32,
+        /// The next receive to be taken.
+        pub consumer: AtomicU32,
+        /// The ring of receives.
+        pub ring: RingPlace,
+    }
 }
 
-/// A queue pair.
-///
-/// `send_lock` is held while work requests are executed, `recv_lock` while a receive is taken
-/// from the receive queue. Order: own `send_lock`, then the peer's `recv_lock` (or its shared
-/// receive queue's lock), then a completion queue's lock. Never two of a kind.
-#[repr(C, align(128))]
-pub struct Qp {
-    /// Taken to execute send work requests.
-    pub send_lock: Lock,
-    /// Taken to take a receive work request.
-    pub recv_lock: Lock,
-    /// 0, or the queue pair number.
-    pub live: AtomicU32,
-    /// `ibv_qp_type`: RC 2, UC 3, UD 4, XRC send 9, XRC receive 10.
-    pub qp_type: AtomicU32,
-    /// `ibv_qp_state`: RESET 0, INIT 1, RTR 2, RTS 3, SQD 4, SQE 5, ERR 6.
-    pub state: AtomicU32,
-    /// Owner, an index in the table of processes.
-    pub proc: AtomicU32,
-    /// Protection domain, a number that is unique in the fabric.
-    pub pd: AtomicU32,
-    /// Index of the file for asynchronous events.
-    pub file: AtomicU32,
-    /// Index of the completion queue for sends.
-    pub send_cq: AtomicU32,
-    /// Index of the completion queue for receives.
-    pub recv_cq: AtomicU32,
-    /// Shared receive queue's index + 1, or 0.
-    pub srq: AtomicU32,
-    /// 1: every send completes visibly.
-    pub sq_sig_all: AtomicU32,
-    /// The program's name for it.
-    pub user_handle: AtomicU64,
-    /// The ring of send work requests.
-    pub sq: RingPlace,
-    /// The ring of receive work requests; unused with a shared receive queue.
-    pub rq: RingPlace,
-    /// The next send work request to be executed.
-    pub sq_consumer: AtomicU32,
-    /// The next receive work request to be taken.
-    pub rq_consumer: AtomicU32,
-    /// Receives from there on that are posted for sure; as with [`Cq::room`].
-    pub rq_posted: AtomicU32,
-    /// Scatter-gather elements of a send, at most.
-    pub max_send_sge: AtomicU32,
-    /// Scatter-gather elements of a receive, at most.
-    pub max_recv_sge: AtomicU32,
-    /// Bytes of inline data, at most.
-    pub max_inline: AtomicU32,
+entry! {
+    /// A queue pair.
+    ///
+    /// `send_lock` is held while work requests are executed, `recv_lock` while a receive is taken
+    /// from the receive queue. Order: own `send_lock`, then the peer's `recv_lock` (or its shared
+    /// receive queue's lock), then a completion queue's lock. Never two of a kind.
+    #[repr(C, align(128))]
+    pub struct Qp {
+        /// Taken to execute send work requests.
+        pub send_lock: Lock,
+        /// Taken to take a receive work request.
+        pub recv_lock: Lock,
+        /// 0, or the queue pair number.
+        pub live: AtomicU32,
+        /// `ibv_qp_type`: RC 2, UC 3, UD 4, XRC send 9, XRC receive 10.
+        pub qp_type: AtomicU32,
+        /// `ibv_qp_state`: RESET 0, INIT 1, RTR 2, RTS 3, SQD 4, SQE 5, ERR 6.
+        pub state: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Index of the completion queue for sends.
+        pub send_cq: AtomicU32,
+        /// Index of the completion queue for receives.
+        pub recv_cq: AtomicU32,
+        /// Shared receive queue's index + 1, or 0.
+        pub srq: AtomicU32,
+        /// 1: every send completes visibly.
+        pub sq_sig_all: AtomicU32,
+        /// The ring of send work requests.
+        pub sq: RingPlace,
+        /// The ring of receive work requests; unused with a shared receive queue.
+        pub rq: RingPlace,
+        /// The next send work request to be executed.
+        pub sq_consumer: AtomicU32,
+        /// The next receive work request to be taken.
+        pub rq_consumer: AtomicU32,
+        /// Receives from there on that are posted for sure; as with [`Cq::room`].
+        pub rq_posted: AtomicU32,
+        /// Scatter-gather elements of a send, at most.
+        pub max_send_sge: AtomicU32,
+        /// Scatter-gather elements of a receive, at most.
+        pub max_recv_sge: AtomicU32,
+        /// Bytes of inline data, at most.
+        pub max_inline: AtomicU32,
 
-    // Attributes, as `ibv_modify_qp` set them
-    /// Remote access that is allowed (`ibv_access_flags`).
-    pub access: AtomicU32,
-    /// Queue key (UD).
-    pub qkey: AtomicU32,
-    /// Number of the peer's queue pair.
-    pub dest_qpn: AtomicU32,
-    /// The first packet sequence number that we expect, 24 bits.
-    pub rq_psn: AtomicU32,
-    /// The first packet sequence number that we send, 24 bits.
-    pub sq_psn: AtomicU32,
-    /// `ibv_mtu` of the path.
-    pub path_mtu: AtomicU32,
-    /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
-    pub timeout: AtomicU32,
-    /// Retries after a timeout.
-    pub retry_cnt: AtomicU32,
-    /// Retries when the peer has no receive; 7 for ever.
-    pub rnr_retry: AtomicU32,
-    /// Code of the time that a peer waits when we have no receive.
-    pub min_rnr_timer: AtomicU32,
-    /// RDMA reads and atomics outstanding, as requester.
-    pub max_rd_atomic: AtomicU32,
-    /// The same as responder.
-    pub max_dest_rd_atomic: AtomicU32,
-    /// 1: raise SQ_DRAINED once the queue is idle in SQD.
-    pub sqd_notify: AtomicU32,
-    /// GID of the peer (address vector), 16 bytes.
-    pub dgid: [AtomicU8; 16],
+        // Attributes, as `ibv_modify_qp` set them
+        /// Remote access that is allowed (`ibv_access_flags`).
+        pub access: AtomicU32,
+        /// Queue key (UD).
+        pub qkey: AtomicU32,
+        /// Number of the peer's queue pair.
+        pub dest_qpn: AtomicU32,
+        /// The first packet sequence number that we expect, 24 bits.
+        pub rq_psn: AtomicU32,
+        /// The first packet sequence number that we send, 24 bits.
+        pub sq_psn: AtomicU32,
+        /// `ibv_mtu` of the path.
+        pub path_mtu: AtomicU32,
+        /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
+        pub timeout: AtomicU32,
+        /// Retries after a timeout.
+        pub retry_cnt: AtomicU32,
+        /// Retries when the peer has no receive; 7 for ever.
+        pub rnr_retry: AtomicU32,
+        /// Code of the time that a peer waits when we have no receive.
+        pub min_rnr_timer: AtomicU32,
+        /// RDMA reads and atomics outstanding, as requester.
+        pub max_rd_atomic: AtomicU32,
+        /// The same as responder.
+        pub max_dest_rd_atomic: AtomicU32,
+        /// 1: raise SQ_DRAINED once the queue is idle in SQD.
+        pub sqd_notify: AtomicU32,
+        /// GID of the peer (address vector), 16 bytes.
+        pub dgid: [AtomicU8; 16],
 
-    // What holds up the request at the head of the send queue
-    /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
-    /// full.
-    pub stall: AtomicU32,
-    /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
-    pub stall_deadline_ns: AtomicU64,
+        // What holds up the request at the head of the send queue
+        /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
+        /// full.
+        pub stall: AtomicU32,
+        /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
+        pub stall_deadline_ns: AtomicU64,
+    }
 }
 
-/// A memory region or window. Its key is `(index + 1) << 8 | variant`.
-#[repr(C, align(64))]
-pub struct Mr {
-    /// 0, or the key.
-    pub live: AtomicU32,
-    /// Owner, an index in the table of processes.
-    pub proc: AtomicU32,
-    /// Protection domain, a number that is unique in the fabric.
-    pub pd: AtomicU32,
-    /// Access that is allowed (`ibv_access_flags`). 0 also in a window that is not bound.
-    pub access: AtomicU32,
-    /// 0 region, 1 window of type 1, 2 window of type 2.
-    pub kind: AtomicU32,
-    /// Window of type 2: the queue pair it is bound to, else 0.
-    pub bound_qpn: AtomicU32,
-    /// Window: index + 1 of the region it is bound to, or 0. Region: number of windows bound.
-    pub bound: AtomicU32,
-    /// First address in the owner's memory.
-    pub addr: AtomicU64,
-    /// Bytes.
-    pub length: AtomicU64,
-    /// The address by which work requests name the first byte (0 if zero-based).
-    pub iova: AtomicU64,
+entry! {
+    /// A memory region or window. Its key is `(index + 1) << 8 | variant`.
+    #[repr(C, align(64))]
+    pub struct Mr {
+        /// 0, or the key.
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Access that is allowed (`ibv_access_flags`). 0 also in a window that is not bound.
+        pub access: AtomicU32,
+        /// 0 region, 1 window of type 1, 2 window of type 2.
+        pub kind: AtomicU32,
+        /// Window of type 2: the queue pair it is bound to, else 0.
+        pub bound_qpn: AtomicU32,
+        /// Window: index + 1 of the region it is bound to, or 0. Region: number of windows bound.
+        pub bound: AtomicU32,
+        /// First address in the owner's memory.
+        pub addr: AtomicU64,
+        /// Bytes.
+        pub length: AtomicU64,
+        /// The address by which work requests name the first byte (0 if zero-based).
+        pub iova: AtomicU64,
+    }
 }
 
-/// An address handle.
-#[repr(C, align(64))]
-pub struct Ah {
-    /// 0, or the number (index + 1).
-    pub live: AtomicU32,
-    /// Owner, an index in the table of processes.
-    pub proc: AtomicU32,
-    /// Protection domain, a number that is unique in the fabric.
-    pub pd: AtomicU32,
-    /// Index of the source GID.
-    pub sgid_index: AtomicU32,
-    /// Traffic class.
-    pub traffic_class: AtomicU32,
-    /// Hop limit.
-    pub hop_limit: AtomicU32,
-    /// Flow label.
-    pub flow_label: AtomicU32,
-    /// Source GID, as the index meant when the handle was created.
-    pub sgid: [AtomicU8; 16],
-    /// Destination GID.
-    pub dgid: [AtomicU8; 16],
+entry! {
+    /// An address handle.
+    #[repr(C, align(64))]
+    pub struct Ah {
+        /// 0, or the number (index + 1).
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Index of the source GID.
+        pub sgid_index: AtomicU32,
+        /// Traffic class.
+        pub traffic_class: AtomicU32,
+        /// Hop limit.
+        pub hop_limit: AtomicU32,
+        /// Flow label.
+        pub flow_label: AtomicU32,
+        /// Source GID, as the index meant when the handle was created.
+        pub sgid: [AtomicU8; 16],
+        /// Destination GID.
+        pub dgid: [AtomicU8; 16],
+    }
 }
 
-/// A queue pair's membership in a multicast group.
-#[repr(C, align(64))]
-pub struct Member {
-    /// 0, or the queue pair number.
-    pub live: AtomicU32,
-    /// GID of the group.
-    pub gid: [AtomicU8; 16],
+entry! {
+    /// A queue pair's membership in a multicast group.
+    #[repr(C, align(64))]
+    pub struct Member {
+        /// 0, or the queue pair number.
+        pub live: AtomicU32,
+        /// GID of the group.
+        pub gid: [AtomicU8; 16],
+    }
 }
 
 /// The arena's beginning. The relays' stages follow it at [`STAGES_START`], the heap at
@@ -342,6 +416,9 @@ pub struct Arena {
     pub cqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub srqs_used: AtomicU32,
+    /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
+    /// taken for one that has ended.
+    pub qpn_base: AtomicU32,
     /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
     pub ipv4: AtomicU32,
     /// Processes.
@@ -371,6 +448,12 @@ pub const HEAP_START: usize = STAGES_START + MAX_RELAYS * STAGE_BYTES;
 /// Bytes of the whole arena.
 pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
 
+impl Reset for RingPlace {
+    fn reset(&self) {
+        self.copy_from(&Self::default());
+    }
+}
+
 impl RingPlace {
     /// Makes this the place of the ring that `other` names.
     pub fn copy_from(&self, other: &Self) {
@@ -393,7 +476,7 @@ impl RingPlace {
 impl Arena {
     /// The queue pair with this number, if there is one.
     pub fn qp(&self, qpn: u32) -> Option<&Qp> {
-        let index = qpn.checked_sub(FIRST_QPN)? as usize % MAX_QPS;
+        let index = qp_index(qpn, self.qpn_base.load(Relaxed))?;
         Some(&self.qps[index]).filter(|qp| qp.live.load(Acquire) == qpn)
     }
 
@@ -420,5 +503,53 @@ impl Arena {
             relay.lock.release_of(dead);
         }
         self.atomics.release_of(dead);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    entry! {
+        /// One field of each type.
+        #[derive(Debug, Default)]
+        pub struct Each {
+            pub lock: Lock,
+            pub word: AtomicU32,
+            pub long: AtomicU64,
+            pub gid: [AtomicU8; 16],
+            pub ring: RingPlace,
+        }
+    }
+
+    #[test]
+    fn an_entry_is_reset_whole_but_for_its_lock() {
+        let entry = Each::default();
+        let unused = format!("{entry:?}");
+        let guard = entry.lock.lock(3);
+        entry.word.store(1, Release);
+        entry.long.store(1 << 40, Release);
+        entry.gid[15].store(1, Release);
+        entry.ring.offset.store(4096, Release);
+        entry.ring.mask.store(7, Release);
+        entry.ring.log2_slot.store(6, Release);
+        entry.reset();
+        assert_eq!(entry.lock.owner(), Some(3));
+        drop(guard);
+        assert_eq!(format!("{entry:?}"), unused);
+    }
+
+    #[test]
+    fn numbers_lead_to_their_entries() {
+        for base in [0, 1, 777, MAX_QPS as u32 - 1] {
+            for round in [0, 1, QPN_ROUNDS - 1] {
+                for index in [0, 1, MAX_QPS - 1] {
+                    let qpn = qpn(index, round, base);
+                    assert!((FIRST_QPN..1 << 24).contains(&qpn));
+                    assert_eq!(qp_index(qpn, base), Some(index), "{base} {round}");
+                }
+            }
+        }
+        assert_eq!((qp_index(0, 5), qp_index(1, 0)), (None, None));
     }
 }

@@ -46,6 +46,7 @@ impl Mapping {
     pub fn create() -> io::Result<Self> {
         let file = system::memory_file(c"soft-hca")?;
         file.set_len(ARENA_BYTES as u64)?;
+        system::seal_size(&file)?;
         let mapping = Self::map(file.into())?;
         mapping.magic.store(MAGIC, Ordering::Release);
         Ok(mapping)
@@ -132,5 +133,24 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: unmaps what `map` has mapped; all references borrow from `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), ARENA_BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn nobody_can_change_its_size() {
+        let arena = Mapping::create().unwrap();
+        let file = File::from(arena.file().try_clone_to_owned().unwrap());
+        for bytes in [0, ARENA_BYTES as u64 - 1, ARENA_BYTES as u64 + 1] {
+            let error = file.set_len(bytes).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{bytes}");
+        }
+        let mapped = Mapping::from_fd(file.into()).unwrap();
+        assert_eq!(mapped.magic.load(Ordering::Acquire), MAGIC);
     }
 }

@@ -37,15 +37,17 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+    use crate::daemon::known::KnownCq;
     use crate::device::Addresses;
 
     const OWNER: usize = 1;
 
     /// A fabric with a channel and a queue that reports there; the channel's index and generation.
     fn fabric() -> (Fabric, (u32, u32)) {
-        let mut fabric = Fabric::new(Addresses::local(), 7).unwrap();
+        let mut fabric = Fabric::new(Addresses::local(), 7, 0).unwrap();
         let (channel, generation, _) = fabric.new_channel(OWNER).unwrap();
-        let cq = fabric.take_cq().unwrap();
+        let known = KnownCq { file: 1, user_handle: 0, channel: Some(channel) };
+        let cq = fabric.take_cq(known).unwrap();
         let cq = &fabric.arena.cqs[cq];
         cq.channel.store(channel as u32 + 1, Relaxed);
         cq.live.store(1, Relaxed);

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::arena::{self, Guard, Heap, Lock, Mapping, RingPlace};
+use crate::arena::{self, Entry, Guard, Heap, Lock, MAX_QPS, Mapping, QPN_ROUNDS, RingPlace};
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::event_fd::EventFd;
+use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
 use crate::daemon::process::Processes;
-use crate::daemon::slots::Slots;
+use crate::daemon::table::Table;
 use crate::device::Addresses;
 use crate::engine::{Actor, Helper, LocalLink};
 use crate::errno::{Errno, Result};
@@ -19,19 +20,6 @@ use crate::{ring, system};
 
 /// The daemon's index in the table of processes.
 pub(crate) const DAEMON: usize = 0;
-
-/// What a queue pair has beside its entry in the arena.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QpPrivate {
-    /// `ib_uverbs_qp_dest` as it was set.
-    pub dest: [u8; 32],
-    pub pkey_index: u16,
-    pub port_num: u8,
-    pub sq_sig_all: u8,
-    pub max_inline: u32,
-    pub max_send_sge: u32,
-    pub max_recv_sge: u32,
-}
 
 /// All objects of the fabric.
 #[derive(Debug)]
@@ -41,21 +29,23 @@ pub(crate) struct Fabric {
     pub node_guid: u64,
     pub processes: Processes,
     pub env: DaemonEnv,
-    pub qp_private: HashMap<usize, QpPrivate>,
     /// The word that programs read to know that they have reached the daemon.
     nonce: Box<u64>,
     rings: HashMap<RingOf, RingPlace>,
-    /// Whose a membership is: an index in the table of queue pairs.
-    member_qps: HashMap<usize, usize>,
     link: LocalLink,
     heap: Heap,
-    channels: Slots,
-    pub(super) cqs: Slots,
-    srqs: Slots,
-    pub(super) qps: Slots,
-    mrs: Slots,
-    ahs: Slots,
-    members: Slots,
+    channels: Table<()>,
+    pub cqs: Table<KnownCq>,
+    pub srqs: Table<KnownSrq>,
+    pub qps: Table<KnownQp>,
+    mrs: Table<()>,
+    ahs: Table<()>,
+    /// Whose a membership is: an index in the table of queue pairs.
+    members: Table<usize>,
+    /// See [`arena::qpn`].
+    qpn_round: u32,
+    qpn_base: u32,
+    last_qp: Option<usize>,
     next_pd: u32,
     next_generation: u32,
 }
@@ -71,10 +61,13 @@ pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
 }
 
 impl Fabric {
-    /// A new fabric with an arena of its own.
-    pub(crate) fn new(addresses: Addresses, node_guid: u64) -> io::Result<Self> {
+    /// A new fabric with an arena of its own. The numbers of its queue pairs begin where `identity`
+    /// says.
+    pub(crate) fn new(addresses: Addresses, node_guid: u64, identity: u64) -> io::Result<Self> {
         let arena = Arc::new(Mapping::create()?);
         arena.ipv4.store(u32::from_ne_bytes(addresses.ipv4().octets()), Release);
+        let qpn_base = identity as u32 % MAX_QPS as u32;
+        arena.qpn_base.store(qpn_base, Release);
         let env = DaemonEnv::default();
         let fabric = Self {
             arena,
@@ -83,18 +76,19 @@ impl Fabric {
             processes: Processes::default(),
             nonce: Box::new(system::random() | 1),
             env,
-            qp_private: HashMap::new(),
             rings: HashMap::new(),
-            member_qps: HashMap::new(),
             link: LocalLink::default(),
             heap: Heap::default(),
-            channels: Slots::new(arena::MAX_CHANNELS),
-            cqs: Slots::new(arena::MAX_CQS),
-            srqs: Slots::new(arena::MAX_SRQS),
-            qps: Slots::new(arena::MAX_QPS),
-            mrs: Slots::new(arena::MAX_MRS),
-            ahs: Slots::new(arena::MAX_AHS),
-            members: Slots::new(arena::MAX_MEMBERS),
+            channels: Table::new(0..arena::MAX_CHANNELS, 0),
+            cqs: Table::new(0..arena::MAX_CQS, 0),
+            srqs: Table::new(0..arena::MAX_SRQS, 0),
+            qps: Table::new(0..MAX_QPS, 0),
+            mrs: Table::new(0..arena::MAX_MRS, 0),
+            ahs: Table::new(0..arena::MAX_AHS, 0),
+            members: Table::new(0..arena::MAX_MEMBERS, 0),
+            qpn_round: (identity >> 32) as u32 % QPN_ROUNDS,
+            qpn_base,
+            last_qp: None,
             next_pd: 1,
             next_generation: 1,
         };
@@ -224,63 +218,82 @@ impl Fabric {
         }
     }
 
-    // Taking an entry: `ENOMEM` when the table is full.
+    // Taking an entry, which is then as if it had never been used: `ENOMEM` when the table is full.
 
-    pub(crate) fn take_channel(&mut self) -> Result<usize> {
-        self.channels.take().ok_or(Errno::ENOMEM)
+    fn take_channel(&mut self) -> Result<usize> {
+        let index = self.channels.take(()).ok_or(Errno::ENOMEM)?;
+        self.arena.channels[index].reset();
+        Ok(index)
     }
 
-    pub(crate) fn take_cq(&mut self) -> Result<usize> {
-        let index = self.cqs.take().ok_or(Errno::ENOMEM)?;
+    pub(crate) fn take_cq(&mut self, known: KnownCq) -> Result<usize> {
+        let index = self.cqs.take(known).ok_or(Errno::ENOMEM)?;
+        self.arena.cqs[index].reset();
         self.arena.cqs_used.fetch_max(index as u32 + 1, AcqRel);
         Ok(index)
     }
 
-    pub(crate) fn take_srq(&mut self) -> Result<usize> {
-        let index = self.srqs.take().ok_or(Errno::ENOMEM)?;
+    pub(crate) fn take_srq(&mut self, known: KnownSrq) -> Result<usize> {
+        let index = self.srqs.take(known).ok_or(Errno::ENOMEM)?;
+        self.arena.srqs[index].reset();
         self.arena.srqs_used.fetch_max(index as u32 + 1, AcqRel);
         Ok(index)
     }
 
-    pub(crate) fn take_qp(&mut self) -> Result<usize> {
-        let index = self.qps.take().ok_or(Errno::ENOMEM)?;
+    /// The entry has its number from now on; see [`Fabric::qpn`].
+    pub(crate) fn take_qp(&mut self, known: KnownQp) -> Result<usize> {
+        let index = self.qps.take(known).ok_or(Errno::ENOMEM)?;
+        self.arena.qps[index].reset();
         self.arena.qps_used.fetch_max(index as u32 + 1, AcqRel);
+        // A number comes again when all entries have had all of theirs.
+        if self.last_qp.replace(index).is_some_and(|last| index <= last) {
+            self.qpn_round = (self.qpn_round + 1) % QPN_ROUNDS;
+        }
+        let qpn = arena::qpn(index, self.qpn_round, self.qpn_base);
+        if let Some(known) = self.qps.get_mut(index) {
+            known.qpn = qpn;
+        }
         Ok(index)
     }
 
     pub(crate) fn take_mr(&mut self) -> Result<usize> {
-        let index = self.mrs.take_lowest().ok_or(Errno::ENOMEM)?;
+        let index = self.mrs.take_lowest(()).ok_or(Errno::ENOMEM)?;
+        self.arena.mrs[index].reset();
         self.arena.mrs_used.fetch_max(index as u32 + 1, AcqRel);
         Ok(index)
     }
 
     pub(crate) fn take_ah(&mut self) -> Result<usize> {
-        self.ahs.take().ok_or(Errno::ENOMEM)
+        let index = self.ahs.take(()).ok_or(Errno::ENOMEM)?;
+        self.arena.ahs[index].reset();
+        Ok(index)
     }
 
     /// For a queue pair.
     pub(crate) fn take_member(&mut self, qp: usize) -> Result<usize> {
-        let index = self.members.take_lowest().ok_or(Errno::ENOMEM)?;
-        self.member_qps.insert(index, qp);
+        let index = self.members.take_lowest(qp).ok_or(Errno::ENOMEM)?;
+        self.arena.members[index].reset();
+        self.arena.members_used.fetch_max(index as u32 + 1, AcqRel);
         Ok(index)
     }
 
     /// Indices of a queue pair's memberships.
     pub(crate) fn members_of(&self, qp: usize) -> impl Iterator<Item = usize> + '_ {
-        self.member_qps.iter().filter(move |(_, of)| **of == qp).map(|(index, _)| *index)
+        self.members.iter().filter(move |(_, of)| **of == qp).map(|(index, _)| index)
     }
 
-    /// Indices of the queue pairs in use.
-    pub(crate) fn qps(&self) -> impl Iterator<Item = usize> + '_ {
-        self.qps.taken()
+    /// The queue pair with a number.
+    pub(crate) fn qp_of(&self, qpn: u32) -> Option<(usize, &KnownQp)> {
+        let index = arena::qp_index(qpn, self.qpn_base)?;
+        self.qps.get(index).filter(|qp| qp.qpn == qpn).map(|qp| (index, qp))
+    }
+
+    /// The number of a queue pair.
+    pub(crate) fn qpn(&self, index: usize) -> Result<u32> {
+        self.qps.get(index).map(|qp| qp.qpn).ok_or(Errno::EINVAL)
     }
 
     // Giving an entry back
-
-    /// Frees the index of a queue pair that never came to life.
-    pub(crate) fn give_back_qp(&mut self, index: usize) {
-        self.qps.release(index);
-    }
 
     pub(crate) fn release_channel(&mut self, index: usize) {
         self.arena.channels[index].live.store(0, Release);
@@ -308,7 +321,6 @@ impl Fabric {
 
     pub(crate) fn release_member(&mut self, index: usize) {
         self.arena.members[index].live.store(0, Release);
-        self.member_qps.remove(&index);
         self.members.release(index);
     }
 
@@ -318,13 +330,11 @@ impl Fabric {
         cq.live.store(0, Release);
         cq.ring.offset.store(0, Release);
         let unread = cq.pending_events.swap(0, AcqRel);
-        let channel = (cq.channel.load(Acquire) as usize).checked_sub(1);
         drop(guard);
-        if let Some(channel) = channel {
+        self.release_ring_of(RingOf::Completions(index));
+        if let Some(channel) = self.cqs.release(index).and_then(|known| known.channel) {
             self.env.take_tokens(channel, unread);
         }
-        self.release_ring_of(RingOf::Completions(index));
-        self.cqs.release(index);
     }
 
     pub(crate) fn release_srq(&mut self, index: usize) {
@@ -352,7 +362,6 @@ impl Fabric {
         }
         let memberships: Vec<usize> = self.members_of(index).collect();
         memberships.into_iter().for_each(|i| self.release_member(i));
-        self.qp_private.remove(&index);
         self.release_ring_of(RingOf::Send(index));
         self.release_ring_of(RingOf::Receive(index));
         self.qps.release(index);
@@ -367,8 +376,6 @@ impl Fabric {
         self.env.remember_channel(index, generation, fd);
         let channel = &self.arena.channels[index];
         channel.proc.store(proc as u32, Release);
-        // Its last owner may have been killed while it read.
-        channel.reads.store(0, Release);
         channel.live.store(generation, Release);
         Ok((index, generation, for_client))
     }
@@ -431,11 +438,10 @@ impl Fabric {
     /// Makes a new process known to the data path.
     pub(crate) fn announce(&self, index: usize, pid: u32, nonce_addr: u64, nonce: u64) {
         let proc = &self.arena.procs[index];
+        proc.reset();
         proc.pid.store(pid, Release);
         proc.nonce_addr.store(nonce_addr, Release);
         proc.nonce.store(nonce, Release);
-        proc.closed.store(0, Release);
-        proc.asked.store(0, Release);
         proc.live.store(1, Release);
     }
 }
@@ -472,7 +478,43 @@ impl Fabric {
     /// That nothing is left of anything, after every file was closed.
     pub(crate) fn check_empty(&self) {
         assert_eq!(self.in_use(), InUse::default());
-        assert_eq!((self.members.taken().count(), self.member_qps.len()), (0, 0));
-        assert_eq!((self.qp_private.len(), self.rings.len()), (0, 0));
+        assert_eq!((self.members.taken().count(), self.rings.len()), (0, 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fabric(identity: u64) -> Fabric {
+        Fabric::new(Addresses::local(), 7, identity).unwrap()
+    }
+
+    /// Takes an entry for a queue pair and gives it back; its number.
+    fn number(fabric: &mut Fabric) -> u32 {
+        let index = fabric.take_qp(KnownQp::default()).unwrap();
+        let qpn = fabric.qpn(index).unwrap();
+        assert_eq!(fabric.qp_of(qpn).map(|(index, _)| index), Some(index));
+        fabric.qps.release(index);
+        qpn
+    }
+
+    #[test]
+    fn numbers_of_queue_pairs_begin_anywhere_and_do_not_come_again_soon() {
+        let firsts = [0, 1, 5 << 32, 5 << 32 | 4711].map(|identity| number(&mut fabric(identity)));
+        assert!((1..4).all(|i| !firsts[..i].contains(&firsts[i])), "{firsts:?}");
+        let mut fabric = fabric(0);
+        let numbers: std::collections::HashSet<u32> =
+            (0..3 * MAX_QPS).map(|_| number(&mut fabric)).collect();
+        assert_eq!(numbers.len(), 3 * MAX_QPS);
+    }
+
+    #[test]
+    fn the_only_free_entry_has_another_number_each_time() {
+        let mut fabric = fabric(0);
+        (1..MAX_QPS).for_each(|_| {
+            fabric.take_qp(KnownQp::default()).unwrap();
+        });
+        assert_ne!(number(&mut fabric), number(&mut fabric));
     }
 }

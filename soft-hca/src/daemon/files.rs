@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::AcqRel;
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::fabric::Fabric;
@@ -130,33 +130,30 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, kind: u32, index: u32) {
     let Some(what) = Async::from_words(kind, index) else { return };
     let (token, object, element, event_type, times) = match what {
         Async::CqOverflow(index) => {
-            let Some(cq) = arena.cqs.get(index as usize) else { return };
-            let times = cq.overflows.swap(0, AcqRel);
-            let object = Object::Cq { index: index as usize };
-            let file = cq.file.load(Acquire);
-            (file, Some(object), cq.user_handle.load(Acquire), event::CQ_ERR, times)
+            let index = index as usize;
+            let Some(known) = fabric.cqs.get(index) else { return };
+            let times = arena.cqs[index].overflows.swap(0, AcqRel);
+            (known.file, Object::Cq { index }, known.user_handle, event::CQ_ERR, times)
         }
         Async::SrqLimit(index) => {
-            let Some(srq) = arena.srqs.get(index as usize) else { return };
-            let times = srq.limit_reached.swap(0, AcqRel).min(1);
-            let pd = srq.pd.load(Acquire);
-            let object = Object::Srq { index: index as usize, pd };
-            let file = srq.file.load(Acquire);
-            (file, Some(object), srq.user_handle.load(Acquire), event::SRQ_LIMIT_REACHED, times)
+            let index = index as usize;
+            let Some(known) = fabric.srqs.get(index) else { return };
+            let times = arena.srqs[index].limit_reached.swap(0, AcqRel).min(1);
+            let object = Object::Srq { index, pd: known.pd };
+            (known.file, object, known.user_handle, event::SRQ_LIMIT_REACHED, times)
         }
         Async::SqDrained(qpn) | Async::QpFatal(qpn) => {
-            let Some(qp) = arena.qp(qpn) else { return };
-            let index = (qpn - crate::arena::FIRST_QPN) as usize;
-            let object = Object::Qp { index, pd: qp.pd.load(Acquire) };
+            let Some((index, known)) = fabric.qp_of(qpn) else { return };
+            let object = Object::Qp { index, pd: known.pd };
             let event_type = match what {
                 Async::SqDrained(_) => event::SQ_DRAINED,
                 _ => event::QP_FATAL,
             };
-            (qp.file.load(Acquire), Some(object), qp.user_handle.load(Acquire), event_type, 1)
+            (known.file, object, known.user_handle, event_type, 1)
         }
     };
     let Some(File::Uverbs { file, .. }) = files.get_mut(token) else { return };
-    let handle = file.handles.iter().find(|(_, other)| Some(*other) == object);
+    let handle = file.handles.iter().find(|(_, other)| *other == object);
     let Some((handle, _)) = handle else { return };
     if event_type == event::CQ_ERR {
         let pid = fabric.processes.pid(file.proc);

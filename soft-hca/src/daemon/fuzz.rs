@@ -26,7 +26,7 @@ struct Case {
 /// Any bytes.
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let daemon = Daemon::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d)
+    let daemon = Daemon::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d, 0)
         .expect("the system has memory and descriptors");
     let mut case = Case { daemon, clients: Vec::new() };
     while !u.is_empty() && case.step(&mut u).is_ok() {}

@@ -36,7 +36,7 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
         let mark = if is_closed { " memory closed" } else { "" };
         let _ = writeln!(out, "process pid {pid} comm {}{mark}", comm(pid));
     }
-    for i in fabric.qps() {
+    for i in fabric.qps.taken() {
         let qp = &fabric.arena.qps[i];
         let state = STATES.get(qp.state.load(Acquire) as usize).copied().unwrap_or("?");
         let _ = write!(

@@ -13,10 +13,11 @@ pub(crate) mod fabric;
 mod files;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod known;
 mod listing;
 mod poller;
 mod process;
-mod slots;
+mod table;
 pub mod ucma;
 pub(crate) mod uverbs;
 
@@ -68,7 +69,8 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let mut daemon = Daemon::new(Addresses::local(), device::node_guid(&config.dir))?;
+    let mut daemon =
+        Daemon::new(Addresses::local(), device::node_guid(&config.dir), system::random())?;
     system::allow_peers();
     let _helper = daemon.fabric.start_helper().map_err(because("cannot start a thread"))?;
     daemon
@@ -98,10 +100,14 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(addresses: Addresses, node_guid: u64) -> std::result::Result<Self, Error> {
+    fn new(
+        addresses: Addresses,
+        node_guid: u64,
+        identity: u64,
+    ) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
-            fabric: Fabric::new(addresses, node_guid)
+            fabric: Fabric::new(addresses, node_guid, identity)
                 .map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
@@ -320,7 +326,7 @@ impl Daemon {
             self.debts.add(channel, 0);
         }
         // It may have died before it could tell.
-        let qps = self.fabric.qps().map(|i| self.fabric.arena.qps[i].live.load(Relaxed));
+        let qps = self.fabric.qps.iter().map(|(_, qp)| qp.qpn);
         self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
         if let Some(fd) = self.fabric.processes.pidfd(index) {
             self.poller.remove(fd);

@@ -1,11 +1,11 @@
 //! The processes that take part in the data path.
 #![allow(unsafe_code)]
 
-use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::arena::MAX_PROCS;
-use crate::daemon::slots::Slots;
+use crate::daemon::fabric::DAEMON;
+use crate::daemon::table::Table;
 use crate::rpc::Hello;
 
 /// A process, known by its id and the nonce that it has made up.
@@ -19,18 +19,13 @@ struct Process {
     has_ended: bool,
 }
 
-/// All processes; index 0 is the daemon.
+/// All processes but the daemon itself.
 #[derive(Debug)]
-pub(crate) struct Processes {
-    slots: Slots,
-    by_index: HashMap<usize, Process>,
-}
+pub(crate) struct Processes(Table<Process>);
 
 impl Default for Processes {
     fn default() -> Self {
-        let mut slots = Slots::new(MAX_PROCS);
-        slots.take();
-        Self { slots, by_index: HashMap::new() }
+        Self(Table::new(DAEMON + 1..MAX_PROCS, 0))
     }
 }
 
@@ -38,65 +33,55 @@ impl Processes {
     /// The index of a process that opens a file, and whether it is new. `None` when there are
     /// too many.
     pub(crate) fn open(&mut self, pid: u32, hello: &Hello) -> Option<(usize, bool)> {
-        let known = self
-            .by_index
-            .iter_mut()
-            .find(|(_, process)| process.pid == pid && process.nonce == hello.nonce);
-        if let Some((&index, process)) = known {
+        let is_known = |process: &Process| process.pid == pid && process.nonce == hello.nonce;
+        if let Some((index, process)) = self.0.iter_mut().find(|(_, process)| is_known(process)) {
             process.files += 1;
             return Some((index, false));
         }
-        let index = self.slots.take()?;
         let process =
             Process { pid, nonce: hello.nonce, pidfd: pidfd(pid), files: 1, has_ended: false };
-        self.by_index.insert(index, process);
-        Some((index, true))
+        Some((self.0.take(process)?, true))
     }
 
     /// A file of the process was closed. Its index is free once the process has ended, too: until
     /// then a thread of it may be in the data path.
     pub(crate) fn close(&mut self, index: usize) {
-        if let Some(process) = self.by_index.get_mut(&index) {
+        if let Some(process) = self.0.get_mut(index) {
             process.files -= 1;
             if process.files == 0 && (process.has_ended || process.pidfd.is_none()) {
-                self.forget(index);
+                self.0.release(index);
             }
         }
     }
 
     /// The process has ended.
     pub(crate) fn ended(&mut self, index: usize) {
-        if let Some(process) = self.by_index.get_mut(&index) {
+        if let Some(process) = self.0.get_mut(index) {
             process.has_ended = true;
             if process.files == 0 {
-                self.forget(index);
+                self.0.release(index);
             }
         }
     }
 
-    fn forget(&mut self, index: usize) {
-        self.by_index.remove(&index);
-        self.slots.release(index);
-    }
-
     /// Descriptors that tell of a process's end, with its index.
     pub(crate) fn pidfd(&self, index: usize) -> Option<RawFd> {
-        self.by_index.get(&index)?.pidfd.as_ref().map(AsRawFd::as_raw_fd)
+        self.0.get(index)?.pidfd.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Another descriptor that tells of the process's end.
     pub(crate) fn pidfd_clone(&self, index: usize) -> Option<OwnedFd> {
-        self.by_index.get(&index)?.pidfd.as_ref()?.try_clone().ok()
+        self.0.get(index)?.pidfd.as_ref()?.try_clone().ok()
     }
 
     /// The process's id.
     pub(crate) fn pid(&self, index: usize) -> Option<u32> {
-        self.by_index.get(&index).map(|process| process.pid)
+        self.0.get(index).map(|process| process.pid)
     }
 
     /// Indices and ids of all processes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
-        self.by_index.iter().map(|(&index, process)| (index, process.pid))
+        self.0.iter().map(|(index, process)| (index, process.pid))
     }
 }
 

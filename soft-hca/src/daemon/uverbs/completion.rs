@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::daemon::fabric::RingOf;
+use crate::daemon::known::KnownCq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
@@ -62,11 +63,12 @@ fn new_cq(
         return Err(Errno::EINVAL);
     }
     let channel = match channel {
-        NO_CHANNEL => 0,
-        index if cx.file.channels.contains(&(index as usize)) => index + 1,
+        NO_CHANNEL => None,
+        index if cx.file.channels.contains(&(index as usize)) => Some(index as usize),
         _ => return Err(Errno::EBADF),
     };
-    let index = cx.fabric.take_cq()?;
+    let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
+    let channel = channel.map_or(0, |index| index as u32 + 1);
     let place = match cx.fabric.new_ring(cqe, SLOT) {
         Ok(place) => place,
         Err(error) => {
@@ -80,15 +82,7 @@ fn new_cq(
     let cq = &cx.fabric.arena.cqs[index];
     cq.proc.store(cx.file.proc as u32, Release);
     cq.channel.store(channel, Release);
-    cq.file.store(cx.file.id, Release);
     cq.user_handle.store(user_handle, Release);
-    cq.armed.store(0, Release);
-    cq.pending_events.store(0, Release);
-    cq.owes_token.store(0, Release);
-    cq.overflows.store(0, Release);
-    cq.room.store(0, Release);
-    cq.claimed.store(0, Release);
-    cq.given_up.store(0, Release);
     cq.live.store(generation, Release);
     Ok(Created {
         handle: cx.file.handles.insert(Object::Cq { index }),
@@ -115,11 +109,7 @@ pub(super) fn resize_cq(cx: &mut Context<'_>) -> Result<Outcome> {
 pub(super) fn destroy_cq(cx: &mut Context<'_>) -> Result<Outcome> {
     let handle = cx.command.u32(8)?;
     let index = cx.file.handles.index(handle, Kind::Cq)?;
-    let is_used = cx.fabric.qps().any(|i| {
-        let qp = &cx.fabric.arena.qps[i];
-        let cqs = [qp.send_cq.load(Acquire), qp.recv_cq.load(Acquire)];
-        cqs.contains(&(index as u32))
-    });
+    let is_used = cx.fabric.qps.iter().any(|(_, qp)| qp.cqs.contains(&index));
     if is_used {
         return Err(Errno::EBUSY);
     }

@@ -78,7 +78,7 @@ fn payload(length: usize, words: &[(usize, u32)]) -> Vec<u8> {
 
 impl Case {
     fn new() -> Self {
-        let mut fabric = Fabric::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d)
+        let mut fabric = Fabric::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d, 0)
             .expect("the system has memory for an arena");
         let nonce_addr = (&raw const NONCE).expose_provenance() as u64;
         let files = [1, 2].map(|id| {

@@ -60,9 +60,6 @@ pub(super) fn reg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
     mr.proc.store(cx.file.proc as u32, Release);
     mr.pd.store(pd, Release);
     mr.access.store(flags, Release);
-    mr.kind.store(0, Release);
-    mr.bound_qpn.store(0, Release);
-    mr.bound.store(0, Release);
     mr.addr.store(start, Release);
     mr.length.store(length, Release);
     mr.iova.store(if flags & access::ZERO_BASED != 0 { 0 } else { hca_va }, Release);
@@ -99,13 +96,7 @@ pub(super) fn alloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
     let mw = &cx.fabric.arena.mrs[index];
     mw.proc.store(cx.file.proc as u32, Release);
     mw.pd.store(pd, Release);
-    mw.access.store(0, Release);
     mw.kind.store(kind.into(), Release);
-    mw.bound_qpn.store(0, Release);
-    mw.bound.store(0, Release);
-    mw.addr.store(0, Release);
-    mw.length.store(0, Release);
-    mw.iova.store(0, Release);
     mw.live.store(key, Release);
     let mut answer = Answer::new(8);
     answer.u32(0, cx.file.handles.insert(Object::Mw { index, pd })).u32(4, key);

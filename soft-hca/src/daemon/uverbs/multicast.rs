@@ -1,15 +1,12 @@
 //! Membership in multicast groups: `rxe_mcast.c`.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::Release;
 
-use crate::arena::FIRST_QPN;
 use crate::daemon::fabric::{load_gid, store_gid};
 use crate::daemon::uverbs::object::Kind;
+use crate::daemon::uverbs::transitions::qp_type;
 use crate::daemon::uverbs::{Context, Outcome};
 use crate::errno::{Errno, Result};
-
-/// `ibv_qp_type` of unreliable datagrams.
-const UD: u32 = 4;
 
 fn is_multicast(gid: &[u8; 16]) -> bool {
     let is_mapped_ipv4 = gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
@@ -24,8 +21,8 @@ fn group_and_qp(cx: &Context<'_>) -> Result<([u8; 16], usize)> {
 /// Attaching once more changes nothing.
 pub(super) fn attach(cx: &mut Context<'_>) -> Result<Outcome> {
     let (gid, qp) = group_and_qp(cx)?;
-    let is_ud = cx.fabric.arena.qps[qp].qp_type.load(Acquire) == UD;
-    if !is_multicast(&gid) || !is_ud {
+    let known = *cx.fabric.qps.get(qp).ok_or(Errno::EINVAL)?;
+    if !is_multicast(&gid) || known.qp_type != qp_type::UD {
         return Err(Errno::EINVAL);
     }
     if find(cx, gid, qp).is_some() {
@@ -34,8 +31,7 @@ pub(super) fn attach(cx: &mut Context<'_>) -> Result<Outcome> {
     let index = cx.fabric.take_member(qp)?;
     let member = &cx.fabric.arena.members[index];
     store_gid(&member.gid, gid);
-    member.live.store(FIRST_QPN + qp as u32, Release);
-    cx.fabric.arena.members_used.fetch_max(index as u32 + 1, AcqRel);
+    member.live.store(known.qpn, Release);
     Ok(Outcome::done())
 }
 

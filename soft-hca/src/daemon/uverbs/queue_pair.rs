@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::arena::{FIRST_QPN, RingPlace};
-use crate::daemon::fabric::{QpPrivate, RingOf, store_gid};
+use crate::arena::RingPlace;
+use crate::daemon::fabric::{RingOf, store_gid};
+use crate::daemon::known::KnownQp;
 use crate::daemon::uverbs::address::check_way;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
@@ -118,59 +119,52 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
     let send_cq = cx.file.handles.index(wanted.send_cq, Kind::Cq)?;
     let recv_cq = cx.file.handles.index(wanted.recv_cq, Kind::Cq)?;
     let srq = match wanted.is_srq {
-        true => cx.file.handles.index(wanted.srq, Kind::Srq)? as u32 + 1,
-        false => 0,
+        true => Some(cx.file.handles.index(wanted.srq, Kind::Srq)?),
+        false => None,
     };
-    let index = cx.fabric.take_qp()?;
     let room = wanted.send_room();
+    let index = cx.fabric.take_qp(KnownQp {
+        qp_type: wanted.qp_type,
+        file: cx.file.id,
+        user_handle: wanted.user_handle,
+        pd,
+        cqs: [send_cq, recv_cq],
+        srq,
+        sq_sig_all: wanted.sq_sig_all,
+        max_inline: room,
+        max_send_sge: room / SGE,
+        max_recv_sge: wanted.max_recv_sge,
+        ..KnownQp::default()
+    })?;
+    let qpn = cx.fabric.qpn(index)?;
     let (sq, rq) = match new_rings(cx, wanted, room) {
         Ok(rings) => rings,
         Err(error) => {
-            cx.fabric.give_back_qp(index);
+            cx.fabric.qps.release(index);
             return Err(error);
         }
     };
     let (sq_mminfo, rq_mminfo) = (sq.mminfo(), rq.as_ref().map_or([0; 16], RingPlace::mminfo));
     cx.fabric.place_ring(RingOf::Send(index), sq);
-    match rq {
-        Some(rq) => cx.fabric.place_ring(RingOf::Receive(index), rq),
-        None => cx.fabric.arena.qps[index].rq.copy_from(&RingPlace::default()),
+    if let Some(rq) = rq {
+        cx.fabric.place_ring(RingOf::Receive(index), rq);
     }
-    let qpn = FIRST_QPN + index as u32;
-    let private = QpPrivate {
-        sq_sig_all: wanted.sq_sig_all,
-        max_inline: room,
-        max_send_sge: room / SGE,
-        max_recv_sge: wanted.max_recv_sge,
-        ..QpPrivate::default()
-    };
-    cx.fabric.qp_private.insert(index, private);
     let qp = &cx.fabric.arena.qps[index];
     for (field, value) in [
         (&qp.qp_type, wanted.qp_type.into()),
         (&qp.state, state::RESET.into()),
         (&qp.proc, cx.file.proc as u32),
         (&qp.pd, pd),
-        (&qp.file, cx.file.id),
         (&qp.send_cq, send_cq as u32),
         (&qp.recv_cq, recv_cq as u32),
-        (&qp.srq, srq),
+        (&qp.srq, srq.map_or(0, |index| index as u32 + 1)),
         (&qp.sq_sig_all, wanted.sq_sig_all.into()),
-        (&qp.sq_consumer, 0),
-        (&qp.rq_consumer, 0),
-        (&qp.rq_posted, 0),
         (&qp.max_send_sge, room / SGE),
         (&qp.max_recv_sge, wanted.max_recv_sge),
         (&qp.max_inline, room),
-        (&qp.access, 0),
-        (&qp.qkey, 0),
-        (&qp.dest_qpn, 0),
-        (&qp.stall, 0),
-        (&qp.sqd_notify, 0),
     ] {
         field.store(value, Release);
     }
-    qp.user_handle.store(wanted.user_handle, Release);
     qp.live.store(qpn, Release);
     let handle = cx.file.handles.insert(Object::Qp { index, pd });
     let mut base = Answer::new(32);
@@ -203,7 +197,7 @@ fn new_rings(
 pub(super) fn query_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     let index = cx.file.handles.index(cx.command.u32(8)?, Kind::Qp)?;
     let qp = &cx.fabric.arena.qps[index];
-    let private = cx.fabric.qp_private.get(&index).ok_or(Errno::EINVAL)?;
+    let private = cx.fabric.qps.get(index).ok_or(Errno::EINVAL)?;
     let byte = |field: &std::sync::atomic::AtomicU32| field.load(Acquire) as u8;
     let mut answer = Answer::new(128);
     answer.put(0, &private.dest);
@@ -269,7 +263,7 @@ fn check_values(cx: &Context<'_>, given: u32) -> Result<()> {
 fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> {
     let command = cx.command;
     let is_given = |bit| given & bit != 0;
-    let private = cx.fabric.qp_private.get_mut(&index).ok_or(Errno::EINVAL)?;
+    let private = cx.fabric.qps.get_mut(index).ok_or(Errno::EINVAL)?;
     if is_given(mask::AV) {
         private.dest.copy_from_slice(&command.payload[..DEST]);
         store_gid(&cx.fabric.arena.qps[index].dgid, command.gid(0)?);

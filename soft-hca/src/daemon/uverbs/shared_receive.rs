@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::daemon::fabric::RingOf;
+use crate::daemon::known::KnownSrq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
@@ -28,7 +29,8 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     {
         return Err(Errno::EINVAL);
     }
-    let index = cx.fabric.take_srq()?;
+    let known = KnownSrq { file: cx.file.id, user_handle, pd, max_sge };
+    let index = cx.fabric.take_srq(known)?;
     let place = match cx.fabric.new_ring(max_wr, RECV_WQE + max_sge * SGE) {
         Ok(place) => place,
         Err(error) => {
@@ -42,12 +44,8 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     let srq = &cx.fabric.arena.srqs[index];
     srq.proc.store(cx.file.proc as u32, Release);
     srq.pd.store(pd, Release);
-    srq.file.store(cx.file.id, Release);
-    srq.user_handle.store(user_handle, Release);
     srq.limit.store(limit, Release);
-    srq.limit_reached.store(0, Release);
     srq.max_sge.store(max_sge, Release);
-    srq.consumer.store(0, Release);
     srq.live.store(generation, Release);
     let mut answer = Answer::new(40);
     answer.u32(0, cx.file.handles.insert(Object::Srq { index, pd }));
@@ -84,12 +82,8 @@ pub(super) fn modify_srq(cx: &mut Context<'_>) -> Result<Outcome> {
 }
 
 fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<[u8; 16]> {
-    let max_sge = cx.fabric.arena.srqs[index].max_sge.load(Acquire);
-    // Programs can write to the table.
-    if max_sge > device::MAX_SRQ_SGE {
-        return Err(Errno::EINVAL);
-    }
-    let slot = RECV_WQE + max_sge * SGE;
+    let known = cx.fabric.srqs.get(index).ok_or(Errno::EINVAL)?;
+    let slot = RECV_WQE + known.max_sge * SGE;
     Ok(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?.mminfo())
 }
 
@@ -105,8 +99,7 @@ pub(super) fn query_srq(cx: &mut Context<'_>) -> Result<Outcome> {
 pub(super) fn destroy_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     let handle = cx.command.u32(8)?;
     let index = cx.file.handles.index(handle, Kind::Srq)?;
-    let user = index as u32 + 1;
-    if cx.fabric.qps().any(|i| cx.fabric.arena.qps[i].srq.load(Acquire) == user) {
+    if cx.fabric.qps.iter().any(|(_, qp)| qp.srq == Some(index)) {
         return Err(Errno::EBUSY);
     }
     cx.file.handles.remove(handle);

@@ -526,7 +526,7 @@ mod tests {
     fn an_entry_is_reset_whole_but_for_its_lock() {
         let entry = Each::default();
         let unused = format!("{entry:?}");
-        let guard = entry.lock.lock(3);
+        let guard = entry.lock.lock(3, || {});
         entry.word.store(1, Release);
         entry.long.store(1 << 40, Release);
         entry.gid[15].store(1, Release);

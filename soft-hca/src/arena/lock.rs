@@ -19,30 +19,21 @@ pub struct Lock {
 const SPINS: u32 = 200;
 
 impl Lock {
-    /// Takes the lock for process `me` (an index in the table of processes).
-    pub fn lock(&self, me: usize) -> Guard<'_> {
-        let mut spins = 0;
-        loop {
+    /// Takes the lock for process `me` (an index in the table of processes). While that lasts, does
+    /// something else now and then.
+    pub fn lock(&self, me: usize, mut meanwhile: impl FnMut()) -> Guard<'_> {
+        for _ in 0..SPINS {
             if let Some(guard) = self.try_lock(me) {
                 return guard;
             }
-            spins += 1;
-            if spins < SPINS {
-                hint::spin_loop();
-            } else {
-                thread::yield_now();
-            }
+            hint::spin_loop();
         }
-    }
-
-    /// Takes the lock as [`Lock::lock`] does; while that lasts, does something else now and then.
-    pub fn lock_meanwhile(&self, me: usize, mut meanwhile: impl FnMut()) -> Guard<'_> {
         loop {
             for _ in 0..SPINS {
+                thread::yield_now();
                 if let Some(guard) = self.try_lock(me) {
                     return guard;
                 }
-                thread::yield_now();
             }
             meanwhile();
         }
@@ -54,7 +45,7 @@ impl Lock {
         self.owner
             .compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed)
             .ok()
-            .map(|_| Guard { lock: self })
+            .map(|_| Guard { lock: self, owner })
     }
 
     /// The process that has it, if one does.
@@ -63,22 +54,24 @@ impl Lock {
     }
 
     /// Releases the lock if process `dead` has it. Only the daemon calls this, after that
-    /// process's end.
+    /// process's end, or whoever finds that the daemon itself is gone.
     pub fn release_of(&self, dead: usize) -> bool {
         let owner = dead as u32 + 1;
         self.owner.compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
-/// Has the lock until it is dropped.
+/// Has the lock until it is dropped, or it was taken away as from one that has died.
 #[derive(Debug)]
 pub struct Guard<'a> {
     lock: &'a Lock,
+    owner: u32,
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.lock.owner.store(0, Ordering::Release);
+        let Self { lock, owner } = self;
+        let _ = lock.owner.compare_exchange(*owner, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -89,7 +82,7 @@ mod tests {
     #[test]
     fn excludes_and_releases() {
         let lock = Lock::default();
-        let guard = lock.lock(3);
+        let guard = lock.lock(3, || {});
         assert_eq!(lock.owner(), Some(3));
         assert!(lock.try_lock(4).is_none());
         drop(guard);
@@ -100,17 +93,29 @@ mod tests {
     #[test]
     fn a_dead_owner_is_released() {
         let lock = Lock::default();
-        std::mem::forget(lock.lock(3));
+        std::mem::forget(lock.lock(3, || {}));
         assert!(!lock.release_of(2));
         assert!(lock.release_of(3));
         assert!(lock.try_lock(1).is_some());
     }
 
     #[test]
+    fn who_has_lost_it_releases_nobody_elses() {
+        let lock = Lock::default();
+        let lost = lock.lock(3, || {});
+        assert!(lock.release_of(3));
+        let guard = lock.lock(4, || {});
+        drop(lost);
+        assert_eq!(lock.owner(), Some(4));
+        drop(guard);
+        assert_eq!(lock.owner(), None);
+    }
+
+    #[test]
     fn something_else_is_done_while_the_lock_is_waited_for() {
         let lock = Lock::default();
-        std::mem::forget(lock.lock(3));
-        drop(lock.lock_meanwhile(1, || {
+        std::mem::forget(lock.lock(3, || {}));
+        drop(lock.lock(1, || {
             lock.release_of(3);
         }));
         assert_eq!(lock.owner(), None);
@@ -125,7 +130,7 @@ mod tests {
                 let (lock, counter) = (&lock, &counter);
                 scope.spawn(move || {
                     for _ in 0..1000 {
-                        let _guard = lock.lock(me);
+                        let _guard = lock.lock(me, || {});
                         let seen = counter.load(Ordering::Relaxed);
                         counter.store(seen + 1, Ordering::Relaxed);
                     }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use crate::client::cancel::put_off;
 use crate::client::process;
 use crate::engine::{Async, Env};
+use crate::errno::Errno;
 use crate::rpc::{Connection, FileKind, Hello, Request};
 use crate::system;
 
@@ -74,6 +75,11 @@ impl Env for ClientEnv {
 
     fn kick_later(&self, qpn: u32, after_ns: u64) {
         self.with_control(|control| control.send(&Request::Kick(qpn, after_ns).encode(), &[]).ok());
+    }
+
+    fn is_daemon_gone(&self) -> bool {
+        // A backlog that is full has a daemon behind it.
+        put_off(|| matches!(process::connect(), Err(Errno::ECONNREFUSED | Errno::ENOENT)))
     }
 
     fn raise(&self, what: Async) {

@@ -66,6 +66,10 @@ pub use notification::{Reading, Tokens};
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;
 
+/// Who waits for the daemon doubts, each time it has let others run so many hundred times, whether
+/// there still is one.
+const DOUBT: u32 = 64;
+
 /// What the data path needs from the process it runs in.
 ///
 /// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::dead`] apart.
@@ -81,6 +85,12 @@ pub trait Env: Sync {
 
     /// Has the daemon queue an asynchronous event.
     fn raise(&self, what: Async);
+
+    /// Whether the daemon has ended, which then may have left locks behind. Asked by programs that
+    /// have waited long.
+    fn is_daemon_gone(&self) -> bool {
+        false
+    }
 
     /// Processes that have ended, so that locks may be taken from them. Only the daemon knows.
     fn dead(&self) -> Vec<usize> {
@@ -233,18 +243,24 @@ impl Actor<'_> {
     }
 
     /// Takes a lock. The daemon, which may not have buried everybody yet, meanwhile releases the
-    /// locks of all processes that have ended: who has this one may be waiting for one of those.
+    /// locks of all processes that have ended: who has this one may be waiting for one of those. All
+    /// others see to it that they do not wait for a daemon that has ended.
     pub(crate) fn lock<'l>(&self, lock: &'l Lock) -> Guard<'l> {
-        if self.me == DAEMON {
-            lock.lock_meanwhile(self.me, || {
+        let mut waits: u32 = 0;
+        lock.lock(self.me, || {
+            waits = waits.wrapping_add(1);
+            if self.me == DAEMON {
                 for dead in self.env.dead() {
                     self.release_all_of(dead);
                 }
                 self.release_from_nobody(lock);
-            })
-        } else {
-            lock.lock(self.me)
-        }
+            } else if lock.owner() == Some(DAEMON)
+                && waits.is_multiple_of(DOUBT)
+                && self.env.is_daemon_gone()
+            {
+                lock.release_of(DAEMON);
+            }
+        })
     }
 
     /// Takes all that a dead process has in the arena from it. For the daemon.
@@ -254,11 +270,11 @@ impl Actor<'_> {
         self.arena.release_locks_of(dead);
     }
 
-    /// Programs can write to the lock's word. The daemon does not wait for itself, nor for a
+    /// Programs can write to the lock's word. This thread does not wait for itself, nor for a
     /// process that is not there.
     fn release_from_nobody(&self, lock: &Lock) {
         let is_there = |proc: usize| {
-            let entry = self.arena.procs.get(proc).filter(|_| proc != DAEMON);
+            let entry = self.arena.procs.get(proc).filter(|_| proc != self.me);
             entry.is_some_and(|entry| entry.live.load(Acquire) != 0)
         };
         if let Some(owner) = lock.owner().filter(|owner| !is_there(*owner)) {

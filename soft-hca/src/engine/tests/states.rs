@@ -148,7 +148,7 @@ fn quiescence_waits_for_both_sides() {
     for lock in [&world.entry(a).send_lock, &world.entry(a).recv_lock] {
         let done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let guard = lock.lock(US);
+            let guard = lock.lock(US, || {});
             scope.spawn(|| {
                 world.actor(THEM).quiesce(0..3, US);
                 done.store(true, std::sync::atomic::Ordering::Release);

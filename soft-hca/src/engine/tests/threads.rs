@@ -67,7 +67,7 @@ fn the_daemon_does_not_wait_for_nobody() {
     let link = LocalLink::default();
     let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsDead, link: &link };
     for nobody in [DAEMON, 7, MAX_PROCS, MAX_PROCS + 1] {
-        std::mem::forget(arena.atomics.lock(nobody));
+        std::mem::forget(arena.atomics.lock(nobody, || {}));
         drop(daemon.lock(&arena.atomics));
     }
 }
@@ -76,13 +76,13 @@ fn the_daemon_does_not_wait_for_nobody() {
 fn the_daemon_releases_what_the_dead_hold_while_it_waits() {
     let arena = Mapping::create().unwrap();
     arena.procs[1].live.store(1, Release);
-    std::mem::forget(arena.atomics.lock(DEAD));
+    std::mem::forget(arena.atomics.lock(DEAD, || {}));
     let is_held = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let _outer = arena.qps[0].recv_lock.lock(1);
+            let _outer = arena.qps[0].recv_lock.lock(1, || {});
             is_held.store(true, Release);
-            let _inner = arena.atomics.lock(1);
+            let _inner = arena.atomics.lock(1, || {});
         });
         while !is_held.load(Acquire) {
             thread::yield_now();
@@ -91,6 +91,31 @@ fn the_daemon_releases_what_the_dead_hold_while_it_waits() {
         let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsDead, link: &link };
         drop(daemon.lock(&arena.qps[0].recv_lock));
     });
+    assert_eq!(arena.atomics.owner(), None);
+}
+
+/// A program whose daemon has ended.
+struct Orphan;
+
+impl Env for Orphan {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+    fn wake_channel(&self, _channel: u32, _generation: u32) {}
+    fn kick_later(&self, _qpn: u32, _after_ns: u64) {}
+    fn raise(&self, _what: Async) {}
+    fn is_daemon_gone(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_daemon_that_has_ended() {
+    let arena = Mapping::create().unwrap();
+    let link = LocalLink::default();
+    let program = Actor { arena: &arena, me: 1, env: &Orphan, link: &link };
+    std::mem::forget(arena.atomics.lock(DAEMON, || {}));
+    drop(program.lock(&arena.atomics));
     assert_eq!(arena.atomics.owner(), None);
 }
 

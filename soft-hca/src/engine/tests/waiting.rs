@@ -168,7 +168,7 @@ fn the_daemon_does_not_wait_for_a_busy_queue() {
     world.receive(b, 20, &[]);
     world.put(a, &Wr::new(1, opcode::SEND));
     {
-        let _guard = world.entry(a).send_lock.lock(US);
+        let _guard = world.entry(a).send_lock.lock(US, || {});
         world.actor(DAEMON).run_send_queue(a);
     }
     let [(qpn, _)] = world.env.take_kicks().try_into().unwrap();

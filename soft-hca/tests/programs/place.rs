@@ -77,6 +77,13 @@ impl Place {
         Program::new(line, circumstances(&mut command).spawn().unwrap(), file)
     }
 
+    /// Has Python run a script in the fabric; gives its output.
+    pub fn python(&self, python: &Path, script: &str) -> String {
+        let file = self.file("script.py");
+        fs::write(&file, script).unwrap();
+        self.start(&format!("{} {}", python.display(), file.display())).succeed()
+    }
+
     /// A program that does nothing but keep the fabric alive until it is killed.
     pub fn keep(&self) -> Program {
         self.keep_in(|command| command)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Error, cannot, fabric, print, run};
+use super::{Error, cannot, fabric, preload, print};
 use crate::config;
 use crate::device::Addresses;
 use crate::system;
@@ -41,7 +41,7 @@ pub fn doctor() -> Result<bool, Error> {
         ("verbs library", verbs_library()),
         ("rxe provider", rxe_provider()),
         ("connection manager", cm_library()),
-        ("preloaded library", preload()),
+        ("preloaded library", preloaded()),
         ("runtime folder", runtime_folder()),
         ("shared memory", shared_memory()),
         ("memory of peers", peers()),
@@ -121,8 +121,12 @@ fn cm_library() -> Finding {
     }
 }
 
-fn preload() -> Finding {
-    match run::preload() {
+fn preloaded() -> Finding {
+    let found = preload::library().and_then(|path| {
+        preload::check(&path, &config::base_dir())?;
+        Ok(path)
+    });
+    match found {
         Ok(path) if system::is_for_this_machine(&path) => Good(path.display().to_string()),
         Ok(path) => Problem {
             what: format!("{} is no library for this machine", path.display()),

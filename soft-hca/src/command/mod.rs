@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod fabric;
 pub mod ls;
 mod preload;
+mod rdma_core;
 pub mod run;
 
 use std::ffi::OsString;

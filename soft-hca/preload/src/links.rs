@@ -39,10 +39,10 @@ by_path! {
 /// Room for any resolved path and the zero at its end.
 type Room = [u8; libc::PATH_MAX as usize];
 
-/// Where a path leads to. The error is errno's.
-fn resolved(path: *const c_char) -> Option<Room> {
+/// Where a path leads to; the caller gives a C string. The error is errno's.
+unsafe fn resolved(path: *const c_char) -> Option<Room> {
     let mut room: Room = [0; _];
-    // SAFETY: a C string, and room for any result.
+    // SAFETY: the caller's path, and room for any result.
     let found = unsafe { real::realpath(path, room.as_mut_ptr().cast()) };
     (!found.is_null()).then_some(room)
 }
@@ -75,8 +75,9 @@ pub unsafe extern "C-unwind" fn realpath(path: *const c_char, room: *mut c_char)
         // SAFETY: the caller's own call.
         return unsafe { real::realpath(path, room) };
     };
-    let places =
-        resolved(moved.as_ptr()).zip(sysfs::root().and_then(|root| resolved(root.as_ptr())));
+    let Some(sys) = sysfs::root() else { return ptr::null_mut() };
+    // SAFETY: C strings.
+    let places = unsafe { resolved(moved.as_ptr()).zip(resolved(sys.as_ptr())) };
     let Some((place, root)) = places else { return ptr::null_mut() };
     let seen = seen(text(&root), place);
     if room.is_null() {

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::client::Device;
@@ -17,6 +18,9 @@ const UVERBS_ABI: &str = "6";
 const RXE_ABI: &str = "2";
 /// Version of the connection manager's commands.
 const UCMA_ABI: &str = "4";
+
+/// Where devices are that have no bus.
+const VIRTUAL: &str = "devices/virtual";
 
 /// How the names of trees begin, and of those that are not complete.
 const FINISHED: &str = "sys-";
@@ -40,8 +44,10 @@ pub fn write(dir: &Path, device: &str, node_guid: u64, addresses: &Addresses) ->
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    write_uverbs(&unfinished.join("class/infiniband_verbs"), device)?;
-    write_device(&unfinished.join("class/infiniband").join(device), node_guid, addresses)?;
+    let uverbs = create(&unfinished, "infiniband_verbs", "uverbs0")?;
+    write_uverbs(&uverbs, device)?;
+    files(&unfinished.join("class/infiniband_verbs"), [("abi_version", UVERBS_ABI)])?;
+    write_device(&create(&unfinished, "infiniband", device)?, node_guid, addresses)?;
     write_cm(&unfinished.join("class/misc/rdma_cm"))?;
     fs::rename(&unfinished, tree(dir, device))
 }
@@ -56,11 +62,20 @@ fn number(device: Device) -> String {
     format!("{major}:{minor}")
 }
 
+/// The folder of a device without a bus, as the kernel has it: it is not in its class, which has a
+/// link to it.
+fn create(root: &Path, class: &str, device: &str) -> io::Result<PathBuf> {
+    let (devices, links) = (root.join(VIRTUAL).join(class), root.join("class").join(class));
+    fs::create_dir_all(devices.join(device))?;
+    fs::create_dir_all(&links)?;
+    symlink(Path::new("../..").join(VIRTUAL).join(class).join(device), links.join(device))?;
+    symlink(Path::new("../../../../class").join(class), devices.join(device).join("subsystem"))?;
+    Ok(devices.join(device))
+}
+
 fn write_uverbs(dir: &Path, device: &str) -> io::Result<()> {
-    let number = number(Device::Uverbs);
-    files(dir, [("abi_version", UVERBS_ABI)])?;
-    let own = [("ibdev", device), ("dev", &number), ("abi_version", RXE_ABI)];
-    files(&dir.join("uverbs0"), own)
+    let own = [("ibdev", device), ("dev", &number(Device::Uverbs)), ("abi_version", RXE_ABI)];
+    files(dir, own)
 }
 
 fn write_cm(dir: &Path) -> io::Result<()> {
@@ -148,6 +163,12 @@ mod tests {
         assert!(class.join("infiniband/rxe7/device/net").join(addresses.netdev()).is_dir());
         assert!(!class.join("infiniband/rxe7/ports/1/gid_attrs/ndevs/15").exists());
         assert!(!class.join("rest").exists());
+        let link = |path: &str| fs::read_link(class.join(path)).unwrap();
+        let place = Path::new("../../devices/virtual");
+        assert_eq!(link("infiniband/rxe7"), place.join("infiniband/rxe7"));
+        assert_eq!(link("infiniband_verbs/uverbs0"), place.join("infiniband_verbs/uverbs0"));
+        let found = fs::canonicalize(class.join("infiniband/rxe7/subsystem")).unwrap();
+        assert_eq!(found, fs::canonicalize(class.join("infiniband")).unwrap());
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,8 +1,8 @@
 //! The distribution's programs, each pair in a fabric of its own.
 //!
 //! A program that is not installed is skipped, unless `SOFT_HCA_STRICT=1` is set. The packages are
-//! ibverbs-utils, rdmacm-utils, perftest and iproute2. With `SOFT_HCA_PROGRAMS` the programs of another
-//! release are taken; `conformance/newer` sets it.
+//! ibverbs-utils, rdmacm-utils, perftest, iproute2 and python3-pyverbs. With `SOFT_HCA_PROGRAMS` the
+//! programs of another release are taken; `conformance/newer` sets it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use programs::place::Place;
 use programs::tcp;
-use programs::{LIMIT, LOCALHOST, installed, outer_address};
+use programs::{LIMIT, LOCALHOST, installed, outer_address, pyverbs};
 
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
@@ -375,5 +375,55 @@ fn rcopy() {
         assert!(fs::read(&to).unwrap() == bytes, "the copy differs");
     }
     server.kill();
+    place.assert_gone();
+}
+
+/// Methods of the ioctl ABI: what can be had otherwise is refused as if there were no ioctl at all,
+/// what cannot is not supported. Newer libraries ask for the advice, older ones know themselves
+/// that the provider has none.
+#[test]
+fn what_has_no_command_is_not_supported() {
+    if !installed(&["python3"]) {
+        return;
+    }
+    let script = "
+import fcntl, os, struct
+fd = os.open('/dev/infiniband/uverbs0', os.O_RDWR)
+def refusal(method, request):
+    try:
+        fcntl.ioctl(fd, 0xc0181b01, request)
+    except OSError as error:
+        print(method, error.errno)
+for method, numbers in dict(GET_CONTEXT=(0, 3), CQ_CREATE=(3, 0), ADVISE_MR=(7, 2)).items():
+    refusal(method, struct.pack('=HHHHQII', 24, *numbers, 0, 0, 0, 0))
+refusal('NULL', 0)
+";
+    let place = Place::new("ioctl");
+    let text = place.python("python3".as_ref(), script);
+    let [enotty, eopnotsupp, efault] = [libc::ENOTTY, libc::EOPNOTSUPP, libc::EFAULT];
+    let expected = format!(
+        "GET_CONTEXT {enotty}\nCQ_CREATE {enotty}\nADVISE_MR {eopnotsupp}\nNULL {efault}\n"
+    );
+    assert_eq!(text, expected);
+    place.assert_gone();
+}
+
+#[test]
+fn advice_is_not_supported() {
+    let Some(python3) = pyverbs() else { return };
+    let script = "
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.wr import SGE
+with Context(name='rxe0') as context, PD(context) as pd, MR(pd, 4096, 1) as mr:
+    try:
+        pd.advise_mr(0, 0, [SGE(mr.buf, 4096, mr.lkey)])
+    except PyverbsRDMAError as error:
+        print(error.error_code)
+";
+    let place = Place::new("advice");
+    assert_eq!(place.python(&python3, script), format!("{}\n", libc::EOPNOTSUPP));
     place.assert_gone();
 }

@@ -5,11 +5,9 @@ use std::slice;
 
 use soft_hca::client::{self, Outcome};
 use soft_hca::errno::{Errno, Result};
+use soft_hca::uapi::ioctl::RDMA_VERBS_IOCTL;
 
 use crate::{aside, fail, keeping_errno, real};
-
-/// `RDMA_VERBS_IOCTL`. Refused with ENOTTY, for which libibverbs falls back to `write`.
-const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
 
 /// Waits until a descriptor is readable. -1 if it does not block or was interrupted.
 unsafe fn wait(fd: c_int) -> c_int {
@@ -86,7 +84,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: u
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
     if client::ours(fd) && request == RDMA_VERBS_IOCTL {
-        return fail(Errno::ENOTTY);
+        return fail(aside(|| client::refuse_ioctl(fd, arg)));
     }
     // SAFETY: the caller's own call.
     unsafe { real::ioctl(fd, request, arg) }

@@ -12,6 +12,7 @@
 mod descriptors;
 mod events;
 mod files;
+mod links;
 mod netlink;
 mod real;
 mod sysfs;

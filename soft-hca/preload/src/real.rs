@@ -65,6 +65,16 @@ real! {
     access = c"access"(path: *const c_char, mode: c_int) -> c_int;
     faccessat = c"faccessat"(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
     statx = c"statx"(dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, buffer: *mut libc::statx) -> c_int;
+    readlink = c"readlink"(path: *const c_char, buffer: *mut c_char, bytes: usize) -> isize;
+    readlinkat = c"readlinkat"(dir: c_int, path: *const c_char, buffer: *mut c_char, bytes: usize) -> isize;
+    __readlink_chk = c"__readlink_chk"(path: *const c_char, buffer: *mut c_char, bytes: usize, room: usize) -> isize;
+    __readlinkat_chk = c"__readlinkat_chk"(dir: c_int, path: *const c_char, buffer: *mut c_char, bytes: usize, room: usize) -> isize;
+    getxattr = c"getxattr"(path: *const c_char, name: *const c_char, value: *mut c_void, bytes: usize) -> isize;
+    lgetxattr = c"lgetxattr"(path: *const c_char, name: *const c_char, value: *mut c_void, bytes: usize) -> isize;
+    listxattr = c"listxattr"(path: *const c_char, names: *mut c_char, bytes: usize) -> isize;
+    llistxattr = c"llistxattr"(path: *const c_char, names: *mut c_char, bytes: usize) -> isize;
+    realpath = c"realpath"(path: *const c_char, room: *mut c_char) -> *mut c_char;
+    __realpath_chk = c"__realpath_chk"(path: *const c_char, room: *mut c_char, bytes: usize) -> *mut c_char;
     opendir = c"opendir"(path: *const c_char) -> *mut libc::DIR;
     fopen = c"fopen"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     fopen64 = c"fopen64"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;

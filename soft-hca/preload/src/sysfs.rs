@@ -1,12 +1,13 @@
 //! `/sys/class/infiniband*` for programs that look there by themselves, as scripts do to learn a
-//! device's network interface: they find the tree in which the libraries have found the device.
+//! device's network interface: they find the tree in which the libraries have found the device. The
+//! links there lead to `/sys/devices/virtual/infiniband*`, which therefore is in the same tree.
 
 use std::ffi::{CStr, c_char};
 
 use crate::real;
 
 /// How the paths begin that have another place.
-const CLASS: &[u8] = b"/sys/class/infiniband";
+const MOVED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/devices/virtual/infiniband"];
 /// What stands for `/sys` in that place.
 const ROOT: &CStr = c"SYSFS_PATH";
 /// The longest path that is moved.
@@ -29,17 +30,18 @@ pub(crate) unsafe fn moved(path: *const c_char) -> Option<Moved> {
     }
     // SAFETY: the caller gives a C string.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    if !path.starts_with(CLASS) {
+    if !MOVED.iter().any(|moved| path.starts_with(moved)) {
         return None;
     }
+    moved_to(root()?.to_bytes(), path)
+}
+
+/// What stands for `/sys`. As long as the program leaves its environment alone.
+pub(crate) fn root() -> Option<&'static CStr> {
     // SAFETY: a name that ends with NUL.
     let root = unsafe { libc::getenv(ROOT.as_ptr()) };
-    if root.is_null() {
-        return None;
-    }
     // SAFETY: the environment holds C strings.
-    let root = unsafe { CStr::from_ptr(root) }.to_bytes();
-    moved_to(root, path)
+    (!root.is_null()).then(|| unsafe { CStr::from_ptr(root) })
 }
 
 fn moved_to(root: &[u8], path: &[u8]) -> Option<Moved> {

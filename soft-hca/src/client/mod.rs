@@ -20,6 +20,7 @@ mod uverbs;
 use std::os::fd::RawFd;
 
 use crate::errno::{Errno, Result};
+use crate::uapi::ioctl;
 
 pub use cancel::put_off;
 pub use doorbell::ring;
@@ -87,6 +88,18 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
         table::Entry::Cm(file) => file.write(bytes),
         table::Entry::Netlink => netlink::send(fd, bytes).map(Outcome::Done),
         table::Entry::Async(_) | table::Entry::Channel(_) => Err(Errno::EINVAL),
+    }
+}
+
+/// `ioctl(2)` with `RDMA_VERBS_IOCTL` and the address of a request: the error that refuses it.
+pub fn refuse_ioctl(fd: RawFd, address: u64) -> Errno {
+    if device(fd) != Some(Device::Uverbs) {
+        return Errno::ENOTTY;
+    }
+    let header = memory::read(address, ioctl::HEADER);
+    match header.map(|header| header.try_into().map(ioctl::refusal)) {
+        Ok(Ok(refusal)) => refusal,
+        _ => Errno::EFAULT,
     }
 }
 

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Error, cannot, fabric, print, run};
+use super::rdma_core::{Bug, Version};
+use super::{Error, cannot, fabric, preload, print};
 use crate::config;
 use crate::device::Addresses;
 use crate::system;
@@ -41,7 +42,7 @@ pub fn doctor() -> Result<bool, Error> {
         ("verbs library", verbs_library()),
         ("rxe provider", rxe_provider()),
         ("connection manager", cm_library()),
-        ("preloaded library", preload()),
+        ("preloaded library", preloaded()),
         ("runtime folder", runtime_folder()),
         ("shared memory", shared_memory()),
         ("memory of peers", peers()),
@@ -50,6 +51,7 @@ pub fn doctor() -> Result<bool, Error> {
     ];
     if !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. })) {
         findings.push(("a program in a fabric", whole()));
+        findings.extend(bugs().into_iter().map(|finding| ("rdma-core", finding)));
     }
     let can_work = !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. }));
     print(&report(&findings))?;
@@ -121,8 +123,12 @@ fn cm_library() -> Finding {
     }
 }
 
-fn preload() -> Finding {
-    match run::preload() {
+fn preloaded() -> Finding {
+    let found = preload::library().and_then(|path| {
+        preload::check(&path, &config::base_dir())?;
+        Ok(path)
+    });
+    match found {
         Ok(path) if system::is_for_this_machine(&path) => Good(path.display().to_string()),
         Ok(path) => Problem {
             what: format!("{} is no library for this machine", path.display()),
@@ -246,21 +252,28 @@ fn real_devices(class: &Path) -> Finding {
     }
 }
 
-/// Runs a program in a fabric of its own: one that opens the device if there is one.
-fn whole() -> Finding {
+/// The program that opens the device, with its arguments.
+const DEVINFO: [&str; 3] = ["ibv_devinfo", "-d", "rxe0"];
+
+fn has_devinfo() -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(DEVINFO[0]).exists()))
+}
+
+/// Runs a program in a fabric of its own.
+fn attempt(program: &[&str]) -> io::Result<Output> {
     let name = format!("doctor-{}", std::process::id());
-    let attempt = |program: &[&str]| {
-        let exe = std::env::current_exe()?;
-        Command::new(exe)
-            .args(["run", "--fabric", &name, "--name", "rxe0", "--"])
-            .args(program)
-            .stdin(Stdio::null())
-            .output()
-    };
-    let devinfo = ["ibv_devinfo", "-d", "rxe0"];
-    let is_there = std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(devinfo[0]).exists()));
-    let program = if is_there { &devinfo[..] } else { &["true"] };
+    Command::new(std::env::current_exe()?)
+        .args(["run", "--fabric", &name, "--name", "rxe0", "--"])
+        .args(program)
+        .stdin(Stdio::null())
+        .output()
+}
+
+/// A program in a fabric: one that opens the device if there is one.
+fn whole() -> Finding {
+    let is_there = has_devinfo();
+    let program = if is_there { &DEVINFO[..] } else { &["true"] };
     let outcome = attempt(program);
     let words = program.join(" ");
     match outcome {
@@ -282,6 +295,44 @@ fn whole() -> Finding {
     }
 }
 
+/// The verbs library that a program gets, which need not be ours: the loader says what it starts.
+fn library_of_program() -> Option<PathBuf> {
+    if !has_devinfo() {
+        return None;
+    }
+    let output = attempt(&[&["env", "LD_DEBUG=libs"], &DEVINFO[..]].concat()).ok()?;
+    initialised(&String::from_utf8_lossy(&output.stderr), "libibverbs.so")
+}
+
+/// The library of this name that was started last, from the loader's messages.
+fn initialised(messages: &str, name: &str) -> Option<PathBuf> {
+    let paths = messages.lines().filter_map(|line| line.split_once("calling init: "));
+    let mut paths = paths.map(|(_, path)| Path::new(path.trim_end()));
+    let is_it = |path: &&Path| {
+        path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
+    };
+    paths.rfind(is_it).map(Path::to_path_buf)
+}
+
+/// A line for each bug of the library that programs get.
+fn bugs() -> Vec<Finding> {
+    let library = library_of_program().or_else(|| loaded("libibverbs.so"));
+    let Some(path) = library.and_then(|path| fs::canonicalize(path).ok()) else {
+        return Vec::new();
+    };
+    let Some(version) = Version::of_library(&path) else {
+        return vec![Good(format!("{}, whose version is not known", path.display()))];
+    };
+    let warning =
+        |bug: &Bug| Warning { what: format!("{version}: {}", bug.what), fix: bug.fix(version) };
+    let found: Vec<Finding> = version.bugs().map(warning).collect();
+    if found.is_empty() {
+        vec![Good(format!("{version}: no bug of its rxe provider is known"))]
+    } else {
+        found
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,6 +347,20 @@ mod tests {
         let expected =
             "ok       one: fine\nwarning  two: slow; wait\nproblem  three: broken; mend it\n";
         assert_eq!(report(&findings), expected);
+    }
+
+    #[test]
+    fn the_loader_names_what_it_starts() {
+        let messages = "\
+      7:\tfind library=libibverbs.so.1 [0]; searching
+      7:\tcalling init: /lib/libc.so.6
+      7:\tcalling init: /my lib/libibverbs.so.1
+hca_id: rxe0
+      7:\tcalling fini: /lib/libibverbs.so.1 [0]
+";
+        let found = initialised(messages, "libibverbs.so");
+        assert_eq!(found, Some("/my lib/libibverbs.so.1".into()));
+        assert_eq!(initialised(messages, "librdmacm.so"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Error, cannot};
+use super::{Error, cannot, preload};
 use crate::config::{self, DeviceName, FabricName, SOCKET};
 use crate::daemon;
 use crate::device::{self, Addresses};
@@ -106,8 +106,9 @@ pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Vec<Owne
 fn start(dir: &Path, device: &str) -> Result<Connection, Error> {
     let running = connect(dir, FileKind::Lifeline)?;
     if running.is_none() {
-        // What a killed daemon has left behind.
-        empty(dir).map_err(cannot(format!("clear {}", dir.display())))?;
+        // What a killed daemon has left behind, but for that by which its programs still get their
+        // library.
+        clear(dir).map_err(cannot(format!("clear {}", dir.display())))?;
     }
     if !sysfs::tree(dir, device).exists() {
         sysfs::write(dir, device, device::node_guid(dir), &Addresses::local())
@@ -212,13 +213,29 @@ pub(super) fn look(dir: &Path) -> Result<Option<Connection>, Error> {
 
 /// Removes what fabrics have in their folders, and nothing else.
 fn empty(dir: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+    clear(dir)?;
+    for (entry, name) in entries(dir)? {
+        if preload::is_link(&name) {
+            fs::remove_file(entry)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a fabric is known by.
+fn clear(dir: &Path) -> io::Result<()> {
+    for (entry, name) in entries(dir)? {
         if name == SOCKET {
             fs::remove_file(entry)?;
-        } else if sysfs::is_tree(&name.to_string_lossy()) {
+        } else if sysfs::is_tree(&name) {
             fs::remove_dir_all(entry)?;
         }
     }
     Ok(())
+}
+
+/// Paths and names of what is in a folder.
+fn entries(dir: &Path) -> io::Result<Vec<(PathBuf, String)>> {
+    let name = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    fs::read_dir(dir)?.map(|entry| entry.map(|entry| (entry.path(), name(&entry)))).collect()
 }

@@ -7,6 +7,8 @@
 pub mod doctor;
 pub mod fabric;
 pub mod ls;
+mod preload;
+mod rdma_core;
 pub mod run;
 
 use std::ffi::OsString;
@@ -45,12 +47,19 @@ pub enum Error {
         .0.display(), config::PRELOAD
     )]
     NoPreload(PathBuf),
-    /// The loader could not be told of the library.
+    /// The loader could not be told of the library, not even through the fabric's folder.
     #[error(
-        "{} has a space or a colon in its path, which LD_PRELOAD cannot have: move it",
-        .0.display()
+        "{} and the fabric's folder {} both have a space, a colon or a dollar sign in their paths, \
+         which LD_PRELOAD cannot have: set XDG_RUNTIME_DIR to a folder of yours without, such as one \
+         in /tmp",
+        .library.display(), .dir.display()
     )]
-    BadPreload(PathBuf),
+    BadPreload {
+        /// The library.
+        library: PathBuf,
+        /// The fabric's folder.
+        dir: PathBuf,
+    },
     /// The program could not be started.
     #[error("cannot run {}: {}", .0.display(), .1)]
     Exec(OsString, #[source] io::Error),

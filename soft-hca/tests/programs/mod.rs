@@ -12,6 +12,7 @@ pub mod traffic;
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,18 +56,30 @@ pub fn installed(programs: &[&str]) -> bool {
         None => std::env::split_paths(&path).collect::<Vec<_>>(),
     };
     let is_there = |program: &str| dirs.iter().any(|dir| dir.join(program).is_file());
-    for program in programs {
-        if !is_there(program) {
-            let text = format!("{program} is not installed ({})", package(program));
-            assert!(
-                std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"),
-                "{text}"
-            );
-            println!("skipped: {text}");
-            return false;
-        }
+    programs.iter().all(|program| is_there(program) || missing(program, package(program)))
+}
+
+/// Says that something is not installed, or fails. Never true.
+fn missing(what: &str, package: &str) -> bool {
+    let text = format!("{what} is not installed ({package})");
+    assert!(std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"), "{text}");
+    println!("skipped: {text}");
+    false
+}
+
+/// The Python that has rdma-core's module: that of another release, or else the system's own. As
+/// [`installed`], it tells if there is none.
+pub fn pyverbs() -> Option<PathBuf> {
+    let python = other_programs().unwrap_or("/usr/bin".into()).join("python3");
+    let has_module = |python: &PathBuf| {
+        let mut attempt = Command::new(python);
+        let attempt = attempt.args(["-c", "import pyverbs"]).stderr(Stdio::null()).status();
+        attempt.is_ok_and(|status| status.success())
+    };
+    if has_module(&python) || missing("Python's module pyverbs", "package python3-pyverbs") {
+        return Some(python);
     }
-    true
+    None
 }
 
 fn package(program: &str) -> &'static str {
@@ -75,6 +88,8 @@ fn package(program: &str) -> &'static str {
         name if name.starts_with("ibv_") => "package ibverbs-utils",
         name if name.starts_with("ib_") => "package perftest",
         "rdma" => "package iproute2",
+        "lstopo-no-graphics" => "package hwloc or hwloc-nox",
+        "python3" => "package python3",
         _ => "package rdmacm-utils",
     }
 }

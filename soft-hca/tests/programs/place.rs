@@ -16,6 +16,7 @@ const PRELOAD_FILE: &str = "libsoft_hca_preload.so";
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,
+    soft_hca: PathBuf,
     /// No fabric of the user's has this name: listings show those elsewhere as well.
     fabric: String,
     count: AtomicU32,
@@ -29,7 +30,22 @@ impl Place {
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
         let fabric = format!("test-{}", std::process::id());
-        Self { dir, fabric, count: AtomicU32::new(0) }
+        Self { dir, soft_hca: COMMAND.into(), fabric, count: AtomicU32::new(0) }
+    }
+
+    /// Takes another copy of the command.
+    pub fn use_command(&mut self, soft_hca: PathBuf) {
+        self.soft_hca = soft_hca;
+    }
+
+    /// The command that is taken.
+    pub fn soft_hca(&self) -> &Path {
+        &self.soft_hca
+    }
+
+    /// The fabric's folder, while there is one.
+    pub fn fabric(&self) -> PathBuf {
+        self.dir.join("soft-hca").join(&self.fabric)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -38,7 +54,7 @@ impl Place {
 
     /// `soft-hca` with arguments, about to be started here.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(COMMAND);
+        let mut command = Command::new(&self.soft_hca);
         command
             .args(arguments)
             .current_dir(&self.dir)
@@ -75,6 +91,13 @@ impl Place {
             .stdout(output.try_clone().unwrap())
             .stderr(output);
         Program::new(line, circumstances(&mut command).spawn().unwrap(), file)
+    }
+
+    /// Has Python run a script in the fabric; gives its output.
+    pub fn python(&self, python: &Path, script: &str) -> String {
+        let file = self.file("script.py");
+        fs::write(&file, script).unwrap();
+        self.start(&format!("{} {}", python.display(), file.display())).succeed()
     }
 
     /// A program that does nothing but keep the fabric alive until it is killed.
@@ -115,8 +138,7 @@ impl Place {
 
     /// Processes of the fabric's daemon.
     pub fn daemons(&self) -> Vec<u32> {
-        let fabric = self.dir.join("soft-hca").join(&self.fabric);
-        processes(&["fabric", fabric.to_str().unwrap()])
+        processes(&["fabric", self.fabric().to_str().unwrap()])
     }
 
     /// Nothing is left in the fabric but what keeps it alive.

@@ -1,0 +1,85 @@
+//! `./demo` says why it does not take what comes first. Everything that it calls is a stand-in here.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder with `demo` and what it calls. Its name is an unusual one.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("harness demo's {name} {}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for file in ["demo", "harness/devices.sh"] {
+            folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
+        }
+        for file in ["harness/install", "lab/install", "path/cargo"] {
+            folder.script(file, "#!/bin/sh\n");
+        }
+        for file in ["lab/run", "target/release/harness"] {
+            folder.script(file, &format!("#!/bin/sh\necho {file}\n"));
+        }
+        folder
+    }
+
+    fn script(&self, file: &str, text: &str) {
+        let path = self.0.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// What `demo` prints with a `soft-hca` of this text.
+    fn demo(&self, soft_hca: &str) -> Vec<String> {
+        self.script("target/release/soft-hca", soft_hca);
+        let path = std::env::var("PATH").unwrap();
+        let output = Command::new(self.0.join("demo"))
+            .env("PATH", format!("{}:{path}", self.0.join("path").display()))
+            .env_remove("CARGO_TARGET_DIR")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_string).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn why_not_soft_hca_is_the_first_line() {
+    if fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some()) {
+        println!("left out here: this host has a device");
+        return;
+    }
+    let folder = Folder::new("fabric");
+    assert_eq!(folder.demo("#!/bin/sh\necho $1\n"), ["run"]);
+    let problems = "#!/bin/sh
+echo 'ok       one: fine'
+echo 'problem  two: it is broken; mend it'
+echo 'problem  three: gone; get it'
+exit 1
+";
+    assert_eq!(
+        folder.demo(problems),
+        [
+            "taking the lab: soft-hca does not work here: two: it is broken; mend it, and three: \
+             gone; get it",
+            "lab/run"
+        ]
+    );
+    let mute = folder.demo("#!/bin/sh\nexit 1\n");
+    assert!(
+        mute[0].starts_with("taking the lab: soft-hca does not work here: no word"),
+        "{mute:?}"
+    );
+    let wordy = folder.demo("#!/bin/sh\necho no such >&2\necho library >&2\nexit 1\n");
+    assert!(wordy[0].ends_with("does not work here: no such library"), "{wordy:?}");
+}

@@ -20,15 +20,18 @@ pub const DIR: &str = "SOFT_HCA_DIR";
 pub const DEVICE: &str = "SOFT_HCA_DEVICE";
 /// The fabric that is meant if none is named.
 pub const FABRIC: &str = "SOFT_HCA_FABRIC";
-/// The file that the daemon's messages go to.
+/// The file that the log of the fabrics' daemons goes to.
 pub const LOG: &str = "SOFT_HCA_LOG";
+/// How much is logged; see [`log_level`].
+pub const LOG_LEVEL: &str = "SOFT_HCA_LOG_LEVEL";
 /// The library to be preloaded, if it is not beside the command.
 pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
 
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 5] = [
+pub const VARIABLES: [(&str, &str); 6] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
-    (LOG, "a file for the messages of the fabric's daemon, otherwise lost"),
+    (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
+    (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -60,6 +63,9 @@ pub enum Error {
     /// The socket in the folder could not have a name.
     #[error("{} is too long a path for a socket: set XDG_RUNTIME_DIR to a shorter one", .0.display())]
     TooLong(PathBuf),
+    /// Not one of the levels of the log.
+    #[error("{LOG_LEVEL} is error, warn, info or debug")]
+    LogLevel,
     /// Anything that the system refuses.
     #[error("cannot use {}: {}", .0.display(), .1)]
     Io(PathBuf, #[source] io::Error),
@@ -137,6 +143,23 @@ pub fn base_dirs() -> Vec<PathBuf> {
     let mut dirs = vec![base_dir(), fallback_base()];
     dirs.dedup();
     dirs
+}
+
+/// How much is logged.
+pub fn log_level() -> Result<tracing::Level, Error> {
+    match std::env::var_os(LOG_LEVEL).filter(|level| !level.is_empty()) {
+        Some(level) => level.to_str().and_then(|level| level.parse().ok()).ok_or(Error::LogLevel),
+        None => Ok(tracing::Level::INFO),
+    }
+}
+
+/// The file of the log.
+pub fn log_file() -> PathBuf {
+    match std::env::var_os(LOG).filter(|path| !path.is_empty()) {
+        Some(path) => std::path::absolute(&path).unwrap_or(path.into()),
+        // Beside the folder of all fabrics, which goes with the last one.
+        None => base_dir().with_extension("log"),
+    }
 }
 
 fn fallback_base() -> PathBuf {

@@ -46,6 +46,7 @@ pub fn doctor() -> Result<bool, Error> {
         ("runtime folder", runtime_folder()),
         ("shared memory", shared_memory()),
         ("memory of peers", peers()),
+        ("log", log(&config::log_file())),
         ("addresses", addresses(&Addresses::local())),
         ("real devices", real_devices(Path::new("/sys/class/infiniband"))),
     ];
@@ -240,6 +241,16 @@ fn addresses(addresses: &Addresses) -> Finding {
 }
 
 /// Devices of the kernel are no hindrance; it is good to know that they are not used.
+/// Where the daemons say what was refused or went wrong, and what they have said last.
+fn log(file: &Path) -> Finding {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let file = file.display();
+    Good(match text.lines().last() {
+        Some(last) => format!("{file}, {} lines, the last: {last}", text.lines().count()),
+        None => format!("{file} will say what is refused or goes wrong; so far nothing"),
+    })
+}
+
 fn real_devices(class: &Path) -> Finding {
     let entries = fs::read_dir(class).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -288,7 +299,11 @@ fn whole() -> Finding {
             let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
             Problem {
                 what: format!("`{words}` fails: {}", last.trim()),
-                fix: format!("look closer: {}=FILE soft-hca run -- {words}", config::LOG),
+                fix: format!(
+                    "look closer: {}=debug soft-hca run -- {words}, and then {}",
+                    config::LOG_LEVEL,
+                    config::log_file().display()
+                ),
             }
         }
         Err(error) => Problem { what: error.to_string(), fix: "install soft-hca anew".into() },

@@ -127,25 +127,26 @@ fn start(dir: &Path, device: &str) -> Result<Connection, Error> {
 fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
     let cannot_start = || cannot("start the fabric's daemon");
     let (ours, theirs) = UnixStream::pair().map_err(cannot_start())?;
-    let log = match std::env::var_os(config::LOG) {
-        Some(path) => Stdio::from(
-            fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .map_err(cannot(format!("write to {}", path.display())))?,
-        ),
-        None => Stdio::null(),
-    };
+    let log = config::log_file();
+    config::log_level()?;
+    if std::env::var_os(config::LOG).is_some() {
+        // Who asks for a file is told if it cannot be had.
+        fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(cannot(format!("write to {}", log.display())))?;
+    }
     let exe = std::env::current_exe().map_err(cannot_start())?;
     let mut child = Command::new(exe)
         .arg(SUBCOMMAND)
         .arg(dir)
         .current_dir("/")
+        .env(config::LOG, log)
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
-        .stderr(log)
+        .stderr(Stdio::null())
         .spawn()
         .map_err(cannot_start())?;
     // The daemon is a child of this child, which ends at once.
@@ -164,7 +165,9 @@ fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
 pub fn serve(dir: PathBuf) -> Result<(), Error> {
     system::become_daemon().map_err(cannot("become a daemon"))?;
     config::check_private(&dir)?;
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
+    let fabric = dir.file_name().unwrap_or_default().to_string_lossy();
+    daemon::log::begin(&config::log_file(), config::log_level()?, &fabric);
+    let _span = tracing::error_span!("fabric", name = %fabric).entered();
     let starter = io::stdin().as_fd().try_clone_to_owned().map_err(cannot("use standard input"))?;
     let starter = Connection::from_fd(starter);
     starter.peer().map_err(cannot("see who starts the daemon, which `soft-hca run` does"))?;

@@ -64,6 +64,10 @@ impl Files {
         }
     }
 
+    pub(crate) fn get(&self, token: u32) -> Option<&File> {
+        self.files.get(&token).map(|(_, file)| file)
+    }
+
     pub(crate) fn get_mut(&mut self, token: u32) -> Option<&mut File> {
         self.files.get_mut(&token).map(|(_, file)| file)
     }

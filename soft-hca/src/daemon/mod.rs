@@ -15,6 +15,7 @@ mod files;
 pub(crate) mod fuzz;
 mod known;
 mod listing;
+pub mod log;
 mod poller;
 mod process;
 mod table;
@@ -37,6 +38,8 @@ use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
 use crate::system;
 use crate::uapi::rxe::state;
+use crate::uapi::ucma::command as ucma_command;
+use crate::uapi::uverbs::command as uverbs_command;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -175,7 +178,10 @@ impl Daemon {
         let (reply, fds) = match outcome {
             Ok(Some(answer)) => answer,
             Ok(None) => return,
-            Err(error) => (Reply::refused(error), Vec::new()),
+            Err(error) => {
+                self.log_refusal(token, &message, error);
+                (Reply::refused(error), Vec::new())
+            }
         };
         // What a command has set off, such as events of the connection manager, is there when
         // the program sees the answer.
@@ -222,6 +228,22 @@ impl Daemon {
                 Ok(Some((Reply::default(), vec![file.into()])))
             }
         }
+    }
+
+    /// What a program asks for and does not get. That there is no event yet is nothing to tell.
+    fn log_refusal(&self, token: u32, message: &[u8], error: Errno) {
+        let Ok(Request::Command { bytes, .. }) = Request::decode(message) else { return };
+        let number = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
+        let (proc, name) = match self.files.get(token) {
+            Some(File::Uverbs { file, .. }) => (file.proc, uverbs_command::name(number)),
+            Some(File::Cm { proc, .. }) if error != Errno::EAGAIN => {
+                (*proc, ucma_command::name(number))
+            }
+            _ => return,
+        };
+        let pid = self.fabric.processes.pid(proc);
+        let name = name.unwrap_or("unknown command");
+        tracing::info!(pid, number, "{name} is refused: {error:?}");
     }
 
     fn hello(&mut self, token: u32, hello: &Hello) -> Result<(Reply, Vec<OwnedFd>)> {

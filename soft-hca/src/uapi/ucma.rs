@@ -25,13 +25,7 @@ pub use request::{
 
 /// Command numbers (`RDMA_USER_CM_CMD_*`).
 pub mod command {
-    macro_rules! numbers {
-        ($($name:ident = $number:expr),* $(,)?) => {
-            $( #[doc = concat!("`RDMA_USER_CM_CMD_", stringify!($name), "`")]
-               pub const $name: u32 = $number; )*
-        };
-    }
-    numbers!(
+    named_numbers!("RDMA_USER_CM_CMD_":
         CREATE_ID = 0,
         DESTROY_ID = 1,
         BIND_IP = 2,
@@ -62,13 +56,7 @@ pub mod command {
 
 /// Event types (`RDMA_CM_EVENT_*`).
 pub mod event_type {
-    macro_rules! numbers {
-        ($($name:ident = $number:expr),* $(,)?) => {
-            $( #[doc = concat!("`RDMA_CM_EVENT_", stringify!($name), "`")]
-               pub const $name: u32 = $number; )*
-        };
-    }
-    numbers!(
+    named_numbers!("RDMA_CM_EVENT_":
         ADDR_RESOLVED = 0,
         ADDR_ERROR = 1,
         ROUTE_RESOLVED = 2,

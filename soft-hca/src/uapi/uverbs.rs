@@ -7,38 +7,39 @@ use crate::errno::{Errno, Result};
 
 /// Command numbers. Those of extended commands have [`EXTENDED`] set.
 pub mod command {
-    #![allow(missing_docs, reason = "the names are the kernel's")]
     use super::EXTENDED;
-    pub const GET_CONTEXT: u32 = 0;
-    pub const QUERY_DEVICE: u32 = 1;
-    pub const QUERY_PORT: u32 = 2;
-    pub const ALLOC_PD: u32 = 3;
-    pub const DEALLOC_PD: u32 = 4;
-    pub const CREATE_AH: u32 = 5;
-    pub const DESTROY_AH: u32 = 8;
-    pub const REG_MR: u32 = 9;
-    pub const DEREG_MR: u32 = 13;
-    pub const ALLOC_MW: u32 = 14;
-    pub const DEALLOC_MW: u32 = 16;
-    pub const CREATE_COMP_CHANNEL: u32 = 17;
-    pub const CREATE_CQ: u32 = 18;
-    pub const RESIZE_CQ: u32 = 19;
-    pub const DESTROY_CQ: u32 = 20;
-    pub const REQ_NOTIFY_CQ: u32 = 23;
-    pub const CREATE_QP: u32 = 24;
-    pub const QUERY_QP: u32 = 25;
-    pub const MODIFY_QP: u32 = 26;
-    pub const DESTROY_QP: u32 = 27;
-    pub const POST_SEND: u32 = 28;
-    pub const ATTACH_MCAST: u32 = 30;
-    pub const DETACH_MCAST: u32 = 31;
-    pub const CREATE_SRQ: u32 = 32;
-    pub const MODIFY_SRQ: u32 = 33;
-    pub const QUERY_SRQ: u32 = 34;
-    pub const DESTROY_SRQ: u32 = 35;
-    pub const EX_QUERY_DEVICE: u32 = EXTENDED | 1;
-    pub const EX_CREATE_CQ: u32 = EXTENDED | 18;
-    pub const EX_CREATE_QP: u32 = EXTENDED | 24;
+    named_numbers!("IB_USER_VERBS_CMD_":
+        GET_CONTEXT = 0,
+        QUERY_DEVICE = 1,
+        QUERY_PORT = 2,
+        ALLOC_PD = 3,
+        DEALLOC_PD = 4,
+        CREATE_AH = 5,
+        DESTROY_AH = 8,
+        REG_MR = 9,
+        DEREG_MR = 13,
+        ALLOC_MW = 14,
+        DEALLOC_MW = 16,
+        CREATE_COMP_CHANNEL = 17,
+        CREATE_CQ = 18,
+        RESIZE_CQ = 19,
+        DESTROY_CQ = 20,
+        REQ_NOTIFY_CQ = 23,
+        CREATE_QP = 24,
+        QUERY_QP = 25,
+        MODIFY_QP = 26,
+        DESTROY_QP = 27,
+        POST_SEND = 28,
+        ATTACH_MCAST = 30,
+        DETACH_MCAST = 31,
+        CREATE_SRQ = 32,
+        MODIFY_SRQ = 33,
+        QUERY_SRQ = 34,
+        DESTROY_SRQ = 35,
+        EX_QUERY_DEVICE = EXTENDED | 1,
+        EX_CREATE_CQ = EXTENDED | 18,
+        EX_CREATE_QP = EXTENDED | 24,
+    );
 }
 
 /// Marks an extended command.

@@ -73,6 +73,8 @@ impl Cm {
             return;
         }
         let Some(file) = self.files.get_mut(&id.file) else { return };
+        let name = event_type::name(event.event).unwrap_or("unknown event");
+        tracing::debug!(owner = file.owner, id = event.id, status = event.status, "{name}");
         file.events.push_back(Waiting { id: key, request, membership, bytes: event.encode() });
         self.touched.insert(id.file);
     }

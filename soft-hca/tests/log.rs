@@ -1,0 +1,63 @@
+//! The daemon's log: empty unless there is something to say, and where `soft-hca doctor` shows it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::fs;
+
+use programs::place::Place;
+use programs::{LOCALHOST, installed};
+
+/// A documentation address, which no machine has.
+const STRANGE: &str = "192.0.2.7";
+
+#[test]
+fn what_is_refused_is_in_the_log_that_doctor_shows() {
+    if !installed(&["rping", "ibv_devinfo"]) {
+        return;
+    }
+    let place = Place::new("log");
+    let log = place.file("soft-hca.log");
+    assert!(place.start("ibv_devinfo").succeed().contains("rxe0"));
+    place.assert_gone();
+    assert!(!log.exists(), "{}", fs::read_to_string(&log).unwrap());
+    let mut rping = place.start(&format!("rping -s -a {STRANGE}"));
+    assert!(!rping.wait().success(), "{}", rping.output());
+    place.assert_gone();
+    let text = fs::read_to_string(&log).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(last.contains("INFO") && last.contains("BIND"), "{text}");
+    assert!(last.contains(" is refused: E"), "{text}");
+    let output = place.command(&["doctor"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains(&format!("log: {}, ", log.display())), "{said}");
+    assert!(said.contains(last), "{said}");
+}
+
+#[test]
+fn the_level_says_how_much() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    for (level, has_events, has_refusals) in [("debug", true, true), ("error", false, false)] {
+        let place = Place::new(&format!("log-{level}"));
+        let log = place.file("log");
+        let keeper = place
+            .keep_in(|command| command.env("SOFT_HCA_LOG", &log).env("SOFT_HCA_LOG_LEVEL", level));
+        let mut server = place.start(&format!("rping -s -a {LOCALHOST} -C 1"));
+        server.wait_until(|| place.listens(7174));
+        place.start(&format!("rping -c -a {LOCALHOST} -C 1")).succeed();
+        server.succeed();
+        assert!(!place.start(&format!("rping -s -a {STRANGE}")).wait().success());
+        place.end(keeper);
+        let text = fs::read_to_string(&log).unwrap();
+        assert_eq!(text.contains("CONNECT_REQUEST"), has_events, "{text}");
+        assert_eq!(text.contains(" is refused: "), has_refusals, "{text}");
+    }
+    let place = Place::new("log-wrong");
+    let mut command = place.command(&["run", "--", "true"]);
+    let output = command.env("SOFT_HCA_LOG_LEVEL", "loud").output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("SOFT_HCA_LOG_LEVEL is error, warn, info or debug"), "{said}");
+}

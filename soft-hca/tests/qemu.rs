@@ -131,10 +131,10 @@ fn nobody_listens() {
     succeed(&place, SMALL, source, Registration::Dynamic);
 }
 
-/// Starts a migration that would take a minute, and comes back when some memory has moved.
+/// Starts a migration that would take half a minute, and comes back when some memory has moved.
 fn begin(place: &Place, source: &mut Machine, registration: Registration) -> Machine {
     let target = target(place, SMALL, source, registration);
-    source.tell("migrate-set-parameters", json!({ "max-bandwidth": 1 << 20 }));
+    source.tell("migrate-set-parameters", json!({ "max-bandwidth": 2 << 20 }));
     migrate(source).unwrap();
     source.wait_until_moved(2 << 20);
     assert_eq!(source.migration()["status"], "active");

@@ -3,6 +3,8 @@
 
 pub mod arena;
 pub mod filter;
+pub mod guest;
+pub mod machine;
 pub mod place;
 pub mod program;
 pub mod random;
@@ -87,6 +89,7 @@ fn package(program: &str) -> &'static str {
         "ibv_devices" | "ibv_devinfo" => "package ibverbs-utils",
         name if name.starts_with("ibv_") => "package ibverbs-utils",
         name if name.starts_with("ib_") => "package perftest",
+        name if name.starts_with("qemu-system-") => "package qemu-system-x86",
         "rdma" => "package iproute2",
         "lstopo-no-graphics" => "package hwloc or hwloc-nox",
         "python3" => "package python3",

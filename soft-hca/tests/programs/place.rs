@@ -52,6 +52,11 @@ impl Place {
         self.dir.join(name)
     }
 
+    /// A name that no other file here has.
+    pub fn unique(&self, kind: &str) -> String {
+        format!("{kind}{}", self.count.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// `soft-hca` with arguments, about to be started here.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.soft_hca);

@@ -3,7 +3,7 @@
 //! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
 //! - [`ls`]: shows the fabrics
 //! - [`doctor`]: finds out whether all this can work here
-//! - [`line`]: how all that is written on a command line
+//! - [`mod@line`]: how all that is written on a command line
 
 pub mod doctor;
 pub mod fabric;

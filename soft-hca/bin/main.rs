@@ -1,119 +1,33 @@
 //! The `soft-hca` command line.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::FromArgMatches;
+use soft_hca::command::line::{self, Line, RunArgs, Subcommands};
 use soft_hca::command::{Error, doctor, fabric, ls, run};
-use soft_hca::config::{self, DeviceName, FabricName};
+use soft_hca::config::FabricName;
 
-/// Runs RDMA programs on any Linux machine: no network card, no kernel module, no root.
-///
-/// soft-hca takes the place of the kernel's RDMA stack. Programs stay as they are, and so do
-/// libibverbs and librdmacm beneath them; in a fabric they find a Soft-RoCE device named rxe0,
-/// whose data moves between the processes' memories. GID index 1 is this machine's IPv4 address;
-/// 127.0.0.1 works as well.
-#[derive(Parser)]
-#[command(name = "soft-hca", version, verbatim_doc_comment, after_help = EXAMPLES)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  Look at the device:
-    soft-hca run -- ibv_devinfo -v
-  Let two programs meet, one terminal each:
-    soft-hca run -- ibv_rc_pingpong -g 1
-    soft-hca run -- ibv_rc_pingpong -g 1 127.0.0.1
-  Work in a shell where every program is in the fabric, then see what goes on:
-    soft-hca run -- bash
-    soft-hca ls";
-
-const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] -- CMD [ARG]...";
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run a program in a fabric
-    ///
-    /// Starts the fabric if it does not run yet, then becomes the program, whose exit status is
-    /// the command's. Programs in one fabric reach each other; fabrics, and those of other
-    /// users, are apart. A fabric ends with the last program in it and leaves nothing behind.
-    ///
-    /// Static programs and those with setuid or capabilities ignore the preloaded library and
-    /// stay outside.
-    #[command(verbatim_doc_comment, override_usage = RUN_USAGE)]
-    Run(RunArgs),
-    /// Show the fabrics: their processes, queue pairs and connections
-    Ls {
-        /// Only this one
-        #[arg(long, value_name = "FABRIC")]
-        fabric: Option<FabricName>,
-    },
-    /// Say what works on this machine, and how to mend what does not
-    ///
-    /// A line each: ok, warning (some programs will not work) or problem (none will). The exit
-    /// status is 1 if there is a problem.
-    #[command(verbatim_doc_comment)]
-    Doctor,
-    /// The daemon of a fabric, which `run` starts
-    #[command(name = fabric::SUBCOMMAND, hide = true)]
-    Fabric { dir: PathBuf },
-    /// The other process of `doctor`
-    #[command(name = doctor::PEER_SUBCOMMAND, hide = true)]
-    DoctorPeer { pid: u32, address: u64 },
-}
-
-#[derive(Args)]
-struct RunArgs {
-    /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
-    #[arg(long, value_name = "FABRIC")]
-    fabric: Option<FabricName>,
-    /// The name of the device that the program finds
-    #[arg(long, value_name = "DEVICE", default_value = "rxe0")]
-    name: DeviceName,
-    /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
-    command: Vec<OsString>,
-}
-
-/// The help ends with the environment variables.
-fn parse() -> Cli {
-    let mut variables = String::from("Environment:\n");
-    for (name, meaning) in config::VARIABLES {
-        variables += &format!("  {name:<17} {meaning}\n");
-    }
-    let help = format!("{EXAMPLES}\n\n{}", variables.trim_end());
-    let matches = Cli::command().after_long_help(help).get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
-}
-
-fn execute(command: Command) -> Result<ExitCode, Error> {
+fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Command::Run(RunArgs { fabric, name, command }) => {
+        Subcommands::Run(RunArgs { fabric, name, command }) => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
             let never: Infallible = run::run(&run::Options { fabric, device: name, command })?;
             match never {}
         }
-        Command::Ls { fabric } => ls::ls(fabric.as_ref())?,
-        Command::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
-        Command::Doctor => {}
-        Command::Fabric { dir } => fabric::serve(dir)?,
-        Command::DoctorPeer { pid, address } => doctor::peer(pid, address)?,
+        Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
+        Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
+        Subcommands::Doctor => {}
+        Subcommands::Fabric { dir } => fabric::serve(dir)?,
+        Subcommands::DoctorPeer { pid, address } => doctor::peer(pid, address)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn main() -> ExitCode {
-    execute(parse().command).unwrap_or_else(|error| {
+    let matches = line::definition().get_matches();
+    let line = Line::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    execute(line.command).unwrap_or_else(|error| {
         eprintln!("soft-hca: {error}");
         ExitCode::FAILURE
     })

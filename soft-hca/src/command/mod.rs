@@ -3,9 +3,11 @@
 //! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
 //! - [`ls`]: shows the fabrics
 //! - [`doctor`]: finds out whether all this can work here
+//! - [`mod@line`]: how all that is written on a command line
 
 pub mod doctor;
 pub mod fabric;
+pub mod line;
 pub mod ls;
 mod preload;
 mod rdma_core;

@@ -14,11 +14,20 @@ use crate::config;
 /// The library's file name.
 const FILE: &str = "libsoft_hca_preload.so";
 
+/// Debian's folder for the libraries of this architecture, below `lib`.
+const MULTIARCH: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64-linux-gnu"
+} else if cfg!(target_arch = "aarch64") {
+    "aarch64-linux-gnu"
+} else {
+    "."
+};
+
 /// How the names of links to libraries begin, and how they end.
 const LINK: [&str; 2] = ["preload-", ".so"];
 
-/// Where the library is: beside this command, in `../lib` or in `../lib/soft-hca`, unless the
-/// environment says otherwise.
+/// Where the library is, unless the environment says otherwise: beside this command, in
+/// `../lib/soft-hca`, in the same below Debian's folder for the architecture, or in `../lib`.
 pub(super) fn library() -> Result<PathBuf, Error> {
     let found = match std::env::var_os(config::PRELOAD) {
         Some(path) => std::path::absolute(path).map_err(cannot("find the current folder"))?,
@@ -26,7 +35,8 @@ pub(super) fn library() -> Result<PathBuf, Error> {
             let exe = std::env::current_exe().map_err(cannot("find the command's own file"))?;
             let bin = exe.parent().unwrap_or(Path::new("/"));
             let lib = bin.parent().unwrap_or(bin).join("lib");
-            let places = [bin.to_path_buf(), lib.join("soft-hca"), lib];
+            let for_architecture = lib.join(MULTIARCH).join("soft-hca");
+            let places = [bin.to_path_buf(), lib.join("soft-hca"), for_architecture, lib];
             let there = places.into_iter().map(|dir| dir.join(FILE));
             there.into_iter().find(|file| file.is_file()).unwrap_or(bin.join(FILE))
         }

@@ -1,0 +1,67 @@
+//! Each crate says about itself what a registry shows, in the form that crates.io takes.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The crates of the workspace as cargo reads their manifests.
+fn crates() -> Vec<Value> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(top)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// The strings of a list.
+fn list(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
+}
+
+fn is_keyword(word: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
+    (1..=20).contains(&word.len())
+        && word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && word.chars().all(fits)
+}
+
+/// What is wrong with a crate's manifest.
+fn problems(found: &Value) -> Vec<&'static str> {
+    let text = |field: &str| found[field].as_str().unwrap_or_default();
+    let folder = Path::new(text("manifest_path")).parent().unwrap();
+    let (keywords, categories) = (list(&found["keywords"]), list(&found["categories"]));
+    let local = found["dependencies"].as_array().unwrap().iter();
+    let rules = [
+        (text("description").len() >= 10, "no description"),
+        (!text("license").is_empty(), "no licence"),
+        (folder.join(text("readme")).is_file(), "no README"),
+        ((1..=5).contains(&keywords.len()), "not one to five keywords"),
+        (keywords.into_iter().all(is_keyword), "a keyword that crates.io refuses"),
+        ((1..=5).contains(&categories.len()), "not one to five categories"),
+        (
+            local.filter(|one| one["path"].is_string()).all(|one| one["req"] != "*"),
+            "a crate of this workspace without a version among its dependencies",
+        ),
+    ];
+    rules.into_iter().filter(|(holds, _)| !holds).map(|(_, what)| what).collect()
+}
+
+#[test]
+fn every_crate_can_be_described() {
+    let crates = crates();
+    assert!(crates.len() > 20, "{}", crates.len());
+    let problems: Vec<String> = crates
+        .iter()
+        .flat_map(|found| {
+            problems(found).into_iter().map(|what| format!("{}: {what}", found["name"]))
+        })
+        .collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

@@ -1,0 +1,110 @@
+//! The command line's definition. Manual pages and completions are made from it as well.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+
+use super::{doctor, fabric};
+use crate::config::{self, DeviceName, FabricName};
+
+/// Runs RDMA programs on any Linux machine: no network card, no kernel module, no root.
+///
+/// soft-hca takes the place of the kernel's RDMA stack. Programs stay as they are, and so do
+/// libibverbs and librdmacm beneath them; in a fabric they find a Soft-RoCE device named rxe0,
+/// whose data moves between the processes' memories. GID index 1 is this machine's IPv4 address;
+/// 127.0.0.1 works as well.
+#[derive(Parser)]
+#[command(name = "soft-hca", version, verbatim_doc_comment, after_help = EXAMPLES)]
+pub struct Line {
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: Subcommands,
+}
+
+/// What the help shows beneath the options.
+pub const EXAMPLES: &str = "\
+Examples:
+  Look at the device:
+    soft-hca run -- ibv_devinfo -v
+  Let two programs meet, one terminal each:
+    soft-hca run -- ibv_rc_pingpong -g 1
+    soft-hca run -- ibv_rc_pingpong -g 1 127.0.0.1
+  Work in a shell where every program is in the fabric, then see what goes on:
+    soft-hca run -- bash
+    soft-hca ls";
+
+const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] -- CMD [ARG]...";
+const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub enum Subcommands {
+    /// Run a program in a fabric
+    ///
+    /// Starts the fabric if it does not run yet, then becomes the program, whose exit status is
+    /// the command's. Programs in one fabric reach each other; fabrics, and those of other
+    /// users, are apart. A fabric ends with the last program in it and leaves nothing behind.
+    ///
+    /// Static programs and those with setuid or capabilities ignore the preloaded library and
+    /// stay outside.
+    #[command(verbatim_doc_comment, override_usage = RUN_USAGE)]
+    Run(RunArgs),
+    /// Show the fabrics: their processes, queue pairs and connections
+    #[command(override_usage = LS_USAGE)]
+    Ls {
+        /// Only this one
+        #[arg(long, value_name = "FABRIC")]
+        fabric: Option<FabricName>,
+    },
+    /// Say what works on this machine, and how to mend what does not
+    ///
+    /// A line each: ok, warning (some programs will not work) or problem (none will). The exit
+    /// status is 1 if there is a problem.
+    #[command(verbatim_doc_comment)]
+    Doctor,
+    /// The daemon of a fabric, which `run` starts
+    #[command(name = fabric::SUBCOMMAND, hide = true)]
+    Fabric {
+        /// The fabric's folder
+        dir: PathBuf,
+    },
+    /// The other process of `doctor`
+    #[command(name = doctor::PEER_SUBCOMMAND, hide = true)]
+    DoctorPeer {
+        /// Whose memory is to be reached
+        pid: u32,
+        /// Where in it
+        address: u64,
+    },
+}
+
+/// The arguments of `run`.
+#[derive(Args)]
+pub struct RunArgs {
+    /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<FabricName>,
+    /// The name of the device that the program finds
+    #[arg(long, value_name = "DEVICE", default_value = "rxe0")]
+    pub name: DeviceName,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The command line as clap knows it. The long help ends with the environment variables.
+pub fn definition() -> clap::Command {
+    let mut variables = String::from("Environment:\n");
+    for (name, meaning) in config::VARIABLES {
+        variables += &format!("  {name:<17} {meaning}\n");
+    }
+    let help = format!("{EXAMPLES}\n\n{}", variables.trim_end());
+    Line::command().after_long_help(help)
+}

@@ -75,6 +75,11 @@ fn package(program: &str) -> &'static str {
         name if name.starts_with("ibv_") => "package ibverbs-utils",
         name if name.starts_with("ib_") => "package perftest",
         "rdma" => "package iproute2",
+        "fio" => "package fio",
+        "qperf" => "package qperf",
+        "iperf" => "package iperf",
+        "nc.traditional" => "package netcat-traditional",
+        name if name.starts_with("fi_") => "package libfabric-bin",
         _ => "package rdmacm-utils",
     }
 }

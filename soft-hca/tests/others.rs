@@ -24,9 +24,8 @@ fn assert_has(text: &str, expected: &[&str]) {
     }
 }
 
-/// fio's engine takes whoever is to read for the server, whatever the verb. It refuses random
-/// accesses, and asks for no second try when a send finds no receive, which its server posts late:
-/// sends fail on rxe, too.
+/// fio's engine takes whoever is to read for the server, whatever the verb. Sends are left out: it asks
+/// for no second try of one that finds no receive, and only a pause lets its server post them.
 fn fio(verb: &str) {
     if !installed(&["fio"]) {
         return;

@@ -93,6 +93,11 @@ fn package(program: &str) -> &'static str {
         "rdma" => "package iproute2",
         "lstopo-no-graphics" => "package hwloc or hwloc-nox",
         "python3" => "package python3",
+        "fio" => "package fio",
+        "qperf" => "package qperf",
+        "iperf" => "package iperf",
+        "nc.traditional" => "package netcat-traditional",
+        name if name.starts_with("fi_") => "package libfabric-bin",
         _ => "package rdmacm-utils",
     }
 }

@@ -70,8 +70,11 @@ pub struct Guard<'a> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        let Self { lock, owner } = self;
-        let _ = lock.owner.compare_exchange(*owner, 0, Ordering::Release, Ordering::Relaxed);
+        // Two steps, for a locked instruction in each of a message's locks would be felt: only if
+        // the lock is taken away in this very moment it is released once more.
+        if self.lock.owner.load(Ordering::Relaxed) == self.owner {
+            self.lock.owner.store(0, Ordering::Release);
+        }
     }
 }
 

@@ -133,7 +133,9 @@ fn preloaded() -> Finding {
         Ok(path) if system::is_for_this_machine(&path) => Good(path.display().to_string()),
         Ok(path) => Problem {
             what: format!("{} is no library for this machine", path.display()),
-            fix: "build it here: cargo build --release -p soft-hca-preload".into(),
+            fix: "install this machine's package, or build it here: cargo build --release \
+                  -p soft-hca-preload"
+                .into(),
         },
         Err(error) => Problem { what: "it cannot be preloaded".into(), fix: error.to_string() },
     }

@@ -45,7 +45,8 @@ pub enum Error {
     Stranger(PathBuf),
     /// The library that makes it work is not there.
     #[error(
-        "{} is not there: build it with `cargo build --release -p soft-hca-preload` or set {}",
+        "{} is not there: install the package soft-hca anew, build it with \
+         `cargo build --release -p soft-hca-preload`, or set {}",
         .0.display(), config::PRELOAD
     )]
     NoPreload(PathBuf),

@@ -23,7 +23,7 @@ rxe0-scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 \"rxe0 1\" \"\"
 ";
 
 /// Where a program of the `dtest` family tells its peer about itself, and where those that use the
-/// provider of TCP listen. They have no option for them, and the ports are the machine's.
+/// provider of TCP listen. There is no option for them, and the ports are the machine's.
 const PORTS: [u16; 3] = [15_828, 46_248, 32_112];
 
 /// One pair at a time has the ports, in all of these tests and in those of another user.
@@ -100,25 +100,25 @@ fn dtestx() {
     place.assert_gone();
 }
 
-/// Many connections.
+/// Many connections. Over TCP the program may take it for an error that its peer is the first to
+/// disconnect.
 #[test]
 fn dtestcm() {
     if !installed(&["dtestcm"]) {
         return;
     }
     let place = place("dtestcm");
-    for provider in [BY_CM, BY_TCP] {
-        let both = pair(&place, &format!("dtestcm -P {provider} -c 100"), "");
-        for (text, side) in both.iter().zip(["Server", "Client"]) {
-            assert!(text.contains(&format!("ALL 100 CONNECTED on {side}!")), "{text}");
-            assert!(text.contains("DAPL Connection Test Complete."), "{text}");
-        }
+    let both = pair(&place, &format!("dtestcm -P {BY_CM} -c 100"), "");
+    for (text, side) in both.iter().zip(["Server", "Client"]) {
+        assert!(text.contains(&format!("ALL 100 CONNECTED on {side}!")), "{text}");
+        assert!(text.contains("DAPL Connection Test Complete."), "{text}");
     }
     place.assert_gone();
 }
 
-/// Several tests of one server, which ends when it is asked to; each has to report some figures.
-fn dapltest(name: &str, tests: &[(&str, &[&str])]) {
+/// Several tests of a kind with one server, which ends when it is asked to. Each has to report its
+/// figures.
+fn dapltest(name: &str, kind: &str, tests: &[(&str, &[&str])]) {
     if !installed(&["dapltest"]) {
         return;
     }
@@ -130,7 +130,6 @@ fn dapltest(name: &str, tests: &[(&str, &[&str])]) {
         let line = format!("dapltest -T {kind} -D {BY_CM} -n {port} -s {LOCALHOST} {options}");
         start(&place, &line).succeed()
     };
-    let kind = if name.ends_with("-t") { "T" } else { "P" };
     for (options, figures) in tests {
         let text = client(kind, options);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -161,7 +160,7 @@ fn dapltest_transactions() {
         (reads, &["Total RDMA Read : 1.12 MB"]),
         (large, &["Total RDMA Write : 2.62 MB", "Total RDMA Read : 2.62 MB"]),
     ];
-    dapltest("dapltest-t", &tests);
+    dapltest("dapltest-t", "T", &tests);
 }
 
 #[test]
@@ -172,5 +171,5 @@ fn dapltest_performance() {
         ("-i 1000 -m b RR 4096 2", &["Operation Type : RR", "Total Data Exchanged : 7.81 MB"]),
         ("-i 1000 -m p -p 16 RR 65536", &["Pipeline Length : 16", "Exchanged : 62.50 MB"]),
     ];
-    dapltest("dapltest-p", &tests);
+    dapltest("dapltest-p", "P", &tests);
 }

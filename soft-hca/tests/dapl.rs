@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LIMIT, LOCALHOST, comes_about, installed, tcp};
+use programs::{LIMIT, LOCALHOST, comes_about, descriptors, installed, tcp};
 
 const BY_CM: &str = "rxe0-cma";
 const BY_TCP: &str = "rxe0-scm";
@@ -116,33 +116,76 @@ fn dtestcm() {
     place.assert_gone();
 }
 
-/// Several tests of a kind with one server, which ends when it is asked to. Each has to report its
-/// figures.
+/// A server of `dapltest`.
+struct Server<'p> {
+    place: &'p Place,
+    program: Program,
+}
+
+impl<'p> Server<'p> {
+    /// Each fabric has its own.
+    const PORT: u16 = 45_278;
+
+    fn start(place: &'p Place) -> Self {
+        let port = Self::PORT;
+        let mut program = start(place, &format!("dapltest -T S -D {BY_CM} -n {port}"));
+        program.wait_until(|| place.listens(port));
+        Self { place, program }
+    }
+
+    /// Runs a test with it, which has to report some figures.
+    fn test(&self, kind: &str, options: &str, figures: &[&str]) {
+        let port = Self::PORT;
+        let line = format!("dapltest -T {kind} -D {BY_CM} -n {port} -s {LOCALHOST} {options}");
+        let text = start(self.place, &line).succeed();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = words.contains("End of Work -- Client Exiting");
+        assert!(said && !text.to_uppercase().contains("ERROR"), "{text}");
+        for figure in figures {
+            assert!(words.contains(figure), "no {figure:?} in:\n{text}");
+        }
+    }
+
+    /// Asks it to end.
+    fn end(mut self) {
+        self.test("Q", "", &[]);
+        let text = self.program.succeed();
+        assert!(!text.to_uppercase().contains("ERROR") && text.contains("Exiting."), "{text}");
+        self.place.assert_gone();
+    }
+}
+
+/// Several tests of a kind, each with the figures that it has to report.
 fn dapltest(name: &str, kind: &str, tests: &[(&str, &[&str])]) {
     if !installed(&["dapltest"]) {
         return;
     }
     let place = place(name);
-    let port = 45_278;
-    let mut server = start(&place, &format!("dapltest -T S -D {BY_CM} -n {port}"));
-    server.wait_until(|| place.listens(port));
-    let client = |kind: &str, options: &str| {
-        let line = format!("dapltest -T {kind} -D {BY_CM} -n {port} -s {LOCALHOST} {options}");
-        start(&place, &line).succeed()
-    };
+    let server = Server::start(&place);
     for (options, figures) in tests {
-        let text = client(kind, options);
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let said = words.contains("End of Work -- Client Exiting");
-        assert!(said && !text.to_uppercase().contains("ERROR"), "{text}");
-        for figure in *figures {
-            assert!(words.contains(figure), "no {figure:?} in:\n{text}");
-        }
+        server.test(kind, options, figures);
     }
-    client("Q", "");
-    let text = server.succeed();
-    assert!(!text.to_uppercase().contains("ERROR") && text.contains("Exiting."), "{text}");
-    place.assert_gone();
+    server.end();
+}
+
+/// A server that goes on has its device open all the time, and makes completion channels for each
+/// client.
+#[test]
+fn a_server_has_as_many_descriptors_after_ten_clients_as_after_one() {
+    if !installed(&["dapltest"]) {
+        return;
+    }
+    let place = place("dapltest-d");
+    let server = Server::start(&place);
+    let [daemon] = place.daemons()[..] else { panic!("{:?}", place.daemons()) };
+    let test = || server.test("T", "-t 2 -w 4 -i 1 client SR 64 server SR 64", &[]);
+    test();
+    let processes = [server.program.pid(), daemon];
+    let first = processes.map(descriptors);
+    (1..10).for_each(|_| test());
+    let are_few = || processes.map(descriptors).iter().zip(first).all(|(now, then)| *now <= then);
+    assert!(comes_about(LIMIT, are_few), "{first:?}, {:?}", processes.map(descriptors));
+    server.end();
 }
 
 /// Sends, RDMA writes and reads both ways. `-V` has the data compared.

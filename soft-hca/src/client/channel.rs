@@ -3,10 +3,11 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::client::Outcome;
 use crate::client::process::Process;
+use crate::client::uverbs::UverbsFile;
 use crate::engine::Reading;
 use crate::errno::{Errno, Result};
 use crate::system;
@@ -26,9 +27,27 @@ pub(crate) struct CqInfo {
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub index: u32,
+    /// Generation of the entry in the arena.
+    pub generation: u32,
+    /// The device file that it was created through, with which it ends at the latest.
+    pub file: Weak<UverbsFile>,
     pub process: &'static Process,
     /// The queues that report here. The next event is looked for behind the last one's queue.
     pub queues: Mutex<Vec<Arc<CqInfo>>>,
+}
+
+/// The program has closed the channel, and no queue reports there.
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // What a child of `fork` closes stays its parent's.
+        if !self.process.is_current() {
+            return;
+        }
+        self.process.env.forget_channel(self.index, self.generation);
+        if let Some(file) = self.file.upgrade() {
+            file.close_channel(self.index, self.generation);
+        }
+    }
 }
 
 /// Bytes of a completion event: the queue's name in the program.

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::client::cancel::put_off;
-use crate::client::process;
+use crate::client::process::{self, Process};
 use crate::engine::{Async, Env};
 use crate::errno::Errno;
 use crate::rpc::{Connection, FileKind, Hello, Request};
@@ -34,10 +35,29 @@ impl ClientEnv {
         })
     }
 
-    /// Remembers the event descriptor of a channel.
-    pub(crate) fn remember_channel(&self, index: u32, generation: u32, fd: OwnedFd) {
+    /// Remembers the event descriptor of a channel, and no longer those of channels that are gone.
+    pub(crate) fn remember_channel(
+        &self,
+        process: &Process,
+        index: u32,
+        generation: u32,
+        fd: OwnedFd,
+    ) {
+        let is_live = |index: u32, generation: u32| {
+            let channel = process.arena.channels.get(index as usize);
+            channel.is_some_and(|channel| channel.live.load(Acquire) == generation)
+        };
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
+        channels.retain(|index, (generation, _)| is_live(*index, *generation));
         channels.insert(index, (generation, fd));
+    }
+
+    /// Forgets a channel that this process has closed.
+    pub(crate) fn forget_channel(&self, index: u32, generation: u32) {
+        let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
+        if channels.get(&index).is_some_and(|(known, _)| *known == generation) {
+            channels.remove(&index);
+        }
     }
 
     /// Adds a token to a known channel; false if it is not known.
@@ -68,7 +88,9 @@ impl Env for ClientEnv {
             process::ask(control, &Request::ChannelFd(channel, generation)).ok()?.1.pop()
         });
         if let Some(fd) = fd {
-            self.remember_channel(channel, generation, system::hide(fd));
+            if let Some(process) = process::current() {
+                self.remember_channel(process, channel, generation, system::hide(fd));
+            }
             self.wake_known(channel, generation);
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::table::{self, Entry};
@@ -137,8 +138,14 @@ impl UverbsFile {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
                 let [index, generation, ..] = reply.extra;
                 let known = system::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
-                self.process.env.remember_channel(index, generation, known);
-                let channel = Channel { index, process: self.process, queues: Mutex::default() };
+                self.process.env.remember_channel(self.process, index, generation, known);
+                let channel = Channel {
+                    index,
+                    generation,
+                    file: Arc::downgrade(self),
+                    process: self.process,
+                    queues: Mutex::default(),
+                };
                 let fd = process::for_program(fd, true, false)?;
                 table::insert(fd, Entry::Channel(Arc::new(channel)));
                 reply.bytes[..4].copy_from_slice(&fd.to_le_bytes());
@@ -155,8 +162,10 @@ impl UverbsFile {
             }
             command::DESTROY_CQ => {
                 let handle = command.u32(8)?;
-                let mut cqs = self.cqs.write().unwrap_or_else(PoisonError::into_inner);
-                if let Some((info, channel)) = cqs.remove(&handle) {
+                // The channel may end with its last queue: not under the lock.
+                let removed =
+                    self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+                if let Some((info, channel)) = removed {
                     let read = info.events_read.load(Acquire);
                     reply.bytes[..4].copy_from_slice(&read.to_le_bytes());
                     if let Some(channel) = channel {
@@ -185,6 +194,13 @@ impl UverbsFile {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Tells the daemon that a channel is not needed any more.
+    pub(crate) fn close_channel(&self, index: u32, generation: u32) {
+        let request = Request::CloseChannel(index, generation);
+        // A daemon that has gone has nothing to free.
+        put_off(|| lock(&self.connection).send(&request.encode(), &[])).ok();
     }
 
     /// `read(2)` on the descriptor for asynchronous events.

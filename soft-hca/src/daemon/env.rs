@@ -41,6 +41,11 @@ impl DaemonEnv {
         if *live == generation { fd.try_clone().ok() } else { None }
     }
 
+    /// Whether a channel still is this generation.
+    pub(crate) fn has_channel(&self, index: usize, generation: u32) -> bool {
+        lock(&self.channels).get(&index).is_some_and(|(live, _)| *live == generation)
+    }
+
     /// Whether a channel, index and generation, has a token.
     pub(crate) fn is_readable(&self, (index, generation): (u32, u32)) -> bool {
         let channels = lock(&self.channels);

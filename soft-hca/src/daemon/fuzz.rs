@@ -89,7 +89,8 @@ impl Case {
             4 | 5 => Request::Kick(small(u)?, if u.arbitrary()? { 0 } else { u.arbitrary()? }),
             6 | 7 => Request::Raise(u.int_in_range(0..=4)?, small(u)?),
             8 => Request::List,
-            9..=16 => self.cm_command(u)?,
+            9 => Request::CloseChannel(u.int_in_range(0..=3)?, u.int_in_range(0..=16)?),
+            10..=16 => self.cm_command(u)?,
             _ => {
                 let bytes = shapes::command(u, &self.daemon.fabric.addresses)?;
                 Request::Command { out_len: u32::from(u.arbitrary::<u8>()?), bytes }
@@ -127,7 +128,7 @@ impl Case {
         // An empty message is the end of a connection.
         assert_eq!(is_there, !message.is_empty());
         let expected = match Request::decode(message) {
-            Ok(Request::Kick(..) | Request::Raise(..)) => false,
+            Ok(Request::Kick(..) | Request::Raise(..) | Request::CloseChannel(..)) => false,
             _ => is_there,
         };
         match client.receive() {

@@ -214,6 +214,12 @@ impl Daemon {
                 }
                 Ok(None)
             }
+            Request::CloseChannel(index, generation) => {
+                if let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) {
+                    file.close_channel(&mut self.fabric, index as usize, generation);
+                }
+                Ok(None)
+            }
             Request::Raise(kind, index) => {
                 files::raise(&mut self.files, &self.fabric, kind, index);
                 Ok(None)

@@ -56,6 +56,9 @@ pub enum Request {
     Raise(u32, u32),
     /// A listing of the fabric, answered by a file with its text.
     List,
+    /// The program has done with a completion channel of this file: index and generation. Not
+    /// answered.
+    CloseChannel(u32, u32),
 }
 
 /// The daemon's answer.
@@ -126,6 +129,11 @@ impl Request {
                 word(*index);
             }
             Self::List => word(7),
+            Self::CloseChannel(index, generation) => {
+                word(8);
+                word(*index);
+                word(*generation);
+            }
         }
         out
     }
@@ -151,6 +159,7 @@ impl Request {
             5 => Self::Kick(words.u32()?, words.u64()?),
             6 => Self::Raise(words.u32()?, words.u32()?),
             7 => Self::List,
+            8 => Self::CloseChannel(words.u32()?, words.u32()?),
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -190,6 +199,7 @@ mod tests {
             Request::Kick(0x11, u64::MAX),
             Request::Raise(1, 2),
             Request::List,
+            Request::CloseChannel(5, 6),
         ];
         for request in requests {
             assert_eq!(Request::decode(&request.encode()), Ok(request));

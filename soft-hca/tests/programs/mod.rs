@@ -15,6 +15,7 @@ pub mod traffic;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,14 @@ pub fn comes_about(limit: Duration, mut condition: impl FnMut() -> bool) -> bool
         }
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// For programs that poll without end: more of them than processors hold each other up, so that one
+/// test at a time starts some.
+pub fn the_processors() -> MutexGuard<'static, ()> {
+    static PROCESSORS: Mutex<()> = Mutex::new(());
+    // A test that has failed has ended its programs all the same.
+    PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the long runs are wanted.
@@ -90,6 +99,12 @@ fn package(program: &str) -> &'static str {
         name if name.starts_with("ibv_") => "package ibverbs-utils",
         name if name.starts_with("ib_") => "package perftest",
         name if name.starts_with("qemu-system-") => "package qemu-system-x86",
+        name if name.starts_with("dtest") || name == "dapltest" => "package dapl2-utils",
+        "mpicc.mpich" => "package libmpich-dev",
+        "mpicc.openmpi" => "package libopenmpi-dev",
+        "mpirun.mpich" => "package mpich",
+        "mpirun.openmpi" => "package openmpi-bin",
+        "ucx_perftest" => "package ucx-utils",
         "rdma" => "package iproute2",
         "lstopo-no-graphics" => "package hwloc or hwloc-nox",
         "python3" => "package python3",

@@ -121,6 +121,17 @@ impl UverbsFile {
         }
     }
 
+    /// Frees a completion channel that the program has closed, and whose queues it has destroyed.
+    pub(crate) fn close_channel(&mut self, fabric: &mut Fabric, index: usize, generation: u32) {
+        let at = self.channels.iter().position(|channel| *channel == index);
+        if let Some(at) = at
+            && fabric.env.has_channel(index, generation)
+        {
+            self.channels.swap_remove(at);
+            fabric.release_channel(index);
+        }
+    }
+
     /// Queues an asynchronous event. Events of objects are counted when they are read. Any program
     /// of the fabric can bring them forth, so there is an end: then the event is lost.
     pub(crate) fn queue_async(&mut self, handle: Option<u32>, element: u64, event_type: u32) {

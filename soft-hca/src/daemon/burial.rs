@@ -46,7 +46,7 @@ mod tests {
     fn fabric() -> (Fabric, (u32, u32)) {
         let mut fabric = Fabric::new(Addresses::local(), 7, 0).unwrap();
         let (channel, generation, _) = fabric.new_channel(OWNER).unwrap();
-        let known = KnownCq { file: 1, user_handle: 0, channel: Some(channel) };
+        let known = KnownCq { file: 1, user_handle: 0, channel: Some((channel, generation)) };
         let cq = fabric.take_cq(known).unwrap();
         let cq = &fabric.arena.cqs[cq];
         cq.channel.store(channel as u32 + 1, Relaxed);
@@ -62,7 +62,7 @@ mod tests {
         assert!(!fabric.pay_token(channel));
         assert!(fabric.env.is_readable(channel));
         assert!(!fabric.pay_token(channel), "unclear until it is read");
-        fabric.env.take_tokens(channel.0 as usize, 1);
+        fabric.env.take_tokens((channel.0 as usize, channel.1), 1);
         assert!(!fabric.env.is_readable(channel), "there was one");
         fabric.arena.cqs[0].pending_events.store(0, Relaxed);
         assert!(fabric.pay_token(channel));

@@ -41,9 +41,9 @@ impl DaemonEnv {
         if *live == generation { fd.try_clone().ok() } else { None }
     }
 
-    /// Whether a channel still is this generation.
-    pub(crate) fn has_channel(&self, index: usize, generation: u32) -> bool {
-        lock(&self.channels).get(&index).is_some_and(|(live, _)| *live == generation)
+    /// The generation of the channel with an index.
+    pub(crate) fn generation(&self, index: usize) -> Option<u32> {
+        lock(&self.channels).get(&index).map(|(live, _)| *live)
     }
 
     /// Whether a channel, index and generation, has a token.
@@ -53,8 +53,10 @@ impl DaemonEnv {
     }
 
     /// Takes back tokens of events that nobody will read.
-    pub(crate) fn take_tokens(&self, channel: usize, tokens: u32) {
-        if let Some((_, fd)) = lock(&self.channels).get(&channel) {
+    pub(crate) fn take_tokens(&self, (index, generation): (usize, u32), tokens: u32) {
+        if let Some((_, fd)) =
+            lock(&self.channels).get(&index).filter(|(live, _)| *live == generation)
+        {
             for _ in 0..tokens {
                 if !fd.take() {
                     break;

@@ -8,8 +8,8 @@ pub(crate) struct KnownCq {
     pub file: u32,
     /// The program's name for it.
     pub user_handle: u64,
-    /// Index of its completion channel.
-    pub channel: Option<usize>,
+    /// Index and generation of its completion channel.
+    pub channel: Option<(usize, u32)>,
 }
 
 /// A shared receive queue.

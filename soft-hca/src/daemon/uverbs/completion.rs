@@ -64,11 +64,14 @@ fn new_cq(
     }
     let channel = match channel {
         NO_CHANNEL => None,
-        index if cx.file.channels.contains(&(index as usize)) => Some(index as usize),
+        index if cx.file.channels.contains(&(index as usize)) => {
+            let index = index as usize;
+            Some((index, cx.fabric.env.generation(index).ok_or(Errno::EBADF)?))
+        }
         _ => return Err(Errno::EBADF),
     };
     let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
-    let channel = channel.map_or(0, |index| index as u32 + 1);
+    let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
     let place = match cx.fabric.new_ring(cqe, SLOT) {
         Ok(place) => place,
         Err(error) => {

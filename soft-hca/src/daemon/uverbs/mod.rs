@@ -125,7 +125,7 @@ impl UverbsFile {
     pub(crate) fn close_channel(&mut self, fabric: &mut Fabric, index: usize, generation: u32) {
         let at = self.channels.iter().position(|channel| *channel == index);
         if let Some(at) = at
-            && fabric.env.has_channel(index, generation)
+            && fabric.env.generation(index) == Some(generation)
         {
             self.channels.swap_remove(at);
             fabric.release_channel(index);

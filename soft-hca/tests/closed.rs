@@ -8,12 +8,12 @@ mod programs;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use programs::filter::forbid_reaching;
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LIMIT, LOCALHOST, comes_about, installed, tcp};
+use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, tcp};
 
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
@@ -320,11 +320,7 @@ fn other_namespaces() {
         return;
     }
     let unshare = "unshare --user --map-root-user --pid --fork --kill-child";
-    let words: Vec<&str> = unshare.split_whitespace().collect();
-    let mut attempt = Command::new(words[0]);
-    let attempt = attempt.args(&words[1..]).arg("true").stderr(Stdio::null()).status();
-    if !attempt.is_ok_and(|status| status.success()) {
-        println!("skipped: `{unshare}` does not work here");
+    if !can_start_by(unshare) {
         return;
     }
     let (place, keeper) = fabric("closed-namespaces", Free);

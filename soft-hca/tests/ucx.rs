@@ -8,10 +8,8 @@
 
 mod programs;
 
-use std::process::{Command, Stdio};
-
 use programs::place::Place;
-use programs::{LOCALHOST, installed, tcp, the_processors};
+use programs::{LOCALHOST, can_start_by, installed, tcp, the_processors};
 
 const PROGRAM: &str = "ucx_perftest";
 const ITERATIONS: u32 = 100;
@@ -140,11 +138,7 @@ fn nothing_is_set_and_no_memory_is_shared() {
         return;
     }
     let unshare = "unshare --user --map-root-user --ipc";
-    let words: Vec<&str> = unshare.split_whitespace().collect();
-    let mut attempt = Command::new(words[0]);
-    let attempt = attempt.args(&words[1..]).arg("true").stderr(Stdio::null()).status();
-    if !attempt.is_ok_and(|status| status.success()) {
-        println!("skipped: `{unshare}` does not work here");
+    if !can_start_by(unshare) {
         return;
     }
     let place = Place::new("ucx-unshared");

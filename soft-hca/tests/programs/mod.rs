@@ -117,6 +117,19 @@ fn package(program: &str) -> &'static str {
     }
 }
 
+/// Whether this system lets programs be started by a command such as `unshare --user`. If not, the
+/// test is skipped with a word about it.
+pub fn can_start_by(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let mut attempt = Command::new(words.next().unwrap());
+    let attempt = attempt.args(words).arg("true").stderr(Stdio::null()).status();
+    let can = attempt.is_ok_and(|status| status.success());
+    if !can {
+        println!("skipped: `{command}` does not work here");
+    }
+    can
+}
+
 /// The address that this machine has in the outer world, or the local one if it has none.
 pub fn outer_address() -> String {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();

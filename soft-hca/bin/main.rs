@@ -1,4 +1,5 @@
 //! The `soft-hca` command line.
+#![deny(unsafe_code)]
 
 use std::convert::Infallible;
 use std::process::ExitCode;

@@ -31,6 +31,7 @@
 //!
 //! A module uses those below it, and never the other way round, with one exception: the daemon
 //! runs the engine for retries.
+#![deny(unsafe_code)]
 
 pub mod arena;
 pub mod client;

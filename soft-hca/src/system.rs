@@ -1,5 +1,5 @@
 //! The few system calls that several parts need and the standard library has not.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "system calls")]
 
 use std::ffi::{CStr, c_void};
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
 //! What the machine itself can do: the figures that all others are compared with.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the calls that are measured")]
 
 use std::hint;
 use std::io;

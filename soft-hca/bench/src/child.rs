@@ -1,5 +1,5 @@
 //! Processes that do not outlive us, and cores.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "children by fork, and processors")]
 
 use std::io;
 use std::mem::MaybeUninit;

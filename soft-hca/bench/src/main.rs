@@ -4,6 +4,7 @@
 //! the distribution's perftest under `soft-hca run` ([`pair`], [`perftest`]), and each figure is
 //! compared with the baselines of the same repeat ([`goals`]). The table has medians. On a kernel
 //! with Soft-RoCE, soft-hca can be compared with that instead ([`rxe`]).
+#![deny(unsafe_code)]
 
 mod baseline;
 mod child;

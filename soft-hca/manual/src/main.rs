@@ -2,6 +2,7 @@
 //!
 //! They go where Debian's packages have them, below a folder such as `usr/share`: pages to
 //! `man/man1`, completions to the folders that bash, zsh and fish search.
+#![deny(unsafe_code)]
 
 mod page;
 

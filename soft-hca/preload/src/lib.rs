@@ -3,7 +3,7 @@
 //!
 //! Blocking happens here and nowhere else, in functions that hold nothing at that moment: a
 //! program may cancel a thread that waits (`pthread_cancel`), which ends these functions midway.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "functions that C programs call")]
 #![allow(
     clippy::missing_safety_doc,
     reason = "the contracts are those of the C library's functions"

@@ -1,5 +1,5 @@
 //! Maps the arena, the only place that turns its address into references.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a mapping that becomes references to atomics")]
 
 use std::io;
 use std::mem::MaybeUninit;

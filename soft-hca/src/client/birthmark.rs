@@ -1,6 +1,6 @@
 //! Tells a process from its children without a system call: a page that `fork` empties. Asking
 //! for the process's id at every doorbell would cost a tenth of a small message.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a page that fork empties")]
 
 use std::process;
 use std::ptr;

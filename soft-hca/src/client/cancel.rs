@@ -1,5 +1,5 @@
 //! Threads that their program cancels (`pthread_cancel`).
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "cancellation of threads")]
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
 //! The program's own memory, by addresses that may be wrong.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the program's own memory by its address")]
 
 use std::ffi::c_void;
 use std::io;

@@ -1,7 +1,7 @@
 //! Whose memory this is: a child of `vfork` runs in that of its parent, and what it does to its
 //! descriptors before it becomes another program must leave no trace here. Python's `subprocess`
 //! for one closes all descriptors there.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "what a child of vfork does to its parent's memory")]
 
 use std::process;
 use std::sync::Once;

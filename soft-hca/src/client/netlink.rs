@@ -5,7 +5,7 @@
 //!
 //! rdma-core's libraries get no such socket, since they then look into sysfs: how they find a
 //! device is the same in all versions, and does not depend on what is said here.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the program's own buffers")]
 
 use std::ffi::CString;
 use std::fs;

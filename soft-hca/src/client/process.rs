@@ -1,5 +1,5 @@
 //! This process as a member of the fabric.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a static that outlives all threads, and numbers of descriptors")]
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

@@ -1,5 +1,5 @@
 //! What the data path asks of the daemon when the daemon runs it.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "holes in the arena's file")]
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

@@ -1,5 +1,5 @@
 //! Waits for any of many descriptors.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "epoll")]
 
 use std::collections::HashMap;
 use std::io;

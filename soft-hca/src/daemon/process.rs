@@ -1,5 +1,5 @@
 //! The processes that take part in the data path.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "descriptors of processes, which the standard library has not")]
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 

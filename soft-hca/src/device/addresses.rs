@@ -1,5 +1,5 @@
 //! The machine's addresses, which are the device's GIDs: `roce_gid_mgmt.c`.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the list of addresses that the C library gives")]
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;

@@ -1,5 +1,5 @@
 //! Sleeping until a word of the arena changes.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "futexes")]
 
 use std::ptr;
 use std::sync::atomic::AtomicU32;

@@ -2,7 +2,7 @@
 //!
 //! The system checks every address, also our own, so that memory which a program has unmapped
 //! behind our back is an error and no signal.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "memory of other processes")]
 
 use std::io;
 

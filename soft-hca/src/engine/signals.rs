@@ -1,5 +1,5 @@
 //! Threads that get none of a program's signals.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "masks of signals")]
 
 use std::mem::MaybeUninit;
 use std::ptr;

@@ -3,7 +3,7 @@
 //!
 //! That needs no permission which a process could lack. The system checks the addresses: memory
 //! that is not there, or may not be written, is an error and no signal.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "one call with our own memory by its address")]
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};

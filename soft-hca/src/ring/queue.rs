@@ -6,7 +6,7 @@
 //!
 //! What the other process writes may be anything. Every index is masked when it is read, a slot
 //! knows its bounds, and the ring's size comes from our own tables, never from the header.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "atomics in memory that others write to")]
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;

@@ -1,5 +1,5 @@
 //! Connections and the passing of file descriptors.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "packets with descriptors, which the standard library cannot send")]
 
 use std::ffi::c_void;
 use std::io;

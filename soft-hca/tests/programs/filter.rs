@@ -1,5 +1,5 @@
 //! Programs that the system does not let reach another's memory, as in some containers.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "what a child does before it becomes the program")]
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -1,5 +1,5 @@
 //! Stopping a process and letting it go on.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "signals for a child")]
 
 use super::program::Program;
 

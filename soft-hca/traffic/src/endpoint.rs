@@ -8,12 +8,12 @@ use rdma_sys::{ibv_send_flags, ibv_sge, ibv_wc_opcode, ibv_wc_status, ibv_wr_opc
 use serde::{Deserialize, Serialize};
 
 use crate::area::{Area, Content, Piece};
-use crate::error::{Error, Result, place, status_text};
+use crate::error::{Error, Result, place};
 use crate::pattern::Pattern;
 use crate::plan::{Config, Kind, MAX_REQUESTS, Name, Planner, Request, Round, Service, WORD};
 use crate::shared::SharedReceives;
 use crate::verbs::{
-    Address, Completion, Cq, Device, Qp, Region, Remote, SendRequest, empty_request,
+    Address, Completion, Cq, Device, Qp, Region, Remote, SendRequest, empty_request, status_text,
 };
 
 /// Parts of an end's memory, in this order.

@@ -1,9 +1,6 @@
 //! What can go wrong.
 
-use std::ffi::CStr;
 use std::io;
-
-use rdma_sys::{ibv_wc_status, ibv_wc_status_str};
 
 use crate::area::Mismatch;
 use crate::plan::Name;
@@ -95,11 +92,4 @@ impl std::fmt::Display for Obituary {
             "queue pairs: {unanswered} without an answer, {flushed} flushed, {unaware} unreliable"
         )
     }
-}
-
-/// The library's words for a status.
-pub fn status_text(status: ibv_wc_status::Type) -> String {
-    // SAFETY: the library returns a static string for every number.
-    let text = unsafe { CStr::from_ptr(ibv_wc_status_str(status)) };
-    format!("{} ({status})", text.to_string_lossy())
 }

@@ -9,6 +9,7 @@
 //! memory has to be afterwards ([`area`]), those around the messages included.
 //!
 //! When its peer is killed, the program finds out whether each reliable queue pair notices.
+#![deny(unsafe_code)]
 
 mod area;
 mod endpoint;

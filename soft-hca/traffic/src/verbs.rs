@@ -3,9 +3,10 @@
 //! `rdma-sys` has the inline functions of `verbs.h` (`ibv_poll_cq`, `ibv_req_notify_cq`,
 //! `ibv_post_send`, `ibv_post_recv`, `ibv_post_srq_recv`) as calls of the same entries of the
 //! context's table, and its `ibv_send_wr` and `ibv_wc` have the layout of the header's.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "verbs")]
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::io;
 use std::ops::Deref;
 use std::os::raw::c_int;
@@ -495,4 +496,11 @@ impl Drop for Qp {
 /// A request without anything in it.
 pub fn empty_request() -> SendRequest {
     SendRequest { wr: zeroed(), sges: Vec::new() }
+}
+
+/// The library's words for a status.
+pub fn status_text(status: sys::ibv_wc_status::Type) -> String {
+    // SAFETY: the library returns a static string for every number.
+    let text = unsafe { CStr::from_ptr(sys::ibv_wc_status_str(status)) };
+    format!("{} ({status})", text.to_string_lossy())
 }

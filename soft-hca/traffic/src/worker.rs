@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use rdma_sys::ibv_wc_status;
 
 use crate::endpoint::{End, Endpoint, PROBE};
-use crate::error::{Error, Obituary, Result, status_text};
+use crate::error::{Error, Obituary, Result};
 use crate::pattern::Pattern;
 use crate::plan::{Config, MAX_REQUESTS, Name, Service};
 use crate::shared::SharedReceives;
-use crate::verbs::{Completion, Cq, Device, Remote};
+use crate::verbs::{Completion, Cq, Device, Remote, status_text};
 
 /// How long nothing may come. A machine with much else to do needs some of it.
 const LIMIT: Duration = Duration::from_secs(100);

@@ -1,5 +1,5 @@
 //! A peer that really is another process: a child that does nothing but lie there.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a child by fork")]
 
 use std::sync::atomic::Ordering::Release;
 

@@ -116,6 +116,25 @@ fn dtestcm() {
     place.assert_gone();
 }
 
+/// Connections that share receives. Each ends when the device says that its queue pair has taken the
+/// last one.
+#[test]
+fn dtestsrq() {
+    if !installed(&["dtestsrq"]) {
+        return;
+    }
+    let place = place("dtestsrq");
+    let line = format!("dtestsrq -P {BY_CM} -c 5");
+    let mut server = start(&place, &line);
+    server.wait_until(|| place.listens(45_248));
+    let client = start(&place, &format!("{line} -h {LOCALHOST}")).succeed();
+    for (text, side) in [(server.succeed(), "server"), (client, "client")] {
+        assert!(text.contains(&format!("ALL 5 CONNECTED on {side}!")), "{text}");
+        assert!(text.contains("DAPL RC SRQ Test Complete."), "{text}");
+    }
+    place.assert_gone();
+}
+
 /// A server of `dapltest`.
 struct Server<'p> {
     place: &'p Place,

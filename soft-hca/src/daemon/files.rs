@@ -126,6 +126,7 @@ mod event {
     pub(super) const QP_FATAL: u32 = 1;
     pub(super) const SQ_DRAINED: u32 = 5;
     pub(super) const SRQ_LIMIT_REACHED: u32 = 15;
+    pub(super) const QP_LAST_WQE_REACHED: u32 = 16;
 }
 
 /// Queues the asynchronous event that the data path has raised.
@@ -146,11 +147,12 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, kind: u32, index: u32) {
             let object = Object::Srq { index, pd: known.pd };
             (known.file, object, known.user_handle, event::SRQ_LIMIT_REACHED, times)
         }
-        Async::SqDrained(qpn) | Async::QpFatal(qpn) => {
+        Async::SqDrained(qpn) | Async::QpFatal(qpn) | Async::LastWqeReached(qpn) => {
             let Some((index, known)) = fabric.qp_of(qpn) else { return };
             let object = Object::Qp { index, pd: known.pd };
             let event_type = match what {
                 Async::SqDrained(_) => event::SQ_DRAINED,
+                Async::LastWqeReached(_) => event::QP_LAST_WQE_REACHED,
                 _ => event::QP_FATAL,
             };
             (known.file, object, known.user_handle, event_type, 1)

@@ -87,7 +87,7 @@ impl Case {
             1 | 2 => Request::PopEvent,
             3 => Request::ChannelFd(u.int_in_range(0..=3)?, u.int_in_range(0..=16)?),
             4 | 5 => Request::Kick(small(u)?, if u.arbitrary()? { 0 } else { u.arbitrary()? }),
-            6 | 7 => Request::Raise(u.int_in_range(0..=4)?, small(u)?),
+            6 | 7 => Request::Raise(u.int_in_range(0..=5)?, small(u)?),
             8 => Request::List,
             9 => Request::CloseChannel(u.int_in_range(0..=3)?, u.int_in_range(0..=16)?),
             10..=16 => self.cm_command(u)?,

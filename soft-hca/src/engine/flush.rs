@@ -4,18 +4,22 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Qp;
-use crate::engine::Actor;
 use crate::engine::after::After;
+use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
 
 /// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
-/// told, for it looks after what is posted there from now on.
+/// told, for it looks after what is posted there from now on. Its program is told, once all locks are
+/// free, that it takes no more receives of a shared queue (IBTA 11.6.3.2, "last WQE reached").
 pub(super) fn set_error(qp: &Qp, qpn: u32, from: impl Fn(u32) -> bool, after: &mut After) {
     let enter = |current| from(current).then_some(state::ERR);
-    if qp.state.fetch_update(AcqRel, Acquire, enter).is_ok() {
+    if let Ok(before) = qp.state.fetch_update(AcqRel, Acquire, enter) {
         qp.stall.store(0, Release);
         after.kicks.push((qpn, 0));
+        if before != state::ERR && qp.srq.load(Acquire) != 0 {
+            after.raised.push(Async::LastWqeReached(qpn));
+        }
     }
 }
 

@@ -109,6 +109,8 @@ pub enum Async {
     SqDrained(u32),
     /// A queue pair has failed on its own. Its number.
     QpFatal(u32),
+    /// A queue pair with a shared receive queue has failed and takes no more receives. Its number.
+    LastWqeReached(u32),
 }
 
 impl Async {
@@ -119,6 +121,7 @@ impl Async {
             Self::SrqLimit(index) => (1, index),
             Self::SqDrained(qpn) => (2, qpn),
             Self::QpFatal(qpn) => (3, qpn),
+            Self::LastWqeReached(qpn) => (4, qpn),
         }
     }
 
@@ -129,6 +132,7 @@ impl Async {
             1 => Some(Self::SrqLimit(index)),
             2 => Some(Self::SqDrained(index)),
             3 => Some(Self::QpFatal(index)),
+            4 => Some(Self::LastWqeReached(index)),
             _ => None,
         }
     }

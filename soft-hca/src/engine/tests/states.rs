@@ -106,6 +106,9 @@ fn shared_receives_are_not_flushed() {
     set(&world.entry(a).srq, srq + 1);
     world.receive_shared(srq, 1, &[]);
     world.actor(DAEMON).enter_error(a);
+    assert_eq!(world.env.take_raised(), [Async::LastWqeReached(a)]);
+    world.actor(DAEMON).enter_error(a);
+    assert_eq!(world.env.take_raised(), [], "once");
     world.actor(DAEMON).poll_error_receives_of(a);
     assert_eq!(world.poll(a), []);
     assert_eq!(world.arena.srqs[srq as usize].consumer.load(Acquire), 0);

@@ -64,31 +64,80 @@ pub const HEAP_BYTES: usize = 16 << 30;
 /// Rings begin on such a boundary, in bytes.
 pub const PAGE: usize = 4096;
 
-/// A field that can become as it is in an entry which was never used.
-trait Reset {
+/// A field of an entry.
+trait Field {
+    /// Makes it as it is in an entry that was never used.
     fn reset(&self);
+
+    /// The words that a program can write to.
+    #[cfg(any(test, fuzzing))]
+    fn words(&self) -> Vec<Word<'_>>;
+}
+
+/// A word of an entry.
+#[cfg(any(test, fuzzing))]
+#[derive(Clone, Copy, Debug)]
+pub enum Word<'a> {
+    /// Of a GID.
+    Byte(&'a AtomicU8),
+    /// Of 32 bits.
+    Word(&'a AtomicU32),
+    /// Of 64 bits.
+    Long(&'a AtomicU64),
+}
+
+#[cfg(any(test, fuzzing))]
+impl Word<'_> {
+    /// Writes as many bits as there are.
+    pub fn store(self, value: u64) {
+        match self {
+            Self::Byte(byte) => byte.store(value as u8, Release),
+            Self::Word(word) => word.store(value as u32, Release),
+            Self::Long(long) => long.store(value, Release),
+        }
+    }
 }
 
 /// Who takes a lock looks whether the entry is still the same: it may be taken at any time.
-impl Reset for Lock {
+impl Field for Lock {
     fn reset(&self) {}
-}
 
-impl Reset for AtomicU32 {
-    fn reset(&self) {
-        self.store(0, Release);
+    #[cfg(any(test, fuzzing))]
+    fn words(&self) -> Vec<Word<'_>> {
+        Vec::new()
     }
 }
 
-impl Reset for AtomicU64 {
+impl Field for AtomicU32 {
     fn reset(&self) {
         self.store(0, Release);
     }
+
+    #[cfg(any(test, fuzzing))]
+    fn words(&self) -> Vec<Word<'_>> {
+        vec![Word::Word(self)]
+    }
 }
 
-impl<const N: usize> Reset for [AtomicU8; N] {
+impl Field for AtomicU64 {
+    fn reset(&self) {
+        self.store(0, Release);
+    }
+
+    #[cfg(any(test, fuzzing))]
+    fn words(&self) -> Vec<Word<'_>> {
+        vec![Word::Long(self)]
+    }
+}
+
+impl<const N: usize> Field for [AtomicU8; N] {
     fn reset(&self) {
         self.iter().for_each(|byte| byte.store(0, Release));
+    }
+
+    #[cfg(any(test, fuzzing))]
+    fn words(&self) -> Vec<Word<'_>> {
+        self.iter().map(Word::Byte).collect()
     }
 }
 
@@ -97,6 +146,10 @@ pub trait Entry {
     /// Makes all but the locks as in an entry that was never used. For the daemon, before it
     /// fills in an entry that is to come to life.
     fn reset(&self);
+
+    /// All words but the locks.
+    #[cfg(any(test, fuzzing))]
+    fn words(&self) -> Vec<Word<'_>>;
 }
 
 /// Defines entries of tables.
@@ -111,7 +164,12 @@ macro_rules! entry {
 
         impl Entry for $name {
             fn reset(&self) {
-                $(Reset::reset(&self.$field);)*
+                $(Field::reset(&self.$field);)*
+            }
+
+            #[cfg(any(test, fuzzing))]
+            fn words(&self) -> Vec<Word<'_>> {
+                [$(Field::words(&self.$field)),*].concat()
             }
         }
     };
@@ -448,9 +506,14 @@ pub const HEAP_START: usize = STAGES_START + MAX_RELAYS * STAGE_BYTES;
 /// Bytes of the whole arena.
 pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
 
-impl Reset for RingPlace {
+impl Field for RingPlace {
     fn reset(&self) {
         self.copy_from(&Self::default());
+    }
+
+    #[cfg(any(test, fuzzing))]
+    fn words(&self) -> Vec<Word<'_>> {
+        vec![Word::Long(&self.offset), Word::Word(&self.mask), Word::Word(&self.log2_slot)]
     }
 }
 
@@ -527,12 +590,10 @@ mod tests {
         let entry = Each::default();
         let unused = format!("{entry:?}");
         let guard = entry.lock.lock(3, || {});
-        entry.word.store(1, Release);
-        entry.long.store(1 << 40, Release);
-        entry.gid[15].store(1, Release);
-        entry.ring.offset.store(4096, Release);
-        entry.ring.mask.store(7, Release);
-        entry.ring.log2_slot.store(6, Release);
+        let words = entry.words();
+        assert_eq!(words.len(), 1 + 1 + 16 + 3);
+        words.iter().for_each(|word| word.store(0xa5a5_a5a5_a5a5_a5a5));
+        assert!(!format!("{entry:?}").contains(" 0"), "{entry:?}");
         entry.reset();
         assert_eq!(entry.lock.owner(), Some(3));
         drop(guard);

@@ -12,7 +12,7 @@ use super::object::Kind;
 use super::shapes::{self, INIT, INIT_UD, RTR_RC, RTR_UC, RTS, RTS_RC};
 use super::transitions::{mask::STATE, qp_type, state};
 use super::{Object, UverbsFile};
-use crate::arena::{HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace};
+use crate::arena::{Entry, HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace, Word};
 use crate::daemon::fabric::{Fabric, InUse};
 use crate::device::Addresses;
 use crate::engine::Actor;
@@ -315,8 +315,9 @@ impl Case {
         Ok(())
     }
 
-    /// Writes to the tables, as a program with the arena can. (Not to regions: that would let the
-    /// data path change any memory of this process, as a program may with its own.)
+    /// Writes to any word of the tables but locks, as a program with the arena can. (Not to regions
+    /// or to ids of processes: that would let the data path change any memory of this process or
+    /// of others, as a program may that has the right.)
     fn lie(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         self.tables_are_whole = false;
         let arena = &self.fabric.arena;
@@ -326,38 +327,22 @@ impl Case {
             2 => (HEAP_START + PAGE * u.choose_index(16)?) as u64,
             _ => u.arbitrary::<u8>()?.into(),
         };
-        let (qp, cq) = (&arena.qps[u.choose_index(4)?], &arena.cqs[u.choose_index(2)?]);
-        let srq = &arena.srqs[u.choose_index(2)?];
-        let place: &RingPlace = *u.choose(&[&qp.sq, &qp.rq, &cq.ring, &srq.ring])?;
-        let words = [
-            &place.mask,
-            &place.log2_slot,
-            &qp.live,
-            &qp.state,
-            &qp.proc,
-            &qp.srq,
-            &qp.send_cq,
-            &qp.recv_cq,
-            &qp.qp_type,
-            &cq.live,
-            &cq.channel,
-            &cq.pending_events,
-            &cq.overflows,
-            &cq.claimed,
-            &cq.given_up,
-            &srq.live,
-            &srq.max_sge,
-            &srq.limit,
-            &srq.consumer,
-            &arena.members[0].live,
-            &arena.members_used,
-            &arena.channels[0].live,
-            &arena.ahs[0].live,
-        ];
-        match u.choose_index(words.len() + 1)? {
-            0 => place.offset.store(value, Release),
-            i => words[i - 1].store(value as u32, Release),
-        }
+        let index = u.choose_index(4)?;
+        let words = match u.int_in_range(0..=7)? {
+            0 => arena.cqs[index].words(),
+            1 => arena.srqs[index].words(),
+            2 => arena.channels[index].words(),
+            3 => arena.members[index].words(),
+            4 => arena.ahs[index].words(),
+            5 => {
+                let marks =
+                    [&arena.members_used, &arena.mrs_used, &arena.qps_used, &arena.cqs_used];
+                let others = [&arena.srqs_used, &arena.qpn_base, &arena.ipv4];
+                marks.into_iter().chain(others).map(Word::Word).collect()
+            }
+            _ => arena.qps[index].words(),
+        };
+        u.choose(&words)?.store(value);
         Ok(())
     }
 

@@ -4,6 +4,18 @@
 //! ends with its last client. A second thread moves memory for programs that may not do that
 //! themselves, and sleeps where they may. What a program leaves behind when it dies is found by
 //! its sockets, which the system closes.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `files` | the files that clients have opened, each a connection |
+//! | `fabric` | all objects: who has which entry of the arena |
+//! | `table`, `known` | entries that are taken, and what the daemon knows of each by itself |
+//! | `uverbs` | the commands of an opened device |
+//! | `ucma` | the connection manager |
+//! | `process`, `burial` | programs, and what the dead leave behind |
+//! | `env` | what the data path asks of the daemon that runs it |
+//! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
+//! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
 
 mod burial;
 mod deadlines;

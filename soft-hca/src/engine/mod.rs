@@ -1,7 +1,7 @@
 //! The data path: work requests are executed here, payload moves, completions appear.
 //!
-//! There is no thread of its own, those apart that copy where the system forbids a peer to. Whoever rings a queue pair's doorbell executes its send queue:
-//! takes the peer's receive, copies from the one process to the other, writes both completions
+//! There is no thread of its own, those apart that copy where the system forbids a peer to.
+//! Whoever rings a queue pair's doorbell executes its send queue: takes the peer's receive, copies from the one process to the other, writes both completions
 //! and wakes whoever waits for them. The daemon does the same with queues that could not go on.
 //!
 //! | file | is about | in the kernel |
@@ -11,7 +11,8 @@
 //! | `responder` | the peer's side of a request, receives | `rxe_resp.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
-//! | `completion` | completion queues | `rxe_cq.c` |
+//! | `completion`, `notification` | completion queues and their events | `rxe_cq.c` |
+//! | `room` | waiting for room in completion queues | |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `verdict`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `link`, `peer` | the way to the peer's memory | `rxe_net.c` |

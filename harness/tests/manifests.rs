@@ -1,4 +1,4 @@
-//! Each crate says about itself what a registry shows, in the form that crates.io takes.
+//! Each crate says about itself what a registry shows, in the form that the registry of crates takes.
 
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
@@ -43,7 +43,7 @@ fn problems(found: &Value) -> Vec<&'static str> {
         (!text("license").is_empty(), "no licence"),
         (folder.join(text("readme")).is_file(), "no README"),
         ((1..=5).contains(&keywords.len()), "not one to five keywords"),
-        (keywords.into_iter().all(is_keyword), "a keyword that crates.io refuses"),
+        (keywords.into_iter().all(is_keyword), "a keyword that the registry refuses"),
         ((1..=5).contains(&categories.len()), "not one to five categories"),
         (
             local.filter(|one| one["path"].is_string()).all(|one| one["req"] != "*"),

@@ -129,7 +129,7 @@ fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
     let (ours, theirs) = UnixStream::pair().map_err(cannot_start())?;
     let log = config::log_file();
     config::log_level()?;
-    if std::env::var_os(config::LOG).is_some() {
+    if std::env::var_os(config::LOG).is_some_and(|path| !path.is_empty()) {
         // Who asks for a file is told if it cannot be had.
         fs::OpenOptions::new()
             .create(true)

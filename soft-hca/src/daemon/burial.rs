@@ -7,7 +7,8 @@ use crate::engine::{Env, Tokens};
 
 impl Fabric {
     /// Cleans up behind a process that has ended: its locks, the room that it has claimed, and the
-    /// send queues of others that it has run. Gives the channels that it may owe a token, see [`Fabric::pay_token`].
+    /// send queues of others that it has run. Gives the channels that it may owe a token, see
+    /// [`Fabric::pay_token`].
     pub(crate) fn bury(&self, dead: usize) -> Vec<(u32, u32)> {
         self.arena.procs[dead].live.store(0, Release);
         self.actor().release_all_of(dead);

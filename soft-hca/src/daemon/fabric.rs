@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use crate::arena::{self, Entry, Guard, Heap, Lock, MAX_QPS, Mapping, QPN_ROUNDS, RingPlace};
 use crate::daemon::env::DaemonEnv;
@@ -14,12 +14,9 @@ use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
 use crate::daemon::process::Processes;
 use crate::daemon::table::Table;
 use crate::device::Addresses;
-use crate::engine::{Actor, Helper, LocalLink};
+use crate::engine::{Actor, DAEMON, Helper, LocalLink};
 use crate::errno::{Errno, Result};
 use crate::{ring, system};
-
-/// The daemon's index in the table of processes.
-pub(crate) const DAEMON: usize = 0;
 
 /// All objects of the fabric.
 #[derive(Debug)]
@@ -48,6 +45,17 @@ pub(crate) struct Fabric {
     last_qp: Option<usize>,
     next_pd: u32,
     next_generation: u32,
+}
+
+/// Makes an entry that was taken, if there was one, as if it had never been used, and moves the mark
+/// of how far the table is in use. `ENOMEM` when the table is full.
+fn begin(taken: Option<usize>, entries: &[impl Entry], used: Option<&AtomicU32>) -> Result<usize> {
+    let index = taken.ok_or(Errno::ENOMEM)?;
+    entries[index].reset();
+    if let Some(used) = used {
+        used.fetch_max(index as u32 + 1, AcqRel);
+    }
+    Ok(index)
 }
 
 /// Reads a GID of the arena.
@@ -221,30 +229,20 @@ impl Fabric {
     // Taking an entry, which is then as if it had never been used: `ENOMEM` when the table is full.
 
     fn take_channel(&mut self) -> Result<usize> {
-        let index = self.channels.take(()).ok_or(Errno::ENOMEM)?;
-        self.arena.channels[index].reset();
-        Ok(index)
+        begin(self.channels.take(()), &self.arena.channels, None)
     }
 
     pub(crate) fn take_cq(&mut self, known: KnownCq) -> Result<usize> {
-        let index = self.cqs.take(known).ok_or(Errno::ENOMEM)?;
-        self.arena.cqs[index].reset();
-        self.arena.cqs_used.fetch_max(index as u32 + 1, AcqRel);
-        Ok(index)
+        begin(self.cqs.take(known), &self.arena.cqs, Some(&self.arena.cqs_used))
     }
 
     pub(crate) fn take_srq(&mut self, known: KnownSrq) -> Result<usize> {
-        let index = self.srqs.take(known).ok_or(Errno::ENOMEM)?;
-        self.arena.srqs[index].reset();
-        self.arena.srqs_used.fetch_max(index as u32 + 1, AcqRel);
-        Ok(index)
+        begin(self.srqs.take(known), &self.arena.srqs, Some(&self.arena.srqs_used))
     }
 
     /// The entry has its number from now on; see [`Fabric::qpn`].
     pub(crate) fn take_qp(&mut self, known: KnownQp) -> Result<usize> {
-        let index = self.qps.take(known).ok_or(Errno::ENOMEM)?;
-        self.arena.qps[index].reset();
-        self.arena.qps_used.fetch_max(index as u32 + 1, AcqRel);
+        let index = begin(self.qps.take(known), &self.arena.qps, Some(&self.arena.qps_used))?;
         // A number comes again when all entries have had all of theirs.
         if self.last_qp.replace(index).is_some_and(|last| index <= last) {
             self.qpn_round = (self.qpn_round + 1) % QPN_ROUNDS;
@@ -257,24 +255,17 @@ impl Fabric {
     }
 
     pub(crate) fn take_mr(&mut self) -> Result<usize> {
-        let index = self.mrs.take_lowest(()).ok_or(Errno::ENOMEM)?;
-        self.arena.mrs[index].reset();
-        self.arena.mrs_used.fetch_max(index as u32 + 1, AcqRel);
-        Ok(index)
+        begin(self.mrs.take_lowest(()), &self.arena.mrs, Some(&self.arena.mrs_used))
     }
 
     pub(crate) fn take_ah(&mut self) -> Result<usize> {
-        let index = self.ahs.take(()).ok_or(Errno::ENOMEM)?;
-        self.arena.ahs[index].reset();
-        Ok(index)
+        begin(self.ahs.take(()), &self.arena.ahs, None)
     }
 
     /// For a queue pair.
     pub(crate) fn take_member(&mut self, qp: usize) -> Result<usize> {
-        let index = self.members.take_lowest(qp).ok_or(Errno::ENOMEM)?;
-        self.arena.members[index].reset();
-        self.arena.members_used.fetch_max(index as u32 + 1, AcqRel);
-        Ok(index)
+        let taken = self.members.take_lowest(qp);
+        begin(taken, &self.arena.members, Some(&self.arena.members_used))
     }
 
     /// Indices of a queue pair's memberships.

@@ -4,8 +4,8 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::arena::MAX_PROCS;
-use crate::daemon::fabric::DAEMON;
 use crate::daemon::table::Table;
+use crate::engine::DAEMON;
 use crate::rpc::Hello;
 
 /// A process, known by its id and the nonce that it has made up.

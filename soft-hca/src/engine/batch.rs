@@ -175,7 +175,7 @@ impl<'a> Actor<'a> {
         if requester.is_signaled(wqe.flags) {
             let wanted = batch.limit;
             let room = &mut batch.completions;
-            if !room.get_or_insert_with(|| requester.claim_room(self, wanted)).take() {
+            if !room.get_or_insert_with(|| self.claim_room(requester.send_cq, wanted)).take() {
                 return Err(Stop::CqFull(requester.send_cq).into());
             }
         }

@@ -213,11 +213,7 @@ impl<'a> Actor<'a> {
         if qp.qkey.load(Acquire) != datagram.qkey {
             return Ok(());
         }
-        let cq = responder.qp.recv_cq.load(Acquire);
-        let mut room = self.claim_room(cq, 1);
-        if !room.take() {
-            return Err(Stop::CqFull(cq));
-        }
+        let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
         let Some(receive) = responder.receive(self, 0, after) else { return Ok(()) };
         let mut arrival = datagram.arrival;
         arrival.wr_id = receive.wr_id();

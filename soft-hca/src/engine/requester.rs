@@ -8,7 +8,6 @@ use crate::engine::after::After;
 use crate::engine::flush::{can_fail, retire, set_error};
 use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
-use crate::engine::room::Claim;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, Async, DAEMON, timing, verdict};
 use crate::ring::Ring;
@@ -225,11 +224,6 @@ impl<'a> Requester<'a> {
         self.signals_all || flags & send_flag::SIGNALED != 0
     }
 
-    /// Room for up to `wanted` completions in the queue for sends.
-    pub(super) fn claim_room(&self, actor: &Actor<'a>, wanted: u32) -> Claim<'a> {
-        actor.claim_room(self.send_cq, wanted)
-    }
-
     /// Gives so many first requests back as are `done`, and completes those that want it.
     pub(super) fn complete(
         &self,
@@ -371,10 +365,8 @@ impl<'a> Actor<'a> {
             }
             _ => {}
         }
-        let mut room = requester.claim_room(self, requester.is_signaled(wqe.flags).into());
-        if requester.is_signaled(wqe.flags) && !room.take() {
-            return Err(Stop::CqFull(requester.send_cq));
-        }
+        let is_signaled = requester.is_signaled(wqe.flags);
+        let _room = is_signaled.then(|| self.claim_one(requester.send_cq)).transpose()?;
         match wqe.opcode {
             opcode::SEND | opcode::SEND_WITH_IMM if requester.kind == qp_type::UD => {
                 self.datagram(requester, &wqe, after)?;

@@ -35,11 +35,11 @@ pub const MAX_AHS: usize = 16384;
 pub const MAX_MEMBERS: usize = 4096;
 
 /// Copies through the arena at a time. One bit each fits [`Proc::asked`].
-pub const MAX_RELAYS: usize = 64;
-/// Stretches of memory that a relay's request names at most.
-pub const MAX_RELAY_SEGMENTS: usize = 64;
-/// Bytes that a relay moves at a time.
-pub const STAGE_BYTES: usize = 256 << 10;
+pub const MAX_BOUNCE_SLOTS: usize = 64;
+/// Stretches of memory that a slot's request names at most.
+pub const MAX_BOUNCE_SEGMENTS: usize = 64;
+/// Bytes that a slot moves at a time.
+pub const BOUNCE_BUFFER_BYTES: usize = 256 << 10;
 
 /// Queue pair numbers begin here, as rxe's do.
 pub const FIRST_QPN: u32 = 0x11;
@@ -193,14 +193,14 @@ entry! {
         pub closed: AtomicU32,
         /// A futex that the helper sleeps on; changes with every request.
         pub bell: AtomicU32,
-        /// Which relays have a request for the helper, a bit each.
+        /// Which bounces have a request for the helper, a bit each.
         pub asked: AtomicU64,
     }
 }
 
-/// A request to a helper, and the place through which the bytes go. See `engine::relay`.
+/// A request to a helper, and the place through which the bytes go. See `engine::bounce`.
 #[repr(C, align(128))]
-pub struct Relay {
+pub struct BounceSlot {
     /// Taken for a whole copy.
     pub lock: Lock,
     /// What has become of the request (a futex).
@@ -215,10 +215,10 @@ pub struct Relay {
     pub result: AtomicU32,
     /// Segments in the list.
     pub count: AtomicU32,
-    /// Bytes from the stage's start.
+    /// Bytes from the bounce buffer's start.
     pub offset: AtomicU32,
     /// Address and length of the stretches of memory.
-    pub segments: [[AtomicU64; 2]; MAX_RELAY_SEGMENTS],
+    pub segments: [[AtomicU64; 2]; MAX_BOUNCE_SEGMENTS],
 }
 
 entry! {
@@ -266,7 +266,7 @@ entry! {
         pub pending_events: AtomicU32,
         /// Index + 1 of the process that has signalled an event and not yet given the channel its
         /// token, or 0.
-        pub owes_token: AtomicU32,
+        pub token_due_from: AtomicU32,
         /// Completions lost because the ring was full, each an asynchronous event.
         pub overflows: AtomicU32,
         /// Completions for which there is room for sure. Only when it is used up does one look again
@@ -456,7 +456,7 @@ entry! {
     }
 }
 
-/// The arena's beginning. The relays' stages follow it at [`STAGES_START`], the heap at
+/// The arena's beginning. The bounces' bounce buffer follow it at [`BOUNCE_BUFFERS_START`], the heap at
 /// [`HEAP_START`].
 #[repr(C, align(4096))]
 pub struct Arena {
@@ -496,13 +496,13 @@ pub struct Arena {
     /// Memberships in multicast groups.
     pub members: [Member; MAX_MEMBERS],
     /// Copies through the arena.
-    pub relays: [Relay; MAX_RELAYS],
+    pub bounce_slots: [BounceSlot; MAX_BOUNCE_SLOTS],
 }
 
-/// Bytes from the arena's start to the relays' stages.
-pub const STAGES_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
+/// Bytes from the arena's start to the bounces' bounce buffer.
+pub const BOUNCE_BUFFERS_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
 /// Bytes from the arena's start to the heap.
-pub const HEAP_START: usize = STAGES_START + MAX_RELAYS * STAGE_BYTES;
+pub const HEAP_START: usize = BOUNCE_BUFFERS_START + MAX_BOUNCE_SLOTS * BOUNCE_BUFFER_BYTES;
 /// Bytes of the whole arena.
 pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
 
@@ -562,8 +562,8 @@ impl Arena {
         for srq in self.srqs.iter().take(used(&self.srqs_used)) {
             srq.lock.release_of(dead);
         }
-        for relay in &self.relays {
-            relay.lock.release_of(dead);
+        for slot in &self.bounce_slots {
+            slot.lock.release_of(dead);
         }
         self.atomics.release_of(dead);
     }

@@ -9,7 +9,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::arena::layout::{
-    ARENA_BYTES, Arena, HEAP_START, MAGIC, MAX_RELAYS, PAGE, RingPlace, STAGE_BYTES, STAGES_START,
+    ARENA_BYTES, Arena, BOUNCE_BUFFER_BYTES, BOUNCE_BUFFERS_START, HEAP_START, MAGIC,
+    MAX_BOUNCE_SLOTS, PAGE, RingPlace,
 };
 use crate::ring::{self, Ring};
 use crate::system;
@@ -96,10 +97,10 @@ impl Mapping {
         ((status.st_dev, status.st_ino) == self.identity).then(|| self.file())
     }
 
-    /// A relay's stage: its address here, and where it begins in the file.
-    pub fn stage(&self, relay: usize) -> (u64, u64) {
-        assert!(relay < MAX_RELAYS, "so many relays there are");
-        let offset = STAGES_START + relay * STAGE_BYTES;
+    /// A slot's bounce buffer: its address here, and where it begins in the file.
+    pub fn bounce_buffer(&self, slot: usize) -> (u64, u64) {
+        assert!(slot < MAX_BOUNCE_SLOTS, "so many bounces there are");
+        let offset = BOUNCE_BUFFERS_START + slot * BOUNCE_BUFFER_BYTES;
         (self.base.as_ptr().expose_provenance() as u64 + offset as u64, offset as u64)
     }
 

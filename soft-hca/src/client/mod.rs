@@ -4,12 +4,12 @@
 //! waits for an event: where the kernel would block, [`Outcome::Wait`] is the answer, and the
 //! caller waits in a way that the program can interrupt and cancel.
 
-mod birthmark;
 mod cancel;
 mod channel;
 mod cm;
 mod doorbell;
 mod env;
+mod identity;
 mod memory;
 mod memory_owner;
 mod netlink;

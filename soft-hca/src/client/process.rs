@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::arena::Mapping;
-use crate::client::birthmark::Birthmark;
 use crate::client::doorbell;
 use crate::client::env::ClientEnv;
+use crate::client::identity::Identity;
 use crate::config::{self, SOCKET};
 use crate::engine::{Actor, DAEMON, Helper, LocalLink};
 use crate::errno::{Errno, Result};
@@ -24,7 +24,7 @@ use crate::system;
 #[derive(Debug)]
 pub(crate) struct Process {
     /// A child of `fork` is another process.
-    birthmark: Birthmark,
+    identity: Identity,
     /// Index in the arena's table of processes.
     pub index: usize,
     pub arena: Arc<Mapping>,
@@ -42,7 +42,7 @@ impl Process {
 
     /// Whether this still is the process that joined, and no child of it.
     pub(crate) fn is_current(&self) -> bool {
-        self.birthmark.is_mine()
+        self.identity.is_mine()
     }
 }
 
@@ -130,7 +130,7 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
         error => Some(io::Error::from_raw_os_error(error)),
     };
     let joined: &Process = Box::leak(Box::new(Process {
-        birthmark: Birthmark::new(),
+        identity: Identity::new(),
         index,
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
         arena,

@@ -386,7 +386,7 @@ impl Fabric {
     fn forget_if_gone(&self, index: usize) {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
-            // Without a descriptor that tells of its end it was not buried.
+            // Without a descriptor that tells of its end it was not cleaned up behind.
             self.actor().release_all_of(index);
         }
     }

@@ -12,12 +12,11 @@
 //! | `table`, `known` | entries that are taken, and what the daemon knows of each by itself |
 //! | `uverbs` | the commands of an opened device |
 //! | `ucma` | the connection manager |
-//! | `process`, `burial` | programs, and what the dead leave behind |
+//! | `process`, `reap` | programs, and what the dead leave behind |
 //! | `env` | what the data path asks of the daemon that runs it |
 //! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
 //! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
 
-mod burial;
 mod deadlines;
 mod env;
 mod event_fd;
@@ -30,6 +29,7 @@ mod listing;
 pub mod log;
 mod poller;
 mod process;
+mod reap;
 mod table;
 pub mod ucma;
 pub(crate) mod uverbs;
@@ -77,7 +77,7 @@ fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
 const ERROR_SWEEP_NS: u64 = 20_000_000;
 
 /// How long the daemon waits before it looks again whether a dead process owes a token.
-const DEBT_SWEEP_NS: u64 = 5_000_000;
+const TOKEN_SWEEP_NS: u64 = 5_000_000;
 
 /// Serves a fabric until its last client has gone.
 pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Error> {
@@ -106,7 +106,7 @@ struct Daemon {
     /// Queue pairs whose send queues are to be run again.
     kicks: Deadlines<u32>,
     /// Channels, index and generation, that somebody who has died may owe a token.
-    debts: Deadlines<(u32, u32)>,
+    missing_tokens: Deadlines<(u32, u32)>,
     /// Queue pairs in the error state. Who puts one there kicks it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -127,7 +127,7 @@ impl Daemon {
             files: Files::default(),
             cm: ucma::Cm::new(),
             kicks: Deadlines::default(),
-            debts: Deadlines::default(),
+            missing_tokens: Deadlines::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             has_served: false,
@@ -157,7 +157,7 @@ impl Daemon {
     /// `CLOCK_MONOTONIC` nanoseconds of the next thing to do without being asked.
     fn next_deadline(&self) -> Option<u64> {
         let sweep = (!self.failed.is_empty()).then_some(self.next_sweep_ns);
-        let timers = [self.cm.next_timer(), self.kicks.next(), self.debts.next(), sweep];
+        let timers = [self.cm.next_timer(), self.kicks.next(), self.missing_tokens.next(), sweep];
         timers.into_iter().flatten().min()
     }
 
@@ -362,8 +362,8 @@ impl Daemon {
     }
 
     fn process_ended(&mut self, index: usize) {
-        for channel in self.fabric.bury(index) {
-            self.debts.add(channel, 0);
+        for channel in self.fabric.reap(index) {
+            self.missing_tokens.add(channel, 0);
         }
         // It may have died before it could tell.
         let qps = self.fabric.qps.iter().map(|(_, qp)| qp.qpn);
@@ -384,9 +384,9 @@ impl Daemon {
                 self.failed.insert(qpn);
             }
         }
-        for channel in self.debts.due(now) {
-            if !self.fabric.pay_token(channel) {
-                self.debts.add(channel, now + DEBT_SWEEP_NS);
+        for channel in self.missing_tokens.due(now) {
+            if !self.fabric.give_token(channel) {
+                self.missing_tokens.add(channel, now + TOKEN_SWEEP_NS);
             }
         }
         if now >= self.next_sweep_ns && !self.failed.is_empty() {

@@ -6,13 +6,13 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::engine::link::{Fault, Memory, Segment};
 use crate::engine::memory::{SCATTER, Wanted};
-use crate::engine::requester::{Done, Requester, Stop};
+use crate::engine::requester::{RequestError, Requester, SendCompletion};
 use crate::engine::responder::Responder;
 use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, peer, verdict};
+use crate::engine::{Actor, process_memory, wc_status};
 use crate::uapi::rxe::{AtomicWr, RemoteWr, SendWqe, access, opcode};
 
 /// Bytes that an atomic operation works on, and the alignment they need.
@@ -24,8 +24,8 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'a>,
         wqe: &SendWqe<'_>,
-        after: &mut After,
-    ) -> Result<(), Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
         let operation = match wqe.opcode {
             opcode::ATOMIC_WRITE => {
                 AtomicWr { remote: wqe.remote(), compare_add: 0, swap: wqe.atomic_write_data() }
@@ -35,36 +35,36 @@ impl<'a> Actor<'a> {
         let mut result = SegmentList::new();
         if wqe.opcode != opcode::ATOMIC_WRITE {
             if requester.qp.max_rd_atomic.load(Acquire) == 0 {
-                return Err(Stop::Failed(verdict::MALFORMED));
+                return Err(RequestError::Failed(wc_status::MALFORMED));
             }
             if requester.gather(self, wqe, SCATTER, &mut result)? < WORD {
-                return Err(Stop::Failed(verdict::TOO_LONG));
+                return Err(RequestError::Failed(wc_status::TOO_LONG));
             }
             result = result.piece(0, WORD.into());
         }
-        let mut responder = requester.responder(self).ok_or(Stop::NoAnswer)?;
+        let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
         let old = match self.operate(&responder, wqe.opcode, operation) {
             Ok(old) => old,
             Err(stop) => {
-                if stop != Stop::NoAnswer {
-                    responder.fail(self, None, after);
+                if stop != RequestError::NoResponse {
+                    responder.fail(self, None, deferred);
                 }
                 return Err(stop);
             }
         };
         if wqe.opcode != opcode::ATOMIC_WRITE {
             let bytes = old.to_ne_bytes();
-            let ours = [peer::ours(&bytes)];
+            let ours = [process_memory::ours(&bytes)];
             let from = Memory { proc: self.me, segments: &ours };
             let to = Memory { proc: requester.owner.proc, segments: result.as_slice() };
             self.link.copy(self.arena, self.me, from, to).map_err(|fault| match fault {
-                Fault::Unreachable => Stop::NoAnswer,
-                _ => Stop::Failed(verdict::LOCAL_MEMORY),
+                Fault::Unreachable => RequestError::NoResponse,
+                _ => RequestError::Failed(wc_status::LOCAL_MEMORY),
             })?;
         }
         requester.count_packets(Some(&responder), WORD);
         drop(responder);
-        requester.complete(self, [Done::of(wqe, WORD)], after);
+        requester.complete(self, [SendCompletion::of(wqe, WORD)], deferred);
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl<'a> Actor<'a> {
         responder: &Responder<'_>,
         kind: u32,
         operation: AtomicWr,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
         let right = if is_write { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC };
         let RemoteWr { addr, rkey } = operation.remote;
@@ -82,23 +82,23 @@ impl<'a> Actor<'a> {
             || (!is_write && responder.qp.max_dest_rd_atomic.load(Acquire) == 0)
             || !addr.is_multiple_of(WORD.into())
         {
-            return Err(Stop::Failed(verdict::REMOTE_REFUSES));
+            return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
         let wanted = Wanted { key: rkey, addr, length: WORD.into(), access: right };
         let addr = responder.owner.remote(self.arena, wanted);
-        let addr = addr.ok_or(Stop::Failed(verdict::REMOTE_MEMORY))?;
+        let addr = addr.ok_or(RequestError::Failed(wc_status::REMOTE_MEMORY))?;
         let remote = [Segment { addr, length: WORD.into() }];
         let remote = Memory { proc: responder.owner.proc, segments: &remote };
         let failed = |fault| match fault {
-            Fault::Unreachable => Stop::NoAnswer,
-            _ => Stop::Failed(verdict::REMOTE_MEMORY),
+            Fault::Unreachable => RequestError::NoResponse,
+            _ => RequestError::Failed(wc_status::REMOTE_MEMORY),
         };
         let _guard = self.lock(&self.arena.atomics);
         let old = if is_write {
             0
         } else {
             let mut old = [0; WORD as usize];
-            let ours = [peer::ours_mut(&mut old)];
+            let ours = [process_memory::ours_mut(&mut old)];
             let ours = Memory { proc: self.me, segments: &ours };
             self.link.copy(self.arena, self.me, remote, ours).map_err(failed)?;
             u64::from_ne_bytes(old)
@@ -109,7 +109,7 @@ impl<'a> Actor<'a> {
             _ => operation.swap,
         };
         let bytes = new.to_ne_bytes();
-        let ours = [peer::ours(&bytes)];
+        let ours = [process_memory::ours(&bytes)];
         let ours = Memory { proc: self.me, segments: &ours };
         self.link.copy(self.arena, self.me, ours, remote).map_err(failed)?;
         Ok(old)

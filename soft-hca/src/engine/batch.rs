@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering::Acquire;
 
 use arrayvec::ArrayVec;
 
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::engine::link::{Fault, Memory};
 use crate::engine::memory::{SCATTER, Wanted};
-use crate::engine::requester::{Done, Payload, Requester, Stop};
-use crate::engine::responder::{Arrival, Responder, Unfit};
+use crate::engine::requester::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::responder::{ReceiveCompletion, ReceiveError, Responder};
 use crate::engine::room::Claim;
 use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, verdict};
+use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{MAX_SGE, SendWqe, access, opcode, qp_type};
 
 /// Messages of a batch.
@@ -27,9 +27,9 @@ const ENOUGH_BYTES: u64 = 32 << 10;
 /// A message that has been planned.
 #[derive(Clone, Copy, Debug, Default)]
 struct Message {
-    done: Done,
+    done: SendCompletion,
     /// What the responder's completion tells, if there is one.
-    arrival: Option<Arrival>,
+    received: Option<ReceiveCompletion>,
     /// Where its bytes begin in the lists.
     start: u64,
     /// Not to be delivered, nor reported: UC.
@@ -47,22 +47,22 @@ struct Batch<'a> {
     /// Process whose memory `local` is, once there is a message with bytes.
     local_proc: Option<usize>,
     /// Room for completions of the requester and of the responder, once they need it.
-    completions: Option<Claim<'a>>,
-    arrivals: Option<Claim<'a>>,
+    send_room: Option<Claim<'a>>,
+    recv_room: Option<Claim<'a>>,
 }
 
 /// Why a message is not in the batch.
-enum Not {
+enum NotPlanned {
     /// It has to wait for the batch to be done.
     Yet,
     /// The requester's side stops.
-    Requester(Stop),
+    Requester(RequestError),
     /// The responder refuses: our status; its queue pair fails, a receive with a status, too.
     Responder(u32, Option<(u64, u32)>),
 }
 
-impl From<Stop> for Not {
-    fn from(stop: Stop) -> Self {
+impl From<RequestError> for NotPlanned {
+    fn from(stop: RequestError) -> Self {
         Self::Requester(stop)
     }
 }
@@ -80,8 +80,8 @@ impl Batch<'_> {
             local: SegmentList::new(),
             remote: SegmentList::new(),
             local_proc: None,
-            completions: None,
-            arrivals: None,
+            send_room: None,
+            recv_room: None,
         }
     }
 
@@ -100,12 +100,12 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'a>,
         limit: u32,
-        after: &mut After,
-    ) -> Result<u32, Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<u32, RequestError> {
         let mut responder = requester.responder(self);
         let is_rc = requester.kind == qp_type::RC;
         if is_rc && responder.is_none() {
-            return Err(Stop::NoAnswer);
+            return Err(RequestError::NoResponse);
         }
         let head = requester.head();
         let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
@@ -120,11 +120,11 @@ impl<'a> Actor<'a> {
             let wqe = requester.wqe(head.wrapping_add(batch.messages.len() as u32));
             let marks = (batch.local.mark(), batch.remote.mark());
             let planned = if (wqe.opcode == opcode::RDMA_READ) == is_read {
-                self.plan(requester, responder.as_ref(), &wqe, &mut batch, after)
+                self.plan(requester, responder.as_ref(), &wqe, &mut batch, deferred)
             } else {
-                Err(Not::Yet)
+                Err(NotPlanned::Yet)
             };
-            let Err(not) = planned else {
+            let Err(reason) = planned else {
                 // What it invalidates must not be used by the next one.
                 if wqe.opcode == opcode::SEND_WITH_INV {
                     break;
@@ -133,25 +133,25 @@ impl<'a> Actor<'a> {
             };
             batch.local.restore(marks.0);
             batch.remote.restore(marks.1);
-            match not {
+            match reason {
                 _ if !batch.messages.is_empty() => break,
-                Not::Yet => return Err(Stop::Failed(verdict::MALFORMED)),
-                Not::Requester(stop) => return Err(stop),
-                Not::Responder(status, receive) => {
+                NotPlanned::Yet => return Err(RequestError::Failed(wc_status::MALFORMED)),
+                NotPlanned::Requester(stop) => return Err(stop),
+                NotPlanned::Responder(status, receive) => {
                     if let Some(responder) = &mut responder {
-                        responder.fail(self, receive, after);
+                        responder.fail(self, receive, deferred);
                     }
                     if is_rc {
-                        return Err(Stop::Failed(status));
+                        return Err(RequestError::Failed(status));
                     }
-                    let done = Done::of(&wqe, 0);
+                    let done = SendCompletion::of(&wqe, 0);
                     drop(responder);
-                    requester.complete(self, [done], after);
+                    requester.complete(self, [done], deferred);
                     return Ok(1);
                 }
             }
         }
-        self.move_batch(requester, responder, &batch, is_read, after)
+        self.move_batch(requester, responder, &batch, is_read, deferred)
     }
 
     /// Checks a message on both sides and lists its memory.
@@ -161,8 +161,8 @@ impl<'a> Actor<'a> {
         responder: Option<&Responder<'a>>,
         wqe: &SendWqe<'a>,
         batch: &mut Batch<'a>,
-        after: &mut After,
-    ) -> Result<(), Not> {
+        deferred: &mut Deferred,
+    ) -> Result<(), NotPlanned> {
         let is_read = wqe.opcode == opcode::RDMA_READ;
         match wqe.opcode {
             opcode::SEND
@@ -170,19 +170,19 @@ impl<'a> Actor<'a> {
             | opcode::RDMA_WRITE
             | opcode::RDMA_WRITE_WITH_IMM => {}
             opcode::SEND_WITH_INV | opcode::RDMA_READ if requester.kind == qp_type::RC => {}
-            _ => return Err(Not::Yet),
+            _ => return Err(NotPlanned::Yet),
         }
         if requester.is_signaled(wqe.flags) {
             let wanted = batch.limit;
-            let room = &mut batch.completions;
+            let room = &mut batch.send_room;
             if !room.get_or_insert_with(|| self.claim_room(requester.send_cq, wanted)).take() {
-                return Err(Stop::CqFull(requester.send_cq).into());
+                return Err(RequestError::CqFull(requester.send_cq).into());
             }
         }
         let start = batch.local.bytes();
         let (payload, length) = if is_read {
             if requester.qp.max_rd_atomic.load(Acquire) == 0 {
-                return Err(Stop::Failed(verdict::MALFORMED).into());
+                return Err(RequestError::Failed(wc_status::MALFORMED).into());
             }
             (Payload::Memory, requester.gather(self, wqe, SCATTER, &mut batch.local)?)
         } else {
@@ -190,30 +190,37 @@ impl<'a> Actor<'a> {
         };
         let local_proc = requester.proc_of(payload, self.me);
         if length > 0 && batch.local_proc.is_some_and(|proc| proc != local_proc) {
-            return Err(Not::Yet);
+            return Err(NotPlanned::Yet);
         }
-        let mut message =
-            Message { done: Done::of(wqe, length), arrival: None, start, is_lost: false };
+        let mut message = Message {
+            done: SendCompletion::of(wqe, length),
+            received: None,
+            start,
+            is_lost: false,
+        };
         let place = match responder {
-            Some(responder) => self.place(responder, wqe, length, batch, after).map(|arrival| {
-                message.arrival = arrival;
-            }),
-            None => Err(Not::Requester(Stop::NoAnswer)),
+            Some(responder) => {
+                self.place(responder, wqe, length, batch, deferred).map(|received| {
+                    message.received = received;
+                })
+            }
+            None => Err(NotPlanned::Requester(RequestError::NoResponse)),
         };
         match place {
             Ok(()) => {}
             // Nobody tells a requester of UC that its message was lost. A receive that does not
             // fit makes the responder fail all the same.
-            Err(Not::Responder(_, None) | Not::Requester(Stop::NotReady(_) | Stop::NoAnswer))
-                if requester.kind == qp_type::UC =>
-            {
+            Err(
+                NotPlanned::Responder(_, None)
+                | NotPlanned::Requester(RequestError::ReceiverNotReady(_) | RequestError::NoResponse),
+            ) if requester.kind == qp_type::UC => {
                 message.is_lost = true;
             }
-            Err(not) => return Err(not),
+            Err(reason) => return Err(reason),
         }
         if message.is_lost {
             if !batch.messages.is_empty() {
-                return Err(Not::Yet);
+                return Err(NotPlanned::Yet);
             }
             // Its bytes stay where they are; those of the next message are the first.
             batch.local = SegmentList::new();
@@ -221,7 +228,7 @@ impl<'a> Actor<'a> {
         } else if length > 0 {
             batch.local_proc = Some(local_proc);
         }
-        batch.receives += u32::from(message.arrival.is_some());
+        batch.receives += u32::from(message.received.is_some());
         // There is room: the caller has seen to it.
         batch.messages.push(message);
         Ok(())
@@ -234,9 +241,9 @@ impl<'a> Actor<'a> {
         wqe: &SendWqe<'a>,
         length: u32,
         batch: &mut Batch<'a>,
-        after: &mut After,
-    ) -> Result<Option<Arrival>, Not> {
-        let refused = |status| Not::Responder(status, None);
+        deferred: &mut Deferred,
+    ) -> Result<Option<ReceiveCompletion>, NotPlanned> {
+        let refused = |status| NotPlanned::Responder(status, None);
         let right = match wqe.opcode {
             opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => access::REMOTE_WRITE,
             opcode::RDMA_READ => access::REMOTE_READ,
@@ -248,7 +255,7 @@ impl<'a> Actor<'a> {
                 || (right == access::REMOTE_READ
                     && responder.qp.max_dest_rd_atomic.load(Acquire) == 0)
             {
-                return Err(refused(verdict::REMOTE_REFUSES));
+                return Err(refused(wc_status::REMOTE_REFUSES));
             }
             // Nobody looks at the key of a message without bytes.
             if length > 0 {
@@ -260,32 +267,35 @@ impl<'a> Actor<'a> {
                     access: right,
                 };
                 let addr = responder.owner.remote(self.arena, wanted);
-                batch.remote.push(addr.ok_or(refused(verdict::REMOTE_MEMORY))?, length.into());
+                batch.remote.push(addr.ok_or(refused(wc_status::REMOTE_MEMORY))?, length.into());
             }
         }
         if wqe.opcode == opcode::SEND_WITH_INV && !self.can_invalidate(&responder.owner, wqe.imm) {
-            return Err(refused(verdict::REMOTE_MEMORY));
+            return Err(refused(wc_status::REMOTE_MEMORY));
         }
         if !takes_receive(wqe.opcode) {
             return Ok(None);
         }
         let (cq, wanted) = (responder.qp.recv_cq.load(Acquire), batch.limit);
-        if !batch.arrivals.get_or_insert_with(|| self.claim_room(cq, wanted)).take() {
-            return Err(Not::Requester(Stop::CqFull(cq)));
+        if !batch.recv_room.get_or_insert_with(|| self.claim_room(cq, wanted)).take() {
+            return Err(NotPlanned::Requester(RequestError::CqFull(cq)));
         }
         let timer = responder.qp.min_rnr_timer.load(Acquire);
         let receive = responder
-            .receive(self, batch.receives, after)
-            .ok_or(Not::Requester(Stop::NotReady(timer)))?;
+            .receive(self, batch.receives, deferred)
+            .ok_or(NotPlanned::Requester(RequestError::ReceiverNotReady(timer)))?;
         // The elements of a receive that a write takes are ignored.
         if right == 0 {
             receive.scatter(self, &responder.owner, length.into(), &mut batch.remote).map_err(
-                |unfit| {
-                    Not::Responder(verdict::REMOTE_RECEIVE, Some((receive.wr_id(), unfit.status())))
+                |error| {
+                    NotPlanned::Responder(
+                        wc_status::REMOTE_RECEIVE,
+                        Some((receive.wr_id(), error.status())),
+                    )
                 },
             )?;
         }
-        Ok(Some(Arrival {
+        Ok(Some(ReceiveCompletion {
             wr_id: receive.wr_id(),
             opcode: wqe.opcode,
             flags: wqe.flags,
@@ -303,14 +313,14 @@ impl<'a> Actor<'a> {
         responder: Option<Responder<'a>>,
         batch: &Batch<'_>,
         is_read: bool,
-        after: &mut After,
-    ) -> Result<u32, Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<u32, RequestError> {
         let Some(mut responder) = responder else {
-            return Ok(self.finish(requester, None, &batch.messages, after));
+            return Ok(self.finish(requester, None, &batch.messages, deferred));
         };
         if batch.receives > 0 {
             // Comes while the bytes move.
-            responder.prefetch_arrival(self);
+            responder.prefetch_receive_completion(self);
         }
         let mut moved = self.move_bytes(requester, &responder, batch, None, is_read);
         let mut good = 0;
@@ -326,35 +336,38 @@ impl<'a> Actor<'a> {
             }
         }
         let Err(fault) = moved else {
-            return Ok(self.finish(requester, Some(responder), &batch.messages, after));
+            return Ok(self.finish(requester, Some(responder), &batch.messages, deferred));
         };
         if good > 0 {
             // What is wrong shows again when the message is at the head.
             let messages = &batch.messages[..good];
-            return Ok(self.finish(requester, Some(responder), messages, after));
+            return Ok(self.finish(requester, Some(responder), messages, deferred));
         }
-        let arrival = batch.messages.first().and_then(|message| message.arrival);
-        let is_send = arrival.is_some_and(|arrival| takes_receive_memory(arrival.opcode));
+        let received = batch.messages.first().and_then(|message| message.received);
+        let is_send = received.is_some_and(|received| takes_receive_memory(received.opcode));
         let (stop, receive) = match (fault, is_read) {
-            (Fault::Unreachable, _) => (Stop::NoAnswer, None),
+            (Fault::Unreachable, _) => (RequestError::NoResponse, None),
             (Fault::Source, false) | (Fault::Destination, true) => {
-                (Stop::Failed(verdict::LOCAL_MEMORY), None)
+                (RequestError::Failed(wc_status::LOCAL_MEMORY), None)
             }
             _ if is_send => {
-                let status = Unfit::Memory.status();
-                (Stop::Failed(verdict::REMOTE_RECEIVE), arrival.map(|a| (a.wr_id, status)))
+                let status = ReceiveError::Memory.status();
+                (
+                    RequestError::Failed(wc_status::REMOTE_RECEIVE),
+                    received.map(|a| (a.wr_id, status)),
+                )
             }
-            _ => (Stop::Failed(verdict::REMOTE_MEMORY), None),
+            _ => (RequestError::Failed(wc_status::REMOTE_MEMORY), None),
         };
         let is_rc = requester.kind == qp_type::RC;
-        let is_local = stop == Stop::Failed(verdict::LOCAL_MEMORY);
-        if !is_local && stop != Stop::NoAnswer && (is_rc || receive.is_some()) {
-            responder.fail(self, receive, after);
+        let is_local = stop == RequestError::Failed(wc_status::LOCAL_MEMORY);
+        if !is_local && stop != RequestError::NoResponse && (is_rc || receive.is_some()) {
+            responder.fail(self, receive, deferred);
         } else if responder.is_shared()
-            && let Some(arrival) = arrival
+            && let Some(received) = received
         {
             // It was taken for good; its owner gets it back unused.
-            responder.give_back(self, arrival.wr_id, after);
+            responder.give_back(self, received.wr_id, deferred);
         }
         if is_rc || is_local {
             return Err(stop);
@@ -362,7 +375,7 @@ impl<'a> Actor<'a> {
         drop(responder);
         let done = batch.messages.iter().take(1).map(|message| message.done);
         let count = done.len() as u32;
-        requester.complete(self, done, after);
+        requester.complete(self, done, deferred);
         Ok(count)
     }
 
@@ -401,24 +414,25 @@ impl<'a> Actor<'a> {
         requester: &Requester<'a>,
         responder: Option<Responder<'a>>,
         messages: &[Message],
-        after: &mut After,
+        deferred: &mut Deferred,
     ) -> u32 {
         for message in messages {
             requester.count_packets(responder.as_ref(), message.done.length);
         }
         if let Some(mut responder) = responder {
-            let arrivals = || messages.iter().filter_map(|message| message.arrival.as_ref());
-            let receives = arrivals().count() as u32;
+            let received = || messages.iter().filter_map(|message| message.received.as_ref());
+            let receives = received().count() as u32;
             if receives > 0 {
                 let retiring = responder.retire(receives);
-                let invalidating = |arrival: &&Arrival| arrival.opcode == opcode::SEND_WITH_INV;
-                for arrival in arrivals().filter(invalidating) {
-                    self.invalidate(&responder.owner, arrival.imm);
+                let invalidating =
+                    |received: &&ReceiveCompletion| received.opcode == opcode::SEND_WITH_INV;
+                for received in received().filter(invalidating) {
+                    self.invalidate(&responder.owner, received.imm);
                 }
-                responder.arrived(self, arrivals(), retiring, after);
+                responder.complete_receives(self, received(), retiring, deferred);
             }
         }
-        requester.complete(self, messages.iter().map(|message| message.done), after);
+        requester.complete(self, messages.iter().map(|message| message.done), deferred);
         messages.len() as u32
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::engine::flush::Retiring;
 use crate::engine::{Actor, Async};
 use crate::uapi::rxe::{Cqe, status};
@@ -11,9 +11,9 @@ impl Actor<'_> {
     /// Adds a completion, wakes the channel if the queue is armed for it. With the queue full the
     /// completion is lost, which is an asynchronous event.
     pub fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
-        let mut after = After::default();
-        self.complete(cq, cqe, solicited, &mut after);
-        self.settle(&mut after);
+        let mut deferred = Deferred::default();
+        self.complete(cq, cqe, solicited, &mut deferred);
+        self.run_deferred(&mut deferred);
     }
 
     /// Has the processor fetch the place of the next completion.
@@ -25,8 +25,8 @@ impl Actor<'_> {
     }
 
     /// The same; waking is left for later. The caller may hold locks of queue pairs.
-    pub(super) fn complete(&self, index: u32, cqe: &Cqe, solicited: bool, after: &mut After) {
-        self.complete_all(index, [(*cqe, solicited)], None, after);
+    pub(super) fn complete(&self, index: u32, cqe: &Cqe, solicited: bool, deferred: &mut Deferred) {
+        self.complete_all(index, [(*cqe, solicited)], None, deferred);
     }
 
     /// Adds completions, with whether each is solicited. They appear together: what the one who
@@ -36,7 +36,7 @@ impl Actor<'_> {
         index: u32,
         completions: impl IntoIterator<Item = (Cqe, bool)>,
         retiring: Option<Retiring<'_>>,
-        after: &mut After,
+        deferred: &mut Deferred,
     ) {
         let Some(cq) = self.arena.cqs.get(index as usize) else { return };
         let _guard = self.lock(&cq.lock);
@@ -54,7 +54,7 @@ impl Actor<'_> {
             }
             if room == 0 {
                 cq.overflows.fetch_add(1, AcqRel);
-                after.raised.push(Async::CqOverflow(index));
+                deferred.raised.push(Async::CqOverflow(index));
                 continue;
             }
             cqe.write(&ring.slot(producer));
@@ -68,6 +68,6 @@ impl Actor<'_> {
         cq.room.store(room, Release);
         ring.set_producer(producer);
         drop(retiring);
-        self.notify(index, cq, is_solicited, after);
+        self.notify(index, cq, is_solicited, deferred);
     }
 }

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Ah, MAX_MEMBERS};
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::engine::link::{Fault, Memory};
-use crate::engine::requester::{Done, Payload, Requester, Stop};
-use crate::engine::responder::{Arrival, Unfit};
+use crate::engine::requester::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::responder::{ReceiveCompletion, ReceiveError};
 use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, peer, verdict};
+use crate::engine::{Actor, process_memory, wc_status};
 use crate::uapi::rxe::{SendWqe, network_type, opcode, qp_type};
 
 /// Longer datagrams are lost. The largest MTU that a port can have: kernel rxe takes the one of
@@ -92,7 +92,7 @@ struct Datagram<'d> {
     proc: usize,
     segments: &'d SegmentList,
     qkey: u32,
-    arrival: Arrival,
+    received: ReceiveCompletion,
 }
 
 impl<'a> Actor<'a> {
@@ -101,12 +101,13 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'a>,
         wqe: &SendWqe<'_>,
-        after: &mut After,
-    ) -> Result<(), Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
         let target = wqe.datagram();
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
-        let ah = self.address(requester, target.ah).ok_or(Stop::Failed(verdict::MALFORMED))?;
+        let ah =
+            self.address(requester, target.ah).ok_or(RequestError::Failed(wc_status::MALFORMED))?;
         if length <= MAX_DATAGRAM {
             let dgid = load(&ah.dgid);
             let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();
@@ -114,14 +115,14 @@ impl<'a> Actor<'a> {
             let mut copy = Vec::new();
             self.fetch(requester, place, &mut payload, &mut copy)?;
             let mut segments = SegmentList::new();
-            segments.push(peer::ours(&grh).addr, GRH as u64);
+            segments.push(process_memory::ours(&grh).addr, GRH as u64);
             payload.as_slice().iter().for_each(|part| segments.push(part.addr, part.length));
             let qkey = if target.qkey & OWN_QKEY != 0 {
                 requester.qp.qkey.load(Acquire)
             } else {
                 target.qkey
             };
-            let arrival = Arrival {
+            let received = ReceiveCompletion {
                 wr_id: 0,
                 opcode: wqe.opcode,
                 flags: wqe.flags,
@@ -134,15 +135,15 @@ impl<'a> Actor<'a> {
                     network_type::IPV6
                 },
             };
-            let datagram = Datagram { proc: self.me, segments: &segments, qkey, arrival };
+            let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
             if is_multicast(&dgid) {
-                self.deliver_to_group(&dgid, &datagram, after)?;
+                self.deliver_to_group(&dgid, &datagram, deferred)?;
             } else {
-                self.deliver(&ah.dgid, target.qpn, &datagram, after)?;
+                self.deliver(&ah.dgid, target.qpn, &datagram, deferred)?;
             }
         }
         requester.count_packets(None, length);
-        requester.complete(self, [Done::of(wqe, length)], after);
+        requester.complete(self, [SendCompletion::of(wqe, length)], deferred);
         Ok(())
     }
 
@@ -163,17 +164,17 @@ impl<'a> Actor<'a> {
         place: Payload,
         payload: &mut SegmentList,
         copy: &mut Vec<u8>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), RequestError> {
         let proc = requester.proc_of(place, self.me);
         if proc == self.me || payload.bytes() == 0 {
             return Ok(());
         }
         copy.resize(payload.bytes() as usize, 0);
-        let ours = [peer::ours_mut(copy)];
+        let ours = [process_memory::ours_mut(copy)];
         let from = Memory { proc, segments: payload.as_slice() };
         let to = Memory { proc: self.me, segments: &ours };
         let copied = self.link.copy(self.arena, self.me, from, to);
-        copied.map_err(|_| Stop::Failed(verdict::LOCAL_MEMORY))?;
+        copied.map_err(|_| RequestError::Failed(wc_status::LOCAL_MEMORY))?;
         *payload = SegmentList::new();
         payload.push(ours[0].addr, ours[0].length);
         Ok(())
@@ -183,15 +184,15 @@ impl<'a> Actor<'a> {
         &self,
         group: &[u8; 16],
         datagram: &Datagram<'_>,
-        after: &mut After,
-    ) -> Result<(), Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
         let used = (self.arena.members_used.load(Acquire) as usize).min(MAX_MEMBERS);
         for member in &self.arena.members[..used] {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
-                match self.deliver(&member.gid, qpn, datagram, after) {
+                match self.deliver(&member.gid, qpn, datagram, deferred) {
                     // The others are not to wait for a member that does not poll.
-                    Ok(()) | Err(Stop::CqFull(_)) => {}
+                    Ok(()) | Err(RequestError::CqFull(_)) => {}
                     failed => return failed,
                 }
             }
@@ -206,21 +207,21 @@ impl<'a> Actor<'a> {
         gid: &[AtomicU8; 16],
         qpn: u32,
         datagram: &Datagram<'_>,
-        after: &mut After,
-    ) -> Result<(), Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
         let Some(qp) = self.link.find(self.arena, gid, qpn) else { return Ok(()) };
         let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(()) };
         if qp.qkey.load(Acquire) != datagram.qkey {
             return Ok(());
         }
         let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
-        let Some(receive) = responder.receive(self, 0, after) else { return Ok(()) };
-        let mut arrival = datagram.arrival;
-        arrival.wr_id = receive.wr_id();
+        let Some(receive) = responder.receive(self, 0, deferred) else { return Ok(()) };
+        let mut received = datagram.received;
+        received.wr_id = receive.wr_id();
         let mut to = SegmentList::new();
-        let length = arrival.length.into();
-        if let Err(unfit) = receive.scatter(self, &responder.owner, length, &mut to) {
-            responder.fail(self, Some((arrival.wr_id, unfit.status())), after);
+        let length = received.length.into();
+        if let Err(error) = receive.scatter(self, &responder.owner, length, &mut to) {
+            responder.fail(self, Some((received.wr_id, error.status())), deferred);
             return Ok(());
         }
         let from = Memory { proc: datagram.proc, segments: datagram.segments.as_slice() };
@@ -228,20 +229,20 @@ impl<'a> Actor<'a> {
         match self.link.copy(self.arena, self.me, from, to) {
             Ok(()) => {
                 let retiring = responder.retire(1);
-                responder.arrived(self, [&arrival], retiring, after);
+                responder.complete_receives(self, [&received], retiring, deferred);
                 Ok(())
             }
             Err(Fault::Destination) => {
-                let status = Unfit::Memory.status();
-                responder.fail(self, Some((arrival.wr_id, status)), after);
+                let status = ReceiveError::Memory.status();
+                responder.fail(self, Some((received.wr_id, status)), deferred);
                 Ok(())
             }
             Err(fault) => {
                 if responder.is_shared() {
-                    responder.give_back(self, arrival.wr_id, after);
+                    responder.give_back(self, received.wr_id, deferred);
                 }
                 match fault {
-                    Fault::Source => Err(Stop::Failed(verdict::LOCAL_MEMORY)),
+                    Fault::Source => Err(RequestError::Failed(wc_status::LOCAL_MEMORY)),
                     _ => Ok(()),
                 }
             }

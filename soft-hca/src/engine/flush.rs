@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Qp;
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
@@ -12,13 +12,13 @@ use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
 /// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
 /// told, for it looks after what is posted there from now on. Its program is told, once all locks are
 /// free, that it takes no more receives of a shared queue (IBTA 11.6.3.2, "last WQE reached").
-pub(super) fn set_error(qp: &Qp, qpn: u32, from: impl Fn(u32) -> bool, after: &mut After) {
+pub(super) fn set_error(qp: &Qp, qpn: u32, from: impl Fn(u32) -> bool, deferred: &mut Deferred) {
     let enter = |current| from(current).then_some(state::ERR);
     if let Ok(before) = qp.state.fetch_update(AcqRel, Acquire, enter) {
         qp.stall.store(0, Release);
-        after.kicks.push((qpn, 0));
+        deferred.kicks.push((qpn, 0));
         if before != state::ERR && qp.srq.load(Acquire) != 0 {
-            after.raised.push(Async::LastWqeReached(qpn));
+            deferred.raised.push(Async::LastWqeReached(qpn));
         }
     }
 }
@@ -38,28 +38,28 @@ impl<'a> Actor<'a> {
 
 impl Actor<'_> {
     /// Flushes the send queue of a queue pair in the error state. The caller holds no lock.
-    pub(super) fn flush_sends(&self, qpn: u32, after: &mut After) {
+    pub(super) fn flush_sends(&self, qpn: u32, deferred: &mut Deferred) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         let _guard = self.lock(&qp.send_lock);
         if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
-            self.flush_send_ring(qp, qpn, after);
+            self.flush_send_ring(qp, qpn, deferred);
         }
     }
 
     /// Flushes all sends. The caller holds the `send_lock`.
-    pub(super) fn flush_send_ring(&self, qp: &Qp, qpn: u32, after: &mut After) {
+    pub(super) fn flush_send_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         let Some(ring) = self.send_ring(qp) else { return };
         let cq = qp.send_cq.load(Acquire);
         let consumer = qp.sq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
             let _retiring = retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
-            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, after);
+            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
         }
     }
 
     /// Flushes all receives of the queue pair's own. The caller holds the `recv_lock`.
-    pub(super) fn flush_receive_ring(&self, qp: &Qp, qpn: u32, after: &mut After) {
+    pub(super) fn flush_receive_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         if qp.srq.load(Acquire) != 0 {
             return;
         }
@@ -70,7 +70,7 @@ impl Actor<'_> {
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = RecvWqe::read(ring.slot(consumer.wrapping_add(i)));
             let _retiring = retire(&qp.rq_consumer, &ring, consumer.wrapping_add(i + 1));
-            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, after);
+            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
         }
     }
 

@@ -1,5 +1,5 @@
 //! A thread that moves memory for those who cannot reach it: that of its own process, or, in the
-//! daemon, that of processes which the daemon can reach. It sleeps until it is asked (`relay`).
+//! daemon, that of processes which the daemon can reach. It sleeps until it is asked (`bounce`).
 
 use std::io;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::thread::{self, JoinHandle};
 
-use crate::arena::{Mapping, STAGE_BYTES};
+use crate::arena::{BOUNCE_BUFFER_BYTES, Mapping};
+use crate::engine::bounce::{self, Job};
+use crate::engine::bounce_buffer::Way;
 use crate::engine::link::LocalLink;
 use crate::engine::memory::is_registered;
-use crate::engine::peer::{self, Trouble};
-use crate::engine::relay::{self, Job};
-use crate::engine::stage::Way;
+use crate::engine::process_memory::{self, CopyError};
 use crate::engine::{DAEMON, futex, signals};
 
 /// Bytes of the thread's stack.
@@ -48,7 +48,7 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         self.is_over.store(true, Release);
-        relay::ring(&self.arena, self.me);
+        bounce::ring(&self.arena, self.me);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -62,14 +62,14 @@ fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
         let bell = entry.bell.load(Acquire);
         let asked = entry.asked.swap(0, AcqRel);
         for index in (0..u64::BITS as usize).filter(|index| asked >> index & 1 != 0) {
-            let relay = &arena.relays[index];
-            if let Some(job) = relay.claim(me) {
-                relay.finish(execute(&link, arena, me, index, &job));
+            let slot = &arena.bounce_slots[index];
+            if let Some(job) = slot.claim(me) {
+                slot.finish(execute(&link, arena, me, index, &job));
             }
         }
         if asked == 0 {
             if me == DAEMON {
-                relay::fail_dead(arena, is_dead);
+                bounce::fail_dead(arena, is_dead);
             }
             futex::wait(&entry.bell, bell, None);
         }
@@ -83,17 +83,17 @@ fn execute(
     me: usize,
     index: usize,
     job: &Job,
-) -> Result<(), Trouble> {
+) -> Result<(), CopyError> {
     if job.proc != me && me != DAEMON {
-        return Err(Trouble::Unreachable);
+        return Err(CopyError::Unreachable);
     }
-    let fits = peer::length(&job.segments).checked_add(job.offset);
+    let fits = process_memory::length(&job.segments).checked_add(job.offset);
     let is_written = job.way == Way::Out;
     let mut segments = job.segments.iter();
-    if fits.is_none_or(|end| end > STAGE_BYTES as u64)
+    if fits.is_none_or(|end| end > BOUNCE_BUFFER_BYTES as u64)
         || !segments.all(|segment| is_registered(arena, job.proc, *segment, is_written))
     {
-        return Err(Trouble::Fault);
+        return Err(CopyError::Fault);
     }
-    relay::transfer(link, arena, me, index, job)
+    bounce::transfer(link, arena, me, index, job)
 }

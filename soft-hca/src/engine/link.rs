@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::arena::{Arena, MAX_PROCS, Mapping, Qp};
-use crate::engine::peer::{self, Trouble};
-use crate::engine::relay;
+use crate::engine::bounce;
+use crate::engine::process_memory::{self, CopyError};
 
 /// A stretch of a process's memory. The same as the system's `iovec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl LocalLink {
         }
         let mark = mark(pid, nonce);
         if reached.load(Relaxed) != mark {
-            match peer::read_word(pid, entry.nonce_addr.load(Acquire)) {
+            match process_memory::read_word(pid, entry.nonce_addr.load(Acquire)) {
                 Ok(word) if word == nonce => reached.store(mark, Relaxed),
                 _ => return Err(Fault::Unreachable),
             }
@@ -111,12 +111,12 @@ impl LocalLink {
     /// Whether process `me`, which runs this, can reach the memory of `proc`; if not, what the
     /// system says.
     pub fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
-        peer::try_writing(self.own_pid)?;
+        process_memory::try_writing(self.own_pid)?;
         if self.pid(arena, me, proc).is_ok() {
             return Ok(());
         }
         let entry = &arena.procs[proc];
-        peer::read_word(entry.pid.load(Acquire), entry.nonce_addr.load(Acquire))?;
+        process_memory::read_word(entry.pid.load(Acquire), entry.nonce_addr.load(Acquire))?;
         // The id names another process here than where it was asked for.
         Err(io::Error::from_raw_os_error(libc::ESRCH))
     }
@@ -134,19 +134,23 @@ impl LocalLink {
         let destination = self.pid(arena, me, to.proc)?;
         let (from_segments, to_segments) = (from.segments, to.segments);
         let direct = if from.proc == me {
-            peer::write(destination, from_segments, to_segments, length)
+            process_memory::write(destination, from_segments, to_segments, length)
         } else if to.proc == me {
-            peer::read(source, to_segments, from_segments, length)
+            process_memory::read(source, to_segments, from_segments, length)
         } else {
-            Err(Trouble::Fault)
+            Err(CopyError::Fault)
         };
         match direct {
             Ok(()) => Ok(()),
-            Err(Trouble::Unreachable) => Err(Fault::Unreachable),
+            Err(CopyError::Unreachable) => Err(Fault::Unreachable),
             // Neither side is ours, or one of them has a fault: the detour tells which.
-            Err(Trouble::Fault) => {
-                peer::copy_through(source, from_segments, destination, to_segments, length)
-            }
+            Err(CopyError::Fault) => process_memory::copy_through(
+                source,
+                from_segments,
+                destination,
+                to_segments,
+                length,
+            ),
         }
     }
 }
@@ -164,12 +168,12 @@ impl Link for LocalLink {
         from: Memory<'_>,
         to: Memory<'_>,
     ) -> Result<(), Fault> {
-        let length = peer::length(from.segments).min(peer::length(to.segments));
+        let length = process_memory::length(from.segments).min(process_memory::length(to.segments));
         if length == 0 {
             return Ok(());
         }
         match self.copy_directly(arena, me, from, to, length) {
-            Err(Fault::Unreachable) => relay::copy(self, arena, me, from, to, length),
+            Err(Fault::Unreachable) => bounce::copy(self, arena, me, from, to, length),
             copied => copied,
         }
     }

@@ -14,9 +14,9 @@
 //! | `completion`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `room` | waiting for room in completion queues | |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
-//! | `verdict`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
+//! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `link`, `peer` | the way to the peer's memory | `rxe_net.c` |
-//! | `relay`, `stage`, `helper` | the way there through the arena | |
+//! | `bounce`, `bounce_buffer`, `helper` | the way there through the arena | |
 //!
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
@@ -26,37 +26,37 @@
 //! that no request of before is still being executed ([`Actor::quiesce`]). Everything that may
 //! wait for the daemon happens when no lock is held (`after`).
 
-mod after;
 mod atomic;
 mod batch;
+mod bounce;
+mod bounce_buffer;
 mod completion;
 mod datagram;
+mod deferred;
 mod flush;
 mod futex;
 mod helper;
 pub mod link;
 mod memory;
 mod notification;
-mod peer;
-mod relay;
+mod process_memory;
 mod requester;
 mod responder;
 mod room;
 mod segments;
 mod signals;
-mod stage;
 #[cfg(any(test, fuzzing))]
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
 mod timing;
-mod verdict;
+mod wc_status;
 mod window;
 
 use std::fmt;
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{FIRST_QPN, Guard, Lock, Mapping};
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Result};
 use crate::uapi::rxe::{qp_type, state};
 
@@ -188,21 +188,21 @@ impl Actor<'_> {
     /// MODIFY_QP to the error state: all work requests of the queue pair are flushed, sends first.
     /// Receives of a shared receive queue stay.
     pub fn enter_error(&self, qpn: u32) {
-        let mut after = After::default();
+        let mut deferred = Deferred::default();
         if let Some(qp) = self.arena.qp(qpn) {
             {
                 let _guard = self.lock(&qp.send_lock);
                 if qp.live.load(Acquire) == qpn {
-                    flush::set_error(qp, qpn, |_| true, &mut after);
-                    self.flush_send_ring(qp, qpn, &mut after);
+                    flush::set_error(qp, qpn, |_| true, &mut deferred);
+                    self.flush_send_ring(qp, qpn, &mut deferred);
                 }
             }
             let _guard = self.lock(&qp.recv_lock);
             if qp.live.load(Acquire) == qpn {
-                self.flush_receive_ring(qp, qpn, &mut after);
+                self.flush_receive_ring(qp, qpn, &mut deferred);
             }
         }
-        self.settle(&mut after);
+        self.run_deferred(&mut deferred);
     }
 
     /// Flushes receives that were posted to a queue pair in the error state: nobody rings a bell
@@ -212,14 +212,14 @@ impl Actor<'_> {
         if qp.state.load(Acquire) != state::ERR || !self.has_receives(qp) {
             return;
         }
-        let mut after = After::default();
+        let mut deferred = Deferred::default();
         {
             let _guard = self.lock(&qp.recv_lock);
             if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
-                self.flush_receive_ring(qp, qpn, &mut after);
+                self.flush_receive_ring(qp, qpn, &mut deferred);
             }
         }
-        self.settle(&mut after);
+        self.run_deferred(&mut deferred);
     }
 
     /// Has send queues run again that are not empty. For the daemon, after the end of a process: it
@@ -244,10 +244,10 @@ impl Actor<'_> {
                 drop(self.lock(&qp.recv_lock));
             }
         }
-        self.quiesce_relays(proc);
+        self.quiesce_bounces(proc);
     }
 
-    /// Takes a lock. The daemon, which may not have buried everybody yet, meanwhile releases the
+    /// Takes a lock. The daemon, which may not have cleaned up behind everybody yet, meanwhile releases the
     /// locks of all processes that have ended: who has this one may be waiting for one of those. All
     /// others see to it that they do not wait for a daemon that has ended.
     pub(crate) fn lock<'l>(&self, lock: &'l Lock) -> Guard<'l> {
@@ -270,8 +270,8 @@ impl Actor<'_> {
 
     /// Takes all that a dead process has in the arena from it. For the daemon.
     pub fn release_all_of(&self, dead: usize) {
-        // As long as a helper works for it, nobody may have its relay.
-        self.end_relays_of(dead);
+        // As long as a helper works for it, nobody may have its slot.
+        self.end_bounces_of(dead);
         self.arena.release_locks_of(dead);
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, fence};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
-use crate::engine::after::{After, Wake};
+use crate::engine::deferred::{Deferred, Wake};
 
 /// Values of `Cq::armed`.
 const NOT_ARMED: u32 = 0;
@@ -44,7 +44,7 @@ impl Actor<'_> {
 
     /// Completions have been added. If the queue was armed for them there is one event, and no
     /// more. The caller holds the queue's lock.
-    pub(super) fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, after: &mut After) {
+    pub(super) fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, deferred: &mut Deferred) {
         // Without a channel there is nobody to tell.
         let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
         // See `arm`.
@@ -59,13 +59,13 @@ impl Actor<'_> {
             cq.armed.store(NOT_ARMED, Release);
             return;
         }
-        // Who dies from here on until the token is given leaves a debt that the daemon finds.
-        cq.owes_token.store(self.me as u32 + 1, Release);
+        // Who dies from here on until the token is given leaves an event without its token, which the daemon finds.
+        cq.token_due_from.store(self.me as u32 + 1, Release);
         // First the event, then the token. As long as the queue is armed, who dies has told
         // nobody.
         cq.pending_events.fetch_add(1, AcqRel);
         cq.armed.store(NOT_ARMED, Release);
-        after.wakes.push(Wake { cq: index, channel, generation });
+        deferred.wakes.push(Wake { cq: index, channel, generation });
     }
 
     /// Gives the token that belongs to an event.
@@ -73,45 +73,49 @@ impl Actor<'_> {
         self.env.wake_channel(wake.channel, wake.generation);
         if let Some(cq) = self.arena.cqs.get(wake.cq as usize) {
             // Another process may owe the next one by now.
-            let _ = cq.owes_token.compare_exchange(self.me as u32 + 1, 0, AcqRel, Relaxed);
+            let _ = cq.token_due_from.compare_exchange(self.me as u32 + 1, 0, AcqRel, Relaxed);
         }
     }
 
     /// Channels, index and generation, that process `dead` may have left with an event and
     /// without its token: [`Actor::tokens_of`] tells. For the daemon, when `dead` has no lock any
     /// more.
-    pub fn debts_of(&self, dead: usize, cqs: impl IntoIterator<Item = usize>) -> Vec<(u32, u32)> {
+    pub fn missing_tokens_of(
+        &self,
+        dead: usize,
+        cqs: impl IntoIterator<Item = usize>,
+    ) -> Vec<(u32, u32)> {
         let owed = dead as u32 + 1;
-        let mut debts = Vec::new();
+        let mut missing_tokens = Vec::new();
         for index in cqs {
             let Some(cq) = self.arena.cqs.get(index) else { continue };
-            if cq.owes_token.compare_exchange(owed, 0, AcqRel, Relaxed).is_err() {
+            if cq.token_due_from.compare_exchange(owed, 0, AcqRel, Relaxed).is_err() {
                 continue;
             }
             let channel = cq.channel.load(Acquire).checked_sub(1);
             let entry = channel.and_then(|channel| self.arena.channels.get(channel as usize));
             if let (Some(channel), Some(entry)) = (channel, entry) {
-                debts.push((channel, entry.live.load(Acquire)));
+                missing_tokens.push((channel, entry.live.load(Acquire)));
                 self.notify_of_unread(index as u32, cq);
             }
         }
-        debts
+        missing_tokens
     }
 
     /// The event of completions that somebody was about to tell of, if the queue is still armed.
     /// An event too many does no harm: the program finds an empty queue.
     fn notify_of_unread(&self, index: u32, cq: &Cq) {
-        let mut after = After::default();
+        let mut deferred = Deferred::default();
         {
             let _guard = self.lock(&cq.lock);
             if cq.live.load(Acquire) != 0
                 && let Some(ring) = self.arena.ring(&cq.ring)
                 && ring.consumer() != ring.producer()
             {
-                self.notify(index, cq, true, &mut after);
+                self.notify(index, cq, true, &mut deferred);
             }
         }
-        self.settle(&mut after);
+        self.run_deferred(&mut deferred);
     }
 
     /// Whether a channel has an event without a token; `cqs` are all completion queues,
@@ -135,8 +139,8 @@ impl Actor<'_> {
         for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
             if cq.live.load(Acquire) != 0 && cq.channel.load(Acquire) == channel + 1 {
                 has_event |= cq.pending_events.load(Acquire) != 0;
-                // After the event: whose event was seen here owes its token or has given it.
-                if cq.owes_token.load(Acquire) != 0 {
+                // Deferred the event: whose event was seen here owes its token or has given it.
+                if cq.token_due_from.load(Acquire) != 0 {
                     return Tokens::Unclear;
                 }
             }

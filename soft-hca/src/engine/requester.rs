@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
 use crate::arena::Qp;
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, retire, set_error};
 use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
 use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, Async, DAEMON, timing, verdict};
+use crate::engine::{Actor, Async, DAEMON, timing, wc_status};
 use crate::ring::Ring;
 use crate::uapi::rxe::{
     Cqe, MAX_SGE, SendWqe, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
@@ -18,7 +18,7 @@ use crate::uapi::rxe::{
 /// Why a request is not executed. [`Qp::stall`] has the kind in its low byte and, above it, how
 /// often the daemon has tried.
 const STALL_RNR: u32 = 1;
-const STALL_NO_ANSWER: u32 = 2;
+const STALL_NO_RESPONSE: u32 = 2;
 const STALL_CQ_FULL: u32 = 3;
 const STALL_KIND: u32 = 0xff;
 const STALL_ATTEMPT: u32 = 8;
@@ -57,11 +57,11 @@ pub(super) struct Requester<'a> {
 
 /// Why the request at the head of the queue is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum RequestError {
     /// The peer has no receive; the code of the time it asks us to wait.
-    NotReady(u32),
+    ReceiverNotReady(u32),
     /// There is no peer, or it is in no state to answer.
-    NoAnswer,
+    NoResponse,
     /// The completion queue with this index, ours or the peer's, is full.
     CqFull(u32),
     /// It fails with this status.
@@ -70,7 +70,7 @@ pub(super) enum Stop {
 
 /// What comes after a step through the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum NextStep {
     /// The next step.
     GoesOn,
     /// The next step, when the peer has posted a receive.
@@ -81,14 +81,14 @@ enum Turn {
 
 /// What the request's completion tells.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Done {
+pub(super) struct SendCompletion {
     pub wr_id: u64,
     pub opcode: u32,
     pub flags: u32,
     pub length: u32,
 }
 
-impl Done {
+impl SendCompletion {
     pub(super) fn of(wqe: &SendWqe<'_>, length: u32) -> Self {
         Self { wr_id: wqe.wr_id, opcode: wqe.opcode, flags: wqe.flags, length }
     }
@@ -148,10 +148,10 @@ impl<'a> Requester<'a> {
         wqe: &SendWqe<'_>,
         access: u32,
         out: &mut SegmentList,
-    ) -> Result<u32, Stop> {
+    ) -> Result<u32, RequestError> {
         let count = wqe.num_sge as usize;
         if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
-            return Err(Stop::Failed(verdict::MALFORMED));
+            return Err(RequestError::Failed(wc_status::MALFORMED));
         }
         let mut length = 0u64;
         // Some versions of the library sum lengths up wrongly; the elements are right.
@@ -161,11 +161,11 @@ impl<'a> Requester<'a> {
                 continue;
             }
             let addr = self.owner.local(actor.arena, sge, access);
-            out.push(addr.ok_or(Stop::Failed(verdict::LOCAL_MEMORY))?, sge.length.into());
+            out.push(addr.ok_or(RequestError::Failed(wc_status::LOCAL_MEMORY))?, sge.length.into());
             length += u64::from(sge.length);
         }
-        if length > verdict::MAX_MESSAGE {
-            return Err(Stop::Failed(verdict::TOO_LONG));
+        if length > wc_status::MAX_MESSAGE {
+            return Err(RequestError::Failed(wc_status::TOO_LONG));
         }
         Ok(length as u32)
     }
@@ -176,7 +176,7 @@ impl<'a> Requester<'a> {
         actor: &Actor<'_>,
         wqe: &SendWqe<'_>,
         out: &mut SegmentList,
-    ) -> Result<(Payload, u32), Stop> {
+    ) -> Result<(Payload, u32), RequestError> {
         // Extended posting puts data inline without the flag, and no elements.
         if wqe.flags & send_flag::INLINE == 0 && wqe.num_sge > 0 {
             return Ok((Payload::Memory, self.gather(actor, wqe, GATHER, out)?));
@@ -187,7 +187,7 @@ impl<'a> Requester<'a> {
         }
         let addr = wqe.inline_address(length as usize);
         let addr = addr.filter(|_| length <= self.qp.max_inline.load(Acquire));
-        out.push(addr.ok_or(Stop::Failed(verdict::TOO_LONG))?, length.into());
+        out.push(addr.ok_or(RequestError::Failed(wc_status::TOO_LONG))?, length.into());
         Ok((Payload::Inline, length))
     }
 
@@ -228,8 +228,8 @@ impl<'a> Requester<'a> {
     pub(super) fn complete(
         &self,
         actor: &Actor<'_>,
-        done: impl IntoIterator<Item = Done, IntoIter: ExactSizeIterator>,
-        after: &mut After,
+        done: impl IntoIterator<Item = SendCompletion, IntoIter: ExactSizeIterator>,
+        deferred: &mut Deferred,
     ) {
         let done = done.into_iter();
         let next = self.head().wrapping_add(done.len() as u32);
@@ -237,7 +237,7 @@ impl<'a> Requester<'a> {
         let mut signaled = done.filter(|done| self.is_signaled(done.flags)).peekable();
         if signaled.peek().is_some() {
             let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
-            actor.complete_all(self.send_cq, cqes, Some(retiring), after);
+            actor.complete_all(self.send_cq, cqes, Some(retiring), deferred);
         }
     }
 }
@@ -246,17 +246,17 @@ impl<'a> Actor<'a> {
     /// Executes a send queue up to what is in it now. An impatient caller leaves a queue alone
     /// that somebody else is executing.
     pub(super) fn run(&self, qpn: u32, is_patient: bool) {
-        let mut after = After::default();
+        let mut deferred = Deferred::default();
         let mut budget = None;
         loop {
-            let turn = self.step(qpn, is_patient, &mut budget, &mut after);
-            self.settle(&mut after);
+            let turn = self.step(qpn, is_patient, &mut budget, &mut deferred);
+            self.run_deferred(&mut deferred);
             match turn {
-                Turn::GoesOn => {}
-                Turn::Awaits if self.soon_receives(qpn) => {}
+                NextStep::GoesOn => {}
+                NextStep::Awaits if self.soon_receives(qpn) => {}
                 // Once more, but without waiting.
-                Turn::Awaits => after.waits = MAX_WAITS,
-                Turn::Ends => break,
+                NextStep::Awaits => deferred.waits = MAX_WAITS,
+                NextStep::Ends => break,
             }
         }
     }
@@ -267,9 +267,9 @@ impl<'a> Actor<'a> {
         qpn: u32,
         is_patient: bool,
         budget: &mut Option<u32>,
-        after: &mut After,
-    ) -> Turn {
-        let Some(qp) = self.arena.qp(qpn) else { return Turn::Ends };
+        deferred: &mut Deferred,
+    ) -> NextStep {
+        let Some(qp) = self.arena.qp(qpn) else { return NextStep::Ends };
         let guard = if is_patient {
             Some(self.lock(&qp.send_lock))
         } else {
@@ -277,13 +277,13 @@ impl<'a> Actor<'a> {
         };
         if guard.is_none() {
             if self.me == DAEMON {
-                after.kicks.push((qpn, DAEMON_BUSY_NS));
+                deferred.kicks.push((qpn, DAEMON_BUSY_NS));
             }
-            return Turn::Ends;
+            return NextStep::Ends;
         }
-        let Some(ring) = self.send_ring(qp) else { return Turn::Ends };
+        let Some(ring) = self.send_ring(qp) else { return NextStep::Ends };
         if qp.live.load(Acquire) != qpn {
-            return Turn::Ends;
+            return NextStep::Ends;
         }
         let current = qp.state.load(Acquire);
         match current {
@@ -291,14 +291,14 @@ impl<'a> Actor<'a> {
             // What is being executed is finished, no more.
             state::SQD if qp.stall.load(Acquire) != 0 => {}
             state::SQD => {
-                drained(qp, qpn, after);
-                return Turn::Ends;
+                drained(qp, qpn, deferred);
+                return NextStep::Ends;
             }
             state::SQE | state::ERR => {
-                self.flush_send_ring(qp, qpn, after);
-                return Turn::Ends;
+                self.flush_send_ring(qp, qpn, deferred);
+                return NextStep::Ends;
             }
-            _ => return Turn::Ends,
+            _ => return NextStep::Ends,
         }
         let requester = Requester {
             qp,
@@ -314,30 +314,30 @@ impl<'a> Actor<'a> {
         let left = budget.get_or_insert(posted.min(burst));
         if posted == 0 || *left == 0 {
             if posted > 0 && self.me == DAEMON {
-                after.kicks.push((qpn, 0));
+                deferred.kicks.push((qpn, 0));
             }
-            return Turn::Ends;
+            return NextStep::Ends;
         }
         let limit = if current == state::SQD { 1 } else { posted.min(*left) };
-        match self.execute(&requester, limit, after) {
+        match self.execute(&requester, limit, deferred) {
             Ok(count) => {
                 if qp.stall.load(Acquire) != 0 {
                     qp.stall.store(0, Release);
                 }
                 *left -= count.min(*left);
                 if current == state::SQD {
-                    drained(qp, qpn, after);
-                    return Turn::Ends;
+                    drained(qp, qpn, deferred);
+                    return NextStep::Ends;
                 }
                 // The daemon comes back for what is beyond its burst.
                 let goes_on = count < posted && (*left > 0 || self.me == DAEMON);
-                if goes_on { Turn::GoesOn } else { Turn::Ends }
+                if goes_on { NextStep::GoesOn } else { NextStep::Ends }
             }
-            Err(Stop::Failed(status)) => {
-                self.fail(&requester, status, after);
-                Turn::Ends
+            Err(RequestError::Failed(status)) => {
+                self.fail(&requester, status, deferred);
+                NextStep::Ends
             }
-            Err(stop) => self.hold_up(&requester, stop, after),
+            Err(stop) => self.stall(&requester, stop, deferred),
         }
     }
 
@@ -346,8 +346,8 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'a>,
         limit: u32,
-        after: &mut After,
-    ) -> Result<u32, Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<u32, RequestError> {
         let wqe = requester.wqe(requester.head());
         let is_rc = requester.kind == qp_type::RC;
         let is_connected = is_rc || requester.kind == qp_type::UC;
@@ -358,10 +358,10 @@ impl<'a> Actor<'a> {
             | opcode::RDMA_WRITE_WITH_IMM
                 if is_connected =>
             {
-                return self.transfer(requester, limit, after);
+                return self.transfer(requester, limit, deferred);
             }
             opcode::SEND_WITH_INV | opcode::RDMA_READ if is_rc => {
-                return self.transfer(requester, limit, after);
+                return self.transfer(requester, limit, deferred);
             }
             _ => {}
         }
@@ -369,52 +369,59 @@ impl<'a> Actor<'a> {
         let _room = is_signaled.then(|| self.claim_one(requester.send_cq)).transpose()?;
         match wqe.opcode {
             opcode::SEND | opcode::SEND_WITH_IMM if requester.kind == qp_type::UD => {
-                self.datagram(requester, &wqe, after)?;
+                self.datagram(requester, &wqe, deferred)?;
             }
             opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE
                 if is_rc =>
             {
-                self.atomic(requester, &wqe, after)?;
+                self.atomic(requester, &wqe, deferred)?;
             }
-            opcode::LOCAL_INV if is_connected => self.local_invalidate(requester, &wqe, after)?,
-            opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, after)?,
-            _ => return Err(Stop::Failed(verdict::MALFORMED)),
+            opcode::LOCAL_INV if is_connected => {
+                self.local_invalidate(requester, &wqe, deferred)?
+            }
+            opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, deferred)?,
+            _ => return Err(RequestError::Failed(wc_status::MALFORMED)),
         }
         Ok(1)
     }
 
     /// The request at the head fails, and with it the queue pair.
-    fn fail(&self, requester: &Requester<'_>, status: u32, after: &mut After) {
+    fn fail(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
         let Requester { qp, qpn, .. } = *requester;
-        set_error(qp, qpn, can_fail, after);
+        set_error(qp, qpn, can_fail, deferred);
         let head = requester.head();
         let wr_id = requester.wqe(head).wr_id;
         let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
-        self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, after);
+        self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);
-        self.flush_send_ring(qp, qpn, after);
+        self.flush_send_ring(qp, qpn, deferred);
         let _guard = self.lock(&qp.recv_lock);
-        self.flush_receive_ring(qp, qpn, after);
+        self.flush_receive_ring(qp, qpn, deferred);
     }
 
     /// The request at the head cannot be executed now. It fails if that has been so for too long,
     /// else the daemon will try again.
-    fn hold_up(&self, requester: &Requester<'_>, stop: Stop, after: &mut After) -> Turn {
+    fn stall(
+        &self,
+        requester: &Requester<'_>,
+        stop: RequestError,
+        deferred: &mut Deferred,
+    ) -> NextStep {
         let qp = requester.qp;
         let (kind, limit, expired) = match stop {
-            Stop::NotReady(timer) => {
+            RequestError::ReceiverNotReady(timer) => {
                 (STALL_RNR, timing::rnr_limit_ns(qp, timer), status::RNR_RETRY_EXC_ERR)
             }
-            Stop::CqFull(_) => (STALL_CQ_FULL, Some(timing::CQ_FULL_NS), status::SUCCESS),
-            _ => (STALL_NO_ANSWER, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
+            RequestError::CqFull(_) => (STALL_CQ_FULL, Some(timing::CQ_FULL_NS), status::SUCCESS),
+            _ => (STALL_NO_RESPONSE, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
         };
         let before = qp.stall.load(Acquire);
         let is_new = before & STALL_KIND != kind;
         // Who executes another process's queue is the one that has posted no receive.
         let is_own = requester.owner.proc == self.me;
-        if is_new && kind == STALL_RNR && is_own && after.waits < MAX_WAITS {
-            after.waits += 1;
-            return Turn::Awaits;
+        if is_new && kind == STALL_RNR && is_own && deferred.waits < MAX_WAITS {
+            deferred.waits += 1;
+            return NextStep::Awaits;
         }
         let now = self.env.now_ns();
         if is_new {
@@ -423,13 +430,13 @@ impl<'a> Actor<'a> {
         }
         let deadline = qp.stall_deadline_ns.load(Acquire);
         if now >= deadline {
-            if let Stop::CqFull(cq) = stop {
+            if let RequestError::CqFull(cq) = stop {
                 self.give_up_on(cq);
                 qp.stall.store(0, Release);
-                return Turn::GoesOn;
+                return NextStep::GoesOn;
             }
-            self.fail(requester, expired, after);
-            return Turn::Ends;
+            self.fail(requester, expired, deferred);
+            return NextStep::Ends;
         }
         let attempt = match (is_new, self.me) {
             (true, _) => 0,
@@ -440,9 +447,9 @@ impl<'a> Actor<'a> {
         // Once the daemon knows of it, it sees to it that it comes back.
         if is_new || self.me == DAEMON {
             let wait = timing::retry_after_ns(attempt).min(deadline - now);
-            after.kicks.push((requester.qpn, wait));
+            deferred.kicks.push((requester.qpn, wait));
         }
-        Turn::Ends
+        NextStep::Ends
     }
 
     /// Waits a moment for the queue pair's peer to post a receive. The caller holds no lock.
@@ -463,8 +470,8 @@ impl<'a> Actor<'a> {
 }
 
 /// In SQD nothing is being executed any more: tells the program, if it wants to know.
-fn drained(qp: &Qp, qpn: u32, after: &mut After) {
+fn drained(qp: &Qp, qpn: u32, deferred: &mut Deferred) {
     if qp.sqd_notify.swap(0, std::sync::atomic::Ordering::AcqRel) != 0 {
-        after.raised.push(Async::SqDrained(qpn));
+        deferred.raised.push(Async::SqDrained(qpn));
     }
 }

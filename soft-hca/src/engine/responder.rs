@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{Guard, Qp, Srq};
-use crate::engine::after::After;
 use crate::engine::batch::MAX_MESSAGES;
+use crate::engine::deferred::Deferred;
 use crate::engine::flush::{Retiring, can_fail, retire, set_error};
 use crate::engine::memory::{Owner, SCATTER};
 use crate::engine::segments::SegmentList;
-use crate::engine::verdict;
+use crate::engine::wc_status;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{
@@ -42,26 +42,26 @@ pub(super) struct Receive<'a> {
 
 /// What a receive cannot take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(super) enum ReceiveError {
     /// Too small, or senseless.
     Small,
     /// Its memory may not be used.
     Memory,
 }
 
-impl Unfit {
+impl ReceiveError {
     /// The receive's own status.
     pub(super) fn status(self) -> u32 {
         match self {
-            Self::Small => verdict::RECEIVE_TOO_SMALL,
-            Self::Memory => verdict::RECEIVE_MEMORY,
+            Self::Small => wc_status::RECEIVE_TOO_SMALL,
+            Self::Memory => wc_status::RECEIVE_MEMORY,
         }
     }
 }
 
 /// What the responder's completion tells of a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Arrival {
+pub(super) struct ReceiveCompletion {
     pub wr_id: u64,
     pub opcode: u32,
     pub flags: u32,
@@ -72,7 +72,7 @@ pub(super) struct Arrival {
     pub network_type: u8,
 }
 
-impl Arrival {
+impl ReceiveCompletion {
     fn cqe(&self, qpn: u32) -> Cqe {
         let with = match self.opcode {
             opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM => wc_flag::WITH_IMM,
@@ -134,7 +134,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Takes a receive out of a shared receive queue, for good.
-    fn take_shared(&self, index: u32, after: &mut After) -> Option<Receive<'a>> {
+    fn take_shared(&self, index: u32, deferred: &mut Deferred) -> Option<Receive<'a>> {
         let srq: &'a Srq = self.arena.srqs.get(index as usize)?;
         let _guard = self.lock(&srq.lock);
         if srq.live.load(Acquire) == 0 {
@@ -153,7 +153,7 @@ impl<'a> Actor<'a> {
             // Once: the limit is to be set anew.
             srq.limit.store(0, Release);
             srq.limit_reached.store(1, Release);
-            after.raised.push(Async::SrqLimit(index));
+            deferred.raised.push(Async::SrqLimit(index));
         }
         Some(Receive { wqe, max_sge: srq.max_sge.load(Acquire) })
     }
@@ -170,7 +170,7 @@ impl<'a> Responder<'a> {
         &self,
         actor: &Actor<'a>,
         skip: u32,
-        after: &mut After,
+        deferred: &mut Deferred,
     ) -> Option<Receive<'a>> {
         match &self.receives {
             Receives::Own(ring, first, posted) if skip < *posted => {
@@ -179,14 +179,14 @@ impl<'a> Responder<'a> {
                 ring.slot(first.wrapping_add(skip + 1)).prefetch();
                 Some(Receive { wqe, max_sge: self.qp.max_recv_sge.load(Acquire) })
             }
-            Receives::Shared(index) => actor.take_shared(*index, after),
+            Receives::Shared(index) => actor.take_shared(*index, deferred),
             _ => None,
         }
     }
 
     /// Has the processor fetch what completing a receive will write, which the peer's processor
     /// has read last, so that nobody waits for it afterwards.
-    pub(super) fn prefetch_arrival(&self, actor: &Actor<'_>) {
+    pub(super) fn prefetch_receive_completion(&self, actor: &Actor<'_>) {
         if let Receives::Own(ring, ..) = &self.receives {
             ring.prefetch_consumer();
         }
@@ -204,23 +204,23 @@ impl<'a> Responder<'a> {
     }
 
     /// Completes receives, which are being retired.
-    pub(super) fn arrived<'m>(
+    pub(super) fn complete_receives<'m>(
         &self,
         actor: &Actor<'_>,
-        arrivals: impl IntoIterator<Item = &'m Arrival>,
+        received: impl IntoIterator<Item = &'m ReceiveCompletion>,
         retiring: Option<Retiring<'_>>,
-        after: &mut After,
+        deferred: &mut Deferred,
     ) {
-        let completions = arrivals.into_iter().map(|arrival| {
-            (arrival.cqe(self.owner.qpn), arrival.flags & send_flag::SOLICITED != 0)
+        let completions = received.into_iter().map(|received| {
+            (received.cqe(self.owner.qpn), received.flags & send_flag::SOLICITED != 0)
         });
-        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, retiring, after);
+        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, retiring, deferred);
     }
 
     /// Gives a receive that was taken from a shared queue back to its owner, unused.
-    pub(super) fn give_back(&self, actor: &Actor<'_>, wr_id: u64, after: &mut After) {
+    pub(super) fn give_back(&self, actor: &Actor<'_>, wr_id: u64, deferred: &mut Deferred) {
         let cqe = Cqe::error(wr_id, status::WR_FLUSH_ERR, self.owner.qpn);
-        actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, after);
+        actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, deferred);
     }
 
     /// The queue pair fails: the given receive, at the head of the queue or taken from a shared
@@ -229,17 +229,17 @@ impl<'a> Responder<'a> {
         &mut self,
         actor: &Actor<'_>,
         receive: Option<(u64, u32)>,
-        after: &mut After,
+        deferred: &mut Deferred,
     ) {
         let qpn = self.owner.qpn;
-        set_error(self.qp, qpn, can_fail, after);
+        set_error(self.qp, qpn, can_fail, deferred);
         if let Some((wr_id, status)) = receive {
             let _retiring = self.retire(1);
             let cqe = Cqe::error(wr_id, status, qpn);
-            actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, after);
+            actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, deferred);
         }
-        actor.flush_receive_ring(self.qp, qpn, after);
-        after.broken.push(qpn);
+        actor.flush_receive_ring(self.qp, qpn, deferred);
+        deferred.failed_peers.push(qpn);
     }
 }
 
@@ -256,10 +256,10 @@ impl Receive<'_> {
         owner: &Owner,
         length: u64,
         out: &mut SegmentList,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), ReceiveError> {
         let count = self.wqe.num_sge as usize;
         if count > (self.max_sge as usize).min(self.wqe.room()).min(MAX_SGE) {
-            return Err(Unfit::Small);
+            return Err(ReceiveError::Small);
         }
         let mut rest = length;
         for index in 0..count {
@@ -270,11 +270,11 @@ impl Receive<'_> {
             if sge.length == 0 {
                 continue;
             }
-            let addr = owner.local(actor.arena, sge, SCATTER).ok_or(Unfit::Memory)?;
+            let addr = owner.local(actor.arena, sge, SCATTER).ok_or(ReceiveError::Memory)?;
             let part = rest.min(sge.length.into());
             out.push(addr, part);
             rest -= part;
         }
-        if rest == 0 { Ok(()) } else { Err(Unfit::Small) }
+        if rest == 0 { Ok(()) } else { Err(ReceiveError::Small) }
     }
 }

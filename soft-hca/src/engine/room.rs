@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
-use crate::engine::requester::Stop;
+use crate::engine::requester::RequestError;
 use crate::ring::Ring;
 
 /// With so much room nobody claims a part of it: more than all who may be adding completions at
@@ -84,9 +84,9 @@ impl<'a> Actor<'a> {
     }
 
     /// Claims room for one completion; the request waits if there is none.
-    pub(super) fn claim_one(&self, cq: u32) -> Result<Claim<'a>, Stop> {
+    pub(super) fn claim_one(&self, cq: u32) -> Result<Claim<'a>, RequestError> {
         let mut room = self.claim_room(cq, 1);
-        if room.take() { Ok(room) } else { Err(Stop::CqFull(cq)) }
+        if room.take() { Ok(room) } else { Err(RequestError::CqFull(cq)) }
     }
 
     /// Nobody waits for room in this queue any more, until its program has polled.

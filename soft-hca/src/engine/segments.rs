@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use crate::engine::link::Segment;
-use crate::engine::peer::{self, MAX_SEGMENTS};
+use crate::engine::process_memory::{self, MAX_SEGMENTS};
 
 /// Segments of one process, with room for those of two messages at least. Room that is not used
 /// costs nothing: there are two lists for every doorbell.
@@ -73,7 +73,7 @@ impl SegmentList {
     /// `length` bytes of the list behind the first `skip`.
     pub(super) fn piece(&self, skip: u64, length: u64) -> Self {
         let mut out = [Segment::default(); MAX_SEGMENTS];
-        let (count, bytes) = peer::window(self.as_slice(), skip, length, &mut out);
+        let (count, bytes) = process_memory::window(self.as_slice(), skip, length, &mut out);
         let mut segments = ArrayVec::from(out);
         segments.truncate(count);
         Self { segments, bytes }

@@ -6,10 +6,10 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Mr;
-use crate::engine::after::After;
+use crate::engine::deferred::Deferred;
 use crate::engine::memory::Owner;
-use crate::engine::requester::{Done, Requester, Stop};
-use crate::engine::{Actor, verdict};
+use crate::engine::requester::{RequestError, Requester, SendCompletion};
+use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{BindWr, SendWqe, access, status};
 
 /// Kinds of windows (`ibv_mw_type`).
@@ -66,15 +66,15 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'a>,
         wqe: &SendWqe<'_>,
-        after: &mut After,
-    ) -> Result<(), Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
         if !self.can_invalidate(&requester.owner, wqe.imm) {
-            return Err(Stop::Failed(verdict::MALFORMED));
+            return Err(RequestError::Failed(wc_status::MALFORMED));
         }
         self.invalidate(&requester.owner, wqe.imm);
         // Requests that came in before and use the window are done when this lock is free.
         drop(self.lock(&requester.qp.recv_lock));
-        requester.complete(self, [Done::of(wqe, 0)], after);
+        requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
         Ok(())
     }
 
@@ -83,10 +83,10 @@ impl<'a> Actor<'a> {
         &self,
         requester: &Requester<'a>,
         wqe: &SendWqe<'_>,
-        after: &mut After,
-    ) -> Result<(), Stop> {
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
         let wanted = wqe.bind();
-        let refused = Stop::Failed(status::MW_BIND_ERR);
+        let refused = RequestError::Failed(status::MW_BIND_ERR);
         let mw = self.window(&requester.owner, wanted.rkey).ok_or(refused)?;
         if (wanted.rkey ^ wanted.new_rkey) & !VARIANT != 0 {
             return Err(refused);
@@ -117,7 +117,7 @@ impl<'a> Actor<'a> {
             mw.access.store(wanted.access & REMOTE_RIGHTS, Release);
         }
         drop(self.lock(&requester.qp.recv_lock));
-        requester.complete(self, [Done::of(wqe, 0)], after);
+        requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod atomics;
 #[cfg(test)]
+mod bounces;
+#[cfg(test)]
 mod connected;
 #[cfg(test)]
 mod datagrams;
@@ -19,8 +21,6 @@ mod other_process;
 mod queues;
 #[cfg(test)]
 mod random;
-#[cfg(test)]
-mod relays;
 #[cfg(test)]
 mod room;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Release;
 
 use super::fabric::*;
 use crate::engine::link::{Fault, Link, Memory, Segment};
-use crate::engine::peer;
+use crate::engine::process_memory;
 use crate::uapi::rxe::opcode;
 
 /// A child with a copy of all our memory, nonce included. Ends with the value.
@@ -37,8 +37,8 @@ impl Child {
     /// What the child's memory holds at an address.
     fn read(&self, segment: Segment) -> Vec<u8> {
         let mut bytes = vec![0; segment.length as usize];
-        let local = [peer::ours_mut(&mut bytes)];
-        peer::read(self.0 as u32, &local, &[segment], segment.length).unwrap();
+        let local = [process_memory::ours_mut(&mut bytes)];
+        process_memory::read(self.0 as u32, &local, &[segment], segment.length).unwrap();
         bytes
     }
 }
@@ -99,7 +99,7 @@ fn a_stranger_is_not_touched() {
     let set_nonce = |world: &World, nonce| world.arena.procs[THEM].nonce.store(nonce, Release);
     set_nonce(&world, 5);
     let bytes = *b"12345678";
-    let from = [peer::ours(&bytes)];
+    let from = [process_memory::ours(&bytes)];
     let to = [Segment { addr: theirs.addr(), length: 8 }];
     let from = Memory { proc: US, segments: &from };
     let copy = |world: &World| {

@@ -65,11 +65,11 @@ fn without_a_channel_nobody_is_woken() {
 }
 
 /// A queue whose event's token somebody was about to give when he was killed.
-fn with_a_debt(world: &World) -> u32 {
+fn with_a_missing_token(world: &World) -> u32 {
     let cq = world.cq_with_channel(3);
     world.actor(US).arm(cq, false);
     assert!(add(world, cq, 0, false));
-    world.arena.cqs[cq as usize].owes_token.store(US as u32 + 1, Release);
+    world.arena.cqs[cq as usize].token_due_from.store(US as u32 + 1, Release);
     cq
 }
 
@@ -83,23 +83,23 @@ fn only_the_dead_owe_tokens() {
     let cq = world.cq_with_channel(3);
     world.actor(US).arm(cq, false);
     assert!(add(&world, cq, 0, false));
-    let debts_of = |dead| world.actor(DAEMON).debts_of(dead, [cq as usize, 99]);
-    assert_eq!(debts_of(US), [], "the token has been given");
-    let cq = with_a_debt(&world);
-    let debts_of = |dead| world.actor(DAEMON).debts_of(dead, [cq as usize, 99]);
-    assert_eq!(debts_of(THEM), []);
-    assert_eq!(debts_of(US), [(cq, 100 + cq)]);
-    assert_eq!(debts_of(US), [], "once");
+    let missing_tokens_of = |dead| world.actor(DAEMON).missing_tokens_of(dead, [cq as usize, 99]);
+    assert_eq!(missing_tokens_of(US), [], "the token has been given");
+    let cq = with_a_missing_token(&world);
+    let missing_tokens_of = |dead| world.actor(DAEMON).missing_tokens_of(dead, [cq as usize, 99]);
+    assert_eq!(missing_tokens_of(THEM), []);
+    assert_eq!(missing_tokens_of(US), [(cq, 100 + cq)]);
+    assert_eq!(missing_tokens_of(US), [], "once");
     assert_eq!(world.env.take_wakes(), [], "that is not clear yet");
 }
 
 #[test]
 fn a_token_is_missed_if_there_is_an_event_and_nobody_at_it() {
     let world = World::new();
-    let cq = with_a_debt(&world);
+    let cq = with_a_missing_token(&world);
     let (queue, channel) = (&world.arena.cqs[cq as usize], &world.arena.channels[cq as usize]);
     assert_eq!(tokens_of(&world, cq, false), Tokens::Unclear, "somebody is about to give it");
-    world.actor(DAEMON).debts_of(US, [cq as usize]);
+    world.actor(DAEMON).missing_tokens_of(US, [cq as usize]);
     assert_eq!(tokens_of(&world, cq, false), Tokens::Missing);
     assert_eq!(tokens_of(&world, cq, true), Tokens::Unclear);
     let reading = Reading::begin(&channel.reads);
@@ -127,15 +127,15 @@ fn the_dead_leave_no_completion_without_an_event() {
     assert!(!add(&world, cq, 0, false));
     // As if it had been killed right before it counted the event.
     world.actor(US).arm(cq, false);
-    queue.owes_token.store(US as u32 + 1, Release);
-    assert_eq!(world.actor(DAEMON).debts_of(US, [cq as usize]), [(cq, 100 + cq)]);
+    queue.token_due_from.store(US as u32 + 1, Release);
+    assert_eq!(world.actor(DAEMON).missing_tokens_of(US, [cq as usize]), [(cq, 100 + cq)]);
     assert_eq!(world.env.take_wakes(), [(cq, 100 + cq)]);
     assert_eq!(queue.pending_events.load(Acquire), 1);
     // Nothing to tell.
     world.poll_cq(cq);
     world.actor(US).arm(cq, false);
-    queue.owes_token.store(US as u32 + 1, Release);
-    world.actor(DAEMON).debts_of(US, [cq as usize]);
+    queue.token_due_from.store(US as u32 + 1, Release);
+    world.actor(DAEMON).missing_tokens_of(US, [cq as usize]);
     assert_eq!(world.env.take_wakes(), []);
 }
 

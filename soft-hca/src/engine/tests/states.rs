@@ -137,9 +137,9 @@ fn a_reset_peer_is_not_dragged_into_the_error_state() {
     let (a, _) = world.rc();
     for current in [state::RESET, state::INIT] {
         set(&world.entry(a).state, current);
-        let mut after = crate::engine::after::After::default();
+        let mut deferred = crate::engine::deferred::Deferred::default();
         let can_fail = crate::engine::flush::can_fail;
-        crate::engine::flush::set_error(world.entry(a), a, can_fail, &mut after);
+        crate::engine::flush::set_error(world.entry(a), a, can_fail, &mut deferred);
         assert_eq!(world.state(a), current);
     }
 }

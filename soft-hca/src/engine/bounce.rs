@@ -1,11 +1,11 @@
 //! Copies through the arena, for memory that the system does not let us reach.
 //!
-//! The bytes go to a relay's stage and from there to where they belong. Whoever can do so moves
+//! The bytes go to a slot's bounce buffer and from there to where they belong. Whoever can do so moves
 //! them: this thread its own memory and what it may reach, for all else a helper is asked. That is
 //! a thread of the memory's owner if the owner is closed, else one of the daemon (`helper`).
 //!
 //! A request's phase goes from `ASKED` to `BUSY` to `DONE`, and only the helper takes the last two
-//! steps. A requester that gives up, or dies, leaves `ASKED` to be withdrawn by anybody; a relay
+//! steps. A requester that gives up, or dies, leaves `ASKED` to be withdrawn by anybody; a slot
 //! that is `BUSY` is not used anew before the helper is done with it, or dead.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicU64, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::arena::{Arena, Guard, MAX_RELAY_SEGMENTS, Mapping, Relay, STAGE_BYTES};
+use crate::arena::{Arena, BOUNCE_BUFFER_BYTES, BounceSlot, Guard, MAX_BOUNCE_SEGMENTS, Mapping};
+use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::link::{Fault, LocalLink, Memory, Segment};
-use crate::engine::peer::{self, MAX_SEGMENTS, Trouble, window};
-use crate::engine::stage::{self, Way};
+use crate::engine::process_memory::{self, CopyError, MAX_SEGMENTS, window};
 use crate::engine::{Actor, DAEMON, futex};
 
-const _: () = assert!(MAX_SEGMENTS == MAX_RELAY_SEGMENTS);
+const _: () = assert!(MAX_SEGMENTS == MAX_BOUNCE_SEGMENTS);
 
-/// The phases, in the lowest bits of a relay's word; above them is a number that changes with
+/// The phases, in the lowest bits of a slot's word; above them is a number that changes with
 /// every request.
 const PHASE: u32 = 3;
 const IDLE: u32 = 0;
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The daemon has others to serve, and comes back. Nor is there reason for more if the helper has not
 /// looked since an earlier request.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
-/// After so long a requester has the daemon see whether the helper still lives.
+/// Deferred so long a requester has the daemon see whether the helper still lives.
 const DOUBT: Duration = Duration::from_millis(50);
 
 /// What a helper is asked for.
@@ -49,7 +49,7 @@ pub(super) struct Job {
     pub way: Way,
     /// Whose memory it is about.
     pub proc: usize,
-    /// Where in the stage.
+    /// Where in the bounce buffer.
     pub offset: u64,
     pub segments: Vec<Segment>,
 }
@@ -62,13 +62,13 @@ fn with_phase(word: u32, phase: u32) -> u32 {
     word & !PHASE | phase
 }
 
-impl Relay {
+impl BounceSlot {
     /// Goes from one phase to another, unless somebody else was faster.
     fn step(&self, word: u32, phase: u32) -> bool {
         self.phase.compare_exchange(word, with_phase(word, phase), SeqCst, Acquire).is_ok()
     }
 
-    /// Makes the relay fit for another copy, after a requester that has died or given up.
+    /// Makes the slot fit for another copy, after a requester that has died or given up.
     fn recover(&self, arena: &Arena) -> bool {
         let word = self.phase.load(Acquire);
         match word & PHASE {
@@ -94,7 +94,7 @@ impl Relay {
         }
         // Whoever makes a region invalid either sees that we are busy, or we see the region so.
         fence(SeqCst);
-        let count = (self.count.load(Acquire) as usize).min(MAX_RELAY_SEGMENTS);
+        let count = (self.count.load(Acquire) as usize).min(MAX_BOUNCE_SEGMENTS);
         let segment = |[addr, length]: &[AtomicU64; 2]| Segment {
             addr: addr.load(Acquire),
             length: length.load(Acquire),
@@ -108,16 +108,16 @@ impl Relay {
     }
 
     /// The helper's last step.
-    pub(super) fn finish(&self, outcome: Result<(), Trouble>) {
+    pub(super) fn finish(&self, outcome: Result<(), CopyError>) {
         self.answer(BUSY, outcome);
     }
 
-    fn answer(&self, phase: u32, outcome: Result<(), Trouble>) {
+    fn answer(&self, phase: u32, outcome: Result<(), CopyError>) {
         let word = self.phase.load(Acquire);
         let result = match outcome {
             Ok(()) => MOVED,
-            Err(Trouble::Fault) => FAULT,
-            Err(Trouble::Unreachable) => UNREACHABLE,
+            Err(CopyError::Fault) => FAULT,
+            Err(CopyError::Unreachable) => UNREACHABLE,
         };
         if word & PHASE == phase {
             self.result.store(result, Release);
@@ -129,18 +129,18 @@ impl Relay {
 
     /// Answers for a helper that is dead.
     fn fail(&self) {
-        self.answer(ASKED, Err(Trouble::Unreachable));
-        self.answer(BUSY, Err(Trouble::Unreachable));
+        self.answer(ASKED, Err(CopyError::Unreachable));
+        self.answer(BUSY, Err(CopyError::Unreachable));
     }
 }
 
 /// Answers for all helpers that are dead.
 pub(super) fn fail_dead(arena: &Arena, is_dead: impl Fn(usize) -> bool) {
-    for relay in &arena.relays {
-        if matches!(relay.phase.load(Acquire) & PHASE, ASKED | BUSY)
-            && (relay.helper_is_gone(arena) || is_dead(relay.helper.load(Acquire) as usize))
+    for slot in &arena.bounce_slots {
+        if matches!(slot.phase.load(Acquire) & PHASE, ASKED | BUSY)
+            && (slot.helper_is_gone(arena) || is_dead(slot.helper.load(Acquire) as usize))
         {
-            relay.fail();
+            slot.fail();
         }
     }
 }
@@ -153,11 +153,11 @@ pub(super) fn ring(arena: &Arena, helper: usize) {
     }
 }
 
-/// A relay for one copy.
+/// A slot for one copy.
 pub(super) struct Taken<'a> {
     arena: &'a Mapping,
     pub index: usize,
-    relay: &'a Relay,
+    slot: &'a BounceSlot,
     _guard: Guard<'a>,
 }
 
@@ -166,11 +166,11 @@ impl<'a> Taken<'a> {
     pub(super) fn take(arena: &'a Mapping, me: usize) -> Option<Self> {
         let end = Instant::now() + patience(me);
         loop {
-            for (index, relay) in arena.relays.iter().enumerate() {
-                if let Some(guard) = relay.lock.try_lock(me)
-                    && relay.recover(arena)
+            for (index, slot) in arena.bounce_slots.iter().enumerate() {
+                if let Some(guard) = slot.lock.try_lock(me)
+                    && slot.recover(arena)
                 {
-                    return Some(Self { arena, index, relay, _guard: guard });
+                    return Some(Self { arena, index, slot, _guard: guard });
                 }
             }
             if Instant::now() >= end {
@@ -181,80 +181,80 @@ impl<'a> Taken<'a> {
     }
 
     /// Has a process's memory moved by whoever can do that.
-    pub(super) fn ask(&self, me: usize, job: Job) -> Result<(), Trouble> {
-        let Self { arena, relay, .. } = *self;
-        let entry = arena.procs.get(job.proc).ok_or(Trouble::Unreachable)?;
+    pub(super) fn ask(&self, me: usize, job: Job) -> Result<(), CopyError> {
+        let Self { arena, slot, .. } = *self;
+        let entry = arena.procs.get(job.proc).ok_or(CopyError::Unreachable)?;
         let helper = if entry.closed.load(Acquire) != 0 { job.proc } else { DAEMON };
         let is_alive = |proc: usize| arena.procs[proc].live.load(Acquire) != 0;
         if helper == me || !is_alive(job.proc) || !is_alive(helper) {
-            return Err(Trouble::Unreachable);
+            return Err(CopyError::Unreachable);
         }
-        relay.helper.store(helper as u32, Release);
-        relay.proc.store(job.proc as u32, Release);
-        relay.writes.store(u32::from(job.way == Way::Out), Release);
-        relay.offset.store(job.offset as u32, Release);
-        relay.count.store(job.segments.len() as u32, Release);
-        for ([addr, length], segment) in relay.segments.iter().zip(&job.segments) {
+        slot.helper.store(helper as u32, Release);
+        slot.proc.store(job.proc as u32, Release);
+        slot.writes.store(u32::from(job.way == Way::Out), Release);
+        slot.offset.store(job.offset as u32, Release);
+        slot.count.store(job.segments.len() as u32, Release);
+        for ([addr, length], segment) in slot.segments.iter().zip(&job.segments) {
             addr.store(segment.addr, Release);
             length.store(segment.length, Release);
         }
-        let word = relay.phase.load(Relaxed).wrapping_add(PHASE + 1);
-        relay.phase.store(with_phase(word, ASKED), SeqCst);
+        let word = slot.phase.load(Relaxed).wrapping_add(PHASE + 1);
+        slot.phase.store(with_phase(word, ASKED), SeqCst);
         let bit = 1 << self.index;
         let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
         ring(arena, helper);
         self.wait(helper, if is_silent { LITTLE_PATIENCE } else { patience(me) })
     }
 
-    fn wait(&self, helper: usize, patience: Duration) -> Result<(), Trouble> {
-        let Self { arena, relay, .. } = *self;
+    fn wait(&self, helper: usize, patience: Duration) -> Result<(), CopyError> {
+        let Self { arena, slot, .. } = *self;
         let began = Instant::now();
         loop {
-            let word = relay.phase.load(Acquire);
+            let word = slot.phase.load(Acquire);
             if word & PHASE == DONE {
-                return match relay.result.load(Acquire) {
+                return match slot.result.load(Acquire) {
                     MOVED => Ok(()),
-                    FAULT => Err(Trouble::Fault),
-                    _ => Err(Trouble::Unreachable),
+                    FAULT => Err(CopyError::Fault),
+                    _ => Err(CopyError::Unreachable),
                 };
             }
             let waited = began.elapsed();
             if waited >= patience {
-                // If it is busy all the same, nobody uses the relay until it is done.
-                if word & PHASE == ASKED && !relay.step(word, IDLE) {
+                // If it is busy all the same, nobody uses the slot until it is done.
+                if word & PHASE == ASKED && !slot.step(word, IDLE) {
                     continue;
                 }
-                return Err(Trouble::Unreachable);
+                return Err(CopyError::Unreachable);
             }
             if waited >= DOUBT && helper != DAEMON {
                 ring(arena, DAEMON);
             }
-            futex::wait(&relay.phase, word, Some(DOUBT));
+            futex::wait(&slot.phase, word, Some(DOUBT));
         }
     }
 }
 
-/// Moves bytes between a process's memory and a relay's stage without asking anybody.
+/// Moves bytes between a process's memory and a slot's bounce buffer without asking anybody.
 pub(super) fn transfer(
     link: &LocalLink,
     arena: &Mapping,
     me: usize,
-    relay: usize,
+    slot: usize,
     job: &Job,
-) -> Result<(), Trouble> {
-    let length = peer::length(&job.segments);
+) -> Result<(), CopyError> {
+    let length = process_memory::length(&job.segments);
     if job.proc == me {
-        return stage::transfer(arena, job.way, relay, job.offset, &job.segments, length);
+        return bounce_buffer::transfer(arena, job.way, slot, job.offset, &job.segments, length);
     }
-    let pid = link.pid(arena, me, job.proc).map_err(|_| Trouble::Unreachable)?;
-    let here = [Segment { addr: arena.stage(relay).0 + job.offset, length }];
+    let pid = link.pid(arena, me, job.proc).map_err(|_| CopyError::Unreachable)?;
+    let here = [Segment { addr: arena.bounce_buffer(slot).0 + job.offset, length }];
     match job.way {
-        Way::In => peer::read(pid, &here, &job.segments, length),
-        Way::Out => peer::write(pid, &here, &job.segments, length),
+        Way::In => process_memory::read(pid, &here, &job.segments, length),
+        Way::Out => process_memory::write(pid, &here, &job.segments, length),
     }
 }
 
-/// Copies `length` bytes by way of a relay.
+/// Copies `length` bytes by way of a slot.
 pub(super) fn copy(
     link: &LocalLink,
     arena: &Mapping,
@@ -269,17 +269,17 @@ pub(super) fn copy(
         let (count, bytes) = window(memory.segments, skip, limit, &mut part);
         let job = Job { way, proc: memory.proc, offset, segments: part[..count].to_vec() };
         let moved = match transfer(link, arena, me, taken.index, &job) {
-            Err(Trouble::Unreachable) => taken.ask(me, job),
+            Err(CopyError::Unreachable) => taken.ask(me, job),
             moved => moved,
         };
-        moved.map(|()| bytes).map_err(|trouble| match trouble {
-            Trouble::Fault => fault,
-            Trouble::Unreachable => Fault::Unreachable,
+        moved.map(|()| bytes).map_err(|error| match error {
+            CopyError::Fault => fault,
+            CopyError::Unreachable => Fault::Unreachable,
         })
     };
     let mut moved = 0;
     while moved < length {
-        let limit = (length - moved).min(STAGE_BYTES as u64);
+        let limit = (length - moved).min(BOUNCE_BUFFER_BYTES as u64);
         let bytes = go(Way::In, from, moved, 0, limit, Fault::Source)?;
         let mut written = 0;
         while written < bytes {
@@ -292,34 +292,34 @@ pub(super) fn copy(
 }
 
 impl Actor<'_> {
-    /// Ends what a dead process has to do with relays: requests to its helper are answered, its own
+    /// Ends what a dead process has to do with bounce slots: requests to its helper are answered, its own
     /// are withdrawn, and what a helper is doing for it is done when this returns. For the daemon,
     /// before it releases the dead process's locks.
-    pub fn end_relays_of(&self, dead: usize) {
+    pub fn end_bounces_of(&self, dead: usize) {
         fail_dead(self.arena, |helper| helper == dead);
-        for relay in self.arena.relays.iter().filter(|relay| relay.lock.owner() == Some(dead)) {
-            let word = relay.phase.load(SeqCst);
-            if word & PHASE != ASKED || !relay.step(word, IDLE) {
-                self.wait_while_busy(relay);
+        for slot in self.arena.bounce_slots.iter().filter(|slot| slot.lock.owner() == Some(dead)) {
+            let word = slot.phase.load(SeqCst);
+            if word & PHASE != ASKED || !slot.step(word, IDLE) {
+                self.wait_while_busy(slot);
             }
         }
     }
 
     /// Waits until no helper is moving memory of a process for a request that began before.
-    pub(super) fn quiesce_relays(&self, proc: usize) {
+    pub(super) fn quiesce_bounces(&self, proc: usize) {
         fence(SeqCst);
-        for relay in &self.arena.relays {
-            if relay.proc.load(Acquire) as usize == proc {
-                self.wait_while_busy(relay);
+        for slot in &self.arena.bounce_slots {
+            if slot.proc.load(Acquire) as usize == proc {
+                self.wait_while_busy(slot);
             }
         }
     }
 
-    fn wait_while_busy(&self, relay: &Relay) {
-        let word = relay.phase.load(SeqCst);
-        while word & PHASE == BUSY && relay.phase.load(Acquire) == word {
-            let helper = relay.helper.load(Acquire) as usize;
-            if relay.helper_is_gone(self.arena) || self.env.dead().contains(&helper) {
+    fn wait_while_busy(&self, slot: &BounceSlot) {
+        let word = slot.phase.load(SeqCst);
+        while word & PHASE == BUSY && slot.phase.load(Acquire) == word {
+            let helper = slot.helper.load(Acquire) as usize;
+            if slot.helper_is_gone(self.arena) || self.env.dead().contains(&helper) {
                 break;
             }
             thread::yield_now();

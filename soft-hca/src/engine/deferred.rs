@@ -5,7 +5,7 @@ use crate::engine::{Actor, Async};
 /// Effects that may wait for the daemon, which may in turn wait for a lock of ours: they are
 /// collected while locks are held. Nothing is allocated as long as there are none.
 #[derive(Debug, Default)]
-pub(super) struct After {
+pub(super) struct Deferred {
     /// Completion channels to be woken.
     pub wakes: Vec<Wake>,
     /// Events to be raised.
@@ -14,7 +14,7 @@ pub(super) struct After {
     pub kicks: Vec<(u32, u64)>,
     /// Peers that went to the error state; their send queues are to be flushed. Not done at once,
     /// for that takes a lock of a kind that is held already.
-    pub broken: Vec<u32>,
+    pub failed_peers: Vec<u32>,
     /// How often this run has waited for a receive of the peer.
     pub waits: u32,
 }
@@ -32,15 +32,15 @@ pub(super) struct Wake {
 
 impl Actor<'_> {
     /// Does what was collected. The caller holds no lock.
-    pub(super) fn settle(&self, after: &mut After) {
-        while let Some(qpn) = after.broken.pop() {
-            self.flush_sends(qpn, after);
+    pub(super) fn run_deferred(&self, deferred: &mut Deferred) {
+        while let Some(qpn) = deferred.failed_peers.pop() {
+            self.flush_sends(qpn, deferred);
         }
-        after.wakes.drain(..).for_each(|wake| self.wake(wake));
-        for what in after.raised.drain(..) {
+        deferred.wakes.drain(..).for_each(|wake| self.wake(wake));
+        for what in deferred.raised.drain(..) {
             self.env.raise(what);
         }
-        for (qpn, after_ns) in after.kicks.drain(..) {
+        for (qpn, after_ns) in deferred.kicks.drain(..) {
             self.env.kick_later(qpn, after_ns);
         }
     }

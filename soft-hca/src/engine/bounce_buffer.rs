@@ -1,4 +1,4 @@
-//! Copies between a process's own memory and a relay's stage, by reading and writing the arena's
+//! Copies between a process's own memory and a slot's bounce buffer, by reading and writing the arena's
 //! file.
 //!
 //! That needs no permission which a process could lack. The system checks the addresses: memory
@@ -10,34 +10,34 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use crate::arena::Mapping;
 use crate::engine::link::Segment;
-use crate::engine::peer::{MAX_SEGMENTS, Trouble, window};
+use crate::engine::process_memory::{CopyError, MAX_SEGMENTS, window};
 
 /// From where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From memory to the stage.
+    /// From memory to the bounce buffer.
     In,
-    /// From the stage to memory.
+    /// From the bounce buffer to memory.
     Out,
 }
 
-/// Moves `length` bytes between our own memory and the stage of a relay, from `offset` on.
+/// Moves `length` bytes between our own memory and the bounce buffer of a slot, from `offset` on.
 pub(super) fn transfer(
     arena: &Mapping,
     way: Way,
-    relay: usize,
+    slot: usize,
     offset: u64,
     segments: &[Segment],
     length: u64,
-) -> Result<(), Trouble> {
-    let file = arena.file_if_open().ok_or(Trouble::Unreachable)?.as_raw_fd();
-    let start = arena.stage(relay).1 + offset;
+) -> Result<(), CopyError> {
+    let file = arena.file_if_open().ok_or(CopyError::Unreachable)?.as_raw_fd();
+    let start = arena.bounce_buffer(slot).1 + offset;
     let mut moved = 0;
     while moved < length {
         let mut part = [Segment::default(); MAX_SEGMENTS];
         let (count, bytes) = window(segments, moved, length - moved, &mut part);
         if bytes == 0 {
-            return Err(Trouble::Fault);
+            return Err(CopyError::Fault);
         }
         moved += call(way, file, &part[..count], start + moved)?;
     }
@@ -46,7 +46,7 @@ pub(super) fn transfer(
 
 /// One call, which may move less than there is. The library's functions would be points at which
 /// a thread may be cancelled.
-fn call(way: Way, file: RawFd, segments: &[Segment], at: u64) -> Result<u64, Trouble> {
+fn call(way: Way, file: RawFd, segments: &[Segment], at: u64) -> Result<u64, CopyError> {
     let number = match way {
         Way::In => libc::SYS_pwritev,
         Way::Out => libc::SYS_preadv,
@@ -56,12 +56,12 @@ fn call(way: Way, file: RawFd, segments: &[Segment], at: u64) -> Result<u64, Tro
     // a variable of ours whose address was exposed.
     let moved = unsafe { libc::syscall(number, file, segments.as_ptr(), segments.len(), at, 0) };
     match u64::try_from(moved) {
-        Ok(0) => Err(Trouble::Fault),
+        Ok(0) => Err(CopyError::Fault),
         Ok(moved) => Ok(moved),
         Err(_) => match io::Error::last_os_error().raw_os_error() {
-            Some(libc::EFAULT | libc::EINVAL) => Err(Trouble::Fault),
+            Some(libc::EFAULT | libc::EINVAL) => Err(CopyError::Fault),
             Some(libc::EINTR) => call(way, file, segments, at),
-            _ => Err(Trouble::Unreachable),
+            _ => Err(CopyError::Unreachable),
         },
     }
 }

@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
 /// Why a call did not move all bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum CopyError {
     /// An address on either side is bad.
     Fault,
     /// The process has ended or may not be reached.
@@ -48,7 +48,7 @@ pub(super) fn write(
     local: &[Segment],
     remote: &[Segment],
     length: u64,
-) -> Result<(), Trouble> {
+) -> Result<(), CopyError> {
     move_all(libc::process_vm_writev, pid, local, remote, length)
 }
 
@@ -58,7 +58,7 @@ pub(super) fn read(
     local: &[Segment],
     remote: &[Segment],
     length: u64,
-) -> Result<(), Trouble> {
+) -> Result<(), CopyError> {
     move_all(libc::process_vm_readv, pid, local, remote, length)
 }
 
@@ -79,14 +79,14 @@ pub(super) fn try_writing(own_pid: u32) -> io::Result<()> {
 }
 
 /// One call. It may move less than there is, in whole segments and pages.
-fn call(call: Call, pid: u32, local: &[Segment], remote: &[Segment]) -> Result<u64, Trouble> {
+fn call(call: Call, pid: u32, local: &[Segment], remote: &[Segment]) -> Result<u64, CopyError> {
     match raw_call(call, pid, local, remote) {
-        Ok(0) => Err(Trouble::Fault),
+        Ok(0) => Err(CopyError::Fault),
         Ok(moved) => Ok(moved),
         Err(error) => match error.raw_os_error() {
-            Some(libc::EFAULT | libc::EINVAL | libc::ENOMEM) => Err(Trouble::Fault),
+            Some(libc::EFAULT | libc::EINVAL | libc::ENOMEM) => Err(CopyError::Fault),
             // The system knows no such process, or refuses. A filter may do that in many words.
-            _ => Err(Trouble::Unreachable),
+            _ => Err(CopyError::Unreachable),
         },
     }
 }
@@ -114,7 +114,7 @@ fn move_all(
     local: &[Segment],
     remote: &[Segment],
     length: u64,
-) -> Result<(), Trouble> {
+) -> Result<(), CopyError> {
     let mut moved = call(function, pid, local, remote)?;
     // Short counts are rare: a bad page behind good ones, or more than the system moves at once.
     while moved < length {
@@ -123,7 +123,7 @@ fn move_all(
         let (local_count, local_bytes) = window(local, moved, length - moved, local_part);
         let (remote_count, remote_bytes) = window(remote, moved, local_bytes, remote_part);
         if remote_bytes == 0 {
-            return Err(Trouble::Fault);
+            return Err(CopyError::Fault);
         }
         moved += call(function, pid, &local_part[..local_count], &remote_part[..remote_count])?;
     }
@@ -165,9 +165,9 @@ pub(super) fn copy_through(
     length: u64,
 ) -> Result<(), Fault> {
     let because = |fault| {
-        move |trouble| match trouble {
-            Trouble::Fault => fault,
-            Trouble::Unreachable => Fault::Unreachable,
+        move |error| match error {
+            CopyError::Fault => fault,
+            CopyError::Unreachable => Fault::Unreachable,
         }
     };
     let mut buffer = vec![0u8; length.min(DETOUR_BYTES) as usize];
@@ -260,7 +260,7 @@ mod tests {
         let mut good = vec![7u8; pages.bytes];
         let length = pages.bytes as u64;
         let bad = [pages.segment()];
-        assert_eq!(write(me, &[ours(&good)], &bad, length), Err(Trouble::Fault));
+        assert_eq!(write(me, &[ours(&good)], &bad, length), Err(CopyError::Fault));
         assert_eq!(copy_through(me, &[ours(&good)], me, &bad, length), Err(Fault::Destination));
         assert_eq!(copy_through(me, &bad, me, &[ours_mut(&mut good)], length), Err(Fault::Source));
         // Up to the hole all is well.
@@ -273,7 +273,7 @@ mod tests {
         // No process has such an id.
         assert_eq!(
             write(i32::MAX as u32, &[ours(&word)], &[ours(&word)], 8),
-            Err(Trouble::Unreachable)
+            Err(CopyError::Unreachable)
         );
         assert!(read_word(process::id(), 8).is_err());
         let nonce = 77u64;

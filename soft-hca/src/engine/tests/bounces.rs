@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
 use super::fabric::*;
+use crate::engine::bounce::{Job, Taken};
+use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::helper::Helper;
 use crate::engine::link::{Fault, Link, Memory, Segment};
-use crate::engine::peer::{self, Trouble};
-use crate::engine::relay::{Job, Taken};
-use crate::engine::stage::{self, Way};
+use crate::engine::process_memory::{self, CopyError};
 use crate::uapi::rxe::access;
 
 /// A process that takes part in nothing.
@@ -40,7 +40,7 @@ fn job(way: Way, proc: usize, segments: &[Segment]) -> Job {
 /// Their helper takes a request, and does nothing yet.
 fn claim(world: &World) -> Job {
     loop {
-        if let Some(job) = world.arena.relays[0].claim(THEM) {
+        if let Some(job) = world.arena.bounce_slots[0].claim(THEM) {
             return job;
         }
         thread::yield_now();
@@ -73,7 +73,15 @@ fn a_closed_process_reaches_others_by_the_daemon() {
     let mut theirs = world.buffer(THEM, vec![0; 8]);
     let bytes = *b"12345678";
     let taken = Taken::take(&world.arena, US).unwrap();
-    stage::transfer(&world.arena, Way::In, taken.index, 0, &[peer::ours(&bytes)], 8).unwrap();
+    bounce_buffer::transfer(
+        &world.arena,
+        Way::In,
+        taken.index,
+        0,
+        &[process_memory::ours(&bytes)],
+        8,
+    )
+    .unwrap();
     let there = Segment { addr: theirs.addr(), length: 8 };
     taken.ask(US, job(Way::Out, THEM, &[there])).unwrap();
     assert_eq!(theirs.bytes, bytes);
@@ -83,7 +91,7 @@ fn a_closed_process_reaches_others_by_the_daemon() {
 fn only_what_is_registered_is_touched() {
     let (world, _helper) = closed_world();
     let mut bytes = vec![1u8; 3000];
-    let addr = peer::ours_mut(&mut bytes).addr;
+    let addr = process_memory::ours_mut(&mut bytes).addr;
     let readable = world.register(THEM, addr, 1000, 0);
     world.register(THEM, addr + 1000, 1000, access::LOCAL_WRITE);
     world.register(US, addr + 2000, 1000, access::LOCAL_WRITE);
@@ -93,14 +101,14 @@ fn only_what_is_registered_is_touched() {
     };
     assert_eq!(ask(Way::In, 0, 2000), Ok(()), "regions that follow each other");
     assert_eq!(ask(Way::Out, 1000, 1000), Ok(()));
-    let refused = Err(Trouble::Fault);
+    let refused = Err(CopyError::Fault);
     assert_eq!(ask(Way::Out, 999, 2), refused, "not to be written");
     assert_eq!(ask(Way::In, 1999, 2), refused, "another process's");
     assert_eq!(ask(Way::In, u64::MAX - addr, 2), refused);
     assert_eq!(ask(Way::In, 0, u64::MAX), refused);
     world.arena.mr(readable).unwrap().live.store(0, Release);
     assert_eq!(ask(Way::In, 0, 1), refused, "no longer registered");
-    // More than a stage has, though all of it is registered.
+    // More than a bounce buffer has, though all of it is registered.
     let taken = Taken::take(&world.arena, US).unwrap();
     let there = Segment { addr: addr + 1000, length: 1000 };
     assert_eq!(taken.ask(US, job(Way::Out, THEM, &[there; 64])), Ok(()));
@@ -113,14 +121,15 @@ fn only_what_is_registered_is_touched() {
 #[test]
 fn bad_addresses_are_faults() {
     let world = World::new();
-    let transfer =
-        |way, addr| stage::transfer(&world.arena, way, 0, 0, &[Segment { addr, length: 8 }], 8);
+    let transfer = |way, addr| {
+        bounce_buffer::transfer(&world.arena, way, 0, 0, &[Segment { addr, length: 8 }], 8)
+    };
     static READ_ONLY: [u8; 8] = [7; 8];
-    let addr = peer::ours(&READ_ONLY).addr;
+    let addr = process_memory::ours(&READ_ONLY).addr;
     assert_eq!(transfer(Way::In, addr), Ok(()));
-    assert_eq!(transfer(Way::Out, addr), Err(Trouble::Fault));
-    assert_eq!(transfer(Way::In, 8), Err(Trouble::Fault));
-    assert_eq!(transfer(Way::Out, 8), Err(Trouble::Fault));
+    assert_eq!(transfer(Way::Out, addr), Err(CopyError::Fault));
+    assert_eq!(transfer(Way::In, 8), Err(CopyError::Fault));
+    assert_eq!(transfer(Way::Out, 8), Err(CopyError::Fault));
 }
 
 #[test]
@@ -133,7 +142,7 @@ fn a_helper_that_dies_is_not_waited_for() {
         thread::scope(|scope| {
             let copying = scope.spawn(|| {
                 let bytes = [1; 8];
-                let from = [peer::ours(&bytes)];
+                let from = [process_memory::ours(&bytes)];
                 let from = Memory { proc: US, segments: &from };
                 let to = Memory { proc: THEM, segments: &to };
                 world.link.copy(&world.arena, US, from, to)
@@ -146,7 +155,7 @@ fn a_helper_that_dies_is_not_waited_for() {
                 claim(&world);
             }
             world.arena.procs[THEM].live.store(0, Release);
-            world.actor(DAEMON).end_relays_of(THEM);
+            world.actor(DAEMON).end_bounces_of(THEM);
             assert_eq!(copying.join().unwrap(), Err(Fault::Unreachable));
         });
         assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0, "fit for use");
@@ -161,7 +170,7 @@ fn requests_of_the_dead_are_withdrawn() {
     close(&world, THEM);
     let mut theirs = world.buffer(THEM, vec![0; 8]);
     let there = [Segment { addr: theirs.addr(), length: 8 }];
-    // It dies with the relay in its hands, as a killed process does.
+    // It dies with the slot in its hands, as a killed process does.
     let die_asking = || {
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -169,22 +178,22 @@ fn requests_of_the_dead_are_withdrawn() {
                 let _ = taken.ask(OTHER, job(Way::In, THEM, &there));
                 mem::forget(taken);
             });
-            let dead = |world: &World| world.arena.relays[0].lock.owner() == Some(OTHER);
+            let dead = |world: &World| world.arena.bounce_slots[0].lock.owner() == Some(OTHER);
             while !dead(&world) || world.arena.procs[THEM].asked.load(Acquire) == 0 {
                 thread::yield_now();
             }
-            world.actor(DAEMON).end_relays_of(OTHER);
-            assert!(world.arena.relays[0].claim(THEM).is_none());
+            world.actor(DAEMON).end_bounces_of(OTHER);
+            assert!(world.arena.bounce_slots[0].claim(THEM).is_none());
             // The thread is to end before its time.
             world.arena.procs[THEM].live.store(0, Release);
         });
     };
     die_asking();
-    assert!(world.arena.relays[0].lock.release_of(OTHER));
+    assert!(world.arena.bounce_slots[0].lock.release_of(OTHER));
     assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0);
 }
 
-/// A relay that a helper is still using is nobody else's, and memory stays registered so long.
+/// A slot that a helper is still using is nobody else's, and memory stays registered so long.
 #[test]
 fn a_busy_helper_is_waited_for() {
     let world = World::new();
@@ -199,8 +208,8 @@ fn a_busy_helper_is_waited_for() {
         });
         let claimed = claim(&world);
         assert_eq!((claimed.proc, claimed.segments), (THEM, there.to_vec()));
-        // Its requester dies meanwhile; the lock is released, but not the relay.
-        assert!(world.arena.relays[0].lock.release_of(OTHER));
+        // Its requester dies meanwhile; the lock is released, but not the slot.
+        assert!(world.arena.bounce_slots[0].lock.release_of(OTHER));
         assert_eq!(Taken::take(&world.arena, US).unwrap().index, 1);
         let waiting = scope.spawn(|| {
             world.actor(DAEMON).quiesce([], THEM);
@@ -208,7 +217,7 @@ fn a_busy_helper_is_waited_for() {
         });
         world.actor(DAEMON).quiesce([], US);
         is_done.store(true, Release);
-        world.arena.relays[0].finish(Ok(()));
+        world.arena.bounce_slots[0].finish(Ok(()));
         waiting.join().unwrap();
         assert_eq!(asking.join().unwrap(), Ok(()));
     });

@@ -10,13 +10,13 @@ use crate::arena::PAGE;
 
 /// What only the process that has made it carries. Never freed.
 #[derive(Debug)]
-pub(crate) struct Birthmark {
+pub(crate) struct Identity {
     pid: u32,
     /// Not 0 in the process itself; `None` where the system cannot empty pages.
     word: Option<&'static AtomicU32>,
 }
 
-impl Birthmark {
+impl Identity {
     /// That of this process.
     pub(crate) fn new() -> Self {
         Self { pid: process::id(), word: wiped_word() }
@@ -62,7 +62,7 @@ fn wiped_word() -> Option<&'static AtomicU32> {
 mod tests {
     use super::*;
 
-    fn is_mine_in_child(mark: &Birthmark) -> bool {
+    fn is_mine_in_child(mark: &Identity) -> bool {
         // SAFETY: the child looks at a word, or asks for its id, and leaves.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn children_do_not_have_it() {
-        let mark = Birthmark::new();
+        let mark = Identity::new();
         assert!(!is_mine_in_child(&mark));
         assert!(mark.is_mine());
-        let by_id = Birthmark { pid: process::id(), word: None };
+        let by_id = Identity { pid: process::id(), word: None };
         assert!(!is_mine_in_child(&by_id));
         assert!(by_id.is_mine());
     }

@@ -8,18 +8,18 @@ use crate::engine::{Env, Tokens};
 impl Fabric {
     /// Cleans up behind a process that has ended: its locks, the room that it has claimed, and the
     /// send queues of others that it has run. Gives the channels that it may owe a token, see
-    /// [`Fabric::pay_token`].
-    pub(crate) fn bury(&self, dead: usize) -> Vec<(u32, u32)> {
+    /// [`Fabric::give_token`].
+    pub(crate) fn reap(&self, dead: usize) -> Vec<(u32, u32)> {
         self.arena.procs[dead].live.store(0, Release);
         self.actor().release_all_of(dead);
         self.actor().forget_claims(self.cqs.taken());
-        let debts = self.actor().debts_of(dead, self.cqs.taken());
+        let missing_tokens = self.actor().missing_tokens_of(dead, self.cqs.taken());
         self.actor().run_again(self.qps.taken());
-        debts
+        missing_tokens
     }
 
     /// Gives a channel the token that it lacks. False if it has to be looked at again.
-    pub(crate) fn pay_token(&self, channel: (u32, u32)) -> bool {
+    pub(crate) fn give_token(&self, channel: (u32, u32)) -> bool {
         let is_readable = || self.env.is_readable(channel);
         match self.actor().tokens_of(channel, self.cqs.taken(), is_readable) {
             Tokens::Settled => true,
@@ -58,15 +58,15 @@ mod tests {
     #[test]
     fn a_token_that_is_missing_is_paid_once() {
         let (fabric, channel) = fabric();
-        assert!(fabric.pay_token(channel), "there is no event");
+        assert!(fabric.give_token(channel), "there is no event");
         fabric.arena.cqs[0].pending_events.store(1, Relaxed);
-        assert!(!fabric.pay_token(channel));
+        assert!(!fabric.give_token(channel));
         assert!(fabric.env.is_readable(channel));
-        assert!(!fabric.pay_token(channel), "unclear until it is read");
+        assert!(!fabric.give_token(channel), "unclear until it is read");
         fabric.env.take_tokens((channel.0 as usize, channel.1), 1);
         assert!(!fabric.env.is_readable(channel), "there was one");
         fabric.arena.cqs[0].pending_events.store(0, Relaxed);
-        assert!(fabric.pay_token(channel));
+        assert!(fabric.give_token(channel));
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
         let channel = (channel as u32, generation);
         fabric.arena.cqs[0].channel.store(channel.0 + 1, Relaxed);
         fabric.arena.cqs[0].pending_events.store(1, Relaxed);
-        fabric.pay_token(channel);
+        fabric.give_token(channel);
         assert!(fabric.env.is_readable(channel));
     }
 }

@@ -14,6 +14,7 @@ use crate::engine::Async;
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind};
 use crate::system;
+use crate::uapi::verbs::event;
 
 /// What a connection stands for.
 #[derive(Debug)]
@@ -118,15 +119,6 @@ pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileI
     let file = files.get(&token).ok_or(Errno::EBADF)?;
     field.copy_from_slice(&file.to_le_bytes());
     Ok(())
-}
-
-/// Asynchronous event types (`ibv_event_type`).
-mod event {
-    pub(super) const CQ_ERR: u32 = 0;
-    pub(super) const QP_FATAL: u32 = 1;
-    pub(super) const SQ_DRAINED: u32 = 5;
-    pub(super) const SRQ_LIMIT_REACHED: u32 = 15;
-    pub(super) const QP_LAST_WQE_REACHED: u32 = 16;
 }
 
 /// Queues the asynchronous event that the data path has raised.

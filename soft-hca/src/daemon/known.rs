@@ -31,7 +31,7 @@ pub(crate) struct KnownQp {
     /// Its number.
     pub qpn: u32,
     /// `ibv_qp_type`.
-    pub qp_type: u8,
+    pub qp_type: u32,
     /// The file that asynchronous events go to.
     pub file: u32,
     /// The program's name for it.

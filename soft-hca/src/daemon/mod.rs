@@ -49,9 +49,9 @@ use crate::device::{self, Addresses};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
 use crate::system;
-use crate::uapi::rxe::state;
 use crate::uapi::ucma::command as ucma_command;
 use crate::uapi::uverbs::command as uverbs_command;
+use crate::uapi::verbs::state;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]

@@ -34,8 +34,6 @@ pub const MAX_RD_ATOMIC: u8 = 128;
 pub const MAX_MESSAGE: u32 = 0x80_0000;
 /// Entries of the P_Key table.
 pub const PKEY_TABLE_LEN: u16 = 1;
-/// Q_Key that the connection manager gives to datagram ids of IP port spaces.
-pub const UDP_QKEY: u32 = 0x0123_4567;
 
 const DEVICE_CAP_FLAGS: u32 = 0x0122_3c76;
 const PORT_CAP_FLAGS: u32 = 0x0001_0000;

@@ -21,3 +21,4 @@ pub mod nldev;
 pub mod rxe;
 pub mod ucma;
 pub mod uverbs;
+pub mod verbs;

@@ -6,116 +6,6 @@
 
 use crate::ring::Slot;
 
-/// Opcodes of send work requests (`ib_wr_opcode`).
-pub mod opcode {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const RDMA_WRITE: u32 = 0;
-    pub const RDMA_WRITE_WITH_IMM: u32 = 1;
-    pub const SEND: u32 = 2;
-    pub const SEND_WITH_IMM: u32 = 3;
-    pub const RDMA_READ: u32 = 4;
-    pub const ATOMIC_CMP_AND_SWP: u32 = 5;
-    pub const ATOMIC_FETCH_AND_ADD: u32 = 6;
-    pub const LOCAL_INV: u32 = 7;
-    pub const BIND_MW: u32 = 8;
-    pub const SEND_WITH_INV: u32 = 9;
-    pub const TSO: u32 = 10;
-    pub const FLUSH: u32 = 14;
-    pub const ATOMIC_WRITE: u32 = 15;
-}
-
-/// Flags of send work requests (`ib_send_flags`).
-pub mod send_flag {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const FENCE: u32 = 1;
-    pub const SIGNALED: u32 = 2;
-    pub const SOLICITED: u32 = 4;
-    pub const INLINE: u32 = 8;
-}
-
-/// Statuses of completions (`ib_wc_status`).
-pub mod status {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const SUCCESS: u32 = 0;
-    pub const LOC_LEN_ERR: u32 = 1;
-    pub const LOC_QP_OP_ERR: u32 = 2;
-    pub const LOC_PROT_ERR: u32 = 4;
-    pub const WR_FLUSH_ERR: u32 = 5;
-    pub const MW_BIND_ERR: u32 = 6;
-    pub const LOC_ACCESS_ERR: u32 = 8;
-    pub const REM_INV_REQ_ERR: u32 = 9;
-    pub const REM_ACCESS_ERR: u32 = 10;
-    pub const REM_OP_ERR: u32 = 11;
-    pub const RETRY_EXC_ERR: u32 = 12;
-    pub const RNR_RETRY_EXC_ERR: u32 = 13;
-}
-
-/// Opcodes of completions (`ibv_wc_opcode`).
-pub mod wc_opcode {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const SEND: u32 = 0;
-    pub const RDMA_WRITE: u32 = 1;
-    pub const RDMA_READ: u32 = 2;
-    pub const COMP_SWAP: u32 = 3;
-    pub const FETCH_ADD: u32 = 4;
-    pub const BIND_MW: u32 = 5;
-    pub const LOCAL_INV: u32 = 6;
-    pub const ATOMIC_WRITE: u32 = 9;
-    pub const RECV: u32 = 128;
-    pub const RECV_RDMA_WITH_IMM: u32 = 129;
-}
-
-/// Flags of completions (`ibv_wc_flags`).
-pub mod wc_flag {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const GRH: u32 = 1;
-    pub const WITH_IMM: u32 = 2;
-    /// As libibverbs defines it. Soft-RoCE lets the kernel's own number, 4, through, which
-    /// programs read as "IP checksum is right".
-    pub const WITH_INV: u32 = 8;
-}
-
-/// What RoCE adapters put where a completion has the service level: the type of the network that a
-/// datagram came by (`rdma_network_type`), with the bit that says that it is RoCE v2. UCX finds the
-/// IP header by it.
-pub mod network_type {
-    #![allow(missing_docs, reason = "the names are the kernel's")]
-    const ROCE_V2: u8 = 8;
-    pub const IPV6: u8 = 1 | ROCE_V2;
-    pub const IPV4: u8 = 2 | ROCE_V2;
-}
-
-/// Access flags of regions, windows and queue pairs (`ibv_access_flags`).
-pub mod access {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const LOCAL_WRITE: u32 = 1;
-    pub const REMOTE_WRITE: u32 = 2;
-    pub const REMOTE_READ: u32 = 4;
-    pub const REMOTE_ATOMIC: u32 = 8;
-    pub const MW_BIND: u32 = 16;
-    pub const ZERO_BASED: u32 = 32;
-}
-
-/// Types of queue pairs (`ibv_qp_type`).
-pub mod qp_type {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const RC: u32 = 2;
-    pub const UC: u32 = 3;
-    pub const UD: u32 = 4;
-}
-
-/// States of queue pairs (`ibv_qp_state`).
-pub mod state {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const RESET: u32 = 0;
-    pub const INIT: u32 = 1;
-    pub const RTR: u32 = 2;
-    pub const RTS: u32 = 3;
-    pub const SQD: u32 = 4;
-    pub const SQE: u32 = 5;
-    pub const ERR: u32 = 6;
-}
-
 /// Bytes of a send work request before its elements or inline data.
 pub const SEND_WQE_BYTES: usize = 208;
 /// Bytes of a receive work request before its elements.
@@ -126,6 +16,9 @@ pub const SGE_BYTES: usize = 16;
 pub const MIN_SEND_SLOT: usize = 256;
 /// More elements than any request has.
 pub const MAX_SGE: usize = 32;
+
+/// A completion queue's slot, of which libibverbs reads the first 48 bytes.
+pub const CQE_SLOT: usize = 64;
 
 /// Offsets in a send work request.
 mod send {
@@ -174,9 +67,9 @@ pub struct Sge {
 pub struct SendWqe<'a> {
     /// The program's name for it.
     pub wr_id: u64,
-    /// One of [`opcode`], if the program is sane.
+    /// One of [`opcode`](crate::uapi::verbs::opcode), if the program is sane.
     pub opcode: u32,
-    /// Bits of [`send_flag`].
+    /// Bits of [`send_flag`](crate::uapi::verbs::send_flag).
     pub flags: u32,
     /// Immediate data as the program gave it (big-endian), or the key to be invalidated.
     pub imm: u32,
@@ -346,9 +239,9 @@ fn read_sge(slot: &Slot<'_>, base: usize, index: usize) -> Sge {
 pub struct Cqe {
     /// The program's name for the work request.
     pub wr_id: u64,
-    /// One of [`status`].
+    /// One of [`status`](crate::uapi::verbs::status).
     pub status: u32,
-    /// One of [`wc_opcode`]; 0 with an error.
+    /// One of [`wc_opcode`](crate::uapi::verbs::wc_opcode); 0 with an error.
     pub opcode: u32,
     /// Bytes of the message; 0 with an error.
     pub byte_len: u32,
@@ -358,9 +251,9 @@ pub struct Cqe {
     pub qp_num: u32,
     /// Number of the sender's queue pair (UD).
     pub src_qp: u32,
-    /// Bits of [`wc_flag`].
+    /// Bits of [`wc_flag`](crate::uapi::verbs::wc_flag).
     pub wc_flags: u32,
-    /// One of [`network_type`] for a datagram's receive, else 0.
+    /// One of [`network_type`](crate::uapi::verbs::network_type) for a datagram's receive, else 0.
     pub sl: u8,
     /// Port; 0 for sends.
     pub port_num: u8,

@@ -90,14 +90,6 @@ pub mod port_space {
     pub const IB: u16 = 0x013f;
 }
 
-/// Queue pair types (`ib_qp_type`) that the connection manager tells apart.
-pub mod qp_type {
-    /// Reliable connected.
-    pub const RC: u8 = 2;
-    /// Unreliable datagram.
-    pub const UD: u8 = 4;
-}
-
 /// What QUERY can be asked for.
 pub mod query {
     /// Addresses as they were given.

@@ -8,10 +8,11 @@ use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
 use crate::errno::{Errno, Result};
+use crate::uapi::rxe;
 use crate::uapi::uverbs::Answer;
 
-/// Bytes of a slot: libibverbs reads the first 48.
-const SLOT: u32 = 64;
+/// Bytes of a slot.
+const SLOT: u32 = rxe::CQE_SLOT as u32;
 /// "No completion channel".
 const NO_CHANNEL: u32 = u32::MAX;
 

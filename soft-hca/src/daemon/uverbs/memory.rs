@@ -7,19 +7,11 @@ use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::errno::{Errno, Result};
 use crate::uapi::uverbs::Answer;
+use crate::uapi::verbs::{access, mw_type};
 
-/// Access flags (`ibv_access_flags`).
-mod access {
-    pub(super) const LOCAL_WRITE: u32 = 1;
-    pub(super) const REMOTE_WRITE: u32 = 2;
-    pub(super) const REMOTE_READ: u32 = 4;
-    pub(super) const REMOTE_ATOMIC: u32 = 8;
-    pub(super) const ZERO_BASED: u32 = 32;
-    /// What Soft-RoCE takes: without ON_DEMAND, with HUGETLB.
-    pub(super) const SUPPORTED: u32 = 0x3f | 128;
-    /// Flags that a device may ignore.
-    pub(super) const OPTIONAL: u32 = 0x3ff0_0000;
-}
+/// What Soft-RoCE takes: without ON_DEMAND, with HUGETLB.
+const SUPPORTED: u32 =
+    access::LOCAL_WRITE | access::REMOTE | access::MW_BIND | access::ZERO_BASED | access::HUGETLB;
 
 pub(super) fn alloc_pd(cx: &mut Context<'_>) -> Result<Outcome> {
     let pd = cx.fabric.new_pd();
@@ -44,12 +36,12 @@ pub(super) fn reg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
     let (hca_va, pd) = (cx.command.u64(24)?, cx.command.u32(32)?);
     let flags = cx.command.u32(36)? & !access::OPTIONAL;
     let pd = cx.file.handles.pd(pd)?;
-    let writes_remotely = flags & (access::REMOTE_WRITE | access::REMOTE_ATOMIC) != 0;
+    let writes_remotely = flags & access::REMOTE_MODIFY != 0;
     // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.
     let is_no_page = length == 0 && start.is_multiple_of(PAGE as u64);
     if is_no_page
         || start.checked_add(length).is_none()
-        || flags & !access::SUPPORTED != 0
+        || flags & !SUPPORTED != 0
         || (writes_remotely && flags & access::LOCAL_WRITE == 0)
     {
         return Err(Errno::EINVAL);
@@ -64,8 +56,7 @@ pub(super) fn reg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
     mr.length.store(length, Release);
     mr.iova.store(if flags & access::ZERO_BASED != 0 { 0 } else { hca_va }, Release);
     mr.live.store(key, Release);
-    let is_remote =
-        flags & (access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC) != 0;
+    let is_remote = flags & access::REMOTE != 0;
     let mut answer = Answer::new(12);
     answer.u32(0, cx.file.handles.insert(Object::Mr { index, pd }));
     answer.u32(4, key).u32(8, if is_remote { key } else { 0 });
@@ -88,7 +79,7 @@ pub(super) fn dereg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
 pub(super) fn alloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
     let (pd, kind) = (cx.command.u32(8)?, cx.command.u8(12)?);
     let pd = cx.file.handles.pd(pd)?;
-    if !matches!(kind, 1 | 2) {
+    if !matches!(kind.into(), mw_type::TYPE_1 | mw_type::TYPE_2) {
         return Err(Errno::EINVAL);
     }
     let index = cx.fabric.take_mr()?;

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::Release;
 
 use crate::daemon::fabric::{load_gid, store_gid};
 use crate::daemon::uverbs::object::Kind;
-use crate::daemon::uverbs::transitions::qp_type;
 use crate::daemon::uverbs::{Context, Outcome};
 use crate::errno::{Errno, Result};
+use crate::uapi::verbs::qp_type;
 
 fn is_multicast(gid: &[u8; 16]) -> bool {
     let is_mapped_ipv4 = gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

@@ -8,18 +8,18 @@ use crate::daemon::known::KnownQp;
 use crate::daemon::uverbs::address::check_way;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
-use crate::daemon::uverbs::transitions::{is_legal, mask, qp_type, state};
+use crate::daemon::uverbs::transitions::is_legal;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
 use crate::errno::{Errno, Result};
+use crate::uapi::rxe;
 use crate::uapi::uverbs::Answer;
+use crate::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, mtu, qp_type, state};
 
 /// Bytes of a send work request before its data.
-const SEND_WQE: u32 = 208;
+const SEND_WQE: u32 = rxe::SEND_WQE_BYTES as u32;
 /// Bytes of `ib_uverbs_qp_dest`.
 const DEST: usize = 32;
-/// Numbers of packets and queue pairs have 24 bits.
-const BITS_24: u32 = 0xff_ffff;
 
 /// What is asked of a new queue pair. The fields lie alike in both create commands, `base` apart.
 struct Wanted {
@@ -60,9 +60,11 @@ impl Wanted {
     }
 
     fn check(&self) -> Result<()> {
-        match self.qp_type {
+        match self.qp_type.into() {
             qp_type::RC | qp_type::UC | qp_type::UD => {}
-            8..=10 => return Err(Errno::EOPNOTSUPP),
+            qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
+                return Err(Errno::EOPNOTSUPP);
+            }
             _ => return Err(Errno::EINVAL),
         }
         let receives_fit = self.is_srq
@@ -124,7 +126,7 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
     };
     let room = wanted.send_room();
     let index = cx.fabric.take_qp(KnownQp {
-        qp_type: wanted.qp_type,
+        qp_type: wanted.qp_type.into(),
         file: cx.file.id,
         user_handle: wanted.user_handle,
         pd,
@@ -152,7 +154,7 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
     let qp = &cx.fabric.arena.qps[index];
     for (field, value) in [
         (&qp.qp_type, wanted.qp_type.into()),
-        (&qp.state, state::RESET.into()),
+        (&qp.state, state::RESET),
         (&qp.proc, cx.file.proc as u32),
         (&qp.pd, pd),
         (&qp.send_cq, send_cq as u32),
@@ -219,12 +221,12 @@ pub(super) fn query_qp(cx: &mut Context<'_>) -> Result<Outcome> {
 pub(super) fn modify_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     let command = cx.command;
     let index = cx.file.handles.index(command.u32(64)?, Kind::Qp)?;
-    let given = command.u32(68)?;
+    let given = Mask::from_bits_retain(command.u32(68)?);
     let qp = &cx.fabric.arena.qps[index];
-    let kind = qp.qp_type.load(Acquire) as u8;
-    let current = qp.state.load(Acquire) as u8;
-    let from = if given & mask::CUR_STATE != 0 { command.u8(97)? } else { current };
-    let to = if given & mask::STATE != 0 { command.u8(96)? } else { from };
+    let kind = qp.qp_type.load(Acquire);
+    let current = qp.state.load(Acquire);
+    let from = if given.contains(Mask::CUR_STATE) { command.u8(97)?.into() } else { current };
+    let to = if given.contains(Mask::STATE) { command.u8(96)?.into() } else { from };
     if from != current || to > state::ERR || !is_legal(kind, from, to, given) {
         return Err(Errno::EINVAL);
     }
@@ -234,23 +236,23 @@ pub(super) fn modify_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     Ok(Outcome::done())
 }
 
-fn check_values(cx: &Context<'_>, given: u32) -> Result<()> {
+fn check_values(cx: &Context<'_>, given: Mask) -> Result<()> {
     let command = cx.command;
-    let is_given = |bit| given & bit != 0;
+    let is_given = |bit| given.contains(bit);
     // Soft-RoCE refuses an alternate path, and so do we.
-    if is_given(mask::ALT_PATH)
-        || (is_given(mask::PORT) && command.u8(104)? != 1)
-        || (is_given(mask::AV) && (command.u8(30)? == 0 || command.u8(31)? != 1))
-        || (is_given(mask::PATH_MTU) && !(1..=5).contains(&command.u8(98)?))
-        || (is_given(mask::TIMEOUT) && command.u8(105)? > 31)
-        || (is_given(mask::RETRY_CNT) && command.u8(106)? > 7)
-        || (is_given(mask::RNR_RETRY) && command.u8(107)? > 7)
-        || (is_given(mask::MIN_RNR_TIMER) && command.u8(103)? > 31)
-        || (is_given(mask::MAX_QP_RD_ATOMIC) && command.u8(101)? > device::MAX_RD_ATOMIC)
+    if is_given(Mask::ALT_PATH)
+        || (is_given(Mask::PORT) && command.u8(104)? != 1)
+        || (is_given(Mask::AV) && (command.u8(30)? == 0 || command.u8(31)? != 1))
+        || (is_given(Mask::PATH_MTU) && mtu::name(command.u8(98)?.into()).is_none())
+        || (is_given(Mask::TIMEOUT) && command.u8(105)? > 31)
+        || (is_given(Mask::RETRY_CNT) && command.u8(106)? > 7)
+        || (is_given(Mask::RNR_RETRY) && command.u8(107)? > 7)
+        || (is_given(Mask::MIN_RNR_TIMER) && command.u8(103)? > 31)
+        || (is_given(Mask::MAX_QP_RD_ATOMIC) && command.u8(101)? > device::MAX_RD_ATOMIC)
     {
         return Err(Errno::EINVAL);
     }
-    if is_given(mask::AV) {
+    if is_given(Mask::AV) {
         let sgid = cx.fabric.addresses.gid(command.u8(24)?);
         if sgid == [0; 16] {
             return Err(Errno::EINVAL);
@@ -260,35 +262,35 @@ fn check_values(cx: &Context<'_>, given: u32) -> Result<()> {
     Ok(())
 }
 
-fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> {
+fn set_attributes(cx: &mut Context<'_>, index: usize, given: Mask) -> Result<()> {
     let command = cx.command;
-    let is_given = |bit| given & bit != 0;
+    let is_given = |bit| given.contains(bit);
     let private = cx.fabric.qps.get_mut(index).ok_or(Errno::EINVAL)?;
-    if is_given(mask::AV) {
+    if is_given(Mask::AV) {
         private.dest.copy_from_slice(&command.payload[..DEST]);
         store_gid(&cx.fabric.arena.qps[index].dgid, command.gid(0)?);
     }
-    if is_given(mask::PKEY_INDEX) {
+    if is_given(Mask::PKEY_INDEX) {
         private.pkey_index = command.u16(92)?;
     }
-    if is_given(mask::PORT) {
+    if is_given(Mask::PORT) {
         private.port_num = command.u8(104)?;
     }
     let qp = &cx.fabric.arena.qps[index];
     for (bit, field, value) in [
-        (mask::QKEY, &qp.qkey, command.u32(72)?),
-        (mask::RQ_PSN, &qp.rq_psn, command.u32(76)? & BITS_24),
-        (mask::SQ_PSN, &qp.sq_psn, command.u32(80)? & BITS_24),
-        (mask::DEST_QPN, &qp.dest_qpn, command.u32(84)? & BITS_24),
-        (mask::ACCESS_FLAGS, &qp.access, command.u32(88)?),
-        (mask::PATH_MTU, &qp.path_mtu, command.u8(98)?.into()),
-        (mask::EN_SQD_ASYNC_NOTIFY, &qp.sqd_notify, command.u8(100)?.into()),
-        (mask::MAX_QP_RD_ATOMIC, &qp.max_rd_atomic, command.u8(101)?.into()),
-        (mask::MAX_DEST_RD_ATOMIC, &qp.max_dest_rd_atomic, command.u8(102)?.into()),
-        (mask::MIN_RNR_TIMER, &qp.min_rnr_timer, command.u8(103)?.into()),
-        (mask::TIMEOUT, &qp.timeout, command.u8(105)?.into()),
-        (mask::RETRY_CNT, &qp.retry_cnt, command.u8(106)?.into()),
-        (mask::RNR_RETRY, &qp.rnr_retry, command.u8(107)?.into()),
+        (Mask::QKEY, &qp.qkey, command.u32(72)?),
+        (Mask::RQ_PSN, &qp.rq_psn, Psn::new(command.u32(76)?).into()),
+        (Mask::SQ_PSN, &qp.sq_psn, Psn::new(command.u32(80)?).into()),
+        (Mask::DEST_QPN, &qp.dest_qpn, Qpn::new(command.u32(84)?).into()),
+        (Mask::ACCESS_FLAGS, &qp.access, command.u32(88)?),
+        (Mask::PATH_MTU, &qp.path_mtu, command.u8(98)?.into()),
+        (Mask::EN_SQD_ASYNC_NOTIFY, &qp.sqd_notify, command.u8(100)?.into()),
+        (Mask::MAX_QP_RD_ATOMIC, &qp.max_rd_atomic, command.u8(101)?.into()),
+        (Mask::MAX_DEST_RD_ATOMIC, &qp.max_dest_rd_atomic, command.u8(102)?.into()),
+        (Mask::MIN_RNR_TIMER, &qp.min_rnr_timer, command.u8(103)?.into()),
+        (Mask::TIMEOUT, &qp.timeout, command.u8(105)?.into()),
+        (Mask::RETRY_CNT, &qp.retry_cnt, command.u8(106)?.into()),
+        (Mask::RNR_RETRY, &qp.rnr_retry, command.u8(107)?.into()),
     ] {
         if is_given(bit) {
             field.store(value, Release);
@@ -297,7 +299,7 @@ fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> 
     Ok(())
 }
 
-fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
+fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) {
     let fabric = &*cx.fabric;
     let qp = &fabric.arena.qps[index];
     let qpn = qp.live.load(Acquire);
@@ -306,7 +308,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
         state::RESET => {
             {
                 let _guard = fabric.lock(&qp.send_lock);
-                qp.state.store(to.into(), Release);
+                qp.state.store(to, Release);
                 qp.stall.store(0, Release);
                 qp.sq_consumer.store(0, Release);
                 if let Some(ring) = fabric.arena.ring(&qp.sq) {
@@ -321,7 +323,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
             }
         }
         _ => {
-            qp.state.store(to.into(), Release);
+            qp.state.store(to, Release);
             // In SQD an idle queue reports that it is drained; back in RTS it goes on.
             if from != to && matches!(to, state::RTS | state::SQD) {
                 fabric.actor().run_send_queue(qpn);

@@ -8,16 +8,14 @@ use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
 use crate::errno::{Errno, Result};
+use crate::uapi::rxe;
 use crate::uapi::uverbs::Answer;
+use crate::uapi::verbs::SrqAttrMask;
 
 /// Bytes of a receive work request before its scatter-gather elements.
-pub(super) const RECV_WQE: u32 = 40;
+pub(super) const RECV_WQE: u32 = rxe::RECV_WQE_BYTES as u32;
 /// Bytes of a scatter-gather element.
-pub(super) const SGE: u32 = 16;
-
-/// `ibv_srq_attr_mask`.
-const MAX_WR: u32 = 1;
-const LIMIT: u32 = 2;
+pub(super) const SGE: u32 = rxe::SGE_BYTES as u32;
 
 pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     let command = cx.command;
@@ -59,23 +57,23 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
 pub(super) fn modify_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     let command = cx.command;
     let index = cx.file.handles.index(command.u32(0)?, Kind::Srq)?;
-    let (attr_mask, max_wr, limit) = (command.u32(4)?, command.u32(8)?, command.u32(12)?);
+    let given = SrqAttrMask::from_bits(command.u32(4)?);
+    let (max_wr, limit) = (command.u32(8)?, command.u32(12)?);
     let srq = &cx.fabric.arena.srqs[index];
-    if attr_mask & !(MAX_WR | LIMIT) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let capacity = if attr_mask & MAX_WR != 0 { max_wr } else { srq.ring.mask.load(Acquire) };
-    if attr_mask & LIMIT != 0 && limit > capacity {
+    let given = given.ok_or(Errno::EINVAL)?;
+    let capacity =
+        if given.contains(SrqAttrMask::MAX_WR) { max_wr } else { srq.ring.mask.load(Acquire) };
+    if given.contains(SrqAttrMask::LIMIT) && limit > capacity {
         return Err(Errno::EINVAL);
     }
     let mut outcome = Outcome::done();
-    if attr_mask & MAX_WR != 0 {
+    if given.contains(SrqAttrMask::MAX_WR) {
         if max_wr == 0 || max_wr > device::MAX_SRQ_WR {
             return Err(Errno::EINVAL);
         }
         outcome = Answer(resize(cx, index, max_wr)?.to_vec()).into();
     }
-    if attr_mask & LIMIT != 0 {
+    if given.contains(SrqAttrMask::LIMIT) {
         cx.fabric.arena.srqs[index].limit.store(limit, Release);
     }
     Ok(outcome)

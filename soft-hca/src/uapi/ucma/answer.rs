@@ -6,6 +6,7 @@
 use super::address::{SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
 use super::event::{AH_ATTR, AhAttr};
 use super::put;
+use crate::uapi::verbs::QpAttrMask;
 
 /// Bytes of QUERY's answer for addresses and GIDs, without the device's index.
 pub const QUERY_ADDR_MIN: usize = 272;
@@ -162,7 +163,7 @@ impl RouteAnswer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QpAttr {
     /// Which of the fields to use.
-    pub mask: u32,
+    pub mask: QpAttrMask,
     /// State.
     pub qp_state: u32,
     /// Path MTU (`ib_mtu`).
@@ -198,7 +199,7 @@ impl QpAttr {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; QP_ATTR];
         let words = [
-            (0, self.mask),
+            (0, self.mask.bits()),
             (4, self.qp_state),
             (12, self.path_mtu),
             (20, self.qkey),
@@ -292,7 +293,7 @@ mod tests {
     fn queue_pair_attributes() {
         let ah_attr = AhAttr { dgid: [3; 16], flow_label: 0, sgid_index: 1, traffic_class: 0 };
         let attr = QpAttr {
-            mask: 0x129181,
+            mask: QpAttrMask::RTR_RC,
             qp_state: 2,
             path_mtu: 3,
             qkey: 4,

@@ -122,9 +122,8 @@ pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileI
 }
 
 /// Queues the asynchronous event that the data path has raised.
-pub(crate) fn raise(files: &mut Files, fabric: &Fabric, kind: u32, index: u32) {
+pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let arena = &fabric.arena;
-    let Some(what) = Async::from_words(kind, index) else { return };
     let (token, object, element, event_type, times) = match what {
         Async::CqOverflow(index) => {
             let index = index as usize;

@@ -40,14 +40,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
+use zerocopy::IntoBytes;
+
 use crate::config::SOCKET;
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
 use crate::daemon::poller::{Poller, Ready};
+use crate::daemon::uverbs::Outcome;
 use crate::device::{self, Addresses};
 use crate::errno::{Errno, Result};
-use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
+use crate::rpc::{
+    Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
+};
 use crate::system;
 use crate::uapi::ucma::command as ucma_command;
 use crate::uapi::uverbs::command as uverbs_command;
@@ -188,11 +193,11 @@ impl Daemon {
         };
         let outcome = Request::decode(&message).and_then(|request| self.handle(token, request));
         let (reply, fds) = match outcome {
-            Ok(Some(answer)) => answer,
+            Ok(Some((answer, fds))) => (Ok(answer), fds),
             Ok(None) => return,
             Err(error) => {
                 self.log_refusal(token, &message, error);
-                (Reply::refused(error), Vec::new())
+                (Err(error), Vec::new())
             }
         };
         // What a command has set off, such as events of the connection manager, is there when
@@ -200,13 +205,13 @@ impl Daemon {
         self.settle();
         let Some(connection) = self.files.connection(token) else { return };
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        if connection.send(&reply.encode(), &fds).is_err() {
+        if connection.send(&Reply(reply).encode(), &fds).is_err() {
             self.close(token);
         }
     }
 
     /// The answer to a request, if it is to have one.
-    fn handle(&mut self, token: u32, request: Request) -> Result<Option<(Reply, Vec<OwnedFd>)>> {
+    fn handle(&mut self, token: u32, request: Request) -> Result<Option<(Answer, Vec<OwnedFd>)>> {
         match request {
             Request::Hello(hello) => self.hello(token, &hello).map(Some),
             Request::Command { out_len, bytes } => {
@@ -214,26 +219,27 @@ impl Daemon {
             }
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
-                Ok(Some((Reply { bytes, ..Reply::default() }, Vec::new())))
+                Ok(Some((bytes.into(), Vec::new())))
             }
-            Request::ChannelFd(index, generation) => {
+            Request::ChannelFd(ChannelId { index, generation }) => {
                 let fd = self.fabric.env.channel_fd(index as usize, generation);
-                Ok(Some((Reply::default(), vec![fd.ok_or(Errno::ENOENT)?])))
+                Ok(Some((Answer::default(), vec![fd.ok_or(Errno::ENOENT)?])))
             }
             Request::Kick(qpn, after_ns) => {
+                let qpn = qpn.into();
                 if self.fabric.arena.qp(qpn).is_some() {
                     self.kicks.add(qpn, system::now_ns().saturating_add(after_ns));
                 }
                 Ok(None)
             }
-            Request::CloseChannel(index, generation) => {
+            Request::CloseChannel(ChannelId { index, generation }) => {
                 if let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) {
                     file.close_channel(&mut self.fabric, index as usize, generation);
                 }
                 Ok(None)
             }
-            Request::Raise(kind, index) => {
-                files::raise(&mut self.files, &self.fabric, kind, index);
+            Request::Raise(what) => {
+                files::raise(&mut self.files, &self.fabric, what);
                 Ok(None)
             }
             Request::List => {
@@ -243,7 +249,7 @@ impl Daemon {
                     file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map(|()| file)
                 });
                 let file = written.map_err(|_| Errno::ENOMEM)?;
-                Ok(Some((Reply::default(), vec![file.into()])))
+                Ok(Some((Answer::default(), vec![file.into()])))
             }
         }
     }
@@ -264,7 +270,7 @@ impl Daemon {
         tracing::info!(pid, number, "{name} is refused: {error:?}");
     }
 
-    fn hello(&mut self, token: u32, hello: &Hello) -> Result<(Reply, Vec<OwnedFd>)> {
+    fn hello(&mut self, token: u32, hello: &Hello) -> Result<(Answer, Vec<OwnedFd>)> {
         let connection = self.files.connection(token).ok_or(Errno::EBADF)?;
         let (pid, _) = connection.peer().map_err(|_| Errno::EPERM)?;
         if !self.files.is_new(token) {
@@ -272,17 +278,17 @@ impl Daemon {
         }
         if matches!(hello.kind, FileKind::Lifeline | FileKind::Observer) {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
-            return Ok((Reply::default(), Vec::new()));
+            return Ok((Answer::default(), Vec::new()));
         }
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
         let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
-        let mut refusal = 0;
+        let mut refusal = None;
         if is_new {
             self.fabric.announce(proc, pid, hello.nonce_addr, hello.nonce);
-            refusal = self.fabric.probe(proc).err().map_or(0, |error| error.0 as u32);
+            refusal = self.fabric.probe(proc).err();
             if let Some(fd) = self.fabric.processes.pidfd(proc) {
                 let _ = self.poller.add(fd, Ready::Process(proc));
             }
@@ -297,8 +303,8 @@ impl Daemon {
             _ => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
         };
         self.files.set(token, file);
-        let reply = Reply { extra: [proc as u32, token, refusal, 0], ..Reply::default() };
-        Ok((reply, vec![arena, events]))
+        let created = Created::File { process: proc as u32, file: token, refusal };
+        Ok((Answer { created: Some(created), ..Answer::default() }, vec![arena, events]))
     }
 
     fn command(
@@ -306,14 +312,14 @@ impl Daemon {
         token: u32,
         out_len: usize,
         bytes: &[u8],
-    ) -> Result<(Reply, Vec<OwnedFd>)> {
+    ) -> Result<(Answer, Vec<OwnedFd>)> {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
         match self.files.get_mut(token).ok_or(Errno::EBADF)? {
             File::Uverbs { file, .. } => {
-                let outcome = file.command(&mut self.fabric, bytes)?;
-                Ok((outcome.reply, outcome.fd.into_iter().collect()))
+                let Outcome { answer, created, fd } = file.command(&mut self.fabric, bytes)?;
+                Ok((Answer { created, bytes: answer }, fd.into_iter().collect()))
             }
             File::Cm { file, .. } => {
                 let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
@@ -326,7 +332,7 @@ impl Daemon {
                 let file = *file;
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
-                Ok((Reply { bytes, ..Reply::default() }, Vec::new()))
+                Ok((bytes.into(), Vec::new()))
             }
             File::New | File::Bystander { .. } => Err(Errno::EINVAL),
         }
@@ -334,7 +340,7 @@ impl Daemon {
 
     fn pop_event(&mut self, token: u32) -> Option<Vec<u8>> {
         match self.files.get_mut(token)? {
-            File::Uverbs { file, .. } => file.pop_async().map(Vec::from),
+            File::Uverbs { file, .. } => file.pop_async().map(|event| event.as_bytes().to_vec()),
             File::Cm { file, .. } => self.cm.pop_event(*file).map(Vec::from),
             File::New | File::Bystander { .. } => None,
         }
@@ -407,8 +413,7 @@ impl Daemon {
             self.kicks.add(qpn, now.saturating_add(after_ns));
         }
         for what in self.fabric.env.take_raised() {
-            let (kind, index) = what.to_words();
-            files::raise(&mut self.files, &self.fabric, kind, index);
+            files::raise(&mut self.files, &self.fabric, what);
         }
         self.cm.touched();
         self.files.settle(&self.cm);

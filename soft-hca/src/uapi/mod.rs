@@ -16,6 +16,9 @@ macro_rules! named_numbers {
     };
 }
 
+#[macro_use]
+pub mod layout;
+
 pub mod ioctl;
 pub mod nldev;
 pub mod rxe;

@@ -272,6 +272,15 @@ impl Qpn {
     }
 }
 
+/// The number back if it has more than 24 bits.
+impl TryFrom<u32> for Qpn {
+    type Error = u32;
+
+    fn try_from(number: u32) -> Result<Self, u32> {
+        if number <= BITS_24 { Ok(Self(number)) } else { Err(number) }
+    }
+}
+
 impl From<Qpn> for u32 {
     fn from(qpn: Qpn) -> u32 {
         qpn.0

@@ -166,7 +166,7 @@ impl Case {
         let outcome = self.files[at].command(&mut self.fabric, &written);
         match outcome {
             Ok(outcome) => {
-                let answer = outcome.reply.bytes;
+                let answer = outcome.answer;
                 if matches!(number, Some(command::REG_MR | command::ALLOC_MW)) {
                     self.keys.push(u32::from_le_bytes(answer[4..8].try_into().expect("4 bytes")));
                 }

@@ -4,14 +4,16 @@
 //! A program may change a slot at any time. Every value is read from it once and checked as a
 //! copy; two reads of one field need not agree.
 
+pub mod abi;
+
 use crate::ring::Slot;
 
 /// Bytes of a send work request before its elements or inline data.
-pub const SEND_WQE_BYTES: usize = 208;
+pub const SEND_WQE_BYTES: usize = size_of::<abi::SendWqe>();
 /// Bytes of a receive work request before its elements.
-pub const RECV_WQE_BYTES: usize = 40;
+pub const RECV_WQE_BYTES: usize = size_of::<abi::RecvWqe>();
 /// Bytes of a scatter-gather element.
-pub const SGE_BYTES: usize = 16;
+pub const SGE_BYTES: usize = size_of::<abi::Sge>();
 /// The smallest slot of a send queue: a work request with one element, rounded up.
 pub const MIN_SEND_SLOT: usize = 256;
 /// More elements than any request has.
@@ -22,33 +24,41 @@ pub const CQE_SLOT: usize = 64;
 
 /// Offsets in a send work request.
 mod send {
-    pub(super) const WR_ID: usize = 0;
-    pub(super) const OPCODE: usize = 12;
-    pub(super) const FLAGS: usize = 16;
-    pub(super) const IMM: usize = 20;
-    pub(super) const LENGTH: usize = 184;
-    pub(super) const NUM_SGE: usize = 196;
-    // In the union
-    pub(super) const REMOTE_ADDR: usize = 24;
-    pub(super) const RDMA_RKEY: usize = 32;
-    pub(super) const COMPARE_ADD: usize = 32;
-    pub(super) const SWAP: usize = 40;
-    pub(super) const ATOMIC_RKEY: usize = 48;
-    pub(super) const UD_QPN: usize = 24;
-    pub(super) const UD_QKEY: usize = 28;
-    pub(super) const AH_NUM: usize = 36;
-    pub(super) const MW_ADDR: usize = 24;
-    pub(super) const MW_LENGTH: usize = 32;
-    pub(super) const MW_MR_LKEY: usize = 40;
-    pub(super) const MW_RKEY: usize = 44;
-    pub(super) const MW_NEW_RKEY: usize = 48;
-    pub(super) const MW_ACCESS: usize = 52;
+    use super::abi::{AtomicWr, DmaInfo, MwWr, RdmaWr, SendWqe, SendWr, UdWr};
+    use std::mem::offset_of;
+
+    pub(super) const WR_ID: usize = offset_of!(SendWr, wr_id);
+    pub(super) const OPCODE: usize = offset_of!(SendWr, opcode);
+    pub(super) const FLAGS: usize = offset_of!(SendWr, send_flags);
+    pub(super) const IMM: usize = offset_of!(SendWr, ex);
+    pub(super) const LENGTH: usize = offset_of!(SendWqe, dma) + offset_of!(DmaInfo, length);
+    pub(super) const NUM_SGE: usize = offset_of!(SendWqe, dma) + offset_of!(DmaInfo, num_sge);
+    /// The union.
+    const WR: usize = offset_of!(SendWr, wr);
+    pub(super) const REMOTE_ADDR: usize = WR + offset_of!(RdmaWr, remote_addr);
+    pub(super) const RDMA_RKEY: usize = WR + offset_of!(RdmaWr, rkey);
+    pub(super) const ATOMIC_ADDR: usize = WR + offset_of!(AtomicWr, remote_addr);
+    pub(super) const COMPARE_ADD: usize = WR + offset_of!(AtomicWr, compare_add);
+    pub(super) const SWAP: usize = WR + offset_of!(AtomicWr, swap);
+    pub(super) const ATOMIC_RKEY: usize = WR + offset_of!(AtomicWr, rkey);
+    pub(super) const UD_QPN: usize = WR + offset_of!(UdWr, remote_qpn);
+    pub(super) const UD_QKEY: usize = WR + offset_of!(UdWr, remote_qkey);
+    pub(super) const AH_NUM: usize = WR + offset_of!(UdWr, ah_num);
+    pub(super) const MW_ADDR: usize = WR + offset_of!(MwWr, addr);
+    pub(super) const MW_LENGTH: usize = WR + offset_of!(MwWr, length);
+    pub(super) const MW_MR_LKEY: usize = WR + offset_of!(MwWr, mr_lkey);
+    pub(super) const MW_RKEY: usize = WR + offset_of!(MwWr, mw_rkey);
+    pub(super) const MW_NEW_RKEY: usize = WR + offset_of!(MwWr, rkey);
+    pub(super) const MW_ACCESS: usize = WR + offset_of!(MwWr, access);
 }
 
 /// Offsets in a receive work request.
 mod receive {
-    pub(super) const WR_ID: usize = 0;
-    pub(super) const NUM_SGE: usize = 28;
+    use super::abi::{DmaInfo, RecvWqe};
+    use std::mem::offset_of;
+
+    pub(super) const WR_ID: usize = offset_of!(RecvWqe, wr_id);
+    pub(super) const NUM_SGE: usize = offset_of!(RecvWqe, dma) + offset_of!(DmaInfo, num_sge);
 }
 
 /// A scatter-gather element.
@@ -153,7 +163,7 @@ impl<'a> SendWqe<'a> {
     pub fn atomic(&self) -> AtomicWr {
         let rkey = self.slot.u32(send::ATOMIC_RKEY);
         AtomicWr {
-            remote: RemoteWr { addr: self.slot.u64(send::REMOTE_ADDR), rkey },
+            remote: RemoteWr { addr: self.slot.u64(send::ATOMIC_ADDR), rkey },
             compare_add: self.slot.u64(send::COMPARE_ADD),
             swap: self.slot.u64(send::SWAP),
         }

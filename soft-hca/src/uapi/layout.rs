@@ -1,7 +1,5 @@
 //! Structures as the kernel's headers lay them out.
 
-use std::fmt;
-
 /// A structure's size and its fields' offsets in bytes, by the names that the header has.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
@@ -13,13 +11,6 @@ pub struct Layout {
     pub size: usize,
     /// Names and offsets. What the header leaves to the compiler begins with `_`.
     pub fields: &'static [(&'static str, usize)],
-}
-
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.size)?;
-        self.fields.iter().try_for_each(|(field, offset)| write!(f, " {field}:{offset}"))
-    }
 }
 
 /// Defines structures of a header by its names for fields, and lists their layouts.

@@ -16,7 +16,7 @@ pub use answer::{
     AddressAnswer, PathRecord, QP_ATTR, QUERY_ADDR_MIN, QUERY_PATH_MIN, QUERY_ROUTE_MIN, QpAttr,
     RouteAnswer, path_answer,
 };
-pub use event::{AH_ATTR, AhAttr, EVENT, Ece, Event, GET_EVENT_MIN, Param, UdParam};
+pub use event::{AhAttr, EVENT, Ece, Event, GET_EVENT_MIN, Param, UdParam};
 pub use request::{
     Accept, Bind, CONN_PARAM, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen,
     MigrateId, Notify, PRIVATE_DATA, Query, Reject, ResolveAddr, ResolveRoute, SetOption, Target,

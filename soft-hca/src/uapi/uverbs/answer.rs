@@ -1,7 +1,7 @@
 //! What commands are answered with, and the records that reads of events give.
 #![allow(missing_docs, reason = "the names are the header's")]
 
-use super::request::QpDest;
+use super::request::{AhAttr, QpDest};
 
 /// What answers a command.
 pub trait Answer {
@@ -267,6 +267,40 @@ abi! { "rdma/ib_user_verbs.h":
     struct DestroySrq = "struct ib_uverbs_destroy_srq_resp" {
         events_reported: u32,
     }
+    /// What the connection manager answers INIT_QP_ATTR with.
+    struct QpAttr = "struct ib_uverbs_qp_attr" {
+        qp_attr_mask: u32,
+        qp_state: u32,
+        cur_qp_state: u32,
+        path_mtu: u32,
+        path_mig_state: u32,
+        qkey: u32,
+        rq_psn: u32,
+        sq_psn: u32,
+        dest_qp_num: u32,
+        qp_access_flags: u32,
+        ah_attr: AhAttr,
+        alt_ah_attr: AhAttr,
+        max_send_wr: u32,
+        max_recv_wr: u32,
+        max_send_sge: u32,
+        max_recv_sge: u32,
+        max_inline_data: u32,
+        pkey_index: u16,
+        alt_pkey_index: u16,
+        en_sqd_async_notify: u8,
+        sq_draining: u8,
+        max_rd_atomic: u8,
+        max_dest_rd_atomic: u8,
+        min_rnr_timer: u8,
+        port_num: u8,
+        timeout: u8,
+        retry_cnt: u8,
+        rnr_retry: u8,
+        alt_port_num: u8,
+        alt_timeout: u8,
+        reserved: [u8; 5],
+    }
     struct AsyncEventDesc = "struct ib_uverbs_async_event_desc" {
         element: u64,
         event_type: u32,
@@ -298,7 +332,7 @@ abi! { "rdma/ib_user_verbs.h":
 answers! {
     GetContext, QueryDevice, ExQueryDevice, QueryPort, AllocPd, RegMr, AllocMw, CreateAh,
     CreateCompChannel, CreateCq, ExCreateCq, ResizeCq, DestroyCq, CreateQp, ExCreateQp, QueryQp,
-    DestroyQp, CreateSrq, QuerySrq, DestroySrq,
+    QpAttr, DestroyQp, CreateSrq, QuerySrq, DestroySrq,
 }
 
 impl ExCreateCq {

@@ -6,7 +6,7 @@
 //! | [`uverbs`] | `ib_user_verbs.h`: commands, what they ask for, what answers them |
 //! | [`rxe`] | `rdma_user_rxe.h`: work requests and completions in the rings, the provider's part of commands |
 //! | [`ucma`] | `rdma_user_cm.h`: the connection manager |
-//! | [`ioctl`], [`nldev`] | `rdma_user_ioctl_cmds.h` and `rdma_netlink.h`, as far as libraries ask |
+//! | [`ioctl`], [`nldev`] | `ib_user_ioctl_cmds.h` and `rdma_netlink.h`, as far as libraries ask |
 //!
 //! Structures are defined once by the header's names ([`layout`]); a test compares sizes, offsets
 //! and numbers with the system's own headers.

@@ -4,8 +4,6 @@
 //! Numbers are plain words of 32 bits, for they come from rings and lie in the arena, where any
 //! value may stand. What has an arithmetic or is easily mistaken for something else is a type.
 
-use std::fmt;
-
 use bitflags::bitflags;
 
 /// Opcodes of send work requests (`ib_wr_opcode`).
@@ -284,12 +282,6 @@ impl TryFrom<u32> for Qpn {
 impl From<Qpn> for u32 {
     fn from(qpn: Qpn) -> u32 {
         qpn.0
-    }
-}
-
-impl fmt::Display for Qpn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

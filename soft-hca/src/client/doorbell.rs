@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::client::process;
 use crate::errno::Result;
+use crate::uapi::uverbs::request::PostSend;
 use crate::uapi::uverbs::{Command, command};
 
 /// Queue pairs that are known, by the low bits of their handles.
@@ -79,7 +80,7 @@ pub fn ring(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
     if command.number != command::POST_SEND {
         return None;
     }
-    let qpn = find(fd, command.u32(8).ok()?)?;
+    let qpn = find(fd, command.request::<PostSend>().ok()?.qp_handle)?;
     let process = process::current()?;
     Some(process.actor().doorbell(qpn).map(|()| written.len()))
 }

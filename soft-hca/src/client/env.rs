@@ -10,8 +10,9 @@ use crate::client::cancel::put_off;
 use crate::client::process::{self, Process};
 use crate::engine::{Async, Env};
 use crate::errno::Errno;
-use crate::rpc::{Connection, FileKind, Hello, Request};
+use crate::rpc::{ChannelId, Connection, FileKind, Hello, Request};
 use crate::system;
+use crate::uapi::verbs::Qpn;
 
 /// Event descriptors of channels, and a connection to the daemon for what is not a command.
 #[derive(Debug, Default)]
@@ -85,7 +86,8 @@ impl Env for ClientEnv {
             return;
         }
         let fd = self.with_control(|control| {
-            process::ask(control, &Request::ChannelFd(channel, generation)).ok()?.1.pop()
+            let id = ChannelId { index: channel, generation };
+            process::ask(control, &Request::ChannelFd(id)).ok()?.1.pop()
         });
         if let Some(fd) = fd {
             if let Some(process) = process::current() {
@@ -96,7 +98,8 @@ impl Env for ClientEnv {
     }
 
     fn kick_later(&self, qpn: u32, after_ns: u64) {
-        self.with_control(|control| control.send(&Request::Kick(qpn, after_ns).encode(), &[]).ok());
+        let request = Request::Kick(Qpn::new(qpn), after_ns);
+        self.with_control(|control| control.send(&request.encode(), &[]).ok());
     }
 
     fn is_daemon_gone(&self) -> bool {
@@ -105,7 +108,6 @@ impl Env for ClientEnv {
     }
 
     fn raise(&self, what: Async) {
-        let (kind, index) = what.to_words();
-        self.with_control(|control| control.send(&Request::Raise(kind, index).encode(), &[]).ok());
+        self.with_control(|control| control.send(&Request::Raise(what).encode(), &[]).ok());
     }
 }

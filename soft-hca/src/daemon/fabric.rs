@@ -16,7 +16,7 @@ use crate::daemon::table::Table;
 use crate::device::Addresses;
 use crate::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
 use crate::errno::{Errno, Result};
-use crate::uapi::rxe::state;
+use crate::uapi::verbs::state;
 use crate::{ring, system};
 
 /// All objects of the fabric.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::errno::{Errno, Result};
 use crate::system;
-use crate::uapi::uverbs::Answer;
+use crate::uapi::uverbs::answer;
 
 pub use addresses::{Addresses, GidEntry};
 
@@ -34,8 +34,6 @@ pub const MAX_RD_ATOMIC: u8 = 128;
 pub const MAX_MESSAGE: u32 = 0x80_0000;
 /// Entries of the P_Key table.
 pub const PKEY_TABLE_LEN: u16 = 1;
-/// Q_Key that the connection manager gives to datagram ids of IP port spaces.
-pub const UDP_QKEY: u32 = 0x0123_4567;
 
 const DEVICE_CAP_FLAGS: u32 = 0x0122_3c76;
 const PORT_CAP_FLAGS: u32 = 0x0001_0000;
@@ -98,81 +96,79 @@ pub fn route(to: IpAddr) -> Result<IpAddr> {
     }
 }
 
-fn device_fields(answer: &mut Answer, node_guid: u64) {
-    answer
-        .put(8, &node_guid.to_be_bytes())
-        .put(16, &node_guid.to_be_bytes()) // sys_image_guid
-        .u64(24, u64::MAX) // max_mr_size
-        .u64(32, 0xffff_f000) // page_size_cap
-        .u32(40, 0x00ff_ffff) // vendor_id
-        .u32(52, 1_048_560) // max_qp
-        .u32(56, MAX_QP_WR)
-        .u32(60, DEVICE_CAP_FLAGS)
-        .u32(64, MAX_SGE)
-        .u32(68, MAX_SGE) // max_sge_rd
-        .u32(72, 1 << 20) // max_cq
-        .u32(76, MAX_CQE)
-        .u32(80, 524_287) // max_mr
-        .u32(84, 1 << 20) // max_pd
-        .u32(88, MAX_RD_ATOMIC.into()) // max_qp_rd_atom
-        .u32(96, 258_048) // max_res_rd_atom
-        .u32(100, MAX_RD_ATOMIC.into()) // max_qp_init_rd_atom
-        .u32(108, 1) // atomic_cap: atomic among all queue pairs of the device
-        .u32(120, 524_287) // max_mw
-        .u32(132, 8192) // max_mcast_grp
-        .u32(136, 56) // max_mcast_qp_attach
-        .u32(140, 458_752) // max_total_mcast_qp_attach
-        .u32(144, 32767) // max_ah
-        .u32(156, 917_503) // max_srq
-        .u32(160, MAX_SRQ_WR)
-        .u32(164, MAX_SRQ_SGE)
-        .u16(168, 64) // max_pkeys
-        .u8(170, 15) // local_ca_ack_delay
-        .u8(171, 1); // phys_port_cnt
+/// QUERY_DEVICE's answer.
+pub fn query_device(node_guid: u64) -> answer::QueryDevice {
+    answer::QueryDevice {
+        node_guid: node_guid.to_be_bytes(),
+        sys_image_guid: node_guid.to_be_bytes(),
+        max_mr_size: u64::MAX,
+        page_size_cap: 0xffff_f000,
+        vendor_id: 0x00ff_ffff,
+        max_qp: 1_048_560,
+        max_qp_wr: MAX_QP_WR,
+        device_cap_flags: DEVICE_CAP_FLAGS,
+        max_sge: MAX_SGE,
+        max_sge_rd: MAX_SGE,
+        max_cq: 1 << 20,
+        max_cqe: MAX_CQE,
+        max_mr: 524_287,
+        max_pd: 1 << 20,
+        max_qp_rd_atom: MAX_RD_ATOMIC.into(),
+        max_res_rd_atom: 258_048,
+        max_qp_init_rd_atom: MAX_RD_ATOMIC.into(),
+        // Atomic among all queue pairs of the device.
+        atomic_cap: 1,
+        max_mw: 524_287,
+        max_mcast_grp: 8192,
+        max_mcast_qp_attach: 56,
+        max_total_mcast_qp_attach: 458_752,
+        max_ah: 32767,
+        max_srq: 917_503,
+        max_srq_wr: MAX_SRQ_WR,
+        max_srq_sge: MAX_SRQ_SGE,
+        max_pkeys: 64,
+        local_ca_ack_delay: 15,
+        phys_port_cnt: 1,
+        ..Default::default()
+    }
 }
 
-fn bytes<const N: usize>(answer: Answer) -> [u8; N] {
-    answer.0.try_into().expect("the answer was made with this length")
+/// The extended QUERY_DEVICE's answer.
+pub fn query_device_ex(node_guid: u64) -> answer::ExQueryDevice {
+    answer::ExQueryDevice {
+        base: query_device(node_guid),
+        response_length: size_of::<answer::ExQueryDevice>() as u32,
+        device_cap_flags_ex: DEVICE_CAP_FLAGS.into(),
+        ..Default::default()
+    }
 }
 
-/// `ib_uverbs_query_device_resp`
-pub fn query_device(node_guid: u64) -> [u8; 176] {
-    let mut answer = Answer::new(176);
-    device_fields(&mut answer, node_guid);
-    bytes(answer)
-}
-
-/// `ib_uverbs_ex_query_device_resp`
-pub fn query_device_ex(node_guid: u64) -> [u8; 304] {
-    let mut answer = Answer::new(304);
-    device_fields(&mut answer, node_guid);
-    answer.u32(180, 304).u64(224, DEVICE_CAP_FLAGS.into());
-    bytes(answer)
-}
-
-/// `ib_uverbs_query_port_resp` of port 1
-pub fn query_port(addresses: &Addresses) -> [u8; 40] {
-    let mut answer = Answer::new(40);
-    answer
-        .u32(0, PORT_CAP_FLAGS)
-        .u32(4, MAX_MESSAGE)
-        .u32(16, GID_TABLE_LEN.into())
-        .u16(20, PKEY_TABLE_LEN)
-        .u8(26, PORT_ACTIVE)
-        .u8(27, MTU_4096)
-        .u8(28, addresses.active_mtu())
-        .u8(30, 1) // max_vl_num
-        .u8(34, 1) // active_width: 1X
-        .u8(35, 8) // active_speed: FDR10
-        .u8(36, LINK_UP)
-        .u8(37, ETHERNET)
-        .u8(38, 1); // flags: a GID is needed to reach the port
-    bytes(answer)
+/// QUERY_PORT's answer for port 1.
+pub fn query_port(addresses: &Addresses) -> answer::QueryPort {
+    answer::QueryPort {
+        port_cap_flags: PORT_CAP_FLAGS,
+        max_msg_sz: MAX_MESSAGE,
+        gid_tbl_len: GID_TABLE_LEN.into(),
+        pkey_tbl_len: PKEY_TABLE_LEN,
+        state: PORT_ACTIVE,
+        max_mtu: MTU_4096,
+        active_mtu: addresses.active_mtu(),
+        max_vl_num: 1,
+        // 1X, FDR10
+        active_width: 1,
+        active_speed: 8,
+        phys_state: LINK_UP,
+        link_layer: ETHERNET,
+        // A GID is needed to reach the port.
+        flags: 1,
+        ..Default::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uapi::uverbs::answer::Answer as _;
 
     fn word(bytes: &[u8], at: usize) -> u32 {
         u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
@@ -180,7 +176,7 @@ mod tests {
 
     #[test]
     fn device_as_rxe_reports_it() {
-        let plain = query_device(0xf073_5cff_fed2_226d);
+        let plain = query_device(0xf073_5cff_fed2_226d).to_bytes();
         assert_eq!(plain[8..12], [0xf0, 0x73, 0x5c, 0xff]);
         assert_eq!(plain[8..16], plain[16..24]);
         // max_qp to max_pd, then the atomics
@@ -194,14 +190,14 @@ mod tests {
             (917_503, 1 << 20, 27)
         );
         assert_eq!(plain[168..172], [64, 0, 15, 1]);
-        let extended = query_device_ex(0xf073_5cff_fed2_226d);
+        let extended = query_device_ex(0xf073_5cff_fed2_226d).to_bytes();
         assert_eq!(extended[..176], plain);
         assert_eq!((word(&extended, 180), word(&extended, 224)), (304, 0x0122_3c76));
     }
 
     #[test]
     fn port_as_rxe_reports_it() {
-        let port = query_port(&Addresses::of_interfaces(&[], 2 << 56));
+        let port = query_port(&Addresses::of_interfaces(&[], 2 << 56)).to_bytes();
         assert_eq!((word(&port, 0), word(&port, 4), word(&port, 16)), (0x10000, 0x80_0000, 16));
         assert_eq!(port[20..28], [1, 0, 0, 0, 0, 0, 4, 5]);
         assert_eq!(port[30..40], [1, 0, 0, 0, 1, 8, 5, 2, 1, 0]);

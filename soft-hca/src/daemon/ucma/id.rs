@@ -6,7 +6,8 @@ use super::connect::Connection;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId};
 use crate::errno::{Errno, Result};
-use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space, qp_type};
+use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
+use crate::uapi::verbs::qp_type;
 
 /// Names one id for ever, unlike its number, which is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,7 +193,7 @@ impl Cm {
         let is_datagram = match space {
             Space::Tcp => false,
             Space::Udp | Space::Ipoib => true,
-            Space::Ib => request.qp_type == qp_type::UD,
+            Space::Ib => u32::from(request.qp_type) == qp_type::UD,
         };
         let key = self.new_id(cx, call.file, (space, is_datagram), request.uid)?;
         Ok(self.id(key)?.number.to_le_bytes().to_vec())

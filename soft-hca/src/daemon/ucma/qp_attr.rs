@@ -36,7 +36,7 @@ const REMOTE_READ: u32 = 4;
 const REMOTE_ATOMIC: u32 = 8;
 
 impl Cm {
-    pub(super) fn init_qp_attr(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn init_qp_attr(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let InitQpAttr { id: number, qp_state } = InitQpAttr::decode(call.payload)?;
         if qp_state > ERR {
             return Err(Errno::EINVAL);
@@ -77,7 +77,7 @@ impl Cm {
                     | mask::MIN_RNR_TIMER
                     | mask::MAX_DEST_RD_ATOMIC
                     | mask::DEST_QPN;
-                attr.path_mtu = cx.host.path_mtu().into();
+                attr.path_mtu = connection.path_mtu.into();
                 attr.rq_psn = id.psn;
                 attr.dest_qp_num = connection.remote_qpn;
                 attr.max_dest_rd_atomic = connection.responder_resources;

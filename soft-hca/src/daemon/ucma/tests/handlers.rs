@@ -1,9 +1,14 @@
 //! What comes at the wrong time, again, or for nobody.
 
+use std::net::SocketAddr;
+
+use super::hostile::Random;
 use super::hosts::{CLIENT, Hosts, SERVER};
 use super::*;
+use crate::daemon::ucma::id::Space;
 use crate::daemon::ucma::message::{
-    Answered, CommId, Drep, Dreq, Message, Rej, Req, Rtu, STALE_CONNECTION, SidrRep,
+    Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, STALE_CONNECTION, SidrRep,
+    SidrReq,
 };
 use crate::daemon::ucma::timer::{LISTENER_NS, RESPONSE_NS, TIME_WAIT_NS};
 
@@ -356,4 +361,102 @@ fn peers_number_services_apart_from_connections() {
     hosts.deliver(SERVER, &req);
     hosts.deliver(SERVER, &Message::SidrReq(sidr_req));
     assert_eq!(hosts.events(SERVER), [(4, 0), (4, 0)]);
+}
+
+/// Messages with any content, of which the communication ids are those of living connections as
+/// often as not.
+#[test]
+fn any_message_does_no_harm() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut hosts = Hosts::new();
+    hosts.listener(UDP);
+    hosts.asking(TCP);
+    let Message::Req(template) = hosts.one(CLIENT) else { panic!() };
+    let (asking, request) = hosts.connected();
+    let ids = [hosts.ids(CLIENT, asking), hosts.ids(SERVER, request)];
+    for _ in 0..30_000 {
+        let host = random.below(2) as usize;
+        let (world, file) = (&mut hosts.worlds[host], hosts.files[host]);
+        let living = world.cm.remote_ids.iter().map(|(remote, key)| {
+            let id = &world.cm.ids[key];
+            (remote.comm_id, id.connection.as_ref().unwrap().local_id)
+        });
+        let mut known: Vec<(CommId, CommId)> = ids.iter().copied().chain(living).collect();
+        known.push((CommId(random.below(9) as u32), CommId(random.below(9) as u32)));
+        known.sort_unstable();
+        let (local_comm_id, _) = random.of(&known);
+        let remote_comm_id = random.of(&known).1;
+        let private_data = vec![1; random.below(300) as usize];
+        let address: SocketAddr =
+            random.of(&["10.9.0.1:7471", "[fd00::1]:7471", "239.0.0.1:1"]).parse().unwrap();
+        let answered = random.of(&[Answered::Req, Answered::Rep, Answered::Other]);
+        let byte = random.next() as u8;
+        let message = match random.below(10) {
+            0..2 => Message::Req(Req {
+                local_comm_id,
+                dst: address,
+                starting_psn: random.next() as u32,
+                private_data,
+                ..template.clone()
+            }),
+            2 => Message::Mra(Mra {
+                local_comm_id,
+                remote_comm_id,
+                message: answered,
+                service_timeout: byte,
+            }),
+            3 => rej(byte.into(), answered, (local_comm_id, remote_comm_id)),
+            4 => Message::Rep(Rep {
+                local_comm_id,
+                remote_comm_id,
+                ca_guid: random.next(),
+                qpn: 0x12,
+                starting_psn: random.next() as u32,
+                responder_resources: byte,
+                initiator_depth: byte,
+                rnr_retry_count: byte,
+                flow_control: byte,
+                srq: false,
+                ece: template.ece,
+                private_data,
+            }),
+            5 => Message::Rtu(Rtu { local_comm_id, remote_comm_id }),
+            6 => Message::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn: 0x12 }),
+            7 => Message::Drep(Drep { local_comm_id, remote_comm_id }),
+            8 => Message::SidrReq(SidrReq {
+                request_id: local_comm_id,
+                space: random.of(&[Space::Udp, Space::Tcp, Space::Ib]),
+                src: template.src,
+                dst: address,
+                private_data,
+            }),
+            _ => Message::SidrRep(SidrRep {
+                request_id: local_comm_id,
+                status: byte.into(),
+                service_id: random.next(),
+                qpn: 0,
+                qkey: 0,
+                private_data,
+            }),
+        };
+        if random.below(64) == 0 {
+            world.pass(random.of(&[S / 10, RESPONSE_NS]));
+        }
+        while let Some(event) = world.event(file) {
+            let id = word(&event, 8);
+            let _ = match random.below(4) {
+                0 => world.accept(file, id, 7, &ConnParam { qp_num: 0x12, ..ConnParam::default() }),
+                1 => world.disconnect(file, id),
+                2 if world.cm.ids.len() > 6 => world.destroy(file, id).map(drop),
+                _ => Ok(()),
+            };
+        }
+        hosts.deliver(host, &message);
+        hosts.worlds.iter().for_each(check);
+        // Nobody's messages arrive.
+        hosts.sent(CLIENT);
+        hosts.sent(SERVER);
+    }
+    hosts.pass(LISTENER_NS);
+    hosts.end();
 }

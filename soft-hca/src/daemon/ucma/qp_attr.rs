@@ -9,7 +9,7 @@ use crate::uapi::verbs::state::{ERR, INIT, RTR, RTS};
 use crate::uapi::verbs::{QpAttrMask, access};
 
 impl Cm {
-    pub(super) fn init_qp_attr(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn init_qp_attr(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let InitQpAttr { id: number, qp_state } = InitQpAttr::decode(call.payload)?;
         if qp_state > ERR {
             return Err(Errno::EINVAL);
@@ -43,7 +43,7 @@ impl Cm {
             }
             RTR if is_alive => {
                 attr.mask = QpAttrMask::RTR_RC;
-                attr.path_mtu = cx.host.path_mtu().into();
+                attr.path_mtu = connection.path_mtu.into();
                 attr.rq_psn = id.psn;
                 attr.dest_qp_num = connection.remote_qpn;
                 attr.max_dest_rd_atomic = connection.responder_resources;

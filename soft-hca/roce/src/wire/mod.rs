@@ -1,0 +1,3 @@
+//! Packets of RoCE v2 as bytes.
+
+pub mod bth;

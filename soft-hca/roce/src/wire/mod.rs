@@ -4,10 +4,14 @@
 //! | --- | --- |
 //! | [`packet`] | a whole packet: read, built |
 //! | [`bth`], [`opcode`], [`headers`] | its parts |
+//! | [`icrc`] | its check |
+//! | [`ip`] | what carries it: addresses, IP and UDP headers |
 
 pub mod bth;
 mod bytes;
 pub mod headers;
+pub mod icrc;
+pub mod ip;
 pub mod opcode;
 pub mod packet;
 #[cfg(test)]

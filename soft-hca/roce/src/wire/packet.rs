@@ -10,8 +10,8 @@
 //!  `------------------------ Packet -----------'
 //! ```
 //!
-//! The length is a multiple of 4. This module neither makes nor checks the ICRC.
-//! IBTA volume 1, chapter 9, and annex A17 (RoCE v2).
+//! The length is a multiple of 4. This module neither makes nor checks the ICRC:
+//! [`icrc`](super::icrc) does. IBTA volume 1, chapter 9, and annex A17 (RoCE v2).
 
 use std::ops::Range;
 

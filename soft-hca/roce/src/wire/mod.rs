@@ -6,12 +6,16 @@
 //! | [`bth`], [`opcode`], [`headers`] | its parts |
 //! | [`icrc`] | its check |
 //! | [`ip`] | what carries it: addresses, IP and UDP headers |
+//! | [`mad`], [`cm`] | management datagrams; the connection manager's messages |
 
 pub mod bth;
 mod bytes;
+pub mod cm;
+mod fields;
 pub mod headers;
 pub mod icrc;
 pub mod ip;
+pub mod mad;
 pub mod opcode;
 pub mod packet;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! | [`icrc`] | its check |
 //! | [`ip`] | what carries it: addresses, IP and UDP headers |
 //! | [`mad`], [`cm`] | management datagrams; the connection manager's messages |
+//! | [`pcapng`] | recordings for Wireshark |
 
 pub mod bth;
 mod bytes;
@@ -18,5 +19,6 @@ pub mod ip;
 pub mod mad;
 pub mod opcode;
 pub mod packet;
+pub mod pcapng;
 #[cfg(test)]
 pub(crate) mod samples;

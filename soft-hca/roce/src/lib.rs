@@ -5,4 +5,6 @@
 //! | [`wire`] | packets as bytes: headers, check, addresses, management datagrams, recordings |
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod wire;

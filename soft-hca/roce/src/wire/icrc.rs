@@ -31,7 +31,7 @@ use crc32fast::Hasher;
 
 use super::bth::Bth;
 use super::ip::{Addresses, Flow, IPV4_BYTES, IPV6_BYTES, IpHeader, UDP_BYTES};
-use super::packet::{ICRC_BYTES, MAX_BYTES};
+use super::packet::{ICRC_BYTES, MAX_BYTES, Packet};
 
 /// The CRC of what precedes the IP header, 8 x ff.
 const BEGIN: u32 = 0x2144_df1c;
@@ -72,10 +72,10 @@ pub fn seal(flow: &Flow, packet: &mut [u8]) {
 /// Checks a packet's ICRC; `None` if it is wrong, or if the packet is too short or long or its
 /// length is no multiple of 4.
 pub fn check(flow: &Flow, packet: &[u8]) -> Option<Right> {
-    let (covered, icrc) = packet.split_last_chunk::<ICRC_BYTES>()?;
-    if packet.len() > MAX_BYTES || !packet.len().is_multiple_of(4) {
+    if !Packet::is_length(packet.len()) {
         return None;
     }
+    let (covered, icrc) = packet.split_last_chunk::<ICRC_BYTES>()?;
     let difference = crc(flow, covered)? ^ u32::from_le_bytes(*icrc);
     match flow.addresses {
         Addresses::V6 { .. } => (difference == 0).then_some(Right::V6),

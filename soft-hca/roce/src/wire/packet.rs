@@ -173,6 +173,11 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
+    /// Whether a packet can have this many bytes.
+    pub const fn is_length(bytes: usize) -> bool {
+        bytes >= Bth::BYTES + ICRC_BYTES && bytes <= MAX_BYTES && bytes.is_multiple_of(4)
+    }
+
     /// Reads the payload of a UDP datagram. The ICRC is not looked at.
     pub fn parse(datagram: &'a [u8]) -> Result<Packet<'a>, DropReason> {
         if datagram.len() > MAX_BYTES {

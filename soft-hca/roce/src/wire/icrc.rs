@@ -30,11 +30,11 @@
 use crc32fast::Hasher;
 
 use super::bth::Bth;
-use super::ip::{Addresses, Flow, IPV4_BYTES, IPV6_BYTES, IpHeader, UDP_BYTES};
+use super::ip::{Addresses, Flow, IPV4_BYTES, IpHeader, UDP_BYTES};
 use super::packet::{ICRC_BYTES, MAX_BYTES, Packet};
 
 /// The CRC of what precedes the IP header, 8 x ff.
-const BEGIN: u32 = 0x2144_df1c;
+const EIGHT_FF: u32 = 0x2144_df1c;
 /// BTH's byte with FECN, BECN and six reserved bits.
 const VARIANT: usize = 4;
 /// From the id to the end of the UDP header.
@@ -62,8 +62,14 @@ pub enum Right {
 /// Writes a packet's ICRC into its last four bytes, for the IP header that a socket will send.
 /// A packet that is shorter than BTH and ICRC stays as it is.
 pub fn seal(flow: &Flow, packet: &mut [u8]) {
+    seal_segment(flow, packet, 0);
+}
+
+/// Writes the ICRC of one of the packets that go to a socket as one piece (`UDP_SEGMENT`): their
+/// ids count up from 0 (Linux, `inet_gso_segment`). Otherwise as [`seal`].
+pub fn seal_segment(flow: &Flow, packet: &mut [u8], id: u16) {
     if let Some((covered, icrc)) = packet.split_last_chunk_mut()
-        && let Some(crc) = crc(flow, covered)
+        && let Some(crc) = crc(flow, covered, id)
     {
         *icrc = crc.to_le_bytes();
     }
@@ -76,7 +82,7 @@ pub fn check(flow: &Flow, packet: &[u8]) -> Option<Right> {
         return None;
     }
     let (covered, icrc) = packet.split_last_chunk::<ICRC_BYTES>()?;
-    let difference = crc(flow, covered)? ^ u32::from_le_bytes(*icrc);
+    let difference = crc(flow, covered, 0)? ^ u32::from_le_bytes(*icrc);
     match flow.addresses {
         Addresses::V6 { .. } => (difference == 0).then_some(Right::V6),
         Addresses::V4 { .. } if difference == 0 => Some(Right::V4 { id: 0, dont_fragment: true }),
@@ -93,52 +99,59 @@ pub fn check(flow: &Flow, packet: &[u8]) -> Option<Right> {
     }
 }
 
-/// The CRC with id 0 and DF; `None` if there is no whole BTH.
-fn crc(flow: &Flow, covered: &[u8]) -> Option<u32> {
-    let (bth, rest) = covered.split_first_chunk()?;
+/// The CRC with an id and DF; `None` if there is no whole BTH.
+fn crc(flow: &Flow, covered: &[u8], id: u16) -> Option<u32> {
+    if covered.len() < Bth::BYTES {
+        return None;
+    }
     let packet = covered.len() + ICRC_BYTES;
     let ip = IpHeader {
         addresses: flow.addresses,
         traffic_class: 0xff,
         flow_label: u32::MAX,
         hop_limit: 0xff,
-        id: 0,
+        id,
         dont_fragment: true,
         packet,
     };
-    let udp = flow.udp(packet);
-    let mut hasher = Hasher::new_with_initial(BEGIN);
+    let mut begin = Begin { bytes: [0; BEGIN_BYTES], length: 0 };
     match flow.addresses {
         Addresses::V4 { source, destination } => {
             let mut ip = ip.ipv4(source, destination);
             ip[10..12].fill(0xff);
-            hasher.update(&masked::<IPV4_BYTES, { IPV4_BYTES + REST }>(&ip, udp, bth));
+            begin.put(&ip);
         }
-        Addresses::V6 { source, destination } => {
-            let ip = ip.ipv6(source, destination);
-            hasher.update(&masked::<IPV6_BYTES, { IPV6_BYTES + REST }>(&ip, udp, bth));
-        }
+        Addresses::V6 { source, destination } => begin.put(&ip.ipv6(source, destination)),
     }
-    hasher.update(rest);
+    let [source0, source1, destination0, destination1, length0, length1, ..] = flow.udp(packet);
+    begin.put(&[source0, source1, destination0, destination1, length0, length1, 0xff, 0xff]);
+    let at = begin.length;
+    // A short packet in one piece; a long one is not copied, but for what has a mask.
+    let is_short = covered.len() <= BEGIN_BYTES - at;
+    let (first, rest) = covered.split_at(if is_short { covered.len() } else { Bth::BYTES });
+    begin.put(first);
+    begin.bytes[at + VARIANT] = 0xff;
+    let mut hasher = Hasher::new_with_initial(EIGHT_FF);
+    hasher.update(&begin.bytes[..begin.length]);
+    if !rest.is_empty() {
+        hasher.update(rest);
+    }
     Some(hasher.finalize())
 }
 
-/// Bytes of the headers after the IP header that have masks.
-const REST: usize = UDP_BYTES + Bth::BYTES;
+/// Room for what is hashed first.
+const BEGIN_BYTES: usize = 128;
 
-/// The headers that have masks, in one piece: `ip` has its own already.
-fn masked<const IP: usize, const ALL: usize>(
-    ip: &[u8; IP],
-    mut udp: [u8; UDP_BYTES],
-    bth: &[u8; Bth::BYTES],
-) -> [u8; ALL] {
-    let mut all = [0; ALL];
-    udp[6..].fill(0xff);
-    all[..IP].copy_from_slice(ip);
-    all[IP..IP + UDP_BYTES].copy_from_slice(&udp);
-    all[IP + UDP_BYTES..].copy_from_slice(bth);
-    all[IP + UDP_BYTES + VARIANT] = 0xff;
-    all
+struct Begin {
+    bytes: [u8; BEGIN_BYTES],
+    length: usize,
+}
+
+impl Begin {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
 }
 
 /// x^-8n for packets whose covered part has 0, 4, 8 ... bytes, n from the id to its end.
@@ -281,6 +294,12 @@ mod tests {
             let bytes = random.bytes(length);
             let packet = sealed(&flow, id, dont_fragment, bytes);
             assert_eq!(check(&flow, &packet), Some(Right::V4 { id, dont_fragment }), "{i}");
+            if dont_fragment {
+                let mut segment = packet.clone();
+                segment[length - 4..].fill(0);
+                seal_segment(&flow, &mut segment, id);
+                assert_eq!(segment, packet, "{i}");
+            }
         }
     }
 

@@ -197,8 +197,9 @@ impl<'a> Packet<'a> {
             return Err(DropReason::QueuePair0);
         }
         let service = service(bth.opcode).ok_or(DropReason::Opcode(bth.opcode))?;
-        let operation =
-            Operation::read(service, bth.opcode, &mut reader).ok_or(DropReason::Short)?;
+        let Some(operation) = Operation::read(service, bth.opcode, &mut reader) else {
+            return Err(DropReason::Short);
+        };
         let padded = reader.0;
         let length = padded.len().checked_sub(bth.pad.into()).ok_or(DropReason::Pad)?;
         if length > MAX_PAYLOAD {

@@ -3,6 +3,8 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`wire`] | packets as bytes: headers, check, addresses, management datagrams, recordings |
+//! | [`transport`] | the protocol of RC, UC and UD queue pairs as state machines |
 #![forbid(unsafe_code)]
 
+pub mod transport;
 pub mod wire;

@@ -24,22 +24,19 @@ use crate::wire::headers::{Aeth, NakCode, Syndrome};
 use crate::wire::opcode::{Operation, Service};
 use crate::wire::packet::Packet;
 
-/// Packets that may be unacknowledged: a default socket buffer of the peer holds them, if packets
-/// have 1024 bytes.
+/// Requests that are kept, and packets that may be unacknowledged.
 pub const WINDOW: u32 = 64;
 
-/// Packets that one read request asks for: the kernel's responder sends them without a pause, and
-/// they have to fit our socket's buffer.
-const READ_PACKETS: u32 = 32;
-
-/// After so many packets without one, a packet asks for an acknowledgement in mid-message, so that
-/// the window moves on before it is used up.
-const ACK_REQUEST_PACKETS: u32 = WINDOW / 4;
+/// Bytes that may be unacknowledged. With [`WINDOW`] it is what a socket's default buffer holds: 92
+/// packets of 1024 bytes, or 25 of 4096, and twice as much if it is as large as it usually may be.
+const WINDOW_BYTES: u32 = 128 << 10;
 
 /// The state of a reliable connection's requester.
 #[derive(Debug)]
 pub struct Requester {
     attributes: Attributes,
+    /// Packets that may be unacknowledged.
+    window: u32,
     /// Requests that are not complete; the first `done` of them only wait for room.
     requests: VecDeque<Posted>,
     /// Requests at the front all of whose packets are acknowledged.
@@ -59,7 +56,7 @@ pub struct Requester {
     /// Packets since the last that asked for an acknowledgement.
     unasked: u32,
     timer: Timer,
-    /// Attempts that are left before `oldest` fails.
+    /// Attempts that are left before the oldest packet fails.
     retries: u8,
     rnr_retries: u8,
     /// We went back to `oldest` already, and what was on its way before still asks us to.
@@ -95,6 +92,7 @@ impl Requester {
     pub fn new(attributes: Attributes) -> Requester {
         Requester {
             attributes,
+            window: WINDOW.min(WINDOW_BYTES / attributes.mtu.bytes()),
             requests: VecDeque::with_capacity(WINDOW as usize),
             done: 0,
             cursor: 0,
@@ -198,18 +196,21 @@ impl Requester {
             return None;
         }
         let before = (self.next - posted.first) as u32;
+        // The peer may send a read's answer without a pause, so it has to fit our socket's buffer.
+        let most = self.window / 2;
         let numbers = match request.opcode {
             // A piece that is asked for again may not reach beyond the one that was asked for
             // first: the responder knows that one.
-            Opcode::Read(_) => (READ_PACKETS - before % READ_PACKETS).min(posted.packets - before),
+            Opcode::Read(_) => (most - before % most).min(posted.packets - before),
             _ => 1,
         };
-        if self.next + u64::from(numbers) > self.oldest + u64::from(WINDOW) {
+        if self.next + u64::from(numbers) > self.oldest + u64::from(self.window) {
             return None;
         }
         let psn = self.psn(self.next);
         let mut packet = request.packet(Service::Rc, &self.attributes, psn, before, numbers);
-        packet.headers.ack_req |= self.unasked + 1 >= ACK_REQUEST_PACKETS;
+        // In mid-message, so that the window moves on before it is used up.
+        packet.headers.ack_req |= self.unasked + 1 >= self.window / 4;
         Some((packet, numbers))
     }
 
@@ -365,15 +366,21 @@ impl Requester {
         };
     }
 
-    /// The oldest packet, or its answer, was lost.
+    /// The peer says that the oldest packet, or its answer, was lost. What was on its way before we
+    /// went back says so again; only progress or time make us listen anew.
     fn retry(&mut self) {
-        if self.went_back || matches!(self.timer, Timer::ReceiverNotReady(_)) {
-            return;
+        if !self.went_back && !matches!(self.timer, Timer::ReceiverNotReady(_)) {
+            self.went_back = true;
+            self.go_back();
         }
+    }
+
+    /// Nobody says anything. Only this uses up `retry_cnt`: a peer that answers lives.
+    fn time_out(&mut self) {
+        self.went_back = false;
         match self.retries.checked_sub(1) {
             Some(retries) => {
                 self.retries = retries;
-                self.went_back = true;
                 self.go_back();
             }
             None => self.fail(Status::RetryExceeded),
@@ -389,7 +396,6 @@ impl Requester {
                 None => return self.fail(Status::RnrRetryExceeded),
             }
         }
-        // The peer answers, so what was lost before does not count.
         self.retries = self.attributes.retry_cnt;
         self.go_back();
         self.timer = Timer::ReceiverNotReady(now_ns + rnr_wait_ns(code));
@@ -413,10 +419,7 @@ impl Requester {
     /// Does what the time asks for; nothing before [`Requester::deadline`].
     pub fn on_timer(&mut self, now_ns: u64, queue: &mut impl SendQueue) {
         match self.timer {
-            Timer::Answer(at) if at <= now_ns => {
-                self.went_back = false;
-                self.retry();
-            }
+            Timer::Answer(at) if at <= now_ns => self.time_out(),
             Timer::ReceiverNotReady(at) if at <= now_ns => {
                 self.went_back = false;
                 self.timer = Timer::Off;

@@ -49,7 +49,7 @@ pub(super) struct Faults {
 /// A packet that arrives at `.0`, at end `.2`.
 type Flying = (u64, u64, usize, Vec<u8>);
 
-/// More often a packet with the same number is not lost, so that retries suffice.
+/// More often a packet with the same number is not lost or late, so that retries suffice.
 const MOST_LOSSES: u8 = 2;
 
 pub(super) struct Network {
@@ -99,8 +99,9 @@ impl Network {
             if copy > 0 || self.random.permille(self.faults.overtaken) {
                 delay += self.random.below(30_000);
             }
-            if self.random.permille(self.faults.late) {
-                delay += self.random.below(2_000_000);
+            if self.random.permille(self.faults.late) && *losses < MOST_LOSSES {
+                *losses += 1;
+                delay += self.random.below(400_000);
             }
             // The second is the order of sending.
             let order = self.sent[0] + self.sent[1];

@@ -72,6 +72,14 @@ impl Program {
         }
     }
 
+    /// Another request, with room for what it reads.
+    pub fn expect(&mut self, length: u32) {
+        let id = self.work.len() as u64;
+        let request = request(id, Opcode::Send(SendEnd::Plain), length);
+        self.work.push(Work { request, bytes: vec![0; length as usize] });
+        self.placed.push(0);
+    }
+
     fn is_busy(&mut self) -> bool {
         self.was_busy = !self.was_busy && self.random.permille(self.busy);
         self.was_busy

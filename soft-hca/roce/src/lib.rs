@@ -6,5 +6,7 @@
 //! | [`transport`] | the protocol of RC, UC and UD queue pairs as state machines |
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod transport;
 pub mod wire;

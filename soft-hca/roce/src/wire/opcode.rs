@@ -192,6 +192,8 @@ impl Service {
 impl Operation {
     /// Reads the extended headers that an opcode says. `None` if one is missing, or for an opcode
     /// that the service does not have.
+    // Inlined, the operation is made where it stays; copied, it costs a third of a packet's time.
+    #[inline(always)]
     pub(super) fn read(service: Service, opcode: u8, reader: &mut Reader<'_>) -> Option<Operation> {
         let code = opcode & !SERVICE_BITS;
         match service {

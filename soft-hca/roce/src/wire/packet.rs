@@ -10,8 +10,8 @@
 //!  `------------------------ Packet -----------'
 //! ```
 //!
-//! The length is a multiple of 4. This module neither makes nor checks the ICRC.
-//! IBTA volume 1, chapter 9, and annex A17 (RoCE v2).
+//! The length is a multiple of 4. This module neither makes nor checks the ICRC:
+//! [`icrc`](super::icrc) does. IBTA volume 1, chapter 9, and annex A17 (RoCE v2).
 
 use std::ops::Range;
 
@@ -173,6 +173,11 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
+    /// Whether a packet can have this many bytes.
+    pub const fn is_length(bytes: usize) -> bool {
+        bytes >= Bth::BYTES + ICRC_BYTES && bytes <= MAX_BYTES && bytes.is_multiple_of(4)
+    }
+
     /// Reads the payload of a UDP datagram. The ICRC is not looked at.
     pub fn parse(datagram: &'a [u8]) -> Result<Packet<'a>, DropReason> {
         if datagram.len() > MAX_BYTES {
@@ -192,8 +197,9 @@ impl<'a> Packet<'a> {
             return Err(DropReason::QueuePair0);
         }
         let service = service(bth.opcode).ok_or(DropReason::Opcode(bth.opcode))?;
-        let operation =
-            Operation::read(service, bth.opcode, &mut reader).ok_or(DropReason::Short)?;
+        let Some(operation) = Operation::read(service, bth.opcode, &mut reader) else {
+            return Err(DropReason::Short);
+        };
         let padded = reader.0;
         let length = padded.len().checked_sub(bth.pad.into()).ok_or(DropReason::Pad)?;
         if length > MAX_PAYLOAD {

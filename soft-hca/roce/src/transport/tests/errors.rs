@@ -93,7 +93,7 @@ fn run(bad: Bad, seed: u64, before: usize, faults: Faults, busy: u32) {
         _ => before,
     };
     let mut world = World::new(seed, attributes, faults, busy, 3000);
-    let mut random = Random(!seed);
+    let mut random = Random::new(!seed);
     let peer = &mut world.ends[1].program;
     let (mut work, expected) = mix(&mut random, mtu, 5, before, &peer.memory);
     let (opcode, length, status, refusal) = bad.request(mtu);
@@ -220,7 +220,7 @@ fn a_peer_that_vanishes_in_the_middle() {
         let mtu = Mtu::B512;
         let attributes = attributes(mtu, 0xff_ff00);
         let mut world = World::new(seed, [attributes; 2], Faults::default(), 0, 100_000);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let memory = world.ends[1].program.memory.clone();
         let (work, expected) = mix(&mut random, mtu, 100, 40, &memory);
         let peer = &mut world.ends[1].program;

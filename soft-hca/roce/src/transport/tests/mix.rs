@@ -52,7 +52,7 @@ pub(super) fn mix(
         let cell = 8 * random.below(CELLS);
         let number = Remote { address: BASE + cell, rkey: KEY };
         let [start, cell] = [start as usize, cell as usize];
-        let immediate = random.next().to_ne_bytes()[..4].try_into().unwrap();
+        let immediate = random.number().to_ne_bytes()[..4].try_into().unwrap();
         let mut bytes = vec![0; length];
         random.fill(&mut bytes);
         let mut atomic = |atomic| apply(&mut memory[cell..cell + 8], atomic).to_ne_bytes().to_vec();
@@ -85,7 +85,7 @@ pub(super) fn mix(
             7 => {
                 let compare = u64::from_ne_bytes(memory[cell..cell + 8].try_into().unwrap())
                     ^ random.below(2);
-                let swap = random.next();
+                let swap = random.number();
                 let mut atomic =
                     |atomic| apply(&mut memory[cell..cell + 8], atomic).to_ne_bytes().to_vec();
                 bytes = vec![0; 8];
@@ -93,13 +93,13 @@ pub(super) fn mix(
                 Opcode::CompareSwap { remote: number, compare, swap }
             }
             8 => {
-                let add = random.next();
+                let add = random.number();
                 bytes = vec![0; 8];
                 after = atomic(Atomic::FetchAdd(add));
                 Opcode::FetchAdd { remote: number, add }
             }
             _ => {
-                bytes = random.next().to_ne_bytes().to_vec();
+                bytes = random.number().to_ne_bytes().to_vec();
                 after = bytes.clone();
                 atomic(Atomic::Write(bytes[..].try_into().unwrap()));
                 Opcode::AtomicWrite(number)

@@ -5,23 +5,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::wire::packet::{Headers, MAX_BYTES};
-
-/// SplitMix64.
-#[derive(Clone, Debug)]
-pub(super) struct Random(pub u64);
+pub(super) use crate::wire::samples::Random;
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub fn number(&mut self) -> u64 {
+        u64::from(self.next()) << 32 | u64::from(self.next())
     }
 
     /// Less than `limit`, which is not 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.number() % limit
     }
 
     pub fn permille(&mut self, chance: u32) -> bool {
@@ -30,7 +23,7 @@ impl Random {
 
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next().to_ne_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.number().to_ne_bytes()[..chunk.len()]);
         }
     }
 }
@@ -68,7 +61,7 @@ pub(super) struct Network {
 impl Network {
     pub fn new(seed: u64, faults: Faults) -> Network {
         Network {
-            random: Random(seed),
+            random: Random::new(seed),
             faults,
             flying: BinaryHeap::new(),
             losses: HashMap::new(),

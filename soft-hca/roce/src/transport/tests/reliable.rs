@@ -55,7 +55,7 @@ fn run(scenario: &Scenario) {
     let size = scenario.mtu.bytes() * scenario.packets + 100;
     let Scenario { seed, faults, busy, .. } = *scenario;
     let mut world = World::new(seed, [attributes; 2], faults, busy, size as usize);
-    let mut random = Random(!seed);
+    let mut random = Random::new(!seed);
     let mut expected = Vec::new();
     for end in 0..2 {
         let peer = &mut world.ends[1 - end].program;

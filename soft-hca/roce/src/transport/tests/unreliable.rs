@@ -14,8 +14,8 @@ use crate::wire::packet::{Headers, Packet};
 /// Sends messages that carry their place in the order, and returns the places of those that
 /// arrived.
 fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
-    let mut random = Random(seed);
-    let attributes = attributes(Mtu::B256, random.next() as u32);
+    let mut random = Random::new(seed);
+    let attributes = attributes(Mtu::B256, random.number() as u32);
     let mut requester = uc::Requester::new(attributes);
     let mut responder = uc::Responder::new(attributes);
     let mut sender = Program::new(seed, 0, 0);

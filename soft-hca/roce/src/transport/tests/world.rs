@@ -45,9 +45,10 @@ pub(super) struct Program {
     /// The completion queue overflows with this receive.
     pub overflow_at: usize,
     random: Random,
-    /// Permille of the calls that are refused, never two in a row.
+    /// Permille of the calls that are refused, so rarely that retries suffice.
     busy: u32,
-    was_busy: bool,
+    /// Calls that are not refused, after one that was.
+    calm: u32,
     now_ns: u64,
 }
 
@@ -65,9 +66,9 @@ impl Program {
             windows: HashSet::new(),
             failed: None,
             overflow_at: usize::MAX,
-            random: Random(seed),
+            random: Random::new(seed),
             busy,
-            was_busy: false,
+            calm: 0,
             now_ns: 0,
         }
     }
@@ -81,8 +82,12 @@ impl Program {
     }
 
     fn is_busy(&mut self) -> bool {
-        self.was_busy = !self.was_busy && self.random.permille(self.busy);
-        self.was_busy
+        self.calm = self.calm.saturating_sub(1);
+        let is_busy = self.calm == 0 && self.random.permille(self.busy);
+        if is_busy {
+            self.calm = 10;
+        }
+        is_busy
     }
 
     fn range(&self, remote: Remote, length: usize) -> Result<std::ops::Range<usize>, Refusal> {
@@ -249,7 +254,7 @@ impl World {
         busy: u32,
         memory: usize,
     ) -> World {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut number = 0;
         let ends = attributes.map(|attributes| {
             number += 1;
@@ -260,7 +265,7 @@ impl World {
                 wake_ns: None,
             }
         });
-        World { ends, network: Network::new(random.next(), faults), now_ns: 0, random, busy }
+        World { ends, network: Network::new(random.number(), faults), now_ns: 0, random, busy }
     }
 
     pub fn work(&mut self, end: usize, work: Vec<Work>) {

@@ -5,7 +5,8 @@ use crate::uapi::verbs::QpAttrMask as Mask;
 use crate::uapi::verbs::qp_type::{RC, UD};
 use crate::uapi::verbs::state::{ERR, INIT, RESET, RTR, RTS, SQD, SQE};
 
-/// Attributes that must and that may come with a change; `None` if it is illegal.
+/// Attributes that must and that may come with a change; `None` if it is illegal. STATE may always
+/// come, and a change to another state does not come without.
 fn attributes(qp: u32, from: u32, to: u32) -> Option<(Mask, Mask)> {
     let none = Mask::empty();
     let is_ud = qp == UD;
@@ -19,26 +20,14 @@ fn attributes(qp: u32, from: u32, to: u32) -> Option<(Mask, Mask)> {
     };
     Some(match (from, to) {
         (_, RESET | ERR) => (none, none),
-        (RESET, INIT) if is_ud => (Mask::PKEY_INDEX | Mask::PORT | Mask::QKEY, none),
-        (RESET, INIT) => (Mask::PKEY_INDEX | Mask::PORT | Mask::ACCESS_FLAGS, none),
-        (INIT, INIT) if is_ud => (none, Mask::PKEY_INDEX | Mask::PORT | Mask::QKEY),
-        (INIT, INIT) => (none, Mask::PKEY_INDEX | Mask::PORT | Mask::ACCESS_FLAGS),
+        (RESET, INIT) => (if is_ud { Mask::INIT_UD } else { Mask::INIT }, none),
+        (INIT, INIT) => (none, if is_ud { Mask::INIT_UD } else { Mask::INIT }),
         (INIT, RTR) if is_ud => (none, Mask::PKEY_INDEX | Mask::QKEY),
-        (INIT, RTR) => {
-            let path = Mask::AV | Mask::PATH_MTU | Mask::DEST_QPN | Mask::RQ_PSN;
-            let acknowledged =
-                if is_rc { Mask::MAX_DEST_RD_ATOMIC | Mask::MIN_RNR_TIMER } else { none };
-            (path | acknowledged, Mask::ALT_PATH | Mask::ACCESS_FLAGS | Mask::PKEY_INDEX)
-        }
-        (RTR, RTS) if is_rc => (
-            Mask::TIMEOUT
-                | Mask::RETRY_CNT
-                | Mask::RNR_RETRY
-                | Mask::SQ_PSN
-                | Mask::MAX_QP_RD_ATOMIC,
-            running,
+        (INIT, RTR) => (
+            if is_rc { Mask::RTR_RC } else { Mask::RTR_UC },
+            Mask::ALT_PATH | Mask::ACCESS_FLAGS | Mask::PKEY_INDEX,
         ),
-        (RTR, RTS) => (Mask::SQ_PSN, running),
+        (RTR, RTS) => (if is_rc { Mask::RTS_RC } else { Mask::RTS }, running),
         (RTS | SQD | SQE, RTS) => (none, running),
         (RTS, SQD) => (none, Mask::EN_SQD_ASYNC_NOTIFY),
         (SQD, SQD) if is_ud => (none, Mask::PKEY_INDEX | Mask::QKEY),

@@ -38,6 +38,7 @@ pub(super) const GUID: u64 = 0xf073_5cff_fed2_226d;
 pub(super) struct Machine {
     /// Its own address, and one that another connection manager is responsible for.
     own: IpAddr,
+    #[cfg(test)]
     neighbour: Option<IpAddr>,
     random: u32,
     pub gone: Vec<u32>,
@@ -137,7 +138,13 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Self {
         let own = IpAddr::from([10, 9, 0, 1]);
-        let machine = Machine { own, neighbour: None, random: 1, gone: Vec::new() };
+        let machine = Machine {
+            own,
+            #[cfg(test)]
+            neighbour: None,
+            random: 1,
+            gone: Vec::new(),
+        };
         Self { cm: Cm::new(), machine, now: 100 * S }
     }
 

@@ -19,7 +19,7 @@ use crate::client::process;
 use crate::client::table::{self, Entry};
 use crate::errno::{Errno, Result};
 use crate::system;
-use crate::uapi::nldev::{self, Link};
+use crate::uapi::nldev::{self, Device, Port};
 
 /// Where the tree of sysfs is.
 const SYSFS: &str = "SYSFS_PATH";
@@ -29,7 +29,7 @@ const RDMA_CORE: [&str; 2] = ["libibverbs.so", "librdmacm.so"];
 /// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program is to look into
 /// sysfs, or runs in no fabric.
 pub fn socket(kind: i32) -> Result<RawFd> {
-    if RDMA_CORE.iter().any(|library| system::has_library(library)) || link().is_none() {
+    if RDMA_CORE.iter().any(|library| system::has_library(library)) || devices().is_empty() {
         return Err(Errno::EPROTONOSUPPORT);
     }
     let fd = open(kind)?.into_raw_fd();
@@ -50,7 +50,10 @@ fn open(kind: i32) -> Result<OwnedFd> {
 
 /// A datagram with requests. The answers lie in the socket when this returns.
 pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
-    let link = link().ok_or(Errno::ENODEV)?;
+    let devices = devices();
+    if devices.is_empty() {
+        return Err(Errno::ENODEV);
+    }
     let mut address = address(fd)?;
     if address.nl_pid == 0 {
         // A socket that sends without an address gets one.
@@ -59,7 +62,7 @@ pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
         address = self::address(fd)?;
     }
     let sender = open(libc::SOCK_RAW | libc::SOCK_CLOEXEC)?;
-    for answer in nldev::answer(datagram, &link, address.nl_pid) {
+    for answer in nldev::answer(datagram, &devices, address.nl_pid) {
         // SAFETY: the bytes are readable, and the address is one of netlink's.
         let sent = unsafe {
             libc::sendto(
@@ -100,27 +103,67 @@ fn address(fd: RawFd) -> Result<libc::sockaddr_nl> {
 }
 
 /// What the program's tree of sysfs says.
-fn link() -> Option<Link> {
-    let devices = PathBuf::from(std::env::var_os(SYSFS)?).join("class/infiniband");
-    let device = fs::read_dir(devices).ok()?.flatten().next()?;
-    read_link(&device.path())
+fn devices() -> Vec<Device> {
+    std::env::var_os(SYSFS).map_or_else(Vec::new, |tree| read_tree(Path::new(&tree)))
 }
 
-fn read_link(device: &Path) -> Option<Link> {
-    let read = |file: &str| {
-        let text = fs::read_to_string(device.join(file)).ok()?;
-        Some(text.trim_end().to_owned())
-    };
-    // "4: ACTIVE"
-    let state = |file: &str| read(file)?.split(':').next()?.parse().ok();
-    let netdev = read("parent").unwrap_or_default();
+/// The devices of a tree, by their index. What cannot be read is left out.
+pub(crate) fn read_tree(tree: &Path) -> Vec<Device> {
+    let class = tree.join("class");
+    let mut devices: Vec<Device> = numbered(&class.join("infiniband_verbs"), "uverbs")
+        .into_iter()
+        .filter_map(|(index, path)| {
+            let name = read(&path, "ibdev")?;
+            read_device(&class.join("infiniband").join(&name), index, name)
+        })
+        .collect();
+    devices.sort_by_key(|device| device.index);
+    devices
+}
+
+/// What is in a folder and has a number behind a prefix.
+fn numbered(folder: &Path, prefix: &str) -> Vec<(u32, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let number =
+        |entry: &fs::DirEntry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok();
+    entries.filter_map(|entry| Some((number(&entry)?, entry.path()))).collect()
+}
+
+fn read(folder: &Path, file: &str) -> Option<String> {
+    let text = fs::read_to_string(folder.join(file)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// The number of "4: ACTIVE".
+fn state(folder: &Path, file: &str) -> Option<u8> {
+    read(folder, file)?.split(':').next()?.parse().ok()
+}
+
+fn read_device(dir: &Path, index: u32, name: String) -> Option<Device> {
+    let mut folders = numbered(&dir.join("ports"), "");
+    folders.sort_unstable();
+    let is_roce = read(&folders.first()?.1, "link_layer")? == "Ethernet";
+    let ports = folders.into_iter().filter_map(|(number, port)| read_port(&port, number));
+    Some(Device {
+        index,
+        name,
+        node_guid: u64::from_str_radix(&read(dir, "node_guid")?.replace(':', ""), 16).ok()?,
+        node_type: state(dir, "node_type")?,
+        protocol: if is_roce { "roce" } else { "ib" },
+        ports: ports.collect(),
+    })
+}
+
+fn read_port(dir: &Path, number: u32) -> Option<Port> {
+    // A RoCE port's first address of IPv4 is at index 1.
+    let netdev = ["gid_attrs/ndevs/1", "gid_attrs/ndevs/0"].iter().find_map(|file| read(dir, file));
+    let netdev = netdev.unwrap_or_default();
     let name = CString::new(netdev.as_str()).ok()?;
-    Some(Link {
-        device: device.file_name()?.to_str()?.to_owned(),
-        node_guid: u64::from_str_radix(&read("node_guid")?.replace(':', ""), 16).ok()?,
-        port_caps: u64::from_str_radix(read("ports/1/cap_mask")?.strip_prefix("0x")?, 16).ok()?,
-        state: state("ports/1/state")?,
-        phys_state: state("ports/1/phys_state")?,
+    Some(Port {
+        number,
+        cap_flags: u64::from_str_radix(read(dir, "cap_mask")?.strip_prefix("0x")?, 16).ok()?,
+        state: state(dir, "state")?,
+        phys_state: state(dir, "phys_state")?,
         // SAFETY: a name that ends with NUL.
         netdev_index: unsafe { libc::if_nametoindex(name.as_ptr()) },
         netdev,
@@ -130,31 +173,35 @@ fn read_link(device: &Path) -> Option<Link> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Addresses;
     use crate::sysfs;
 
     #[test]
     fn the_tree_is_read() {
         let dir = std::env::temp_dir().join(format!("soft-hca-link-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        let addresses = Addresses::local();
-        sysfs::write(&dir, "rxe7", 0x0273_5cff_fed2_226d, &addresses).unwrap();
-        let link = read_link(&sysfs::tree(&dir, "rxe7").join("class/infiniband/rxe7")).unwrap();
+        let written = crate::device::Device::local("rxe7", 0x0273_5cff_fed2_226d);
+        let netdev = written.ports[0].netdev.clone();
+        sysfs::write(&dir, "tree", &[written]).unwrap();
+        let devices = read_tree(&sysfs::tree(&dir, "tree"));
         fs::remove_dir_all(&dir).unwrap();
-        assert_eq!((link.device.as_str(), link.node_guid), ("rxe7", 0x0273_5cff_fed2_226d));
-        assert_eq!((link.state, link.phys_state, link.port_caps), (4, 5, 0x10000));
-        assert_eq!(link.netdev, addresses.netdev());
-        assert_ne!(link.netdev_index, 0);
+        let [device] = &devices[..] else { panic!("{devices:?}") };
+        assert_eq!((device.index, device.name.as_str()), (0, "rxe7"));
+        assert_eq!((device.node_guid, device.node_type), (0x0273_5cff_fed2_226d, 1));
+        let [port] = &device.ports[..] else { panic!("{devices:?}") };
+        assert_eq!((port.number, port.state, port.phys_state), (1, 4, 5));
+        assert_eq!((port.cap_flags, device.protocol), (0x10000, "roce"));
+        assert_eq!(Some(&port.netdev), netdev.as_ref());
+        assert_ne!(port.netdev_index, 0);
     }
 
     #[test]
     fn answers_come_through_the_socket() {
-        let link_tree = link();
+        let found = devices();
         let socket = open(libc::SOCK_RAW | libc::SOCK_CLOEXEC).unwrap();
         let mut buffer = [0; 64];
         assert_eq!(receive(socket.as_raw_fd(), &mut buffer), Ok(Outcome::Wait));
         // The tests run in no fabric.
-        assert!(link_tree.is_none());
+        assert!(found.is_empty());
         assert_eq!(send(socket.as_raw_fd(), &[]), Err(Errno::ENODEV));
     }
 }

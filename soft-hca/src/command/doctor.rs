@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::rdma_core::{Bug, Version};
 use super::{Error, cannot, fabric, preload, print};
 use crate::config;
-use crate::device::Addresses;
+use crate::device::{Device, GidTable};
 use crate::system;
 
 /// The hidden subcommand by which another process tries to reach this one's memory.
@@ -47,7 +47,7 @@ pub fn doctor() -> Result<bool, Error> {
         ("shared memory", shared_memory()),
         ("memory of peers", peers()),
         ("log", log(&config::log_file())),
-        ("addresses", addresses(&Addresses::local())),
+        ("addresses", addresses(&Device::local(config::DEFAULT_DEVICE, 0).ports[0].gids)),
         ("real devices", real_devices(Path::new("/sys/class/infiniband"))),
     ];
     if !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. })) {
@@ -220,19 +220,18 @@ pub fn peer(pid: u32, address: u64) -> Result<(), Error> {
     system::write_word(pid, address, !word).map_err(cannot("process_vm_writev"))
 }
 
-fn addresses(addresses: &Addresses) -> Finding {
-    let what = format!("GID 1 is {} on {}", addresses.ipv4(), addresses.netdev());
-    if !Path::new("/sys/class/net").join(addresses.netdev()).exists()
-        && Path::new("/sys/class/net").exists()
-    {
+fn addresses(gids: &GidTable) -> Finding {
+    let netdev = gids.netdev().unwrap_or_default();
+    let what = format!("GID 1 is {} on {netdev}", gids.ipv4());
+    if !Path::new("/sys/class/net").join(netdev).exists() && Path::new("/sys/class/net").exists() {
         return Warning {
             what: format!("{what}, which is not there"),
             fix: "set up the loopback interface: ip link set lo up".into(),
         };
     }
     // A datagram socket that is connected needs a route, as programs do that meet by TCP.
-    let reached = std::net::UdpSocket::bind((addresses.ipv4(), 0))
-        .and_then(|socket| socket.connect((addresses.ipv4(), 1)));
+    let reached = std::net::UdpSocket::bind((gids.ipv4(), 0))
+        .and_then(|socket| socket.connect((gids.ipv4(), 1)));
     if let Err(error) = reached {
         return Warning {
             what: format!("{what}, but programs cannot meet there by TCP: {error}"),
@@ -242,7 +241,6 @@ fn addresses(addresses: &Addresses) -> Finding {
     Good(what)
 }
 
-/// Devices of the kernel are no hindrance; it is good to know that they are not used.
 /// Where the daemons say what was refused or went wrong, and what they have said last.
 fn log(file: &Path) -> Finding {
     let text = fs::read_to_string(file).unwrap_or_default();
@@ -253,6 +251,7 @@ fn log(file: &Path) -> Finding {
     })
 }
 
+/// Devices of the kernel are no hindrance; it is good to know that they are not used.
 fn real_devices(class: &Path) -> Finding {
     let entries = fs::read_dir(class).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -266,7 +265,7 @@ fn real_devices(class: &Path) -> Finding {
 }
 
 /// The program that opens the device, with its arguments.
-const DEVINFO: [&str; 3] = ["ibv_devinfo", "-d", "rxe0"];
+const DEVINFO: [&str; 3] = ["ibv_devinfo", "-d", config::DEFAULT_DEVICE];
 
 fn has_devinfo() -> bool {
     std::env::var_os("PATH")
@@ -277,7 +276,7 @@ fn has_devinfo() -> bool {
 fn attempt(program: &[&str]) -> io::Result<Output> {
     let name = format!("doctor-{}", std::process::id());
     Command::new(std::env::current_exe()?)
-        .args(["run", "--fabric", &name, "--name", "rxe0", "--"])
+        .args(["run", "--fabric", &name, "--name", config::DEFAULT_DEVICE, "--"])
         .args(program)
         .stdin(Stdio::null())
         .output()

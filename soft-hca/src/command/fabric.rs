@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use super::{Error, cannot, preload};
 use crate::config::{self, DeviceName, FabricName, SOCKET};
 use crate::daemon;
-use crate::device::{self, Addresses};
+use crate::device::{self, Device};
 use crate::errno::Errno;
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 use crate::sysfs;
@@ -111,7 +111,8 @@ fn start(dir: &Path, device: &str) -> Result<Connection, Error> {
         clear(dir).map_err(cannot(format!("clear {}", dir.display())))?;
     }
     if !sysfs::tree(dir, device).exists() {
-        sysfs::write(dir, device, device::node_guid(dir), &Addresses::local())
+        let devices = [Device::local(device, device::node_guid(dir))];
+        sysfs::write(dir, device, &devices)
             .map_err(cannot(format!("write {}", sysfs::tree(dir, device).display())))?;
     }
     if let Some(lifeline) = running {

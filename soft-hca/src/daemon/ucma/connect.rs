@@ -208,10 +208,10 @@ impl Cm {
         let asking = self.id(from)?;
         let (src, dst) = (asking.dst, asking.src);
         let (flow_label, peer_psn) = (asking.flow_label, asking.psn);
-        let gid_index = src.and_then(|src| src.ip()).and_then(|ip| cx.host.find_gid(ip.ip()));
+        let source = src.and_then(|src| src.ip()).and_then(|ip| cx.host.find_source(ip.ip()));
         let id = self.id_mut(request)?;
         (id.src, id.dst, id.flow_label) = (src, dst, flow_label);
-        id.gid_index = gid_index;
+        id.source = source;
         id.state = State::Connect;
         let mut connection = Connection::new(stage, 0);
         connection.peer = Some(from);

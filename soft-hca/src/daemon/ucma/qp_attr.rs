@@ -36,14 +36,15 @@ const REMOTE_READ: u32 = 4;
 const REMOTE_ATOMIC: u32 = 8;
 
 impl Cm {
-    pub(super) fn init_qp_attr(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn init_qp_attr(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let InitQpAttr { id: number, qp_state } = InitQpAttr::decode(call.payload)?;
         if qp_state > ERR {
             return Err(Errno::EINVAL);
         }
         let key = self.find_with_device(call.file, number)?;
         let id = self.id(key)?;
-        let mut attr = QpAttr { qp_state, port_num: 1, ..QpAttr::default() };
+        let port_num = id.source()?.port_num;
+        let mut attr = QpAttr { qp_state, port_num, ..QpAttr::default() };
         let connection = id.connection.as_ref().filter(|_| !id.is_datagram);
         let Some(connection) = connection else {
             // Without a connection the answer is the same whatever state is asked for.
@@ -77,7 +78,7 @@ impl Cm {
                     | mask::MIN_RNR_TIMER
                     | mask::MAX_DEST_RD_ATOMIC
                     | mask::DEST_QPN;
-                attr.path_mtu = cx.host.path_mtu().into();
+                attr.path_mtu = id.path_mtu().into();
                 attr.rq_psn = id.psn;
                 attr.dest_qp_num = connection.remote_qpn;
                 attr.max_dest_rd_atomic = connection.responder_resources;

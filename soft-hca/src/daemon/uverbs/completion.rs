@@ -6,12 +6,9 @@ use crate::daemon::fabric::RingOf;
 use crate::daemon::known::KnownCq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
 use crate::errno::{Errno, Result};
 use crate::uapi::uverbs::Answer;
 
-/// Bytes of a slot: libibverbs reads the first 48.
-const SLOT: u32 = 64;
 /// "No completion channel".
 const NO_CHANNEL: u32 = u32::MAX;
 
@@ -59,7 +56,8 @@ fn new_cq(
     comp_vector: u32,
     channel: u32,
 ) -> Result<Created> {
-    if cqe == 0 || cqe > device::MAX_CQE || comp_vector >= device::num_comp_vectors() {
+    let limits = &cx.file.device.limits;
+    if cqe == 0 || cqe > limits.max_cqe || comp_vector >= limits.num_comp_vectors {
         return Err(Errno::EINVAL);
     }
     let channel = match channel {
@@ -72,7 +70,7 @@ fn new_cq(
     };
     let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
     let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
-    let place = match cx.fabric.new_ring(cqe, SLOT) {
+    let place = match cx.fabric.new_ring(cqe, cx.file.device.provider.cqe_bytes) {
         Ok(place) => place,
         Err(error) => {
             cx.fabric.release_cq(index);
@@ -99,10 +97,11 @@ fn new_cq(
 pub(super) fn resize_cq(cx: &mut Context<'_>) -> Result<Outcome> {
     let index = cx.file.handles.index(cx.command.u32(8)?, Kind::Cq)?;
     let cqe = cx.command.u32(12)?;
-    if cqe == 0 || cqe > device::MAX_CQE {
+    if cqe == 0 || cqe > cx.file.device.limits.max_cqe {
         return Err(Errno::EINVAL);
     }
-    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, SLOT)?;
+    let slot = cx.file.device.provider.cqe_bytes;
+    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, slot)?;
     let mut answer = Answer::new(24);
     answer.u32(0, place.mask.load(Acquire)).put(8, &place.mminfo());
     Ok(answer.into())

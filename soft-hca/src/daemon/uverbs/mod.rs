@@ -16,9 +16,10 @@ mod transitions;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::daemon::fabric::Fabric;
-use crate::device;
+use crate::device::Device;
 use crate::errno::{Errno, Result};
 use crate::rpc::Reply;
 use crate::uapi::uverbs::{Answer, Command, command};
@@ -35,6 +36,8 @@ pub(crate) struct UverbsFile {
     pub proc: usize,
     /// This file's own number.
     pub id: u32,
+    /// The device that was opened.
+    pub device: Arc<Device>,
     /// GET_CONTEXT has been done.
     pub has_context: bool,
     /// What the handles stand for.
@@ -83,10 +86,11 @@ pub(crate) struct Context<'a> {
 
 impl UverbsFile {
     /// A file that was just opened.
-    pub(crate) fn new(proc: usize, id: u32) -> Self {
+    pub(crate) fn new(proc: usize, id: u32, device: Arc<Device>) -> Self {
         Self {
             proc,
             id,
+            device,
             has_context: false,
             handles: Handles::default(),
             channels: Vec::new(),
@@ -203,23 +207,20 @@ fn get_context(cx: &mut Context<'_>) -> Result<Outcome> {
     }
     cx.file.has_context = true;
     let mut answer = Answer::new(8);
-    answer.u32(4, device::num_comp_vectors());
+    answer.u32(4, cx.file.device.limits.num_comp_vectors);
     Ok(answer.into())
 }
 
 fn query_device(cx: &mut Context<'_>) -> Result<Outcome> {
-    Ok(Answer(device::query_device(cx.fabric.node_guid).to_vec()).into())
+    Ok(cx.file.device.query().into())
 }
 
 fn query_device_ex(cx: &mut Context<'_>) -> Result<Outcome> {
-    Ok(Answer(device::query_device_ex(cx.fabric.node_guid).to_vec()).into())
+    Ok(cx.file.device.query_ex().into())
 }
 
 fn query_port(cx: &mut Context<'_>) -> Result<Outcome> {
-    if cx.command.u8(8)? != 1 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(Answer(device::query_port(&cx.fabric.addresses).to_vec()).into())
+    Ok(cx.file.device.port(cx.command.u8(8)?)?.query().into())
 }
 
 #[cfg(test)]
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn events_that_nobody_reads_come_to_an_end() {
-        let mut file = UverbsFile::new(1, 1);
+        let mut file = UverbsFile::new(1, 1, Arc::new(Device::rxe("rxe0", 7, &[], 1)));
         (0..MAX_WAITING + 5).for_each(|_| file.queue_async(Some(3), 0, 5));
         assert_eq!(file.async_events.len(), MAX_WAITING);
         assert!(file.pop_async().is_some());

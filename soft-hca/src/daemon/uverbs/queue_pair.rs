@@ -1,5 +1,6 @@
 //! Queue pairs: `rxe_qp.c`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::RingPlace;
@@ -7,15 +8,12 @@ use crate::daemon::fabric::{RingOf, store_gid};
 use crate::daemon::known::KnownQp;
 use crate::daemon::uverbs::address::check_way;
 use crate::daemon::uverbs::object::Kind;
-use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
 use crate::daemon::uverbs::transitions::{is_legal, mask, qp_type, state};
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
+use crate::device::{Limits, Provider};
 use crate::errno::{Errno, Result};
 use crate::uapi::uverbs::Answer;
 
-/// Bytes of a send work request before its data.
-const SEND_WQE: u32 = 208;
 /// Bytes of `ib_uverbs_qp_dest`.
 const DEST: usize = 32;
 /// Numbers of packets and queue pairs have 24 bits.
@@ -59,27 +57,22 @@ impl Wanted {
         })
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self, limits: &Limits) -> Result<()> {
         match self.qp_type {
             qp_type::RC | qp_type::UC | qp_type::UD => {}
             8..=10 => return Err(Errno::EOPNOTSUPP),
             _ => return Err(Errno::EINVAL),
         }
         let receives_fit = self.is_srq
-            || (self.max_recv_wr <= device::MAX_QP_WR && self.max_recv_sge <= device::MAX_SGE);
-        if self.max_send_wr > device::MAX_QP_WR
-            || self.max_send_sge > device::MAX_SGE
-            || self.max_inline > device::MAX_INLINE
+            || (self.max_recv_wr <= limits.max_qp_wr && self.max_recv_sge <= limits.max_sge);
+        if self.max_send_wr > limits.max_qp_wr
+            || self.max_send_sge > limits.max_sge
+            || self.max_inline > limits.max_inline_data
             || !receives_fit
         {
             return Err(Errno::EINVAL);
         }
         Ok(())
-    }
-
-    /// Bytes behind a send work request's fixed part: for elements or for inline data.
-    fn send_room(&self) -> u32 {
-        (self.max_send_sge * SGE).max(self.max_inline)
     }
 }
 
@@ -114,7 +107,8 @@ struct Created {
 
 /// Extra for the client: number and handle.
 fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
-    wanted.check()?;
+    let device = Arc::clone(&cx.file.device);
+    wanted.check(&device.limits)?;
     let pd = cx.file.handles.pd(wanted.pd)?;
     let send_cq = cx.file.handles.index(wanted.send_cq, Kind::Cq)?;
     let recv_cq = cx.file.handles.index(wanted.recv_cq, Kind::Cq)?;
@@ -122,7 +116,9 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
         true => Some(cx.file.handles.index(wanted.srq, Kind::Srq)?),
         false => None,
     };
-    let room = wanted.send_room();
+    let provider = &device.provider;
+    let room = provider.send_room(wanted.max_send_sge, wanted.max_inline);
+    let max_send_sge = room / provider.sge_bytes;
     let index = cx.fabric.take_qp(KnownQp {
         qp_type: wanted.qp_type,
         file: cx.file.id,
@@ -132,12 +128,12 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
         srq,
         sq_sig_all: wanted.sq_sig_all,
         max_inline: room,
-        max_send_sge: room / SGE,
+        max_send_sge,
         max_recv_sge: wanted.max_recv_sge,
         ..KnownQp::default()
     })?;
     let qpn = cx.fabric.qpn(index)?;
-    let (sq, rq) = match new_rings(cx, wanted, room) {
+    let (sq, rq) = match new_rings(cx, provider, wanted, room) {
         Ok(rings) => rings,
         Err(error) => {
             cx.fabric.qps.release(index);
@@ -159,7 +155,7 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
         (&qp.recv_cq, recv_cq as u32),
         (&qp.srq, srq.map_or(0, |index| index as u32 + 1)),
         (&qp.sq_sig_all, wanted.sq_sig_all.into()),
-        (&qp.max_send_sge, room / SGE),
+        (&qp.max_send_sge, max_send_sge),
         (&qp.max_recv_sge, wanted.max_recv_sge),
         (&qp.max_inline, room),
     ] {
@@ -170,7 +166,7 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
     let mut base = Answer::new(32);
     base.u32(0, handle).u32(4, qpn).u32(8, wanted.max_send_wr);
     base.u32(12, if wanted.is_srq { 0 } else { wanted.max_recv_wr });
-    base.u32(16, room / SGE).u32(20, if wanted.is_srq { 0 } else { wanted.max_recv_sge });
+    base.u32(16, max_send_sge).u32(20, if wanted.is_srq { 0 } else { wanted.max_recv_sge });
     base.u32(24, room);
     Ok(Created { handle, qpn, base: base.0.try_into().expect("32 bytes"), rq_mminfo, sq_mminfo })
 }
@@ -178,14 +174,15 @@ fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
 /// The ring of sends, and that of receives unless they are shared.
 fn new_rings(
     cx: &mut Context<'_>,
+    provider: &Provider,
     wanted: &Wanted,
     send_room: u32,
 ) -> Result<(RingPlace, Option<RingPlace>)> {
-    let sq = cx.fabric.new_ring(wanted.max_send_wr, SEND_WQE + send_room)?;
+    let sq = cx.fabric.new_ring(wanted.max_send_wr, provider.send_slot(send_room))?;
     if wanted.is_srq {
         return Ok((sq, None));
     }
-    match cx.fabric.new_ring(wanted.max_recv_wr, RECV_WQE + wanted.max_recv_sge * SGE) {
+    match cx.fabric.new_ring(wanted.max_recv_wr, provider.recv_slot(wanted.max_recv_sge)) {
         Ok(rq) => Ok((sq, Some(rq))),
         Err(error) => {
             cx.fabric.release_ring(&sq);
@@ -228,34 +225,39 @@ pub(super) fn modify_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     if from != current || to > state::ERR || !is_legal(kind, from, to, given) {
         return Err(Errno::EINVAL);
     }
-    check_values(cx, given)?;
+    check_values(cx, index, given)?;
     set_attributes(cx, index, given)?;
     change_state(cx, index, from, to);
     Ok(Outcome::done())
 }
 
-fn check_values(cx: &Context<'_>, given: u32) -> Result<()> {
+fn check_values(cx: &Context<'_>, index: usize, given: u32) -> Result<()> {
     let command = cx.command;
     let is_given = |bit| given & bit != 0;
+    let device = &cx.file.device;
+    let is_port = |number: u8| device.port(number).is_ok();
+    let known = cx.fabric.qps.get(index).ok_or(Errno::EINVAL)?;
+    let max_mtu = device.port(known.port_num).map_or(0, |port| port.max_mtu);
     // Soft-RoCE refuses an alternate path, and so do we.
     if is_given(mask::ALT_PATH)
-        || (is_given(mask::PORT) && command.u8(104)? != 1)
-        || (is_given(mask::AV) && (command.u8(30)? == 0 || command.u8(31)? != 1))
-        || (is_given(mask::PATH_MTU) && !(1..=5).contains(&command.u8(98)?))
+        || (is_given(mask::PORT) && !is_port(command.u8(104)?))
+        || (is_given(mask::AV) && (command.u8(30)? == 0 || !is_port(command.u8(31)?)))
+        || (is_given(mask::PATH_MTU) && !(1..=max_mtu).contains(&command.u8(98)?))
         || (is_given(mask::TIMEOUT) && command.u8(105)? > 31)
         || (is_given(mask::RETRY_CNT) && command.u8(106)? > 7)
         || (is_given(mask::RNR_RETRY) && command.u8(107)? > 7)
         || (is_given(mask::MIN_RNR_TIMER) && command.u8(103)? > 31)
-        || (is_given(mask::MAX_QP_RD_ATOMIC) && command.u8(101)? > device::MAX_RD_ATOMIC)
+        || (is_given(mask::MAX_QP_RD_ATOMIC)
+            && command.u8(101)? > device.limits.max_qp_init_rd_atom)
     {
         return Err(Errno::EINVAL);
     }
     if is_given(mask::AV) {
-        let sgid = cx.fabric.addresses.gid(command.u8(24)?);
+        let sgid = device.port(command.u8(31)?)?.gids.gid(command.u8(24)?);
         if sgid == [0; 16] {
             return Err(Errno::EINVAL);
         }
-        check_way(&cx.fabric.addresses, sgid, command.gid(0)?)?;
+        check_way(cx.fabric, sgid, command.gid(0)?)?;
     }
     Ok(())
 }

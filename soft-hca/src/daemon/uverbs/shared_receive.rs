@@ -6,14 +6,8 @@ use crate::daemon::fabric::RingOf;
 use crate::daemon::known::KnownSrq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
 use crate::errno::{Errno, Result};
 use crate::uapi::uverbs::Answer;
-
-/// Bytes of a receive work request before its scatter-gather elements.
-pub(super) const RECV_WQE: u32 = 40;
-/// Bytes of a scatter-gather element.
-pub(super) const SGE: u32 = 16;
 
 /// `ibv_srq_attr_mask`.
 const MAX_WR: u32 = 1;
@@ -25,13 +19,14 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     let (max_wr, max_sge) = (command.u32(20)?, command.u32(24)?.max(1));
     let limit = command.u32(28)?;
     let pd = cx.file.handles.pd(pd)?;
-    if max_wr == 0 || max_wr > device::MAX_SRQ_WR || max_sge > device::MAX_SRQ_SGE || limit > max_wr
-    {
+    let limits = &cx.file.device.limits;
+    let is_allowed = (1..=limits.max_srq_wr).contains(&max_wr) && max_sge <= limits.max_srq_sge;
+    if !is_allowed || limit > max_wr {
         return Err(Errno::EINVAL);
     }
     let known = KnownSrq { file: cx.file.id, user_handle, pd, max_sge };
     let index = cx.fabric.take_srq(known)?;
-    let place = match cx.fabric.new_ring(max_wr, RECV_WQE + max_sge * SGE) {
+    let place = match cx.fabric.new_ring(max_wr, cx.file.device.provider.recv_slot(max_sge)) {
         Ok(place) => place,
         Err(error) => {
             cx.fabric.release_srq(index);
@@ -70,7 +65,7 @@ pub(super) fn modify_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     }
     let mut outcome = Outcome::done();
     if attr_mask & MAX_WR != 0 {
-        if max_wr == 0 || max_wr > device::MAX_SRQ_WR {
+        if max_wr == 0 || max_wr > cx.file.device.limits.max_srq_wr {
             return Err(Errno::EINVAL);
         }
         outcome = Answer(resize(cx, index, max_wr)?.to_vec()).into();
@@ -83,7 +78,7 @@ pub(super) fn modify_srq(cx: &mut Context<'_>) -> Result<Outcome> {
 
 fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<[u8; 16]> {
     let known = cx.fabric.srqs.get(index).ok_or(Errno::EINVAL)?;
-    let slot = RECV_WQE + known.max_sge * SGE;
+    let slot = cx.file.device.provider.recv_slot(known.max_sge);
     Ok(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?.mminfo())
 }
 

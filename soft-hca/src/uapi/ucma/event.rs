@@ -38,6 +38,8 @@ pub struct AhAttr {
     pub dgid: [u8; 16],
     /// Flow label, 20 bits.
     pub flow_label: u32,
+    /// The port to send from.
+    pub port_num: u8,
     /// Index of the GID to send from.
     pub sgid_index: u8,
     /// Traffic class.
@@ -48,7 +50,7 @@ impl AhAttr {
     /// Hops that a packet may take.
     pub const HOP_LIMIT: u8 = 64;
 
-    /// Encodes to 32 bytes, for port 1 and with a global route.
+    /// Encodes to 32 bytes, with a global route.
     pub fn encode(&self) -> [u8; AH_ATTR] {
         let mut bytes = [0; AH_ATTR];
         put(&mut bytes, 0, &self.dgid);
@@ -57,7 +59,7 @@ impl AhAttr {
         bytes[21] = Self::HOP_LIMIT;
         bytes[22] = self.traffic_class;
         bytes[29] = 1;
-        bytes[30] = 1;
+        bytes[30] = self.port_num;
         bytes
     }
 }
@@ -181,7 +183,13 @@ mod tests {
 
     #[test]
     fn a_datagram_event() {
-        let ah = AhAttr { dgid: [5; 16], flow_label: 0x12345, sgid_index: 1, traffic_class: 8 };
+        let ah = AhAttr {
+            dgid: [5; 16],
+            flow_label: 0x12345,
+            port_num: 1,
+            sgid_index: 1,
+            traffic_class: 8,
+        };
         let param = UdParam {
             qp_num: 0xffffff,
             qkey: super::super::UDP_QKEY,

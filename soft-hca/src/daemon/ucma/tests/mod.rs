@@ -15,9 +15,10 @@ mod hostile;
 mod lifetimes;
 
 use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
 
 use super::{Cm, FileId, Host};
-use crate::device::Addresses;
+use crate::device::{Device, Interface};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{ConnParam, EVENT, command};
 
@@ -26,20 +27,29 @@ pub(super) const UDP: u16 = 0x111;
 pub(super) const S: u64 = 1_000_000_000;
 pub(super) const GUID: u64 = 0xf073_5cff_fed2_226d;
 
-/// A machine with 10.9.0.1 at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3, on a network
-/// of IPv4 alone.
+/// A device with 10.9.0.1 at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3.
+static DEVICES: LazyLock<[Arc<Device>; 1]> = LazyLock::new(|| {
+    let interface = |name: &str, addresses: &[&str]| Interface {
+        name: name.to_owned(),
+        is_loopback: name == "lo",
+        is_running: true,
+        mac: None,
+        addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
+        mtu: 1500,
+    };
+    let interfaces = [interface("lo", &["127.0.0.1"]), interface("eth0", &["10.9.0.1", "fd00::1"])];
+    [Arc::new(Device::rxe("rxe0", GUID, &interfaces, 1))]
+});
+
+/// A machine with that device, on a network of IPv4 alone.
 pub(super) struct Machine {
     random: u32,
     pub gone: Vec<u32>,
 }
 
 impl Host for Machine {
-    fn addresses(&self) -> &Addresses {
-        unreachable!("the tests' machine has its own table")
-    }
-
-    fn node_guid(&self) -> u64 {
-        GUID
+    fn devices(&self) -> &[Arc<Device>] {
+        &*DEVICES
     }
 
     fn random24(&mut self) -> u32 {
@@ -49,7 +59,7 @@ impl Host for Machine {
 
     fn route(&self, to: IpAddr) -> Result<IpAddr> {
         match to {
-            _ if self.find_gid(to).is_some() => Ok(to),
+            _ if self.find_source(to).is_some() => Ok(to),
             IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(IpAddr::from([10, 9, 0, 1])),
             _ => Err(Errno::ENETUNREACH),
         }
@@ -57,20 +67,6 @@ impl Host for Machine {
 
     fn qp_gone(&mut self, qpn: u32) {
         self.gone.push(qpn);
-    }
-
-    fn find_gid(&self, ip: IpAddr) -> Option<u8> {
-        match ip.to_canonical().to_string().as_str() {
-            "fe80::1" => Some(0),
-            "10.9.0.1" => Some(1),
-            "127.0.0.1" => Some(2),
-            "fd00::1" => Some(3),
-            _ => None,
-        }
-    }
-
-    fn path_mtu(&self) -> u8 {
-        3
     }
 }
 

@@ -24,6 +24,8 @@ use crate::uapi::ioctl;
 
 pub use cancel::put_off;
 pub use doorbell::ring;
+#[cfg(test)]
+pub(crate) use netlink::read_tree;
 pub use netlink::socket;
 pub use table::{close, close_range, duplicate, ours};
 

@@ -19,6 +19,8 @@ mod provider;
 mod route;
 mod rxe;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use crate::errno::{Errno, Result};
 

@@ -338,6 +338,39 @@ mod tests {
     }
 
     #[test]
+    fn every_device_and_every_port_is_listed() {
+        let [mut one] = devices();
+        let two = Device { index: 3, name: "rxe3".into(), ..one.clone() };
+        one.protocol = "ib";
+        one.ports.push(Port { number: 2, netdev: String::new(), ..one.ports[0].clone() });
+        let devices = [one, two];
+        let ask = |command, flags, attributes: &[_]| {
+            answer(&request(command, flags, attributes), &devices, 1)
+        };
+        let number = |bytes: &[u8], kind| Request::split(bytes).and_then(|(m, _)| m.number(kind));
+        let listed = |answers: &[Vec<u8>], kind| {
+            answers.iter().map_while(|bytes| number(bytes, kind)).collect::<Vec<_>>()
+        };
+        let all = ask(command::GET, libc::NLM_F_DUMP, &[]);
+        assert_eq!(listed(&all, attribute::DEV_INDEX), [0, 3]);
+        // How many ports there are
+        assert_eq!(listed(&all, attribute::PORT_INDEX), [2, 1]);
+        assert!(has(&all[0], b"ib\0") && has(&all[1], b"rxe3\0"));
+        let index = |index| (attribute::DEV_INDEX, index);
+        let ports = ask(command::PORT_GET, libc::NLM_F_DUMP, &[index(0)]);
+        assert_eq!(listed(&ports, attribute::PORT_INDEX), [1, 2]);
+        assert!(has(&ports[0], b"eth0\0") && !has(&ports[1], b"eth0\0"));
+        let port = |device, port| {
+            ask(command::PORT_GET, 0, &[index(device), (attribute::PORT_INDEX, port)])
+        };
+        assert_eq!(listed(&port(0, 2), attribute::PORT_INDEX), [2]);
+        assert_eq!(error(&port(0, 3)), -libc::EINVAL);
+        assert_eq!(error(&port(3, 2)), -libc::EINVAL);
+        assert_eq!(error(&ask(command::PORT_GET, 0, &[index(0)])), -libc::EINVAL);
+        assert_eq!(error(&ask(command::GET, 0, &[index(1)])), -libc::ENODEV);
+    }
+
+    #[test]
     fn several_requests_may_come_at_once() {
         let one = request(command::GET, 0, &[(attribute::DEV_INDEX, 0)]);
         assert_eq!(answer(&[one.clone(), one].concat(), &devices(), 1).len(), 2);

@@ -6,6 +6,8 @@ mod addressing;
 mod connections;
 #[cfg(test)]
 mod datagrams;
+#[cfg(test)]
+mod devices;
 pub mod fuzz;
 #[cfg(test)]
 mod groups;
@@ -28,7 +30,7 @@ pub(super) const S: u64 = 1_000_000_000;
 pub(super) const GUID: u64 = 0xf073_5cff_fed2_226d;
 
 /// A device with 10.9.0.1 at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3.
-static DEVICES: LazyLock<[Arc<Device>; 1]> = LazyLock::new(|| {
+static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| {
     let interface = |name: &str, addresses: &[&str]| Interface {
         name: name.to_owned(),
         is_loopback: name == "lo",
@@ -38,18 +40,19 @@ static DEVICES: LazyLock<[Arc<Device>; 1]> = LazyLock::new(|| {
         mtu: 1500,
     };
     let interfaces = [interface("lo", &["127.0.0.1"]), interface("eth0", &["10.9.0.1", "fd00::1"])];
-    [Arc::new(Device::rxe("rxe0", GUID, &interfaces, 1))]
+    Arc::new(Device::rxe("rxe0", GUID, &interfaces, 1))
 });
 
 /// A machine with that device, on a network of IPv4 alone.
 pub(super) struct Machine {
     random: u32,
+    pub devices: Vec<Arc<Device>>,
     pub gone: Vec<u32>,
 }
 
 impl Host for Machine {
     fn devices(&self) -> &[Arc<Device>] {
-        &*DEVICES
+        &self.devices
     }
 
     fn random24(&mut self) -> u32 {
@@ -112,7 +115,9 @@ pub(super) struct World {
 #[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the target does not"))]
 impl World {
     pub(super) fn new() -> Self {
-        Self { cm: Cm::new(), machine: Machine { random: 1, gone: Vec::new() }, now: 100 * S }
+        let devices = vec![Arc::clone(&DEVICE)];
+        let machine = Machine { random: 1, devices, gone: Vec::new() };
+        Self { cm: Cm::new(), machine, now: 100 * S }
     }
 
     /// Two opened files.

@@ -10,6 +10,7 @@ mod cm;
 mod doorbell;
 mod env;
 mod identity;
+mod loaded;
 mod memory;
 mod memory_owner;
 mod netlink;

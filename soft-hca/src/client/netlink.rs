@@ -15,10 +15,10 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use crate::client::Outcome;
+use crate::client::loaded::has_library;
 use crate::client::process;
 use crate::client::table::{self, Entry};
 use crate::errno::{Errno, Result};
-use crate::system;
 use crate::uapi::nldev::{self, Device, Port};
 
 /// Where the tree of sysfs is.
@@ -29,7 +29,7 @@ const RDMA_CORE: [&str; 2] = ["libibverbs.so", "librdmacm.so"];
 /// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program is to look into
 /// sysfs, or runs in no fabric.
 pub fn socket(kind: i32) -> Result<RawFd> {
-    if RDMA_CORE.iter().any(|library| system::has_library(library)) || devices().is_empty() {
+    if RDMA_CORE.iter().any(|library| has_library(library)) || devices().is_empty() {
         return Err(Errno::EPROTONOSUPPORT);
     }
     let fd = open(kind)?.into_raw_fd();

@@ -1,23 +1,23 @@
 //! `soft-hca doctor`: whether all this can work here, and what to do if not.
 
+mod libraries;
+mod peers;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use libraries::{is_for_this_machine, try_library};
+use peers::peers;
+pub use peers::{PEER_SUBCOMMAND, peer};
 
 use super::rdma_core::{Bug, Version};
-use super::{Error, cannot, fabric, preload, print};
+use super::{Error, fabric, preload, print};
 use crate::config;
 use crate::device::{Device, GidTable};
 use crate::system;
-
-/// The hidden subcommand by which another process tries to reach this one's memory.
-pub const PEER_SUBCOMMAND: &str = "doctor-peer";
-
-/// What the peer finds at the address that it is given, and what it leaves there.
-const WORD: u64 = 0x736f_6674_2d68_6361;
 
 /// What was found out about one thing.
 enum Finding {
@@ -83,7 +83,7 @@ fn loaded(name: &str) -> Option<PathBuf> {
 }
 
 fn verbs_library() -> Finding {
-    if !system::try_library(c"libibverbs.so.1") {
+    if !try_library(c"libibverbs.so.1") {
         return Problem {
             what: "libibverbs.so.1 is not found".into(),
             fix: "install it: apt install libibverbs1, dnf install libibverbs".into(),
@@ -114,7 +114,7 @@ fn rxe_provider() -> Finding {
 }
 
 fn cm_library() -> Finding {
-    if system::try_library(c"librdmacm.so.1") {
+    if try_library(c"librdmacm.so.1") {
         let path = loaded("librdmacm.so");
         return Good(path.map_or("librdmacm.so.1".into(), |path| path.display().to_string()));
     }
@@ -130,7 +130,7 @@ fn preloaded() -> Finding {
         Ok(path)
     });
     match found {
-        Ok(path) if system::is_for_this_machine(&path) => Good(path.display().to_string()),
+        Ok(path) if is_for_this_machine(&path) => Good(path.display().to_string()),
         Ok(path) => Problem {
             what: format!("{} is no library for this machine", path.display()),
             fix: "install this machine's package, or build it here: cargo build --release \
@@ -167,57 +167,6 @@ fn shared_memory() -> Finding {
             fix: "allow the call in the container's seccomp profile".into(),
         },
     }
-}
-
-/// Another process, no ancestor of this one, reads and writes a word here as a peer would.
-fn peers() -> Finding {
-    let word = AtomicU64::new(WORD);
-    system::allow_peers();
-    let asked = std::env::current_exe().and_then(|exe| {
-        Command::new(exe)
-            .arg(PEER_SUBCOMMAND)
-            .arg(std::process::id().to_string())
-            .arg((word.as_ptr() as u64).to_string())
-            .stdin(Stdio::null())
-            .output()
-    });
-    let reason = match asked {
-        Ok(output) if output.status.success() && word.load(Ordering::Relaxed) == !WORD => {
-            return Good("process_vm_readv and process_vm_writev between processes".into());
-        }
-        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_string(),
-        Err(error) => error.to_string(),
-    };
-    let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let fix = match yama.trim() {
-        "2" | "3" => format!(
-            "kernel.yama.ptrace_scope is {}: as root, sysctl kernel.yama.ptrace_scope=1 (after a \
-             restart if it was 3)",
-            yama.trim()
-        ),
-        _ => {
-            "in a container, start that with --cap-add SYS_PTRACE or a seccomp profile that allows \
-              process_vm_readv and process_vm_writev"
-                .into()
-        }
-    };
-    Warning {
-        what: format!(
-            "a process cannot reach another's: {reason}; data is copied through shared memory \
-             instead, which is slower"
-        ),
-        fix: format!("to make it faster: {fix}"),
-    }
-}
-
-/// What the process behind [`PEER_SUBCOMMAND`] does.
-pub fn peer(pid: u32, address: u64) -> Result<(), Error> {
-    let word = system::read_word(pid, address).map_err(cannot("process_vm_readv"))?;
-    if word != WORD {
-        let wrong = io::Error::other("something else lies there");
-        return Err(cannot("find the word")(wrong));
-    }
-    system::write_word(pid, address, !word).map_err(cannot("process_vm_writev"))
 }
 
 fn addresses(gids: &GidTable) -> Finding {
@@ -377,15 +326,5 @@ hca_id: rxe0
         let found = initialised(messages, "libibverbs.so");
         assert_eq!(found, Some("/my lib/libibverbs.so.1".into()));
         assert_eq!(initialised(messages, "librdmacm.so"), None);
-    }
-
-    #[test]
-    fn a_peer_finds_the_word_or_says_so() {
-        let word = AtomicU64::new(WORD);
-        let address = word.as_ptr() as u64;
-        peer(std::process::id(), address).unwrap();
-        assert_eq!(word.load(Ordering::Relaxed), !WORD);
-        assert!(peer(std::process::id(), address).is_err());
-        assert!(peer(std::process::id(), 8).unwrap_err().to_string().contains("readv"));
     }
 }

@@ -12,6 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::daemonize::become_daemon;
+use super::folder_lock::FolderLock;
 use super::{Error, cannot, preload};
 use crate::config::{self, DeviceName, FabricName, SOCKET};
 use crate::daemon;
@@ -19,7 +21,7 @@ use crate::device::{self, Device};
 use crate::errno::Errno;
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 use crate::sysfs;
-use crate::system::{self, FolderLock};
+use crate::system;
 
 /// The hidden subcommand that becomes the daemon.
 pub const SUBCOMMAND: &str = "fabric";
@@ -164,7 +166,7 @@ fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
 /// The daemon: serves the fabric until its last client has gone, then removes the folder. Its
 /// standard input is the socket on which `spawn` waits.
 pub fn serve(dir: PathBuf) -> Result<(), Error> {
-    system::become_daemon().map_err(cannot("become a daemon"))?;
+    become_daemon().map_err(cannot("become a daemon"))?;
     config::check_private(&dir)?;
     let fabric = dir.file_name().unwrap_or_default().to_string_lossy();
     daemon::log::begin(&config::log_file(), config::log_level()?, &fabric);

@@ -1,0 +1,23 @@
+//! System calls that several parts need and the standard library has not, each kind in its place.
+//! What only one part needs is there.
+
+mod clock;
+mod descriptors;
+mod event_fd;
+mod memory_file;
+mod process;
+mod random;
+
+use std::io;
+
+pub use clock::now_ns;
+pub use descriptors::{hide, keep_across_exec};
+pub use event_fd::take_token;
+pub use memory_file::{memory_file, seal_size};
+pub use process::{allow_peers, user};
+pub use random::random;
+
+/// The result of a call that is -1 where it fails.
+pub(crate) fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
+    if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret) }
+}

@@ -7,6 +7,7 @@
 mod cancel;
 mod channel;
 mod cm;
+mod daemon;
 mod doorbell;
 mod env;
 mod identity;
@@ -24,7 +25,6 @@ use crate::errno::{Errno, Result};
 use crate::uapi::ioctl;
 
 pub use cancel::put_off;
-pub use doorbell::ring;
 #[cfg(test)]
 pub(crate) use netlink::read_tree;
 pub use netlink::socket;
@@ -82,6 +82,13 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
         DeviceFile::Uverbs => uverbs::open(close_on_exec),
         DeviceFile::Cm => cm::open(close_on_exec, nonblocking),
     }
+}
+
+/// `write(2)`, if it is the doorbell of a queue pair that is known to be this process's.
+pub fn ring(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
+    let qpn = doorbell::rung(fd, written)?;
+    let process = process::current()?;
+    Some(process.actor().doorbell(qpn).map(|()| written.len()))
 }
 
 /// `write(2)`: a command.

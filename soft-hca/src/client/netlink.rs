@@ -12,11 +12,11 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::client::Outcome;
+use crate::client::daemon;
 use crate::client::loaded::has_library;
-use crate::client::process;
 use crate::client::table::{self, Entry};
 use crate::errno::{Errno, Result};
 use crate::uapi::nldev::{self, Device, Port};
@@ -38,7 +38,7 @@ pub fn socket(kind: i32) -> Result<RawFd> {
 }
 
 fn last_error() -> Errno {
-    process::as_errno(&io::Error::last_os_error())
+    daemon::as_errno(&io::Error::last_os_error())
 }
 
 fn open(kind: i32) -> Result<OwnedFd> {
@@ -107,26 +107,14 @@ fn devices() -> Vec<Device> {
     std::env::var_os(SYSFS).map_or_else(Vec::new, |tree| read_tree(Path::new(&tree)))
 }
 
-/// The devices of a tree, by their index. What cannot be read is left out.
+/// The devices of a tree, in the order of their indices.
 pub(crate) fn read_tree(tree: &Path) -> Vec<Device> {
     let class = tree.join("class");
-    let mut devices: Vec<Device> = numbered(&class.join("infiniband_verbs"), "uverbs")
-        .into_iter()
-        .filter_map(|(index, path)| {
-            let name = read(&path, "ibdev")?;
-            read_device(&class.join("infiniband").join(&name), index, name)
-        })
-        .collect();
-    devices.sort_by_key(|device| device.index);
-    devices
-}
-
-/// What is in a folder and has a number behind a prefix.
-fn numbered(folder: &Path, prefix: &str) -> Vec<(u32, PathBuf)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let number =
-        |entry: &fs::DirEntry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok();
-    entries.filter_map(|entry| Some((number(&entry)?, entry.path()))).collect()
+    let device = |index| {
+        let name = read(&class.join(format!("infiniband_verbs/uverbs{index}")), "ibdev")?;
+        read_device(&class.join("infiniband").join(&name), index, name)
+    };
+    (0..).map_while(device).collect()
 }
 
 fn read(folder: &Path, file: &str) -> Option<String> {
@@ -140,17 +128,14 @@ fn state(folder: &Path, file: &str) -> Option<u8> {
 }
 
 fn read_device(dir: &Path, index: u32, name: String) -> Option<Device> {
-    let mut folders = numbered(&dir.join("ports"), "");
-    folders.sort_unstable();
-    let is_roce = read(&folders.first()?.1, "link_layer")? == "Ethernet";
-    let ports = folders.into_iter().filter_map(|(number, port)| read_port(&port, number));
+    let port = |number| dir.join(format!("ports/{number}"));
     Some(Device {
         index,
         name,
         node_guid: u64::from_str_radix(&read(dir, "node_guid")?.replace(':', ""), 16).ok()?,
         node_type: state(dir, "node_type")?,
-        protocol: if is_roce { "roce" } else { "ib" },
-        ports: ports.collect(),
+        protocol: if read(&port(1), "link_layer")? == "Ethernet" { "roce" } else { "ib" },
+        ports: (1..).map_while(|number| read_port(&port(number), number)).collect(),
     })
 }
 

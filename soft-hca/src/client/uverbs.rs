@@ -10,7 +10,7 @@ use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, doorbell, memory};
+use crate::client::{Outcome, daemon, doorbell, memory};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Reply, Request};
 use crate::system;
@@ -100,7 +100,7 @@ impl UverbsFile {
             _ => {}
         }
         let request = Request::Command { out_len: command.out_len as u32, bytes };
-        let (mut reply, fds) = process::ask(&lock(&self.connection), &request)?;
+        let (mut reply, fds) = daemon::ask(&lock(&self.connection), &request)?;
         self.note(fd, command, &mut reply, fds, channel)?;
         let answer = &reply.bytes[..reply.bytes.len().min(command.out_len)];
         match command.number {
@@ -138,7 +138,7 @@ impl UverbsFile {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
                 let [index, generation, ..] = reply.extra;
                 let known = system::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
-                self.process.env.remember_channel(self.process, index, generation, known);
+                self.process.env.remember_channel(index, generation, known);
                 let channel = Channel {
                     index,
                     generation,
@@ -205,7 +205,7 @@ impl UverbsFile {
 
     /// `read(2)` on the descriptor for asynchronous events.
     pub(crate) fn read_async(&self, buffer: &mut [u8]) -> Result<Outcome> {
-        match process::ask(&lock(&self.connection), &Request::PopEvent) {
+        match daemon::ask(&lock(&self.connection), &Request::PopEvent) {
             Ok((reply, _)) => {
                 let room = buffer.get_mut(..reply.bytes.len()).ok_or(Errno::EINVAL)?;
                 room.copy_from_slice(&reply.bytes);

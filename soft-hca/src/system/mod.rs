@@ -1,5 +1,11 @@
 //! System calls that several parts need and the standard library has not, each kind in its place.
 //! What only one part needs is there.
+//!
+//! They are made by `libc`. `rustix`, which makes them without the C library, would serve the
+//! preloaded library no better. Of the functions that this library replaces in programs it calls
+//! seventeen itself; fourteen of them come from the standard library (`File`, `OwnedFd`, `Path`)
+//! and would stay, so calls that come back have to be expected anyhow. The few that must not come
+//! back are made by their number.
 
 mod clock;
 mod descriptors;

@@ -3,9 +3,9 @@
 //!
 //! They are made by `libc`. `rustix`, which makes them without the C library, would serve the
 //! preloaded library no better. Of the functions that this library replaces in programs it calls
-//! seventeen itself; fourteen of them come from the standard library (`File`, `OwnedFd`, `Path`)
-//! and would stay, so calls that come back have to be expected anyhow. The few that must not come
-//! back are made by their number.
+//! seventeen itself. Eleven of them are the standard library's calls (`File`, `OwnedFd`, paths) and
+//! two its own; only `fstat`, `sendmsg`, `sendto` and `socket` could go another way, so calls that
+//! come back have to be expected anyhow. Those that must not come back are made by their number.
 
 mod clock;
 mod descriptors;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::config::{self, SOCKET};
 use crate::errno::{Errno, Result};
-use crate::rpc::{Connection, Reply, Request};
+use crate::rpc::{Answer, Connection, Reply, Request};
 use crate::system;
 
 fn fabric_socket() -> Result<PathBuf> {
@@ -20,14 +20,14 @@ pub(crate) fn connect() -> Result<Connection> {
 }
 
 /// One request and its reply.
-pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Reply, Vec<OwnedFd>)> {
+pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Answer, Vec<OwnedFd>)> {
     connection.send(&request.encode(), &[]).map_err(|_| Errno::EIO)?;
     let (message, fds) = connection.receive().map_err(|_| Errno::EIO)?;
     if message.is_empty() {
         return Err(Errno::EIO);
     }
-    let reply = Reply::decode(&message)?;
-    if reply.error != 0 { Err(Errno(reply.error)) } else { Ok((reply, fds)) }
+    let Reply(outcome) = Reply::decode(&message)?;
+    outcome.map(|answer| (answer, fds))
 }
 
 pub(crate) fn as_errno(error: &io::Error) -> Errno {

@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use crate::uapi::uverbs::request::PostSend;
 use crate::uapi::uverbs::{Command, command};
 
 /// Queue pairs that are known, by the low bits of their handles.
@@ -78,7 +79,7 @@ pub(crate) fn rung(fd: RawFd, written: &[u8]) -> Option<u32> {
     if command.number != command::POST_SEND {
         return None;
     }
-    find(fd, command.u32(8).ok()?)
+    find(fd, command.request::<PostSend>().ok()?.qp_handle)
 }
 
 #[cfg(test)]

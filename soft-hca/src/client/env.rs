@@ -11,8 +11,9 @@ use crate::client::cancel::put_off;
 use crate::client::daemon;
 use crate::engine::{Async, Env};
 use crate::errno::Errno;
-use crate::rpc::{Connection, FileKind, Hello, Request};
+use crate::rpc::{ChannelId, Connection, FileKind, Hello, Request};
 use crate::system;
+use crate::uapi::verbs::Qpn;
 
 /// Event descriptors of channels, and a connection to the daemon for what is not a command.
 #[derive(Debug)]
@@ -86,7 +87,8 @@ impl Env for ClientEnv {
             return;
         }
         let fd = self.with_control(|control| {
-            daemon::ask(control, &Request::ChannelFd(channel, generation)).ok()?.1.pop()
+            let id = ChannelId { index: channel, generation };
+            daemon::ask(control, &Request::ChannelFd(id)).ok()?.1.pop()
         });
         if let Some(fd) = fd {
             self.remember_channel(channel, generation, system::hide(fd));
@@ -95,7 +97,8 @@ impl Env for ClientEnv {
     }
 
     fn kick_later(&self, qpn: u32, after_ns: u64) {
-        self.with_control(|control| control.send(&Request::Kick(qpn, after_ns).encode(), &[]).ok());
+        let request = Request::Kick(Qpn::new(qpn), after_ns);
+        self.with_control(|control| control.send(&request.encode(), &[]).ok());
     }
 
     fn is_daemon_gone(&self) -> bool {
@@ -104,7 +107,6 @@ impl Env for ClientEnv {
     }
 
     fn raise(&self, what: Async) {
-        let (kind, index) = what.to_words();
-        self.with_control(|control| control.send(&Request::Raise(kind, index).encode(), &[]).ok());
+        self.with_control(|control| control.send(&Request::Raise(what).encode(), &[]).ok());
     }
 }

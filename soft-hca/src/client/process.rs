@@ -15,7 +15,7 @@ use crate::client::env::ClientEnv;
 use crate::client::identity::Identity;
 use crate::engine::{Actor, DAEMON, Helper, LocalLink};
 use crate::errno::{Errno, Result};
-use crate::rpc::{Connection, FileKind, Hello, Request};
+use crate::rpc::{Connection, Created, FileKind, Hello, Request};
 use crate::system;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
@@ -84,14 +84,17 @@ pub(crate) fn open(kind: FileKind) -> Result<Opened> {
     system::allow_peers();
     let nonce = nonce();
     let hello = Hello { kind, nonce_addr: std::ptr::from_ref(nonce) as u64, nonce: *nonce };
-    let (reply, fds) = ask(&connection, &Request::Hello(hello))?;
+    let (answer, fds) = ask(&connection, &Request::Hello(hello))?;
+    let Some(Created::File { process, file, refusal }) = answer.created else {
+        return Err(Errno::EIO);
+    };
     let [arena_fd, event_fd] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::EIO)?;
-    let process = join(reply.extra[0] as usize, reply.extra[2] as i32, &arena_fd)?;
-    Ok(Opened { connection, process, token: reply.extra[1], arena_fd, event_fd })
+    let process = join(process as usize, refusal, &arena_fd)?;
+    Ok(Opened { connection, process, token: file, arena_fd, event_fd })
 }
 
-/// `refusal` is why the daemon cannot reach this process, or 0.
-fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Process> {
+/// `refusal` is why the daemon cannot reach this process.
+fn join(index: usize, refusal: Option<Errno>, arena_fd: &OwnedFd) -> Result<&'static Process> {
     let _joining = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(process) = current().filter(|process| process.index == index) {
         return Ok(process);
@@ -100,8 +103,8 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
     let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
     let link = LocalLink::default();
     let refusal = match refusal {
-        0 => link.probe(&arena, index, DAEMON).err(),
-        error => Some(io::Error::from_raw_os_error(error)),
+        None => link.probe(&arena, index, DAEMON).err(),
+        Some(error) => Some(io::Error::from_raw_os_error(error.0)),
     };
     let joined: &Process = Box::leak(Box::new(Process {
         identity: Identity::new(),

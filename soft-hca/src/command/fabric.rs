@@ -18,7 +18,6 @@ use super::{Error, cannot, preload};
 use crate::config::{self, DeviceName, FabricName, SOCKET};
 use crate::daemon;
 use crate::device::{self, Device};
-use crate::errno::Errno;
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 use crate::sysfs;
 use crate::system;
@@ -100,8 +99,8 @@ pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Vec<Owne
         let gone = io::Error::from(io::ErrorKind::ConnectionReset);
         return Err(cannot("speak to the fabric's daemon")(gone));
     }
-    let reply = Reply::decode(&message).map_err(Error::Refused)?;
-    if reply.error == 0 { Ok(fds) } else { Err(Error::Refused(Errno(reply.error))) }
+    let Reply(outcome) = Reply::decode(&message).map_err(Error::Refused)?;
+    outcome.map(|_| fds).map_err(Error::Refused)
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.

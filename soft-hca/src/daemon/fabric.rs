@@ -17,7 +17,7 @@ use crate::daemon::table::Table;
 use crate::device::Device;
 use crate::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
 use crate::errno::{Errno, Result};
-use crate::uapi::rxe::state;
+use crate::uapi::verbs::state;
 use crate::{ring, system};
 
 /// All objects of the fabric.

@@ -15,6 +15,7 @@ use crate::engine::Async;
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind};
 use crate::system;
+use crate::uapi::verbs::event;
 
 /// What a connection stands for.
 #[derive(Debug)]
@@ -121,19 +122,9 @@ pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileI
     Ok(())
 }
 
-/// Asynchronous event types (`ibv_event_type`).
-mod event {
-    pub(super) const CQ_ERR: u32 = 0;
-    pub(super) const QP_FATAL: u32 = 1;
-    pub(super) const SQ_DRAINED: u32 = 5;
-    pub(super) const SRQ_LIMIT_REACHED: u32 = 15;
-    pub(super) const QP_LAST_WQE_REACHED: u32 = 16;
-}
-
 /// Queues the asynchronous event that the data path has raised.
-pub(crate) fn raise(files: &mut Files, fabric: &Fabric, kind: u32, index: u32) {
+pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let arena = &fabric.arena;
-    let Some(what) = Async::from_words(kind, index) else { return };
     let (token, object, element, event_type, times) = match what {
         Async::CqOverflow(index) => {
             let index = index as usize;

@@ -47,8 +47,7 @@ impl Provider {
             send_wqe_bytes: rxe::SEND_WQE_BYTES as u32,
             recv_wqe_bytes: rxe::RECV_WQE_BYTES as u32,
             sge_bytes: rxe::SGE_BYTES as u32,
-            // libibverbs reads the first 48.
-            cqe_bytes: 64,
+            cqe_bytes: rxe::CQE_SLOT as u32,
         }
     }
 }

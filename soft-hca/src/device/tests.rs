@@ -9,10 +9,11 @@ use super::*;
 use crate::client::read_tree;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::uverbs::UverbsFile;
-use crate::daemon::uverbs::shapes::{self, INIT, RTR_RC, RTS_RC};
+use crate::daemon::uverbs::shapes;
 use crate::sysfs;
 use crate::uapi::nldev;
 use crate::uapi::uverbs::command;
+use crate::uapi::verbs::QpAttrMask;
 
 const GUID: u64 = 0x0211_22ff_fe33_4455;
 /// GID 0 of the InfiniBand port.
@@ -102,7 +103,7 @@ impl Program {
 
     fn bytes(&mut self, number: u32, payload: &[u8]) -> Result<Vec<u8>> {
         let written = shapes::encode(number, payload, 100);
-        Ok(self.file.command(&mut self.fabric, &written)?.reply.bytes)
+        Ok(self.file.command(&mut self.fabric, &written)?.answer)
     }
 
     /// A command with these words.
@@ -130,10 +131,16 @@ impl Program {
         self.made(command::CREATE_QP, 56, &words)
     }
 
-    fn modify(&mut self, handle: u32, mask: u32, to: u8, bytes: &[(usize, u8)]) -> Result<()> {
+    fn modify(
+        &mut self,
+        handle: u32,
+        mask: QpAttrMask,
+        to: u8,
+        bytes: &[(usize, u8)],
+    ) -> Result<()> {
         let mut payload = vec![0; 112];
         payload[64] = handle as u8;
-        payload[68..72].copy_from_slice(&mask.to_le_bytes());
+        payload[68..72].copy_from_slice(&mask.bits().to_le_bytes());
         payload[96] = to;
         bytes.iter().for_each(|&(at, byte)| payload[at] = byte);
         self.bytes(command::MODIFY_QP, &payload).map(drop)
@@ -213,20 +220,20 @@ fn queue_pairs_and_address_handles_are_of_a_port() {
     let mut program = Program::new();
     let qp = program.queue_pair([10, 10, 1, 1, 0]).unwrap();
     for port in [0, 3] {
-        assert_eq!(program.modify(qp, INIT, 1, &[(104, port)]), Err(Errno::EINVAL));
+        assert_eq!(program.modify(qp, QpAttrMask::INIT, 1, &[(104, port)]), Err(Errno::EINVAL));
     }
-    program.modify(qp, INIT, 1, &[(104, 2)]).unwrap();
+    program.modify(qp, QpAttrMask::INIT, 1, &[(104, 2)]).unwrap();
     // To itself: GID 0 of port 2, with a path MTU that the port has
     let to = |port: u8, index: u8, mtu: u8| {
         let gid = IB_GID.iter().copied().enumerate();
         gid.chain([(24, index), (30, 1), (31, port), (98, mtu)]).collect::<Vec<_>>()
     };
     for wrong in [to(3, 0, 4), to(2, 1, 4), to(2, 0, 5)] {
-        assert_eq!(program.modify(qp, RTR_RC, 2, &wrong), Err(Errno::EINVAL));
+        assert_eq!(program.modify(qp, QpAttrMask::RTR_RC, 2, &wrong), Err(Errno::EINVAL));
     }
-    program.modify(qp, RTR_RC, 2, &to(2, 0, 4)).unwrap();
-    assert_eq!(program.modify(qp, RTS_RC, 3, &[(101, 5)]), Err(Errno::EINVAL));
-    program.modify(qp, RTS_RC, 3, &[(101, 4)]).unwrap();
+    program.modify(qp, QpAttrMask::RTR_RC, 2, &to(2, 0, 4)).unwrap();
+    assert_eq!(program.modify(qp, QpAttrMask::RTS_RC, 3, &[(101, 5)]), Err(Errno::EINVAL));
+    program.modify(qp, QpAttrMask::RTS_RC, 3, &[(101, 4)]).unwrap();
     let answer = program.ask(command::QUERY_QP, 16, &[(8, qp)]).unwrap();
     assert_eq!(answer[116], 2);
 

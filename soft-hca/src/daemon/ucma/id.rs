@@ -7,10 +7,11 @@ use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId};
 use crate::device::Source;
 use crate::errno::{Errno, Result};
-use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space, qp_type};
+use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
+use crate::uapi::verbs::qp_type;
 
 /// Names one id for ever, unlike its number, which is used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(u64);
 
 /// Ids that there may be at a time; the library's own table holds as many.
@@ -193,7 +194,7 @@ impl Cm {
         let is_datagram = match space {
             Space::Tcp => false,
             Space::Udp | Space::Ipoib => true,
-            Space::Ib => request.qp_type == qp_type::UD,
+            Space::Ib => u32::from(request.qp_type) == qp_type::UD,
         };
         let key = self.new_id(cx, call.file, (space, is_datagram), request.uid)?;
         Ok(self.id(key)?.number.to_le_bytes().to_vec())
@@ -213,6 +214,7 @@ impl Cm {
         let Some(id) = self.ids.remove(&key) else { return 0 };
         self.keys.remove(&id.number);
         self.id_numbers.give_back(id.number);
+        self.forget_connection(&id, key);
         self.ports.release(&id, key);
         for request in self.forget_events(id.file, |event| event.id == key) {
             self.destroy(cx, request);

@@ -36,6 +36,11 @@ impl Id {
         self.source.as_ref().ok_or(Errno::EINVAL)
     }
 
+    /// The GUID of its device, 0 while it belongs to none.
+    pub(super) fn node_guid(&self) -> u64 {
+        self.source.as_ref().map_or(0, |source| source.device.node_guid)
+    }
+
     /// GUID and port.
     fn device(&self) -> Option<(u64, u8)> {
         self.source.as_ref().map(|source| (source.device.node_guid, source.port_num))

@@ -59,7 +59,7 @@ impl Cm {
         let is_ipoib = id.space == Space::Ipoib;
         let to = dst.ip().to_canonical();
         let is_bound = !src.ip().to_canonical().is_unspecified();
-        let is_known = to.is_multicast() || cx.host.find_source(to).is_some();
+        let is_known = to.is_multicast() || cx.host.find_peer(to).is_some();
         let from = if is_bound && is_known {
             src.ip()
         } else if to.is_multicast() || !is_known {

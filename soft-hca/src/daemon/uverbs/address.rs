@@ -7,7 +7,9 @@ use crate::daemon::fabric::{Fabric, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::errno::{Errno, Result};
-use crate::uapi::uverbs::Answer;
+use crate::uapi::rxe::abi;
+use crate::uapi::uverbs::answer::{self, WithDriverData};
+use crate::uapi::uverbs::request;
 
 /// Whether there is a way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it:
 /// both are IPv4 addresses, or neither is, and somebody has the other. A kernel waits a second for
@@ -26,45 +28,48 @@ pub(super) fn check_way(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resu
     }
 }
 
-pub(super) fn create_ah(cx: &mut Context<'_>) -> Result<Outcome> {
-    let command = cx.command;
-    let pd = cx.file.handles.pd(command.u32(16)?)?;
-    let dgid = command.gid(24)?;
-    let flow_label = command.u32(40)?;
-    let (sgid_index, hop_limit) = (command.u8(44)?, command.u8(45)?);
-    let (traffic_class, is_global, port) = (command.u8(46)?, command.u8(53)?, command.u8(54)?);
+type CreateAhAnswer = WithDriverData<answer::CreateAh, abi::CreateAhResp>;
+
+pub(super) fn create_ah(
+    cx: &mut Context<'_>,
+    request: &request::CreateAh,
+) -> Result<Outcome<CreateAhAnswer>> {
+    let pd = cx.file.handles.pd(request.pd_handle)?;
+    let grh = request.attr.grh;
     // Without a global route nobody is reached: on RoCE there is no such address.
-    if is_global == 0 {
+    if request.attr.is_global == 0 {
         return Err(Errno::EINVAL);
     }
-    let sgid = cx.file.device.port(port)?.gids.gid(sgid_index);
+    let sgid = cx.file.device.port(request.attr.port_num)?.gids.gid(grh.sgid_index);
     if sgid == [0; 16] {
         return Err(Errno::ENODATA);
     }
-    check_way(cx.fabric, sgid, dgid)?;
+    check_way(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
     ah.pd.store(pd, Release);
-    ah.sgid_index.store(sgid_index.into(), Release);
-    ah.traffic_class.store(traffic_class.into(), Release);
-    ah.hop_limit.store(hop_limit.into(), Release);
-    ah.flow_label.store(flow_label, Release);
+    ah.sgid_index.store(grh.sgid_index.into(), Release);
+    ah.traffic_class.store(grh.traffic_class.into(), Release);
+    ah.hop_limit.store(grh.hop_limit.into(), Release);
+    ah.flow_label.store(grh.flow_label, Release);
     store_gid(&ah.sgid, sgid);
-    store_gid(&ah.dgid, dgid);
+    store_gid(&ah.dgid, grh.dgid);
     let number = index as u32 + 1;
     ah.live.store(number, Release);
-    let mut answer = Answer::new(12);
-    answer.u32(0, cx.file.handles.insert(Object::Ah { index, pd })).u32(4, number);
-    Ok(answer.into())
+    let ah_handle = cx.file.handles.insert(Object::Ah { index, pd });
+    let driver_data = abi::CreateAhResp { ah_num: number, reserved: 0 };
+    Ok(WithDriverData(answer::CreateAh { ah_handle }, driver_data).into())
 }
 
-pub(super) fn destroy_ah(cx: &mut Context<'_>) -> Result<Outcome> {
-    let handle = cx.command.u32(0)?;
-    let index = cx.file.handles.index(handle, Kind::Ah)?;
-    cx.file.handles.remove(handle);
+pub(super) fn destroy_ah(
+    cx: &mut Context<'_>,
+    request: &request::DestroyAh,
+) -> Result<Outcome<()>> {
+    let index = cx.file.handles.index(request.ah_handle, Kind::Ah)?;
+    cx.file.handles.remove(request.ah_handle);
     cx.fabric.release_ah(index);
-    Ok(Outcome::done())
+    Ok(().into())
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use std::sync::{Arc, LazyLock};
 use arbitrary::{Result, Unstructured};
 
 use super::object::Kind;
-use super::shapes::{self, INIT, INIT_UD, RTR_RC, RTR_UC, RTS, RTS_RC};
-use super::transitions::{mask::STATE, qp_type, state};
+use super::shapes;
 use super::{Object, UverbsFile};
 use crate::arena::{Entry, HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace, Word};
 use crate::daemon::fabric::{Fabric, InUse};
@@ -21,6 +20,7 @@ use crate::ring;
 use crate::rpc::{FileKind, Hello};
 use crate::uapi::rxe::Sge;
 use crate::uapi::uverbs::{Command, command};
+use crate::uapi::verbs::{QpAttrMask, qp_type, state};
 
 /// Errors that `uverbs_cmd.c` and rxe answer with.
 const ERRORS: [i32; 9] = [
@@ -167,7 +167,7 @@ impl Case {
         let outcome = self.files[at].command(&mut self.fabric, &written);
         match outcome {
             Ok(outcome) => {
-                let answer = outcome.reply.bytes;
+                let answer = outcome.answer;
                 if matches!(number, Some(command::REG_MR | command::ALLOC_MW)) {
                     self.keys.push(u32::from_le_bytes(answer[4..8].try_into().expect("4 bytes")));
                 }
@@ -196,18 +196,24 @@ impl Case {
     /// Takes a queue pair from any state to RTS.
     fn bring_up(&mut self, at: usize, handle: u32, dest: u32) {
         let Ok(index) = self.files[at].handles.index(handle, Kind::Qp) else { return };
-        let kind = self.fabric.arena.qps[index].qp_type.load(Acquire) as u8;
+        let kind = self.fabric.arena.qps[index].qp_type.load(Acquire);
         let (init, rtr, rts) = match kind {
-            qp_type::RC => (INIT, RTR_RC, RTS_RC),
-            qp_type::UC => (INIT, RTR_UC, RTS),
-            _ => (INIT_UD, STATE, RTS),
+            qp_type::RC => (QpAttrMask::INIT, QpAttrMask::RTR_RC, QpAttrMask::RTS_RC),
+            qp_type::UC => (QpAttrMask::INIT, QpAttrMask::RTR_UC, QpAttrMask::RTS),
+            _ => (QpAttrMask::INIT_UD, QpAttrMask::STATE, QpAttrMask::RTS),
         };
-        for (to, attributes) in
-            [(state::RESET, STATE), (state::INIT, init), (state::RTR, rtr), (state::RTS, rts)]
-        {
-            let mut bytes = payload(112, &[(64, handle), (68, attributes), (84, dest), (88, 0xf)]);
+        for (to, attributes) in [
+            (state::RESET, QpAttrMask::STATE),
+            (state::INIT, init),
+            (state::RTR, rtr),
+            (state::RTS, rts),
+        ] {
+            let mut bytes =
+                payload(112, &[(64, handle), (68, attributes.bits()), (84, dest), (88, 0xf)]);
             bytes[..16].copy_from_slice(&DEVICE.ports[0].gids.gid(1));
-            for (at, byte) in [(24, 1), (30, 1), (31, 1), (96, to), (98, 3), (101, 2), (102, 2)] {
+            for (at, byte) in
+                [(24, 1), (30, 1), (31, 1), (96, to as u8), (98, 3), (101, 2), (102, 2)]
+            {
                 bytes[at] = byte;
             }
             for (at, byte) in [(103, 12), (104, 1), (105, 14), (106, 2), (107, 2)] {

@@ -3,9 +3,9 @@
 use arbitrary::{Result, Unstructured};
 
 use crate::arena::FIRST_QPN;
-use crate::daemon::uverbs::transitions::mask::*;
 use crate::device::GidTable;
 use crate::uapi::uverbs::{EXTENDED, command};
+use crate::uapi::verbs::QpAttrMask;
 
 /// A field of a payload.
 #[derive(Clone, Copy)]
@@ -117,28 +117,20 @@ const SHAPES: [Shape; 30] = [
     (command::REQ_NOTIFY_CQ, 8, &[(0, Handle)]),
 ];
 
-/// What the usual changes of state need.
-pub(crate) const INIT: u32 = STATE | PKEY_INDEX | PORT | ACCESS_FLAGS;
-pub(crate) const INIT_UD: u32 = STATE | PKEY_INDEX | PORT | QKEY;
-pub(crate) const RTR_UC: u32 = STATE | AV | PATH_MTU | DEST_QPN | RQ_PSN;
-pub(crate) const RTR_RC: u32 = RTR_UC | MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER;
-pub(crate) const RTS: u32 = STATE | SQ_PSN;
-pub(crate) const RTS_RC: u32 = RTS | TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC;
-
 /// The attributes of the usual changes of state, and others.
-const ATTRIBUTES: [u32; 12] = [
-    STATE,
-    STATE,
-    INIT,
-    INIT_UD,
-    RTR_UC,
-    RTR_RC,
-    RTS,
-    RTS_RC,
-    STATE | EN_SQD_ASYNC_NOTIFY,
-    STATE | CUR_STATE,
-    AV,
-    ALT_PATH,
+const ATTRIBUTES: [QpAttrMask; 12] = [
+    QpAttrMask::STATE,
+    QpAttrMask::STATE,
+    QpAttrMask::INIT,
+    QpAttrMask::INIT_UD,
+    QpAttrMask::RTR_UC,
+    QpAttrMask::RTR_RC,
+    QpAttrMask::RTS,
+    QpAttrMask::RTS_RC,
+    QpAttrMask::STATE.union(QpAttrMask::EN_SQD_ASYNC_NOTIFY),
+    QpAttrMask::STATE.union(QpAttrMask::CUR_STATE),
+    QpAttrMask::AV,
+    QpAttrMask::ALT_PATH,
 ];
 
 /// Some command: well-formed, its fields likely to make sense.
@@ -202,7 +194,7 @@ fn fill(u: &mut Unstructured<'_>, gids: &GidTable, field: Field, to: &mut [u8]) 
             return Ok(());
         }
         Attributes if u.ratio(1, 16)? => u.arbitrary()?,
-        Attributes => *u.choose(&ATTRIBUTES)?,
+        Attributes => u.choose(&ATTRIBUTES)?.bits(),
         Qpn => FIRST_QPN + u.int_in_range(0..=6)?,
         Channel if u.arbitrary()? => u32::MAX,
         Channel => u.int_in_range(0..=3)?,

@@ -9,7 +9,8 @@ use arbitrary::{Result, Unstructured};
 use super::fabric::*;
 use crate::arena::{HEAP_START, PAGE, RingPlace};
 use crate::errno::Errno;
-use crate::uapi::rxe::{Cqe, Sge, state};
+use crate::uapi::rxe::{Cqe, Sge};
+use crate::uapi::verbs::state;
 
 /// Bytes of memory that may change, between as many that must not on either side.
 const REGION: usize = 256;
@@ -175,7 +176,7 @@ impl Case {
     fn post_send(&mut self, u: &mut Unstructured<'_>, qpn: u32) -> Result<()> {
         let mut wr = Wr::new(u.arbitrary::<u8>()?.into(), u.int_in_range(0..=16)?);
         wr.flags = u.int_in_range(0..=15)?;
-        if wr.flags & crate::uapi::rxe::send_flag::INLINE != 0 {
+        if wr.flags & crate::uapi::verbs::send_flag::INLINE != 0 {
             let length = u.int_in_range(0..=304)?;
             wr.inline = Some(vec![7; length]);
         }

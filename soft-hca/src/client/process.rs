@@ -3,20 +3,19 @@
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::arena::Mapping;
+use crate::client::daemon::{as_errno, ask, connect};
 use crate::client::doorbell;
 use crate::client::env::ClientEnv;
 use crate::client::identity::Identity;
-use crate::config::{self, SOCKET};
 use crate::engine::{Actor, DAEMON, Helper, LocalLink};
 use crate::errno::{Errno, Result};
-use crate::rpc::{Answer, Connection, Created, FileKind, Hello, Reply, Request};
+use crate::rpc::{Connection, Created, FileKind, Hello, Request};
 use crate::system;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
@@ -62,34 +61,9 @@ pub(crate) fn current() -> Option<&'static Process> {
     process.is_current().then_some(process)
 }
 
-fn fabric_socket() -> Result<PathBuf> {
-    config::fabric_dir_of_program().map(|dir| dir.join(SOCKET)).ok_or(Errno::ENODEV)
-}
-
 fn nonce() -> &'static u64 {
     let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
     nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))
-}
-
-pub(crate) fn as_errno(error: &io::Error) -> Errno {
-    Errno(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-/// One request and its reply.
-pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Answer, Vec<OwnedFd>)> {
-    connection.send(&request.encode(), &[]).map_err(|_| Errno::EIO)?;
-    let (message, fds) = connection.receive().map_err(|_| Errno::EIO)?;
-    if message.is_empty() {
-        return Err(Errno::EIO);
-    }
-    let Reply(outcome) = Reply::decode(&message)?;
-    outcome.map(|answer| (answer, fds))
-}
-
-/// A connection to the fabric, kept out of the program's way.
-pub(crate) fn connect() -> Result<Connection> {
-    let connection = Connection::connect(&fabric_socket()?).map_err(|error| as_errno(&error))?;
-    Ok(Connection::from_fd(system::hide(connection.into_fd())))
 }
 
 /// A file that was opened with the daemon.
@@ -136,8 +110,8 @@ fn join(index: usize, refusal: Option<Errno>, arena_fd: &OwnedFd) -> Result<&'st
         identity: Identity::new(),
         index,
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
+        env: ClientEnv::new(Arc::clone(&arena)),
         arena,
-        env: ClientEnv::default(),
         link,
     }));
     doorbell::forget_all();

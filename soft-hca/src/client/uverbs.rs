@@ -12,7 +12,7 @@ use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, doorbell, memory};
+use crate::client::{Outcome, daemon, doorbell, memory};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
 use crate::system;
@@ -112,7 +112,7 @@ impl UverbsFile {
             _ => written.to_vec(),
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
-        let (mut answer, fds) = process::ask(&lock(&self.connection), &request)?;
+        let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
         self.note(fd, command, &mut answer, fds, channel)?;
         let Answer { bytes, .. } = answer;
         match command.number {
@@ -142,7 +142,7 @@ impl UverbsFile {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
                 let known = system::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
                 let ChannelId { index, generation } = id;
-                self.process.env.remember_channel(self.process, index, generation, known);
+                self.process.env.remember_channel(index, generation, known);
                 let channel = Channel {
                     id,
                     file: Arc::downgrade(self),
@@ -218,7 +218,7 @@ impl UverbsFile {
 
     /// `read(2)` on the descriptor for asynchronous events.
     pub(crate) fn read_async(&self, buffer: &mut [u8]) -> Result<Outcome> {
-        match process::ask(&lock(&self.connection), &Request::PopEvent) {
+        match daemon::ask(&lock(&self.connection), &Request::PopEvent) {
             Ok((reply, _)) => {
                 let room = buffer.get_mut(..reply.bytes.len()).ok_or(Errno::EINVAL)?;
                 room.copy_from_slice(&reply.bytes);

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::ucma::{Cm, FileId, Host};
 use crate::daemon::uverbs::{Object, UverbsFile};
-use crate::device::Addresses;
+use crate::device::Device;
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind};
@@ -167,12 +168,8 @@ pub(crate) struct CmHost<'a> {
 }
 
 impl Host for CmHost<'_> {
-    fn addresses(&self) -> &Addresses {
-        &self.fabric.addresses
-    }
-
-    fn node_guid(&self) -> u64 {
-        self.fabric.node_guid
+    fn devices(&self) -> &[Arc<Device>] {
+        &self.fabric.devices
     }
 
     fn random24(&mut self) -> u32 {

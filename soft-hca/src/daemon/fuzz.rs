@@ -1,13 +1,13 @@
 //! Messages over sockets to a whole daemon, from connections that come and go: whatever is sent,
 //! whoever asks is answered once and others go on, and when all have gone nothing is left.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
 
 use super::uverbs::shapes;
 use super::{Daemon, File};
-use crate::device::Addresses;
+use crate::device::Device;
 use crate::engine::Async;
 use crate::errno::Errno;
 use crate::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
@@ -18,7 +18,8 @@ use crate::uapi::verbs::Qpn;
 const CLIENTS: usize = 4;
 
 /// Asked of the system once.
-static ADDRESSES: LazyLock<Addresses> = LazyLock::new(Addresses::local);
+static DEVICE: LazyLock<Arc<Device>> =
+    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d)));
 
 struct Case {
     daemon: Daemon,
@@ -29,8 +30,8 @@ struct Case {
 /// Any bytes.
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let daemon = Daemon::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d, 0)
-        .expect("the system has memory and descriptors");
+    let daemon =
+        Daemon::new(Arc::clone(&DEVICE), 0).expect("the system has memory and descriptors");
     let mut case = Case { daemon, clients: Vec::new() };
     while !u.is_empty() && case.step(&mut u).is_ok() {}
     case.end();
@@ -101,7 +102,7 @@ impl Case {
             9 => Request::CloseChannel(channel(u)?),
             10..=16 => self.cm_command(u)?,
             _ => {
-                let bytes = shapes::command(u, &self.daemon.fabric.addresses)?;
+                let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 Request::Command { out_len: u32::from(u.arbitrary::<u8>()?), bytes }
             }
         })

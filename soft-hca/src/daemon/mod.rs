@@ -40,17 +40,18 @@ use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use zerocopy::IntoBytes;
 
-use crate::config::SOCKET;
+use crate::config::{self, SOCKET};
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
 use crate::daemon::parked::{Answered, Parked, Work};
 use crate::daemon::poller::{Poller, Ready};
-use crate::device::{self, Addresses};
+use crate::device::{self, Device};
 use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
 use crate::rpc::{
@@ -92,8 +93,8 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let mut daemon =
-        Daemon::new(Addresses::local(), device::node_guid(&config.dir), system::random())?;
+    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir));
+    let mut daemon = Daemon::new(Arc::new(device), system::random())?;
     system::allow_peers();
     let _helper = daemon.fabric.start_helper().map_err(because("cannot start a thread"))?;
     daemon
@@ -134,15 +135,10 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(
-        addresses: Addresses,
-        node_guid: u64,
-        identity: u64,
-    ) -> std::result::Result<Self, Error> {
+    fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
-            fabric: Fabric::new(addresses, node_guid, identity)
-                .map_err(because("cannot create the arena"))?,
+            fabric: Fabric::new(device, identity).map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
             kicks: Deadlines::default(),
@@ -344,6 +340,8 @@ impl Daemon {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
             return Ok(Answered::default());
         }
+        // One device file is all that a program can open.
+        let device = self.fabric.devices.first().map(Arc::clone).ok_or(Errno::ENODEV)?;
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
@@ -360,7 +358,8 @@ impl Daemon {
         }
         let file = match hello.kind {
             FileKind::Uverbs => {
-                File::Uverbs { file: uverbs::UverbsFile::new(proc, token), event_fd, tokens: 0 }
+                let file = uverbs::UverbsFile::new(proc, token, device);
+                File::Uverbs { file, event_fd, tokens: 0 }
             }
             _ => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
         };

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path};
 
-use crate::client::Device;
+use crate::client::DeviceFile;
 use crate::config::{DeviceName, FabricName};
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
@@ -169,7 +169,7 @@ fn names(text: &str) {
         assert_eq!(name.to_string(), text);
         assert!(text.starts_with("rxe") && text.len() <= 32 && !text.contains(['/', '.']));
     }
-    if let Some(device) = Device::of_path(text.as_bytes()) {
+    if let Some(device) = DeviceFile::of_path(text.as_bytes()) {
         assert!(text.starts_with("/dev/infiniband/") && device.number().0 > 0);
     }
 }

@@ -145,8 +145,8 @@ impl Cm {
         connection.responder_resources = param.responder_resources;
         connection.initiator_depth = param.initiator_depth;
         connection.retry_count = three_bits(param.retry_count);
-        connection.path_mtu = cx.host.path_mtu();
         let id = self.id_mut(key)?;
+        connection.path_mtu = id.path_mtu();
         id.state = State::Connect;
         if is_datagram {
             id.connection = Some(connection);
@@ -160,7 +160,7 @@ impl Cm {
             dst,
             local_gid: Sockaddr::Ip(src).gid(),
             remote_gid: Sockaddr::Ip(dst).gid(),
-            ca_guid: cx.host.node_guid(),
+            ca_guid: id.node_guid(),
             qpn: param.qp_num,
             starting_psn: id.psn,
             responder_resources: param.responder_resources,
@@ -219,7 +219,7 @@ impl Cm {
         connection.service_id = id.space.service_id(dst.port());
         id.connection = Some(connection);
         (id.src, id.dst) = (Some(Sockaddr::Ip(dst)), Some(Sockaddr::Ip(src)));
-        id.gid_index = cx.host.find_gid(dst.ip());
+        id.source = cx.host.find_source(dst.ip());
         id.state = State::Connect;
         self.remote_ids.insert(remote, key);
         self.id_mut(listener)?.backlog -= 1;
@@ -366,7 +366,8 @@ impl Cm {
         {
             return Err(Errno::EINVAL);
         }
-        let starting_psn = self.id(key)?.psn;
+        let id = self.id(key)?;
+        let (starting_psn, ca_guid) = (id.psn, id.node_guid());
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::ReplySent;
         connection.qpn = param.qp_num;
@@ -376,7 +377,7 @@ impl Cm {
         let rep = Rep {
             local_comm_id: connection.local_id,
             remote_comm_id: connection.remote_id,
-            ca_guid: cx.host.node_guid(),
+            ca_guid,
             qpn: param.qp_num,
             starting_psn,
             responder_resources: param.responder_resources,

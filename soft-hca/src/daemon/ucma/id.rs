@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::connect::Connection;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId};
+use crate::device::Source;
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
 use crate::uapi::verbs::qp_type;
@@ -97,8 +98,8 @@ pub(super) struct Id {
     pub state: State,
     pub src: Option<Sockaddr>,
     pub dst: Option<Sockaddr>,
-    /// The GID index of `src`, once the id belongs to a device.
-    pub gid_index: Option<u8>,
+    /// The device, port and GID of `src`, once the id belongs to a device.
+    pub source: Option<Source>,
     /// The port that it holds.
     pub port: Option<(Space, u16)>,
     pub reuse_address: bool,
@@ -140,7 +141,7 @@ impl Cm {
             state: State::Idle,
             src: None,
             dst: None,
-            gid_index: None,
+            source: None,
             port: None,
             reuse_address: false,
             family_only: None,
@@ -171,7 +172,7 @@ impl Cm {
     /// The same, and it must belong to a device.
     pub(super) fn find_with_device(&self, file: FileId, number: u32) -> Result<Key> {
         let key = self.find(file, number)?;
-        self.id(key)?.gid_index.ok_or(Errno::EINVAL)?;
+        self.id(key)?.source()?;
         Ok(key)
     }
 

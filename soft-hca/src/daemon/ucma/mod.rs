@@ -45,6 +45,7 @@ pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::daemon::ucma::bind::Ports;
 use crate::daemon::ucma::early::Early;
@@ -55,7 +56,7 @@ use crate::daemon::ucma::message::Message;
 use crate::daemon::ucma::multicast::Membership;
 use crate::daemon::ucma::peer::{CommIds, RemoteId};
 use crate::daemon::ucma::timer::Due;
-use crate::device::Addresses;
+use crate::device::{self, Device, Source};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command};
 
@@ -68,10 +69,8 @@ pub type FileId = u32;
 
 /// What the connection manager asks of the rest of the daemon.
 pub trait Host {
-    /// The machine's addresses and the GID table made of them.
-    fn addresses(&self) -> &Addresses;
-    /// The device's GUID, as a number.
-    fn node_guid(&self) -> u64;
+    /// The fabric's devices, whose GIDs are what can be reached.
+    fn devices(&self) -> &[Arc<Device>];
     /// A random number of 24 bits.
     fn random24(&mut self) -> u32;
     /// The address that the system would send from to reach `to`, or `ENETUNREACH`.
@@ -79,20 +78,15 @@ pub trait Host {
     /// The connection of a queue pair is over.
     fn qp_gone(&mut self, qpn: u32);
 
-    /// The GID index of one of the machine's addresses, `None` for any other address.
-    fn find_gid(&self, ip: IpAddr) -> Option<u8> {
-        self.addresses().find(ip)
+    /// The device, port and GID of one of the machine's addresses, `None` for any other address.
+    fn find_source(&self, ip: IpAddr) -> Option<Source> {
+        device::find_source(self.devices(), ip)
     }
 
     /// The connection manager that is responsible for an address, `None` if the address cannot
     /// be reached.
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
-        self.find_gid(ip).map(|_| Peer::Local)
-    }
-
-    /// The path MTU of every connection (`ib_mtu`).
-    fn path_mtu(&self) -> u8 {
-        self.addresses().active_mtu()
+        self.find_source(ip).map(|_| Peer::Local)
     }
 }
 

@@ -16,7 +16,8 @@ impl Cm {
         }
         let key = self.find_with_device(call.file, number)?;
         let id = self.id(key)?;
-        let mut attr = QpAttr { qp_state, port_num: 1, ..QpAttr::default() };
+        let port_num = id.source()?.port_num;
+        let mut attr = QpAttr { qp_state, port_num, ..QpAttr::default() };
         let connection = id.connection.as_ref().filter(|_| !id.is_datagram);
         let Some(connection) = connection else {
             // Without a connection the answer is the same whatever state is asked for.

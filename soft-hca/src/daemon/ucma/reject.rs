@@ -43,6 +43,7 @@ impl Cm {
             return Err(Errno::EINVAL);
         }
         self.cancel_timer(key);
+        let ca_guid = self.id(key)?.node_guid();
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::Over;
         // Whoever has asked knows only its own communication id until it is answered.
@@ -55,7 +56,7 @@ impl Cm {
             cx.host.qp_gone(connection.qpn);
         }
         let ari = match reason {
-            reject::TIMEOUT => cx.host.node_guid().to_be_bytes().to_vec(),
+            reject::TIMEOUT => ca_guid.to_be_bytes().to_vec(),
             _ => Vec::new(),
         };
         let rej = Rej { local_comm_id, remote_comm_id, rejected, reason, ari, private_data: data };

@@ -3,10 +3,9 @@
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::Release;
 
-use crate::daemon::fabric::store_gid;
+use crate::daemon::fabric::{Fabric, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device::Addresses;
 use crate::errno::{Errno, Result};
 use crate::uapi::rxe::abi;
 use crate::uapi::uverbs::answer::{self, WithDriverData};
@@ -15,14 +14,14 @@ use crate::uapi::uverbs::request;
 /// Whether there is a way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it:
 /// both are IPv4 addresses, or neither is, and somebody has the other. A kernel waits a second for
 /// the neighbour to answer; here it is known at once that there is none.
-pub(super) fn check_way(addresses: &Addresses, from: [u8; 16], to: [u8; 16]) -> Result<()> {
-    let from = Ipv6Addr::from(from).to_canonical();
-    let to = Ipv6Addr::from(to).to_canonical();
+pub(super) fn check_way(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Result<()> {
+    let from = Ipv6Addr::from(sgid).to_canonical();
+    let to = Ipv6Addr::from(dgid).to_canonical();
     if to.is_multicast() {
         Ok(())
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL)
-    } else if addresses.find(to).is_none() {
+    } else if !fabric.has_gid(dgid) {
         Err(Errno::ETIMEDOUT)
     } else {
         Ok(())
@@ -37,15 +36,15 @@ pub(super) fn create_ah(
 ) -> Result<Outcome<CreateAhAnswer>> {
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let grh = request.attr.grh;
-    // On RoCE there is no address without a global route.
-    if request.attr.is_global == 0 || request.attr.port_num != 1 {
+    // Without a global route nobody is reached: on RoCE there is no such address.
+    if request.attr.is_global == 0 {
         return Err(Errno::EINVAL);
     }
-    let sgid = cx.fabric.addresses.gid(grh.sgid_index);
+    let sgid = cx.file.device.port(request.attr.port_num)?.gids.gid(grh.sgid_index);
     if sgid == [0; 16] {
         return Err(Errno::ENODATA);
     }
-    check_way(&cx.fabric.addresses, sgid, grh.dgid)?;
+    check_way(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
@@ -76,20 +75,23 @@ pub(super) fn destroy_ah(
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::device::Device;
 
     #[test]
     fn a_way_leads_to_somebody_of_the_same_family() {
-        let addresses = Addresses::local();
+        let device = Arc::new(Device::local("rxe0", 7));
+        let fabric = Fabric::new(Arc::clone(&device), 0).unwrap();
         let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
-        let check = |from, to| check_way(&addresses, from, to);
+        let check = |from, to| check_way(&fabric, from, to);
         let here = mapped(127, 0, 0, 1);
         assert_eq!(check(here, here), Ok(()));
         assert_eq!(check(here, mapped(239, 0, 0, 1)), Ok(()));
         assert_eq!(check(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
         assert_eq!(check(here, [0; 16]), Err(Errno::EINVAL));
-        let link_local = addresses.gid(0);
+        let link_local = device.ports[0].gids.gid(0);
         assert_eq!(check(link_local, link_local), Ok(()));
         assert_eq!(check(link_local, here), Err(Errno::EINVAL));
     }

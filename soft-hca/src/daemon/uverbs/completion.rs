@@ -6,16 +6,12 @@ use crate::daemon::fabric::RingOf;
 use crate::daemon::known::KnownCq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
 use crate::errno::{Errno, Result};
 use crate::rpc::{ChannelId, Created};
-use crate::uapi::rxe;
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
 
-/// Bytes of a slot.
-const SLOT: u32 = rxe::CQE_SLOT as u32;
 /// "No completion channel".
 const NO_CHANNEL: i32 = -1;
 
@@ -64,7 +60,8 @@ fn new_cq(
     request: &request::ExCreateCq,
 ) -> Result<(answer::CreateCq, abi::CreateCqResp, Created)> {
     let request::ExCreateCq { user_handle, cqe, comp_vector, comp_channel, .. } = *request;
-    if cqe == 0 || cqe > device::MAX_CQE || comp_vector >= device::num_comp_vectors() {
+    let limits = &cx.file.device.limits;
+    if cqe == 0 || cqe > limits.max_cqe || comp_vector >= limits.num_comp_vectors {
         return Err(Errno::EINVAL);
     }
     let channel = match usize::try_from(comp_channel) {
@@ -76,7 +73,7 @@ fn new_cq(
     };
     let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
     let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
-    let place = match cx.fabric.new_ring(cqe, SLOT) {
+    let place = match cx.fabric.new_ring(cqe, cx.file.device.provider.cqe_bytes) {
         Ok(place) => place,
         Err(error) => {
             cx.fabric.cqs.release(index);
@@ -103,10 +100,11 @@ pub(super) fn resize_cq(
 ) -> Result<Outcome<ResizeCqAnswer>> {
     let index = cx.file.handles.index(request.cq_handle, Kind::Cq)?;
     let cqe = request.cqe;
-    if cqe == 0 || cqe > device::MAX_CQE {
+    if cqe == 0 || cqe > cx.file.device.limits.max_cqe {
         return Err(Errno::EINVAL);
     }
-    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, SLOT)?;
+    let slot = cx.file.device.provider.cqe_bytes;
+    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, slot)?;
     let answer = answer::ResizeCq { cqe: place.mask.load(Acquire), reserved: 0 };
     Ok(WithDriverData(answer, abi::ResizeCqResp { mi: MmInfo::of(place) }).into())
 }

@@ -3,8 +3,8 @@
 //! not registered stays as it is, and closing both files leaves nothing.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
 
@@ -13,7 +13,7 @@ use super::shapes;
 use super::{Object, UverbsFile};
 use crate::arena::{Entry, HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace, Word};
 use crate::daemon::fabric::{Fabric, InUse};
-use crate::device::Addresses;
+use crate::device::Device;
 use crate::engine::Actor;
 use crate::engine::tests::fabric::Wr;
 use crate::ring;
@@ -43,7 +43,8 @@ const UNTOUCHED: u8 = 0xaa;
 /// What a process shows to those who want to reach its memory.
 static NONCE: u64 = 0x1234_5678_9abc_def1;
 /// Asked of the system once.
-static ADDRESSES: LazyLock<Addresses> = LazyLock::new(Addresses::local);
+static DEVICE: LazyLock<Arc<Device>> =
+    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d)));
 
 struct Case {
     fabric: Fabric,
@@ -78,8 +79,8 @@ fn payload(length: usize, words: &[(usize, u32)]) -> Vec<u8> {
 
 impl Case {
     fn new() -> Self {
-        let mut fabric = Fabric::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d, 0)
-            .expect("the system has memory for an arena");
+        let mut fabric =
+            Fabric::new(Arc::clone(&DEVICE), 0).expect("the system has memory for an arena");
         let nonce_addr = (&raw const NONCE).expose_provenance() as u64;
         let files = [1, 2].map(|id| {
             // One process twice: the name by which the data path knows it is the nonce's place.
@@ -87,7 +88,7 @@ impl Case {
             let pid = std::process::id();
             let (proc, _) = fabric.processes.open(pid, &hello).expect("there is room for two");
             fabric.announce(proc, pid, hello.nonce_addr, NONCE);
-            UverbsFile::new(proc, id)
+            UverbsFile::new(proc, id, Arc::clone(&DEVICE))
         });
         let memory = vec![UNTOUCHED; 3 * REGION];
         Self { fabric, files, memory, keys: vec![0], tables_are_whole: true }
@@ -134,7 +135,7 @@ impl Case {
         let at = u.choose_index(2)?;
         match u.int_in_range(0..=15)? {
             0..=5 => {
-                let bytes = shapes::command(u, &self.fabric.addresses)?;
+                let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 let _ = self.write(at, &bytes);
             }
             6 => {
@@ -209,7 +210,7 @@ impl Case {
         ] {
             let mut bytes =
                 payload(112, &[(64, handle), (68, attributes.bits()), (84, dest), (88, 0xf)]);
-            bytes[..16].copy_from_slice(&self.fabric.addresses.gid(1));
+            bytes[..16].copy_from_slice(&DEVICE.ports[0].gids.gid(1));
             for (at, byte) in
                 [(24, 1), (30, 1), (31, 1), (96, to as u8), (98, 3), (101, 2), (102, 2)]
             {
@@ -355,7 +356,7 @@ impl Case {
     fn reopen(&mut self, at: usize) {
         let (proc, id) = (self.files[at].proc, self.files[at].id);
         self.files[at].close(&mut self.fabric).expect("nobody has a lock");
-        self.files[at] = UverbsFile::new(proc, id);
+        self.files[at] = UverbsFile::new(proc, id, Arc::clone(&DEVICE));
     }
 
     /// Handles, tables and the heap agree.

@@ -16,9 +16,10 @@ mod transitions;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::daemon::fabric::Fabric;
-use crate::device;
+use crate::device::Device;
 use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
 use crate::rpc::Created;
@@ -38,6 +39,8 @@ pub(crate) struct UverbsFile {
     pub proc: usize,
     /// This file's own number.
     pub id: u32,
+    /// The device that was opened.
+    pub device: Arc<Device>,
     /// GET_CONTEXT has been done.
     pub has_context: bool,
     /// What the handles stand for.
@@ -82,10 +85,11 @@ pub(crate) struct Context<'a> {
 
 impl UverbsFile {
     /// A file that was just opened.
-    pub(crate) fn new(proc: usize, id: u32) -> Self {
+    pub(crate) fn new(proc: usize, id: u32, device: Arc<Device>) -> Self {
         Self {
             proc,
             id,
+            device,
             has_context: false,
             handles: Handles::default(),
             channels: Vec::new(),
@@ -114,8 +118,8 @@ impl UverbsFile {
         for kind in object::DESTRUCTION {
             let mut are_gone = Ok(());
             for handle in self.handles.of_kind(kind) {
-                let destroyed = self.handles.get(handle, kind).map(|object| object.destroy(fabric));
-                match destroyed.flatten() {
+                let object = self.handles.get(handle, kind);
+                match object.and_then(|object| object.destroy(fabric)) {
                     Ok(()) => drop(self.handles.remove(handle)),
                     Err(error) => are_gone = Err(error),
                 }
@@ -238,7 +242,7 @@ fn get_context(
         return Err(Errno::EINVAL);
     }
     cx.file.has_context = true;
-    let num_comp_vectors = device::num_comp_vectors();
+    let num_comp_vectors = cx.file.device.limits.num_comp_vectors;
     Ok(answer::GetContext { num_comp_vectors, ..Default::default() }.into())
 }
 
@@ -246,24 +250,21 @@ fn query_device(
     cx: &mut Context<'_>,
     _: &request::QueryDevice,
 ) -> Result<Outcome<answer::QueryDevice>> {
-    Ok(device::query_device(cx.fabric.node_guid).into())
+    Ok(cx.file.device.query().into())
 }
 
 fn query_device_ex(
     cx: &mut Context<'_>,
     _: &request::ExQueryDevice,
 ) -> Result<Outcome<answer::ExQueryDevice>> {
-    Ok(device::query_device_ex(cx.fabric.node_guid).into())
+    Ok(cx.file.device.query_ex().into())
 }
 
 fn query_port(
     cx: &mut Context<'_>,
     request: &request::QueryPort,
 ) -> Result<Outcome<answer::QueryPort>> {
-    if request.port_num != 1 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(device::query_port(&cx.fabric.addresses).into())
+    Ok(cx.file.device.port(request.port_num)?.query().into())
 }
 
 #[cfg(test)]
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn events_that_nobody_reads_come_to_an_end() {
-        let mut file = UverbsFile::new(1, 1);
+        let mut file = UverbsFile::new(1, 1, Arc::new(Device::rxe("rxe0", 7, &[], 1)));
         (0..MAX_WAITING + 5).for_each(|_| file.queue_async(Some(3), 0, 5));
         assert_eq!(file.async_events.len(), MAX_WAITING);
         assert!(file.pop_async().is_some());

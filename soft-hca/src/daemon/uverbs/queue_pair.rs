@@ -1,5 +1,6 @@
 //! Queue pairs: `rxe_qp.c`.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -8,27 +9,22 @@ use crate::daemon::fabric::{RingOf, store_gid};
 use crate::daemon::known::KnownQp;
 use crate::daemon::uverbs::address::check_way;
 use crate::daemon::uverbs::object::Kind;
-use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
 use crate::daemon::uverbs::transitions::is_legal;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
+use crate::device::{Limits, Provider};
 use crate::errno::{Errno, Result};
 use crate::rpc::Created;
-use crate::uapi::rxe;
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request::{self, ExCreateQp, ModifyQp};
-use crate::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, mtu, qp_type, state};
-
-/// Bytes of a send work request before its data.
-const SEND_WQE: u32 = rxe::SEND_WQE_BYTES as u32;
+use crate::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, qp_type, state};
 
 /// CREATE_QP's answer.
 pub(super) type CreateQpAnswer = WithDriverData<answer::CreateQp, abi::CreateQpResp>;
 /// The extended CREATE_QP's answer.
 pub(super) type ExCreateQpAnswer = WithDriverData<answer::ExCreateQp, abi::CreateQpResp>;
 
-fn check(request: &ExCreateQp) -> Result<()> {
+fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
     match request.qp_type.into() {
         qp_type::RC | qp_type::UC | qp_type::UD => {}
         qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
@@ -37,10 +33,10 @@ fn check(request: &ExCreateQp) -> Result<()> {
         _ => return Err(Errno::EINVAL),
     }
     let receives_fit = request.is_srq != 0
-        || (request.max_recv_wr <= device::MAX_QP_WR && request.max_recv_sge <= device::MAX_SGE);
-    if request.max_send_wr > device::MAX_QP_WR
-        || request.max_send_sge > device::MAX_SGE
-        || request.max_inline_data > device::MAX_INLINE
+        || (request.max_recv_wr <= limits.max_qp_wr && request.max_recv_sge <= limits.max_sge);
+    if request.max_send_wr > limits.max_qp_wr
+        || request.max_send_sge > limits.max_sge
+        || request.max_inline_data > limits.max_inline_data
         || !receives_fit
     {
         return Err(Errno::EINVAL);
@@ -79,7 +75,8 @@ fn new_qp(
     cx: &mut Context<'_>,
     request: &ExCreateQp,
 ) -> Result<(answer::CreateQp, abi::CreateQpResp)> {
-    check(request)?;
+    let device = Arc::clone(&cx.file.device);
+    check(request, &device.limits)?;
     let ExCreateQp { max_send_wr, max_recv_wr, max_recv_sge, sq_sig_all, .. } = *request;
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let send_cq = cx.file.handles.index(request.send_cq_handle, Kind::Cq)?;
@@ -88,8 +85,9 @@ fn new_qp(
         0 => None,
         _ => Some(cx.file.handles.index(request.srq_handle, Kind::Srq)?),
     };
-    // Behind a send work request's fixed part lie elements or inline data.
-    let room = (request.max_send_sge * SGE).max(request.max_inline_data);
+    let provider = &device.provider;
+    let room = provider.send_room(request.max_send_sge, request.max_inline_data);
+    let max_send_sge = room / provider.sge_bytes;
     let index = cx.fabric.take_qp(KnownQp {
         qp_type: request.qp_type.into(),
         file: cx.file.id,
@@ -99,12 +97,12 @@ fn new_qp(
         srq,
         sq_sig_all,
         max_inline: room,
-        max_send_sge: room / SGE,
+        max_send_sge,
         max_recv_sge,
         ..KnownQp::default()
     })?;
     let qpn = cx.fabric.qpn(index)?;
-    let (sq, rq) = match new_rings(cx, request, room) {
+    let (sq, rq) = match new_rings(cx, provider, request, room) {
         Ok(rings) => rings,
         Err(error) => {
             cx.fabric.qps.release(index);
@@ -127,7 +125,7 @@ fn new_qp(
         (&qp.recv_cq, recv_cq as u32),
         (&qp.srq, srq.map_or(0, |index| index as u32 + 1)),
         (&qp.sq_sig_all, sq_sig_all.into()),
-        (&qp.max_send_sge, room / SGE),
+        (&qp.max_send_sge, max_send_sge),
         (&qp.max_recv_sge, max_recv_sge),
         (&qp.max_inline, room),
     ] {
@@ -139,7 +137,7 @@ fn new_qp(
         qpn,
         max_send_wr,
         max_recv_wr: if srq.is_some() { 0 } else { max_recv_wr },
-        max_send_sge: room / SGE,
+        max_send_sge,
         max_recv_sge: if srq.is_some() { 0 } else { max_recv_sge },
         max_inline_data: room,
         reserved: 0,
@@ -150,14 +148,15 @@ fn new_qp(
 /// The ring of sends, and that of receives unless they are shared.
 fn new_rings(
     cx: &mut Context<'_>,
+    provider: &Provider,
     request: &ExCreateQp,
     send_room: u32,
 ) -> Result<(RingPlace, Option<RingPlace>)> {
-    let sq = cx.fabric.new_ring(request.max_send_wr, SEND_WQE + send_room)?;
+    let sq = cx.fabric.new_ring(request.max_send_wr, provider.send_slot(send_room))?;
     if request.is_srq != 0 {
         return Ok((sq, None));
     }
-    match cx.fabric.new_ring(request.max_recv_wr, RECV_WQE + request.max_recv_sge * SGE) {
+    match cx.fabric.new_ring(request.max_recv_wr, provider.recv_slot(request.max_recv_sge)) {
         Ok(rq) => Ok((sq, Some(rq))),
         Err(error) => {
             cx.fabric.release_ring(&sq);
@@ -215,34 +214,39 @@ pub(super) fn modify_qp(cx: &mut Context<'_>, request: &ModifyQp) -> Result<Outc
     if from != current || to > state::ERR || !is_legal(kind, from, to, given) {
         return Err(Errno::EINVAL);
     }
-    check_values(cx, request, given)?;
+    check_values(cx, index, request, given)?;
     set_attributes(cx, index, request, given)?;
     change_state(cx, index, from, to)?;
     Ok(().into())
 }
 
-fn check_values(cx: &Context<'_>, request: &ModifyQp, given: Mask) -> Result<()> {
+fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask) -> Result<()> {
     let is_given = |bit| given.contains(bit);
     let dest = request.dest;
+    let device = &cx.file.device;
+    let is_port = |number: u8| device.port(number).is_ok();
+    let known = cx.fabric.qps.get(index).ok_or(Errno::EINVAL)?;
+    let max_mtu = device.port(known.port_num).map_or(0, |port| port.max_mtu);
     // Soft-RoCE refuses an alternate path, and so do we.
     if is_given(Mask::ALT_PATH)
-        || (is_given(Mask::PORT) && request.port_num != 1)
-        || (is_given(Mask::AV) && (dest.is_global == 0 || dest.port_num != 1))
-        || (is_given(Mask::PATH_MTU) && mtu::name(request.path_mtu.into()).is_none())
+        || (is_given(Mask::PORT) && !is_port(request.port_num))
+        || (is_given(Mask::AV) && (dest.is_global == 0 || !is_port(dest.port_num)))
+        || (is_given(Mask::PATH_MTU) && !(1..=max_mtu).contains(&request.path_mtu))
         || (is_given(Mask::TIMEOUT) && request.timeout > 31)
         || (is_given(Mask::RETRY_CNT) && request.retry_cnt > 7)
         || (is_given(Mask::RNR_RETRY) && request.rnr_retry > 7)
         || (is_given(Mask::MIN_RNR_TIMER) && request.min_rnr_timer > 31)
-        || (is_given(Mask::MAX_QP_RD_ATOMIC) && request.max_rd_atomic > device::MAX_RD_ATOMIC)
+        || (is_given(Mask::MAX_QP_RD_ATOMIC)
+            && request.max_rd_atomic > device.limits.max_qp_init_rd_atom)
     {
         return Err(Errno::EINVAL);
     }
     if is_given(Mask::AV) {
-        let sgid = cx.fabric.addresses.gid(dest.sgid_index);
+        let sgid = device.port(dest.port_num)?.gids.gid(dest.sgid_index);
         if sgid == [0; 16] {
             return Err(Errno::EINVAL);
         }
-        check_way(&cx.fabric.addresses, sgid, dest.dgid)?;
+        check_way(cx.fabric, sgid, dest.dgid)?;
     }
     Ok(())
 }

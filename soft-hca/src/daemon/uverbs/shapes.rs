@@ -3,7 +3,7 @@
 use arbitrary::{Result, Unstructured};
 
 use crate::arena::FIRST_QPN;
-use crate::device::Addresses;
+use crate::device::GidTable;
 use crate::uapi::uverbs::{EXTENDED, command};
 use crate::uapi::verbs::QpAttrMask;
 
@@ -134,11 +134,11 @@ const ATTRIBUTES: [QpAttrMask; 12] = [
 ];
 
 /// Some command: well-formed, its fields likely to make sense.
-pub(crate) fn command(u: &mut Unstructured<'_>, addresses: &Addresses) -> Result<Vec<u8>> {
+pub(crate) fn command(u: &mut Unstructured<'_>, gids: &GidTable) -> Result<Vec<u8>> {
     let &(number, length, fields) = u.choose(&SHAPES)?;
     let mut payload = vec![0; length];
     for &(at, field) in fields {
-        fill(u, addresses, field, &mut payload[at..])?;
+        fill(u, gids, field, &mut payload[at..])?;
     }
     // Mostly enough room for the answer.
     let room = if u.ratio(1, 16)? { u.int_in_range(0..=20)? } else { 100 };
@@ -159,12 +159,7 @@ pub(crate) fn encode(number: u32, payload: &[u8], room: u16) -> Vec<u8> {
     bytes
 }
 
-fn fill(
-    u: &mut Unstructured<'_>,
-    addresses: &Addresses,
-    field: Field,
-    to: &mut [u8],
-) -> Result<()> {
+fn fill(u: &mut Unstructured<'_>, gids: &GidTable, field: Field, to: &mut [u8]) -> Result<()> {
     let word = match field {
         Handle => u32::from(u.arbitrary::<u8>()?) % 12,
         Count => *u.choose(&[1, 2, 3, 4, 5, 16, 64, 0, 27, 33, 512, 0x7fff, 1 << 20, u32::MAX])?,
@@ -193,7 +188,7 @@ fn fill(
                     gid[10..].copy_from_slice(&[0xff, 0xff, 239, 0, 0, u.int_in_range(0..=2)?]);
                     gid
                 }
-                _ => addresses.gid(u.int_in_range(0..=3)?),
+                _ => gids.gid(u.int_in_range(0..=3)?),
             };
             to[..16].copy_from_slice(&gid);
             return Ok(());

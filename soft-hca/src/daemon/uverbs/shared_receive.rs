@@ -6,18 +6,11 @@ use crate::daemon::fabric::RingOf;
 use crate::daemon::known::KnownSrq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
 use crate::errno::{Errno, Result};
-use crate::uapi::rxe;
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
 use crate::uapi::verbs::SrqAttrMask;
-
-/// Bytes of a receive work request before its scatter-gather elements.
-pub(super) const RECV_WQE: u32 = rxe::RECV_WQE_BYTES as u32;
-/// Bytes of a scatter-gather element.
-pub(super) const SGE: u32 = rxe::SGE_BYTES as u32;
 
 /// CREATE_SRQ's answer.
 pub(super) type CreateSrqAnswer = WithDriverData<answer::CreateSrq, abi::CreateSrqResp>;
@@ -29,13 +22,14 @@ pub(super) fn create_srq(
     let request::CreateSrq { user_handle, max_wr, srq_limit: limit, .. } = *request;
     let max_sge = request.max_sge.max(1);
     let pd = cx.file.handles.pd(request.pd_handle)?;
-    if max_wr == 0 || max_wr > device::MAX_SRQ_WR || max_sge > device::MAX_SRQ_SGE || limit > max_wr
-    {
+    let limits = &cx.file.device.limits;
+    let is_allowed = (1..=limits.max_srq_wr).contains(&max_wr) && max_sge <= limits.max_srq_sge;
+    if !is_allowed || limit > max_wr {
         return Err(Errno::EINVAL);
     }
     let known = KnownSrq { file: cx.file.id, user_handle, pd, max_sge };
     let index = cx.fabric.take_srq(known)?;
-    let place = match cx.fabric.new_ring(max_wr, RECV_WQE + max_sge * SGE) {
+    let place = match cx.fabric.new_ring(max_wr, cx.file.device.provider.recv_slot(max_sge)) {
         Ok(place) => place,
         Err(error) => {
             cx.fabric.srqs.release(index);
@@ -75,7 +69,7 @@ pub(super) fn modify_srq(
     }
     let mut new_place = None;
     if given.contains(SrqAttrMask::MAX_WR) {
-        if max_wr == 0 || max_wr > device::MAX_SRQ_WR {
+        if max_wr == 0 || max_wr > cx.file.device.limits.max_srq_wr {
             return Err(Errno::EINVAL);
         }
         new_place = Some(resize(cx, index, max_wr)?);
@@ -88,7 +82,7 @@ pub(super) fn modify_srq(
 
 fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<MmInfo> {
     let known = cx.fabric.srqs.get(index).ok_or(Errno::EINVAL)?;
-    let slot = RECV_WQE + known.max_sge * SGE;
+    let slot = cx.file.device.provider.recv_slot(known.max_sge);
     Ok(MmInfo::of(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?))
 }
 

@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn queue_pair_attributes() {
-        let ah_attr = AhAttr { dgid: [3; 16], flow_label: 0, sgid_index: 1, traffic_class: 0 };
+        let ah_attr = AhAttr { dgid: [3; 16], port_num: 1, sgid_index: 1, ..AhAttr::default() };
         let attr = QpAttr {
             mask: QpAttrMask::RTR_RC,
             qp_state: 2,

@@ -39,6 +39,8 @@ pub struct AhAttr {
     pub dgid: [u8; 16],
     /// Flow label, 20 bits.
     pub flow_label: u32,
+    /// The port to send from.
+    pub port_num: u8,
     /// Index of the GID to send from.
     pub sgid_index: u8,
     /// Traffic class.
@@ -49,9 +51,9 @@ impl AhAttr {
     /// Hops that a packet may take.
     pub const HOP_LIMIT: u8 = 64;
 
-    /// For port 1 and with a global route.
+    /// With a global route.
     pub(super) fn to_kernel(self) -> request::AhAttr {
-        let Self { dgid, flow_label, sgid_index, traffic_class } = self;
+        let Self { dgid, flow_label, port_num, sgid_index, traffic_class } = self;
         request::AhAttr {
             grh: request::GlobalRoute {
                 dgid,
@@ -62,7 +64,7 @@ impl AhAttr {
                 reserved: 0,
             },
             is_global: 1,
-            port_num: 1,
+            port_num,
             ..request::AhAttr::default()
         }
     }
@@ -187,7 +189,13 @@ mod tests {
 
     #[test]
     fn a_datagram_event() {
-        let ah = AhAttr { dgid: [5; 16], flow_label: 0x12345, sgid_index: 1, traffic_class: 8 };
+        let ah = AhAttr {
+            dgid: [5; 16],
+            flow_label: 0x12345,
+            port_num: 1,
+            sgid_index: 1,
+            traffic_class: 8,
+        };
         let param = UdParam {
             qp_num: 0xffffff,
             qkey: super::super::UDP_QKEY,

@@ -6,6 +6,8 @@ mod addressing;
 mod connections;
 #[cfg(test)]
 mod datagrams;
+#[cfg(test)]
+mod devices;
 pub mod fuzz;
 #[cfg(test)]
 mod groups;
@@ -19,12 +21,13 @@ mod hosts;
 mod lifetimes;
 
 use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
 
 use super::connect::Stage;
 use super::peer::Peer;
 use super::timer::Due;
 use super::{Cm, FileId, Host};
-use crate::device::Addresses;
+use crate::device::{Device, Interface};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{ConnParam, EVENT, command};
 
@@ -33,24 +36,40 @@ pub(super) const UDP: u16 = 0x111;
 pub(super) const S: u64 = 1_000_000_000;
 pub(super) const GUID: u64 = 0xf073_5cff_fed2_226d;
 
-/// A machine with 10.9.0.1 at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3, on a network
-/// of IPv4 alone.
+/// A device with `own` at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3.
+fn device(own: IpAddr) -> Arc<Device> {
+    let interface = |name: &str, addresses: &[IpAddr]| Interface {
+        name: name.to_owned(),
+        is_loopback: name == "lo",
+        is_running: true,
+        mac: None,
+        addresses: addresses.to_vec(),
+        mtu: 1500,
+    };
+    let interfaces = [
+        interface("lo", &["127.0.0.1".parse().unwrap()]),
+        interface("eth0", &[own, "fd00::1".parse().unwrap()]),
+    ];
+    Arc::new(Device::rxe("rxe0", GUID, &interfaces, 1))
+}
+
+/// The device of the machine with 10.9.0.1.
+static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10, 9, 0, 1])));
+
+/// A machine with that device, on a network of IPv4 alone.
 pub(super) struct Machine {
     /// Its own address, and one that another connection manager is responsible for.
     own: IpAddr,
     #[cfg(test)]
     neighbour: Option<IpAddr>,
     random: u32,
+    pub devices: Vec<Arc<Device>>,
     pub gone: Vec<u32>,
 }
 
 impl Host for Machine {
-    fn addresses(&self) -> &Addresses {
-        unreachable!("the tests' machine has its own table")
-    }
-
-    fn node_guid(&self) -> u64 {
-        GUID
+    fn devices(&self) -> &[Arc<Device>] {
+        &self.devices
     }
 
     fn random24(&mut self) -> u32 {
@@ -60,7 +79,7 @@ impl Host for Machine {
 
     fn route(&self, to: IpAddr) -> Result<IpAddr> {
         match to {
-            _ if self.find_gid(to).is_some() => Ok(to),
+            _ if self.find_source(to).is_some() => Ok(to),
             IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(self.own),
             _ => Err(Errno::ENETUNREACH),
         }
@@ -70,28 +89,12 @@ impl Host for Machine {
         self.gone.push(qpn);
     }
 
-    fn find_gid(&self, ip: IpAddr) -> Option<u8> {
-        if ip.to_canonical() == self.own {
-            return Some(1);
-        }
-        match ip.to_canonical().to_string().as_str() {
-            "fe80::1" => Some(0),
-            "127.0.0.1" => Some(2),
-            "fd00::1" => Some(3),
-            _ => None,
-        }
-    }
-
     #[cfg(test)]
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         match self.neighbour {
             Some(neighbour) if neighbour == ip => Some(Peer::Remote(ip)),
-            _ => self.find_gid(ip).map(|_| Peer::Local),
+            _ => self.find_source(ip).map(|_| Peer::Local),
         }
-    }
-
-    fn path_mtu(&self) -> u8 {
-        3
     }
 }
 
@@ -143,6 +146,7 @@ impl World {
             #[cfg(test)]
             neighbour: None,
             random: 1,
+            devices: vec![Arc::clone(&DEVICE)],
             gone: Vec::new(),
         };
         Self { cm: Cm::new(), machine, now: 100 * S }

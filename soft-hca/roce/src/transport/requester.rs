@@ -476,8 +476,8 @@ impl Requester {
     }
 
     /// Requests that are kept.
-    #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn kept(&self) -> usize {
         self.requests.len().max(self.responses.len())
     }
 

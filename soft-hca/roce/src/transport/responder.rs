@@ -258,8 +258,8 @@ impl Responder {
     }
 
     /// Answers and results that are kept.
-    #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn kept(&self) -> usize {
         self.replies.len().max(self.results.len())
     }
 

@@ -15,7 +15,7 @@ use crate::arena::lock::Lock;
 use crate::ring;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x03");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -217,8 +217,19 @@ pub struct BounceSlot {
     pub count: AtomicU32,
     /// Bytes from the bounce buffer's start.
     pub offset: AtomicU32,
-    /// Address and length of the stretches of memory.
-    pub segments: [[AtomicU64; 2]; MAX_BOUNCE_SEGMENTS],
+    /// The stretches of memory.
+    pub segments: [BounceSegment; MAX_BOUNCE_SEGMENTS],
+}
+
+/// A stretch of memory in a request to a helper.
+#[repr(C)]
+pub struct BounceSegment {
+    /// First address in the process.
+    pub addr: AtomicU64,
+    /// Bytes.
+    pub length: AtomicU64,
+    /// Index + 1 of the memory region that it is said to lie in, or 0.
+    pub region: AtomicU32,
 }
 
 entry! {
@@ -383,6 +394,8 @@ entry! {
         pub sqd_notify: AtomicU32,
         /// GID of the peer (address vector), 16 bytes.
         pub dgid: [AtomicU8; 16],
+        /// The way to the peer, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
 
         // What holds up the request at the head of the send queue
         /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
@@ -442,6 +455,8 @@ entry! {
         pub sgid: [AtomicU8; 16],
         /// Destination GID.
         pub dgid: [AtomicU8; 16],
+        /// The way there, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
     }
 }
 

@@ -7,11 +7,10 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::engine::deferred::Deferred;
-use crate::engine::link::{Fault, Memory, Segment};
 use crate::engine::memory::{SCATTER, Wanted};
-use crate::engine::requester::{RequestError, Requester, SendCompletion};
+use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::responder::Responder;
-use crate::engine::segments::SegmentList;
+use crate::engine::segments::{Fault, Memory, SegmentList};
 use crate::engine::{Actor, process_memory, wc_status};
 use crate::uapi::rxe::{AtomicWr, RemoteWr, SendWqe, access, opcode};
 
@@ -55,8 +54,8 @@ impl<'a> Actor<'a> {
         if wqe.opcode != opcode::ATOMIC_WRITE {
             let bytes = old.to_ne_bytes();
             let ours = [process_memory::ours(&bytes)];
-            let from = Memory { proc: self.me, segments: &ours };
-            let to = Memory { proc: requester.owner.proc, segments: result.as_slice() };
+            let from = Memory::unregistered(self.me, &ours);
+            let to = result.of_process(requester.owner.proc);
             self.link.copy(self.arena, self.me, from, to).map_err(|fault| match fault {
                 Fault::Unreachable => RequestError::NoResponse,
                 _ => RequestError::Failed(wc_status::LOCAL_MEMORY),
@@ -85,10 +84,10 @@ impl<'a> Actor<'a> {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
         let wanted = Wanted { key: rkey, addr, length: WORD.into(), access: right };
-        let addr = responder.owner.remote(self.arena, wanted);
-        let addr = addr.ok_or(RequestError::Failed(wc_status::REMOTE_MEMORY))?;
-        let remote = [Segment { addr, length: WORD.into() }];
-        let remote = Memory { proc: responder.owner.proc, segments: &remote };
+        let resolved = responder.owner.remote(self.arena, wanted);
+        let (segment, region) = resolved.ok_or(RequestError::Failed(wc_status::REMOTE_MEMORY))?;
+        let remote =
+            Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
         let failed = |fault| match fault {
             Fault::Unreachable => RequestError::NoResponse,
             _ => RequestError::Failed(wc_status::REMOTE_MEMORY),
@@ -99,7 +98,7 @@ impl<'a> Actor<'a> {
         } else {
             let mut old = [0; WORD as usize];
             let ours = [process_memory::ours_mut(&mut old)];
-            let ours = Memory { proc: self.me, segments: &ours };
+            let ours = Memory::unregistered(self.me, &ours);
             self.link.copy(self.arena, self.me, remote, ours).map_err(failed)?;
             u64::from_ne_bytes(old)
         };
@@ -110,7 +109,7 @@ impl<'a> Actor<'a> {
         };
         let bytes = new.to_ne_bytes();
         let ours = [process_memory::ours(&bytes)];
-        let ours = Memory { proc: self.me, segments: &ours };
+        let ours = Memory::unregistered(self.me, &ours);
         self.link.copy(self.arena, self.me, ours, remote).map_err(failed)?;
         Ok(old)
     }

@@ -10,17 +10,14 @@ use std::sync::atomic::Ordering::Acquire;
 use arrayvec::ArrayVec;
 
 use crate::engine::deferred::Deferred;
-use crate::engine::link::{Fault, Memory};
 use crate::engine::memory::{SCATTER, Wanted};
-use crate::engine::requester::{Payload, RequestError, Requester, SendCompletion};
-use crate::engine::responder::{ReceiveCompletion, ReceiveError, Responder};
+use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::responder::{MAX_MESSAGES, ReceiveCompletion, ReceiveError, Responder};
 use crate::engine::room::Claim;
-use crate::engine::segments::SegmentList;
+use crate::engine::segments::{Fault, SegmentList};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{MAX_SGE, SendWqe, access, opcode, qp_type};
 
-/// Messages of a batch.
-pub(super) const MAX_MESSAGES: usize = 16;
 /// A batch is not made longer once it has so many bytes: the first completion waits for all.
 const ENOUGH_BYTES: u64 = 32 << 10;
 
@@ -266,8 +263,9 @@ impl<'a> Actor<'a> {
                     length: length.into(),
                     access: right,
                 };
-                let addr = responder.owner.remote(self.arena, wanted);
-                batch.remote.push(addr.ok_or(refused(wc_status::REMOTE_MEMORY))?, length.into());
+                let resolved = responder.owner.remote(self.arena, wanted);
+                let (segment, region) = resolved.ok_or(refused(wc_status::REMOTE_MEMORY))?;
+                batch.remote.push(segment, region);
             }
         }
         if wqe.opcode == opcode::SEND_WITH_INV && !self.can_invalidate(&responder.owner, wqe.imm) {
@@ -399,11 +397,8 @@ impl<'a> Actor<'a> {
             Some((local, remote)) => (local, remote),
             None => (&batch.local, &batch.remote),
         };
-        let local = Memory {
-            proc: batch.local_proc.unwrap_or(requester.owner.proc),
-            segments: local.as_slice(),
-        };
-        let remote = Memory { proc: responder.owner.proc, segments: remote.as_slice() };
+        let local = local.of_process(batch.local_proc.unwrap_or(requester.owner.proc));
+        let remote = remote.of_process(responder.owner.proc);
         let (from, to) = if is_read { (remote, local) } else { (local, remote) };
         self.link.copy(self.arena, self.me, from, to)
     }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::Retiring;
 use crate::engine::{Actor, Async};
 use crate::uapi::rxe::{Cqe, status};
 

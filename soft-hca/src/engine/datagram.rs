@@ -9,11 +9,10 @@ use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::deferred::Deferred;
-use crate::engine::link::{Fault, Memory};
-use crate::engine::requester::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::{ReceiveCompletion, ReceiveError};
-use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, process_memory, wc_status};
+use crate::engine::segments::{Fault, Memory, Region, SegmentList};
+use crate::engine::{Actor, Route, process_memory, wc_status};
 use crate::uapi::rxe::{SendWqe, network_type, opcode, qp_type};
 
 /// Longer datagrams are lost. The largest MTU that a port can have: kernel rxe takes the one of
@@ -115,8 +114,8 @@ impl<'a> Actor<'a> {
             let mut copy = Vec::new();
             self.fetch(requester, place, &mut payload, &mut copy)?;
             let mut segments = SegmentList::new();
-            segments.push(process_memory::ours(&grh).addr, GRH as u64);
-            payload.as_slice().iter().for_each(|part| segments.push(part.addr, part.length));
+            segments.push(process_memory::ours(&grh), Region::NONE);
+            payload.parts().for_each(|(segment, region)| segments.push(segment, region));
             let qkey = if target.qkey & OWN_QKEY != 0 {
                 requester.qp.qkey.load(Acquire)
             } else {
@@ -136,10 +135,13 @@ impl<'a> Actor<'a> {
                 },
             };
             let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
-            if is_multicast(&dgid) {
-                self.deliver_to_group(&dgid, &datagram, deferred)?;
-            } else {
-                self.deliver(&ah.dgid, target.qpn, &datagram, deferred)?;
+            match Route::load(&ah.route) {
+                Some(Route::Local) if is_multicast(&dgid) => {
+                    self.deliver_to_group(&dgid, &datagram, deferred)?;
+                }
+                Some(Route::Local) => self.deliver(target.qpn, &datagram, deferred)?,
+                // It is lost.
+                None => {}
             }
         }
         requester.count_packets(None, length);
@@ -171,12 +173,11 @@ impl<'a> Actor<'a> {
         }
         copy.resize(payload.bytes() as usize, 0);
         let ours = [process_memory::ours_mut(copy)];
-        let from = Memory { proc, segments: payload.as_slice() };
-        let to = Memory { proc: self.me, segments: &ours };
-        let copied = self.link.copy(self.arena, self.me, from, to);
+        let to = Memory::unregistered(self.me, &ours);
+        let copied = self.link.copy(self.arena, self.me, payload.of_process(proc), to);
         copied.map_err(|_| RequestError::Failed(wc_status::LOCAL_MEMORY))?;
         *payload = SegmentList::new();
-        payload.push(ours[0].addr, ours[0].length);
+        payload.push(ours[0], Region::NONE);
         Ok(())
     }
 
@@ -190,7 +191,7 @@ impl<'a> Actor<'a> {
         for member in &self.arena.members[..used] {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
-                match self.deliver(&member.gid, qpn, datagram, deferred) {
+                match self.deliver(qpn, datagram, deferred) {
                     // The others are not to wait for a member that does not poll.
                     Ok(()) | Err(RequestError::CqFull(_)) => {}
                     failed => return failed,
@@ -204,12 +205,11 @@ impl<'a> Actor<'a> {
     /// cannot be read or the receiver's completion queue is full.
     fn deliver(
         &self,
-        gid: &[AtomicU8; 16],
         qpn: u32,
         datagram: &Datagram<'_>,
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
-        let Some(qp) = self.link.find(self.arena, gid, qpn) else { return Ok(()) };
+        let Some(qp) = self.arena.qp(qpn) else { return Ok(()) };
         let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(()) };
         if qp.qkey.load(Acquire) != datagram.qkey {
             return Ok(());
@@ -224,8 +224,8 @@ impl<'a> Actor<'a> {
             responder.fail(self, Some((received.wr_id, error.status())), deferred);
             return Ok(());
         }
-        let from = Memory { proc: datagram.proc, segments: datagram.segments.as_slice() };
-        let to = Memory { proc: responder.owner.proc, segments: to.as_slice() };
+        let from = datagram.segments.of_process(datagram.proc);
+        let to = to.of_process(responder.owner.proc);
         match self.link.copy(self.arena, self.me, from, to) {
             Ok(()) => {
                 let retiring = responder.retire(1);

@@ -1,9 +1,9 @@
 //! The error state: what is posted comes back with `WR_FLUSH_ERR`.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Qp;
+use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
@@ -81,26 +81,5 @@ impl Actor<'_> {
                 .arena
                 .ring(&qp.rq)
                 .is_some_and(|ring| ring.producer() != qp.rq_consumer.load(Acquire) & ring.mask())
-    }
-}
-
-/// Gives the slots before `index` back to the program. This comes before their completion: who
-/// polls it may post again at once, and finds room.
-pub(super) fn retire<'q>(own: &'q AtomicU32, ring: &Ring<'_>, index: u32) -> Retiring<'q> {
-    ring.set_consumer(index);
-    Retiring { own, index: index & ring.mask() }
-}
-
-/// Requests that are being completed. They count as posted until this is dropped, so that they
-/// are flushed, and not lost, if who completes them is killed before their completions are there.
-#[must_use]
-pub(super) struct Retiring<'q> {
-    own: &'q AtomicU32,
-    index: u32,
-}
-
-impl Drop for Retiring<'_> {
-    fn drop(&mut self) {
-        self.own.store(self.index, Release);
     }
 }

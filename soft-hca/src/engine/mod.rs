@@ -4,19 +4,27 @@
 //! Whoever rings a queue pair's doorbell executes its send queue: takes the peer's receive, copies from the one process to the other, writes both completions
 //! and wakes whoever waits for them. The daemon does the same with queues that could not go on.
 //!
+//! A file uses those below it, and none above.
+//!
 //! | file | is about | in the kernel |
 //! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
-//! | `responder` | the peer's side of a request, receives | `rxe_resp.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
+//! | `room` | waiting for room in completion queues | |
+//! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
+//! | `responder` | the peer's side of a request, receives | `rxe_resp.c` |
+//! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `notification` | completion queues and their events | `rxe_cq.c` |
-//! | `room` | waiting for room in completion queues | |
+//! | `helper` | who moves memory for others | |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
+//! | `link` | how bytes are moved | |
+//! | `bounce`, `bounce_buffer` | through the arena | |
+//! | `pids`, `process_memory` | from process to process | |
+//! | `segments` | stretches of memory and their regions | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
-//! | `link`, `peer` | the way to the peer's memory | `rxe_net.c` |
-//! | `bounce`, `bounce_buffer`, `helper` | the way there through the arena | |
+//! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
@@ -31,18 +39,22 @@ mod batch;
 mod bounce;
 mod bounce_buffer;
 mod completion;
+mod cursor;
 mod datagram;
 mod deferred;
 mod flush;
 mod futex;
 mod helper;
-pub mod link;
+mod link;
 mod memory;
 mod notification;
+mod pids;
 mod process_memory;
+mod request;
 mod requester;
 mod responder;
 mod room;
+mod route;
 mod segments;
 mod signals;
 #[cfg(any(test, fuzzing))]
@@ -61,8 +73,10 @@ use crate::errno::{Errno, Result};
 use crate::uapi::rxe::{qp_type, state};
 
 pub use helper::{Helper, IsDead};
-pub use link::{Fault, Link, LocalLink, Memory, Segment};
+pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
+pub use route::Route;
+pub use segments::{Fault, Memory, Region, Segment};
 
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;
@@ -148,7 +162,7 @@ pub struct Actor<'a> {
     pub me: usize,
     /// What the process gives.
     pub env: &'a dyn Env,
-    /// The way to peers.
+    /// Moves bytes between processes.
     pub link: &'a dyn Link,
 }
 
@@ -170,7 +184,7 @@ impl Actor<'_> {
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time
         // to look.
         if qp.qp_type.load(Acquire) == qp_type::RC
-            && let Some(peer) = self.link.find(self.arena, &qp.dgid, qp.dest_qpn.load(Acquire))
+            && let Some(peer) = self.local_peer(qp)
             && requester::waits_for_peer(peer)
             && peer.dest_qpn.load(Acquire) == qpn
         {

@@ -3,17 +3,20 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{Guard, Qp, Srq};
-use crate::engine::batch::MAX_MESSAGES;
+use crate::engine::cursor::{Retiring, retire};
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::{Retiring, can_fail, retire, set_error};
+use crate::engine::flush::{can_fail, set_error};
 use crate::engine::memory::{Owner, SCATTER};
-use crate::engine::segments::SegmentList;
+use crate::engine::segments::{Segment, SegmentList};
 use crate::engine::wc_status;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{
     Cqe, MAX_SGE, RecvWqe, opcode, send_flag, state, status, wc_flag, wc_opcode,
 };
+
+/// Messages that are executed together, at most.
+pub(super) const MAX_MESSAGES: usize = 16;
 
 /// A queue pair that answers; its `recv_lock` is held as long as this lives.
 pub(super) struct Responder<'a> {
@@ -270,10 +273,11 @@ impl Receive<'_> {
             if sge.length == 0 {
                 continue;
             }
-            let addr = owner.local(actor.arena, sge, SCATTER).ok_or(ReceiveError::Memory)?;
-            let part = rest.min(sge.length.into());
-            out.push(addr, part);
-            rest -= part;
+            let wanted = owner.local(actor.arena, sge, SCATTER);
+            let (segment, region) = wanted.ok_or(ReceiveError::Memory)?;
+            let length = rest.min(segment.length);
+            out.push(Segment { length, ..segment }, region);
+            rest -= length;
         }
         if rest == 0 { Ok(()) } else { Err(ReceiveError::Small) }
     }

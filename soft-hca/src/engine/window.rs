@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use crate::arena::Mr;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::Owner;
-use crate::engine::requester::{RequestError, Requester, SendCompletion};
+use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{BindWr, SendWqe, access, status};
 

@@ -7,23 +7,24 @@ use crate::daemon::fabric::store_gid;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::Addresses;
+use crate::engine::Route;
 use crate::errno::{Errno, Result};
 use crate::uapi::uverbs::Answer;
 
-/// Whether there is a way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it:
-/// both are IPv4 addresses, or neither is, and somebody has the other. A kernel waits a second for
-/// the neighbour to answer; here it is known at once that there is none.
-pub(super) fn check_way(addresses: &Addresses, from: [u8; 16], to: [u8; 16]) -> Result<()> {
+/// The way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it: both are IPv4
+/// addresses, or neither is, and somebody has the other. A kernel waits a second for the neighbour
+/// to answer; here it is known at once that there is none.
+pub(super) fn route_to(addresses: &Addresses, from: [u8; 16], to: [u8; 16]) -> Result<Route> {
     let from = Ipv6Addr::from(from).to_canonical();
     let to = Ipv6Addr::from(to).to_canonical();
     if to.is_multicast() {
-        Ok(())
+        Ok(Route::Local)
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL)
     } else if addresses.find(to).is_none() {
         Err(Errno::ETIMEDOUT)
     } else {
-        Ok(())
+        Ok(Route::Local)
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) fn create_ah(cx: &mut Context<'_>) -> Result<Outcome> {
     if sgid == [0; 16] {
         return Err(Errno::ENODATA);
     }
-    check_way(&cx.fabric.addresses, sgid, dgid)?;
+    let route = route_to(&cx.fabric.addresses, sgid, dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
@@ -53,6 +54,7 @@ pub(super) fn create_ah(cx: &mut Context<'_>) -> Result<Outcome> {
     ah.flow_label.store(flow_label, Release);
     store_gid(&ah.sgid, sgid);
     store_gid(&ah.dgid, dgid);
+    route.store(&ah.route);
     let number = index as u32 + 1;
     ah.live.store(number, Release);
     let mut answer = Answer::new(12);
@@ -78,14 +80,14 @@ mod tests {
     fn a_way_leads_to_somebody_of_the_same_family() {
         let addresses = Addresses::local();
         let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
-        let check = |from, to| check_way(&addresses, from, to);
+        let route = |from, to| route_to(&addresses, from, to);
         let here = mapped(127, 0, 0, 1);
-        assert_eq!(check(here, here), Ok(()));
-        assert_eq!(check(here, mapped(239, 0, 0, 1)), Ok(()));
-        assert_eq!(check(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
-        assert_eq!(check(here, [0; 16]), Err(Errno::EINVAL));
+        assert_eq!(route(here, here), Ok(Route::Local));
+        assert_eq!(route(here, mapped(239, 0, 0, 1)), Ok(Route::Local));
+        assert_eq!(route(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
+        assert_eq!(route(here, [0; 16]), Err(Errno::EINVAL));
         let link_local = addresses.gid(0);
-        assert_eq!(check(link_local, link_local), Ok(()));
-        assert_eq!(check(link_local, here), Err(Errno::EINVAL));
+        assert_eq!(route(link_local, link_local), Ok(Route::Local));
+        assert_eq!(route(link_local, here), Err(Errno::EINVAL));
     }
 }

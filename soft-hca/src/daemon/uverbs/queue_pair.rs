@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::RingPlace;
 use crate::daemon::fabric::{RingOf, store_gid};
 use crate::daemon::known::KnownQp;
-use crate::daemon::uverbs::address::check_way;
+use crate::daemon::uverbs::address::route_to;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
 use crate::daemon::uverbs::transitions::{is_legal, mask, qp_type, state};
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device;
+use crate::engine::Route;
 use crate::errno::{Errno, Result};
 use crate::uapi::uverbs::Answer;
 
@@ -251,13 +252,18 @@ fn check_values(cx: &Context<'_>, given: u32) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     if is_given(mask::AV) {
-        let sgid = cx.fabric.addresses.gid(command.u8(24)?);
-        if sgid == [0; 16] {
-            return Err(Errno::EINVAL);
-        }
-        check_way(&cx.fabric.addresses, sgid, command.gid(0)?)?;
+        route_of(cx)?;
     }
     Ok(())
+}
+
+/// The way to the peer that the address vector names.
+fn route_of(cx: &Context<'_>) -> Result<Route> {
+    let sgid = cx.fabric.addresses.gid(cx.command.u8(24)?);
+    if sgid == [0; 16] {
+        return Err(Errno::EINVAL);
+    }
+    route_to(&cx.fabric.addresses, sgid, cx.command.gid(0)?)
 }
 
 fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> {
@@ -275,6 +281,9 @@ fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> 
         private.port_num = command.u8(104)?;
     }
     let qp = &cx.fabric.arena.qps[index];
+    if is_given(mask::AV) {
+        route_of(cx)?.store(&qp.route);
+    }
     for (bit, field, value) in [
         (mask::QKEY, &qp.qkey, command.u32(72)?),
         (mask::RQ_PSN, &qp.rq_psn, command.u32(76)? & BITS_24),

@@ -24,6 +24,8 @@ mod random;
 #[cfg(test)]
 mod room;
 #[cfg(test)]
+mod routes;
+#[cfg(test)]
 mod states;
 #[cfg(test)]
 mod threads;

@@ -352,8 +352,12 @@ entry! {
         pub sq: RingPlace,
         /// The ring of receive work requests; unused with a shared receive queue.
         pub rq: RingPlace,
-        /// The next send work request to be executed.
+        /// The oldest send work request that is not completed.
         pub sq_consumer: AtomicU32,
+        /// Send work requests from there on that are executed and wait for the peer's answer; the
+        /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
+        /// requests are executed and completed in one step.
+        pub sq_in_flight: AtomicU32,
         /// The next receive work request to be taken.
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::room`].

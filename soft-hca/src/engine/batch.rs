@@ -116,7 +116,8 @@ impl<'a> Actor<'a> {
         while batch.has_room() {
             let wqe = requester.wqe(head.wrapping_add(batch.messages.len() as u32));
             let marks = (batch.local.mark(), batch.remote.mark());
-            let planned = if (wqe.opcode == opcode::RDMA_READ) == is_read {
+            let goes_with = (wqe.opcode == opcode::RDMA_READ) == is_read;
+            let planned = if goes_with && !requester.is_fenced(&wqe) {
                 self.plan(requester, responder.as_ref(), &wqe, &mut batch, deferred)
             } else {
                 Err(NotPlanned::Yet)

@@ -46,10 +46,13 @@ impl Actor<'_> {
         }
     }
 
-    /// Flushes all sends. The caller holds the `send_lock`.
+    /// Flushes all sends, also those in flight. The caller holds the `send_lock`.
     pub(super) fn flush_send_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         let Some(ring) = self.send_ring(qp) else { return };
         let cq = qp.send_cq.load(Acquire);
+        if qp.sq_in_flight.load(Acquire) != 0 {
+            qp.sq_in_flight.store(0, Release);
+        }
         let consumer = qp.sq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));

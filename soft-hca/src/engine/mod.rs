@@ -68,6 +68,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{FIRST_QPN, Guard, Lock, Mapping};
+use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Result};
 use crate::uapi::rxe::{qp_type, state};
@@ -240,9 +241,8 @@ impl Actor<'_> {
     /// may have died executing one of them, before it could say that it is to be tried again.
     pub fn run_again(&self, qps: impl IntoIterator<Item = usize>) {
         for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
-            let head = qp.sq_consumer.load(Acquire);
             let ring = self.arena.ring(&qp.sq);
-            if ring.is_some_and(|ring| ring.producer() != head & ring.mask()) {
+            if ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next) {
                 self.env.kick_later(qp.live.load(Acquire), 0);
             }
         }

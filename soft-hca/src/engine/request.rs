@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Qp;
-use crate::engine::cursor::retire;
+use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
@@ -12,7 +12,7 @@ use crate::engine::segments::{Region, Segment, SegmentList};
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
 use crate::uapi::rxe::{
-    Cqe, MAX_SGE, SendWqe, opcode, qp_type, send_flag, status, wc_flag, wc_opcode,
+    Cqe, MAX_SGE, SendWqe, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
 };
 
 /// A queue pair that sends; its `send_lock` is held.
@@ -26,7 +26,9 @@ pub(super) struct Requester<'a> {
     pub ring: Ring<'a>,
     /// Index of the completion queue for sends.
     pub send_cq: u32,
-    pub signals_all: bool,
+    /// How far the queue is.
+    cursors: SendCursors,
+    signals_all: bool,
 }
 
 /// Why the request at the head of the queue is not done.
@@ -38,6 +40,8 @@ pub(super) enum RequestError {
     NoResponse,
     /// The completion queue with this index, ours or the peer's, is full.
     CqFull(u32),
+    /// It may not begin before an RDMA read or atomic in flight is completed.
+    Fenced,
     /// It fails with this status.
     Failed(u32),
 }
@@ -54,6 +58,19 @@ pub(super) struct SendCompletion {
 impl SendCompletion {
     pub(super) fn of(wqe: &SendWqe<'_>, length: u32) -> Self {
         Self { wr_id: wqe.wr_id, opcode: wqe.opcode, flags: wqe.flags, length }
+    }
+
+    /// What a request in flight tells, whose length is no longer known elsewhere.
+    fn of_executed(wqe: &SendWqe<'_>) -> Self {
+        let is_inline = wqe.flags & send_flag::INLINE != 0 || wqe.num_sge == 0;
+        let elements = || (0..wqe.room().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
+        let length = match wqe.opcode {
+            opcode::LOCAL_INV | opcode::BIND_MW => 0,
+            opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE => 8,
+            _ if is_inline => wqe.length(),
+            _ => elements().fold(0, |sum: u32, sge| sum.wrapping_add(sge.length)),
+        };
+        Self::of(wqe, length)
     }
 
     fn cqe(&self, qpn: u32) -> Cqe {
@@ -91,6 +108,20 @@ pub(super) enum Payload {
 }
 
 impl<'a> Requester<'a> {
+    /// The caller holds the queue pair's `send_lock`.
+    pub(super) fn new(qp: &'a Qp, qpn: u32, ring: Ring<'a>) -> Self {
+        Self {
+            qp,
+            qpn,
+            kind: qp.qp_type.load(Acquire),
+            owner: Owner::of(qp, qpn),
+            ring,
+            send_cq: qp.send_cq.load(Acquire),
+            cursors: SendCursors::of(qp, &ring),
+            signals_all: qp.sq_sig_all.load(Acquire) != 0,
+        }
+    }
+
     /// The request at an index.
     pub(super) fn wqe(&self, index: u32) -> SendWqe<'a> {
         SendWqe::read(self.ring.slot(index))
@@ -181,9 +212,26 @@ impl<'a> Requester<'a> {
         }
     }
 
-    /// Index of the first request.
+    /// Index of the next request to be executed.
     pub(super) fn head(&self) -> u32 {
-        self.qp.sq_consumer.load(Acquire) & self.ring.mask()
+        self.cursors.next
+    }
+
+    /// Requests that are executed and not completed.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.ring.distance(self.cursors.completed, self.cursors.next)
+    }
+
+    /// Whether a request may not begin yet (IBTA 10.8.3.3, the fence indicator).
+    pub(super) fn is_fenced(&self, wqe: &SendWqe<'_>) -> bool {
+        let is_waited_for = |index| {
+            let wqe = self.wqe(self.cursors.completed.wrapping_add(index));
+            matches!(
+                wqe.opcode,
+                opcode::RDMA_READ | opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD
+            )
+        };
+        wqe.flags & send_flag::FENCE != 0 && (0..self.in_flight()).any(is_waited_for)
     }
 
     /// Whether a request's success has a completion.
@@ -191,7 +239,8 @@ impl<'a> Requester<'a> {
         self.signals_all || flags & send_flag::SIGNALED != 0
     }
 
-    /// Gives so many first requests back as are `done`, and completes those that want it.
+    /// The requests from the head on are `done`: gives them back and completes those that want it.
+    /// With others in flight they join them, for completions come in the order of the requests.
     pub(super) fn complete(
         &self,
         actor: &Actor<'_>,
@@ -199,12 +248,61 @@ impl<'a> Requester<'a> {
         deferred: &mut Deferred,
     ) {
         let done = done.into_iter();
-        let next = self.head().wrapping_add(done.len() as u32);
+        match self.in_flight() {
+            0 => self.complete_first(actor, done, deferred),
+            others => self.qp.sq_in_flight.store(others + done.len() as u32, Release),
+        }
+    }
+
+    /// Completes the oldest requests in flight, whose answers have come.
+    pub(super) fn complete_in_flight(
+        &self,
+        actor: &Actor<'_>,
+        count: u32,
+        deferred: &mut Deferred,
+    ) {
+        let in_flight = self.in_flight();
+        let count = count.min(in_flight);
+        let done = (0..count as usize).map(|index| {
+            SendCompletion::of_executed(&self.wqe(self.cursors.completed + index as u32))
+        });
+        self.complete_first(actor, done, deferred);
+        self.qp.sq_in_flight.store(in_flight - count, Release);
+    }
+
+    /// Gives the oldest requests back, as many as are `done`, and completes those that want it.
+    fn complete_first(
+        &self,
+        actor: &Actor<'_>,
+        done: impl ExactSizeIterator<Item = SendCompletion>,
+        deferred: &mut Deferred,
+    ) {
+        let next = self.cursors.completed.wrapping_add(done.len() as u32);
         let retiring = retire(&self.qp.sq_consumer, &self.ring, next);
         let mut signaled = done.filter(|done| self.is_signaled(done.flags)).peekable();
         if signaled.peek().is_some() {
             let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
             actor.complete_all(self.send_cq, cqes, Some(retiring), deferred);
         }
+    }
+}
+
+impl Actor<'_> {
+    /// Completes the oldest requests of a queue pair that are in flight, `count` at most, and
+    /// executes what has waited for them: for who gets the peer's answers.
+    pub fn complete_in_flight(&self, qpn: u32, count: u32) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        let mut deferred = Deferred::default();
+        {
+            let _guard = self.lock(&qp.send_lock);
+            let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
+            if let Some(ring) = self.send_ring(qp).filter(|_| is_up)
+                && qp.live.load(Acquire) == qpn
+            {
+                Requester::new(qp, qpn, ring).complete_in_flight(self, count, &mut deferred);
+            }
+        }
+        self.run_deferred(&mut deferred);
+        self.run_send_queue(qpn);
     }
 }

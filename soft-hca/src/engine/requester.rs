@@ -7,7 +7,6 @@ use crate::arena::Qp;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
-use crate::engine::memory::Owner;
 use crate::engine::request::{RequestError, Requester};
 use crate::engine::{Actor, Async, DAEMON, Route, timing, wc_status};
 use crate::uapi::rxe::{Cqe, opcode, qp_type, state, status};
@@ -107,15 +106,7 @@ impl<'a> Actor<'a> {
             }
             _ => return NextStep::Ends,
         }
-        let requester = Requester {
-            qp,
-            qpn,
-            kind: qp.qp_type.load(Acquire),
-            owner: Owner::of(qp, qpn),
-            ring,
-            send_cq: qp.send_cq.load(Acquire),
-            signals_all: qp.sq_sig_all.load(Acquire) != 0,
-        };
+        let requester = Requester::new(qp, qpn, ring);
         let posted = ring.distance(requester.head(), ring.producer());
         let burst = if self.me == DAEMON { DAEMON_BURST } else { u32::MAX };
         let left = budget.get_or_insert(posted.min(burst));
@@ -140,6 +131,8 @@ impl<'a> Actor<'a> {
                 let goes_on = count < posted && (*left > 0 || self.me == DAEMON);
                 if goes_on { NextStep::GoesOn } else { NextStep::Ends }
             }
+            // Whoever completes what it waits for comes back.
+            Err(RequestError::Fenced) => NextStep::Ends,
             Err(RequestError::Failed(status)) => {
                 self.fail(&requester, status, deferred);
                 NextStep::Ends
@@ -156,6 +149,9 @@ impl<'a> Actor<'a> {
         limit: u32,
         deferred: &mut Deferred,
     ) -> Result<u32, RequestError> {
+        if requester.is_fenced(&requester.wqe(requester.head())) {
+            return Err(RequestError::Fenced);
+        }
         match Route::load(&requester.qp.route) {
             Some(Route::Local) => self.execute_locally(requester, limit, deferred),
             None => Err(RequestError::NoResponse),
@@ -209,6 +205,11 @@ impl<'a> Actor<'a> {
     /// The request at the head fails, and with it the queue pair.
     fn fail(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
         let Requester { qp, qpn, .. } = *requester;
+        // Completions come in the order of the requests: it is tried again, and fails again, when
+        // those in flight are completed.
+        if requester.in_flight() > 0 {
+            return;
+        }
         set_error(qp, qpn, can_fail, deferred);
         let head = requester.head();
         let wr_id = requester.wqe(head).wr_id;
@@ -289,9 +290,12 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// In SQD nothing is being executed any more: tells the program, if it wants to know.
+/// In SQD no more requests begin. Once none is in flight this tells the program, if it wants to
+/// know.
 fn drained(qp: &Qp, qpn: u32, deferred: &mut Deferred) {
-    if qp.sqd_notify.swap(0, std::sync::atomic::Ordering::AcqRel) != 0 {
+    if qp.sq_in_flight.load(Acquire) == 0
+        && qp.sqd_notify.swap(0, std::sync::atomic::Ordering::AcqRel) != 0
+    {
         deferred.raised.push(Async::SqDrained(qpn));
     }
 }

@@ -318,6 +318,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
                 qp.state.store(to.into(), Release);
                 qp.stall.store(0, Release);
                 qp.sq_consumer.store(0, Release);
+                qp.sq_in_flight.store(0, Release);
                 if let Some(ring) = fabric.arena.ring(&qp.sq) {
                     ring.init_header();
                 }

@@ -7,6 +7,8 @@ mod bounces;
 #[cfg(test)]
 mod connected;
 #[cfg(test)]
+mod cursors;
+#[cfg(test)]
 mod datagrams;
 #[cfg(test)]
 mod errors;

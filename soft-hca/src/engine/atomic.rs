@@ -7,12 +7,12 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::engine::deferred::Deferred;
-use crate::engine::memory::{SCATTER, Wanted};
+use crate::engine::memory::SCATTER;
 use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Fault, Memory, SegmentList};
 use crate::engine::{Actor, process_memory, wc_status};
-use crate::uapi::rxe::{AtomicWr, RemoteWr, SendWqe, access, opcode};
+use crate::uapi::rxe::{AtomicWr, SendWqe, access, opcode};
 
 /// Bytes that an atomic operation works on, and the alignment they need.
 const WORD: u32 = 8;
@@ -76,16 +76,11 @@ impl<'a> Actor<'a> {
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
         let right = if is_write { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC };
-        let RemoteWr { addr, rkey } = operation.remote;
-        if responder.qp.access.load(Acquire) & right == 0
-            || (!is_write && responder.qp.max_dest_rd_atomic.load(Acquire) == 0)
-            || !addr.is_multiple_of(WORD.into())
-        {
+        if !operation.remote.addr.is_multiple_of(WORD.into()) {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
-        let wanted = Wanted { key: rkey, addr, length: WORD.into(), access: right };
-        let resolved = responder.owner.remote(self.arena, wanted);
-        let (segment, region) = resolved.ok_or(RequestError::Failed(wc_status::REMOTE_MEMORY))?;
+        let reached = responder.reach(self.arena, right, operation.remote, WORD.into());
+        let (segment, region) = reached.map_err(RequestError::Failed)?;
         let remote =
             Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
         let failed = |fault| match fault {

@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::deferred::Deferred;
+use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
-use crate::engine::responder::{ReceiveCompletion, ReceiveError};
-use crate::engine::segments::{Fault, Memory, Region, SegmentList};
+use crate::engine::responder::ReceiveCompletion;
+use crate::engine::segments::{Memory, Region, SegmentList};
 use crate::engine::{Actor, Route, process_memory, wc_status};
 use crate::uapi::rxe::{SendWqe, network_type, opcode, qp_type};
 
@@ -91,6 +92,7 @@ struct Datagram<'d> {
     proc: usize,
     segments: &'d SegmentList,
     qkey: u32,
+    /// What the receive's completion tells, name and length apart.
     received: ReceiveCompletion,
 }
 
@@ -122,17 +124,16 @@ impl<'a> Actor<'a> {
                 target.qkey
             };
             let received = ReceiveCompletion {
-                wr_id: 0,
                 opcode: wqe.opcode,
                 flags: wqe.flags,
                 imm: wqe.imm,
-                length: length + GRH as u32,
                 src_qp: requester.qpn,
                 network_type: if ipv4(&dgid).is_some() {
                     network_type::IPV4
                 } else {
                     network_type::IPV6
                 },
+                ..ReceiveCompletion::default()
             };
             let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
             match Route::load(&ah.route) {
@@ -215,37 +216,25 @@ impl<'a> Actor<'a> {
             return Ok(());
         }
         let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
-        let Some(receive) = responder.receive(self, 0, deferred) else { return Ok(()) };
-        let mut received = datagram.received;
-        received.wr_id = receive.wr_id();
-        let mut to = SegmentList::new();
-        let length = received.length.into();
-        if let Err(error) = receive.scatter(self, &responder.owner, length, &mut to) {
-            responder.fail(self, Some((received.wr_id, error.status())), deferred);
+        let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
             return Ok(());
-        }
-        let from = datagram.segments.of_process(datagram.proc);
-        let to = to.of_process(responder.owner.proc);
-        match self.link.copy(self.arena, self.me, from, to) {
+        };
+        let part = datagram.segments.of_process(datagram.proc);
+        let error = match incoming.place(&responder, self, part) {
             Ok(()) => {
-                let retiring = responder.retire(1);
-                responder.complete_receives(self, [&received], retiring, deferred);
-                Ok(())
+                incoming.finish(&mut responder, self, datagram.received, deferred);
+                return Ok(());
             }
-            Err(Fault::Destination) => {
-                let status = ReceiveError::Memory.status();
-                responder.fail(self, Some((received.wr_id, status)), deferred);
-                Ok(())
-            }
-            Err(fault) => {
-                if responder.is_shared() {
-                    responder.give_back(self, received.wr_id, deferred);
-                }
-                match fault {
-                    Fault::Source => Err(RequestError::Failed(wc_status::LOCAL_MEMORY)),
-                    _ => Ok(()),
-                }
-            }
+            Err(error) => error,
+        };
+        let of_receive = match error {
+            PlaceError::Receive(error) => Some(error),
+            PlaceError::Source | PlaceError::Unreachable => None,
+        };
+        incoming.abort(&mut responder, self, of_receive, deferred);
+        match error {
+            PlaceError::Source => Err(RequestError::Failed(wc_status::LOCAL_MEMORY)),
+            PlaceError::Receive(_) | PlaceError::Unreachable => Ok(()),
         }
     }
 }

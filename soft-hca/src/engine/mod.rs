@@ -13,11 +13,13 @@
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `room` | waiting for room in completion queues | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
-//! | `responder` | the peer's side of a request, receives | `rxe_resp.c` |
+//! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
+//! | `responder` | the peer's side of a request | `rxe_resp.c` |
 //! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `helper` | who moves memory for others | |
+//! | `receive` | the memory of a receive | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `link` | how bytes are moved | |
 //! | `bounce`, `bounce_buffer` | through the arena | |
@@ -45,11 +47,13 @@ mod deferred;
 mod flush;
 mod futex;
 mod helper;
+mod incoming;
 mod link;
 mod memory;
 mod notification;
 mod pids;
 mod process_memory;
+mod receive;
 mod request;
 mod requester;
 mod responder;

@@ -18,6 +18,8 @@ pub mod fuzz;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod incoming;
+#[cfg(test)]
 mod other_process;
 #[cfg(test)]
 mod queues;

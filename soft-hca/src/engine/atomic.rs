@@ -63,7 +63,7 @@ impl<'a> Actor<'a> {
         }
         requester.count_packets(Some(&responder), WORD);
         drop(responder);
-        requester.complete(self, [SendCompletion::of(wqe, WORD)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, WORD), None)], deferred);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use arrayvec::ArrayVec;
 
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
+use crate::engine::observer::MatchedReceive;
 use crate::engine::receive::{Receive, ReceiveError};
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::{MAX_MESSAGES, ReceiveCompletion, Responder};
@@ -145,7 +146,7 @@ impl<'a> Actor<'a> {
                     }
                     let done = SendCompletion::of(&wqe, 0);
                     drop(responder);
-                    requester.complete(self, [done], deferred);
+                    requester.complete(self, [(done, None)], deferred);
                     return Ok(1);
                 }
             }
@@ -351,7 +352,7 @@ impl<'a> Actor<'a> {
             return Err(stop);
         }
         drop(responder);
-        let done = batch.messages.iter().take(1).map(|message| message.done);
+        let done = batch.messages.iter().take(1).map(|message| (message.done, None));
         let count = done.len() as u32;
         requester.complete(self, done, deferred);
         Ok(count)
@@ -398,7 +399,12 @@ impl<'a> Actor<'a> {
             let received = messages.iter().filter_map(|message| message.received.as_ref());
             self.complete_received(&mut responder, received, deferred);
         }
-        requester.complete(self, messages.iter().map(|message| message.done), deferred);
+        let qpn = requester.qp.dest_qpn.load(Acquire);
+        let done = messages.iter().map(|message| {
+            let wr_id = message.received.map(|received| received.wr_id);
+            (message.done, wr_id.map(|wr_id| MatchedReceive { qpn, wr_id }))
+        });
+        requester.complete(self, done, deferred);
         messages.len() as u32
     }
 }

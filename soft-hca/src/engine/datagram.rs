@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::observer::MatchedReceive;
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::ReceiveCompletion;
 use crate::engine::segments::{Memory, Region, SegmentList};
@@ -105,6 +106,7 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         let target = wqe.datagram();
+        let mut taken = None;
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah =
@@ -140,13 +142,13 @@ impl<'a> Actor<'a> {
                 Some(Route::Local) if is_multicast(&dgid) => {
                     self.deliver_to_group(&dgid, &datagram, deferred)?;
                 }
-                Some(Route::Local) => self.deliver(target.qpn, &datagram, deferred)?,
+                Some(Route::Local) => taken = self.deliver(target.qpn, &datagram, deferred)?,
                 // It is lost.
                 None => {}
             }
         }
         requester.count_packets(None, length);
-        requester.complete(self, [SendCompletion::of(wqe, length)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, length), taken)], deferred);
         Ok(())
     }
 
@@ -194,36 +196,37 @@ impl<'a> Actor<'a> {
             if qpn != 0 && load(&member.gid) == *group {
                 match self.deliver(qpn, datagram, deferred) {
                     // The others are not to wait for a member that does not poll.
-                    Ok(()) | Err(RequestError::CqFull(_)) => {}
-                    failed => return failed,
+                    Ok(_) | Err(RequestError::CqFull(_)) => {}
+                    Err(failed) => return Err(failed),
                 }
             }
         }
         Ok(())
     }
 
-    /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory
+    /// Delivers to one queue pair, if it takes the datagram; gives the receive. Fails only if the sender's memory
     /// cannot be read or the receiver's completion queue is full.
     fn deliver(
         &self,
         qpn: u32,
         datagram: &Datagram<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
-        let Some(qp) = self.arena.qp(qpn) else { return Ok(()) };
-        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(()) };
+    ) -> Result<Option<MatchedReceive>, RequestError> {
+        let Some(qp) = self.arena.qp(qpn) else { return Ok(None) };
+        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(None) };
         if qp.qkey.load(Acquire) != datagram.qkey {
-            return Ok(());
+            return Ok(None);
         }
         let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
         let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
-            return Ok(());
+            return Ok(None);
         };
         let part = datagram.segments.of_process(datagram.proc);
         let error = match incoming.place(&responder, self, part) {
             Ok(()) => {
+                let taken = MatchedReceive { qpn, wr_id: incoming.wr_id() };
                 incoming.finish(&mut responder, self, datagram.received, deferred);
-                return Ok(());
+                return Ok(Some(taken));
             }
             Err(error) => error,
         };
@@ -234,7 +237,7 @@ impl<'a> Actor<'a> {
         incoming.abort(&mut responder, self, of_receive, deferred);
         match error {
             PlaceError::Source => Err(RequestError::Failed(wc_status::LOCAL_MEMORY)),
-            PlaceError::Receive(_) | PlaceError::Unreachable => Ok(()),
+            PlaceError::Receive(_) | PlaceError::Unreachable => Ok(None),
         }
     }
 }

@@ -39,6 +39,11 @@ impl Incoming {
         responder.take(actor, 0, &mut receive, deferred).then_some(Self { receive, placed: 0 })
     }
 
+    /// The program's name for the receive.
+    pub(super) fn wr_id(&self) -> u64 {
+        self.receive.wr_id
+    }
+
     /// Places the next part behind those before.
     pub(super) fn place(
         &mut self,

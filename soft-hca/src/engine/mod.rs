@@ -25,6 +25,7 @@
 //! | `bounce`, `bounce_buffer` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
+//! | `observer` | what passes by, for whoever watches | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -51,6 +52,7 @@ mod incoming;
 mod link;
 mod memory;
 mod notification;
+mod observer;
 mod pids;
 mod process_memory;
 mod receive;
@@ -80,6 +82,7 @@ use crate::uapi::rxe::{qp_type, state};
 pub use helper::{Helper, IsDead};
 pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
+pub use observer::{Command, Completion, Event, MatchedReceive, WorkRequest};
 pub use route::Route;
 pub use segments::{Fault, Memory, Region, Segment};
 
@@ -92,7 +95,8 @@ const DOUBT: u32 = 64;
 
 /// What the data path needs from the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::dead`] apart.
+/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::observe`] and
+/// [`Env::dead`] apart.
 pub trait Env: Sync {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
@@ -111,6 +115,10 @@ pub trait Env: Sync {
     fn is_daemon_gone(&self) -> bool {
         false
     }
+
+    /// Takes note of an event, for whoever watches. Locks may be held: this waits for nobody and
+    /// does not use the engine.
+    fn observe(&self, _event: &Event<'_>) {}
 
     /// Processes that have ended, so that locks may be taken from them. Only the daemon knows.
     fn dead(&self) -> Vec<usize> {

@@ -7,6 +7,7 @@ use crate::arena::Qp;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
+use crate::engine::observer::{Event, MatchedReceive, WorkRequest};
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Region, Segment, SegmentList};
 use crate::engine::{Actor, wc_status};
@@ -241,17 +242,57 @@ impl<'a> Requester<'a> {
 
     /// The requests from the head on are `done`: gives them back and completes those that want it.
     /// With others in flight they join them, for completions come in the order of the requests.
+    /// The receives that have taken them are for who watches.
     pub(super) fn complete(
         &self,
         actor: &Actor<'_>,
-        done: impl IntoIterator<Item = SendCompletion, IntoIter: ExactSizeIterator>,
+        done: impl IntoIterator<
+            Item = (SendCompletion, Option<MatchedReceive>),
+            IntoIter: ExactSizeIterator + Clone,
+        >,
         deferred: &mut Deferred,
     ) {
         let done = done.into_iter();
+        if actor.is_observed() {
+            self.observe_done(actor, done.clone());
+        }
+        let done = done.map(|(done, _)| done);
         match self.in_flight() {
             0 => self.complete_first(actor, done, deferred),
             others => self.qp.sq_in_flight.store(others + done.len() as u32, Release),
         }
+    }
+
+    #[cold]
+    fn observe_done(
+        &self,
+        actor: &Actor<'_>,
+        done: impl Iterator<Item = (SendCompletion, Option<MatchedReceive>)>,
+    ) {
+        for (index, (done, receive)) in (self.head()..).zip(done) {
+            self.observe(actor, index, (done.length, status::SUCCESS), receive);
+        }
+    }
+
+    /// Has the request at an index pass by, with the message's length and its status.
+    pub(super) fn observe(
+        &self,
+        actor: &Actor<'_>,
+        index: u32,
+        (length, status): (u32, u32),
+        receive: Option<MatchedReceive>,
+    ) {
+        actor.observe(|| {
+            Event::WorkRequest(WorkRequest {
+                qpn: self.qpn,
+                qp_type: self.kind,
+                dest_qpn: self.qp.dest_qpn.load(Acquire),
+                wqe: self.wqe(index),
+                length,
+                status,
+                receive,
+            })
+        });
     }
 
     /// Completes the oldest requests in flight, whose answers have come.

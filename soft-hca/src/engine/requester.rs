@@ -213,6 +213,7 @@ impl<'a> Actor<'a> {
         set_error(qp, qpn, can_fail, deferred);
         let head = requester.head();
         let wr_id = requester.wqe(head).wr_id;
+        requester.observe(self, head, (0, status), None);
         let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);

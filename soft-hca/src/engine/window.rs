@@ -74,7 +74,7 @@ impl<'a> Actor<'a> {
         self.invalidate(&requester.owner, wqe.imm);
         // Requests that came in before and use the window are done when this lock is free.
         drop(self.lock(&requester.qp.recv_lock));
-        requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], deferred);
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl<'a> Actor<'a> {
             mw.access.store(wanted.access & REMOTE_RIGHTS, Release);
         }
         drop(self.lock(&requester.qp.recv_lock));
-        requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], deferred);
         Ok(())
     }
 

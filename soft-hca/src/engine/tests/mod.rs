@@ -20,6 +20,8 @@ mod hostile;
 #[cfg(test)]
 mod incoming;
 #[cfg(test)]
+mod observer;
+#[cfg(test)]
 mod other_process;
 #[cfg(test)]
 mod queues;

@@ -19,6 +19,9 @@ pub(crate) struct DaemonEnv {
     /// Descriptors that tell of the end of a process, by its index.
     processes: Arc<Mutex<HashMap<usize, OwnedFd>>>,
     raised: Mutex<VecDeque<Async>>,
+    /// What has passed by, as text.
+    #[cfg(test)]
+    observed: Mutex<Vec<String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,6 +92,11 @@ impl DaemonEnv {
         std::mem::take(&mut *lock(&self.raised))
     }
 
+    #[cfg(test)]
+    pub(crate) fn take_observed(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.observed))
+    }
+
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
     pub(crate) fn punch_hole(&self, file: BorrowedFd<'_>, offset: usize, bytes: usize) {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -123,6 +131,11 @@ impl Env for DaemonEnv {
 
     fn raise(&self, what: Async) {
         lock(&self.raised).push_back(what);
+    }
+
+    #[cfg(test)]
+    fn observe(&self, event: &crate::engine::Event<'_>) {
+        lock(&self.observed).push(format!("{event:?}"));
     }
 
     fn dead(&self) -> Vec<usize> {

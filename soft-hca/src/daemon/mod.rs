@@ -16,6 +16,7 @@
 //! | `env` | what the data path asks of the daemon that runs it |
 //! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
 //! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
+//! | `observe` | commands and events, for whoever watches |
 
 mod deadlines;
 mod env;
@@ -27,6 +28,7 @@ pub(crate) mod fuzz;
 mod known;
 mod listing;
 pub mod log;
+mod observe;
 mod poller;
 mod process;
 mod reap;
@@ -210,10 +212,13 @@ impl Daemon {
         match request {
             Request::Hello(hello) => self.hello(token, &hello).map(Some),
             Request::Command { out_len, bytes } => {
-                self.command(token, out_len as usize, &bytes).map(Some)
+                let outcome = self.command(token, out_len as usize, &bytes);
+                self.observe_command(token, &bytes, &outcome);
+                outcome.map(Some)
             }
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
+                self.observe_connection(token, &bytes);
                 Ok(Some((Reply { bytes, ..Reply::default() }, Vec::new())))
             }
             Request::ChannelFd(index, generation) => {

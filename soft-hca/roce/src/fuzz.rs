@@ -1,6 +1,8 @@
 //! Fuzz targets: each takes any bytes and checks what has to hold whatever they are. `soft-hca/fuzz`
 //! runs them with coverage; a few random inputs run with the unit tests.
 
+mod transport;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ use crate::wire::ip::{Addresses, Flow};
 use crate::wire::mad::{Header, Mad};
 use crate::wire::packet::{PORT, Packet};
 use crate::wire::pcapng::{Direction, Record, Recording};
+
+pub use transport::transport;
 
 /// What comes from a network: packets, management datagrams, the connection manager's messages.
 pub fn wire(data: &[u8]) {
@@ -91,6 +95,13 @@ mod tests {
         #[test]
         fn random_bytes_hold(input in samples::datagram()) {
             super::wire(&input);
+        }
+
+        #[test]
+        fn random_bytes_do_no_harm_to_a_connection(
+            input in prop::collection::vec(any::<u8>(), 0..2000),
+        ) {
+            super::transport(&input);
         }
     }
 }

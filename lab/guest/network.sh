@@ -81,7 +81,7 @@ set_up_rdma() {
         [ "$LAB_DEVICES" -lt 1 ] || rxe rxe0 veth0
         [ "$LAB_DEVICES" -lt 2 ] || rxe rxe1 veth1
         ;;
-    link) rxe rxe0 link0 ;;
+    link) [ -n "$LAB_SOFT_HCA" ] || rxe rxe0 link0 ;;
     esac
 }
 
@@ -90,10 +90,19 @@ remember_memberships() {
     cat /proc/net/dev_mcast >/run/.lab/memberships
 }
 
+# The connection manager's identifiers.
+connection_manager() {
+    if [ -n "$LAB_SOFT_HCA" ]; then
+        XDG_RUNTIME_DIR=/run/lab "$LAB_SOFT_HCA" ls
+    else
+        rdma resource show cm_id
+    fi 2>/dev/null
+}
+
 # A server is ready when it listens (RDMA connection manager or TCP) or has
 # joined a multicast group.
 is_ready() {
-    rdma resource show cm_id 2>/dev/null | grep -q LISTEN ||
+    connection_manager | grep -q LISTEN ||
         awk 'FNR > 1 && $4 == "0A" { found = 1 } END { exit !found }' /proc/net/tcp /proc/net/tcp6 ||
         ! cmp -s /proc/net/dev_mcast /run/.lab/memberships
 }

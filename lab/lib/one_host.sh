@@ -9,7 +9,7 @@ write_orders() {
     shift 2
     mkdir -p "$tree/lab"
     printf '%s\n' "LAB_NAME=$name" LAB_DEVICES= LAB_WATCH=no LAB_WAIT_FOR_GO=no LAB_LOSS=0 \
-        LAB_MAC= LAB_ADDRESS= "LAB_MARKER=$(quote "$marker")" "$@" \
+        LAB_MAC= LAB_ADDRESS= LAB_SOFT_HCA= "LAB_MARKER=$(quote "$marker")" "$@" \
         >"$tree/lab/config"
     for share in "${shares[@]}"; do
         echo "$share"

@@ -6,14 +6,21 @@
 # a capture shows what a real link would carry.
 readonly PLAIN_CARD=csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,mrg_rxbuf=off,romfile=
 
-# prepare SIDE COMMAND VARIABLE=VALUE...
+# prepare SIDE COMMAND rxe|soft-hca ADDRESS VARIABLE=VALUE...
 prepare() {
-    local side=$1 script=$2
-    shift 2
-    echo "exec /bin/sh -c $(quote "$script")" |
+    local side=$1 line rdma=() names=("${MODULES_BASE[@]}" "${MODULES_NETWORK[@]}")
+    line=$(quote /bin/sh -c "$2")
+    if [[ $3 == rxe ]]; then
+        names+=("${MODULES_OPTIONAL[@]}" "${MODULES_RDMA[@]}")
+    else
+        # The modules would take the port of RoCE.
+        line="env XDG_RUNTIME_DIR=/run/lab $(quote "$soft_hca" run "--roce=$4" --) $line"
+        rdma=("LAB_SOFT_HCA=$(quote "$soft_hca")")
+    fi
+    set -- "LAB_ADDRESS=$4" "${rdma[@]}" "${@:5}"
+    echo "exec $line" |
         write_orders "$work/$side.tree" "$side" LAB_NETWORK=link "LAB_LOSS=$loss" "$@"
-    build_modules "$work/$side.tree" "${MODULES_BASE[@]}" "${MODULES_NETWORK[@]}" \
-        "${MODULES_OPTIONAL[@]}" "${MODULES_RDMA[@]}"
+    build_modules "$work/$side.tree" "${names[@]}"
     build_initramfs "$work/$side.tree" "$work/$side.initrd"
 }
 
@@ -72,8 +79,8 @@ run_two_hosts() {
     local -A side_status=()
     qemu-system-x86_64 -netdev help 2>/dev/null | grep -qx stream || die "--two-hosts needs QEMU 7.2 or later"
     open_events
-    prepare server "$server" LAB_MAC=02:00:00:00:00:01 LAB_ADDRESS=10.9.0.1 LAB_WATCH=yes
-    prepare client "$client" LAB_MAC=02:00:00:00:00:02 LAB_ADDRESS=10.9.0.2 LAB_WAIT_FOR_GO=yes
+    prepare server "$server" "$server_on" 10.9.0.1 LAB_MAC=02:00:00:00:00:01 LAB_WATCH=yes
+    prepare client "$client" "$client_on" 10.9.0.2 LAB_MAC=02:00:00:00:00:02 LAB_WAIT_FOR_GO=yes
     make_share_arguments
     if [[ -n $pcap ]]; then
         capture=(-object "filter-dump,id=capture,netdev=link,file=$work/pcap")

@@ -5,12 +5,10 @@
 mod programs;
 
 use programs::place::Place;
-use programs::{LOCALHOST, installed, tcp};
-
-const ITERATIONS: u32 = 200;
+use programs::{LOCALHOST, installed, perftest, tcp};
 
 /// Runs one program with several lists of options, each with and without `-R`.
-fn perftest(program: &str, lists: &[&str]) {
+fn run(program: &str, lists: &[&str]) {
     if !installed(&[program]) {
         return;
     }
@@ -24,36 +22,22 @@ fn perftest(program: &str, lists: &[&str]) {
 
 fn pair(place: &Place, program: &str, options: &str, is_by_cm: bool) {
     let port = tcp::free_port();
-    let is_timed = options.contains("-D");
-    let length = if is_timed { String::new() } else { format!("-n {ITERATIONS}") };
-    let line = format!("{program} -d rxe0 -F -p {port} {length} {options}");
+    let line = perftest::line(program, port, options);
     let mut server = place.start(&line);
     server.wait_until(|| if is_by_cm { place.listens(port) } else { tcp::listens(port) });
     let text = place.start(&format!("{line} {LOCALHOST}")).succeed();
     server.succeed();
-    // A row of the table: size and number of iterations come first.
-    let rows = text.lines().skip_while(|line| !line.trim_start().starts_with("#bytes")).skip(1);
-    let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
-    let is_row = |row: &[&str]| {
-        let mut numbers = row.iter().map(|word| word.parse::<f64>());
-        row.len() >= 4 && numbers.all(|number| number.is_ok_and(|number| number >= 0.0))
-    };
-    // The iterations of all queue pairs are summed up.
-    let is_full =
-        |row: &[&str]| is_timed || row[1].parse().is_ok_and(|n: u32| n.is_multiple_of(ITERATIONS));
-    let results: Vec<_> = rows.iter().filter(|row| is_row(row) && is_full(row)).collect();
-    let expected = if options.contains("-a") { 23 } else { 1 };
-    assert_eq!(results.len(), expected, "`{line}`:\n{text}");
+    perftest::assert_results(options, &text);
 }
 
 #[test]
 fn send_latency() {
-    perftest("ib_send_lat", &["", "-e", "-c UD"]);
+    run("ib_send_lat", &["", "-e", "-c UD"]);
 }
 
 #[test]
 fn send_bandwidth() {
-    perftest("ib_send_bw", &["", "-e -s 4096", "-c UD -s 512", "-s 1000000"]);
+    run("ib_send_bw", &["", "-e -s 4096", "-c UD -s 512", "-s 1000000"]);
 }
 
 #[test]
@@ -70,12 +54,12 @@ fn unreliable_connections() {
 
 #[test]
 fn write_latency() {
-    perftest("ib_write_lat", &["", "-s 4096"]);
+    run("ib_write_lat", &["", "-s 4096"]);
 }
 
 #[test]
 fn write_bandwidth() {
-    perftest("ib_write_bw", &["", "-q 4 -b", "-D 1"]);
+    run("ib_write_bw", &["", "-q 4 -b", "-D 1"]);
 }
 
 /// All sizes from 2 bytes to 8 MiB.
@@ -91,22 +75,22 @@ fn write_bandwidth_of_all_sizes() {
 
 #[test]
 fn read_latency() {
-    perftest("ib_read_lat", &["", "-D 1"]);
+    run("ib_read_lat", &["", "-D 1"]);
 }
 
 #[test]
 fn read_bandwidth() {
-    perftest("ib_read_bw", &["", "-s 4096 -q 2"]);
+    run("ib_read_bw", &["", "-s 4096 -q 2"]);
 }
 
 #[test]
 fn atomic_latency() {
-    perftest("ib_atomic_lat", &["", "-A CMP_AND_SWAP"]);
+    run("ib_atomic_lat", &["", "-A CMP_AND_SWAP"]);
 }
 
 #[test]
 fn atomic_bandwidth() {
-    perftest("ib_atomic_bw", &["", "-A CMP_AND_SWAP"]);
+    run("ib_atomic_bw", &["", "-A CMP_AND_SWAP"]);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 pub mod arena;
 pub mod filter;
 pub mod guest;
+pub mod hosts;
 pub mod machine;
+pub mod perftest;
 pub mod place;
 pub mod program;
 pub mod random;
@@ -117,6 +119,8 @@ fn package(program: &str) -> &'static str {
         "lstopo-no-graphics" => "package hwloc or hwloc-nox",
         "python3" => "package python3",
         "fio" => "package fio",
+        "dumpcap" => "package wireshark-common",
+        "tshark" => "package tshark",
         "qperf" => "package qperf",
         "iperf" => "package iperf",
         "nc.traditional" => "package netcat-traditional",

@@ -19,6 +19,10 @@ pub struct Place {
     soft_hca: PathBuf,
     /// No fabric of the user's has this name: listings show those elsewhere as well.
     fabric: String,
+    /// Words before the command, that have it run elsewhere.
+    by: Vec<String>,
+    /// Options of `soft-hca run`.
+    options: Vec<String>,
     count: AtomicU32,
 }
 
@@ -30,7 +34,22 @@ impl Place {
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
         let fabric = format!("test-{}", std::process::id());
-        Self { dir, soft_hca: COMMAND.into(), fabric, count: AtomicU32::new(0) }
+        Self {
+            dir,
+            soft_hca: COMMAND.into(),
+            fabric,
+            by: Vec::new(),
+            options: Vec::new(),
+            count: AtomicU32::new(0),
+        }
+    }
+
+    /// The same for a fabric that is made with options of `soft-hca run`, by a command line that
+    /// runs another one: `nsenter ... --`.
+    pub fn with(name: &str, by: Vec<String>, options: Vec<String>) -> Self {
+        let mut place = Self::new(name);
+        (place.by, place.options) = (by, options);
+        place
     }
 
     /// Takes another copy of the command.
@@ -59,7 +78,14 @@ impl Place {
 
     /// `soft-hca` with arguments, about to be started here.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.soft_hca);
+        let mut command = match self.by.split_first() {
+            None => Command::new(&self.soft_hca),
+            Some((by, words)) => {
+                let mut command = Command::new(by);
+                command.args(words).arg(&self.soft_hca);
+                command
+            }
+        };
         command
             .args(arguments)
             .current_dir(&self.dir)
@@ -89,8 +115,10 @@ impl Place {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let file = self.file(&format!("{number}.txt"));
         let output = fs::File::create(&file).unwrap();
-        let mut command = self.command(&["run", "--fabric", &self.fabric, "--"]);
+        let mut command = self.command(&["run", "--fabric", &self.fabric]);
         command
+            .args(&self.options)
+            .arg("--")
             .args(line.split_whitespace())
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())

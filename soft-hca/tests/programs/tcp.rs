@@ -21,10 +21,15 @@ pub fn free_port() -> u16 {
 
 /// Whether somebody listens at a port. Trying to connect would be taken for a peer.
 pub fn listens(port: u16) -> bool {
+    listens_near(std::process::id(), port)
+}
+
+/// The same in the network of a process.
+pub fn listens_near(pid: u32, port: u16) -> bool {
     const LISTEN: &str = "0A";
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|file| {
+    ["tcp", "tcp6"].iter().any(|file| {
         let end = format!(":{port:04X}");
-        let table = fs::read_to_string(file).unwrap_or_default();
+        let table = fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
         table.lines().any(|line| {
             let mut words = line.split_whitespace().skip(1);
             let is_port = words.next().is_some_and(|local| local.ends_with(&end));

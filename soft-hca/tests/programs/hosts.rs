@@ -1,0 +1,185 @@
+//! Two hosts: network namespaces of this machine, joined by a virtual Ethernet link.
+//!
+//! ```text
+//!  host A                                  host B
+//! +-------------------+    veth pair     +-------------------+
+//! | link0             |                  |             link0 |
+//! | 192.0.2.1         +------------------+         192.0.2.2 |
+//! | fd00:0:2::1       |                  |       fd00:0:2::2 |
+//! | soft-hca run      |                  |      soft-hca run |
+//! |   --roce=...      |                  |        --roce=... |
+//! +-------------------+                  +-------------------+
+//! ```
+//!
+//! Each namespace belongs to a process that reads a pipe of ours, and nothing else names it: when
+//! the test ends, in whatever way, the pipe does, and so the process and the namespace with its end
+//! of the link. Root needs nothing else; others get a user namespace around both, where that is
+//! allowed.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use super::place::Place;
+use super::program::Program;
+use super::tcp;
+
+/// The link's interface, on both hosts.
+pub const INTERFACE: &str = "link0";
+
+/// A network namespace and what it takes to be in it.
+#[derive(Debug)]
+struct Namespace {
+    /// Keeps it alive as long as its standard input is open.
+    holder: Child,
+    input: Option<ChildStdin>,
+    /// Before a command line that is to run there.
+    by: Vec<String>,
+}
+
+impl Namespace {
+    /// Has a command line (`unshare ...`) make one. `enter` are options of `nsenter`.
+    fn new(by: &[String], make: &[&str], enter: &[&str]) -> Result<Self, String> {
+        let words = [make, &["sh", "-c", "echo ready; exec cat"]].concat();
+        let line: Vec<&str> = by.iter().map(String::as_str).chain(words).collect();
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder =
+            command.stderr(Stdio::piped()).spawn().map_err(|e| format!("{}: {e}", line[0]))?;
+        let mut word = String::new();
+        let mut output = BufReader::new(holder.stdout.take().unwrap());
+        output.read_line(&mut word).unwrap();
+        if word != "ready\n" {
+            let output = holder.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+            return Err(format!("`{}`: {said}", make.join(" ")));
+        }
+        let target = format!("--target={}", holder.id());
+        let words = ["nsenter", &target, "--net"].into_iter().chain(enter.iter().copied());
+        let by = words.chain(["--"]).map(str::to_string).collect();
+        Ok(Self { input: holder.stdin.take(), holder, by })
+    }
+
+    /// Runs a script there.
+    fn set_up(&self, script: &str) -> Result<(), String> {
+        let mut command = Command::new(&self.by[0]);
+        let output = command.args(&self.by[1..]).args(["sh", "-e", "-c", script]).output();
+        let output = output.map_err(|e| e.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(said.trim().to_string()) }
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.holder.wait();
+    }
+}
+
+/// One of the hosts, with a fabric of its own.
+#[derive(Debug)]
+pub struct Host {
+    /// Its fabric.
+    pub place: Place,
+    /// Its IPv4 address.
+    pub address: &'static str,
+    /// Its IPv6 address.
+    pub address6: &'static str,
+    namespace: Namespace,
+}
+
+impl Host {
+    fn new(
+        name: &str,
+        side: &str,
+        namespace: Namespace,
+        mtu: u32,
+        options: &[&str],
+        [address, address6]: [&'static str; 2],
+    ) -> Result<Self, String> {
+        namespace.set_up(&format!(
+            "ip link set lo up
+            echo 0 >/proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad
+            ip address add {address}/24 dev {INTERFACE}
+            ip address add {address6}/64 nodad dev {INTERFACE}
+            ip link set {INTERFACE} mtu {mtu} up
+            ip route add 224.0.0.0/4 dev {INTERFACE}"
+        ))?;
+        let with_address = |option: &&str| match *option {
+            "--roce" => format!("--roce={address}"),
+            other => other.to_string(),
+        };
+        let options = options.iter().map(with_address).collect();
+        let place = Place::with(&format!("{name}-{side}"), namespace.by.clone(), options);
+        Ok(Self { place, address, address6, namespace })
+    }
+
+    /// Whether somebody listens at a TCP port.
+    pub fn listens(&self, port: u16) -> bool {
+        tcp::listens_near(self.namespace.holder.id(), port)
+    }
+
+    /// Has the host's end of the link go up or down.
+    pub fn set_link(&self, state: &str) {
+        self.namespace.set_up(&format!("ip link set {INTERFACE} {state}")).unwrap();
+    }
+
+    /// Starts a program that is in no fabric.
+    pub fn start_plain(&self, line: &str) -> Program {
+        let file = self.place.file(&format!("{}.txt", self.place.unique("plain")));
+        let output = fs::File::create(&file).unwrap();
+        let by = &self.namespace.by;
+        let mut command = Command::new(&by[0]);
+        command.args(&by[1..]).args(line.split_whitespace()).stdin(Stdio::null());
+        command.stdout(output.try_clone().unwrap()).stderr(output);
+        Program::new(line, command.spawn().unwrap(), file)
+    }
+}
+
+/// Both hosts.
+#[derive(Debug)]
+pub struct Hosts {
+    pub a: Host,
+    pub b: Host,
+}
+
+impl Hosts {
+    /// Two hosts whose fabrics have a link between them; none if this system has no namespaces for
+    /// us, which is said.
+    pub fn new(name: &str) -> Option<Self> {
+        Self::with(name, 1500, &["--roce"])
+    }
+
+    /// The same with the interfaces' MTU and with options of `soft-hca run`; to `--roce` the host's
+    /// address is added.
+    pub fn with(name: &str, mtu: u32, options: &[&str]) -> Option<Self> {
+        let made = Self::make(name, mtu, options);
+        made.map_err(|why| println!("skipped: no two network namespaces here: {why}")).ok()
+    }
+
+    fn make(name: &str, mtu: u32, options: &[&str]) -> Result<Self, String> {
+        let (first, enter): (&[_], &[_]) = if is_root() {
+            (&["unshare", "--net"], &[])
+        } else {
+            let make = &["unshare", "--user", "--map-root-user", "--net"];
+            (make, &["--user", "--preserve-credentials"])
+        };
+        let a = Namespace::new(&[], first, enter)?;
+        // As root of the same user namespace, if there is one, so that both ends are one owner's.
+        let b = Namespace::new(&a.by, &["unshare", "--net"], enter)?;
+        let peer = b.holder.id();
+        a.set_up(&format!(
+            "ip link add name {INTERFACE} type veth peer name {INTERFACE} netns {peer}"
+        ))?;
+        let a = Host::new(name, "a", a, mtu, options, ["192.0.2.1", "fd00:0:2::1"])?;
+        let b = Host::new(name, "b", b, mtu, options, ["192.0.2.2", "fd00:0:2::2"])?;
+        Ok(Self { a, b })
+    }
+}
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
+    uid.split_whitespace().nth(1) == Some("0")
+}

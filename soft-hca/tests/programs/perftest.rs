@@ -1,0 +1,34 @@
+//! perftest's command lines and tables.
+
+/// Messages of a run without a time.
+pub const ITERATIONS: u32 = 200;
+
+/// A command line of one of its programs, which is the server's as it is and the client's with the
+/// server's address after it.
+pub fn line(program: &str, port: u16, options: &str) -> String {
+    let length = if is_timed(options) { String::new() } else { format!("-n {ITERATIONS}") };
+    format!("{program} -d rxe0 -F -p {port} {length} {options}")
+}
+
+fn is_timed(options: &str) -> bool {
+    options.contains("-D")
+}
+
+/// What the client has written has as many rows of results as there are sizes, each of all
+/// iterations.
+pub fn assert_results(options: &str, text: &str) {
+    // A row of the table: size and number of iterations come first.
+    let rows = text.lines().skip_while(|line| !line.trim_start().starts_with("#bytes")).skip(1);
+    let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
+    let is_row = |row: &[&str]| {
+        let mut numbers = row.iter().map(|word| word.parse::<f64>());
+        row.len() >= 4 && numbers.all(|number| number.is_ok_and(|number| number >= 0.0))
+    };
+    // The iterations of all queue pairs are summed up.
+    let is_full = |row: &[&str]| {
+        is_timed(options) || row[1].parse().is_ok_and(|n: u32| n.is_multiple_of(ITERATIONS))
+    };
+    let results: Vec<_> = rows.iter().filter(|row| is_row(row) && is_full(row)).collect();
+    let expected = if options.contains("-a") { 23 } else { 1 };
+    assert_eq!(results.len(), expected, "`{options}`:\n{text}");
+}

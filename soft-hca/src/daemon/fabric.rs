@@ -18,7 +18,7 @@ use crate::device::Device;
 use crate::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
 use crate::errno::{Errno, Result};
 use crate::uapi::verbs::state;
-use crate::{ring, system};
+use crate::{link, ring, system};
 
 /// All objects of the fabric.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct Fabric {
     nonce: Box<u64>,
     rings: HashMap<RingOf, RingPlace>,
     link: LocalLink,
+    /// The link to other hosts.
+    pub roce: link::Handle,
     heap: Heap,
     channels: Table<()>,
     pub cqs: Table<KnownCq>,
@@ -88,6 +90,7 @@ impl Fabric {
             env,
             rings: HashMap::new(),
             link: LocalLink::default(),
+            roce: link::Handle::default(),
             heap: Heap::default(),
             channels: Table::new(0..arena::MAX_CHANNELS, 0),
             cqs: Table::new(0..arena::MAX_CQS, 0),

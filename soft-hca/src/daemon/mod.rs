@@ -21,7 +21,7 @@
 
 mod deadlines;
 mod env;
-mod event_fd;
+pub(crate) mod event_fd;
 pub(crate) mod fabric;
 mod files;
 #[cfg(any(test, fuzzing))]
@@ -103,6 +103,10 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
         .poller
         .add(listener.as_raw_fd(), Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
+    if let Some(notice) = daemon.fabric.roce.notice() {
+        let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
+        added.map_err(because("cannot wait for the link"))?;
+    }
     ready();
     let outcome = daemon.serve(&listener);
     let _ = std::fs::remove_file(&path);
@@ -164,6 +168,7 @@ impl Daemon {
                     }
                     Ready::File(token) => self.request(token),
                     Ready::Process(index) => self.process_ended(index),
+                    Ready::Link => self.hear_link(),
                 }
             }
             self.run_timers();
@@ -487,6 +492,13 @@ impl Daemon {
                 self.fabric.actor().poll_error_receives_of(*qpn);
             }
             self.failed = failed;
+        }
+    }
+
+    /// Takes what has come from other hosts.
+    fn hear_link(&mut self) {
+        for received in self.fabric.roce.take_notice() {
+            tracing::debug!(from = %received.from, to = %received.to, "a management datagram");
         }
     }
 

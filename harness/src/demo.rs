@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::examples::{EXAMPLES, Example, Sides};
-use crate::process::Ending;
+use crate::process::{Ending, Program};
 use crate::quote::quoted;
 use crate::run::{Client, Outcome, Plan, Unobserved, run};
 use crate::show::Labelled;
@@ -30,10 +30,32 @@ pub struct Demo {
     pub bin_dir: PathBuf,
     /// What to call the fabric, if not by the names of its devices.
     pub fabric_name: Option<String>,
-    /// Address of the RDMA device.
+    /// Address of the RDMA device; on two hosts, the server's.
     pub address: String,
+    /// Where the clients run, if not here.
+    pub client_host: Option<ClientHost>,
     /// Time limit of each pair.
     pub limit: Duration,
+}
+
+/// Another host, for the clients.
+#[derive(Clone, Debug)]
+pub struct ClientHost {
+    /// Its address.
+    pub address: String,
+    /// The program that runs its arguments there, as a command line.
+    pub by: PathBuf,
+}
+
+impl ClientHost {
+    /// The program on that host, called as it is here.
+    fn there(&self, program: Program) -> Program {
+        let arg0 = program.arg0.unwrap_or_else(|| program.path.clone().into());
+        let shell = ["bash", "-c", "exec -a \"$0\" \"$@\""].map(OsString::from);
+        let path = program.path.into_os_string();
+        let args = shell.into_iter().chain([arg0, path]).chain(program.args).collect();
+        Program { path: self.by.clone(), arg0: None, args }
+    }
 }
 
 /// How a pair did.
@@ -53,7 +75,7 @@ impl Demo {
         self.print(&format!("{}\n", self.fabric()))?;
         for example in EXAMPLES {
             self.print(&format!("{:<13} ", example.name))?;
-            let plan = self.plan(example, None)?;
+            let plan = self.on_its_hosts(self.plan(example, None)?);
             let outcome = run(&plan, &mut Unobserved)?;
             let verdict = judge(example, &outcome);
             let time = outcome.elapsed.as_secs_f64();
@@ -95,7 +117,7 @@ impl Demo {
         self.print(&text)?;
         let mut show =
             Labelled::with_labels(label(example, Side::Server), label(example, Side::Client));
-        let outcome = run(&plan, &mut show)?;
+        let outcome = run(&self.on_its_hosts(plan), &mut show)?;
         show.finish().map_err(Error::write(Path::new("standard output")))?;
         let verdict = judge(example, &outcome);
         let word = match &verdict {
@@ -129,7 +151,7 @@ impl Demo {
     }
 
     fn plan(&self, example: &Example, flags: Option<&[OsString]>) -> Result<Plan, Error> {
-        let (server, client) = arguments(example, &self.address, flags)?;
+        let (server, client) = arguments(example, self.addresses(example), flags)?;
         let program = |side, args| example.program(&self.bin_dir, side, args);
         let plan = Plan {
             server: server.map(|args| program(Side::Server, args)),
@@ -150,6 +172,21 @@ impl Demo {
         Ok(plan)
     }
 
+    /// The addresses that server and client are told.
+    fn addresses(&self, example: &Example) -> [&str; 2] {
+        let own = self.client_host.as_ref().filter(|_| example.own_address);
+        [&self.address, own.map_or(&self.address, |host| &host.address)]
+    }
+
+    fn on_its_hosts(&self, mut plan: Plan) -> Plan {
+        if let Some(host) = &self.client_host
+            && let Some(Client::Program(program)) = plan.client.take()
+        {
+            plan.client = Some(Client::Program(host.there(program)));
+        }
+        plan
+    }
+
     fn print(&self, text: &str) -> Result<(), Error> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())
@@ -163,7 +200,7 @@ pub fn list(out: &mut dyn Write) -> io::Result<()> {
     EXAMPLES.iter().try_for_each(|example| writeln!(out, "{:<13} {}", example.name, example.lesson))
 }
 
-fn client(plan: &Plan) -> Option<crate::process::Program> {
+fn client(plan: &Plan) -> Option<Program> {
     match &plan.client {
         Some(Client::Program(program)) => Some(program.clone()),
         Some(Client::Tcp(_)) | None => None,
@@ -183,7 +220,7 @@ fn label(example: &Example, side: Side) -> &'static str {
 /// among the flags replace the whole list of one side.
 fn arguments(
     example: &Example,
-    address: &str,
+    [server_address, client_address]: [&str; 2],
     flags: Option<&[OsString]>,
 ) -> Result<(Option<Vec<OsString>>, Vec<OsString>), Error> {
     let mut own: [Option<Vec<OsString>>; 2] = [None, None];
@@ -206,9 +243,9 @@ fn arguments(
     }
     let both = if flags.is_some() { both } else { words(example.tour_flags()) };
     let [server, client] = own;
-    let built = |side| example.arguments(side, address, &both);
-    let server = server.or_else(|| built(Side::Server));
-    let client = client.or_else(|| built(Side::Client)).unwrap_or_default();
+    let built = |side, address| example.arguments(side, address, &both);
+    let server = server.or_else(|| built(Side::Server, server_address));
+    let client = client.or_else(|| built(Side::Client, client_address)).unwrap_or_default();
     Ok((server.filter(|_| example.sides != Sides::Single), client))
 }
 
@@ -291,7 +328,7 @@ mod tests {
         let example = Example::named(name).unwrap();
         let flags: Option<Vec<OsString>> =
             flags.map(|flags| flags.iter().map(OsString::from).collect());
-        let (server, client) = arguments(example, "10.0.0.7", flags.as_deref()).unwrap();
+        let (server, client) = arguments(example, ["10.0.0.7"; 2], flags.as_deref()).unwrap();
         let text = |args: Vec<OsString>| args.join(" ".as_ref()).into_string().unwrap();
         (server.map(text), text(client))
     }
@@ -317,7 +354,30 @@ mod tests {
         let flags = ["--server", "-g 0", "--client", "-g 0 10.0.0.8"];
         assert_eq!(args("rc-example", Some(&flags)), (Some("-g 0".into()), "-g 0 10.0.0.8".into()));
         let example = Example::named("mc").unwrap();
-        assert!(arguments(example, "10.0.0.7", Some(&["--client".into()])).is_err());
+        assert!(arguments(example, ["10.0.0.7"; 2], Some(&["--client".into()])).is_err());
+    }
+
+    #[test]
+    fn a_client_on_another_host_is_called_as_here_and_may_have_its_own_address() {
+        let host = ClientHost { address: "10.0.0.8".into(), by: "/there".into() };
+        let demo = Demo {
+            bin_dir: "/b".into(),
+            fabric_name: None,
+            address: "10.0.0.7".into(),
+            client_host: Some(host),
+            limit: Duration::ZERO,
+        };
+        let addresses = |name| demo.addresses(Example::named(name).unwrap());
+        assert_eq!(addresses("mc"), ["10.0.0.7", "10.0.0.8"]);
+        assert_eq!(addresses("srq"), ["10.0.0.7", "10.0.0.7"]);
+        let program = Example::named("ping-sr-1").unwrap().program(
+            &demo.bin_dir,
+            Side::Client,
+            vec!["-c".into(), "3".into()],
+        );
+        let there = demo.client_host.unwrap().there(program);
+        assert_eq!(there.path, Path::new("/there"));
+        assert_eq!(there.args[3..], ["./client", "/b/ping-sr-1-client", "-c", "3"]);
     }
 
     fn outcome(server: i32, client: i32, message: &str) -> Outcome {

@@ -106,7 +106,11 @@ struct TcpListener;
 impl Readiness for TcpListener {
     fn is_ready(&mut self, group: u32, _: &Transcript) -> Result<bool, Error> {
         let mut listening = HashSet::new();
-        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        // The server's network need not be ours.
+        let networks = ["/proc/net".to_owned(), format!("/proc/{group}/net")];
+        for table in
+            networks.iter().flat_map(|net| ["tcp", "tcp6"].map(|end| format!("{net}/{end}")))
+        {
             // A kernel without IPv6 has no second table.
             if let Ok(text) = fs::read_to_string(table) {
                 listening.extend(listening_inodes(&text));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use harness::Error;
 use harness::compare::{self, options::CompareArgs};
-use harness::demo::{self, Demo};
+use harness::demo::{self, ClientHost, Demo};
 use harness::golden::case::Device;
 use harness::golden::share::{self, Share};
 use harness::golden::suite::{Selection, Suite};
@@ -136,6 +136,12 @@ struct DemoArgs {
     /// Address of the RDMA device [default: 10.9.0.1, on soft-hca 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
+    /// Run the clients on another host: PROGRAM runs its arguments there, as a command line
+    #[arg(long, value_name = "PROGRAM", requires = "client_address")]
+    client_by: Option<PathBuf>,
+    /// The address of that host's RDMA device
+    #[arg(long, value_name = "ADDRESS", requires = "client_by")]
+    client_address: Option<String>,
     /// Kill what still runs after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
@@ -289,6 +295,10 @@ fn demo(args: DemoArgs) -> Result<bool, Error> {
         bin_dir: bin_dir(args.bin_dir)?,
         fabric_name: args.fabric_name,
         address: args.address.unwrap_or_else(|| usual.to_owned()),
+        client_host: args
+            .client_by
+            .zip(args.client_address)
+            .map(|(by, address)| ClientHost { address, by }),
         limit: Duration::from_secs(args.time_limit),
     };
     match args.example.split_first() {

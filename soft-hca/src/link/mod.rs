@@ -6,5 +6,4 @@
 
 mod handle;
 
-#[allow(unused_imports, reason = "the connection manager comes to use both")]
 pub(crate) use handle::{Handle, ReceivedMad};

@@ -92,7 +92,7 @@ impl Host for Machine {
     #[cfg(test)]
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         match self.neighbour {
-            Some(neighbour) if neighbour == ip => Some(Peer::Remote(ip)),
+            Some(neighbour) if neighbour == ip => Some(Peer::Remote { own: self.own, address: ip }),
             _ => self.find_source(ip).map(|_| Peer::Local),
         }
     }
@@ -344,6 +344,7 @@ pub(super) fn check_empty(world: &World) {
     assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
     assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
     assert!(cm.comm_ids.len() == 0 && cm.remote_ids.is_empty() && cm.early.is_empty());
+    assert!(cm.remote_qps.is_empty() && cm.past.is_empty());
 }
 
 /// Every table agrees with every other.
@@ -375,7 +376,11 @@ pub(super) fn check(world: &World) {
         assert!(matches!(stage, Some(Stage::RequestSent | Stage::ServiceRequestSent)));
     }
     let timers = cm.ids.values().filter(|id| id.timer.is_some()).count();
-    assert_eq!(cm.timers.len(), timers + cm.early.len());
+    assert_eq!(cm.timers.len(), timers + cm.early.len() + cm.past.len());
+    for (remote_qp, key) in &cm.remote_qps {
+        let connection = cm.ids[key].connection.as_ref().unwrap();
+        assert_eq!(connection.remote_qp, Some(*remote_qp));
+    }
     for (file, queue) in &cm.files {
         for event in &queue.events {
             assert_eq!(cm.ids.get(&event.id).map(|id| id.file), Some(*file));

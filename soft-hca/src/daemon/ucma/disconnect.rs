@@ -59,7 +59,10 @@ impl Cm {
                 self.answer_later(cx, key);
                 self.disconnected(key, 0);
             }
-            Stage::TimeWait => self.send(cx, from, cx.transaction, Message::Drep(drep)),
+            // The answer was lost. A peer that counts its time in seconds may ask after time wait.
+            Stage::TimeWait | Stage::Over => {
+                self.send(cx, from, cx.transaction, Message::Drep(drep));
+            }
             _ => {}
         }
     }

@@ -19,6 +19,8 @@ mod hostile;
 mod hosts;
 #[cfg(test)]
 mod lifetimes;
+#[cfg(test)]
+mod mads;
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -60,7 +62,6 @@ static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10,
 pub(super) struct Machine {
     /// Its own address, and one that another connection manager is responsible for.
     own: IpAddr,
-    #[cfg(test)]
     neighbour: Option<IpAddr>,
     random: u32,
     pub devices: Vec<Arc<Device>>,
@@ -89,7 +90,6 @@ impl Host for Machine {
         self.gone.push(qpn);
     }
 
-    #[cfg(test)]
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         match self.neighbour {
             Some(neighbour) if neighbour == ip => Some(Peer::Remote { own: self.own, address: ip }),
@@ -143,7 +143,6 @@ impl World {
         let own = IpAddr::from([10, 9, 0, 1]);
         let machine = Machine {
             own,
-            #[cfg(test)]
             neighbour: None,
             random: 1,
             devices: vec![Arc::clone(&DEVICE)],
@@ -377,6 +376,7 @@ pub(super) fn check(world: &World) {
     }
     let timers = cm.ids.values().filter(|id| id.timer.is_some()).count();
     assert_eq!(cm.timers.len(), timers + cm.early.len() + cm.past.len());
+    assert!(cm.remote_qps.len() <= cm.ids.len());
     for (remote_qp, key) in &cm.remote_qps {
         let connection = cm.ids[key].connection.as_ref().unwrap();
         assert_eq!(connection.remote_qp, Some(*remote_qp));

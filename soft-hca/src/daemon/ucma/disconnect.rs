@@ -47,6 +47,7 @@ impl Cm {
         let Some((key, connection)) = key.and_then(|key| Some((key, self.connection(key).ok()?)))
         else {
             // Whatever it was is over.
+            self.has_left(from, dreq.remote_comm_id, dreq.local_comm_id);
             return self.send(cx, from, cx.transaction, Message::Drep(drep));
         };
         if connection.qpn != dreq.remote_qpn {
@@ -85,6 +86,7 @@ impl Cm {
 
     /// `cm_drep_handler`
     pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: Drep) {
+        self.has_left(from, drep.remote_comm_id, drep.local_comm_id);
         if let Some(key) = self.connection_of(from, drep.remote_comm_id, drep.local_comm_id)
             && let Some(Stage::DisconnectSent | Stage::DisconnectReceived) = self.stage(key)
         {
@@ -137,14 +139,22 @@ impl Cm {
                 let Some(dreq) = self.dreq(cx, key) else { return };
                 let Ok(connection) = self.connection(key) else { return };
                 cx.host.qp_gone(connection.qpn);
-                self.send(cx, connection.peer, connection.transaction, dreq);
+                let (peer, transaction) = (connection.peer, connection.transaction);
+                self.leave(cx, key, &dreq);
+                self.send(cx, peer, transaction, dreq);
             }
             Stage::DisconnectReceived => self.send_drep(cx, key),
             Stage::ServiceRequestSent => self.take_back_sidr_req(key),
             Stage::ServiceRequestReceived => {
                 let _ = self.reject_service(cx, key, Vec::new());
             }
-            Stage::DisconnectSent | Stage::TimeWait | Stage::Over => {}
+            Stage::DisconnectSent => {
+                let Ok(connection) = self.connection_mut(key) else { return };
+                if let Some(dreq) = connection.unanswered.take() {
+                    self.leave(cx, key, &dreq);
+                }
+            }
+            Stage::TimeWait | Stage::Over => {}
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `peer` | where messages go, and which connection they mean | `cm.c` |
 //! | `wire` | messages as management datagrams | `ibta_vol1_c12.h` |
 //! | `resend` | what is sent again until it is answered | `mad.c`, `cm.c` |
+//! | `leave` | disconnections of ids that have gone | |
 //! | `stale` | connections of the past | `cm.c` |
 //! | `connect`, `reject`, `disconnect` | connections from request to time wait | `cma.c`, `cm.c` |
 //! | `early` | requests that come before their listener | |
@@ -31,6 +32,7 @@ mod disconnect;
 mod early;
 mod event;
 mod id;
+mod leave;
 mod listing;
 mod message;
 mod multicast;
@@ -58,6 +60,8 @@ use crate::daemon::ucma::bind::Ports;
 use crate::daemon::ucma::early::Early;
 use crate::daemon::ucma::event::File;
 use crate::daemon::ucma::id::{Id, Key, Numbers};
+use crate::daemon::ucma::leave::Leave;
+use crate::daemon::ucma::message::CommId;
 use crate::daemon::ucma::multicast::Membership;
 use crate::daemon::ucma::peer::{CommIds, RemoteId};
 use crate::daemon::ucma::stale::RemoteQp;
@@ -182,6 +186,8 @@ pub struct Cm {
     remote_qps: HashMap<RemoteQp, Key>,
     /// Requests of the past, and when they are forgotten.
     past: BTreeMap<RemoteId, u64>,
+    /// Disconnections of ids that have gone, by their communication ids.
+    leaves: HashMap<CommId, Leave>,
     outbox: Vec<Outgoing>,
     /// Messages that had no effect.
     dropped: u64,

@@ -1,6 +1,7 @@
 //! Deadlines. An id has one at most.
 
 use super::id::Key;
+use super::message::CommId;
 use super::peer::RemoteId;
 use super::query::PACKET_LIFE_TIME;
 use super::{Cm, Cx};
@@ -14,6 +15,8 @@ pub(super) enum Due {
     Early(RemoteId),
     /// That of the memory of a request.
     Past(RemoteId),
+    /// That of a disconnection whose id has gone.
+    Leave(CommId),
 }
 
 /// What is to happen at an id's deadline.
@@ -82,6 +85,10 @@ impl Cm {
                 Due::Id(key) => key,
                 Due::Early(remote) => {
                     self.nobody_listens(cx, remote);
+                    continue;
+                }
+                Due::Leave(comm_id) => {
+                    self.leave_again(cx, comm_id);
                     continue;
                 }
                 Due::Past(remote) => {

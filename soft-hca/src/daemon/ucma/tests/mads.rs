@@ -468,6 +468,36 @@ fn any_datagram_does_no_harm() {
 }
 
 #[test]
+fn whoever_goes_while_connected_says_so_more_than_once() {
+    let mut hosts = Hosts::new();
+    let (asking, request) = hosts.connected();
+    hosts.destroy(CLIENT, asking);
+    let dreq = one(&mut hosts, CLIENT);
+    hosts.pass(S / 10);
+    assert_eq!(one(&mut hosts, CLIENT), dreq);
+    hosts.deliver_datagram(SERVER, &dreq);
+    assert!(hosts.worlds[CLIENT].cm.is_leaving());
+    hosts.disconnect(SERVER, request);
+    assert_eq!(hosts.carry(), ["DREP"]);
+    assert!(!hosts.worlds[CLIENT].cm.is_leaving());
+    hosts.pass(S);
+    assert_eq!(hosts.datagrams(CLIENT).len(), 0);
+
+    // A disconnection that has begun goes on, and not for ever.
+    let mut hosts = Hosts::new();
+    let (asking, _) = hosts.connected();
+    hosts.disconnect(CLIENT, asking);
+    hosts.destroy(CLIENT, asking);
+    assert_eq!(hosts.datagrams(CLIENT).len(), 1);
+    for wait in [1, 2, 4] {
+        hosts.pass(wait * S / 10);
+        assert_eq!(hosts.datagrams(CLIENT).len(), 1);
+    }
+    hosts.pass(8 * S / 10);
+    assert!(hosts.datagrams(CLIENT).is_empty() && !hosts.worlds[CLIENT].cm.is_leaving());
+}
+
+#[test]
 fn ids_know_the_addresses_of_both_hosts() {
     let mut hosts = Hosts::new();
     let file = hosts.files[SERVER];

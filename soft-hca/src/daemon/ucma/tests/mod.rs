@@ -301,6 +301,12 @@ impl World {
         self.cm.run_timers(&mut self.machine, self.now);
     }
 
+    /// Waits until nothing is known any more of connections whose ids have gone.
+    pub(super) fn forget(&mut self) {
+        (0..5).for_each(|_| self.pass(S));
+        self.cm.take_messages();
+    }
+
     pub(super) fn close(&mut self, file: FileId) {
         self.cm.close(&mut self.machine, file, self.now);
     }
@@ -344,6 +350,7 @@ pub(super) fn check_empty(world: &World) {
     assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
     assert!(cm.comm_ids.len() == 0 && cm.remote_ids.is_empty() && cm.early.is_empty());
     assert!(cm.remote_qps.is_empty() && cm.past.is_empty());
+    assert!(!cm.is_leaving());
 }
 
 /// Every table agrees with every other.
@@ -375,7 +382,7 @@ pub(super) fn check(world: &World) {
         assert!(matches!(stage, Some(Stage::RequestSent | Stage::ServiceRequestSent)));
     }
     let timers = cm.ids.values().filter(|id| id.timer.is_some()).count();
-    assert_eq!(cm.timers.len(), timers + cm.early.len() + cm.past.len());
+    assert_eq!(cm.timers.len(), timers + cm.early.len() + cm.past.len() + cm.leaves.len());
     assert!(cm.remote_qps.len() <= cm.ids.len());
     for (remote_qp, key) in &cm.remote_qps {
         let connection = cm.ids[key].connection.as_ref().unwrap();

@@ -1,15 +1,16 @@
 //! What the rest of the daemon sees of the link.
-#![allow(dead_code, reason = "the connection manager and the link's thread come to use it")]
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
+use crate::arena::Mapping;
 use crate::daemon::event_fd::EventFd;
 use crate::device;
+use crate::link::counters::Counters;
 
 /// Management datagrams that may wait for the main loop. More are lost, as on any way.
 const MAX_MADS: usize = 1024;
@@ -38,6 +39,9 @@ pub(super) struct Shared {
     pub orders: Mailbox<Order>,
     /// To the main loop.
     pub mads: Mailbox<ReceivedMad>,
+    /// Where doorbells are.
+    pub arena: Arc<Mapping>,
+    pub counters: Arc<Counters>,
 }
 
 /// What the daemon wants of the link.
@@ -45,11 +49,22 @@ pub(super) struct Shared {
 pub(super) enum Order {
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
+    /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
+    /// it is destroyed). The path is its own address and the peer's.
+    State { qpn: u32, state: u32, path: (IpAddr, IpAddr) },
+    /// The link's thread ends.
+    End,
 }
 
 impl Shared {
-    pub(super) fn new(addresses: Vec<IpAddr>) -> std::io::Result<Self> {
-        Ok(Self { addresses, orders: Mailbox::new()?, mads: Mailbox::new()? })
+    pub(super) fn new(addresses: Vec<IpAddr>, arena: Arc<Mapping>) -> std::io::Result<Self> {
+        Ok(Self {
+            addresses,
+            orders: Mailbox::new(usize::MAX)?,
+            mads: Mailbox::new(MAX_MADS)?,
+            arena,
+            counters: Arc::default(),
+        })
     }
 }
 
@@ -77,6 +92,40 @@ impl Handle {
         }
     }
 
+    /// Whether packets can go from an own address to another host's.
+    pub(crate) fn has_way(&self, from: IpAddr, to: IpAddr) -> bool {
+        let has_socket = self.0.as_ref().is_some_and(|shared| shared.addresses.contains(&from));
+        has_socket && self.can_reach(to).is_some()
+    }
+
+    /// A queue pair with a peer on another host has come to a state; RESET also if it is destroyed.
+    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: (IpAddr, IpAddr)) {
+        if let Some(shared) = &self.0 {
+            shared.orders.put(Order::State { qpn, state, path });
+        }
+    }
+
+    /// Has the link look at a queue pair's send queue.
+    pub(crate) fn ring(&self, qpn: u32) {
+        if let Some(shared) = &self.0
+            && shared.arena.ring_link(qpn)
+        {
+            shared.orders.ring();
+        }
+    }
+
+    /// A descriptor to which a program writes to wake the link.
+    pub(crate) fn bell(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.0.as_ref().map(|shared| shared.orders.bell.try_clone())
+    }
+
+    /// What the link says of itself, if it is on: addresses and counters.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let shared = self.0.as_ref()?;
+        let addresses: Vec<String> = shared.addresses.iter().map(IpAddr::to_string).collect();
+        Some(format!("roce {}: {}", addresses.join(", "), shared.counters))
+    }
+
     /// Becomes readable when there is something for the main loop, which then calls
     /// [`Handle::take_notice`].
     pub(crate) fn notice(&self) -> Option<BorrowedFd<'_>> {
@@ -94,12 +143,14 @@ impl Handle {
 #[derive(Debug)]
 pub(super) struct Mailbox<T> {
     queue: Mutex<VecDeque<T>>,
+    /// More than so many are lost.
+    room: usize,
     pub bell: EventFd,
 }
 
 impl<T> Mailbox<T> {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self { queue: Mutex::new(VecDeque::new()), bell: EventFd::new()? })
+    fn new(room: usize) -> std::io::Result<Self> {
+        Ok(Self { queue: Mutex::new(VecDeque::new()), room, bell: EventFd::new()? })
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
@@ -111,7 +162,7 @@ impl<T> Mailbox<T> {
         if queue.is_empty() && !self.bell.is_set() {
             self.bell.add(1);
         }
-        if queue.len() < MAX_MADS {
+        if queue.len() < self.room {
             queue.push_back(item);
         }
     }
@@ -144,9 +195,10 @@ mod tests {
 
     #[test]
     fn a_mailbox_tells_that_it_has_something() {
-        let mailbox = Mailbox::new().unwrap();
+        let mailbox = Mailbox::new(2).unwrap();
         mailbox.put(1);
         mailbox.put(2);
+        mailbox.put(3);
         assert!(mailbox.bell.is_set());
         assert_eq!(mailbox.take(), [1, 2]);
         assert!(!mailbox.bell.is_set());

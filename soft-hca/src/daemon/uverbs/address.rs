@@ -23,7 +23,7 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL)
     } else if !fabric.has_gid(dgid) {
-        Err(Errno::ETIMEDOUT)
+        if fabric.roce.has_way(from, to) { Ok(Route::Remote) } else { Err(Errno::ETIMEDOUT) }
     } else {
         Ok(Route::Local)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::AcqRel;
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::fabric::Fabric;
-use crate::daemon::ucma::{Cm, FileId, Host};
+use crate::daemon::ucma::{Cm, FileId, Host, Peer};
 use crate::daemon::uverbs::{Object, UverbsFile};
 use crate::device::Device;
 use crate::engine::Async;
@@ -181,4 +181,17 @@ impl Host for CmHost<'_> {
     }
 
     fn qp_gone(&mut self, _qpn: u32) {}
+
+    fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
+        if self.find_source(ip).is_some() {
+            return Some(Peer::Local);
+        }
+        let own = self.fabric.roce.can_reach(ip)?;
+        Some(Peer::Remote { own, address: ip })
+    }
+
+    fn path_mtu(&self, own: IpAddr) -> u8 {
+        let source = self.find_source(own);
+        source.map_or(0, |source| source.path_mtu())
+    }
 }

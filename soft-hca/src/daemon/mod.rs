@@ -56,6 +56,7 @@ use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Device};
 use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
+use crate::link::ReceivedMad;
 use crate::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
@@ -178,7 +179,7 @@ impl Daemon {
     }
 
     fn serve(&mut self, listener: &Listener) -> io::Result<()> {
-        while !(self.has_served && self.files.is_empty()) {
+        while !(self.has_served && self.files.is_empty() && !self.cm.is_leaving()) {
             let deadline = self.next_deadline();
             for ready in self.poller.wait(deadline)? {
                 match ready {
@@ -522,8 +523,10 @@ impl Daemon {
 
     /// Takes what has come from other hosts.
     fn hear_link(&mut self) {
-        for received in self.fabric.roce.take_notice() {
-            tracing::debug!(from = %received.from, to = %received.to, "a management datagram");
+        let now = system::now_ns();
+        for ReceivedMad { from, to, mad } in self.fabric.roce.take_notice() {
+            let mut host = files::CmHost { fabric: &mut self.fabric };
+            self.cm.receive(&mut host, (from, to), &mad, now);
         }
     }
 
@@ -535,6 +538,9 @@ impl Daemon {
         }
         for what in self.fabric.env.take_raised() {
             files::raise(&mut self.files, &self.fabric, what);
+        }
+        for ucma::Outgoing { from, to, mad } in self.cm.take_messages() {
+            self.fabric.roce.send_mad(from, to, &mad);
         }
         self.cm.touched();
         self.files.settle(&self.cm);

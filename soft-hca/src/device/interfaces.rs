@@ -89,7 +89,7 @@ unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr)
     }
 }
 
-fn mtu_of(name: &str) -> u32 {
+pub(super) fn mtu_of(name: &str) -> u32 {
     let text = fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap_or_default();
     text.trim().parse().unwrap_or(1500)
 }

@@ -1,7 +1,7 @@
 //! Kernel Soft-RoCE's device, with the figures of `rxe_param.h`.
 
 use super::guid::guid_of;
-use super::interfaces::interfaces;
+use super::interfaces::{interfaces, mtu_of};
 use super::{
     Device, GidTable, Interface, Limits, LinkLayer, PhysState, Port, PortState, Provider, Speed,
     Width,
@@ -13,6 +13,8 @@ use crate::uapi::rxe;
 const GID_TABLE_LEN: u16 = 16;
 /// Bytes of headers that rxe leaves room for in each frame (`RXE_MAX_HDR_LENGTH`).
 const HEADERS: u32 = 80;
+/// The same of the connection manager.
+const CONNECTION_HEADERS: u32 = 96;
 /// MTU of an interface that tells none.
 const USUAL_MTU: u32 = 1500;
 
@@ -117,6 +119,11 @@ impl Port {
             netdev,
         }
     }
+}
+
+/// The path MTU (`ib_mtu`) of connections on a network interface (`iboe_get_mtu`).
+pub(super) fn path_mtu_of(interface: &str) -> u8 {
+    path_mtu(mtu_of(interface).saturating_sub(CONNECTION_HEADERS - HEADERS))
 }
 
 /// The path MTU (`ib_mtu`) on an interface whose frames have so many bytes.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::rxe::path_mtu_of;
 use super::{Device, Port};
 
 /// A GID of a port of a device (`struct ib_gid_attr`).
@@ -20,6 +21,15 @@ impl Source {
     /// The port.
     pub fn port(&self) -> Option<&Port> {
         self.device.port(self.port_num).ok()
+    }
+
+    /// The MTU of paths that leave this machine by the GID's network interface (`ib_mtu`), not
+    /// above the port's.
+    pub fn path_mtu(&self) -> u8 {
+        let Some(port) = self.port() else { return 0 };
+        let netdev = port.gids.entries().get(usize::from(self.gid_index));
+        let netdev = netdev.and_then(|entry| entry.netdev.as_deref());
+        netdev.map_or(port.active_mtu, |name| port.active_mtu.min(path_mtu_of(name)))
     }
 }
 

@@ -47,7 +47,6 @@ pub(super) struct Shared {
 /// What the daemon wants of the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    #[allow(dead_code, reason = "as Handle::send_mad")]
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
@@ -85,7 +84,6 @@ impl Handle {
         device::route(to).ok().filter(|from| shared.addresses.contains(from))
     }
 
-    #[allow(dead_code, reason = "the connection manager comes to use it")]
     /// Sends a management datagram from queue pair 1 to another host's queue pair 1 (UD SEND_ONLY,
     /// Q_Key 0x80010000). It may get lost.
     pub(crate) fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8; MAD_BYTES]) {

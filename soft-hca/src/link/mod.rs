@@ -37,9 +37,7 @@ use crate::daemon::env::DaemonEnv;
 use crate::device::Device;
 
 pub(crate) use addresses::addresses;
-pub(crate) use handle::Handle;
-#[allow(unused_imports, reason = "the connection manager comes to use it")]
-pub(crate) use handle::ReceivedMad;
+pub(crate) use handle::{Handle, ReceivedMad};
 pub(crate) use thread::Thread;
 
 /// Why there is no link. The fabric goes on without other hosts.

@@ -6,10 +6,13 @@
 use std::net::SocketAddr;
 
 use super::id::{Id, Key, State};
-use super::message::{Answered, CommId, Message, Mra, Rep, Req, Rtu, STALE_CONNECTION};
-use super::peer::{Peer, RemoteId};
+use super::message::{
+    Answered, CommId, INVALID_MTU, Message, Mra, Rej, Rep, Req, Rtu, STALE_CONNECTION,
+};
+use super::peer::{Opens, Peer, RemoteId};
 use super::query::PACKET_LIFE_TIME;
-use super::timer::{MAX_RETRIES, RESPONSE_NS, SERVICE_TIMEOUT, Timer};
+use super::stale::RemoteQp;
+use super::timer::SERVICE_TIMEOUT;
 use super::{Call, Cm, Cx, NOTHING};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{
@@ -54,9 +57,15 @@ pub(super) struct Connection {
     pub path_mtu: u8,
     /// What was asked for; only the side that was asked has it.
     pub service_id: u64,
-    /// The request, kept until it is answered.
-    pub request: Option<Box<Req>>,
-    /// How often the request was sent again.
+    /// Whether this side has asked.
+    pub is_asking: bool,
+    /// The other side's queue pair, if that is another host.
+    pub remote_qp: Option<RemoteQp>,
+    /// Of the messages that this side sends next.
+    pub transaction: u64,
+    /// What was sent, kept until it is answered.
+    pub unanswered: Option<Box<Message>>,
+    /// How often that was sent again.
     pub retries: u32,
 }
 
@@ -76,7 +85,10 @@ impl Connection {
             rnr_retry_count: 0,
             path_mtu: 0,
             service_id: 0,
-            request: None,
+            is_asking: false,
+            remote_qp: None,
+            transaction: 0,
+            unanswered: None,
             retries: 0,
         }
     }
@@ -137,10 +149,19 @@ impl Cm {
         }
         let (src, dst) = ends(id).ok_or(Errno::EINVAL)?;
         // A group's address leads to nobody, and that is known here.
-        let peer = cx.host.find_peer(dst.ip().to_canonical()).unwrap_or(Peer::Local);
+        let peer = match cx.host.find_peer(dst.ip().to_canonical()).unwrap_or(Peer::Local) {
+            Peer::Remote { address, .. } => Peer::Remote { own: src.ip().to_canonical(), address },
+            Peer::Local => Peer::Local,
+        };
         let local_id = self.comm_ids.take(cx.host, key);
-        let stage = if is_datagram { Stage::ServiceRequestSent } else { Stage::RequestSent };
+        let (stage, opens) = if is_datagram {
+            (Stage::ServiceRequestSent, Opens::Service)
+        } else {
+            (Stage::RequestSent, Opens::Connection)
+        };
         let mut connection = Connection::new(stage, peer, local_id);
+        connection.is_asking = true;
+        connection.transaction = self.new_transaction(cx, opens, local_id);
         connection.qpn = param.qp_num;
         connection.responder_resources = param.responder_resources;
         connection.initiator_depth = param.initiator_depth;
@@ -176,28 +197,9 @@ impl Cm {
             ece,
             private_data: param.private_data,
         };
-        connection.request = Some(Box::new(req));
         id.connection = Some(connection);
-        self.send_req(cx, key);
+        self.send_until_answered(cx, key, Message::Req(req));
         NOTHING
-    }
-
-    /// Sends the request that the connection keeps.
-    fn send_req(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Ok(Connection { peer, request: Some(req), .. }) = self.connection(key) else { return };
-        let (peer, req) = (*peer, Req::clone(req));
-        self.set_timer(key, cx.now_ns.saturating_add(RESPONSE_NS), Timer::Request);
-        self.send(cx, peer, Message::Req(req));
-    }
-
-    pub(super) fn request_again(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Ok(connection) = self.connection_mut(key) else { return };
-        if connection.retries == MAX_RETRIES {
-            connection.stage = Stage::Over;
-            return self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.0);
-        }
-        connection.retries += 1;
-        self.send_req(cx, key);
     }
 
     /// Makes the id of a request, on the listener's side.
@@ -215,6 +217,7 @@ impl Cm {
         let local_id = self.comm_ids.take(cx.host, key);
         let mut connection = Connection::new(stage, remote.peer, local_id);
         connection.remote_id = remote.comm_id;
+        connection.transaction = cx.transaction;
         let id = self.id_mut(key)?;
         connection.service_id = id.space.service_id(dst.port());
         id.connection = Some(connection);
@@ -235,12 +238,23 @@ impl Cm {
         {
             return self.duplicate_req(cx, key, stage, &req);
         }
+        if self.past.contains_key(&remote) {
+            return;
+        }
+        if self.end_stale(cx, RemoteQp::new(from, req.ca_guid, req.qpn)) {
+            return self.refuse_req(cx, from, &req, STALE_CONNECTION);
+        }
         let Some(listener) = self.listener(req.space, req.dst) else {
             return self.wait_for_listener(cx, remote, Message::Req(req));
         };
         let Some(id) = self.ids.get(&listener) else { return };
         if id.is_datagram {
             return self.refuse_req(cx, from, &req, reject::CONSUMER_DEFINED);
+        }
+        if let Peer::Remote { own, .. } = from
+            && req.path_mtu > cx.host.path_mtu(own)
+        {
+            return self.refuse_req(cx, from, &req, INVALID_MTU);
         }
         // It is lost without a trace if there is no room, and comes again later.
         if id.backlog > 0 {
@@ -257,7 +271,7 @@ impl Cm {
                 self.send_mra(cx, peer, (local_id, req.local_comm_id), Answered::Req);
             }
             Stage::TimeWait => self.refuse_req(cx, peer, req, STALE_CONNECTION),
-            // The answer is under way.
+            Stage::ReplySent => self.send_again(cx, key),
             _ => {}
         }
     }
@@ -271,25 +285,7 @@ impl Cm {
     ) {
         let service_timeout = SERVICE_TIMEOUT;
         let mra = Mra { local_comm_id, remote_comm_id, message, service_timeout };
-        self.send(cx, peer, Message::Mra(mra));
-    }
-
-    /// `cm_mra_handler`: the request has come, and its listener takes its time.
-    pub(super) fn received_mra(&mut self, cx: &mut Cx<'_>, from: Peer, mra: &Mra) {
-        // Replies are not sent again, so there is nothing to wait longer for.
-        if mra.message != Answered::Req {
-            return;
-        }
-        let key = self.connection_of(from, mra.remote_comm_id, CommId::NONE);
-        let Some(key) = key.filter(|key| self.stage(*key) == Some(Stage::RequestSent)) else {
-            return;
-        };
-        if from == Peer::Local {
-            // It does not go without a word.
-            return self.cancel_timer(key);
-        }
-        let wait_ns = (4096 << (mra.service_timeout & 0x1f)) + RESPONSE_NS;
-        self.set_timer(key, cx.now_ns.saturating_add(wait_ns), Timer::Request);
+        self.send(cx, peer, cx.transaction, Message::Mra(mra));
     }
 
     /// A request that there is room for becomes an id and an event of the listener.
@@ -304,6 +300,7 @@ impl Cm {
         let key = self.new_request(cx, listener, remote, ends, Stage::RequestReceived)?;
         let id = self.id_mut(key)?;
         id.has_path = true;
+        id.path_mtu = Some(req.path_mtu);
         id.flow_label = req.flow_label;
         let connection = self.connection_mut(key)?;
         connection.remote_qpn = req.qpn;
@@ -327,6 +324,7 @@ impl Cm {
         };
         let event = event_type::CONNECT_REQUEST;
         let event = Event { event, param: Param::Conn(param), ece: req.ece, ..Event::default() };
+        self.hold_remote_qp(RemoteQp::new(remote.peer, req.ca_guid, req.qpn), key);
         self.push_request(listener, key, event);
         Ok(())
     }
@@ -373,7 +371,6 @@ impl Cm {
         connection.qpn = param.qp_num;
         connection.responder_resources = param.responder_resources;
         connection.initiator_depth = param.initiator_depth;
-        let peer = connection.peer;
         let rep = Rep {
             local_comm_id: connection.local_id,
             remote_comm_id: connection.remote_id,
@@ -388,7 +385,7 @@ impl Cm {
             ece,
             private_data: param.private_data,
         };
-        self.send(cx, peer, Message::Rep(rep));
+        self.send_until_answered(cx, key, Message::Rep(rep));
         Ok(())
     }
 
@@ -398,10 +395,14 @@ impl Cm {
         let Some(key) = asking.filter(|key| self.stage(*key) == Some(Stage::RequestSent)) else {
             return self.duplicate_rep(cx, from, rep);
         };
-        self.cancel_timer(key);
+        let remote_qp = RemoteQp::new(from, rep.ca_guid, rep.qpn);
+        if self.end_stale(cx, remote_qp) {
+            return self.refuse_rep(cx, from, rep);
+        }
+        self.is_answered(key);
+        self.hold_remote_qp(remote_qp, key);
         let Ok(connection) = self.connection_mut(key) else { return };
         connection.stage = Stage::ReplyReceived;
-        connection.request = None;
         connection.remote_id = rep.local_comm_id;
         connection.remote_qpn = rep.qpn;
         connection.sq_psn = rep.starting_psn;
@@ -421,6 +422,19 @@ impl Cm {
         self.push_with(key, event_type::CONNECT_RESPONSE, 0, Param::Conn(param), rep.ece);
     }
 
+    /// A reply names a queue pair that has another connection.
+    fn refuse_rep(&mut self, cx: &mut Cx<'_>, from: Peer, rep: &Rep) {
+        let rej = Rej {
+            local_comm_id: rep.remote_comm_id,
+            remote_comm_id: rep.local_comm_id,
+            rejected: Answered::Rep,
+            reason: STALE_CONNECTION,
+            ari: Vec::new(),
+            private_data: Vec::new(),
+        };
+        self.send(cx, from, cx.transaction, Message::Rej(rej));
+    }
+
     /// A reply has come again (`cm_dup_rep_handler`): what it got was lost, or is not decided.
     fn duplicate_rep(&mut self, cx: &mut Cx<'_>, from: Peer, rep: &Rep) {
         let ids = (rep.remote_comm_id, rep.local_comm_id);
@@ -429,7 +443,7 @@ impl Cm {
             Some(Stage::ReplyReceived) => self.send_mra(cx, from, ids, Answered::Rep),
             Some(Stage::Established) => {
                 let rtu = Rtu { local_comm_id: ids.0, remote_comm_id: ids.1 };
-                self.send(cx, from, Message::Rtu(rtu));
+                self.send(cx, from, cx.transaction, Message::Rtu(rtu));
             }
             _ => {}
         }
@@ -442,9 +456,9 @@ impl Cm {
         }
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::Established;
-        let peer = connection.peer;
+        let (peer, transaction) = (connection.peer, connection.transaction);
         let rtu = Rtu { local_comm_id: connection.local_id, remote_comm_id: connection.remote_id };
-        self.send(cx, peer, Message::Rtu(rtu));
+        self.send(cx, peer, transaction, Message::Rtu(rtu));
         Ok(())
     }
 
@@ -453,6 +467,7 @@ impl Cm {
         if let Some(key) = self.connection_of(from, rtu.remote_comm_id, rtu.local_comm_id)
             && self.stage(key) == Some(Stage::ReplySent)
         {
+            self.is_answered(key);
             self.set_stage(key, Stage::Established);
             self.push(key, event_type::ESTABLISHED, 0);
         }
@@ -466,6 +481,7 @@ impl Cm {
         let key = self.find_with_device(call.file, request.id)?;
         match (request.event, self.stage(key)) {
             (COMM_EST, Some(Stage::ReplySent)) => {
+                self.is_answered(key);
                 self.set_stage(key, Stage::Established);
                 self.push(key, event_type::ESTABLISHED, 0);
                 NOTHING

@@ -1,10 +1,10 @@
 //! The end of connections: disconnection, time wait, and ids that go without a word.
 
-use super::connect::Stage;
+use super::connect::{Connection, Stage};
 use super::id::{Key, State};
 use super::message::{Drep, Dreq, Message};
-use super::peer::Peer;
-use super::timer::{GIVE_UP_NS, TIME_WAIT_NS, Timer};
+use super::peer::{Opens, Peer};
+use super::timer::{TIME_WAIT_NS, Timer};
 use super::{Call, Cm, Cx, NOTHING};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{disconnect_id, event_type, reject};
@@ -16,12 +16,7 @@ impl Cm {
             return Err(Errno::EINVAL);
         }
         match self.stage(key).ok_or(Errno::EINVAL)? {
-            Stage::Established => {
-                self.set_stage(key, Stage::DisconnectSent);
-                let at_ns = cx.now_ns.saturating_add(GIVE_UP_NS);
-                self.set_timer(key, at_ns, Timer::Disconnection);
-                self.send_dreq(cx, key);
-            }
+            Stage::Established => self.begin_disconnection(cx, key),
             Stage::DisconnectReceived => self.send_drep(cx, key),
             // Whatever else there was is over already or will be; the kernel says yes too.
             _ => {}
@@ -29,12 +24,20 @@ impl Cm {
         NOTHING
     }
 
-    fn send_dreq(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Ok(connection) = self.connection(key) else { return };
-        let (peer, remote_qpn) = (connection.peer, connection.remote_qpn);
-        let (local_comm_id, remote_comm_id) = (connection.local_id, connection.remote_id);
-        let dreq = Dreq { local_comm_id, remote_comm_id, remote_qpn };
-        self.send(cx, peer, Message::Dreq(dreq));
+    /// Disconnects what is established.
+    pub(super) fn begin_disconnection(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Some(dreq) = self.dreq(cx, key) else { return };
+        self.set_stage(key, Stage::DisconnectSent);
+        self.send_until_answered(cx, key, dreq);
+    }
+
+    /// The request to disconnect, which begins a transaction.
+    fn dreq(&mut self, cx: &mut Cx<'_>, key: Key) -> Option<Message> {
+        let Connection { local_id, remote_id, remote_qpn, .. } = *self.connection(key).ok()?;
+        let transaction = self.new_transaction(cx, Opens::Disconnection, local_id);
+        self.connection_mut(key).ok()?.transaction = transaction;
+        let dreq = Dreq { local_comm_id: local_id, remote_comm_id: remote_id, remote_qpn };
+        Some(Message::Dreq(dreq))
     }
 
     /// `cm_dreq_handler`
@@ -44,18 +47,23 @@ impl Cm {
         let Some((key, connection)) = key.and_then(|key| Some((key, self.connection(key).ok()?)))
         else {
             // Whatever it was is over.
-            return self.send(cx, from, Message::Drep(drep));
+            self.has_left(from, dreq.remote_comm_id, dreq.local_comm_id);
+            return self.send(cx, from, cx.transaction, Message::Drep(drep));
         };
         if connection.qpn != dreq.remote_qpn {
             return;
         }
         match connection.stage {
             Stage::Established | Stage::ReplySent | Stage::DisconnectSent => {
-                self.cancel_timer(key);
+                self.is_answered(key);
                 self.set_stage(key, Stage::DisconnectReceived);
+                self.answer_later(cx, key);
                 self.disconnected(key, 0);
             }
-            Stage::TimeWait => self.send(cx, from, Message::Drep(drep)),
+            // The answer was lost. A peer that counts its time in seconds may ask after time wait.
+            Stage::TimeWait | Stage::Over => {
+                self.send(cx, from, cx.transaction, Message::Drep(drep));
+            }
             _ => {}
         }
     }
@@ -63,14 +71,22 @@ impl Cm {
     fn send_drep(&mut self, cx: &mut Cx<'_>, key: Key) {
         self.enter_time_wait(cx, key);
         let Ok(connection) = self.connection(key) else { return };
-        let peer = connection.peer;
+        let (peer, transaction) = (connection.peer, connection.transaction);
         let drep =
             Drep { local_comm_id: connection.local_id, remote_comm_id: connection.remote_id };
-        self.send(cx, peer, Message::Drep(drep));
+        self.send(cx, peer, transaction, Message::Drep(drep));
+    }
+
+    /// The program's answer will be one to the message that has come.
+    pub(super) fn answer_later(&mut self, cx: &Cx<'_>, key: Key) {
+        if let Ok(connection) = self.connection_mut(key) {
+            connection.transaction = cx.transaction;
+        }
     }
 
     /// `cm_drep_handler`
     pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: Drep) {
+        self.has_left(from, drep.remote_comm_id, drep.local_comm_id);
         if let Some(key) = self.connection_of(from, drep.remote_comm_id, drep.local_comm_id)
             && let Some(Stage::DisconnectSent | Stage::DisconnectReceived) = self.stage(key)
         {
@@ -96,6 +112,7 @@ impl Cm {
     fn enter_time_wait(&mut self, cx: &mut Cx<'_>, key: Key) {
         let Ok(connection) = self.connection_mut(key) else { return };
         connection.stage = Stage::TimeWait;
+        connection.unanswered = None;
         cx.host.qp_gone(connection.qpn);
         self.set_timer(key, cx.now_ns.saturating_add(TIME_WAIT_NS), Timer::TimeWait);
     }
@@ -119,17 +136,25 @@ impl Cm {
                 let _ = self.send_rej(cx, key, reject::CONSUMER_DEFINED, Vec::new());
             }
             Stage::Established => {
-                self.send_dreq(cx, key);
-                if let Ok(connection) = self.connection(key) {
-                    cx.host.qp_gone(connection.qpn);
-                }
+                let Some(dreq) = self.dreq(cx, key) else { return };
+                let Ok(connection) = self.connection(key) else { return };
+                cx.host.qp_gone(connection.qpn);
+                let (peer, transaction) = (connection.peer, connection.transaction);
+                self.leave(cx, key, &dreq);
+                self.send(cx, peer, transaction, dreq);
             }
             Stage::DisconnectReceived => self.send_drep(cx, key),
             Stage::ServiceRequestSent => self.take_back_sidr_req(key),
             Stage::ServiceRequestReceived => {
                 let _ = self.reject_service(cx, key, Vec::new());
             }
-            Stage::DisconnectSent | Stage::TimeWait | Stage::Over => {}
+            Stage::DisconnectSent => {
+                let Ok(connection) = self.connection_mut(key) else { return };
+                if let Some(dreq) = connection.unanswered.take() {
+                    self.leave(cx, key, &dreq);
+                }
+            }
+            Stage::TimeWait | Stage::Over => {}
         }
     }
 }

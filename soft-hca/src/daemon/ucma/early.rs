@@ -13,11 +13,14 @@ use crate::uapi::ucma::{reject, sidr};
 #[derive(Debug)]
 pub(super) struct Early {
     until_ns: u64,
+    transaction: u64,
     message: Message,
 }
 
 /// How many may wait: as many as there can be ids.
 const MAX_EARLY: usize = 0x1_0000;
+/// How many may wait if one more comes from another host, where anybody may send them.
+pub(super) const MAX_EARLY_REMOTE: usize = 1024;
 
 /// What a request asks for, if it is one.
 fn asked_for(message: &Message) -> Option<(Space, SocketAddr)> {
@@ -46,19 +49,21 @@ impl Cm {
         if self.early.contains_key(&remote) {
             return;
         }
-        if self.early.len() >= MAX_EARLY {
+        let most = if remote.peer.is_remote() { MAX_EARLY_REMOTE } else { MAX_EARLY };
+        if self.early.len() >= most {
             return self.refuse(cx, remote.peer, &message);
         }
         let until_ns = cx.now_ns.saturating_add(LISTENER_NS);
         self.timers.insert((until_ns, Due::Early(remote)));
-        self.early.insert(remote, Early { until_ns, message });
+        let transaction = cx.transaction;
+        self.early.insert(remote, Early { until_ns, transaction, message });
     }
 
     /// Takes a request that waits.
-    pub(super) fn forget_early(&mut self, remote: RemoteId) -> Option<Message> {
-        let Early { until_ns, message } = self.early.remove(&remote)?;
-        self.timers.remove(&(until_ns, Due::Early(remote)));
-        Some(message)
+    pub(super) fn forget_early(&mut self, remote: RemoteId) -> Option<Early> {
+        let early = self.early.remove(&remote)?;
+        self.timers.remove(&(early.until_ns, Due::Early(remote)));
+        Some(early)
     }
 
     /// Somebody has begun to listen: requests that wait for that come now.
@@ -71,16 +76,16 @@ impl Cm {
             .collect();
         found.sort_unstable();
         for (_, remote) in found {
-            if let Some(message) = self.forget_early(remote) {
-                self.received(cx, remote.peer, message);
+            if let Some(Early { transaction, message, .. }) = self.forget_early(remote) {
+                self.received(cx, remote.peer, transaction, message);
             }
         }
     }
 
     /// Nobody has come to listen.
     pub(super) fn nobody_listens(&mut self, cx: &mut Cx<'_>, remote: RemoteId) {
-        if let Some(message) = self.forget_early(remote) {
-            self.refuse(cx, remote.peer, &message);
+        if let Some(Early { transaction, message, .. }) = self.forget_early(remote) {
+            self.refuse(&mut cx.answering(transaction), remote.peer, &message);
         }
     }
 
@@ -92,7 +97,7 @@ impl Cm {
         }
     }
 
-    /// Refuses a connection that no id was made for.
+    /// Refuses a connection that no id was made for, in answer to the request.
     pub(super) fn refuse_req(&mut self, cx: &mut Cx<'_>, peer: Peer, req: &Req, reason: u32) {
         let rej = Rej {
             local_comm_id: CommId::NONE,
@@ -102,10 +107,10 @@ impl Cm {
             ari: Vec::new(),
             private_data: Vec::new(),
         };
-        self.send(cx, peer, Message::Rej(rej));
+        self.send(cx, peer, cx.transaction, Message::Rej(rej));
     }
 
-    /// Refuses a datagram service that no id was made for.
+    /// Refuses a datagram service that no id was made for, in answer to the request.
     pub(super) fn refuse_sidr_req(
         &mut self,
         cx: &mut Cx<'_>,
@@ -121,6 +126,6 @@ impl Cm {
             qkey: 0,
             private_data: Vec::new(),
         };
-        self.send(cx, peer, Message::SidrRep(rep));
+        self.send(cx, peer, cx.transaction, Message::SidrRep(rep));
     }
 }

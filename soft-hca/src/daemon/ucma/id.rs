@@ -51,7 +51,7 @@ pub(super) enum Space {
 }
 
 impl Space {
-    fn from_number(number: u16) -> Result<Self> {
+    pub(super) fn from_number(number: u16) -> Result<Self> {
         match number {
             port_space::IPOIB => Ok(Self::Ipoib),
             port_space::TCP => Ok(Self::Tcp),
@@ -113,6 +113,8 @@ pub(super) struct Id {
     /// The first packet number that the peer is to send.
     pub psn: u32,
     pub flow_label: u32,
+    /// The MTU of its path to another host, or that a request has (`ib_mtu`).
+    pub path_mtu: Option<u8>,
     /// Whether there is a path.
     pub has_path: bool,
     pub connection: Option<Connection>,
@@ -151,6 +153,7 @@ impl Cm {
             events_reported: 0,
             psn: cx.host.random24() & 0xff_ffff,
             flow_label: 0,
+            path_mtu: None,
             has_path: false,
             connection: None,
             timer: None,
@@ -214,7 +217,7 @@ impl Cm {
         let Some(id) = self.ids.remove(&key) else { return 0 };
         self.keys.remove(&id.number);
         self.id_numbers.give_back(id.number);
-        self.forget_connection(&id, key);
+        self.forget_connection(cx, &id, key);
         self.ports.release(&id, key);
         for request in self.forget_events(id.file, |event| event.id == key) {
             self.destroy(cx, request);

@@ -1,5 +1,5 @@
 //! The connection manager's messages as values, with the names of the IBTA specification
-//! (volume 1, chapter 12). How they lie in a datagram is no matter of this module.
+//! (volume 1, chapter 12). How they lie in a datagram is a matter of [`wire`](super::wire).
 //!
 //! An end is known by its communication id, and each message names the ends as its sender sees
 //! them: `local` is the sender, `remote` the receiver, unknown until the sender has heard of it.
@@ -49,6 +49,8 @@ pub(super) enum Answered {
 
 /// A REJ's reason: the connection asked for is one of the past.
 pub(super) const STALE_CONNECTION: u32 = 10;
+/// A REJ's reason: the packets that the sender would send are too long.
+pub(super) const INVALID_MTU: u32 = 26;
 
 /// Request for communication.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 //!
 //! A pure state machine. Commands come in as bytes and are answered with bytes, events wait in
 //! the queue of the opened file that their id belongs to, and time is a parameter. The two ends
-//! of a connection know of each other what their messages say; every address that can be reached
-//! is one of this machine's today, so that a message is handed over by a call.
+//! of a connection know of each other what their messages say. Between two ids of this machine a
+//! message is handed over by a call; to another host it goes as a management datagram, which the
+//! caller fetches and sends.
 //!
 //! | file | what | kernel |
 //! |---|---|---|
@@ -13,6 +14,10 @@
 //! | `resolve` | finding addresses and routes | `cma.c`, `addr.c` |
 //! | `message` | what is said between the two ends | `cm_msgs.h` |
 //! | `peer` | where messages go, and which connection they mean | `cm.c` |
+//! | `wire` | messages as management datagrams | `ibta_vol1_c12.h` |
+//! | `resend` | what is sent again until it is answered | `mad.c`, `cm.c` |
+//! | `leave` | disconnections of ids that have gone | |
+//! | `stale` | connections of the past | `cm.c` |
 //! | `connect`, `reject`, `disconnect` | connections from request to time wait | `cma.c`, `cm.c` |
 //! | `early` | requests that come before their listener | |
 //! | `sidr` | datagram service resolution | `cma.c`, `cm.c` |
@@ -27,6 +32,7 @@ mod disconnect;
 mod early;
 mod event;
 mod id;
+mod leave;
 mod listing;
 mod message;
 mod multicast;
@@ -35,9 +41,12 @@ mod peer;
 mod qp_attr;
 mod query;
 mod reject;
+mod resend;
 mod resolve;
 mod sidr;
+mod stale;
 mod timer;
+mod wire;
 
 #[cfg(any(test, fuzzing))]
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
@@ -51,17 +60,18 @@ use crate::daemon::ucma::bind::Ports;
 use crate::daemon::ucma::early::Early;
 use crate::daemon::ucma::event::File;
 use crate::daemon::ucma::id::{Id, Key, Numbers};
-#[cfg(test)]
-use crate::daemon::ucma::message::Message;
+use crate::daemon::ucma::leave::Leave;
+use crate::daemon::ucma::message::CommId;
 use crate::daemon::ucma::multicast::Membership;
 use crate::daemon::ucma::peer::{CommIds, RemoteId};
+use crate::daemon::ucma::stale::RemoteQp;
 use crate::daemon::ucma::timer::Due;
 use crate::device::{self, Device, Source};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command};
 
 pub use crate::daemon::ucma::listing::CmIdInfo;
-pub use crate::daemon::ucma::peer::Peer;
+pub use crate::daemon::ucma::peer::{Outgoing, Peer};
 pub use crate::uapi::ucma::command::MIGRATE_ID;
 
 /// An opened `/dev/infiniband/rdma_cm`.
@@ -88,12 +98,27 @@ pub trait Host {
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         self.find_source(ip).map(|_| Peer::Local)
     }
+
+    /// The MTU of paths to other hosts from an address of this machine (`ib_mtu`).
+    fn path_mtu(&self, own: IpAddr) -> u8 {
+        let source = self.find_source(own);
+        source.as_ref().and_then(Source::port).map_or(0, |port| port.active_mtu)
+    }
 }
 
 /// What a command runs with beside its own bytes.
 struct Cx<'a> {
     host: &'a mut dyn Host,
     now_ns: u64,
+    /// Of the message that has come; 0 if none has.
+    transaction: u64,
+}
+
+impl Cx<'_> {
+    /// The same, about the message that has this transaction.
+    fn answering(&mut self, transaction: u64) -> Cx<'_> {
+        Cx { host: &mut *self.host, now_ns: self.now_ns, transaction }
+    }
 }
 
 /// A command's own bytes, and whose it is.
@@ -157,8 +182,17 @@ pub struct Cm {
     /// The ids that were made for requests.
     remote_ids: HashMap<RemoteId, Key>,
     early: BTreeMap<RemoteId, Early>,
-    #[cfg(test)]
-    outbox: Vec<(IpAddr, Message)>,
+    /// The queue pairs that other hosts have connected.
+    remote_qps: HashMap<RemoteQp, Key>,
+    /// Requests of the past, and when they are forgotten.
+    past: BTreeMap<RemoteId, u64>,
+    /// Disconnections of ids that have gone, by their communication ids.
+    leaves: HashMap<CommId, Leave>,
+    outbox: Vec<Outgoing>,
+    /// Messages that had no effect.
+    dropped: u64,
+    /// What the numbers of transactions begin with.
+    transactions: Option<u32>,
     timers: BTreeSet<(u64, Due)>,
     touched: BTreeSet<FileId>,
 }
@@ -179,7 +213,7 @@ impl Cm {
     /// Closes a file, or notices that its process has died: all its ids are destroyed, which
     /// disconnects or rejects their peers.
     pub fn close(&mut self, host: &mut dyn Host, file: FileId, now_ns: u64) {
-        let cx = &mut Cx { host, now_ns };
+        let cx = &mut Cx { host, now_ns, transaction: 0 };
         let mut keys: Vec<Key> = self.ids_of(file).collect();
         keys.sort_unstable();
         for key in keys {
@@ -210,7 +244,7 @@ impl Cm {
         if out_len < least {
             return Err(Errno::ENOSPC);
         }
-        let cx = &mut Cx { host, now_ns };
+        let cx = &mut Cx { host, now_ns, transaction: 0 };
         let mut answer = handler(self, cx, &Call { file, payload, room: out_len })?;
         answer.truncate(out_len);
         Ok(answer)
@@ -236,7 +270,7 @@ impl Cm {
 
     /// Does what is due.
     pub fn run_timers(&mut self, host: &mut dyn Host, now_ns: u64) {
-        self.expire(&mut Cx { host, now_ns });
+        self.expire(&mut Cx { host, now_ns, transaction: 0 });
     }
 
     /// Files whose number of waiting events may have changed since the last call.

@@ -1,10 +1,14 @@
 //! Where messages go, and how their receivers find the connection that is meant.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
+
+use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use super::connect::Connection;
 use super::id::{Id, Key};
 use super::message::{CommId, Message};
+use super::wire::{self, NoMessage};
 use super::{Cm, Cx, Host};
 
 /// The connection manager at the other end of a connection, decided on once, when the
@@ -13,9 +17,31 @@ use super::{Cm, Cx, Host};
 pub enum Peer {
     /// This one: a message to it is a call.
     Local,
-    /// Another one: messages to it wait to be fetched.
-    #[cfg(test)]
-    Remote(std::net::IpAddr),
+    /// Another host's: messages to it are datagrams, which wait to be fetched.
+    Remote {
+        /// The address of this host that the other one knows.
+        own: IpAddr,
+        /// The other one's.
+        address: IpAddr,
+    },
+}
+
+impl Peer {
+    /// Whether messages to it may get lost.
+    pub(super) fn is_remote(self) -> bool {
+        self != Self::Local
+    }
+}
+
+/// A message for another host: a management datagram from queue pair 1 to queue pair 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The own address that it is sent from.
+    pub from: IpAddr,
+    /// The other host's address.
+    pub to: IpAddr,
+    /// The datagram.
+    pub mad: [u8; MAD_BYTES],
 }
 
 /// Who has asked, as far as a request tells: a communication id means nothing without its peer.
@@ -25,6 +51,14 @@ pub(super) struct RemoteId {
     pub peer: Peer,
     pub is_datagram: bool,
     pub comm_id: CommId,
+}
+
+/// What begins a transaction, as a part of its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opens {
+    Connection = 1,
+    Disconnection = 2,
+    Service = 3,
 }
 
 /// The connections by the communication ids that this side has given them.
@@ -67,18 +101,28 @@ impl CommIds {
 
 impl Cm {
     /// Hands a message over. A local receiver has acted on it, and perhaps answered, when this
-    /// returns: whoever sends has to be done with its own id before.
-    pub(super) fn send(&mut self, cx: &mut Cx<'_>, to: Peer, message: Message) {
+    /// returns: whoever sends has to be done with its own id before. An answer has the
+    /// transaction of what it answers.
+    pub(super) fn send(&mut self, cx: &mut Cx<'_>, to: Peer, transaction: u64, message: Message) {
         match to {
-            Peer::Local => self.received(cx, Peer::Local, message),
-            #[cfg(test)]
-            Peer::Remote(address) => self.outbox.push((address, message)),
+            Peer::Local => self.received(cx, Peer::Local, transaction, message),
+            Peer::Remote { own, address } => {
+                let mad = wire::encode(&message, transaction);
+                self.outbox.push(Outgoing { from: own, to: address, mad });
+            }
         }
     }
 
     /// A message has come. What it means for the id that it is for is decided here and below,
     /// and nothing else has come from the other end.
-    pub(super) fn received(&mut self, cx: &mut Cx<'_>, from: Peer, message: Message) {
+    pub(super) fn received(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: Peer,
+        transaction: u64,
+        message: Message,
+    ) {
+        let cx = &mut cx.answering(transaction);
         match message {
             Message::Req(req) => self.received_req(cx, from, req),
             Message::Mra(mra) => self.received_mra(cx, from, &mra),
@@ -92,22 +136,42 @@ impl Cm {
         }
     }
 
-    /// A message has come from somewhere else.
-    #[cfg(test)]
-    pub(super) fn receive(
+    /// A management datagram has come from another host's queue pair 1: `from` and `to` are the
+    /// addresses of its packet. What is no message is dropped, or refused if it is a request.
+    pub fn receive(
         &mut self,
         host: &mut dyn Host,
-        from: Peer,
-        message: Message,
+        (from, to): (IpAddr, IpAddr),
+        mad: &[u8; MAD_BYTES],
         now_ns: u64,
     ) {
-        self.received(&mut Cx { host, now_ns }, from, message);
+        let cx = &mut Cx { host, now_ns, transaction: 0 };
+        let peer = Peer::Remote { own: to.to_canonical(), address: from.to_canonical() };
+        match wire::decode(mad, (from, to)) {
+            Ok((transaction, message)) => self.received(cx, peer, transaction, message),
+            Err(NoMessage::Refused(transaction, answer)) => {
+                self.count_dropped(from, "a request that cannot be met");
+                self.send(cx, peer, transaction, *answer);
+            }
+            Err(NoMessage::Dropped(why)) => self.count_dropped(from, why),
+        }
     }
 
-    /// Messages to go elsewhere.
-    #[cfg(test)]
-    pub(super) fn take_messages(&mut self) -> Vec<(std::net::IpAddr, Message)> {
+    /// Messages for other hosts, to be sent in this order.
+    pub fn take_messages(&mut self) -> Vec<Outgoing> {
         std::mem::take(&mut self.outbox)
+    }
+
+    /// Counts a message that has no effect.
+    pub(super) fn count_dropped(&mut self, from: IpAddr, why: &str) {
+        self.dropped = self.dropped.saturating_add(1);
+        tracing::debug!(%from, count = self.dropped, "a management datagram is dropped: {why}");
+    }
+
+    /// The transaction of a message that begins one (`cm_form_tid`).
+    pub(super) fn new_transaction(&mut self, cx: &mut Cx<'_>, kind: Opens, id: CommId) -> u64 {
+        let own = *self.transactions.get_or_insert_with(|| cx.host.random24());
+        u64::from(own) << 40 | (kind as u64) << 32 | u64::from(id.0)
     }
 
     /// The id whose connection has these ends (`cm_acquire_id`).
@@ -118,14 +182,21 @@ impl Cm {
     }
 
     /// An id has gone: no message finds it any more.
-    pub(super) fn forget_connection(&mut self, id: &Id, key: Key) {
-        let Some(Connection { peer, local_id, remote_id, .. }) = id.connection else { return };
+    pub(super) fn forget_connection(&mut self, cx: &Cx<'_>, id: &Id, key: Key) {
+        let Some(Connection { peer, local_id, remote_id, stage, remote_qp, .. }) = id.connection
+        else {
+            return;
+        };
         self.comm_ids.give_back(local_id);
         let remote = RemoteId { peer, is_datagram: id.is_datagram, comm_id: remote_id };
         // The number may be another request's by now.
         if self.asked_by(remote) == Some(key) {
             self.remote_ids.remove(&remote);
+            if stage.has_been_connected() {
+                self.remember_past(cx, remote);
+            }
         }
+        self.release_remote_qp(remote_qp, key);
     }
 
     /// The id that was made for a request.

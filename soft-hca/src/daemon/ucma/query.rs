@@ -48,7 +48,8 @@ impl Id {
 
     /// The MTU of its path (`ib_mtu`).
     pub(super) fn path_mtu(&self) -> u8 {
-        self.source.as_ref().and_then(Source::port).map_or(0, |port| port.active_mtu)
+        let usual = || self.source.as_ref().and_then(Source::port).map_or(0, |p| p.active_mtu);
+        self.path_mtu.unwrap_or_else(usual)
     }
 
     fn path(&self) -> PathRecord {

@@ -42,7 +42,7 @@ impl Cm {
         if data.len() > private_data::REJ {
             return Err(Errno::EINVAL);
         }
-        self.cancel_timer(key);
+        self.is_answered(key);
         let ca_guid = self.id(key)?.node_guid();
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::Over;
@@ -52,6 +52,7 @@ impl Cm {
             _ => connection.local_id,
         };
         let (peer, remote_comm_id) = (connection.peer, connection.remote_id);
+        let transaction = connection.transaction;
         if connection.qpn != 0 {
             cx.host.qp_gone(connection.qpn);
         }
@@ -60,13 +61,13 @@ impl Cm {
             _ => Vec::new(),
         };
         let rej = Rej { local_comm_id, remote_comm_id, rejected, reason, ari, private_data: data };
-        self.send(cx, peer, Message::Rej(rej));
+        self.send(cx, peer, transaction, Message::Rej(rej));
         Ok(())
     }
 
     /// Whose connection is rejected (`cm_acquire_rejected_id`).
     fn rejected(&self, from: Peer, rej: &Rej) -> Option<Key> {
-        if rej.remote_comm_id == CommId::NONE {
+        if rej.remote_comm_id == CommId::NONE || rej.reason == reject::TIMEOUT {
             let remote = RemoteId { peer: from, is_datagram: false, comm_id: rej.local_comm_id };
             return self.asked_by(remote);
         }
@@ -97,8 +98,7 @@ impl Cm {
             return;
         }
         connection.stage = Stage::Over;
-        connection.request = None;
-        self.cancel_timer(key);
+        self.is_answered(key);
         let private_data = padded(&rej.private_data, private_data::REJ);
         let param = ConnParam { private_data, ..ConnParam::default() };
         let (event, status) = (event_type::REJECTED, rej.reason as i32);

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::id::{Key, Space, State};
+use super::peer::Peer;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, NOTHING};
 use crate::device::Source;
@@ -28,8 +29,8 @@ impl Cm {
         self.resolve(cx, call, &ResolveAddr::decode_ip(call.payload)?)
     }
 
-    /// Finds the way to an address (`rdma_resolve_addr`). An address of this machine is found at
-    /// once, any other never.
+    /// Finds the way to an address (`rdma_resolve_addr`). An address of this machine, or one
+    /// that the link leads to, is found at once, any other never.
     fn resolve(
         &mut self,
         cx: &mut Cx<'_>,
@@ -59,9 +60,12 @@ impl Cm {
         let is_ipoib = id.space == Space::Ipoib;
         let to = dst.ip().to_canonical();
         let is_bound = !src.ip().to_canonical().is_unspecified();
-        let is_known = to.is_multicast() || cx.host.find_peer(to).is_some();
+        let peer = cx.host.find_peer(to);
+        let is_known = to.is_multicast() || peer.is_some();
         let from = if is_bound && is_known {
             src.ip()
+        } else if let Some(Peer::Remote { own, .. }) = peer {
+            own
         } else if to.is_multicast() || !is_known {
             cx.host.route(to)?
         } else {
@@ -84,6 +88,9 @@ impl Cm {
             self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.0);
             return NOTHING;
         };
+        if let Some(Peer::Remote { .. }) = peer {
+            self.id_mut(key)?.path_mtu = Some(cx.host.path_mtu(from.to_canonical()));
+        }
         self.resolved(key, in_family_of(dst, from), source)?;
         NOTHING
     }

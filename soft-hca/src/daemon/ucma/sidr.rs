@@ -7,7 +7,6 @@ use super::connect::{Stage, padded};
 use super::id::Key;
 use super::message::{CommId, Message, SidrRep, SidrReq};
 use super::peer::{Peer, RemoteId};
-use super::timer::{GIVE_UP_NS, Timer};
 use super::{Cm, Cx};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{
@@ -22,11 +21,10 @@ impl Cm {
         (src, dst): (SocketAddr, SocketAddr),
         private_data: Vec<u8>,
     ) {
-        self.set_timer(key, cx.now_ns.saturating_add(GIVE_UP_NS), Timer::Service);
         let (Ok(id), Ok(connection)) = (self.id(key), self.connection(key)) else { return };
-        let (space, request_id, peer) = (id.space, connection.local_id, connection.peer);
+        let (space, request_id) = (id.space, connection.local_id);
         let req = SidrReq { request_id, space, src, dst, private_data };
-        self.send(cx, peer, Message::SidrReq(req));
+        self.send_until_answered(cx, key, Message::SidrReq(req));
     }
 
     /// Whoever has asked goes away. A request that still waits for a listener goes, too.
@@ -111,7 +109,7 @@ impl Cm {
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::Over;
         connection.qpn = qpn;
-        let peer = connection.peer;
+        let (peer, transaction) = (connection.peer, connection.transaction);
         let rep = SidrRep {
             request_id: connection.remote_id,
             status,
@@ -120,7 +118,7 @@ impl Cm {
             qkey,
             private_data,
         };
-        self.send(cx, peer, Message::SidrRep(rep));
+        self.send(cx, peer, transaction, Message::SidrRep(rep));
         Ok(())
     }
 
@@ -154,7 +152,7 @@ impl Cm {
     fn service_answered(&mut self, key: Key) -> bool {
         let is_waiting = self.stage(key) == Some(Stage::ServiceRequestSent);
         if is_waiting {
-            self.cancel_timer(key);
+            self.is_answered(key);
             self.set_stage(key, Stage::Over);
         }
         is_waiting

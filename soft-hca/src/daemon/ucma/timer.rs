@@ -1,7 +1,9 @@
 //! Deadlines. An id has one at most.
 
 use super::id::Key;
+use super::message::CommId;
 use super::peer::RemoteId;
+use super::query::PACKET_LIFE_TIME;
 use super::{Cm, Cx};
 
 /// Whose deadline it is.
@@ -11,6 +13,10 @@ pub(super) enum Due {
     Id(Key),
     /// A request's that nobody listens for yet.
     Early(RemoteId),
+    /// That of the memory of a request.
+    Past(RemoteId),
+    /// That of a disconnection whose id has gone.
+    Leave(CommId),
 }
 
 /// What is to happen at an id's deadline.
@@ -18,12 +24,8 @@ pub(super) enum Due {
 pub(super) enum Timer {
     /// Nobody has the address asked for.
     Address,
-    /// Nobody has answered a connection request.
-    Request,
-    /// Nobody has answered a datagram service request.
-    Service,
-    /// Nobody has answered a disconnection.
-    Disconnection,
+    /// Nobody has answered a message.
+    Answer,
     /// A connection's packets are no longer under way.
     TimeWait,
 }
@@ -31,6 +33,10 @@ pub(super) enum Timer {
 /// How long the connection manager waits for an answer before it sends again: 4.096 us times two
 /// to the power of `CMA_CM_RESPONSE_TIMEOUT`.
 pub(super) const RESPONSE_NS: u64 = 4096 << 20;
+/// The same between hosts, where `cm_convert_to_ms` takes it for milliseconds.
+pub(super) const REMOTE_RESPONSE_NS: u64 = cm_timeout_ns(20);
+/// How long a packet is under way (`CMA_IBOE_PACKET_LIFETIME`).
+pub(super) const PACKET_LIFE_NS: u64 = cm_timeout_ns(PACKET_LIFE_TIME);
 /// How often it sends again (`CMA_MAX_CM_RETRIES`).
 pub(super) const MAX_RETRIES: u32 = 15;
 /// How long a request waits for somebody to listen before it is refused. The kernel refuses at
@@ -45,6 +51,12 @@ pub(super) const GIVE_UP_NS: u64 = RESPONSE_NS * (MAX_RETRIES as u64 + 1);
 /// How long a disconnected id waits: two to the power of (acknowledgement timeout 19 - 8)
 /// milliseconds, as `cm_convert_to_ms` has it.
 pub(super) const TIME_WAIT_NS: u64 = 2_048_000_000;
+
+/// A timeout as messages have it: two to the power of (8 less) milliseconds, at least one
+/// (`cm_convert_to_ms`).
+pub(super) const fn cm_timeout_ns(timeout: u8) -> u64 {
+    1_000_000 << timeout.saturating_sub(8)
+}
 
 impl Cm {
     /// Sets an id's deadline, in the place of one that it may have.
@@ -75,12 +87,18 @@ impl Cm {
                     self.nobody_listens(cx, remote);
                     continue;
                 }
+                Due::Leave(comm_id) => {
+                    self.leave_again(cx, comm_id);
+                    continue;
+                }
+                Due::Past(remote) => {
+                    self.forget_past(remote);
+                    continue;
+                }
             };
             match self.ids.get_mut(&key).and_then(|id| id.timer.take()) {
                 Some((_, Timer::Address)) => self.address_unknown(key),
-                Some((_, Timer::Request)) => self.request_again(cx, key),
-                Some((_, Timer::Service)) => self.service_unknown(key),
-                Some((_, Timer::Disconnection)) => self.disconnection_unanswered(cx, key),
+                Some((_, Timer::Answer)) => self.unanswered(cx, key),
                 Some((_, Timer::TimeWait)) => self.time_wait_over(key),
                 None => {}
             }

@@ -1,11 +1,30 @@
-//! Commands of three files, well-formed ones in any order and any bytes: the tables agree with each
-//! other after each step, what a program is told comes from its peer, and at the end nothing is
-//! left.
+//! Commands of three files and datagrams of other hosts, well-formed ones in any order and any
+//! bytes: the tables agree with each other after each step, what a program is told comes from its
+//! peer, and at the end nothing is left.
 
 use arbitrary::{Result, Unstructured};
 
+use soft_hca_roce::wire::mad::MAD_BYTES;
+use std::net::Ipv4Addr;
+
 use super::*;
-use crate::uapi::ucma::{Accept, ConnParam, Connect, Reject, event_type};
+use crate::daemon::ucma::id::Space;
+use crate::daemon::ucma::message::{
+    Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq,
+};
+use crate::daemon::ucma::wire;
+use crate::uapi::ucma::{Accept, ConnParam, Connect, Ece, Reject, Sockaddr, event_type};
+
+/// The target on any bytes that a seed makes.
+#[cfg(test)]
+#[test]
+fn any_bytes_do_no_harm() {
+    for seed in 1..300 {
+        let mut random = hostile::Random(seed * 0x9e37_79b9);
+        let data: Vec<u8> = (0..6_000).map(|_| random.next() as u8).collect();
+        run(&data);
+    }
+}
 
 /// Errors that the kernel's `ucma.c` and what lies under it answer with.
 const ERRORS: [i32; 15] = [
@@ -26,7 +45,11 @@ const ERRORS: [i32; 15] = [
     libc::EPROTONOSUPPORT,
 ];
 
-const ADDRESSES: [&str; 12] = [
+/// Another host.
+const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
+
+const ADDRESSES: [&str; 13] = [
+    "10.9.0.2:7471",
     "10.9.0.1:7471",
     "0.0.0.0:7471",
     "127.0.0.1:7471",
@@ -45,12 +68,14 @@ const ADDRESSES: [&str; 12] = [
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let mut world = World::new();
+    world.machine.neighbour = Some(NEIGHBOUR);
     let mut files: Vec<FileId> = (1..4).map(|owner| world.cm.open(owner)).collect();
     let mut sent = Vec::new();
     while !u.is_empty() && step(&mut world, &mut files, &mut sent, &mut u).is_ok() {
         check(&world);
     }
     files.into_iter().for_each(|file| world.close(file));
+    world.forget();
     check_empty(&world);
 }
 
@@ -76,7 +101,9 @@ fn step(
     let owner = world.cm.keys.get(&id).map_or(file, |key| world.cm.ids[key].file);
     let by = if u.ratio(1, 16)? { file } else { owner };
     let address = *u.choose(&ADDRESSES)?;
-    let outcome = match u.int_in_range(0..=22)? {
+    // Nobody's messages arrive, but for those below.
+    world.cm.take_messages();
+    let outcome = match u.int_in_range(0..=27)? {
         0 | 1 => create(world, u, file)?,
         2 => world.bind(by, id, address),
         3 => world.listen(by, id, u.int_in_range(0..=3)?),
@@ -109,6 +136,10 @@ fn step(
         19 => option(world, u, by, id)?,
         20 => ask(world, u, by, id)?,
         21 => any_bytes(world, u, by, sent)?,
+        22..=26 => {
+            datagram(world, u, sent)?;
+            Ok(())
+        }
         _ => {
             match u.int_in_range(0..=7)? {
                 0 => {
@@ -123,6 +154,117 @@ fn step(
     };
     check_outcome(&outcome);
     Ok(())
+}
+
+/// Where the messages have their programs' data behind the datagram's header, and how many bytes:
+/// REQ, REJ, REP, SIDR_REQ, SIDR_REP.
+const PRIVATE_DATA: [(usize, usize); 5] = [(176, 56), (84, 148), (36, 196), (52, 180), (96, 136)];
+
+/// A datagram comes from another host: mostly nearly a message for a connection that there is.
+fn datagram(world: &mut World, u: &mut Unstructured<'_>, sent: &mut Vec<Vec<u8>>) -> Result<()> {
+    let mut mad: [u8; MAD_BYTES] = match u.int_in_range(0..=15)? {
+        0 => u.arbitrary()?,
+        _ => wire::encode(&message(world, u)?, u.arbitrary()?),
+    };
+    for _ in 0..u.int_in_range(0..=4)? {
+        // Half of the time nothing else.
+        if u.arbitrary()? {
+            mad[u.choose_index(MAD_BYTES)?] = u.arbitrary()?;
+        }
+    }
+    sent.extend(PRIVATE_DATA.map(|(at, length)| mad[24 + at..][..length].to_vec()));
+    let from = *u.choose(&[NEIGHBOUR, NEIGHBOUR, NEIGHBOUR, IpAddr::from([10, 9, 0, 77])])?;
+    let own = world.machine.own;
+    world.cm.receive(&mut world.machine, (from, own), &mad, world.now);
+    let answers = world.cm.take_messages();
+    assert!(answers.len() <= 2 && answers.iter().all(|answer| answer.from == own));
+    Ok(())
+}
+
+/// A message with the numbers of a connection that there is, if there is one.
+fn message(world: &World, u: &mut Unstructured<'_>) -> Result<Message> {
+    let mut ends: Vec<_> = world.cm.ids.iter().collect();
+    ends.sort_unstable_by_key(|(key, _)| **key);
+    let ends: Vec<_> = ends.into_iter().filter_map(|(_, id)| id.connection.as_ref()).collect();
+    let (mut remote_comm_id, mut local_comm_id) = (CommId(u.int_in_range(0..=3)?), CommId::NONE);
+    let mut remote_qpn = 0x11;
+    if !ends.is_empty() && !u.ratio(1, 8)? {
+        let end = ends[u.choose_index(ends.len())?];
+        (remote_comm_id, local_comm_id) = (end.local_id, end.remote_id);
+        remote_qpn = end.qpn;
+    }
+    if local_comm_id == CommId::NONE {
+        local_comm_id = CommId(u.int_in_range(1..=9)?);
+    }
+    let about = *u.choose(&[Answered::Req, Answered::Rep, Answered::Other])?;
+    let space = *u.choose(&[Space::Tcp, Space::Tcp, Space::Udp])?;
+    let (src, dst) = ((NEIGHBOUR, 40_000).into(), (world.machine.own, 7471).into());
+    let (qpn, ca_guid) = (u.int_in_range(0x11..=0x13)?, u.int_in_range(1..=2)?);
+    let private_data = vec![u.arbitrary()?; u.int_in_range(0..=56)?];
+    let path = (Sockaddr::Ip(src).gid(), Sockaddr::Ip(dst).gid());
+    Ok(match u.int_in_range(0..=9)? {
+        0 | 1 => Message::Req(Req {
+            local_comm_id: CommId(u.int_in_range(1..=9)?),
+            space,
+            src,
+            dst,
+            local_gid: path.0,
+            remote_gid: path.1,
+            ca_guid,
+            qpn,
+            starting_psn: 1,
+            responder_resources: 1,
+            initiator_depth: 1,
+            retry_count: 7,
+            rnr_retry_count: 7,
+            flow_control: 1,
+            srq: false,
+            path_mtu: u.int_in_range(1..=5)?,
+            ack_timeout: 19,
+            flow_label: 0,
+            traffic_class: 0,
+            ece: Ece::default(),
+            private_data,
+        }),
+        2 => {
+            let service_timeout = u.arbitrary()?;
+            Message::Mra(Mra { local_comm_id, remote_comm_id, message: about, service_timeout })
+        }
+        3 => Message::Rej(Rej {
+            local_comm_id,
+            remote_comm_id: *u.choose(&[remote_comm_id, CommId::NONE])?,
+            rejected: about,
+            reason: u.int_in_range(0..=40)?,
+            ari: Vec::new(),
+            private_data,
+        }),
+        4 => Message::Rep(Rep {
+            local_comm_id,
+            remote_comm_id,
+            ca_guid,
+            qpn,
+            starting_psn: 1,
+            responder_resources: 1,
+            initiator_depth: 1,
+            rnr_retry_count: 7,
+            flow_control: 1,
+            srq: false,
+            ece: Ece::default(),
+            private_data,
+        }),
+        5 => Message::Rtu(Rtu { local_comm_id, remote_comm_id }),
+        6 => Message::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn }),
+        7 => Message::Drep(Drep { local_comm_id, remote_comm_id }),
+        8 => Message::SidrReq(SidrReq { request_id: local_comm_id, space, src, dst, private_data }),
+        _ => Message::SidrRep(SidrRep {
+            request_id: remote_comm_id,
+            status: u.int_in_range(0..=2)?,
+            service_id: space.service_id(7471),
+            qpn,
+            qkey: 0x0123_4567,
+            private_data,
+        }),
+    })
 }
 
 fn check_outcome<T>(outcome: &crate::errno::Result<T>) {

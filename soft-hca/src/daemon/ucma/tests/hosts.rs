@@ -4,7 +4,10 @@
 use super::*;
 use crate::daemon::ucma::id::State;
 use crate::daemon::ucma::message::{CommId, Message};
-use crate::daemon::ucma::timer::{GIVE_UP_NS, RESPONSE_NS, TIME_WAIT_NS};
+use crate::daemon::ucma::peer::Outgoing;
+use crate::daemon::ucma::timer::{MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, TIME_WAIT_NS};
+use crate::daemon::ucma::wire;
+use soft_hca_roce::wire::mad::MAD_BYTES;
 
 /// Two machines, 10.9.0.1 and 10.9.0.2, each with one opened file.
 pub(super) struct Hosts {
@@ -12,11 +15,18 @@ pub(super) struct Hosts {
     pub files: [FileId; 2],
 }
 
+/// After which a request is sent again.
+pub(super) const REQUEST_NS: u64 = REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS;
 pub(super) const SERVER: usize = 0;
 pub(super) const CLIENT: usize = 1;
 
 pub(super) fn address(host: usize) -> IpAddr {
     IpAddr::from([10, 9, 0, host as u8 + 1])
+}
+
+/// Transaction and message of a datagram that a host has sent.
+pub(super) fn content(host: usize, mad: &[u8; MAD_BYTES]) -> (u64, Message) {
+    wire::decode(mad, (address(host), address(1 - host))).unwrap()
 }
 
 fn name(message: &Message) -> &'static str {
@@ -48,9 +58,15 @@ impl Hosts {
 
     /// What a host has to send.
     pub(super) fn sent(&mut self, host: usize) -> Vec<Message> {
-        let messages = self.worlds[host].cm.take_messages();
-        assert!(messages.iter().all(|(to, _)| *to == address(1 - host)));
-        messages.into_iter().map(|(_, message)| message).collect()
+        self.datagrams(host).iter().map(|mad| content(host, mad).1).collect()
+    }
+
+    /// The same as it lies on the wire.
+    pub(super) fn datagrams(&mut self, host: usize) -> Vec<[u8; MAD_BYTES]> {
+        let outgoing = self.worlds[host].cm.take_messages();
+        let ends = (address(host), address(1 - host));
+        assert!(outgoing.iter().all(|outgoing| (outgoing.from, outgoing.to) == ends));
+        outgoing.into_iter().map(|outgoing| outgoing.mad).collect()
     }
 
     /// The one message that a host has to send.
@@ -62,9 +78,12 @@ impl Hosts {
 
     /// Gives a host a message of the other.
     pub(super) fn deliver(&mut self, to: usize, message: &Message) {
-        let from = Peer::Remote(address(1 - to));
+        self.deliver_datagram(to, &wire::encode(message, 4711));
+    }
+
+    pub(super) fn deliver_datagram(&mut self, to: usize, mad: &[u8; MAD_BYTES]) {
         let World { cm, machine, now } = &mut self.worlds[to];
-        cm.receive(machine, from, message.clone(), *now);
+        cm.receive(machine, (address(1 - to), address(to)), mad, *now);
     }
 
     /// Carries messages until there are none; gives their names.
@@ -73,9 +92,9 @@ impl Hosts {
         loop {
             let before = names.len();
             for host in [CLIENT, SERVER] {
-                for message in self.sent(host) {
-                    names.push(name(&message));
-                    self.deliver(1 - host, &message);
+                for mad in self.datagrams(host) {
+                    names.push(name(&content(host, &mad).1));
+                    self.deliver_datagram(1 - host, &mad);
                 }
             }
             if names.len() == before {
@@ -155,6 +174,7 @@ impl Hosts {
             self.worlds[host].close(file);
             self.carry();
         }
+        self.worlds.iter_mut().for_each(World::forget);
         self.worlds.iter().for_each(check_empty);
     }
 }
@@ -226,9 +246,9 @@ fn two_hosts_hear_what_one_hears() {
     let [server, client] = &mut hosts.worlds;
     let two = a_life(&mut [server, client], |worlds| {
         for host in [CLIENT, SERVER, CLIENT] {
-            for (_, message) in worlds[host].cm.take_messages() {
+            for Outgoing { from, to, mad } in worlds[host].cm.take_messages() {
                 let World { cm, machine, now } = &mut *worlds[1 - host];
-                cm.receive(machine, Peer::Remote(address(host)), message, *now);
+                cm.receive(machine, (from, to), &mad, *now);
             }
         }
     });
@@ -322,18 +342,21 @@ fn whoever_leaves_says_so_across_hosts() {
 fn a_host_that_does_not_answer() {
     let mut hosts = Hosts::new();
     hosts.asking(TCP);
-    for _ in 0..15 {
+    for _ in 0..MAX_RETRIES {
         assert_eq!(hosts.sent(CLIENT).len(), 1);
-        hosts.pass(RESPONSE_NS);
+        hosts.pass(REQUEST_NS);
     }
     assert_eq!((hosts.sent(CLIENT).len(), hosts.events(CLIENT)), (1, vec![]));
-    hosts.pass(RESPONSE_NS);
+    hosts.pass(REQUEST_NS);
     assert_eq!((hosts.sent(CLIENT).len(), hosts.events(CLIENT)), (0, vec![(7, -110)]));
 
     let (asking, _) = hosts.connected();
     hosts.disconnect(CLIENT, asking);
-    hosts.sent(CLIENT);
-    hosts.pass(GIVE_UP_NS);
+    for _ in 0..=MAX_RETRIES {
+        assert_eq!(hosts.events(CLIENT), []);
+        assert!(matches!(hosts.one(CLIENT), Message::Dreq(_)));
+        hosts.pass(REQUEST_NS);
+    }
     assert_eq!(hosts.events(CLIENT), [(10, -110)]);
     hosts.end();
 }
@@ -346,7 +369,7 @@ fn any_order_of_messages_keeps_the_tables_together() {
     for seed in 1..9 {
         let mut random = hostile::Random(seed * 0x9e37_79b9);
         let mut hosts = Hosts::new();
-        let mut under_way: Vec<(usize, Message)> = Vec::new();
+        let mut under_way: Vec<(usize, [u8; MAD_BYTES])> = Vec::new();
         for _ in 0..6_000 {
             let host = random.below(2) as usize;
             let (world, file) = (&mut hosts.worlds[host], hosts.files[host]);
@@ -383,7 +406,7 @@ fn any_order_of_messages_keeps_the_tables_together() {
                 20 => world.disconnect(file, id),
                 21 if random.below(3) == 0 => world.destroy(file, id).map(drop),
                 22 => {
-                    world.pass(random.of(&[S / 100, S / 10, RESPONSE_NS]));
+                    world.pass(random.of(&[S / 100, S / 10, REQUEST_NS]));
                     Ok(())
                 }
                 _ => {
@@ -393,14 +416,14 @@ fn any_order_of_messages_keeps_the_tables_together() {
                     Ok(())
                 }
             };
-            under_way.extend(hosts.sent(host).into_iter().map(|message| (1 - host, message)));
+            under_way.extend(hosts.datagrams(host).into_iter().map(|mad| (1 - host, mad)));
             for _ in 0..random.below(3).min(under_way.len() as u64) {
                 let at = random.below(under_way.len() as u64) as usize;
-                let (to, message) = under_way[at].clone();
+                let (to, mad) = under_way[at];
                 let fate = random.below(16);
                 if fate != 0 {
-                    hosts.deliver(to, &message);
-                    under_way.extend(hosts.sent(to).into_iter().map(|message| (1 - to, message)));
+                    hosts.deliver_datagram(to, &mad);
+                    under_way.extend(hosts.datagrams(to).into_iter().map(|mad| (1 - to, mad)));
                 }
                 if fate != 1 {
                     under_way.swap_remove(at);
@@ -408,7 +431,7 @@ fn any_order_of_messages_keeps_the_tables_together() {
             }
             hosts.worlds.iter().for_each(check);
         }
-        hosts.pass(GIVE_UP_NS);
+        hosts.pass(TIME_WAIT_NS);
         hosts.end();
     }
     // The walk has been to most places, or it proves nothing.

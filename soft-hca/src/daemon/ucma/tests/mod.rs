@@ -19,6 +19,8 @@ mod hostile;
 mod hosts;
 #[cfg(test)]
 mod lifetimes;
+#[cfg(test)]
+mod mads;
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -60,7 +62,6 @@ static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10,
 pub(super) struct Machine {
     /// Its own address, and one that another connection manager is responsible for.
     own: IpAddr,
-    #[cfg(test)]
     neighbour: Option<IpAddr>,
     random: u32,
     pub devices: Vec<Arc<Device>>,
@@ -89,10 +90,9 @@ impl Host for Machine {
         self.gone.push(qpn);
     }
 
-    #[cfg(test)]
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         match self.neighbour {
-            Some(neighbour) if neighbour == ip => Some(Peer::Remote(ip)),
+            Some(neighbour) if neighbour == ip => Some(Peer::Remote { own: self.own, address: ip }),
             _ => self.find_source(ip).map(|_| Peer::Local),
         }
     }
@@ -143,7 +143,6 @@ impl World {
         let own = IpAddr::from([10, 9, 0, 1]);
         let machine = Machine {
             own,
-            #[cfg(test)]
             neighbour: None,
             random: 1,
             devices: vec![Arc::clone(&DEVICE)],
@@ -302,6 +301,12 @@ impl World {
         self.cm.run_timers(&mut self.machine, self.now);
     }
 
+    /// Waits until nothing is known any more of connections whose ids have gone.
+    pub(super) fn forget(&mut self) {
+        (0..5).for_each(|_| self.pass(S));
+        self.cm.take_messages();
+    }
+
     pub(super) fn close(&mut self, file: FileId) {
         self.cm.close(&mut self.machine, file, self.now);
     }
@@ -344,6 +349,8 @@ pub(super) fn check_empty(world: &World) {
     assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
     assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
     assert!(cm.comm_ids.len() == 0 && cm.remote_ids.is_empty() && cm.early.is_empty());
+    assert!(cm.remote_qps.is_empty() && cm.past.is_empty());
+    assert!(!cm.is_leaving());
 }
 
 /// Every table agrees with every other.
@@ -375,7 +382,12 @@ pub(super) fn check(world: &World) {
         assert!(matches!(stage, Some(Stage::RequestSent | Stage::ServiceRequestSent)));
     }
     let timers = cm.ids.values().filter(|id| id.timer.is_some()).count();
-    assert_eq!(cm.timers.len(), timers + cm.early.len());
+    assert_eq!(cm.timers.len(), timers + cm.early.len() + cm.past.len() + cm.leaves.len());
+    assert!(cm.remote_qps.len() <= cm.ids.len());
+    for (remote_qp, key) in &cm.remote_qps {
+        let connection = cm.ids[key].connection.as_ref().unwrap();
+        assert_eq!(connection.remote_qp, Some(*remote_qp));
+    }
     for (file, queue) in &cm.files {
         for event in &queue.events {
             assert_eq!(cm.ids.get(&event.id).map(|id| id.file), Some(*file));

@@ -1,10 +1,11 @@
-//! `./demo` says why it does not take what comes first. Everything that it calls is a stand-in here.
+//! `./demo` says why it does not take what comes first, or what is missing. Everything that it calls is
+//! a stand-in here.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// A folder with `demo` and what it calls. Its name is an unusual one.
 struct Folder(PathBuf);
@@ -36,14 +37,20 @@ impl Folder {
     /// What `demo` prints with a `soft-hca` of this text.
     fn demo(&self, soft_hca: &str) -> Vec<String> {
         self.script("target/release/soft-hca", soft_hca);
+        let output = self.run(&[]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_string).collect()
+    }
+
+    /// `demo` with arguments.
+    fn run(&self, arguments: &[&str]) -> Output {
         let path = std::env::var("PATH").unwrap();
-        let output = Command::new(self.0.join("demo"))
+        Command::new(self.0.join("demo"))
+            .args(arguments)
             .env("PATH", format!("{}:{path}", self.0.join("path").display()))
             .env_remove("CARGO_TARGET_DIR")
             .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap().lines().map(str::to_string).collect()
+            .unwrap()
     }
 }
 
@@ -82,4 +89,20 @@ exit 1
     );
     let wordy = folder.demo("#!/bin/sh\necho no such >&2\necho library >&2\nexit 1\n");
     assert!(wordy[0].ends_with("does not work here: no such library"), "{wordy:?}");
+}
+
+#[test]
+fn two_hosts_are_two_network_namespaces() {
+    let folder = Folder::new("two hosts");
+    folder.script("path/unshare", "#!/bin/sh\necho not for you >&2\nexit 1\n");
+    let refused = folder.run(&["--two-hosts", "mc"]);
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let what = "demo: two hosts need network namespaces and a veth pair between them: unshare ";
+    assert!(text.contains(what) && text.ends_with("--net: not for you\n"), "{text}");
+    folder.script("path/unshare", "#!/bin/sh\nshift $(($# - 4))\necho \"$@\"\n");
+    let output = folder.run(&["--two-hosts", "mc", "-s"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("harness/two_hosts target/release mc -s\n"), "{text}");
 }

@@ -107,7 +107,7 @@ impl Host {
             ip route add 224.0.0.0/4 dev {INTERFACE}"
         ))?;
         let with_address = |option: &&str| match *option {
-            "--roce" => format!("--roce={address}"),
+            "--roce" => format!("--roce={address},{address6}"),
             other => other.to_string(),
         };
         let options = options.iter().map(with_address).collect();
@@ -152,7 +152,7 @@ impl Hosts {
     }
 
     /// The same with the interfaces' MTU and with options of `soft-hca run`; to `--roce` the host's
-    /// address is added.
+    /// addresses are added.
     pub fn with(name: &str, mtu: u32, options: &[&str]) -> Option<Self> {
         let made = Self::make(name, mtu, options);
         made.map_err(|why| println!("skipped: no two network namespaces here: {why}")).ok()

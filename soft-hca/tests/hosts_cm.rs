@@ -1,0 +1,159 @@
+//! The connection manager between two hosts; see `hosts.rs`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::time::Instant;
+
+use programs::hosts::Hosts;
+use programs::{LIMIT, comes_about, installed, perftest, tcp, the_processors};
+
+/// A port of the connection manager.
+const PORT: u16 = 7471;
+
+/// Runs a server on host A, which listens at a port of the connection manager, and a client on host
+/// B. Gives what both have written.
+fn by_cm(hosts: &Hosts, port: u16, server: &str, client: &str) -> [String; 2] {
+    let mut server = hosts.a.place.start(server);
+    server.wait_until(|| hosts.a.place.listens(port));
+    let client = hosts.b.place.start(client).succeed();
+    [server.succeed(), client]
+}
+
+fn assert_has(text: &str, expected: &[&str]) {
+    for part in expected {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+fn assert_gone(hosts: &Hosts) {
+    hosts.a.place.assert_gone();
+    hosts.b.place.assert_gone();
+}
+
+/// By either family of addresses.
+#[test]
+fn rping() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-rping") else { return };
+    let _alone = the_processors();
+    for address in [hosts.a.address, hosts.a.address6] {
+        let line = format!("-a {address} -p {PORT} -C 10 -S 10000 -V -v");
+        let both = by_cm(&hosts, PORT, &format!("rping -s {line}"), &format!("rping -c {line}"));
+        assert_has(&both[0], &["server ping data: rdma-ping-9: "]);
+        assert_has(&both[1], &["ping data: rdma-ping-9: "]);
+    }
+    assert_gone(&hosts);
+}
+
+/// The host is there, and nobody listens.
+#[test]
+fn nobody_listens() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-refused") else { return };
+    let keeper = hosts.a.place.keep();
+    let mut client = hosts.b.place.start(&format!("rping -c -a {} -C 1", hosts.a.address));
+    assert!(!client.wait().success());
+    assert_has(&client.output(), &["RDMA_CM_EVENT_REJECTED"]);
+    hosts.a.place.end(keeper);
+    assert_gone(&hosts);
+}
+
+#[test]
+fn ucmatose() {
+    if !installed(&["ucmatose"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-ucmatose") else { return };
+    let _alone = the_processors();
+    for options in ["-c 7 -C 10 -S 1000", "-m -c 3 -C 3"] {
+        let line = format!("ucmatose -p {PORT} {options}");
+        let client = format!("{line} -s {}", hosts.a.address);
+        for text in by_cm(&hosts, PORT, &line, &client) {
+            assert_has(&text, &["data transfers complete", "return status 0"]);
+        }
+    }
+    assert_gone(&hosts);
+}
+
+#[test]
+fn udaddy() {
+    if !installed(&["udaddy"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-udaddy") else { return };
+    let _alone = the_processors();
+    let line = "udaddy -c 5 -C 10 -S 500";
+    for text in by_cm(&hosts, 7174, line, &format!("{line} -s {}", hosts.a.address)) {
+        assert_has(&text, &["data transfers complete", "return status 0"]);
+    }
+    assert_gone(&hosts);
+}
+
+#[test]
+fn streams() {
+    if !installed(&["rstream"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-rstream") else { return };
+    let _alone = the_processors();
+    for options in ["-S 1000 -C 100 -I 3", "-S 70000 -C 20 -T b"] {
+        let line = format!("rstream -p {PORT} -T v {options}");
+        let client = format!("{line} -s {}", hosts.a.address);
+        for text in by_cm(&hosts, PORT, &line, &client) {
+            assert_has(&text, &["\ncustom "]);
+        }
+    }
+    assert_gone(&hosts);
+}
+
+#[test]
+fn perftests() {
+    let programs = ["ib_send_bw", "ib_send_lat", "ib_write_lat", "ib_read_bw", "ib_atomic_lat"];
+    if !installed(&programs) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-perftest") else { return };
+    let _alone = the_processors();
+    for program in programs {
+        let port = tcp::free_port();
+        let line = perftest::line(program, port, "-R");
+        let [_, text] = by_cm(&hosts, port, &line, &format!("{line} {}", hosts.a.address));
+        perftest::assert_results("-R", &text);
+    }
+    assert_gone(&hosts);
+}
+
+/// A peer that is killed is disconnected, and after that a new pair connects at once.
+#[test]
+fn either_side_is_killed() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-rping-kill") else { return };
+    let _alone = the_processors();
+    let line = format!("-a {} -p {PORT} -S 10000 -V", hosts.a.address);
+    for round in 0..6 {
+        let mut server = hosts.a.place.start(&format!("rping -s {line}"));
+        server.wait_until(|| hosts.a.place.listens(PORT));
+        let mut client = hosts.b.place.start(&format!("rping -c {line}"));
+        let connected =
+            |line: &String| line.starts_with("cm_id ") && line.contains(" state CONNECT ");
+        client.wait_until(|| hosts.b.place.objects().iter().any(connected));
+        let (victim, survivor) =
+            if round % 2 == 0 { (&mut server, &mut client) } else { (&mut client, &mut server) };
+        victim.kill();
+        let since = Instant::now();
+        survivor.wait();
+        println!("the other one ended after {:?}", since.elapsed());
+        let is_free = || hosts.a.place.objects().is_empty() && hosts.b.place.objects().is_empty();
+        assert!(comes_about(LIMIT, is_free), "{:?} {:?}", hosts.a.place, hosts.b.place);
+        let line = format!("-a {} -p {PORT} -C 3 -V", hosts.a.address);
+        by_cm(&hosts, PORT, &format!("rping -s {line}"), &format!("rping -c {line}"));
+    }
+    assert_gone(&hosts);
+}

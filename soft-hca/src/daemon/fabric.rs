@@ -122,7 +122,7 @@ impl Fabric {
     /// Whether the daemon can reach a process's memory; if not, the error number.
     pub(crate) fn probe(&self, proc: usize) -> std::result::Result<(), Errno> {
         let probed = self.link.probe(&self.arena, DAEMON, proc);
-        probed.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EPERM)))
+        probed.map_err(|error| Errno::new(error.raw_os_error().unwrap_or(libc::EPERM)))
     }
 
     /// The data path, run by the daemon.

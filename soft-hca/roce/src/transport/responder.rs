@@ -92,6 +92,11 @@ impl Responder {
         self.failed
     }
 
+    /// Whether [`Responder::transmit`] would build a packet now.
+    pub fn can_transmit(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
     /// A packet of a reliable connection that is no response.
     pub fn on_packet(&mut self, packet: &Packet<'_>, target: &mut impl Target) {
         if self.failed {

@@ -12,10 +12,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::arena::lock::Lock;
-use crate::ring;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x03");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -191,6 +190,8 @@ entry! {
         /// 1: the system does not let others reach its memory, or it theirs. It then has a helper of
         /// its own, which copies what is asked for; for all other processes the daemon's does.
         pub closed: AtomicU32,
+        /// Taken to execute an atomic operation on its memory.
+        pub atomics: Lock,
         /// A futex that the helper sleeps on; changes with every request.
         pub bell: AtomicU32,
         /// Which bounces have a request for the helper, a bit each.
@@ -217,8 +218,19 @@ pub struct BounceSlot {
     pub count: AtomicU32,
     /// Bytes from the bounce buffer's start.
     pub offset: AtomicU32,
-    /// Address and length of the stretches of memory.
-    pub segments: [[AtomicU64; 2]; MAX_BOUNCE_SEGMENTS],
+    /// The stretches of memory.
+    pub segments: [BounceSegment; MAX_BOUNCE_SEGMENTS],
+}
+
+/// A stretch of memory in a request to a helper.
+#[repr(C)]
+pub struct BounceSegment {
+    /// First address in the process.
+    pub addr: AtomicU64,
+    /// Bytes.
+    pub length: AtomicU64,
+    /// Index + 1 of the memory region that it is said to lie in, or 0.
+    pub region: AtomicU32,
 }
 
 entry! {
@@ -260,7 +272,8 @@ entry! {
         pub channel: AtomicU32,
         /// The program's name for it; comes back in events.
         pub user_handle: AtomicU64,
-        /// 0 not armed, 1 for solicited completions, 2 for any.
+        /// In the two low bits 0 not armed, 1 for solicited completions, 2 for any; above them a number
+        /// that changes each time the queue is armed.
         pub armed: AtomicU32,
         /// Completion events that are signalled and not read.
         pub pending_events: AtomicU32,
@@ -341,8 +354,12 @@ entry! {
         pub sq: RingPlace,
         /// The ring of receive work requests; unused with a shared receive queue.
         pub rq: RingPlace,
-        /// The next send work request to be executed.
+        /// The oldest send work request that is not completed.
         pub sq_consumer: AtomicU32,
+        /// Send work requests from there on that are executed and wait for the peer's answer; the
+        /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
+        /// requests are executed and completed in one step.
+        pub sq_in_flight: AtomicU32,
         /// The next receive work request to be taken.
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::room`].
@@ -383,6 +400,8 @@ entry! {
         pub sqd_notify: AtomicU32,
         /// GID of the peer (address vector), 16 bytes.
         pub dgid: [AtomicU8; 16],
+        /// The way to the peer, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
 
         // What holds up the request at the head of the send queue
         /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
@@ -442,6 +461,8 @@ entry! {
         pub sgid: [AtomicU8; 16],
         /// Destination GID.
         pub dgid: [AtomicU8; 16],
+        /// The way there, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
     }
 }
 
@@ -462,8 +483,6 @@ entry! {
 pub struct Arena {
     /// [`MAGIC`].
     pub magic: AtomicU64,
-    /// Taken for every atomic operation (compare and swap, fetch and add).
-    pub atomics: Lock,
     /// How far the table of members is in use (an upper bound of the indices in use).
     pub members_used: AtomicU32,
     /// The same for the table of memory regions.
@@ -474,6 +493,8 @@ pub struct Arena {
     pub cqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub srqs_used: AtomicU32,
+    /// Not 0: somebody watches what happens. See `engine::observer`.
+    pub observed: AtomicU32,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,
@@ -524,16 +545,6 @@ impl RingPlace {
         self.mask.store(other.mask.load(Acquire), Release);
         self.log2_slot.store(other.log2_slot.load(Acquire), Release);
     }
-
-    /// `struct mminfo`: what the provider maps. Offset u64, size u32 in whole pages, padding.
-    pub fn mminfo(&self) -> [u8; 16] {
-        let mask = self.mask.load(Acquire);
-        let bytes = ring::bytes(mask, self.log2_slot.load(Acquire)).unwrap_or(0);
-        let mut info = [0; 16];
-        info[..8].copy_from_slice(&self.offset.load(Acquire).to_le_bytes());
-        info[8..12].copy_from_slice(&(bytes.next_multiple_of(PAGE) as u32).to_le_bytes());
-        info
-    }
 }
 
 impl Arena {
@@ -565,7 +576,9 @@ impl Arena {
         for slot in &self.bounce_slots {
             slot.lock.release_of(dead);
         }
-        self.atomics.release_of(dead);
+        for proc in &self.procs {
+            proc.atomics.release_of(dead);
+        }
     }
 }
 

@@ -16,9 +16,12 @@ pub(crate) struct DaemonEnv {
     channels: Mutex<HashMap<usize, (u32, EventFd)>>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
     kicks: Mutex<VecDeque<(u32, u64)>>,
-    /// Descriptors that tell of the end of a process, by its index.
-    processes: Arc<Mutex<HashMap<usize, OwnedFd>>>,
+    /// Descriptors that tell of the end of a process, by its index, where the system has such.
+    processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
     raised: Mutex<VecDeque<Async>>,
+    /// What has passed by, as text.
+    #[cfg(test)]
+    observed: Mutex<Vec<String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,15 +68,18 @@ impl DaemonEnv {
         }
     }
 
-    /// Remembers how to know that a process has ended.
-    pub(crate) fn remember_process(&self, index: usize, pidfd: OwnedFd) {
+    /// There is a process; `pidfd` tells when it has ended.
+    pub(crate) fn remember_process(&self, index: usize, pidfd: Option<OwnedFd>) {
         lock(&self.processes).insert(index, pidfd);
     }
 
     /// Tells which processes have ended, wherever it is asked.
     pub(crate) fn deaths(&self) -> impl Fn(usize) -> bool + Send + use<> {
         let processes = Arc::clone(&self.processes);
-        move |proc| lock(&processes).get(&proc).is_some_and(process::has_ended)
+        move |proc| {
+            let processes = lock(&processes);
+            processes.get(&proc).and_then(Option::as_ref).is_some_and(process::has_ended)
+        }
     }
 
     /// The index is nobody's any more.
@@ -87,6 +93,11 @@ impl DaemonEnv {
 
     pub(crate) fn take_raised(&self) -> VecDeque<Async> {
         std::mem::take(&mut *lock(&self.raised))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn take_observed(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.observed))
     }
 
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
@@ -125,9 +136,12 @@ impl Env for DaemonEnv {
         lock(&self.raised).push_back(what);
     }
 
-    fn dead(&self) -> Vec<usize> {
-        let processes = lock(&self.processes);
-        let dead = processes.iter().filter(|(_, pidfd)| process::has_ended(pidfd));
-        dead.map(|(&index, _)| index).collect()
+    #[cfg(test)]
+    fn observe(&self, event: &crate::engine::Event<'_>) {
+        lock(&self.observed).push(format!("{event:?}"));
+    }
+
+    fn is_there(&self, proc: usize) -> bool {
+        lock(&self.processes).contains_key(&proc)
     }
 }

@@ -14,8 +14,10 @@
 //! | `ucma` | the connection manager |
 //! | `process`, `reap` | programs, and what the dead leave behind |
 //! | `env` | what the data path asks of the daemon that runs it |
+//! | `parked` | what waits for a lock that a program has |
 //! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
 //! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
+//! | `observe` | commands and events, for whoever watches |
 
 mod deadlines;
 mod env;
@@ -27,6 +29,8 @@ pub(crate) mod fuzz;
 mod known;
 mod listing;
 pub mod log;
+mod observe;
+mod parked;
 mod poller;
 mod process;
 mod reap;
@@ -36,22 +40,29 @@ pub(crate) mod uverbs;
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::config::SOCKET;
+use zerocopy::IntoBytes;
+
+use crate::config::{self, SOCKET};
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
+use crate::daemon::parked::{Answered, Parked, Work};
 use crate::daemon::poller::{Poller, Ready};
-use crate::device::{self, Addresses};
+use crate::device::{self, Device};
+use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
-use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
+use crate::rpc::{
+    Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
+};
 use crate::system;
-use crate::uapi::rxe::state;
 use crate::uapi::ucma::command as ucma_command;
 use crate::uapi::uverbs::command as uverbs_command;
+use crate::uapi::verbs::state;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -84,8 +95,8 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let mut daemon =
-        Daemon::new(Addresses::local(), device::node_guid(&config.dir), system::random())?;
+    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir));
+    let mut daemon = Daemon::new(Arc::new(device), system::random())?;
     system::allow_peers();
     let _helper = daemon.fabric.start_helper().map_err(because("cannot start a thread"))?;
     daemon
@@ -98,6 +109,15 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     outcome.map_err(because("cannot wait for events"))
 }
 
+/// What has become of a request.
+enum Handled {
+    /// It has no answer.
+    Silently,
+    Answered(Answered),
+    /// It is answered when nobody uses the memory any more that it is about.
+    Soon(Answered, Quiesce),
+}
+
 struct Daemon {
     poller: Poller,
     fabric: Fabric,
@@ -107,6 +127,8 @@ struct Daemon {
     kicks: Deadlines<u32>,
     /// Channels, index and generation, that somebody who has died may owe a token.
     missing_tokens: Deadlines<(u32, u32)>,
+    /// What waits for a lock.
+    parked: Parked,
     /// Queue pairs in the error state. Who puts one there kicks it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -115,19 +137,15 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(
-        addresses: Addresses,
-        node_guid: u64,
-        identity: u64,
-    ) -> std::result::Result<Self, Error> {
+    fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
-            fabric: Fabric::new(addresses, node_guid, identity)
-                .map_err(because("cannot create the arena"))?,
+            fabric: Fabric::new(device, identity).map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
             kicks: Deadlines::default(),
             missing_tokens: Deadlines::default(),
+            parked: Parked::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             has_served: false,
@@ -157,7 +175,13 @@ impl Daemon {
     /// `CLOCK_MONOTONIC` nanoseconds of the next thing to do without being asked.
     fn next_deadline(&self) -> Option<u64> {
         let sweep = (!self.failed.is_empty()).then_some(self.next_sweep_ns);
-        let timers = [self.cm.next_timer(), self.kicks.next(), self.missing_tokens.next(), sweep];
+        let timers = [
+            self.cm.next_timer(),
+            self.kicks.next(),
+            self.missing_tokens.next(),
+            sweep,
+            self.parked.next(),
+        ];
         timers.into_iter().flatten().min()
     }
 
@@ -186,55 +210,104 @@ impl Daemon {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             _ => return self.close(token),
         };
+        self.work(Work::Message(token, message), None);
+    }
+
+    /// Does some work. What somebody else's lock keeps it from is done later; `waited` says how long it
+    /// has waited last.
+    fn work(&mut self, work: Work, waited: Option<u64>) {
+        let unfinished = match work {
+            Work::Message(token, message) => self.message(token, message),
+            Work::Answer(token, answered, mut quiesce) => {
+                if self.fabric.actor().is_quiet(&mut quiesce) {
+                    self.answer(token, answered);
+                    None
+                } else {
+                    Some(Work::Answer(token, answered, quiesce))
+                }
+            }
+            Work::Close(mut file) => match file.close(&mut self.fabric) {
+                Ok(()) => {
+                    self.close_process(file.proc);
+                    None
+                }
+                Err(_) => Some(Work::Close(file)),
+            },
+            Work::Reap(index) => self.reap(index),
+        };
+        match unfinished {
+            // Nobody asks for two things at a time.
+            Some(Work::Message(token, _) | Work::Answer(token, ..)) if self.parked.has(token) => {
+                self.close(token);
+            }
+            Some(work) => self.parked.add(work, waited, system::now_ns()),
+            None => {}
+        }
+    }
+
+    fn message(&mut self, token: u32, message: Vec<u8>) -> Option<Work> {
         let outcome = Request::decode(&message).and_then(|request| self.handle(token, request));
-        let (reply, fds) = match outcome {
-            Ok(Some(answer)) => answer,
-            Ok(None) => return,
+        match outcome {
+            Ok(Handled::Silently) => {}
+            Ok(Handled::Answered(answered)) => self.answer(token, answered),
+            Ok(Handled::Soon(answered, quiesce)) => {
+                return Some(Work::Answer(token, answered, quiesce));
+            }
+            Err(Errno::ERESTART) => return Some(Work::Message(token, message)),
             Err(error) => {
                 self.log_refusal(token, &message, error);
-                (Reply::refused(error), Vec::new())
+                self.answer(token, Err(error).into());
             }
-        };
+        }
+        None
+    }
+
+    fn answer(&mut self, token: u32, answered: Answered) {
         // What a command has set off, such as events of the connection manager, is there when
         // the program sees the answer.
         self.settle();
         let Some(connection) = self.files.connection(token) else { return };
-        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        if connection.send(&reply.encode(), &fds).is_err() {
+        let fds: Vec<_> = answered.fds.iter().map(AsFd::as_fd).collect();
+        if connection.send(&Reply(answered.answer).encode(), &fds).is_err() {
             self.close(token);
         }
     }
 
-    /// The answer to a request, if it is to have one.
-    fn handle(&mut self, token: u32, request: Request) -> Result<Option<(Reply, Vec<OwnedFd>)>> {
+    /// Does what a request asks for; `ERESTART`, and nothing is done, if a lock is missing.
+    fn handle(&mut self, token: u32, request: Request) -> Result<Handled> {
         match request {
-            Request::Hello(hello) => self.hello(token, &hello).map(Some),
+            Request::Hello(hello) => self.hello(token, &hello).map(Handled::Answered),
             Request::Command { out_len, bytes } => {
-                self.command(token, out_len as usize, &bytes).map(Some)
+                let outcome = self.command(token, out_len as usize, &bytes);
+                self.observe_command(token, &bytes, &outcome);
+                outcome
             }
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
-                Ok(Some((Reply { bytes, ..Reply::default() }, Vec::new())))
+                self.observe_connection(token, &bytes);
+                Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
-            Request::ChannelFd(index, generation) => {
+            Request::ChannelFd(ChannelId { index, generation }) => {
                 let fd = self.fabric.env.channel_fd(index as usize, generation);
-                Ok(Some((Reply::default(), vec![fd.ok_or(Errno::ENOENT)?])))
+                let fds = vec![fd.ok_or(Errno::ENOENT)?];
+                Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
             Request::Kick(qpn, after_ns) => {
+                let qpn = qpn.into();
                 if self.fabric.arena.qp(qpn).is_some() {
                     self.kicks.add(qpn, system::now_ns().saturating_add(after_ns));
                 }
-                Ok(None)
+                Ok(Handled::Silently)
             }
-            Request::CloseChannel(index, generation) => {
+            Request::CloseChannel(ChannelId { index, generation }) => {
                 if let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) {
                     file.close_channel(&mut self.fabric, index as usize, generation);
                 }
-                Ok(None)
+                Ok(Handled::Silently)
             }
-            Request::Raise(kind, index) => {
-                files::raise(&mut self.files, &self.fabric, kind, index);
-                Ok(None)
+            Request::Raise(what) => {
+                files::raise(&mut self.files, &self.fabric, what);
+                Ok(Handled::Silently)
             }
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
@@ -242,8 +315,8 @@ impl Daemon {
                 let written = system::memory_file(c"listing").and_then(|mut file| {
                     file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map(|()| file)
                 });
-                let file = written.map_err(|_| Errno::ENOMEM)?;
-                Ok(Some((Reply::default(), vec![file.into()])))
+                let fds = vec![written.map_err(|_| Errno::ENOMEM)?.into()];
+                Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
         }
     }
@@ -264,7 +337,7 @@ impl Daemon {
         tracing::info!(pid, number, "{name} is refused: {error:?}");
     }
 
-    fn hello(&mut self, token: u32, hello: &Hello) -> Result<(Reply, Vec<OwnedFd>)> {
+    fn hello(&mut self, token: u32, hello: &Hello) -> Result<Answered> {
         let connection = self.files.connection(token).ok_or(Errno::EBADF)?;
         let (pid, _) = connection.peer().map_err(|_| Errno::EPERM)?;
         if !self.files.is_new(token) {
@@ -272,48 +345,50 @@ impl Daemon {
         }
         if matches!(hello.kind, FileKind::Lifeline | FileKind::Observer) {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
-            return Ok((Reply::default(), Vec::new()));
+            return Ok(Answered::default());
         }
+        // One device file is all that a program can open.
+        let device = self.fabric.devices.first().map(Arc::clone).ok_or(Errno::ENODEV)?;
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
         let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
-        let mut refusal = 0;
+        let mut refusal = None;
         if is_new {
             self.fabric.announce(proc, pid, hello.nonce_addr, hello.nonce);
-            refusal = self.fabric.probe(proc).err().map_or(0, |error| error.0 as u32);
+            refusal = self.fabric.probe(proc).err();
             if let Some(fd) = self.fabric.processes.pidfd(proc) {
                 let _ = self.poller.add(fd, Ready::Process(proc));
             }
-            if let Some(fd) = self.fabric.processes.pidfd_clone(proc) {
-                self.fabric.env.remember_process(proc, fd);
-            }
+            self.fabric.env.remember_process(proc, self.fabric.processes.pidfd_clone(proc));
         }
         let file = match hello.kind {
             FileKind::Uverbs => {
-                File::Uverbs { file: uverbs::UverbsFile::new(proc, token), event_fd, tokens: 0 }
+                let file = uverbs::UverbsFile::new(proc, token, device);
+                File::Uverbs { file, event_fd, tokens: 0 }
             }
             _ => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
         };
         self.files.set(token, file);
-        let reply = Reply { extra: [proc as u32, token, refusal, 0], ..Reply::default() };
-        Ok((reply, vec![arena, events]))
+        let created = Created::File { process: proc as u32, file: token, refusal };
+        let answer = Ok(Answer { created: Some(created), ..Answer::default() });
+        Ok(Answered { answer, fds: vec![arena, events] })
     }
 
-    fn command(
-        &mut self,
-        token: u32,
-        out_len: usize,
-        bytes: &[u8],
-    ) -> Result<(Reply, Vec<OwnedFd>)> {
+    fn command(&mut self, token: u32, out_len: usize, bytes: &[u8]) -> Result<Handled> {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
         match self.files.get_mut(token).ok_or(Errno::EBADF)? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
-                Ok((outcome.reply, outcome.fd.into_iter().collect()))
+                let answer = Ok(Answer { created: outcome.created, bytes: outcome.answer });
+                let answered = Answered { answer, fds: outcome.fd.into_iter().collect() };
+                Ok(match outcome.quiesce {
+                    Some(quiesce) => Handled::Soon(answered, quiesce),
+                    None => Handled::Answered(answered),
+                })
             }
             File::Cm { file, .. } => {
                 let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
@@ -326,7 +401,7 @@ impl Daemon {
                 let file = *file;
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
-                Ok((Reply { bytes, ..Reply::default() }, Vec::new()))
+                Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
             File::New | File::Bystander { .. } => Err(Errno::EINVAL),
         }
@@ -334,7 +409,7 @@ impl Daemon {
 
     fn pop_event(&mut self, token: u32) -> Option<Vec<u8>> {
         match self.files.get_mut(token)? {
-            File::Uverbs { file, .. } => file.pop_async().map(Vec::from),
+            File::Uverbs { file, .. } => file.pop_async().map(|event| event.as_bytes().to_vec()),
             File::Cm { file, .. } => self.cm.pop_event(*file).map(Vec::from),
             File::New | File::Bystander { .. } => None,
         }
@@ -345,33 +420,45 @@ impl Daemon {
         if let Some(fd) = self.files.fd(token) {
             self.poller.remove(fd);
         }
-        let Some(file) = self.files.remove(token) else { return };
-        let proc = match file {
-            File::Uverbs { mut file, .. } => {
-                file.close(&mut self.fabric);
-                file.proc
-            }
-            File::Cm { proc, file, .. } => {
+        self.parked.forget(token);
+        match self.files.remove(token) {
+            Some(File::Uverbs { file, .. }) => self.work(Work::Close(file), None),
+            Some(File::Cm { proc, file, .. }) => {
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 self.cm.close(&mut host, file, system::now_ns());
-                proc
+                self.close_process(proc);
             }
-            File::New | File::Bystander { .. } => return,
-        };
-        self.fabric.close_process(proc);
+            Some(File::New | File::Bystander { .. }) | None => {}
+        }
+    }
+
+    fn close_process(&mut self, index: usize) {
+        if self.fabric.close_process(index) {
+            self.work(Work::Reap(index), None);
+        }
     }
 
     fn process_ended(&mut self, index: usize) {
-        for channel in self.fabric.reap(index) {
+        if let Some(fd) = self.fabric.processes.pidfd(index) {
+            self.poller.remove(fd);
+        }
+        self.work(Work::Reap(index), None);
+    }
+
+    /// Cleans up behind a process that has ended.
+    fn reap(&mut self, index: usize) -> Option<Work> {
+        let (missing_tokens, is_done) = self.fabric.reap(index);
+        for channel in missing_tokens {
             self.missing_tokens.add(channel, 0);
+        }
+        if !is_done {
+            return Some(Work::Reap(index));
         }
         // It may have died before it could tell.
         let qps = self.fabric.qps.iter().map(|(_, qp)| qp.qpn);
         self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
-        if let Some(fd) = self.fabric.processes.pidfd(index) {
-            self.poller.remove(fd);
-        }
         self.fabric.process_ended(index);
+        None
     }
 
     fn run_timers(&mut self) {
@@ -383,6 +470,9 @@ impl Daemon {
             if self.has_failed(qpn) {
                 self.failed.insert(qpn);
             }
+        }
+        for (work, waited) in self.parked.due(now) {
+            self.work(work, Some(waited));
         }
         for channel in self.missing_tokens.due(now) {
             if !self.fabric.give_token(channel) {
@@ -407,8 +497,7 @@ impl Daemon {
             self.kicks.add(qpn, now.saturating_add(after_ns));
         }
         for what in self.fabric.env.take_raised() {
-            let (kind, index) = what.to_words();
-            files::raise(&mut self.files, &self.fabric, kind, index);
+            files::raise(&mut self.files, &self.fabric, what);
         }
         self.cm.touched();
         self.files.settle(&self.cm);

@@ -1,19 +1,21 @@
 //! Compare and swap, fetch and add, atomic write. `rxe_resp.c`, `atomic_reply`.
 //!
-//! They are atomic with respect to each other, whichever queue pairs of the fabric execute them:
-//! one lock is held from the read to the write. The processor's own atomics do not know of it, as
+//! They are atomic with respect to each other, whichever queue pairs of the fabric execute them on
+//! the memory of a process: its lock is held from the read to the write. (Two processes that have
+//! registered the same shared memory are two memories here: one lock for all would have all wait for
+//! a program that is stopped while it has it.) The processor's own atomics do not know of it, as
 //! with a device that reports `IBV_ATOMIC_HCA`.
 
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::engine::deferred::Deferred;
-use crate::engine::link::{Fault, Memory, Segment};
-use crate::engine::memory::{SCATTER, Wanted};
-use crate::engine::requester::{RequestError, Requester, SendCompletion};
+use crate::engine::memory::SCATTER;
+use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::responder::Responder;
-use crate::engine::segments::SegmentList;
+use crate::engine::segments::{Fault, Memory, SegmentList};
 use crate::engine::{Actor, process_memory, wc_status};
-use crate::uapi::rxe::{AtomicWr, RemoteWr, SendWqe, access, opcode};
+use crate::uapi::rxe::{AtomicWr, SendWqe};
+use crate::uapi::verbs::{access, opcode};
 
 /// Bytes that an atomic operation works on, and the alignment they need.
 const WORD: u32 = 8;
@@ -55,8 +57,8 @@ impl<'a> Actor<'a> {
         if wqe.opcode != opcode::ATOMIC_WRITE {
             let bytes = old.to_ne_bytes();
             let ours = [process_memory::ours(&bytes)];
-            let from = Memory { proc: self.me, segments: &ours };
-            let to = Memory { proc: requester.owner.proc, segments: result.as_slice() };
+            let from = Memory::unregistered(self.me, &ours);
+            let to = result.of_process(requester.owner.proc);
             self.link.copy(self.arena, self.me, from, to).map_err(|fault| match fault {
                 Fault::Unreachable => RequestError::NoResponse,
                 _ => RequestError::Failed(wc_status::LOCAL_MEMORY),
@@ -64,7 +66,7 @@ impl<'a> Actor<'a> {
         }
         requester.count_packets(Some(&responder), WORD);
         drop(responder);
-        requester.complete(self, [SendCompletion::of(wqe, WORD)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, WORD), None)], deferred);
         Ok(())
     }
 
@@ -77,29 +79,25 @@ impl<'a> Actor<'a> {
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
         let right = if is_write { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC };
-        let RemoteWr { addr, rkey } = operation.remote;
-        if responder.qp.access.load(Acquire) & right == 0
-            || (!is_write && responder.qp.max_dest_rd_atomic.load(Acquire) == 0)
-            || !addr.is_multiple_of(WORD.into())
-        {
+        if !operation.remote.addr.is_multiple_of(WORD.into()) {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
-        let wanted = Wanted { key: rkey, addr, length: WORD.into(), access: right };
-        let addr = responder.owner.remote(self.arena, wanted);
-        let addr = addr.ok_or(RequestError::Failed(wc_status::REMOTE_MEMORY))?;
-        let remote = [Segment { addr, length: WORD.into() }];
-        let remote = Memory { proc: responder.owner.proc, segments: &remote };
+        let reached = responder.reach(self.arena, right, operation.remote, WORD.into());
+        let (segment, region) = reached.map_err(RequestError::Failed)?;
+        let remote =
+            Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
         let failed = |fault| match fault {
             Fault::Unreachable => RequestError::NoResponse,
             _ => RequestError::Failed(wc_status::REMOTE_MEMORY),
         };
-        let _guard = self.lock(&self.arena.atomics);
+        let lock = self.atomics_of(responder.owner.proc).ok_or(RequestError::NoResponse)?;
+        let _guard = self.lock(lock).ok_or(RequestError::Busy)?;
         let old = if is_write {
             0
         } else {
             let mut old = [0; WORD as usize];
             let ours = [process_memory::ours_mut(&mut old)];
-            let ours = Memory { proc: self.me, segments: &ours };
+            let ours = Memory::unregistered(self.me, &ours);
             self.link.copy(self.arena, self.me, remote, ours).map_err(failed)?;
             u64::from_ne_bytes(old)
         };
@@ -110,7 +108,7 @@ impl<'a> Actor<'a> {
         };
         let bytes = new.to_ne_bytes();
         let ours = [process_memory::ours(&bytes)];
-        let ours = Memory { proc: self.me, segments: &ours };
+        let ours = Memory::unregistered(self.me, &ours);
         self.link.copy(self.arena, self.me, ours, remote).map_err(failed)?;
         Ok(old)
     }

@@ -9,14 +9,19 @@
 //! that is `BUSY` is not used anew before the helper is done with it, or dead.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU64, fence};
+use std::sync::atomic::fence;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::arena::{Arena, BOUNCE_BUFFER_BYTES, BounceSlot, Guard, MAX_BOUNCE_SEGMENTS, Mapping};
+use arrayvec::ArrayVec;
+
+use crate::arena::{
+    Arena, BOUNCE_BUFFER_BYTES, BounceSegment, BounceSlot, Guard, MAX_BOUNCE_SEGMENTS, Mapping,
+};
 use crate::engine::bounce_buffer::{self, Way};
-use crate::engine::link::{Fault, LocalLink, Memory, Segment};
-use crate::engine::process_memory::{self, CopyError, MAX_SEGMENTS, window};
+use crate::engine::pids::Pids;
+use crate::engine::process_memory::{self, CopyError};
+use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, length, window};
 use crate::engine::{Actor, DAEMON, futex};
 
 const _: () = assert!(MAX_SEGMENTS == MAX_BOUNCE_SEGMENTS);
@@ -37,9 +42,11 @@ const UNREACHABLE: u32 = 2;
 /// A helper that does not answer for so long is as good as none: it may have been stopped. The
 /// request is tried again as long as the queue pair's timers allow.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The daemon has others to serve, and comes back. Nor is there reason for more if the helper has not
-/// looked since an earlier request.
+/// There is no reason for so much if the helper has not looked since an earlier request.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
+/// The daemon has others to serve, and comes back. For a helper that has not looked since an earlier
+/// request it does not wait at all.
+const DAEMON_PATIENCE: Duration = Duration::from_millis(20);
 /// Deferred so long a requester has the daemon see whether the helper still lives.
 const DOUBT: Duration = Duration::from_millis(50);
 
@@ -51,11 +58,24 @@ pub(super) struct Job {
     pub proc: usize,
     /// Where in the bounce buffer.
     pub offset: u64,
-    pub segments: Vec<Segment>,
+    /// The stretches of memory, and the region of each.
+    pub segments: Vec<(Segment, Region)>,
 }
 
-fn patience(me: usize) -> Duration {
-    if me == DAEMON { LITTLE_PATIENCE } else { PATIENCE }
+impl Job {
+    /// The stretches alone.
+    pub(super) fn segments(&self) -> ArrayVec<Segment, MAX_SEGMENTS> {
+        self.segments.iter().map(|(segment, _)| *segment).take(MAX_SEGMENTS).collect()
+    }
+}
+
+fn patience(me: usize, is_silent: bool) -> Duration {
+    match (me == DAEMON, is_silent) {
+        (true, false) => DAEMON_PATIENCE,
+        (true, true) => Duration::ZERO,
+        (false, false) => PATIENCE,
+        (false, true) => LITTLE_PATIENCE,
+    }
 }
 
 fn with_phase(word: u32, phase: u32) -> u32 {
@@ -95,9 +115,9 @@ impl BounceSlot {
         // Whoever makes a region invalid either sees that we are busy, or we see the region so.
         fence(SeqCst);
         let count = (self.count.load(Acquire) as usize).min(MAX_BOUNCE_SEGMENTS);
-        let segment = |[addr, length]: &[AtomicU64; 2]| Segment {
-            addr: addr.load(Acquire),
-            length: length.load(Acquire),
+        let segment = |slot: &BounceSegment| {
+            let (addr, length) = (slot.addr.load(Acquire), slot.length.load(Acquire));
+            (Segment { addr, length }, Region::from_word(slot.region.load(Acquire)))
         };
         Some(Job {
             way: if self.writes.load(Acquire) == 0 { Way::In } else { Way::Out },
@@ -164,7 +184,7 @@ pub(super) struct Taken<'a> {
 impl<'a> Taken<'a> {
     /// The first that is free. `None` if there is none for long.
     pub(super) fn take(arena: &'a Mapping, me: usize) -> Option<Self> {
-        let end = Instant::now() + patience(me);
+        let end = Instant::now() + patience(me, false);
         loop {
             for (index, slot) in arena.bounce_slots.iter().enumerate() {
                 if let Some(guard) = slot.lock.try_lock(me)
@@ -194,16 +214,17 @@ impl<'a> Taken<'a> {
         slot.writes.store(u32::from(job.way == Way::Out), Release);
         slot.offset.store(job.offset as u32, Release);
         slot.count.store(job.segments.len() as u32, Release);
-        for ([addr, length], segment) in slot.segments.iter().zip(&job.segments) {
-            addr.store(segment.addr, Release);
-            length.store(segment.length, Release);
+        for (entry, (segment, region)) in slot.segments.iter().zip(&job.segments) {
+            entry.addr.store(segment.addr, Release);
+            entry.length.store(segment.length, Release);
+            entry.region.store(region.to_word(), Release);
         }
         let word = slot.phase.load(Relaxed).wrapping_add(PHASE + 1);
         slot.phase.store(with_phase(word, ASKED), SeqCst);
         let bit = 1 << self.index;
         let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
         ring(arena, helper);
-        self.wait(helper, if is_silent { LITTLE_PATIENCE } else { patience(me) })
+        self.wait(helper, patience(me, is_silent))
     }
 
     fn wait(&self, helper: usize, patience: Duration) -> Result<(), CopyError> {
@@ -236,27 +257,28 @@ impl<'a> Taken<'a> {
 
 /// Moves bytes between a process's memory and a slot's bounce buffer without asking anybody.
 pub(super) fn transfer(
-    link: &LocalLink,
+    pids: &Pids,
     arena: &Mapping,
     me: usize,
     slot: usize,
     job: &Job,
 ) -> Result<(), CopyError> {
-    let length = process_memory::length(&job.segments);
+    let segments = job.segments();
+    let length = length(&segments);
     if job.proc == me {
-        return bounce_buffer::transfer(arena, job.way, slot, job.offset, &job.segments, length);
+        return bounce_buffer::transfer(arena, job.way, slot, job.offset, &segments, length);
     }
-    let pid = link.pid(arena, me, job.proc).map_err(|_| CopyError::Unreachable)?;
+    let pid = pids.get(arena, me, job.proc).map_err(|_| CopyError::Unreachable)?;
     let here = [Segment { addr: arena.bounce_buffer(slot).0 + job.offset, length }];
     match job.way {
-        Way::In => process_memory::read(pid, &here, &job.segments, length),
-        Way::Out => process_memory::write(pid, &here, &job.segments, length),
+        Way::In => process_memory::read(pid, &here, &segments, length),
+        Way::Out => process_memory::write(pid, &here, &segments, length),
     }
 }
 
 /// Copies `length` bytes by way of a slot.
 pub(super) fn copy(
-    link: &LocalLink,
+    pids: &Pids,
     arena: &Mapping,
     me: usize,
     from: Memory<'_>,
@@ -266,13 +288,15 @@ pub(super) fn copy(
     let taken = Taken::take(arena, me).ok_or(Fault::Unreachable)?;
     let go = |way, memory: Memory<'_>, skip, offset, limit, fault| {
         let mut part = [Segment::default(); MAX_SEGMENTS];
-        let (count, bytes) = window(memory.segments, skip, limit, &mut part);
-        let job = Job { way, proc: memory.proc, offset, segments: part[..count].to_vec() };
-        let moved = match transfer(link, arena, me, taken.index, &job) {
+        let window = window(memory.segments, skip, limit, &mut part);
+        let parts = part[..window.count].iter().zip(window.first..);
+        let segments = parts.map(|(segment, index)| (*segment, memory.region(index))).collect();
+        let job = Job { way, proc: memory.proc, offset, segments };
+        let moved = match transfer(pids, arena, me, taken.index, &job) {
             Err(CopyError::Unreachable) => taken.ask(me, job),
             moved => moved,
         };
-        moved.map(|()| bytes).map_err(|error| match error {
+        moved.map(|()| window.bytes).map_err(|error| match error {
             CopyError::Fault => fault,
             CopyError::Unreachable => Fault::Unreachable,
         })
@@ -292,37 +316,43 @@ pub(super) fn copy(
 }
 
 impl Actor<'_> {
-    /// Ends what a dead process has to do with bounce slots: requests to its helper are answered, its own
-    /// are withdrawn, and what a helper is doing for it is done when this returns. For the daemon,
-    /// before it releases the dead process's locks.
-    pub fn end_bounces_of(&self, dead: usize) {
+    /// Ends what a dead process has to do with bounce slots: requests to its helper are answered, and
+    /// its own are withdrawn. False as long as a helper is still at work for it: the bytes go to
+    /// memory that the dead process's locks keep others from using. For the daemon.
+    fn end_bounces_of(&self, dead: usize) -> bool {
         fail_dead(self.arena, |helper| helper == dead);
-        for slot in self.arena.bounce_slots.iter().filter(|slot| slot.lock.owner() == Some(dead)) {
+        let withdraw = |slot: &BounceSlot| {
             let word = slot.phase.load(SeqCst);
-            if word & PHASE != ASKED || !slot.step(word, IDLE) {
-                self.wait_while_busy(slot);
+            if word & PHASE == ASKED {
+                slot.step(word, IDLE);
             }
-        }
+        };
+        let is_its_own = |slot: &BounceSlot| slot.lock.owner() == Some(dead);
+        self.arena.bounce_slots.iter().filter(|slot| is_its_own(slot)).for_each(withdraw);
+        self.busy_bounces(is_its_own).is_empty()
     }
 
-    /// Waits until no helper is moving memory of a process for a request that began before.
-    pub(super) fn quiesce_bounces(&self, proc: usize) {
-        fence(SeqCst);
-        for slot in &self.arena.bounce_slots {
-            if slot.proc.load(Acquire) as usize == proc {
-                self.wait_while_busy(slot);
-            }
+    /// Takes all locks that a dead process has in the arena from it. False if that has to wait for a
+    /// helper that is at work for it. For the daemon.
+    #[must_use]
+    pub fn release_all_of(&self, dead: usize) -> bool {
+        let is_over = self.end_bounces_of(dead);
+        if is_over {
+            self.arena.release_locks_of(dead);
         }
+        is_over
     }
 
-    fn wait_while_busy(&self, slot: &BounceSlot) {
-        let word = slot.phase.load(SeqCst);
-        while word & PHASE == BUSY && slot.phase.load(Acquire) == word {
-            let helper = slot.helper.load(Acquire) as usize;
-            if slot.helper_is_gone(self.arena) || self.env.dead().contains(&helper) {
-                break;
-            }
-            thread::yield_now();
-        }
+    /// Slots for which a helper is at work: index, and the word that says so.
+    pub(super) fn busy_bounces(&self, which: impl Fn(&BounceSlot) -> bool) -> Vec<(usize, u32)> {
+        let slots = self.arena.bounce_slots.iter().enumerate().filter(|(_, slot)| which(slot));
+        let words = slots.map(|(index, slot)| (index, slot.phase.load(SeqCst)));
+        words.filter(|busy| busy.1 & PHASE == BUSY && self.is_busy(*busy)).collect()
+    }
+
+    /// Whether the helper is still at it.
+    pub(super) fn is_busy(&self, (index, word): (usize, u32)) -> bool {
+        let slot = &self.arena.bounce_slots[index];
+        slot.phase.load(Acquire) == word && !slot.helper_is_gone(self.arena)
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::Retiring;
+use crate::engine::observer::{Completion, Event};
 use crate::engine::{Actor, Async};
-use crate::uapi::rxe::{Cqe, status};
+use crate::uapi::rxe::Cqe;
+use crate::uapi::verbs::status;
 
 impl Actor<'_> {
     /// Adds a completion, wakes the channel if the queue is armed for it. With the queue full the
@@ -39,7 +41,7 @@ impl Actor<'_> {
         deferred: &mut Deferred,
     ) {
         let Some(cq) = self.arena.cqs.get(index as usize) else { return };
-        let _guard = self.lock(&cq.lock);
+        let Some(_guard) = self.lock(&cq.lock) else { return };
         if cq.live.load(Acquire) == 0 {
             return;
         }
@@ -52,7 +54,11 @@ impl Actor<'_> {
             if room == 0 {
                 room = ring.mask() - ring.distance(ring.consumer(), producer);
             }
-            if room == 0 {
+            let is_lost = room == 0;
+            self.observe(|| {
+                Event::Completion(Completion { cq: index, cqe, is_solicited: solicited, is_lost })
+            });
+            if is_lost {
                 cq.overflows.fetch_add(1, AcqRel);
                 deferred.raised.push(Async::CqOverflow(index));
                 continue;

@@ -3,11 +3,14 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::arena::Qp;
+use crate::arena::{Guard, Lock, Qp};
+use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
+use crate::engine::requester::DAEMON_BUSY_NS;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
-use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
+use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe};
+use crate::uapi::verbs::{state, status};
 
 /// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
 /// told, for it looks after what is posted there from now on. Its program is told, once all locks are
@@ -37,25 +40,51 @@ impl<'a> Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Flushes the send queue of a queue pair in the error state. The caller holds no lock.
+    /// Flushes the send queue of a queue pair in the error state. The caller holds no lock. If the
+    /// daemon does not get one it comes back.
     pub(super) fn flush_sends(&self, qpn: u32, deferred: &mut Deferred) {
         let Some(qp) = self.arena.qp(qpn) else { return };
-        let _guard = self.lock(&qp.send_lock);
+        let Some(_guards) = self.lock_with_cq(&qp.send_lock, &qp.send_cq) else {
+            deferred.kicks.push((qpn, DAEMON_BUSY_NS));
+            return;
+        };
         if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
             self.flush_send_ring(qp, qpn, deferred);
         }
     }
 
-    /// Flushes all sends. The caller holds the `send_lock`.
+    /// Flushes all sends, also those in flight. The caller holds the `send_lock`.
     pub(super) fn flush_send_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         let Some(ring) = self.send_ring(qp) else { return };
         let cq = qp.send_cq.load(Acquire);
+        if qp.sq_in_flight.load(Acquire) != 0 {
+            qp.sq_in_flight.store(0, Release);
+        }
         let consumer = qp.sq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
             let _retiring = retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
             self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
         }
+    }
+
+    /// Flushes the receive queue of a queue pair in the error state. The caller does not hold its
+    /// `recv_lock`. If the daemon does not get it these receives go with those that are posted later.
+    pub(super) fn flush_receives(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
+        let Some(_guards) = self.lock_with_cq(&qp.recv_lock, &qp.recv_cq) else { return };
+        if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
+            self.flush_receive_ring(qp, qpn, deferred);
+        }
+    }
+
+    /// Takes the lock of a queue; the daemon takes that of its completion queue in advance.
+    fn lock_with_cq<'l>(
+        &'l self,
+        lock: &'l Lock,
+        cq: &AtomicU32,
+    ) -> Option<(Guard<'l>, Option<Guard<'l>>)> {
+        let guard = self.lock(lock)?;
+        Some((guard, self.hold_cq(cq.load(Acquire))?))
     }
 
     /// Flushes all receives of the queue pair's own. The caller holds the `recv_lock`.
@@ -81,26 +110,5 @@ impl Actor<'_> {
                 .arena
                 .ring(&qp.rq)
                 .is_some_and(|ring| ring.producer() != qp.rq_consumer.load(Acquire) & ring.mask())
-    }
-}
-
-/// Gives the slots before `index` back to the program. This comes before their completion: who
-/// polls it may post again at once, and finds room.
-pub(super) fn retire<'q>(own: &'q AtomicU32, ring: &Ring<'_>, index: u32) -> Retiring<'q> {
-    ring.set_consumer(index);
-    Retiring { own, index: index & ring.mask() }
-}
-
-/// Requests that are being completed. They count as posted until this is dropped, so that they
-/// are flushed, and not lost, if who completes them is killed before their completions are there.
-#[must_use]
-pub(super) struct Retiring<'q> {
-    own: &'q AtomicU32,
-    index: u32,
-}
-
-impl Drop for Retiring<'_> {
-    fn drop(&mut self) {
-        self.own.store(self.index, Release);
     }
 }

@@ -8,7 +8,8 @@ use crate::arena::Cq;
 use crate::engine::Actor;
 use crate::engine::deferred::{Deferred, Wake};
 
-/// Values of `Cq::armed`.
+/// Values of the low bits of `Cq::armed`. Above them is how often the queue has been armed.
+const KIND: u32 = 3;
 const NOT_ARMED: u32 = 0;
 const FOR_SOLICITED: u32 = 1;
 const FOR_ANY: u32 = 2;
@@ -29,12 +30,11 @@ impl Actor<'_> {
     /// already there give none. "Any" is the stronger wish and stays.
     pub fn arm(&self, cq: u32, solicited_only: bool) {
         let Some(cq) = self.arena.cqs.get(cq as usize) else { return };
-        if solicited_only {
-            // Fails if it is armed already, for this or for more.
-            let _ = cq.armed.compare_exchange(NOT_ARMED, FOR_SOLICITED, AcqRel, Relaxed);
-        } else {
-            cq.armed.store(FOR_ANY, Release);
-        }
+        let wish = if solicited_only { FOR_SOLICITED } else { FOR_ANY };
+        let _ = cq.armed.fetch_update(AcqRel, Relaxed, |word| {
+            let kind = (word & KIND).max(wish);
+            Some((word & !KIND).wrapping_add(KIND + 1) | kind)
+        });
         // The program polls once more after this. Either its poll sees the producer index that
         // `complete_all` has published, or `notify` sees the queue armed: both sides write, then
         // read what the other writes, and a fence between the two keeps both reads from being
@@ -50,21 +50,27 @@ impl Actor<'_> {
         // See `arm`.
         fence(SeqCst);
         let armed = cq.armed.load(Relaxed);
-        if armed == NOT_ARMED || (armed == FOR_SOLICITED && !is_solicited) {
+        let kind = armed & KIND;
+        if kind == NOT_ARMED || (kind == FOR_SOLICITED && !is_solicited) {
             return;
         }
+        // Unless it has been armed anew: that is for the next completion.
+        let disarm = || {
+            let _ = cq.armed.compare_exchange(armed, armed & !KIND, AcqRel, Relaxed);
+        };
         let entry = self.arena.channels.get(channel as usize);
         let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
         if generation == 0 {
-            cq.armed.store(NOT_ARMED, Release);
+            disarm();
             return;
         }
         // Who dies from here on until the token is given leaves an event without its token, which the daemon finds.
         cq.token_due_from.store(self.me as u32 + 1, Release);
         // First the event, then the token. As long as the queue is armed, who dies has told
-        // nobody.
+        // nobody. A program that looks for events at the token of another queue may see this one, and
+        // arm the queue again, before the next line.
         cq.pending_events.fetch_add(1, AcqRel);
-        cq.armed.store(NOT_ARMED, Release);
+        disarm();
         deferred.wakes.push(Wake { cq: index, channel, generation });
     }
 
@@ -79,16 +85,24 @@ impl Actor<'_> {
 
     /// Channels, index and generation, that process `dead` may have left with an event and
     /// without its token: [`Actor::tokens_of`] tells. For the daemon, when `dead` has no lock any
-    /// more.
+    /// more. With the channels it tells whether these are all: somebody else may have a queue's lock.
     pub fn missing_tokens_of(
         &self,
         dead: usize,
         cqs: impl IntoIterator<Item = usize>,
-    ) -> Vec<(u32, u32)> {
+    ) -> (Vec<(u32, u32)>, bool) {
         let owed = dead as u32 + 1;
-        let mut missing_tokens = Vec::new();
+        let (mut missing_tokens, mut are_all) = (Vec::new(), true);
+        let mut deferred = Deferred::default();
         for index in cqs {
             let Some(cq) = self.arena.cqs.get(index) else { continue };
+            if cq.token_due_from.load(Acquire) != owed {
+                continue;
+            }
+            let Some(_guard) = self.lock(&cq.lock) else {
+                are_all = false;
+                continue;
+            };
             if cq.token_due_from.compare_exchange(owed, 0, AcqRel, Relaxed).is_err() {
                 continue;
             }
@@ -96,26 +110,23 @@ impl Actor<'_> {
             let entry = channel.and_then(|channel| self.arena.channels.get(channel as usize));
             if let (Some(channel), Some(entry)) = (channel, entry) {
                 missing_tokens.push((channel, entry.live.load(Acquire)));
-                self.notify_of_unread(index as u32, cq);
+                self.notify_of_unread(index as u32, cq, &mut deferred);
             }
         }
-        missing_tokens
+        self.run_deferred(&mut deferred);
+        (missing_tokens, are_all)
     }
 
     /// The event of completions that somebody was about to tell of, if the queue is still armed.
     /// An event too many does no harm: the program finds an empty queue.
-    fn notify_of_unread(&self, index: u32, cq: &Cq) {
-        let mut deferred = Deferred::default();
+    /// The caller holds the queue's lock.
+    fn notify_of_unread(&self, index: u32, cq: &Cq, deferred: &mut Deferred) {
+        if cq.live.load(Acquire) != 0
+            && let Some(ring) = self.arena.ring(&cq.ring)
+            && ring.consumer() != ring.producer()
         {
-            let _guard = self.lock(&cq.lock);
-            if cq.live.load(Acquire) != 0
-                && let Some(ring) = self.arena.ring(&cq.ring)
-                && ring.consumer() != ring.producer()
-            {
-                self.notify(index, cq, true, &mut deferred);
-            }
+            self.notify(index, cq, true, deferred);
         }
-        self.run_deferred(&mut deferred);
     }
 
     /// Whether a channel has an event without a token; `cqs` are all completion queues,

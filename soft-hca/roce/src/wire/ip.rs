@@ -17,8 +17,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::bytes::array;
-
 /// A port's or group's address as verbs have it.
 pub type Gid = [u8; 16];
 
@@ -213,11 +211,6 @@ pub(super) fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The IPv4 header in what precedes a datagram's payload, if it is one.
-pub fn grh_ipv4(grh: &[u8; GRH_BYTES]) -> Option<[u8; IPV4_BYTES]> {
-    (grh[0] >> 4 != 6).then(|| array(grh, GRH_BYTES - IPV4_BYTES))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +258,6 @@ mod tests {
         assert_eq!(grh[20..30], [0x45, 0x20, 0x00, 0x44, 0, 0, 0x40, 0, 64, 17]);
         assert_eq!(grh[32..], [10, 9, 0, 1, 10, 9, 0, 2]);
         assert_eq!(checksum(&grh[20..]), 0);
-        assert_eq!(grh_ipv4(&grh).unwrap(), grh[20..]);
         let group = IpHeader::new(v4([10, 9, 0, 1], [239, 1, 1, 1]), 40);
         assert_eq!(group.grh()[28], 1);
     }
@@ -282,7 +274,7 @@ mod tests {
             id: 0x718c,
             ..IpHeader::new(v4([10, 0, 17, 1], [10, 0, 18, 1]), 32)
         };
-        assert_eq!(grh_ipv4(&header.grh()), Some(sent));
+        assert_eq!(header.grh()[20..], sent);
     }
 
     #[test]
@@ -296,7 +288,6 @@ mod tests {
         let grh = header.grh();
         assert_eq!(grh[..8], [0x60, 0x01, 0x23, 0x45, 0, 48, 17, 64]);
         assert_eq!((&grh[8..24], &grh[24..]), (&[0xfe; 16][..], &[0xfd; 16][..]));
-        assert_eq!(grh_ipv4(&grh), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::mem;
 
 use super::fabric::*;
-use crate::uapi::rxe::{Sge, access, opcode, qp_type, state, status};
+use crate::uapi::rxe::Sge;
+use crate::uapi::verbs::{access, opcode, qp_type, state, status};
 
 use status::{
     LOC_LEN_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, REM_ACCESS_ERR, REM_INV_REQ_ERR, REM_OP_ERR,
@@ -423,7 +424,7 @@ fn a_receive_that_the_dead_was_completing_is_flushed() {
     mem::forget(responder.retire(1));
     mem::forget(responder);
     assert!(world.entry(b).recv_lock.release_of(US));
-    world.actor(DAEMON).enter_error(b);
+    assert!(world.actor(DAEMON).enter_error(b));
     assert_eq!(world.statuses(b), [(7, WR_FLUSH_ERR)]);
     world.assert_unlocked();
 }

@@ -7,6 +7,8 @@ mod bounces;
 #[cfg(test)]
 mod connected;
 #[cfg(test)]
+mod cursors;
+#[cfg(test)]
 mod datagrams;
 #[cfg(test)]
 mod errors;
@@ -16,6 +18,10 @@ pub mod fuzz;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod incoming;
+#[cfg(test)]
+mod observer;
+#[cfg(test)]
 mod other_process;
 #[cfg(test)]
 mod queues;
@@ -23,6 +29,8 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod room;
+#[cfg(test)]
+mod routes;
 #[cfg(test)]
 mod states;
 #[cfg(test)]

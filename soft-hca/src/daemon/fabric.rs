@@ -144,8 +144,7 @@ impl Fabric {
 
     /// A key for a memory region or window.
     pub(crate) fn new_key(&mut self, index: usize) -> u32 {
-        let variant = self.new_generation() & 0xff;
-        (index as u32 + 1) << 8 | variant
+        arena::key(index, self.new_generation())
     }
 
     /// Takes a lock. `ERESTART` if somebody else has it, who may be stopped: then the command, which

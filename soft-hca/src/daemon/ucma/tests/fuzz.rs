@@ -128,6 +128,8 @@ fn step(
 fn check_outcome<T>(outcome: &crate::errno::Result<T>) {
     if let Err(error) = outcome {
         assert!(ERRORS.contains(&error.number()), "{error:?}");
+        let has_reason = *error == Errno::EAGAIN || error.reason().is_some();
+        assert!(has_reason, "{error:?} for no reason");
     }
 }
 

@@ -81,7 +81,7 @@ impl Host for Machine {
         match to {
             _ if self.find_source(to).is_some() => Ok(to),
             IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(self.own),
-            _ => Err(Errno::ENETUNREACH),
+            _ => Err(Errno::ENETUNREACH.because("the machine has no route there")),
         }
     }
 

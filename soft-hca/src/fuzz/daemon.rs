@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 
 use arbitrary::{Result, Unstructured};
 
-use super::uverbs::shapes;
-use super::{Daemon, File};
+use crate::daemon::Daemon;
+use crate::daemon::files::File;
 use crate::device::Addresses;
+use crate::fuzz::shapes;
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 use crate::uapi::uverbs::command;
 

@@ -4,19 +4,20 @@
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::Acquire;
 
 use arbitrary::{Result, Unstructured};
 
-use super::object::Kind;
-use super::shapes::{self, INIT, INIT_UD, RTR_RC, RTR_UC, RTS, RTS_RC};
-use super::transitions::{mask::STATE, qp_type, state};
-use super::{Object, UverbsFile};
 use crate::arena::{Entry, HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace, Word};
 use crate::daemon::fabric::{Fabric, InUse};
+use crate::daemon::uverbs::object::Kind;
+use crate::daemon::uverbs::transitions::mask::STATE;
+use crate::daemon::uverbs::transitions::{qp_type, state};
+use crate::daemon::uverbs::{Object, UverbsFile};
 use crate::device::Addresses;
 use crate::engine::Actor;
 use crate::engine::tests::fabric::Wr;
+use crate::fuzz::shapes::{self, INIT, INIT_UD, RTR_RC, RTR_UC, RTS, RTS_RC};
 use crate::ring;
 use crate::rpc::{FileKind, Hello};
 use crate::uapi::rxe::Sge;
@@ -439,6 +440,8 @@ fn check_apart(rings: &[&RingPlace]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Release;
+
     use super::*;
 
     /// A program that has the arena can write to its tables. What the daemon gives back when the

@@ -28,6 +28,7 @@
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
 //! | [`errno`] | error numbers |
+//! | `sync` | atomics, which `soft-hca/loom` replaces |
 //!
 //! A module uses those below it, and never the other way round, with one exception: the daemon
 //! runs the engine for retries.
@@ -45,6 +46,7 @@ pub mod errno;
 pub mod fuzz;
 pub mod ring;
 pub mod rpc;
+mod sync;
 pub mod sysfs;
 pub mod system;
 pub mod uapi;

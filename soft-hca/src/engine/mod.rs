@@ -11,7 +11,7 @@
 //! | `responder` | the peer's side of a request, receives | `rxe_resp.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
-//! | `completion`, `notification` | completion queues and their events | `rxe_cq.c` |
+//! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `room` | waiting for room in completion queues | |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
@@ -26,6 +26,7 @@
 //! that no request of before is still being executed ([`Actor::quiesce`]). Everything that may
 //! wait for the daemon happens when no lock is held (`after`).
 
+mod arming;
 mod atomic;
 mod batch;
 mod bounce;

@@ -1,17 +1,13 @@
 //! Completion events: a queue is armed, the next completion gives an event, and a token in the
 //! channel's event descriptor makes somebody look for it.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, fence};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
+use crate::engine::arming;
 use crate::engine::deferred::{Deferred, Wake};
-
-/// Values of `Cq::armed`.
-const NOT_ARMED: u32 = 0;
-const FOR_SOLICITED: u32 = 1;
-const FOR_ANY: u32 = 2;
 
 /// What is known of a channel whose waker was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +22,11 @@ pub enum Tokens {
 
 impl Actor<'_> {
     /// REQ_NOTIFY_CQ: the next completion that is added gives one event. Completions that are
-    /// already there give none. "Any" is the stronger wish and stays.
+    /// already there give none.
     pub fn arm(&self, cq: u32, solicited_only: bool) {
-        let Some(cq) = self.arena.cqs.get(cq as usize) else { return };
-        if solicited_only {
-            // Fails if it is armed already, for this or for more.
-            let _ = cq.armed.compare_exchange(NOT_ARMED, FOR_SOLICITED, AcqRel, Relaxed);
-        } else {
-            cq.armed.store(FOR_ANY, Release);
+        if let Some(cq) = self.arena.cqs.get(cq as usize) {
+            arming::arm(&cq.armed, solicited_only);
         }
-        // The program polls once more after this. Either its poll sees the producer index that
-        // `complete_all` has published, or `notify` sees the queue armed: both sides write, then
-        // read what the other writes, and a fence between the two keeps both reads from being
-        // early.
-        fence(SeqCst);
     }
 
     /// Completions have been added. If the queue was armed for them there is one event, and no
@@ -47,24 +34,19 @@ impl Actor<'_> {
     pub(super) fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, deferred: &mut Deferred) {
         // Without a channel there is nobody to tell.
         let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
-        // See `arm`.
-        fence(SeqCst);
-        let armed = cq.armed.load(Relaxed);
-        if armed == NOT_ARMED || (armed == FOR_SOLICITED && !is_solicited) {
+        if !arming::is_armed_for(&cq.armed, is_solicited) {
             return;
         }
         let entry = self.arena.channels.get(channel as usize);
         let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
         if generation == 0 {
-            cq.armed.store(NOT_ARMED, Release);
+            arming::disarm(&cq.armed);
             return;
         }
         // Who dies from here on until the token is given leaves an event without its token, which the daemon finds.
         cq.token_due_from.store(self.me as u32 + 1, Release);
-        // First the event, then the token. As long as the queue is armed, who dies has told
-        // nobody.
-        cq.pending_events.fetch_add(1, AcqRel);
-        cq.armed.store(NOT_ARMED, Release);
+        // First the event, then the token.
+        arming::give_event(&cq.armed, &cq.pending_events);
         deferred.wakes.push(Wake { cq: index, channel, generation });
     }
 
@@ -102,8 +84,9 @@ impl Actor<'_> {
         missing_tokens
     }
 
-    /// The event of completions that somebody was about to tell of, if the queue is still armed.
-    /// An event too many does no harm: the program finds an empty queue.
+    /// The event of completions that somebody was about to tell of: if the queue is still armed, or
+    /// if there is no event, for he may have come as far as to disarm the queue. An event too many
+    /// does no harm: the program finds an empty queue.
     fn notify_of_unread(&self, index: u32, cq: &Cq) {
         let mut deferred = Deferred::default();
         {
@@ -112,6 +95,9 @@ impl Actor<'_> {
                 && let Some(ring) = self.arena.ring(&cq.ring)
                 && ring.consumer() != ring.producer()
             {
+                if cq.pending_events.load(Acquire) == 0 {
+                    arming::arm(&cq.armed, false);
+                }
                 self.notify(index, cq, true, &mut deferred);
             }
         }

@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use loom::thread;
-use soft_hca_loom::arming::{arm, give_event, is_armed_for};
+use soft_hca_loom::arming::{arm, armed_for, give_event};
 use soft_hca_loom::lock::Lock;
 
 /// A completion queue, as far as its event goes.
@@ -23,8 +23,8 @@ impl Queue {
     fn add(&self, me: usize, is_solicited: bool) {
         let _guard = self.lock.lock(me, || {});
         self.producer.store(self.producer.load(Acquire) + 1, Release);
-        if is_armed_for(&self.armed, is_solicited) {
-            give_event(&self.armed, &self.pending_events);
+        if let Some(armed) = armed_for(&self.armed, is_solicited) {
+            give_event(&self.armed, armed, &self.pending_events);
         }
     }
 

@@ -34,19 +34,17 @@ impl Actor<'_> {
     pub(super) fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, deferred: &mut Deferred) {
         // Without a channel there is nobody to tell.
         let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
-        if !arming::is_armed_for(&cq.armed, is_solicited) {
-            return;
-        }
+        let Some(armed) = arming::armed_for(&cq.armed, is_solicited) else { return };
         let entry = self.arena.channels.get(channel as usize);
         let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
         if generation == 0 {
-            arming::disarm(&cq.armed);
+            arming::disarm(&cq.armed, armed);
             return;
         }
         // Who dies from here on until the token is given leaves an event without its token, which the daemon finds.
         cq.token_due_from.store(self.me as u32 + 1, Release);
         // First the event, then the token.
-        arming::give_event(&cq.armed, &cq.pending_events);
+        arming::give_event(&cq.armed, armed, &cq.pending_events);
         deferred.wakes.push(Wake { cq: index, channel, generation });
     }
 
@@ -84,9 +82,8 @@ impl Actor<'_> {
         missing_tokens
     }
 
-    /// The event of completions that somebody was about to tell of: if the queue is still armed, or
-    /// if there is no event, for he may have come as far as to disarm the queue. An event too many
-    /// does no harm: the program finds an empty queue.
+    /// The event of completions that somebody was about to tell of, if the queue is still armed.
+    /// An event too many does no harm: the program finds an empty queue.
     fn notify_of_unread(&self, index: u32, cq: &Cq) {
         let mut deferred = Deferred::default();
         {
@@ -95,9 +92,6 @@ impl Actor<'_> {
                 && let Some(ring) = self.arena.ring(&cq.ring)
                 && ring.consumer() != ring.producer()
             {
-                if cq.pending_events.load(Acquire) == 0 {
-                    arming::arm(&cq.armed, false);
-                }
                 self.notify(index, cq, true, &mut deferred);
             }
         }

@@ -94,28 +94,6 @@ fn only_the_dead_owe_tokens() {
 }
 
 #[test]
-fn an_event_that_the_dead_have_not_come_to_give_is_given() {
-    let world = World::new();
-    let cq = with_a_missing_token(&world);
-    // He has disarmed the queue and not yet counted the event.
-    let queue = &world.arena.cqs[cq as usize];
-    queue.pending_events.store(0, Release);
-    assert_eq!(queue.armed.load(Acquire), 0);
-    world.env.take_wakes();
-    world.actor(DAEMON).missing_tokens_of(US, [cq as usize]);
-    assert_eq!(queue.pending_events.load(Acquire), 1);
-    assert_eq!(world.env.take_wakes(), [(cq, 100 + cq)]);
-    // Whoever has read them all waits for the next one.
-    let cq = with_a_missing_token(&world);
-    let queue = &world.arena.cqs[cq as usize];
-    queue.pending_events.store(0, Release);
-    world.poll_cq(cq);
-    world.env.take_wakes();
-    world.actor(DAEMON).missing_tokens_of(US, [cq as usize]);
-    assert_eq!(world.env.take_wakes(), []);
-}
-
-#[test]
 fn a_token_is_missed_if_there_is_an_event_and_nobody_at_it() {
     let world = World::new();
     let cq = with_a_missing_token(&world);

@@ -44,6 +44,7 @@ errnos!(
     EOPNOTSUPP,
     EPERM,
     EPROTONOSUPPORT,
+    ERESTART,
     ESRCH,
     ETIMEDOUT,
 );

@@ -191,6 +191,8 @@ entry! {
         /// 1: the system does not let others reach its memory, or it theirs. It then has a helper of
         /// its own, which copies what is asked for; for all other processes the daemon's does.
         pub closed: AtomicU32,
+        /// Taken to execute an atomic operation on its memory.
+        pub atomics: Lock,
         /// A futex that the helper sleeps on; changes with every request.
         pub bell: AtomicU32,
         /// Which bounces have a request for the helper, a bit each.
@@ -260,7 +262,8 @@ entry! {
         pub channel: AtomicU32,
         /// The program's name for it; comes back in events.
         pub user_handle: AtomicU64,
-        /// 0 not armed, 1 for solicited completions, 2 for any.
+        /// In the two low bits 0 not armed, 1 for solicited completions, 2 for any; above them a number
+        /// that changes each time the queue is armed.
         pub armed: AtomicU32,
         /// Completion events that are signalled and not read.
         pub pending_events: AtomicU32,
@@ -462,8 +465,6 @@ entry! {
 pub struct Arena {
     /// [`MAGIC`].
     pub magic: AtomicU64,
-    /// Taken for every atomic operation (compare and swap, fetch and add).
-    pub atomics: Lock,
     /// How far the table of members is in use (an upper bound of the indices in use).
     pub members_used: AtomicU32,
     /// The same for the table of memory regions.
@@ -565,7 +566,9 @@ impl Arena {
         for slot in &self.bounce_slots {
             slot.lock.release_of(dead);
         }
-        self.atomics.release_of(dead);
+        for proc in &self.procs {
+            proc.atomics.release_of(dead);
+        }
     }
 }
 

@@ -14,6 +14,9 @@ pub struct Lock {
     owner: AtomicU32,
 }
 
+/// What the word is while nobody has the lock.
+const FREE: u32 = 0;
+
 /// Spins so often before it lets others run. Critical sections are short, but on few processors
 /// the owner may have been put aside.
 const SPINS: u32 = 200;
@@ -39,11 +42,21 @@ impl Lock {
         }
     }
 
+    /// The word, to sleep on.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.owner
+    }
+
+    /// Stands for a lock that the caller has already, and releases nothing.
+    pub(crate) fn again(&self) -> Guard<'_> {
+        Guard { lock: self, owner: FREE }
+    }
+
     /// Takes the lock if it is free.
     pub fn try_lock(&self, me: usize) -> Option<Guard<'_>> {
         let owner = me as u32 + 1;
         self.owner
-            .compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(FREE, owner, Ordering::Acquire, Ordering::Relaxed)
             .ok()
             .map(|_| Guard { lock: self, owner })
     }
@@ -57,7 +70,7 @@ impl Lock {
     /// process's end, or whoever finds that the daemon itself is gone.
     pub fn release_of(&self, dead: usize) -> bool {
         let owner = dead as u32 + 1;
-        self.owner.compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.owner.compare_exchange(owner, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -72,8 +85,8 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Two steps, for a locked instruction in each of a message's locks would be felt: only if
         // the lock is taken away in this very moment it is released once more.
-        if self.lock.owner.load(Ordering::Relaxed) == self.owner {
-            self.lock.owner.store(0, Ordering::Release);
+        if self.owner != FREE && self.lock.owner.load(Ordering::Relaxed) == self.owner {
+            self.lock.owner.store(FREE, Ordering::Release);
         }
     }
 }
@@ -110,6 +123,16 @@ mod tests {
         let guard = lock.lock(4, || {});
         drop(lost);
         assert_eq!(lock.owner(), Some(4));
+        drop(guard);
+        assert_eq!(lock.owner(), None);
+    }
+
+    #[test]
+    fn what_is_had_already_is_released_once() {
+        let lock = Lock::default();
+        let guard = lock.lock(3, || {});
+        drop(lock.again());
+        assert_eq!(lock.owner(), Some(3));
         drop(guard);
         assert_eq!(lock.owner(), None);
     }

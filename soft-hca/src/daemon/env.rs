@@ -16,8 +16,8 @@ pub(crate) struct DaemonEnv {
     channels: Mutex<HashMap<usize, (u32, EventFd)>>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
     kicks: Mutex<VecDeque<(u32, u64)>>,
-    /// Descriptors that tell of the end of a process, by its index.
-    processes: Arc<Mutex<HashMap<usize, OwnedFd>>>,
+    /// Descriptors that tell of the end of a process, by its index, where the system has such.
+    processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
     raised: Mutex<VecDeque<Async>>,
 }
 
@@ -65,15 +65,18 @@ impl DaemonEnv {
         }
     }
 
-    /// Remembers how to know that a process has ended.
-    pub(crate) fn remember_process(&self, index: usize, pidfd: OwnedFd) {
+    /// There is a process; `pidfd` tells when it has ended.
+    pub(crate) fn remember_process(&self, index: usize, pidfd: Option<OwnedFd>) {
         lock(&self.processes).insert(index, pidfd);
     }
 
     /// Tells which processes have ended, wherever it is asked.
     pub(crate) fn deaths(&self) -> impl Fn(usize) -> bool + Send + use<> {
         let processes = Arc::clone(&self.processes);
-        move |proc| lock(&processes).get(&proc).is_some_and(process::has_ended)
+        move |proc| {
+            let processes = lock(&processes);
+            processes.get(&proc).and_then(Option::as_ref).is_some_and(process::has_ended)
+        }
     }
 
     /// The index is nobody's any more.
@@ -125,9 +128,7 @@ impl Env for DaemonEnv {
         lock(&self.raised).push_back(what);
     }
 
-    fn dead(&self) -> Vec<usize> {
-        let processes = lock(&self.processes);
-        let dead = processes.iter().filter(|(_, pidfd)| process::has_ended(pidfd));
-        dead.map(|(&index, _)| index).collect()
+    fn is_there(&self, proc: usize) -> bool {
+        lock(&self.processes).contains_key(&proc)
     }
 }

@@ -14,8 +14,9 @@ use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
 use crate::daemon::process::Processes;
 use crate::daemon::table::Table;
 use crate::device::Addresses;
-use crate::engine::{Actor, DAEMON, Helper, LocalLink};
+use crate::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
 use crate::errno::{Errno, Result};
+use crate::uapi::rxe::state;
 use crate::{ring, system};
 
 /// All objects of the fabric.
@@ -140,9 +141,10 @@ impl Fabric {
         (index as u32 + 1) << 8 | variant
     }
 
-    /// Takes a lock; see [`Actor::lock`].
-    pub(crate) fn lock<'a>(&self, lock: &'a Lock) -> Guard<'a> {
-        self.actor().lock(lock)
+    /// Takes a lock. `ERESTART` if somebody else has it, who may be stopped: then the command, which
+    /// has had no effect yet, is tried again later.
+    pub(crate) fn lock<'a>(&self, lock: &'a Lock) -> Result<Guard<'a>> {
+        self.actor().lock(lock).ok_or(Errno::ERESTART)
     }
 
     /// Creates a ring with room for `requested` entries and one more, which stays empty. It is
@@ -168,7 +170,8 @@ impl Fabric {
     }
 
     /// Gives a completion queue or shared receive queue a ring of another size, with what is unread
-    /// in the old one; `EINVAL` if there is no room for that. Gives the new ring's place.
+    /// in the old one; `EINVAL` if there is no room for that, `ERESTART` as [`Fabric::lock`]. Gives the
+    /// new ring's place.
     pub(crate) fn resize_ring(
         &mut self,
         of: RingOf,
@@ -176,26 +179,26 @@ impl Fabric {
         slot_bytes: u32,
     ) -> Result<&RingPlace> {
         let place = self.new_ring(requested, slot_bytes)?;
-        let is_moved = self.move_ring(of, &place);
-        let unused = if is_moved { self.rings.insert(of, place) } else { Some(place) };
+        let moved = self.move_ring(of, &place);
+        let unused = if moved.is_ok() { self.rings.insert(of, place) } else { Some(place) };
         if let Some(unused) = unused {
             self.release_ring(&unused);
         }
-        if is_moved { self.rings.get(&of).ok_or(Errno::EINVAL) } else { Err(Errno::EINVAL) }
+        moved.and_then(|()| self.rings.get(&of).ok_or(Errno::EINVAL))
     }
 
     /// Moves an object's unread entries to a new ring and makes that one the object's.
-    fn move_ring(&self, of: RingOf, place: &RingPlace) -> bool {
+    fn move_ring(&self, of: RingOf, place: &RingPlace) -> Result<()> {
         let lock = match of {
             RingOf::Completions(index) => &self.arena.cqs[index].lock,
             RingOf::Shared(index) => &self.arena.srqs[index].lock,
-            RingOf::Send(_) | RingOf::Receive(_) => return false,
+            RingOf::Send(_) | RingOf::Receive(_) => return Err(Errno::EINVAL),
         };
-        let _guard = self.lock(lock);
+        let _guard = self.lock(lock)?;
         let old = self.rings.get(&of).and_then(|place| self.arena.ring(place));
-        let (Some(old), Some(new)) = (old, self.arena.ring(place)) else { return false };
+        let (old, new) = old.zip(self.arena.ring(place)).ok_or(Errno::EINVAL)?;
         if old.unread() > new.mask() {
-            return false;
+            return Err(Errno::EINVAL);
         }
         new.move_from(&old);
         match of {
@@ -207,7 +210,7 @@ impl Fabric {
             RingOf::Send(_) | RingOf::Receive(_) => {}
         }
         of.entry(&self.arena).copy_from(place);
-        true
+        Ok(())
     }
 
     /// Frees a ring's memory.
@@ -315,9 +318,12 @@ impl Fabric {
         self.members.release(index);
     }
 
-    pub(crate) fn release_cq(&mut self, index: usize) {
-        let cq = &self.arena.cqs[index];
-        let guard = self.lock(&cq.lock);
+    // What is in use by the data path: `ERESTART` as `Fabric::lock`.
+
+    pub(crate) fn release_cq(&mut self, index: usize) -> Result<()> {
+        let arena = Arc::clone(&self.arena);
+        let cq = &arena.cqs[index];
+        let guard = self.lock(&cq.lock)?;
         cq.live.store(0, Release);
         cq.ring.offset.store(0, Release);
         let unread = cq.pending_events.swap(0, AcqRel);
@@ -326,28 +332,29 @@ impl Fabric {
         if let Some(channel) = self.cqs.release(index).and_then(|known| known.channel) {
             self.env.take_tokens(channel, unread);
         }
+        Ok(())
     }
 
-    pub(crate) fn release_srq(&mut self, index: usize) {
-        let srq = &self.arena.srqs[index];
-        let guard = self.lock(&srq.lock);
+    pub(crate) fn release_srq(&mut self, index: usize) -> Result<()> {
+        let arena = Arc::clone(&self.arena);
+        let srq = &arena.srqs[index];
+        let guard = self.lock(&srq.lock)?;
         srq.live.store(0, Release);
         srq.ring.offset.store(0, Release);
         drop(guard);
         self.release_ring_of(RingOf::Shared(index));
         self.srqs.release(index);
+        Ok(())
     }
 
-    pub(crate) fn release_qp(&mut self, index: usize) {
-        let qp = &self.arena.qps[index];
-        // One lock after the other, never both: see the order of locks in the arena's layout.
+    pub(crate) fn release_qp(&mut self, index: usize) -> Result<()> {
+        let arena = Arc::clone(&self.arena);
+        let qp = &arena.qps[index];
+        // Nobody begins anything new with it, however long this takes.
+        qp.state.store(state::RESET, Release);
         {
-            let _guard = self.lock(&qp.send_lock);
-            qp.state.store(0, Release);
+            let _guards = (self.lock(&qp.send_lock)?, self.lock(&qp.recv_lock)?);
             qp.live.store(0, Release);
-        }
-        {
-            let _guard = self.lock(&qp.recv_lock);
             qp.sq.offset.store(0, Release);
             qp.rq.offset.store(0, Release);
         }
@@ -356,6 +363,7 @@ impl Fabric {
         self.release_ring_of(RingOf::Send(index));
         self.release_ring_of(RingOf::Receive(index));
         self.qps.release(index);
+        Ok(())
     }
 
     /// Creates the event descriptor of a completion channel.
@@ -371,10 +379,12 @@ impl Fabric {
         Ok((index, generation, for_client))
     }
 
-    /// A process has closed one of its files.
-    pub(crate) fn close_process(&mut self, index: usize) {
-        self.processes.close(index);
+    /// A process has closed one of its files. True if it is to be taken for ended.
+    #[must_use]
+    pub(crate) fn close_process(&mut self, index: usize) -> bool {
+        let has_ended = self.processes.close(index);
         self.forget_if_gone(index);
+        has_ended
     }
 
     /// A process has ended; it may still have files that are to be closed.
@@ -386,15 +396,14 @@ impl Fabric {
     fn forget_if_gone(&self, index: usize) {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
-            // Without a descriptor that tells of its end it was not cleaned up behind.
-            self.actor().release_all_of(index);
         }
     }
 
-    /// Waits until nobody moves data in or out of a process's memory with a region or window that
-    /// has just been made invalid.
-    pub(crate) fn quiesce(&self, proc: usize) {
-        self.actor().quiesce(self.qps.taken(), proc);
+    /// Who may still be moving data in or out of a process's memory with a region or window that has
+    /// just been made invalid, if somebody is.
+    pub(crate) fn quiesce(&self, proc: usize) -> Option<Quiesce> {
+        let mut quiesce = self.actor().quiesce(self.qps.taken(), proc);
+        (!self.actor().is_quiet(&mut quiesce)).then_some(quiesce)
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `ucma` | the connection manager |
 //! | `process`, `reap` | programs, and what the dead leave behind |
 //! | `env` | what the data path asks of the daemon that runs it |
+//! | `parked` | what waits for a lock that a program has |
 //! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
 //! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
 
@@ -25,6 +26,7 @@ pub(crate) mod files;
 mod known;
 mod listing;
 pub mod log;
+mod parked;
 mod poller;
 mod process;
 mod reap;
@@ -34,7 +36,7 @@ pub(crate) mod uverbs;
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -42,8 +44,10 @@ use crate::config::SOCKET;
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
+use crate::daemon::parked::{Answered, Parked, Work};
 use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Addresses};
+use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
 use crate::system;
@@ -96,6 +100,15 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     outcome.map_err(because("cannot wait for events"))
 }
 
+/// What has become of a request.
+enum Handled {
+    /// It has no answer.
+    Silently,
+    Answered(Answered),
+    /// It is answered when nobody uses the memory any more that it is about.
+    Soon(Answered, Quiesce),
+}
+
 pub(crate) struct Daemon {
     poller: Poller,
     pub(crate) fabric: Fabric,
@@ -105,6 +118,8 @@ pub(crate) struct Daemon {
     kicks: Deadlines<u32>,
     /// Channels, index and generation, that somebody who has died may owe a token.
     missing_tokens: Deadlines<(u32, u32)>,
+    /// What waits for a lock.
+    parked: Parked,
     /// Queue pairs in the error state. Who puts one there kicks it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -126,6 +141,7 @@ impl Daemon {
             cm: ucma::Cm::new(),
             kicks: Deadlines::default(),
             missing_tokens: Deadlines::default(),
+            parked: Parked::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             has_served: false,
@@ -155,7 +171,13 @@ impl Daemon {
     /// `CLOCK_MONOTONIC` nanoseconds of the next thing to do without being asked.
     fn next_deadline(&self) -> Option<u64> {
         let sweep = (!self.failed.is_empty()).then_some(self.next_sweep_ns);
-        let timers = [self.cm.next_timer(), self.kicks.next(), self.missing_tokens.next(), sweep];
+        let timers = [
+            self.cm.next_timer(),
+            self.kicks.next(),
+            self.missing_tokens.next(),
+            sweep,
+            self.parked.next(),
+        ];
         timers.into_iter().flatten().min()
     }
 
@@ -184,55 +206,98 @@ impl Daemon {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             _ => return self.close(token),
         };
+        self.work(Work::Message(token, message), None);
+    }
+
+    /// Does some work. What somebody else's lock keeps it from is done later; `waited` says how long it
+    /// has waited last.
+    fn work(&mut self, work: Work, waited: Option<u64>) {
+        let unfinished = match work {
+            Work::Message(token, message) => self.message(token, message),
+            Work::Answer(token, answered, mut quiesce) => {
+                if self.fabric.actor().is_quiet(&mut quiesce) {
+                    self.answer(token, &answered);
+                    None
+                } else {
+                    Some(Work::Answer(token, answered, quiesce))
+                }
+            }
+            Work::Close(mut file) => match file.close(&mut self.fabric) {
+                Ok(()) => {
+                    self.close_process(file.proc);
+                    None
+                }
+                Err(_) => Some(Work::Close(file)),
+            },
+            Work::Reap(index) => self.reap(index),
+        };
+        match unfinished {
+            // Nobody asks for two things at a time.
+            Some(Work::Message(token, _) | Work::Answer(token, ..)) if self.parked.has(token) => {
+                self.close(token);
+            }
+            Some(work) => self.parked.add(work, waited, system::now_ns()),
+            None => {}
+        }
+    }
+
+    fn message(&mut self, token: u32, message: Vec<u8>) -> Option<Work> {
         let outcome = Request::decode(&message).and_then(|request| self.handle(token, request));
-        let (reply, fds) = match outcome {
-            Ok(Some(answer)) => answer,
-            Ok(None) => return,
+        match outcome {
+            Ok(Handled::Silently) => {}
+            Ok(Handled::Answered(answered)) => self.answer(token, &answered),
+            Ok(Handled::Soon(answered, quiesce)) => {
+                return Some(Work::Answer(token, answered, quiesce));
+            }
+            Err(Errno::ERESTART) => return Some(Work::Message(token, message)),
             Err(error) => {
                 self.log_refusal(token, &message, error);
-                (Reply::refused(error), Vec::new())
+                self.answer(token, &Reply::refused(error).into());
             }
-        };
+        }
+        None
+    }
+
+    fn answer(&mut self, token: u32, answered: &Answered) {
         // What a command has set off, such as events of the connection manager, is there when
         // the program sees the answer.
         self.settle();
         let Some(connection) = self.files.connection(token) else { return };
-        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        if connection.send(&reply.encode(), &fds).is_err() {
+        let fds: Vec<_> = answered.fds.iter().map(AsFd::as_fd).collect();
+        if connection.send(&answered.reply.encode(), &fds).is_err() {
             self.close(token);
         }
     }
 
-    /// The answer to a request, if it is to have one.
-    fn handle(&mut self, token: u32, request: Request) -> Result<Option<(Reply, Vec<OwnedFd>)>> {
+    /// Does what a request asks for; `ERESTART`, and nothing is done, if a lock is missing.
+    fn handle(&mut self, token: u32, request: Request) -> Result<Handled> {
         match request {
-            Request::Hello(hello) => self.hello(token, &hello).map(Some),
-            Request::Command { out_len, bytes } => {
-                self.command(token, out_len as usize, &bytes).map(Some)
-            }
+            Request::Hello(hello) => self.hello(token, &hello).map(Handled::Answered),
+            Request::Command { out_len, bytes } => self.command(token, out_len as usize, &bytes),
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
-                Ok(Some((Reply { bytes, ..Reply::default() }, Vec::new())))
+                Ok(Handled::Answered(Reply { bytes, ..Reply::default() }.into()))
             }
             Request::ChannelFd(index, generation) => {
                 let fd = self.fabric.env.channel_fd(index as usize, generation);
-                Ok(Some((Reply::default(), vec![fd.ok_or(Errno::ENOENT)?])))
+                let fds = vec![fd.ok_or(Errno::ENOENT)?];
+                Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
             Request::Kick(qpn, after_ns) => {
                 if self.fabric.arena.qp(qpn).is_some() {
                     self.kicks.add(qpn, system::now_ns().saturating_add(after_ns));
                 }
-                Ok(None)
+                Ok(Handled::Silently)
             }
             Request::CloseChannel(index, generation) => {
                 if let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) {
                     file.close_channel(&mut self.fabric, index as usize, generation);
                 }
-                Ok(None)
+                Ok(Handled::Silently)
             }
             Request::Raise(kind, index) => {
                 files::raise(&mut self.files, &self.fabric, kind, index);
-                Ok(None)
+                Ok(Handled::Silently)
             }
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
@@ -240,8 +305,8 @@ impl Daemon {
                 let written = system::memory_file(c"listing").and_then(|mut file| {
                     file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map(|()| file)
                 });
-                let file = written.map_err(|_| Errno::ENOMEM)?;
-                Ok(Some((Reply::default(), vec![file.into()])))
+                let fds = vec![written.map_err(|_| Errno::ENOMEM)?.into()];
+                Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
         }
     }
@@ -262,7 +327,7 @@ impl Daemon {
         tracing::info!(pid, number, "{name} is refused: {error:?}");
     }
 
-    fn hello(&mut self, token: u32, hello: &Hello) -> Result<(Reply, Vec<OwnedFd>)> {
+    fn hello(&mut self, token: u32, hello: &Hello) -> Result<Answered> {
         let connection = self.files.connection(token).ok_or(Errno::EBADF)?;
         let (pid, _) = connection.peer().map_err(|_| Errno::EPERM)?;
         if !self.files.is_new(token) {
@@ -270,7 +335,7 @@ impl Daemon {
         }
         if matches!(hello.kind, FileKind::Lifeline | FileKind::Observer) {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
-            return Ok((Reply::default(), Vec::new()));
+            return Ok(Answered::default());
         }
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
@@ -284,9 +349,7 @@ impl Daemon {
             if let Some(fd) = self.fabric.processes.pidfd(proc) {
                 let _ = self.poller.add(fd, Ready::Process(proc));
             }
-            if let Some(fd) = self.fabric.processes.pidfd_clone(proc) {
-                self.fabric.env.remember_process(proc, fd);
-            }
+            self.fabric.env.remember_process(proc, self.fabric.processes.pidfd_clone(proc));
         }
         let file = match hello.kind {
             FileKind::Uverbs => {
@@ -296,22 +359,22 @@ impl Daemon {
         };
         self.files.set(token, file);
         let reply = Reply { extra: [proc as u32, token, refusal, 0], ..Reply::default() };
-        Ok((reply, vec![arena, events]))
+        Ok(Answered { reply, fds: vec![arena, events] })
     }
 
-    fn command(
-        &mut self,
-        token: u32,
-        out_len: usize,
-        bytes: &[u8],
-    ) -> Result<(Reply, Vec<OwnedFd>)> {
+    fn command(&mut self, token: u32, out_len: usize, bytes: &[u8]) -> Result<Handled> {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
         match self.files.get_mut(token).ok_or(Errno::EBADF)? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
-                Ok((outcome.reply, outcome.fd.into_iter().collect()))
+                let fds = outcome.fd.into_iter().collect();
+                let answered = Answered { reply: outcome.reply, fds };
+                Ok(match outcome.quiesce {
+                    Some(quiesce) => Handled::Soon(answered, quiesce),
+                    None => Handled::Answered(answered),
+                })
             }
             File::Cm { file, .. } => {
                 let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
@@ -324,7 +387,7 @@ impl Daemon {
                 let file = *file;
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
-                Ok((Reply { bytes, ..Reply::default() }, Vec::new()))
+                Ok(Handled::Answered(Reply { bytes, ..Reply::default() }.into()))
             }
             File::New | File::Bystander { .. } => Err(Errno::EINVAL),
         }
@@ -343,33 +406,45 @@ impl Daemon {
         if let Some(fd) = self.files.fd(token) {
             self.poller.remove(fd);
         }
-        let Some(file) = self.files.remove(token) else { return };
-        let proc = match file {
-            File::Uverbs { mut file, .. } => {
-                file.close(&mut self.fabric);
-                file.proc
-            }
-            File::Cm { proc, file, .. } => {
+        self.parked.forget(token);
+        match self.files.remove(token) {
+            Some(File::Uverbs { file, .. }) => self.work(Work::Close(file), None),
+            Some(File::Cm { proc, file, .. }) => {
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 self.cm.close(&mut host, file, system::now_ns());
-                proc
+                self.close_process(proc);
             }
-            File::New | File::Bystander { .. } => return,
-        };
-        self.fabric.close_process(proc);
+            Some(File::New | File::Bystander { .. }) | None => {}
+        }
+    }
+
+    fn close_process(&mut self, index: usize) {
+        if self.fabric.close_process(index) {
+            self.work(Work::Reap(index), None);
+        }
     }
 
     fn process_ended(&mut self, index: usize) {
-        for channel in self.fabric.reap(index) {
+        if let Some(fd) = self.fabric.processes.pidfd(index) {
+            self.poller.remove(fd);
+        }
+        self.work(Work::Reap(index), None);
+    }
+
+    /// Cleans up behind a process that has ended.
+    fn reap(&mut self, index: usize) -> Option<Work> {
+        let (missing_tokens, is_done) = self.fabric.reap(index);
+        for channel in missing_tokens {
             self.missing_tokens.add(channel, 0);
+        }
+        if !is_done {
+            return Some(Work::Reap(index));
         }
         // It may have died before it could tell.
         let qps = self.fabric.qps.iter().map(|(_, qp)| qp.qpn);
         self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
-        if let Some(fd) = self.fabric.processes.pidfd(index) {
-            self.poller.remove(fd);
-        }
         self.fabric.process_ended(index);
+        None
     }
 
     pub(crate) fn run_timers(&mut self) {
@@ -381,6 +456,9 @@ impl Daemon {
             if self.has_failed(qpn) {
                 self.failed.insert(qpn);
             }
+        }
+        for (work, waited) in self.parked.due(now) {
+            self.work(work, Some(waited));
         }
         for channel in self.missing_tokens.due(now) {
             if !self.fabric.give_token(channel) {

@@ -44,14 +44,15 @@ impl Processes {
     }
 
     /// A file of the process was closed. Its index is free once the process has ended, too: until
-    /// then a thread of it may be in the data path.
-    pub(crate) fn close(&mut self, index: usize) {
-        if let Some(process) = self.0.get_mut(index) {
-            process.files -= 1;
-            if process.files == 0 && (process.has_ended || process.pidfd.is_none()) {
-                self.0.release(index);
-            }
+    /// then a thread of it may be in the data path. True if nothing but this tells of its end.
+    pub(crate) fn close(&mut self, index: usize) -> bool {
+        let Some(process) = self.0.get_mut(index) else { return false };
+        process.files -= 1;
+        if process.files == 0 && process.has_ended {
+            self.0.release(index);
+            return false;
         }
+        process.files == 0 && process.pidfd.is_none()
     }
 
     /// The process has ended.

@@ -8,14 +8,18 @@ use crate::engine::{Env, Tokens};
 impl Fabric {
     /// Cleans up behind a process that has ended: its locks, the room that it has claimed, and the
     /// send queues of others that it has run. Gives the channels that it may owe a token, see
-    /// [`Fabric::give_token`].
-    pub(crate) fn reap(&self, dead: usize) -> Vec<(u32, u32)> {
+    /// [`Fabric::give_token`], and whether all is done: if not, this is to be called again.
+    pub(crate) fn reap(&self, dead: usize) -> (Vec<(u32, u32)>, bool) {
         self.arena.procs[dead].live.store(0, Release);
-        self.actor().release_all_of(dead);
-        self.actor().forget_claims(self.cqs.taken());
-        let missing_tokens = self.actor().missing_tokens_of(dead, self.cqs.taken());
-        self.actor().run_again(self.qps.taken());
-        missing_tokens
+        if !self.actor().release_all_of(dead) {
+            return (Vec::new(), false);
+        }
+        let (missing_tokens, are_all) = self.actor().missing_tokens_of(dead, self.cqs.taken());
+        if are_all {
+            self.actor().forget_claims(self.cqs.taken());
+            self.actor().run_again(self.qps.taken());
+        }
+        (missing_tokens, are_all)
     }
 
     /// Gives a channel the token that it lacks. False if it has to be looked at again.

@@ -1,7 +1,9 @@
 //! Compare and swap, fetch and add, atomic write. `rxe_resp.c`, `atomic_reply`.
 //!
-//! They are atomic with respect to each other, whichever queue pairs of the fabric execute them:
-//! one lock is held from the read to the write. The processor's own atomics do not know of it, as
+//! They are atomic with respect to each other, whichever queue pairs of the fabric execute them on
+//! the memory of a process: its lock is held from the read to the write. (Two processes that have
+//! registered the same shared memory are two memories here: one lock for all would have all wait for
+//! a program that is stopped while it has it.) The processor's own atomics do not know of it, as
 //! with a device that reports `IBV_ATOMIC_HCA`.
 
 use std::sync::atomic::Ordering::Acquire;
@@ -93,7 +95,8 @@ impl<'a> Actor<'a> {
             Fault::Unreachable => RequestError::NoResponse,
             _ => RequestError::Failed(wc_status::REMOTE_MEMORY),
         };
-        let _guard = self.lock(&self.arena.atomics);
+        let lock = self.atomics_of(responder.owner.proc).ok_or(RequestError::NoResponse)?;
+        let _guard = self.lock(lock).ok_or(RequestError::Busy)?;
         let old = if is_write {
             0
         } else {

@@ -37,9 +37,11 @@ const UNREACHABLE: u32 = 2;
 /// A helper that does not answer for so long is as good as none: it may have been stopped. The
 /// request is tried again as long as the queue pair's timers allow.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The daemon has others to serve, and comes back. Nor is there reason for more if the helper has not
-/// looked since an earlier request.
+/// There is no reason for so much if the helper has not looked since an earlier request.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
+/// The daemon has others to serve, and comes back. For a helper that has not looked since an earlier
+/// request it does not wait at all.
+const DAEMON_PATIENCE: Duration = Duration::from_millis(20);
 /// Deferred so long a requester has the daemon see whether the helper still lives.
 const DOUBT: Duration = Duration::from_millis(50);
 
@@ -54,8 +56,13 @@ pub(super) struct Job {
     pub segments: Vec<Segment>,
 }
 
-fn patience(me: usize) -> Duration {
-    if me == DAEMON { LITTLE_PATIENCE } else { PATIENCE }
+fn patience(me: usize, is_silent: bool) -> Duration {
+    match (me == DAEMON, is_silent) {
+        (true, false) => DAEMON_PATIENCE,
+        (true, true) => Duration::ZERO,
+        (false, false) => PATIENCE,
+        (false, true) => LITTLE_PATIENCE,
+    }
 }
 
 fn with_phase(word: u32, phase: u32) -> u32 {
@@ -164,7 +171,7 @@ pub(super) struct Taken<'a> {
 impl<'a> Taken<'a> {
     /// The first that is free. `None` if there is none for long.
     pub(super) fn take(arena: &'a Mapping, me: usize) -> Option<Self> {
-        let end = Instant::now() + patience(me);
+        let end = Instant::now() + patience(me, false);
         loop {
             for (index, slot) in arena.bounce_slots.iter().enumerate() {
                 if let Some(guard) = slot.lock.try_lock(me)
@@ -203,7 +210,7 @@ impl<'a> Taken<'a> {
         let bit = 1 << self.index;
         let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
         ring(arena, helper);
-        self.wait(helper, if is_silent { LITTLE_PATIENCE } else { patience(me) })
+        self.wait(helper, patience(me, is_silent))
     }
 
     fn wait(&self, helper: usize, patience: Duration) -> Result<(), CopyError> {
@@ -292,37 +299,43 @@ pub(super) fn copy(
 }
 
 impl Actor<'_> {
-    /// Ends what a dead process has to do with bounce slots: requests to its helper are answered, its own
-    /// are withdrawn, and what a helper is doing for it is done when this returns. For the daemon,
-    /// before it releases the dead process's locks.
-    pub fn end_bounces_of(&self, dead: usize) {
+    /// Ends what a dead process has to do with bounce slots: requests to its helper are answered, and
+    /// its own are withdrawn. False as long as a helper is still at work for it: the bytes go to
+    /// memory that the dead process's locks keep others from using. For the daemon.
+    fn end_bounces_of(&self, dead: usize) -> bool {
         fail_dead(self.arena, |helper| helper == dead);
-        for slot in self.arena.bounce_slots.iter().filter(|slot| slot.lock.owner() == Some(dead)) {
+        let withdraw = |slot: &BounceSlot| {
             let word = slot.phase.load(SeqCst);
-            if word & PHASE != ASKED || !slot.step(word, IDLE) {
-                self.wait_while_busy(slot);
+            if word & PHASE == ASKED {
+                slot.step(word, IDLE);
             }
-        }
+        };
+        let is_its_own = |slot: &BounceSlot| slot.lock.owner() == Some(dead);
+        self.arena.bounce_slots.iter().filter(|slot| is_its_own(slot)).for_each(withdraw);
+        self.busy_bounces(is_its_own).is_empty()
     }
 
-    /// Waits until no helper is moving memory of a process for a request that began before.
-    pub(super) fn quiesce_bounces(&self, proc: usize) {
-        fence(SeqCst);
-        for slot in &self.arena.bounce_slots {
-            if slot.proc.load(Acquire) as usize == proc {
-                self.wait_while_busy(slot);
-            }
+    /// Takes all locks that a dead process has in the arena from it. False if that has to wait for a
+    /// helper that is at work for it. For the daemon.
+    #[must_use]
+    pub fn release_all_of(&self, dead: usize) -> bool {
+        let is_over = self.end_bounces_of(dead);
+        if is_over {
+            self.arena.release_locks_of(dead);
         }
+        is_over
     }
 
-    fn wait_while_busy(&self, slot: &BounceSlot) {
-        let word = slot.phase.load(SeqCst);
-        while word & PHASE == BUSY && slot.phase.load(Acquire) == word {
-            let helper = slot.helper.load(Acquire) as usize;
-            if slot.helper_is_gone(self.arena) || self.env.dead().contains(&helper) {
-                break;
-            }
-            thread::yield_now();
-        }
+    /// Slots for which a helper is at work: index, and the word that says so.
+    pub(super) fn busy_bounces(&self, which: impl Fn(&BounceSlot) -> bool) -> Vec<(usize, u32)> {
+        let slots = self.arena.bounce_slots.iter().enumerate().filter(|(_, slot)| which(slot));
+        let words = slots.map(|(index, slot)| (index, slot.phase.load(SeqCst)));
+        words.filter(|busy| busy.1 & PHASE == BUSY && self.is_busy(*busy)).collect()
+    }
+
+    /// Whether the helper is still at it.
+    pub(super) fn is_busy(&self, (index, word): (usize, u32)) -> bool {
+        let slot = &self.arena.bounce_slots[index];
+        slot.phase.load(Acquire) == word && !slot.helper_is_gone(self.arena)
     }
 }

@@ -39,7 +39,7 @@ impl Actor<'_> {
         deferred: &mut Deferred,
     ) {
         let Some(cq) = self.arena.cqs.get(index as usize) else { return };
-        let _guard = self.lock(&cq.lock);
+        let Some(_guard) = self.lock(&cq.lock) else { return };
         if cq.live.load(Acquire) == 0 {
             return;
         }

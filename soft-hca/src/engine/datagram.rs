@@ -191,8 +191,8 @@ impl<'a> Actor<'a> {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
                 match self.deliver(&member.gid, qpn, datagram, deferred) {
-                    // The others are not to wait for a member that does not poll.
-                    Ok(()) | Err(RequestError::CqFull(_)) => {}
+                    // The others are not to wait for a member that does not poll or is stopped.
+                    Ok(()) | Err(RequestError::CqFull(_) | RequestError::Busy) => {}
                     failed => return failed,
                 }
             }
@@ -201,7 +201,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory
-    /// cannot be read or the receiver's completion queue is full.
+    /// cannot be read, the receiver's completion queue is full, or it is to be tried again.
     fn deliver(
         &self,
         gid: &[AtomicU8; 16],
@@ -210,6 +210,7 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         let Some(qp) = self.link.find(self.arena, gid, qpn) else { return Ok(()) };
+        let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
         let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(()) };
         if qp.qkey.load(Acquire) != datagram.qkey {
             return Ok(());

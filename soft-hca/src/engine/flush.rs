@@ -3,8 +3,9 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::arena::Qp;
+use crate::arena::{Guard, Lock, Qp};
 use crate::engine::deferred::Deferred;
+use crate::engine::requester::DAEMON_BUSY_NS;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
@@ -37,10 +38,14 @@ impl<'a> Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Flushes the send queue of a queue pair in the error state. The caller holds no lock.
+    /// Flushes the send queue of a queue pair in the error state. The caller holds no lock. If the
+    /// daemon does not get one it comes back.
     pub(super) fn flush_sends(&self, qpn: u32, deferred: &mut Deferred) {
         let Some(qp) = self.arena.qp(qpn) else { return };
-        let _guard = self.lock(&qp.send_lock);
+        let Some(_guards) = self.lock_with_cq(&qp.send_lock, &qp.send_cq) else {
+            deferred.kicks.push((qpn, DAEMON_BUSY_NS));
+            return;
+        };
         if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
             self.flush_send_ring(qp, qpn, deferred);
         }
@@ -56,6 +61,25 @@ impl Actor<'_> {
             let _retiring = retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
             self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
         }
+    }
+
+    /// Flushes the receive queue of a queue pair in the error state. The caller does not hold its
+    /// `recv_lock`. If the daemon does not get it these receives go with those that are posted later.
+    pub(super) fn flush_receives(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
+        let Some(_guards) = self.lock_with_cq(&qp.recv_lock, &qp.recv_cq) else { return };
+        if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
+            self.flush_receive_ring(qp, qpn, deferred);
+        }
+    }
+
+    /// Takes the lock of a queue; the daemon takes that of its completion queue in advance.
+    fn lock_with_cq<'l>(
+        &'l self,
+        lock: &'l Lock,
+        cq: &AtomicU32,
+    ) -> Option<(Guard<'l>, Option<Guard<'l>>)> {
+        let guard = self.lock(lock)?;
+        Some((guard, self.hold_cq(cq.load(Acquire))?))
     }
 
     /// Flushes all receives of the queue pair's own. The caller holds the `recv_lock`.

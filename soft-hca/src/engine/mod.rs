@@ -16,15 +16,19 @@
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `link`, `peer` | the way to the peer's memory | `rxe_net.c` |
+//! | `locking`, `quiesce` | who waits for whom | |
 //! | `bounce`, `bounce_buffer`, `helper` | the way there through the arena | |
 //!
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
-//! a shared receive queue's lock, only while a receive is taken; the arena's lock for atomics; a
+//! a shared receive queue's lock, only while a receive is taken; a process's lock for atomics; a
 //! completion queue's lock. The `send_lock` is held while local memory is used and the
 //! `recv_lock` while the responder's memory is used, so that who has held both for a moment knows
-//! that no request of before is still being executed ([`Actor::quiesce`]). Everything that may
-//! wait for the daemon happens when no lock is held (`after`).
+//! that no request of before is still being executed (`quiesce`). Everything that may
+//! wait for the daemon happens when no lock is held (`deferred`).
+//!
+//! Programs wait for locks. The daemon never does, for whoever has one may be stopped: it takes all
+//! that a step needs at once, in any order, or none and comes back later (`locking`).
 
 mod arming;
 mod atomic;
@@ -38,9 +42,11 @@ mod flush;
 mod futex;
 mod helper;
 pub mod link;
+mod locking;
 mod memory;
 mod notification;
 mod process_memory;
+mod quiesce;
 mod requester;
 mod responder;
 mod room;
@@ -56,7 +62,7 @@ mod window;
 use std::fmt;
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{FIRST_QPN, Guard, Lock, Mapping};
+use crate::arena::Mapping;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Result};
 use crate::uapi::rxe::{qp_type, state};
@@ -64,17 +70,14 @@ use crate::uapi::rxe::{qp_type, state};
 pub use helper::{Helper, IsDead};
 pub use link::{Fault, Link, LocalLink, Memory, Segment};
 pub use notification::{Reading, Tokens};
+pub use quiesce::Quiesce;
 
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;
 
-/// Who waits for the daemon doubts, each time it has let others run so many hundred times, whether
-/// there still is one.
-const DOUBT: u32 = 64;
-
 /// What the data path needs from the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::dead`] apart.
+/// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::is_there`] apart.
 pub trait Env: Sync {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
@@ -94,9 +97,9 @@ pub trait Env: Sync {
         false
     }
 
-    /// Processes that have ended, so that locks may be taken from them. Only the daemon knows.
-    fn dead(&self) -> Vec<usize> {
-        Vec::new()
+    /// Whether an index is a process's that may hold locks. Only the daemon knows.
+    fn is_there(&self, _proc: usize) -> bool {
+        true
     }
 }
 
@@ -187,23 +190,26 @@ impl Actor<'_> {
     }
 
     /// MODIFY_QP to the error state: all work requests of the queue pair are flushed, sends first.
-    /// Receives of a shared receive queue stay.
-    pub fn enter_error(&self, qpn: u32) {
+    /// Receives of a shared receive queue stay. For the daemon; false, and nothing is done, if
+    /// somebody else has a lock that this needs.
+    #[must_use]
+    pub fn enter_error(&self, qpn: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
-        if let Some(qp) = self.arena.qp(qpn) {
-            {
-                let _guard = self.lock(&qp.send_lock);
-                if qp.live.load(Acquire) == qpn {
-                    flush::set_error(qp, qpn, |_| true, &mut deferred);
-                    self.flush_send_ring(qp, qpn, &mut deferred);
-                }
+        {
+            let own = [&qp.send_lock, &qp.recv_lock].map(|lock| self.lock(lock));
+            let cqs = [&qp.send_cq, &qp.recv_cq].map(|cq| self.lock_cq(cq.load(Acquire)));
+            if own.iter().any(Option::is_none) || cqs.iter().any(Option::is_none) {
+                return false;
             }
-            let _guard = self.lock(&qp.recv_lock);
             if qp.live.load(Acquire) == qpn {
+                flush::set_error(qp, qpn, |_| true, &mut deferred);
+                self.flush_send_ring(qp, qpn, &mut deferred);
                 self.flush_receive_ring(qp, qpn, &mut deferred);
             }
         }
         self.run_deferred(&mut deferred);
+        true
     }
 
     /// Flushes receives that were posted to a queue pair in the error state: nobody rings a bell
@@ -214,12 +220,7 @@ impl Actor<'_> {
             return;
         }
         let mut deferred = Deferred::default();
-        {
-            let _guard = self.lock(&qp.recv_lock);
-            if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
-                self.flush_receive_ring(qp, qpn, &mut deferred);
-            }
-        }
+        self.flush_receives(qp, qpn, &mut deferred);
         self.run_deferred(&mut deferred);
     }
 
@@ -232,59 +233,6 @@ impl Actor<'_> {
             if ring.is_some_and(|ring| ring.producer() != head & ring.mask()) {
                 self.env.kick_later(qp.live.load(Acquire), 0);
             }
-        }
-    }
-
-    /// Waits until no work request is being executed any more that began before and uses memory
-    /// of process `proc`. For the daemon, between making a region invalid and telling the program
-    /// that it may free the memory. `qps` are the indices of the queue pairs in use.
-    pub fn quiesce(&self, qps: impl IntoIterator<Item = usize>, proc: usize) {
-        for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
-            if qp.live.load(Acquire) >= FIRST_QPN && qp.proc.load(Acquire) as usize == proc {
-                drop(self.lock(&qp.send_lock));
-                drop(self.lock(&qp.recv_lock));
-            }
-        }
-        self.quiesce_bounces(proc);
-    }
-
-    /// Takes a lock. The daemon, which may not have cleaned up behind everybody yet, meanwhile releases the
-    /// locks of all processes that have ended: who has this one may be waiting for one of those. All
-    /// others see to it that they do not wait for a daemon that has ended.
-    pub(crate) fn lock<'l>(&self, lock: &'l Lock) -> Guard<'l> {
-        let mut waits: u32 = 0;
-        lock.lock(self.me, || {
-            waits = waits.wrapping_add(1);
-            if self.me == DAEMON {
-                for dead in self.env.dead() {
-                    self.release_all_of(dead);
-                }
-                self.release_from_nobody(lock);
-            } else if lock.owner() == Some(DAEMON)
-                && waits.is_multiple_of(DOUBT)
-                && self.env.is_daemon_gone()
-            {
-                lock.release_of(DAEMON);
-            }
-        })
-    }
-
-    /// Takes all that a dead process has in the arena from it. For the daemon.
-    pub fn release_all_of(&self, dead: usize) {
-        // As long as a helper works for it, nobody may have its slot.
-        self.end_bounces_of(dead);
-        self.arena.release_locks_of(dead);
-    }
-
-    /// Programs can write to the lock's word. This thread does not wait for itself, nor for a
-    /// process that is not there.
-    fn release_from_nobody(&self, lock: &Lock) {
-        let is_there = |proc: usize| {
-            let entry = self.arena.procs.get(proc).filter(|_| proc != self.me);
-            entry.is_some_and(|entry| entry.live.load(Acquire) != 0)
-        };
-        if let Some(owner) = lock.owner().filter(|owner| !is_there(*owner)) {
-            lock.release_of(owner);
         }
     }
 }

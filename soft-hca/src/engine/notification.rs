@@ -59,16 +59,24 @@ impl Actor<'_> {
 
     /// Channels, index and generation, that process `dead` may have left with an event and
     /// without its token: [`Actor::tokens_of`] tells. For the daemon, when `dead` has no lock any
-    /// more.
+    /// more. With the channels it tells whether these are all: somebody else may have a queue's lock.
     pub fn missing_tokens_of(
         &self,
         dead: usize,
         cqs: impl IntoIterator<Item = usize>,
-    ) -> Vec<(u32, u32)> {
+    ) -> (Vec<(u32, u32)>, bool) {
         let owed = dead as u32 + 1;
-        let mut missing_tokens = Vec::new();
+        let (mut missing_tokens, mut are_all) = (Vec::new(), true);
+        let mut deferred = Deferred::default();
         for index in cqs {
             let Some(cq) = self.arena.cqs.get(index) else { continue };
+            if cq.token_due_from.load(Acquire) != owed {
+                continue;
+            }
+            let Some(_guard) = self.lock(&cq.lock) else {
+                are_all = false;
+                continue;
+            };
             if cq.token_due_from.compare_exchange(owed, 0, AcqRel, Relaxed).is_err() {
                 continue;
             }
@@ -76,26 +84,23 @@ impl Actor<'_> {
             let entry = channel.and_then(|channel| self.arena.channels.get(channel as usize));
             if let (Some(channel), Some(entry)) = (channel, entry) {
                 missing_tokens.push((channel, entry.live.load(Acquire)));
-                self.notify_of_unread(index as u32, cq);
+                self.notify_of_unread(index as u32, cq, &mut deferred);
             }
         }
-        missing_tokens
+        self.run_deferred(&mut deferred);
+        (missing_tokens, are_all)
     }
 
     /// The event of completions that somebody was about to tell of, if the queue is still armed.
     /// An event too many does no harm: the program finds an empty queue.
-    fn notify_of_unread(&self, index: u32, cq: &Cq) {
-        let mut deferred = Deferred::default();
+    /// The caller holds the queue's lock.
+    fn notify_of_unread(&self, index: u32, cq: &Cq, deferred: &mut Deferred) {
+        if cq.live.load(Acquire) != 0
+            && let Some(ring) = self.arena.ring(&cq.ring)
+            && ring.consumer() != ring.producer()
         {
-            let _guard = self.lock(&cq.lock);
-            if cq.live.load(Acquire) != 0
-                && let Some(ring) = self.arena.ring(&cq.ring)
-                && ring.consumer() != ring.producer()
-            {
-                self.notify(index, cq, true, &mut deferred);
-            }
+            self.notify(index, cq, true, deferred);
         }
-        self.run_deferred(&mut deferred);
     }
 
     /// Whether a channel has an event without a token; `cqs` are all completion queues,

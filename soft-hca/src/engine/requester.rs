@@ -26,7 +26,9 @@ const STALL_ATTEMPT: u32 = 8;
 /// Requests that the daemon executes of one queue pair before it looks at others.
 const DAEMON_BURST: u32 = 64;
 /// The daemon tries a queue that somebody else is executing again after so long.
-const DAEMON_BUSY_NS: u64 = 1_000_000;
+pub(super) const DAEMON_BUSY_NS: u64 = 1_000_000;
+/// How long the daemon executes requests of one queue pair before it looks at others.
+const DAEMON_BURST_NS: u64 = 2_000_000;
 /// How often a program looks for a receive before it lets others run: some microseconds, in which
 /// a peer that is awake posts one.
 const SPINS: u32 = 200;
@@ -64,6 +66,8 @@ pub(super) enum RequestError {
     NoResponse,
     /// The completion queue with this index, ours or the peer's, is full.
     CqFull(u32),
+    /// Somebody else has a lock that the daemon does not wait for.
+    Busy,
     /// It fails with this status.
     Failed(u32),
 }
@@ -248,10 +252,15 @@ impl<'a> Actor<'a> {
     pub(super) fn run(&self, qpn: u32, is_patient: bool) {
         let mut deferred = Deferred::default();
         let mut budget = None;
+        let end = (self.me == DAEMON).then(|| self.env.now_ns() + DAEMON_BURST_NS);
         loop {
             let turn = self.step(qpn, is_patient, &mut budget, &mut deferred);
             self.run_deferred(&mut deferred);
             match turn {
+                NextStep::GoesOn if end.is_some_and(|end| self.env.now_ns() >= end) => {
+                    self.env.kick_later(qpn, 0);
+                    break;
+                }
                 NextStep::GoesOn => {}
                 NextStep::Awaits if self.soon_receives(qpn) => {}
                 // Once more, but without waiting.
@@ -270,16 +279,10 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> NextStep {
         let Some(qp) = self.arena.qp(qpn) else { return NextStep::Ends };
-        let guard = if is_patient {
-            Some(self.lock(&qp.send_lock))
-        } else {
-            qp.send_lock.try_lock(self.me)
-        };
+        let guard =
+            if is_patient { self.lock(&qp.send_lock) } else { qp.send_lock.try_lock(self.me) };
         if guard.is_none() {
-            if self.me == DAEMON {
-                deferred.kicks.push((qpn, DAEMON_BUSY_NS));
-            }
-            return NextStep::Ends;
+            return self.come_back(qpn, deferred);
         }
         let Some(ring) = self.send_ring(qp) else { return NextStep::Ends };
         if qp.live.load(Acquire) != qpn {
@@ -295,6 +298,9 @@ impl<'a> Actor<'a> {
                 return NextStep::Ends;
             }
             state::SQE | state::ERR => {
+                let Some(_cq) = self.hold_cq(qp.send_cq.load(Acquire)) else {
+                    return self.come_back(qpn, deferred);
+                };
                 self.flush_send_ring(qp, qpn, deferred);
                 return NextStep::Ends;
             }
@@ -319,6 +325,9 @@ impl<'a> Actor<'a> {
             return NextStep::Ends;
         }
         let limit = if current == state::SQD { 1 } else { posted.min(*left) };
+        let Some(_held) = self.hold_for(&requester) else {
+            return self.come_back(qpn, deferred);
+        };
         match self.execute(&requester, limit, deferred) {
             Ok(count) => {
                 if qp.stall.load(Acquire) != 0 {
@@ -333,6 +342,7 @@ impl<'a> Actor<'a> {
                 let goes_on = count < posted && (*left > 0 || self.me == DAEMON);
                 if goes_on { NextStep::GoesOn } else { NextStep::Ends }
             }
+            Err(RequestError::Busy) => self.come_back(qpn, deferred),
             Err(RequestError::Failed(status)) => {
                 self.fail(&requester, status, deferred);
                 NextStep::Ends
@@ -395,8 +405,15 @@ impl<'a> Actor<'a> {
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);
         self.flush_send_ring(qp, qpn, deferred);
-        let _guard = self.lock(&qp.recv_lock);
-        self.flush_receive_ring(qp, qpn, deferred);
+        self.flush_receives(qp, qpn, deferred);
+    }
+
+    /// The daemon does not get a lock now.
+    fn come_back(&self, qpn: u32, deferred: &mut Deferred) -> NextStep {
+        if self.me == DAEMON {
+            deferred.kicks.push((qpn, DAEMON_BUSY_NS));
+        }
+        NextStep::Ends
     }
 
     /// The request at the head cannot be executed now. It fails if that has been so for too long,

@@ -99,7 +99,7 @@ impl ReceiveCompletion {
 impl<'a> Actor<'a> {
     /// Locks a queue pair as responder; `None` if it cannot take requests of this type.
     pub(super) fn responder(&self, qp: &'a Qp, qpn: u32, kind: u32) -> Option<Responder<'a>> {
-        let guard = self.lock(&qp.recv_lock);
+        let guard = self.lock(&qp.recv_lock)?;
         if qp.live.load(Acquire) != qpn
             || qp.qp_type.load(Acquire) != kind
             || !(state::RTR..=state::SQE).contains(&qp.state.load(Acquire))
@@ -136,7 +136,7 @@ impl<'a> Actor<'a> {
     /// Takes a receive out of a shared receive queue, for good.
     fn take_shared(&self, index: u32, deferred: &mut Deferred) -> Option<Receive<'a>> {
         let srq: &'a Srq = self.arena.srqs.get(index as usize)?;
-        let _guard = self.lock(&srq.lock);
+        let _guard = self.lock(&srq.lock)?;
         if srq.live.load(Acquire) == 0 {
             return None;
         }

@@ -73,7 +73,7 @@ impl<'a> Actor<'a> {
         }
         self.invalidate(&requester.owner, wqe.imm);
         // Requests that came in before and use the window are done when this lock is free.
-        drop(self.lock(&requester.qp.recv_lock));
+        drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
         requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<'a> Actor<'a> {
         if region.is_some() {
             mw.access.store(wanted.access & REMOTE_RIGHTS, Release);
         }
-        drop(self.lock(&requester.qp.recv_lock));
+        drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
         requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Case {
             8 => self.world.actor(US).arm(u.int_in_range(0..=3)?, u.arbitrary()?),
             9 => set(&self.world.entry(qpn).state, u.int_in_range(0..=7)?),
             10 => self.pass(u.arbitrary::<u32>()?),
-            11 => self.engine(|world| world.actor(DAEMON).enter_error(qpn)),
+            11 => self.engine(|world| assert!(world.actor(DAEMON).enter_error(qpn))),
             12 => self.engine(|world| world.actor(DAEMON).poll_error_receives_of(qpn)),
             _ if as_daemon => self.engine(|world| world.actor(DAEMON).run_send_queue(qpn)),
             _ => self.engine(|world| {
@@ -277,7 +277,7 @@ impl Case {
 
     fn end(mut self) {
         for qpn in self.qps {
-            self.engine(|world| world.actor(DAEMON).enter_error(qpn));
+            self.engine(|world| assert!(world.actor(DAEMON).enter_error(qpn)));
             assert_eq!(self.world.state(qpn), state::ERR);
         }
         self.pass(u32::MAX);

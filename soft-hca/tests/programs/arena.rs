@@ -111,7 +111,8 @@ impl Arena {
             .flat_map(|qp| [(Kind::Send, &qp.send_lock), (Kind::Receive, &qp.recv_lock)]);
         let srqs = srqs.iter().map(|&index| (Kind::SharedReceive, &arena.srqs[index].lock));
         let cqs = cqs.iter().map(|&index| (Kind::Completion, &arena.cqs[index].lock));
-        let all = qps.chain(srqs).chain(cqs).chain([(Kind::Atomics, &arena.atomics)]);
+        let atomics = arena.procs.iter().map(|proc| (Kind::Atomics, &proc.atomics));
+        let all = qps.chain(srqs).chain(cqs).chain(atomics);
         let is_its = |(_, lock): &(Kind, &Lock)| lock.owner() == Some(process);
         all.filter(is_its).map(|(kind, _)| kind).collect()
     }

@@ -75,7 +75,7 @@ fn new_cq(
     let place = match cx.fabric.new_ring(cqe, SLOT) {
         Ok(place) => place,
         Err(error) => {
-            cx.fabric.release_cq(index);
+            cx.fabric.cqs.release(index);
             return Err(error);
         }
     };
@@ -116,9 +116,9 @@ pub(super) fn destroy_cq(cx: &mut Context<'_>) -> Result<Outcome> {
     if is_used {
         return Err(Errno::EBUSY);
     }
+    cx.fabric.release_cq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);
-    cx.fabric.release_cq(index);
     let mut answer = Answer::new(8);
     answer.u32(4, reported);
     Ok(Outcome::from(answer).with_extra([index as u32, 0, 0, 0]))

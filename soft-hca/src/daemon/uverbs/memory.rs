@@ -81,8 +81,7 @@ pub(super) fn dereg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
     }
     cx.file.handles.remove(handle);
     cx.fabric.release_mr(index);
-    cx.fabric.quiesce(cx.file.proc);
-    Ok(Outcome::done())
+    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::done() })
 }
 
 pub(super) fn alloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
@@ -108,6 +107,5 @@ pub(super) fn dealloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
     let index = cx.file.handles.index(handle, Kind::Mw)?;
     cx.file.handles.remove(handle);
     cx.fabric.release_mr(index);
-    cx.fabric.quiesce(cx.file.proc);
-    Ok(Outcome::done())
+    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::done() })
 }

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 
 use crate::daemon::fabric::Fabric;
 use crate::device;
+use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
 use crate::rpc::Reply;
 use crate::uapi::uverbs::{Answer, Command, command};
@@ -49,11 +50,13 @@ pub(crate) struct UverbsFile {
 pub(crate) struct Outcome {
     pub reply: Reply,
     pub fd: Option<OwnedFd>,
+    /// Who may still be using memory of which the answer says that nobody does.
+    pub quiesce: Option<Quiesce>,
 }
 
 impl From<Answer> for Outcome {
     fn from(answer: Answer) -> Self {
-        Self { reply: Reply { bytes: answer.0, ..Reply::default() }, fd: None }
+        Self { reply: Reply { bytes: answer.0, ..Reply::default() }, ..Self::default() }
     }
 }
 
@@ -104,17 +107,24 @@ impl UverbsFile {
         handler(&mut Context { fabric, file: self, command: parsed })
     }
 
-    /// Destroys all objects, in an order in which nothing is in use any more.
-    pub(crate) fn close(&mut self, fabric: &mut Fabric) {
+    /// Destroys all objects, in an order in which nothing is in use any more. `ERESTART` as
+    /// [`Fabric::lock`]: some of them are left then.
+    pub(crate) fn close(&mut self, fabric: &mut Fabric) -> Result<()> {
         for kind in object::DESTRUCTION {
+            let mut are_gone = Ok(());
             for handle in self.handles.of_kind(kind) {
-                let Some(object) = self.handles.remove(handle) else { continue };
-                object.destroy(fabric);
+                let destroyed = self.handles.get(handle, kind).map(|object| object.destroy(fabric));
+                match destroyed.flatten() {
+                    Ok(()) => drop(self.handles.remove(handle)),
+                    Err(error) => are_gone = Err(error),
+                }
             }
+            are_gone?;
         }
         for channel in std::mem::take(&mut self.channels) {
             fabric.release_channel(channel);
         }
+        Ok(())
     }
 
     /// Frees a completion channel that the program has closed, and whose queues it has destroyed.

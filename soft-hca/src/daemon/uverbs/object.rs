@@ -56,16 +56,17 @@ impl Object {
         }
     }
 
-    /// Takes the object out of the arena.
-    pub(crate) fn destroy(self, fabric: &mut Fabric) {
+    /// Takes the object out of the arena; `ERESTART` as [`Fabric::lock`].
+    pub(crate) fn destroy(self, fabric: &mut Fabric) -> Result<()> {
         match self {
             Self::Pd { .. } => {}
             Self::Mr { index, .. } | Self::Mw { index, .. } => fabric.release_mr(index),
             Self::Ah { index, .. } => fabric.release_ah(index),
-            Self::Cq { index } => fabric.release_cq(index),
-            Self::Srq { index, .. } => fabric.release_srq(index),
-            Self::Qp { index, .. } => fabric.release_qp(index),
+            Self::Cq { index } => fabric.release_cq(index)?,
+            Self::Srq { index, .. } => fabric.release_srq(index)?,
+            Self::Qp { index, .. } => fabric.release_qp(index)?,
         }
+        Ok(())
     }
 }
 

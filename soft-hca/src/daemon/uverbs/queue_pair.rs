@@ -230,7 +230,7 @@ pub(super) fn modify_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     }
     check_values(cx, given)?;
     set_attributes(cx, index, given)?;
-    change_state(cx, index, from, to);
+    change_state(cx, index, from, to)?;
     Ok(Outcome::done())
 }
 
@@ -297,23 +297,22 @@ fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> 
     Ok(())
 }
 
-fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
+/// `ERESTART` as [`Fabric::lock`]: the states for which that can be have no attributes.
+fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) -> Result<()> {
     let fabric = &*cx.fabric;
     let qp = &fabric.arena.qps[index];
     let qpn = qp.live.load(Acquire);
     match to {
-        state::ERR => fabric.actor().enter_error(qpn),
+        state::ERR if !fabric.actor().enter_error(qpn) => return Err(Errno::ERESTART),
+        state::ERR => {}
         state::RESET => {
-            {
-                let _guard = fabric.lock(&qp.send_lock);
-                qp.state.store(to.into(), Release);
-                qp.stall.store(0, Release);
-                qp.sq_consumer.store(0, Release);
-                if let Some(ring) = fabric.arena.ring(&qp.sq) {
-                    ring.init_header();
-                }
+            let _guards = (fabric.lock(&qp.send_lock)?, fabric.lock(&qp.recv_lock)?);
+            qp.state.store(to.into(), Release);
+            qp.stall.store(0, Release);
+            qp.sq_consumer.store(0, Release);
+            if let Some(ring) = fabric.arena.ring(&qp.sq) {
+                ring.init_header();
             }
-            let _guard = fabric.lock(&qp.recv_lock);
             qp.rq_consumer.store(0, Release);
             qp.rq_posted.store(0, Release);
             if let Some(ring) = fabric.arena.ring(&qp.rq) {
@@ -328,6 +327,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) {
             }
         }
     }
+    Ok(())
 }
 
 pub(super) fn destroy_qp(cx: &mut Context<'_>) -> Result<Outcome> {
@@ -336,9 +336,9 @@ pub(super) fn destroy_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     if cx.fabric.members_of(index).next().is_some() {
         return Err(Errno::EBUSY);
     }
+    cx.fabric.release_qp(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);
-    cx.fabric.release_qp(index);
     let mut answer = Answer::new(4);
     answer.u32(0, reported);
     Ok(answer.into())

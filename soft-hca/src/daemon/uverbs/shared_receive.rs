@@ -34,7 +34,7 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     let place = match cx.fabric.new_ring(max_wr, RECV_WQE + max_sge * SGE) {
         Ok(place) => place,
         Err(error) => {
-            cx.fabric.release_srq(index);
+            cx.fabric.srqs.release(index);
             return Err(error);
         }
     };
@@ -102,9 +102,9 @@ pub(super) fn destroy_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     if cx.fabric.qps.iter().any(|(_, qp)| qp.srq == Some(index)) {
         return Err(Errno::EBUSY);
     }
+    cx.fabric.release_srq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);
-    cx.fabric.release_srq(index);
     let mut answer = Answer::new(4);
     answer.u32(0, reported);
     Ok(answer.into())

@@ -2,7 +2,6 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
@@ -155,7 +154,7 @@ fn a_helper_that_dies_is_not_waited_for() {
                 claim(&world);
             }
             world.arena.procs[THEM].live.store(0, Release);
-            world.actor(DAEMON).end_bounces_of(THEM);
+            assert!(world.actor(DAEMON).release_all_of(THEM));
             assert_eq!(copying.join().unwrap(), Err(Fault::Unreachable));
         });
         assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0, "fit for use");
@@ -182,14 +181,14 @@ fn requests_of_the_dead_are_withdrawn() {
             while !dead(&world) || world.arena.procs[THEM].asked.load(Acquire) == 0 {
                 thread::yield_now();
             }
-            world.actor(DAEMON).end_bounces_of(OTHER);
+            assert!(world.actor(DAEMON).release_all_of(OTHER));
             assert!(world.arena.bounce_slots[0].claim(THEM).is_none());
             // The thread is to end before its time.
             world.arena.procs[THEM].live.store(0, Release);
         });
     };
     die_asking();
-    assert!(world.arena.bounce_slots[0].lock.release_of(OTHER));
+    assert_eq!(world.arena.bounce_slots[0].lock.owner(), None);
     assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0);
 }
 
@@ -200,7 +199,6 @@ fn a_busy_helper_is_waited_for() {
     close(&world, THEM);
     let mut theirs = world.buffer(THEM, vec![0; 8]);
     let there = [Segment { addr: theirs.addr(), length: 8 }];
-    let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let taken = Taken::take(&world.arena, OTHER).unwrap();
@@ -208,17 +206,16 @@ fn a_busy_helper_is_waited_for() {
         });
         let claimed = claim(&world);
         assert_eq!((claimed.proc, claimed.segments), (THEM, there.to_vec()));
-        // Its requester dies meanwhile; the lock is released, but not the slot.
-        assert!(world.arena.bounce_slots[0].lock.release_of(OTHER));
+        // Its requester dies meanwhile, and keeps its locks so long.
+        let daemon = world.actor(DAEMON);
+        assert!(!daemon.release_all_of(OTHER));
         assert_eq!(Taken::take(&world.arena, US).unwrap().index, 1);
-        let waiting = scope.spawn(|| {
-            world.actor(DAEMON).quiesce([], THEM);
-            assert!(is_done.load(Acquire), "too early");
-        });
-        world.actor(DAEMON).quiesce([], US);
-        is_done.store(true, Release);
+        let [mut theirs, mut ours] = [THEM, US].map(|proc| daemon.quiesce([], proc));
+        assert!(!daemon.is_quiet(&mut theirs));
+        assert!(daemon.is_quiet(&mut ours));
         world.arena.bounce_slots[0].finish(Ok(()));
-        waiting.join().unwrap();
+        assert!(daemon.is_quiet(&mut theirs));
+        assert!(daemon.release_all_of(OTHER));
         assert_eq!(asking.join().unwrap(), Ok(()));
     });
     assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0);

@@ -423,7 +423,7 @@ fn a_receive_that_the_dead_was_completing_is_flushed() {
     mem::forget(responder.retire(1));
     mem::forget(responder);
     assert!(world.entry(b).recv_lock.release_of(US));
-    world.actor(DAEMON).enter_error(b);
+    assert!(world.actor(DAEMON).enter_error(b));
     assert_eq!(world.statuses(b), [(7, WR_FLUSH_ERR)]);
     world.assert_unlocked();
 }

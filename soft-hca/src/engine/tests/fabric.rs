@@ -431,7 +431,7 @@ impl World {
         for srq in &self.arena.srqs[..self.srqs.load(Acquire) as usize] {
             assert!(srq.lock.try_lock(9).is_some());
         }
-        assert!(self.arena.atomics.try_lock(9).is_some());
+        assert!(self.arena.procs.iter().all(|proc| proc.atomics.try_lock(9).is_some()));
     }
 }
 

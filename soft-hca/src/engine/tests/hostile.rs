@@ -93,8 +93,8 @@ proptest! {
             world.doorbell(a);
         }
         world.actor(DAEMON).poll_error_receives_of(b);
-        world.actor(DAEMON).enter_error(a);
-        world.actor(DAEMON).enter_error(b);
+        assert!(world.actor(DAEMON).enter_error(a));
+        assert!(world.actor(DAEMON).enter_error(b));
         prop_assert_eq!(world.state(a), state::ERR);
         world.assert_unlocked();
         prop_assert!(memory.bytes[..GUARD].iter().all(|byte| *byte == 0xaa));
@@ -125,7 +125,7 @@ proptest! {
         }
         let _ = world.actor(US).doorbell(a);
         world.actor(DAEMON).run_send_queue(a);
-        world.actor(DAEMON).enter_error(b);
+        assert!(world.actor(DAEMON).enter_error(b));
         world.assert_unlocked();
     }
 }

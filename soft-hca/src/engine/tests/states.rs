@@ -80,7 +80,7 @@ fn everything_posted_is_flushed() {
         world.receive(a, 30 + i, &[memory.whole()]);
         world.put(a, &Wr::new(i, opcode::SEND).flags(0));
     }
-    world.actor(DAEMON).enter_error(a);
+    assert!(world.actor(DAEMON).enter_error(a));
     let all = world.poll(a);
     assert!(all.iter().all(|cqe| (cqe.opcode, cqe.byte_len, cqe.qp_num) == (0, 0, a)));
     let ids: Vec<_> = all.iter().map(|cqe| (cqe.wr_id, cqe.status)).collect();
@@ -105,9 +105,9 @@ fn shared_receives_are_not_flushed() {
     let srq = world.srq(7);
     set(&world.entry(a).srq, srq + 1);
     world.receive_shared(srq, 1, &[]);
-    world.actor(DAEMON).enter_error(a);
+    assert!(world.actor(DAEMON).enter_error(a));
     assert_eq!(world.env.take_raised(), [Async::LastWqeReached(a)]);
-    world.actor(DAEMON).enter_error(a);
+    assert!(world.actor(DAEMON).enter_error(a));
     assert_eq!(world.env.take_raised(), [], "once");
     world.actor(DAEMON).poll_error_receives_of(a);
     assert_eq!(world.poll(a), []);
@@ -145,24 +145,35 @@ fn a_reset_peer_is_not_dragged_into_the_error_state() {
 }
 
 #[test]
-fn quiescence_waits_for_both_sides() {
+fn memory_is_quiet_when_both_sides_are() {
     let world = World::new();
-    let (a, b) = world.rc();
+    let (a, _) = world.rc();
+    let daemon = world.actor(DAEMON);
     for lock in [&world.entry(a).send_lock, &world.entry(a).recv_lock] {
-        let done = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let guard = lock.lock(US, || {});
-            scope.spawn(|| {
-                world.actor(THEM).quiesce(0..3, US);
-                done.store(true, std::sync::atomic::Ordering::Release);
-            });
-            // Somebody else's are not waited for.
-            world.actor(THEM).quiesce([1], US);
-            let _ = b;
-            std::thread::sleep(std::time::Duration::from_millis(5));
-            assert!(!done.load(Acquire));
-            drop(guard);
-        });
-        assert!(done.load(Acquire));
+        let guard = lock.lock(US, || {});
+        let mut all = daemon.quiesce(0..3, US);
+        // Those of somebody else do not count.
+        let mut theirs = daemon.quiesce([1], US);
+        assert!(daemon.is_quiet(&mut theirs));
+        assert!(!daemon.is_quiet(&mut all));
+        drop(guard);
+        assert!(daemon.is_quiet(&mut all));
+        let _later = lock.lock(US, || {});
+        assert!(daemon.is_quiet(&mut all), "who begins later uses other memory");
     }
+}
+
+#[test]
+fn an_error_needs_all_locks_or_changes_nothing() {
+    let world = World::new();
+    let (a, _) = world.rc();
+    let qp = world.entry(a);
+    let cqs = [&qp.send_cq, &qp.recv_cq].map(|cq| &world.arena.cqs[cq.load(Acquire) as usize].lock);
+    for lock in [&qp.send_lock, &qp.recv_lock, cqs[0], cqs[1]] {
+        let _guard = lock.lock(US, || {});
+        assert!(!world.actor(DAEMON).enter_error(a));
+        assert_eq!(world.state(a), state::RTS);
+    }
+    assert!(world.actor(DAEMON).enter_error(a));
+    assert_eq!(world.state(a), state::ERR);
 }

@@ -16,6 +16,8 @@ use crate::uapi::rxe::{Cqe, Sge, opcode, status};
 struct ClockEnv {
     start: Instant,
     kicks: Mutex<Vec<(u64, u32)>>,
+    /// The daemon is one thread at a time.
+    daemon: Mutex<()>,
 }
 
 impl ClockEnv {
@@ -43,55 +45,40 @@ impl Env for ClockEnv {
     fn raise(&self, _what: Async) {}
 }
 
-/// The daemon waits for somebody who waits for a process that has ended.
-/// What the daemon has in these tests of locks.
-struct OneIsDead;
+/// The daemon of a fabric with one program, number 1.
+struct OneIsThere;
 
-const DEAD: usize = 2;
-
-impl Env for OneIsDead {
+impl Env for OneIsThere {
     fn now_ns(&self) -> u64 {
         0
     }
     fn wake_channel(&self, _channel: u32, _generation: u32) {}
     fn kick_later(&self, _qpn: u32, _after_ns: u64) {}
     fn raise(&self, _what: Async) {}
-    fn dead(&self) -> Vec<usize> {
-        vec![DEAD]
+    fn is_there(&self, proc: usize) -> bool {
+        proc == 1
     }
 }
 
 #[test]
-fn the_daemon_does_not_wait_for_nobody() {
+fn the_daemon_waits_for_nobody() {
     let arena = Mapping::create().unwrap();
     let link = LocalLink::default();
-    let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsDead, link: &link };
-    for nobody in [DAEMON, 7, MAX_PROCS, MAX_PROCS + 1] {
-        std::mem::forget(arena.atomics.lock(nobody, || {}));
-        drop(daemon.lock(&arena.atomics));
+    let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsThere, link: &link };
+    let lock = &arena.procs[1].atomics;
+    let program = lock.lock(1, || {});
+    assert!(daemon.lock(lock).is_none());
+    drop(program);
+    let first = daemon.lock(lock).unwrap();
+    drop(daemon.lock(lock).unwrap());
+    assert_eq!(lock.owner(), Some(DAEMON), "it had it before");
+    drop(first);
+    assert_eq!(lock.owner(), None);
+    for nobody in [7, MAX_PROCS, MAX_PROCS + 1] {
+        std::mem::forget(lock.lock(nobody, || {}));
+        assert!(daemon.lock(lock).is_some(), "{nobody}");
+        assert_eq!(lock.owner(), None);
     }
-}
-
-#[test]
-fn the_daemon_releases_what_the_dead_hold_while_it_waits() {
-    let arena = Mapping::create().unwrap();
-    arena.procs[1].live.store(1, Release);
-    std::mem::forget(arena.atomics.lock(DEAD, || {}));
-    let is_held = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let _outer = arena.qps[0].recv_lock.lock(1, || {});
-            is_held.store(true, Release);
-            let _inner = arena.atomics.lock(1, || {});
-        });
-        while !is_held.load(Acquire) {
-            thread::yield_now();
-        }
-        let link = LocalLink::default();
-        let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsDead, link: &link };
-        drop(daemon.lock(&arena.qps[0].recv_lock));
-    });
-    assert_eq!(arena.atomics.owner(), None);
 }
 
 /// A program whose daemon has ended.
@@ -114,9 +101,10 @@ fn nobody_waits_for_a_daemon_that_has_ended() {
     let arena = Mapping::create().unwrap();
     let link = LocalLink::default();
     let program = Actor { arena: &arena, me: 1, env: &Orphan, link: &link };
-    std::mem::forget(arena.atomics.lock(DAEMON, || {}));
-    drop(program.lock(&arena.atomics));
-    assert_eq!(arena.atomics.owner(), None);
+    let lock = &arena.procs[1].atomics;
+    std::mem::forget(lock.lock(DAEMON, || {}));
+    drop(program.lock(lock));
+    assert_eq!(lock.owner(), None);
 }
 
 /// One queue pair and its thread: it receives, sends and polls.
@@ -219,9 +207,12 @@ fn exchange(world: &World, env: &ClockEnv, pair: (u32, u32), messages: u64, brea
                     });
                     if side.failed {
                         // As a program does that finds its connection broken.
-                        world.actor_with(env, DAEMON).enter_error(qpn);
-                        world.actor_with(env, DAEMON).enter_error(world.peer(qpn));
-                        world.actor_with(env, DAEMON).poll_error_receives_of(qpn);
+                        world.as_daemon(env, |daemon| daemon.enter_error(qpn));
+                        world.as_daemon(env, |daemon| daemon.enter_error(world.peer(qpn)));
+                        world.as_daemon(env, |daemon| {
+                            daemon.poll_error_receives_of(qpn);
+                            true
+                        });
                     }
                     thread::yield_now();
                 }
@@ -236,6 +227,18 @@ impl World {
         Actor { arena: &self.arena, me, env, link: &self.link }
     }
 
+    /// Has the daemon do something, again and again until it says that it is done.
+    fn as_daemon(&self, env: &ClockEnv, mut work: impl FnMut(Actor<'_>) -> bool) {
+        loop {
+            let turn = env.daemon.lock().unwrap();
+            if work(self.actor_with(env, DAEMON)) {
+                return;
+            }
+            drop(turn);
+            thread::yield_now();
+        }
+    }
+
     fn peer(&self, qpn: u32) -> u32 {
         self.entry(qpn).dest_qpn.load(Acquire)
     }
@@ -244,13 +247,16 @@ impl World {
 /// With a daemon that does what is due.
 fn with_daemon(work: impl FnOnce(&World, &ClockEnv) + Send) {
     let world = World::new();
-    let env = ClockEnv { start: Instant::now(), kicks: Mutex::default() };
+    let env = ClockEnv { start: Instant::now(), kicks: Mutex::default(), daemon: Mutex::default() };
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let daemon = scope.spawn(|| {
             while !is_done.load(Acquire) {
                 for qpn in env.take_due() {
-                    world.actor_with(&env, DAEMON).run_send_queue(qpn);
+                    world.as_daemon(&env, |daemon| {
+                        daemon.run_send_queue(qpn);
+                        true
+                    });
                 }
                 thread::yield_now();
             }

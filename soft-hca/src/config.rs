@@ -18,6 +18,8 @@ use crate::system;
 pub const DIR: &str = "SOFT_HCA_DIR";
 /// The device's name, for programs in the fabric.
 pub const DEVICE: &str = "SOFT_HCA_DEVICE";
+/// The device's name if none is given.
+pub const DEFAULT_DEVICE: &str = "rxe0";
 /// The fabric that is meant if none is named.
 pub const FABRIC: &str = "SOFT_HCA_FABRIC";
 /// The file that the log of the fabrics' daemons goes to.

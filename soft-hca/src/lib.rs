@@ -19,15 +19,16 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`command`], [`config`], [`system`] | `soft-hca run`, `ls`, `doctor`; where a fabric lives |
-//! | [`sysfs`], [`device`] | what a program reads about the device: files, limits, addresses |
+//! | [`command`] | `soft-hca run`, `ls`, `doctor` |
+//! | [`sysfs`] | the files in which a program finds devices |
 //! | [`client`] | a program's side: descriptors, commands, events |
-//! | [`rpc`] | messages between the two sides |
 //! | [`daemon`] | the fabric's side: objects, connection manager, timers, clean-up |
+//! | [`rpc`], [`config`] | messages between the two sides; where a fabric lives |
+//! | [`device`] | what a device says of itself: ports, limits, GIDs, provider |
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
-//! | [`errno`] | error numbers |
+//! | [`system`], [`errno`] | system calls, error numbers |
 //! | `sync` | atomics, which `soft-hca/loom` replaces |
 //!
 //! A module uses those below it, and never the other way round, with one exception: the daemon

@@ -9,13 +9,11 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::client::Device;
-use crate::device::{Addresses, GID_TABLE_LEN};
+use crate::client::DeviceFile;
+use crate::device::{Device, GidEntry, GidTable, GidType, Port};
 
 /// Version of the uverbs commands.
 const UVERBS_ABI: &str = "6";
-/// Version of the rxe provider's part of them.
-const RXE_ABI: &str = "2";
 /// Version of the connection manager's commands.
 const UCMA_ABI: &str = "4";
 
@@ -26,9 +24,9 @@ const VIRTUAL: &str = "devices/virtual";
 const FINISHED: &str = "sys-";
 const UNFINISHED: &str = "new-";
 
-/// Where the tree of a device is.
-pub fn tree(dir: &Path, device: &str) -> PathBuf {
-    dir.join(format!("{FINISHED}{device}"))
+/// Where the tree with a name is.
+pub fn tree(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{FINISHED}{name}"))
 }
 
 /// Whether a name in a fabric's folder is a tree's.
@@ -36,20 +34,22 @@ pub fn is_tree(name: &str) -> bool {
     name.starts_with(FINISHED) || name.starts_with(UNFINISHED)
 }
 
-/// Writes the tree of a device, which appears when it is complete. The caller holds the lock of
-/// the fabric's folder.
-pub fn write(dir: &Path, device: &str, node_guid: u64, addresses: &Addresses) -> io::Result<()> {
-    let unfinished = dir.join(format!("{UNFINISHED}{device}"));
+/// Writes a tree with these devices, which appears when it is complete. The caller holds the lock
+/// of the fabric's folder.
+pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
+    let unfinished = dir.join(format!("{UNFINISHED}{name}"));
     match fs::remove_dir_all(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let uverbs = create(&unfinished, "infiniband_verbs", "uverbs0")?;
-    write_uverbs(&uverbs, device)?;
+    for (index, device) in (0..).zip(devices) {
+        let uverbs = create(&unfinished, "infiniband_verbs", &format!("uverbs{index}"))?;
+        write_uverbs(&uverbs, index, device)?;
+        write_device(&create(&unfinished, "infiniband", &device.name)?, device)?;
+    }
     files(&unfinished.join("class/infiniband_verbs"), [("abi_version", UVERBS_ABI)])?;
-    write_device(&create(&unfinished, "infiniband", device)?, node_guid, addresses)?;
     write_cm(&unfinished.join("class/misc/rdma_cm"))?;
-    fs::rename(&unfinished, tree(dir, device))
+    fs::rename(&unfinished, tree(dir, name))
 }
 
 fn files<'a>(dir: &Path, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> io::Result<()> {
@@ -57,9 +57,10 @@ fn files<'a>(dir: &Path, files: impl IntoIterator<Item = (&'a str, &'a str)>) ->
     files.into_iter().try_for_each(|(name, text)| fs::write(dir.join(name), format!("{text}\n")))
 }
 
-fn number(device: Device) -> String {
-    let (major, minor) = device.number();
-    format!("{major}:{minor}")
+/// The device number of a file's `index`-th kind.
+fn number(file: DeviceFile, index: u32) -> String {
+    let (major, minor) = file.number();
+    format!("{major}:{}", minor + index)
 }
 
 /// The folder of a device without a bus, as the kernel has it: it is not in its class, which has a
@@ -73,59 +74,76 @@ fn create(root: &Path, class: &str, device: &str) -> io::Result<PathBuf> {
     Ok(devices.join(device))
 }
 
-fn write_uverbs(dir: &Path, device: &str) -> io::Result<()> {
-    let own = [("ibdev", device), ("dev", &number(Device::Uverbs)), ("abi_version", RXE_ABI)];
-    files(dir, own)
+fn write_uverbs(dir: &Path, index: u32, device: &Device) -> io::Result<()> {
+    let abi_version = device.provider.abi_version.to_string();
+    let number = number(DeviceFile::Uverbs, index);
+    files(dir, [("ibdev", device.name.as_str()), ("dev", &number), ("abi_version", &abi_version)])
 }
 
 fn write_cm(dir: &Path) -> io::Result<()> {
-    files(dir, [("abi_version", UCMA_ABI), ("dev", &number(Device::Cm))])
+    files(dir, [("abi_version", UCMA_ABI), ("dev", &number(DeviceFile::Cm, 0))])
 }
 
-fn write_device(dir: &Path, node_guid: u64, addresses: &Addresses) -> io::Result<()> {
-    let guid = hex_groups(&node_guid.to_be_bytes());
+fn write_device(dir: &Path, device: &Device) -> io::Result<()> {
+    let provider = &device.provider;
+    let guid = hex_groups(&device.node_guid.to_be_bytes());
+    let node_type = format!("{}: CA", provider.node_type);
     let own = [
-        ("node_type", "1: CA"),
+        ("node_type", node_type.as_str()),
         ("node_guid", &guid),
         ("sys_image_guid", &guid),
-        ("node_desc", "rxe"),
-        ("fw_ver", ""),
-        ("parent", addresses.netdev()),
+        ("node_desc", &provider.node_desc),
+        ("fw_ver", &provider.fw_ver),
     ];
     files(dir, own)?;
+    let mut netdevs = device.ports.iter().filter_map(|port| port.netdev.as_deref());
+    if let Some(parent) = netdevs.clone().next() {
+        files(dir, [("parent", parent)])?;
+    }
     // rxe has no such folder; a card has, and programs look there for the interface's name.
-    fs::create_dir_all(dir.join("device/net").join(addresses.netdev()))?;
-    let port = dir.join("ports/1");
+    netdevs.try_for_each(|netdev| fs::create_dir_all(dir.join("device/net").join(netdev)))?;
+    device.ports.iter().try_for_each(|port| write_port(dir, port))
+}
+
+fn write_port(device: &Path, port: &Port) -> io::Result<()> {
+    let dir = device.join("ports").join(port.number.to_string());
     let state = [
-        ("state", "4: ACTIVE"),
-        ("phys_state", "5: LinkUp"),
-        ("rate", "10 Gb/sec (1X FDR10)"),
-        ("lid", "0x0"),
-        ("lid_mask_count", "0"),
-        ("sm_lid", "0x0"),
-        ("sm_sl", "0"),
-        ("cap_mask", "0x00010000"),
-        ("link_layer", "Ethernet"),
+        ("state", port.state.to_string()),
+        ("phys_state", port.phys_state.to_string()),
+        ("rate", port.rate()),
+        ("lid", format!("{:#x}", port.lid)),
+        ("lid_mask_count", port.lmc.to_string()),
+        ("sm_lid", format!("{:#x}", port.sm_lid)),
+        ("sm_sl", port.sm_sl.to_string()),
+        ("cap_mask", format!("{:#010x}", port.cap_flags)),
+        ("link_layer", port.link_layer.to_string()),
     ];
-    files(&port, state)?;
-    files(&port.join("pkeys"), [("0", "0xffff")])?;
-    write_gids(&port, addresses)
+    files(&dir, state.iter().map(|(name, text)| (*name, text.as_str())))?;
+    write_table(&dir.join("pkeys"), port.pkeys.iter().map(|pkey| format!("{pkey:#06x}")))?;
+    write_gids(&dir, &port.gids)
+}
+
+/// One file for each value, by its index.
+fn write_table(dir: &Path, values: impl IntoIterator<Item = String>) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut values = values.into_iter().enumerate();
+    values.try_for_each(|(index, value)| fs::write(dir.join(index.to_string()), value + "\n"))
 }
 
 /// One file for each slot of the table. An empty one has a zero GID and, as any other failure to
 /// read would stop `ibv_query_gid_table`, a type; it has no interface.
-fn write_gids(port: &Path, addresses: &Addresses) -> io::Result<()> {
-    let names: Vec<String> = (0..GID_TABLE_LEN).map(|index| index.to_string()).collect();
-    let gids: Vec<String> =
-        (0..GID_TABLE_LEN as u8).map(|index| hex_groups(&addresses.gid(index))).collect();
-    let used = addresses.gids();
-    let kind = |index| if index < used.len() { "RoCE v2" } else { "IB/RoCE v1" };
-    let name = names.iter().map(String::as_str);
+fn write_gids(port: &Path, table: &GidTable) -> io::Result<()> {
+    let slots = || (0..table.slots()).map(|index| table.entries().get(usize::from(index)));
+    let gid = |entry: Option<&GidEntry>| hex_groups(&entry.map_or([0; 16], |entry| entry.gid));
+    let kind = |entry: Option<&GidEntry>| entry.map_or(GidType::Ib, |entry| entry.gid_type).name();
+    write_table(&port.join("gids"), slots().map(gid))?;
     let attributes = port.join("gid_attrs");
-    files(&port.join("gids"), name.clone().zip(gids.iter().map(String::as_str)))?;
-    files(&attributes.join("types"), name.clone().enumerate().map(|(i, name)| (name, kind(i))))?;
-    let netdevs = used.iter().map(|entry| entry.netdev.as_str());
-    files(&attributes.join("ndevs"), name.zip(netdevs))
+    write_table(&attributes.join("types"), slots().map(|entry| kind(entry).to_owned()))?;
+    let netdevs = table.entries().iter().enumerate();
+    let named =
+        netdevs.filter_map(|(index, entry)| Some((index.to_string(), entry.netdev.as_deref()?)));
+    let named: Vec<_> = named.collect();
+    files(&attributes.join("ndevs"), named.iter().map(|(index, netdev)| (index.as_str(), *netdev)))
 }
 
 /// Bytes as the kernel prints GUIDs and GIDs: hexadecimal, in groups of two.
@@ -142,10 +160,11 @@ mod tests {
     fn what_the_libraries_read() {
         let dir = std::env::temp_dir().join(format!("soft-hca-sysfs-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        let addresses = Addresses::local();
+        let device = Device::local("rxe7", 0x0273_5cff_fed2_226d);
+        let netdev = device.ports[0].netdev.clone().unwrap();
         // What an interrupted start has left does no harm.
         fs::create_dir_all(dir.join("new-rxe7/class/rest")).unwrap();
-        write(&dir, "rxe7", 0x0273_5cff_fed2_226d, &addresses).unwrap();
+        write(&dir, "rxe7", &[device]).unwrap();
         let class = tree(&dir, "rxe7").join("class");
         let read = |path: &str| fs::read_to_string(class.join(path)).unwrap();
         assert_eq!(read("infiniband_verbs/abi_version"), "6\n");
@@ -159,8 +178,8 @@ mod tests {
         assert_eq!(port("gid_attrs/types/15"), "IB/RoCE v1\n");
         assert_eq!(port("gids/15"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
         assert!(port("gids/1").starts_with("0000:0000:0000:0000:0000:ffff:"));
-        assert_eq!(port("gid_attrs/ndevs/1").trim_end(), addresses.netdev());
-        assert!(class.join("infiniband/rxe7/device/net").join(addresses.netdev()).is_dir());
+        assert_eq!(port("gid_attrs/ndevs/1").trim_end(), netdev);
+        assert!(class.join("infiniband/rxe7/device/net").join(&netdev).is_dir());
         assert!(!class.join("infiniband/rxe7/ports/1/gid_attrs/ndevs/15").exists());
         assert!(!class.join("rest").exists());
         let link = |path: &str| fs::read_link(class.join(path)).unwrap();

@@ -3,21 +3,21 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::mem::MaybeUninit;
 
-use soft_hca::client::{self, Device};
+use soft_hca::client::{self, DeviceFile};
 
 use crate::sysfs::{self, Moved};
 use crate::{aside, fail, real};
 
 /// The device file that a C path names.
-unsafe fn device_of(path: *const c_char) -> Option<Device> {
+unsafe fn device_of(path: *const c_char) -> Option<DeviceFile> {
     if path.is_null() {
         return None;
     }
     // SAFETY: the caller gives a C string.
-    Device::of_path(unsafe { CStr::from_ptr(path) }.to_bytes())
+    DeviceFile::of_path(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
-fn open_device(device: Device, flags: c_int) -> c_int {
+fn open_device(device: DeviceFile, flags: c_int) -> c_int {
     aside(|| client::open(device, flags)).unwrap_or_else(fail)
 }
 
@@ -79,7 +79,7 @@ fortified_open_functions!(__open_2 __open64_2);
 const DEVICE_MODE: libc::mode_t = libc::S_IFCHR | 0o666;
 
 /// Makes a status look like that of a character device.
-unsafe fn disguise(device: Device, stat: *mut libc::stat) {
+unsafe fn disguise(device: DeviceFile, stat: *mut libc::stat) {
     let (major, minor) = device.number();
     // SAFETY: the caller gives a structure to be filled.
     let stat = unsafe { &mut *stat };
@@ -89,7 +89,7 @@ unsafe fn disguise(device: Device, stat: *mut libc::stat) {
 }
 
 /// The status of a device file that is not opened.
-unsafe fn stat_device(device: Device, stat: *mut libc::stat) -> c_int {
+unsafe fn stat_device(device: DeviceFile, stat: *mut libc::stat) -> c_int {
     // SAFETY: the caller gives a structure to be filled; zeros are a valid one.
     unsafe { stat.cast::<MaybeUninit<libc::stat>>().write(MaybeUninit::zeroed()) };
     // SAFETY: as above.

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::arena::lock::Lock;
-use crate::ring;
 
 /// First word of an arena: "softhca" and the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x02");
@@ -524,16 +523,6 @@ impl RingPlace {
         self.offset.store(other.offset.load(Acquire), Release);
         self.mask.store(other.mask.load(Acquire), Release);
         self.log2_slot.store(other.log2_slot.load(Acquire), Release);
-    }
-
-    /// `struct mminfo`: what the provider maps. Offset u64, size u32 in whole pages, padding.
-    pub fn mminfo(&self) -> [u8; 16] {
-        let mask = self.mask.load(Acquire);
-        let bytes = ring::bytes(mask, self.log2_slot.load(Acquire)).unwrap_or(0);
-        let mut info = [0; 16];
-        info[..8].copy_from_slice(&self.offset.load(Acquire).to_le_bytes());
-        info[8..12].copy_from_slice(&(bytes.next_multiple_of(PAGE) as u32).to_le_bytes());
-        info
     }
 }
 

@@ -5,12 +5,16 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use zerocopy::IntoBytes;
+
 use crate::client::Outcome;
 use crate::client::process::Process;
 use crate::client::uverbs::UverbsFile;
 use crate::engine::Reading;
 use crate::errno::{Errno, Result};
+use crate::rpc::ChannelId;
 use crate::system;
+use crate::uapi::uverbs::answer::CompEventDesc;
 
 /// A completion queue as this process knows it.
 #[derive(Debug)]
@@ -26,9 +30,7 @@ pub(crate) struct CqInfo {
 /// A completion channel: its tokens are in an event descriptor, its events in the queues.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    pub index: u32,
-    /// Generation of the entry in the arena.
-    pub generation: u32,
+    pub id: ChannelId,
     /// The device file that it was created through, with which it ends at the latest.
     pub file: Weak<UverbsFile>,
     pub process: &'static Process,
@@ -43,27 +45,24 @@ impl Drop for Channel {
         if !self.process.is_current() {
             return;
         }
-        self.process.env.forget_channel(self.index, self.generation);
+        self.process.env.forget_channel(self.id.index, self.id.generation);
         if let Some(file) = self.file.upgrade() {
-            file.close_channel(self.index, self.generation);
+            file.close_channel(self.id);
         }
     }
 }
 
-/// Bytes of a completion event: the queue's name in the program.
-const EVENT: usize = 8;
-
 impl Channel {
     /// One completion event.
     pub(crate) fn read(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
-        let buffer = buffer.get_mut(..EVENT).ok_or(Errno::EINVAL)?;
+        let buffer = buffer.get_mut(..size_of::<CompEventDesc>()).ok_or(Errno::EINVAL)?;
         let mut queues = self.queues();
-        let _reading = Reading::begin(&self.process.arena.channels[self.index as usize].reads);
+        let _reading = Reading::begin(&self.process.arena.channels[self.id.index as usize].reads);
         while system::take_token(fd) {
             // A token without an event belonged to a queue that has been destroyed meanwhile.
-            if let Some(name) = self.next_event(&mut queues) {
-                buffer.copy_from_slice(&name.to_le_bytes());
-                return Ok(Outcome::Done(EVENT));
+            if let Some(cq_handle) = self.next_event(&mut queues) {
+                buffer.copy_from_slice(CompEventDesc { cq_handle }.as_bytes());
+                return Ok(Outcome::Done(buffer.len()));
             }
         }
         Ok(Outcome::Wait)

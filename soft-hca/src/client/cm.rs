@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::client::process::{self, Opened, Process};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, memory};
+use crate::client::{Outcome, daemon, memory};
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind, Request};
 use crate::uapi::ucma;
@@ -79,7 +79,7 @@ impl CmFile {
             _ => Request::Command { out_len: out_len as u32, bytes },
         };
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let reply = match process::ask(&connection, &request) {
+        let reply = match daemon::ask(&connection, &request) {
             Ok((reply, _)) => reply,
             Err(Errno::EAGAIN) if number == GET_EVENT => return Ok(Outcome::Wait),
             Err(error) => return Err(error),

@@ -8,8 +8,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::client::process;
-use crate::errno::Result;
+use crate::uapi::uverbs::request::PostSend;
 use crate::uapi::uverbs::{Command, command};
 
 /// Queue pairs that are known, by the low bits of their handles.
@@ -73,15 +72,14 @@ fn find(fd: RawFd, handle: u32) -> Option<u32> {
     (word != 0 && Some(word >> QPN_BITS) == name(fd, handle)).then(|| number(word))
 }
 
-/// `write(2)`, if it is the doorbell of a queue pair that is known.
-pub fn ring(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
+/// The number of the queue pair whose doorbell is rung with what is written to a descriptor, if it
+/// is known.
+pub(crate) fn rung(fd: RawFd, written: &[u8]) -> Option<u32> {
     let command = Command::parse(written).ok()?;
     if command.number != command::POST_SEND {
         return None;
     }
-    let qpn = find(fd, command.u32(8).ok()?)?;
-    let process = process::current()?;
-    Some(process.actor().doorbell(qpn).map(|()| written.len()))
+    find(fd, command.request::<PostSend>().ok()?.qp_handle)
 }
 
 #[cfg(test)]

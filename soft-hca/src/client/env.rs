@@ -4,31 +4,39 @@
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use crate::arena::Mapping;
 use crate::client::cancel::put_off;
-use crate::client::process::{self, Process};
+use crate::client::daemon;
 use crate::engine::{Async, Env};
 use crate::errno::Errno;
-use crate::rpc::{Connection, FileKind, Hello, Request};
+use crate::rpc::{ChannelId, Connection, FileKind, Hello, Request};
 use crate::system;
+use crate::uapi::verbs::Qpn;
 
 /// Event descriptors of channels, and a connection to the daemon for what is not a command.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ClientEnv {
+    arena: Arc<Mapping>,
     channels: RwLock<HashMap<u32, (u32, OwnedFd)>>,
     control: Mutex<Option<Connection>>,
 }
 
 impl ClientEnv {
+    /// In a fabric with this arena.
+    pub(crate) fn new(arena: Arc<Mapping>) -> Self {
+        Self { arena, channels: RwLock::default(), control: Mutex::default() }
+    }
+
     /// Does something with the control connection; without one, or if it fails, nothing happens.
     fn with_control<T>(&self, f: impl FnOnce(&Connection) -> Option<T>) -> Option<T> {
         put_off(|| {
             let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
             if control.is_none() {
-                let connection = process::connect().ok()?;
+                let connection = daemon::connect().ok()?;
                 let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
-                process::ask(&connection, &Request::Hello(hello)).ok()?;
+                daemon::ask(&connection, &Request::Hello(hello)).ok()?;
                 *control = Some(connection);
             }
             f(control.as_ref()?)
@@ -36,15 +44,9 @@ impl ClientEnv {
     }
 
     /// Remembers the event descriptor of a channel, and no longer those of channels that are gone.
-    pub(crate) fn remember_channel(
-        &self,
-        process: &Process,
-        index: u32,
-        generation: u32,
-        fd: OwnedFd,
-    ) {
+    pub(crate) fn remember_channel(&self, index: u32, generation: u32, fd: OwnedFd) {
         let is_live = |index: u32, generation: u32| {
-            let channel = process.arena.channels.get(index as usize);
+            let channel = self.arena.channels.get(index as usize);
             channel.is_some_and(|channel| channel.live.load(Acquire) == generation)
         };
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
@@ -85,27 +87,26 @@ impl Env for ClientEnv {
             return;
         }
         let fd = self.with_control(|control| {
-            process::ask(control, &Request::ChannelFd(channel, generation)).ok()?.1.pop()
+            let id = ChannelId { index: channel, generation };
+            daemon::ask(control, &Request::ChannelFd(id)).ok()?.1.pop()
         });
         if let Some(fd) = fd {
-            if let Some(process) = process::current() {
-                self.remember_channel(process, channel, generation, system::hide(fd));
-            }
+            self.remember_channel(channel, generation, system::hide(fd));
             self.wake_known(channel, generation);
         }
     }
 
     fn kick_later(&self, qpn: u32, after_ns: u64) {
-        self.with_control(|control| control.send(&Request::Kick(qpn, after_ns).encode(), &[]).ok());
+        let request = Request::Kick(Qpn::new(qpn), after_ns);
+        self.with_control(|control| control.send(&request.encode(), &[]).ok());
     }
 
     fn is_daemon_gone(&self) -> bool {
         // A backlog that is full has a daemon behind it.
-        put_off(|| matches!(process::connect(), Err(Errno::ECONNREFUSED | Errno::ENOENT)))
+        put_off(|| matches!(daemon::connect(), Err(Errno::ECONNREFUSED | Errno::ENOENT)))
     }
 
     fn raise(&self, what: Async) {
-        let (kind, index) = what.to_words();
-        self.with_control(|control| control.send(&Request::Raise(kind, index).encode(), &[]).ok());
+        self.with_control(|control| control.send(&Request::Raise(what).encode(), &[]).ok());
     }
 }

@@ -7,9 +7,11 @@
 mod cancel;
 mod channel;
 mod cm;
+mod daemon;
 mod doorbell;
 mod env;
 mod identity;
+mod loaded;
 mod memory;
 mod memory_owner;
 mod netlink;
@@ -23,7 +25,8 @@ use crate::errno::{Errno, Result};
 use crate::uapi::ioctl;
 
 pub use cancel::put_off;
-pub use doorbell::ring;
+#[cfg(test)]
+pub(crate) use netlink::read_tree;
 pub use netlink::socket;
 pub use table::{close, close_range, duplicate, ours};
 
@@ -34,14 +37,14 @@ pub const CM_PATH: &str = "/dev/infiniband/rdma_cm";
 
 /// A device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
+pub enum DeviceFile {
     /// `/dev/infiniband/uverbs0`
     Uverbs,
     /// `/dev/infiniband/rdma_cm`
     Cm,
 }
 
-impl Device {
+impl DeviceFile {
     /// The device file that a path names, if it names one.
     pub fn of_path(path: &[u8]) -> Option<Self> {
         if path == UVERBS_PATH.as_bytes() {
@@ -72,13 +75,20 @@ pub enum Outcome {
 }
 
 /// Opens a device file. `EIO` if this program does not run in a fabric.
-pub fn open(device: Device, flags: i32) -> Result<RawFd> {
+pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
     let close_on_exec = flags & libc::O_CLOEXEC != 0;
     let nonblocking = flags & libc::O_NONBLOCK != 0;
     match device {
-        Device::Uverbs => uverbs::open(close_on_exec),
-        Device::Cm => cm::open(close_on_exec, nonblocking),
+        DeviceFile::Uverbs => uverbs::open(close_on_exec),
+        DeviceFile::Cm => cm::open(close_on_exec, nonblocking),
     }
+}
+
+/// `write(2)`, if it is the doorbell of a queue pair that is known to be this process's.
+pub fn ring(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
+    let qpn = doorbell::rung(fd, written)?;
+    let process = process::current()?;
+    Some(process.actor().doorbell(qpn).map(|()| written.len()))
 }
 
 /// `write(2)`: a command.
@@ -93,7 +103,7 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
 
 /// `ioctl(2)` with `RDMA_VERBS_IOCTL` and the address of a request: the error that refuses it.
 pub fn refuse_ioctl(fd: RawFd, address: u64) -> Errno {
-    if device(fd) != Some(Device::Uverbs) {
+    if device(fd) != Some(DeviceFile::Uverbs) {
         return Errno::ENOTTY;
     }
     let header = memory::read(address, ioctl::HEADER);
@@ -120,10 +130,10 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
 }
 
 /// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.
-pub fn device(fd: RawFd) -> Option<Device> {
+pub fn device(fd: RawFd) -> Option<DeviceFile> {
     match table::get(fd)? {
-        table::Entry::Uverbs(_) => Some(Device::Uverbs),
-        table::Entry::Cm(_) => Some(Device::Cm),
+        table::Entry::Uverbs(_) => Some(DeviceFile::Uverbs),
+        table::Entry::Cm(_) => Some(DeviceFile::Cm),
         table::Entry::Async(_) | table::Entry::Channel(_) | table::Entry::Netlink => None,
     }
 }

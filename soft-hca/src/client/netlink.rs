@@ -12,14 +12,14 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::client::Outcome;
-use crate::client::process;
+use crate::client::daemon;
+use crate::client::loaded::has_library;
 use crate::client::table::{self, Entry};
 use crate::errno::{Errno, Result};
-use crate::system;
-use crate::uapi::nldev::{self, Link};
+use crate::uapi::nldev::{self, Device, Port};
 
 /// Where the tree of sysfs is.
 const SYSFS: &str = "SYSFS_PATH";
@@ -29,7 +29,7 @@ const RDMA_CORE: [&str; 2] = ["libibverbs.so", "librdmacm.so"];
 /// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program is to look into
 /// sysfs, or runs in no fabric.
 pub fn socket(kind: i32) -> Result<RawFd> {
-    if RDMA_CORE.iter().any(|library| system::has_library(library)) || link().is_none() {
+    if RDMA_CORE.iter().any(|library| has_library(library)) || devices().is_empty() {
         return Err(Errno::EPROTONOSUPPORT);
     }
     let fd = open(kind)?.into_raw_fd();
@@ -38,7 +38,7 @@ pub fn socket(kind: i32) -> Result<RawFd> {
 }
 
 fn last_error() -> Errno {
-    process::as_errno(&io::Error::last_os_error())
+    daemon::as_errno(&io::Error::last_os_error())
 }
 
 fn open(kind: i32) -> Result<OwnedFd> {
@@ -50,7 +50,10 @@ fn open(kind: i32) -> Result<OwnedFd> {
 
 /// A datagram with requests. The answers lie in the socket when this returns.
 pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
-    let link = link().ok_or(Errno::ENODEV)?;
+    let devices = devices();
+    if devices.is_empty() {
+        return Err(Errno::ENODEV);
+    }
     let mut address = address(fd)?;
     if address.nl_pid == 0 {
         // A socket that sends without an address gets one.
@@ -59,7 +62,7 @@ pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
         address = self::address(fd)?;
     }
     let sender = open(libc::SOCK_RAW | libc::SOCK_CLOEXEC)?;
-    for answer in nldev::answer(datagram, &link, address.nl_pid) {
+    for answer in nldev::answer(datagram, &devices, address.nl_pid) {
         // SAFETY: the bytes are readable, and the address is one of netlink's.
         let sent = unsafe {
             libc::sendto(
@@ -100,27 +103,52 @@ fn address(fd: RawFd) -> Result<libc::sockaddr_nl> {
 }
 
 /// What the program's tree of sysfs says.
-fn link() -> Option<Link> {
-    let devices = PathBuf::from(std::env::var_os(SYSFS)?).join("class/infiniband");
-    let device = fs::read_dir(devices).ok()?.flatten().next()?;
-    read_link(&device.path())
+fn devices() -> Vec<Device> {
+    std::env::var_os(SYSFS).map_or_else(Vec::new, |tree| read_tree(Path::new(&tree)))
 }
 
-fn read_link(device: &Path) -> Option<Link> {
-    let read = |file: &str| {
-        let text = fs::read_to_string(device.join(file)).ok()?;
-        Some(text.trim_end().to_owned())
+/// The devices of a tree, in the order of their indices.
+pub(crate) fn read_tree(tree: &Path) -> Vec<Device> {
+    let class = tree.join("class");
+    let device = |index| {
+        let name = read(&class.join(format!("infiniband_verbs/uverbs{index}")), "ibdev")?;
+        read_device(&class.join("infiniband").join(&name), index, name)
     };
-    // "4: ACTIVE"
-    let state = |file: &str| read(file)?.split(':').next()?.parse().ok();
-    let netdev = read("parent").unwrap_or_default();
+    (0..).map_while(device).collect()
+}
+
+fn read(folder: &Path, file: &str) -> Option<String> {
+    let text = fs::read_to_string(folder.join(file)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// The number of "4: ACTIVE".
+fn state(folder: &Path, file: &str) -> Option<u8> {
+    read(folder, file)?.split(':').next()?.parse().ok()
+}
+
+fn read_device(dir: &Path, index: u32, name: String) -> Option<Device> {
+    let port = |number| dir.join(format!("ports/{number}"));
+    Some(Device {
+        index,
+        name,
+        node_guid: u64::from_str_radix(&read(dir, "node_guid")?.replace(':', ""), 16).ok()?,
+        node_type: state(dir, "node_type")?,
+        protocol: if read(&port(1), "link_layer")? == "Ethernet" { "roce" } else { "ib" },
+        ports: (1..).map_while(|number| read_port(&port(number), number)).collect(),
+    })
+}
+
+fn read_port(dir: &Path, number: u32) -> Option<Port> {
+    // A RoCE port's first address of IPv4 is at index 1.
+    let netdev = ["gid_attrs/ndevs/1", "gid_attrs/ndevs/0"].iter().find_map(|file| read(dir, file));
+    let netdev = netdev.unwrap_or_default();
     let name = CString::new(netdev.as_str()).ok()?;
-    Some(Link {
-        device: device.file_name()?.to_str()?.to_owned(),
-        node_guid: u64::from_str_radix(&read("node_guid")?.replace(':', ""), 16).ok()?,
-        port_caps: u64::from_str_radix(read("ports/1/cap_mask")?.strip_prefix("0x")?, 16).ok()?,
-        state: state("ports/1/state")?,
-        phys_state: state("ports/1/phys_state")?,
+    Some(Port {
+        number,
+        cap_flags: u64::from_str_radix(read(dir, "cap_mask")?.strip_prefix("0x")?, 16).ok()?,
+        state: state(dir, "state")?,
+        phys_state: state(dir, "phys_state")?,
         // SAFETY: a name that ends with NUL.
         netdev_index: unsafe { libc::if_nametoindex(name.as_ptr()) },
         netdev,
@@ -130,31 +158,35 @@ fn read_link(device: &Path) -> Option<Link> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Addresses;
     use crate::sysfs;
 
     #[test]
     fn the_tree_is_read() {
         let dir = std::env::temp_dir().join(format!("soft-hca-link-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        let addresses = Addresses::local();
-        sysfs::write(&dir, "rxe7", 0x0273_5cff_fed2_226d, &addresses).unwrap();
-        let link = read_link(&sysfs::tree(&dir, "rxe7").join("class/infiniband/rxe7")).unwrap();
+        let written = crate::device::Device::local("rxe7", 0x0273_5cff_fed2_226d);
+        let netdev = written.ports[0].netdev.clone();
+        sysfs::write(&dir, "tree", &[written]).unwrap();
+        let devices = read_tree(&sysfs::tree(&dir, "tree"));
         fs::remove_dir_all(&dir).unwrap();
-        assert_eq!((link.device.as_str(), link.node_guid), ("rxe7", 0x0273_5cff_fed2_226d));
-        assert_eq!((link.state, link.phys_state, link.port_caps), (4, 5, 0x10000));
-        assert_eq!(link.netdev, addresses.netdev());
-        assert_ne!(link.netdev_index, 0);
+        let [device] = &devices[..] else { panic!("{devices:?}") };
+        assert_eq!((device.index, device.name.as_str()), (0, "rxe7"));
+        assert_eq!((device.node_guid, device.node_type), (0x0273_5cff_fed2_226d, 1));
+        let [port] = &device.ports[..] else { panic!("{devices:?}") };
+        assert_eq!((port.number, port.state, port.phys_state), (1, 4, 5));
+        assert_eq!((port.cap_flags, device.protocol), (0x10000, "roce"));
+        assert_eq!(Some(&port.netdev), netdev.as_ref());
+        assert_ne!(port.netdev_index, 0);
     }
 
     #[test]
     fn answers_come_through_the_socket() {
-        let link_tree = link();
+        let found = devices();
         let socket = open(libc::SOCK_RAW | libc::SOCK_CLOEXEC).unwrap();
         let mut buffer = [0; 64];
         assert_eq!(receive(socket.as_raw_fd(), &mut buffer), Ok(Outcome::Wait));
         // The tests run in no fabric.
-        assert!(link_tree.is_none());
+        assert!(found.is_empty());
         assert_eq!(send(socket.as_raw_fd(), &[]), Err(Errno::ENODEV));
     }
 }

@@ -3,20 +3,19 @@
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::arena::Mapping;
+use crate::client::daemon::{as_errno, ask, connect};
 use crate::client::doorbell;
 use crate::client::env::ClientEnv;
 use crate::client::identity::Identity;
-use crate::config::{self, SOCKET};
 use crate::engine::{Actor, DAEMON, Helper, LocalLink};
 use crate::errno::{Errno, Result};
-use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
+use crate::rpc::{Connection, Created, FileKind, Hello, Request};
 use crate::system;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
@@ -62,34 +61,9 @@ pub(crate) fn current() -> Option<&'static Process> {
     process.is_current().then_some(process)
 }
 
-fn fabric_socket() -> Result<PathBuf> {
-    config::fabric_dir_of_program().map(|dir| dir.join(SOCKET)).ok_or(Errno::ENODEV)
-}
-
 fn nonce() -> &'static u64 {
     let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
     nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))
-}
-
-pub(crate) fn as_errno(error: &io::Error) -> Errno {
-    Errno(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-/// One request and its reply.
-pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Reply, Vec<OwnedFd>)> {
-    connection.send(&request.encode(), &[]).map_err(|_| Errno::EIO)?;
-    let (message, fds) = connection.receive().map_err(|_| Errno::EIO)?;
-    if message.is_empty() {
-        return Err(Errno::EIO);
-    }
-    let reply = Reply::decode(&message)?;
-    if reply.error != 0 { Err(Errno(reply.error)) } else { Ok((reply, fds)) }
-}
-
-/// A connection to the fabric, kept out of the program's way.
-pub(crate) fn connect() -> Result<Connection> {
-    let connection = Connection::connect(&fabric_socket()?).map_err(|error| as_errno(&error))?;
-    Ok(Connection::from_fd(system::hide(connection.into_fd())))
 }
 
 /// A file that was opened with the daemon.
@@ -110,14 +84,17 @@ pub(crate) fn open(kind: FileKind) -> Result<Opened> {
     system::allow_peers();
     let nonce = nonce();
     let hello = Hello { kind, nonce_addr: std::ptr::from_ref(nonce) as u64, nonce: *nonce };
-    let (reply, fds) = ask(&connection, &Request::Hello(hello))?;
+    let (answer, fds) = ask(&connection, &Request::Hello(hello))?;
+    let Some(Created::File { process, file, refusal }) = answer.created else {
+        return Err(Errno::EIO);
+    };
     let [arena_fd, event_fd] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::EIO)?;
-    let process = join(reply.extra[0] as usize, reply.extra[2] as i32, &arena_fd)?;
-    Ok(Opened { connection, process, token: reply.extra[1], arena_fd, event_fd })
+    let process = join(process as usize, refusal, &arena_fd)?;
+    Ok(Opened { connection, process, token: file, arena_fd, event_fd })
 }
 
-/// `refusal` is why the daemon cannot reach this process, or 0.
-fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Process> {
+/// `refusal` is why the daemon cannot reach this process.
+fn join(index: usize, refusal: Option<Errno>, arena_fd: &OwnedFd) -> Result<&'static Process> {
     let _joining = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(process) = current().filter(|process| process.index == index) {
         return Ok(process);
@@ -126,15 +103,15 @@ fn join(index: usize, refusal: i32, arena_fd: &OwnedFd) -> Result<&'static Proce
     let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
     let link = LocalLink::default();
     let refusal = match refusal {
-        0 => link.probe(&arena, index, DAEMON).err(),
-        error => Some(io::Error::from_raw_os_error(error)),
+        None => link.probe(&arena, index, DAEMON).err(),
+        Some(error) => Some(io::Error::from_raw_os_error(error.0)),
     };
     let joined: &Process = Box::leak(Box::new(Process {
         identity: Identity::new(),
         index,
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
+        env: ClientEnv::new(Arc::clone(&arena)),
         arena,
-        env: ClientEnv::default(),
         link,
     }));
     doorbell::forget_all();

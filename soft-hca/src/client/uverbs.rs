@@ -6,15 +6,20 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use zerocopy::FromBytes;
+
 use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, doorbell, memory};
+use crate::client::{Outcome, daemon, doorbell, memory};
 use crate::errno::{Errno, Result};
-use crate::rpc::{Connection, FileKind, Reply, Request};
+use crate::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
 use crate::system;
-use crate::uapi::uverbs::{Command, command};
+use crate::uapi::rxe::abi::ModifySrqCmd;
+use crate::uapi::uverbs::answer::Answer as _;
+use crate::uapi::uverbs::{Command, answer, command, request};
+use crate::uapi::verbs::access;
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
@@ -60,60 +65,65 @@ impl UverbsFile {
             return Err(Errno::EACCES);
         }
         match command.number {
-            command::POST_SEND => self.post_send(&command)?,
-            command::REQ_NOTIFY_CQ => self.req_notify(&command)?,
+            command::POST_SEND => self.post_send(&command.request()?)?,
+            command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?)?,
             _ => self.forward(fd, written, &command)?,
         }
         Ok(written.len())
     }
 
-    fn post_send(&self, command: &Command<'_>) -> Result<()> {
-        let handle = command.u32(8)? as usize;
+    fn post_send(&self, request: &request::PostSend) -> Result<()> {
+        let handle = request.qp_handle as usize;
         let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
         let qpn = qps.get(handle).copied().filter(|qpn| *qpn != 0).ok_or(Errno::ENOENT)?;
         drop(qps);
         self.process.actor().doorbell(qpn)
     }
 
-    fn req_notify(&self, command: &Command<'_>) -> Result<()> {
-        let (handle, solicited_only) = (command.u32(0)?, command.u32(4)? != 0);
+    fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
-        let (cq, _) = cqs.get(&handle).ok_or(Errno::ENOENT)?;
-        self.process.actor().arm(cq.index, solicited_only);
+        let (cq, _) = cqs.get(&request.cq_handle).ok_or(Errno::ENOENT)?;
+        self.process.actor().arm(cq.index, request.solicited_only != 0);
         Ok(())
     }
 
     /// Has a command done by the daemon and brings the answer to where the program wants it.
     fn forward(self: &Arc<Self>, fd: RawFd, written: &[u8], command: &Command<'_>) -> Result<()> {
-        let mut bytes = written.to_vec();
         let mut channel = None;
-        match command.number {
-            command::CREATE_CQ => channel = translate_channel(&mut bytes, 8 + 24)?,
-            command::EX_CREATE_CQ => channel = translate_channel(&mut bytes, 24 + 16)?,
+        let bytes = match command.number {
+            command::CREATE_CQ => {
+                let mut request: request::CreateCq = command.request()?;
+                channel = translate_channel(&mut request.comp_channel)?;
+                command.with_request(written, &request)
+            }
+            command::EX_CREATE_CQ => {
+                let mut request: request::ExCreateCq = command.request()?;
+                channel = translate_channel(&mut request.comp_channel)?;
+                command.with_request(written, &request)
+            }
             command::REG_MR => {
-                let (start, length) = (command.u64(8)?, command.u64(16)?);
-                let writable = command.u32(36)? & 1 != 0;
-                if length > 0 {
-                    memory::populate(start, length, writable)?;
+                let request: request::RegMr = command.request()?;
+                if request.length > 0 {
+                    let is_writable = request.access_flags & access::LOCAL_WRITE != 0;
+                    memory::populate(request.start, request.length, is_writable)?;
                 }
+                written.to_vec()
             }
-            _ => {}
-        }
+            _ => written.to_vec(),
+        };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
-        let (mut reply, fds) = process::ask(&lock(&self.connection), &request)?;
-        self.note(fd, command, &mut reply, fds, channel)?;
-        let answer = &reply.bytes[..reply.bytes.len().min(command.out_len)];
+        let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
+        self.note(fd, command, &mut answer, fds, channel)?;
+        let Answer { bytes, .. } = answer;
         match command.number {
-            command::MODIFY_SRQ if !reply.bytes.is_empty() => {
-                memory::write(command.u64(16)?, &reply.bytes)
+            command::MODIFY_SRQ if !bytes.is_empty() => {
+                let driver_data = command.driver_data::<request::ModifySrq, ModifySrqCmd>()?;
+                memory::write(driver_data.mmap_info_addr, &bytes)
             }
-            _ if answer.is_empty() => Ok(()),
-            _ => {
-                let at = command.response_at;
-                let address = written.get(at..at + 8).ok_or(Errno::EINVAL)?;
-                let address = u64::from_le_bytes(address.try_into().expect("eight bytes"));
-                memory::write(address, answer)
-            }
+            _ => match &bytes[..bytes.len().min(command.out_len)] {
+                [] => Ok(()),
+                answer => memory::write(command.response()?, answer),
+            },
         }
     }
 
@@ -123,58 +133,36 @@ impl UverbsFile {
         self: &Arc<Self>,
         fd: RawFd,
         command: &Command<'_>,
-        reply: &mut Reply,
+        answer: &mut Answer,
         mut fds: Vec<OwnedFd>,
         channel: Option<Arc<Channel>>,
     ) -> Result<()> {
-        match command.number {
-            command::GET_CONTEXT => {
-                let fd = lock(&self.event_fd).take().ok_or(Errno::EINVAL)?;
-                let fd = process::for_program(fd, true, false)?;
-                table::insert(fd, Entry::Async(Arc::downgrade(self)));
-                reply.bytes[..4].copy_from_slice(&fd.to_le_bytes());
-            }
-            command::CREATE_COMP_CHANNEL => {
+        match answer.created {
+            Some(Created::Channel(id)) => {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
-                let [index, generation, ..] = reply.extra;
                 let known = system::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
-                self.process.env.remember_channel(self.process, index, generation, known);
+                let ChannelId { index, generation } = id;
+                self.process.env.remember_channel(index, generation, known);
                 let channel = Channel {
-                    index,
-                    generation,
+                    id,
                     file: Arc::downgrade(self),
                     process: self.process,
                     queues: Mutex::default(),
                 };
                 let fd = process::for_program(fd, true, false)?;
                 table::insert(fd, Entry::Channel(Arc::new(channel)));
-                reply.bytes[..4].copy_from_slice(&fd.to_le_bytes());
+                answer.bytes = answer::CreateCompChannel { fd }.to_bytes();
             }
-            command::CREATE_CQ | command::EX_CREATE_CQ => {
-                let [index, generation, ..] = reply.extra;
+            Some(Created::Cq { handle, index, generation }) => {
                 let info = Arc::new(CqInfo { index, generation, events_read: AtomicU32::new(0) });
                 if let Some(channel) = &channel {
                     lock(&channel.queues).push(Arc::clone(&info));
                 }
-                let handle = word(&reply.bytes, 0);
                 let mut cqs = self.cqs.write().unwrap_or_else(PoisonError::into_inner);
                 cqs.insert(handle, (info, channel));
             }
-            command::DESTROY_CQ => {
-                let handle = command.u32(8)?;
-                // The channel may end with its last queue: not under the lock.
-                let removed =
-                    self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
-                if let Some((info, channel)) = removed {
-                    let read = info.events_read.load(Acquire);
-                    reply.bytes[..4].copy_from_slice(&read.to_le_bytes());
-                    if let Some(channel) = channel {
-                        channel.forget(info.index);
-                    }
-                }
-            }
-            command::CREATE_QP | command::EX_CREATE_QP => {
-                let [qpn, handle, ..] = reply.extra;
+            Some(Created::Qp { handle, qpn }) => {
+                let qpn = qpn.into();
                 doorbell::remember(fd, handle, qpn);
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
                 let handle = handle as usize;
@@ -183,8 +171,33 @@ impl UverbsFile {
                 }
                 qps[handle] = qpn;
             }
+            Some(Created::File { .. }) | None => {}
+        }
+        match command.number {
+            command::GET_CONTEXT => {
+                let fd = lock(&self.event_fd).take().ok_or(Errno::EINVAL)?;
+                let fd = process::for_program(fd, true, false)?;
+                table::insert(fd, Entry::Async(Arc::downgrade(self)));
+                let mut context: answer::GetContext = read(&answer.bytes)?;
+                context.async_fd = fd;
+                answer.bytes = context.to_bytes();
+            }
+            command::DESTROY_CQ => {
+                let handle = command.request::<request::DestroyCq>()?.cq_handle;
+                // The channel may end with its last queue: not under the lock.
+                let removed =
+                    self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+                if let Some((info, channel)) = removed {
+                    let mut destroyed: answer::DestroyCq = read(&answer.bytes)?;
+                    destroyed.comp_events_reported = info.events_read.load(Acquire);
+                    answer.bytes = destroyed.to_bytes();
+                    if let Some(channel) = channel {
+                        channel.forget(info.index);
+                    }
+                }
+            }
             command::DESTROY_QP => {
-                let handle = command.u32(8)?;
+                let handle = command.request::<request::DestroyQp>()?.qp_handle;
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
                 if let Some(qpn) = qps.get_mut(handle as usize) {
                     doorbell::forget(handle, *qpn);
@@ -197,15 +210,15 @@ impl UverbsFile {
     }
 
     /// Tells the daemon that a channel is not needed any more.
-    pub(crate) fn close_channel(&self, index: u32, generation: u32) {
-        let request = Request::CloseChannel(index, generation);
+    pub(crate) fn close_channel(&self, channel: ChannelId) {
+        let request = Request::CloseChannel(channel);
         // A daemon that has gone has nothing to free.
         put_off(|| lock(&self.connection).send(&request.encode(), &[])).ok();
     }
 
     /// `read(2)` on the descriptor for asynchronous events.
     pub(crate) fn read_async(&self, buffer: &mut [u8]) -> Result<Outcome> {
-        match process::ask(&lock(&self.connection), &Request::PopEvent) {
+        match daemon::ask(&lock(&self.connection), &Request::PopEvent) {
             Ok((reply, _)) => {
                 let room = buffer.get_mut(..reply.bytes.len()).ok_or(Errno::EINVAL)?;
                 room.copy_from_slice(&reply.bytes);
@@ -217,29 +230,17 @@ impl UverbsFile {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).map_or(0, |w| u32::from_le_bytes(w.try_into().expect("four bytes")))
+/// The daemon's answer as what it has to be.
+fn read<A: FromBytes>(bytes: &[u8]) -> Result<A> {
+    A::read_from_bytes(bytes).map_err(|_| Errno::EIO)
 }
 
 /// Puts the channel's index in the place of the program's descriptor.
-fn translate_channel(bytes: &mut [u8], at: usize) -> Result<Option<Arc<Channel>>> {
-    let field = bytes.get_mut(at..at + 4).ok_or(Errno::EINVAL)?;
-    let fd = RawFd::from_le_bytes(field.try_into().expect("four bytes"));
-    if fd == -1 {
+fn translate_channel(field: &mut i32) -> Result<Option<Arc<Channel>>> {
+    if *field == -1 {
         return Ok(None);
     }
-    let Some(Entry::Channel(channel)) = table::get(fd) else { return Err(Errno::EBADF) };
-    field.copy_from_slice(&channel.index.to_le_bytes());
+    let Some(Entry::Channel(channel)) = table::get(*field) else { return Err(Errno::EBADF) };
+    *field = channel.id.index as i32;
     Ok(Some(channel))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_beyond_the_end_are_zero() {
-        assert_eq!(word(&[1, 0, 0, 0], 0), 1);
-        assert_eq!(word(&[1, 0, 0], 0), 0);
-    }
 }

@@ -1,23 +1,23 @@
 //! `soft-hca doctor`: whether all this can work here, and what to do if not.
 
+mod libraries;
+mod peers;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use libraries::{is_for_this_machine, try_library};
+use peers::peers;
+pub use peers::{PEER_SUBCOMMAND, peer};
 
 use super::rdma_core::{Bug, Version};
-use super::{Error, cannot, fabric, preload, print};
+use super::{Error, fabric, preload, print};
 use crate::config;
-use crate::device::Addresses;
+use crate::device::{Device, GidTable};
 use crate::system;
-
-/// The hidden subcommand by which another process tries to reach this one's memory.
-pub const PEER_SUBCOMMAND: &str = "doctor-peer";
-
-/// What the peer finds at the address that it is given, and what it leaves there.
-const WORD: u64 = 0x736f_6674_2d68_6361;
 
 /// What was found out about one thing.
 enum Finding {
@@ -47,7 +47,7 @@ pub fn doctor() -> Result<bool, Error> {
         ("shared memory", shared_memory()),
         ("memory of peers", peers()),
         ("log", log(&config::log_file())),
-        ("addresses", addresses(&Addresses::local())),
+        ("addresses", addresses(&Device::local(config::DEFAULT_DEVICE, 0).ports[0].gids)),
         ("real devices", real_devices(Path::new("/sys/class/infiniband"))),
     ];
     if !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. })) {
@@ -83,7 +83,7 @@ fn loaded(name: &str) -> Option<PathBuf> {
 }
 
 fn verbs_library() -> Finding {
-    if !system::try_library(c"libibverbs.so.1") {
+    if !try_library(c"libibverbs.so.1") {
         return Problem {
             what: "libibverbs.so.1 is not found".into(),
             fix: "install it: apt install libibverbs1, dnf install libibverbs".into(),
@@ -114,7 +114,7 @@ fn rxe_provider() -> Finding {
 }
 
 fn cm_library() -> Finding {
-    if system::try_library(c"librdmacm.so.1") {
+    if try_library(c"librdmacm.so.1") {
         let path = loaded("librdmacm.so");
         return Good(path.map_or("librdmacm.so.1".into(), |path| path.display().to_string()));
     }
@@ -130,7 +130,7 @@ fn preloaded() -> Finding {
         Ok(path)
     });
     match found {
-        Ok(path) if system::is_for_this_machine(&path) => Good(path.display().to_string()),
+        Ok(path) if is_for_this_machine(&path) => Good(path.display().to_string()),
         Ok(path) => Problem {
             what: format!("{} is no library for this machine", path.display()),
             fix: "install this machine's package, or build it here: cargo build --release \
@@ -169,70 +169,18 @@ fn shared_memory() -> Finding {
     }
 }
 
-/// Another process, no ancestor of this one, reads and writes a word here as a peer would.
-fn peers() -> Finding {
-    let word = AtomicU64::new(WORD);
-    system::allow_peers();
-    let asked = std::env::current_exe().and_then(|exe| {
-        Command::new(exe)
-            .arg(PEER_SUBCOMMAND)
-            .arg(std::process::id().to_string())
-            .arg((word.as_ptr() as u64).to_string())
-            .stdin(Stdio::null())
-            .output()
-    });
-    let reason = match asked {
-        Ok(output) if output.status.success() && word.load(Ordering::Relaxed) == !WORD => {
-            return Good("process_vm_readv and process_vm_writev between processes".into());
-        }
-        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_string(),
-        Err(error) => error.to_string(),
-    };
-    let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let fix = match yama.trim() {
-        "2" | "3" => format!(
-            "kernel.yama.ptrace_scope is {}: as root, sysctl kernel.yama.ptrace_scope=1 (after a \
-             restart if it was 3)",
-            yama.trim()
-        ),
-        _ => {
-            "in a container, start that with --cap-add SYS_PTRACE or a seccomp profile that allows \
-              process_vm_readv and process_vm_writev"
-                .into()
-        }
-    };
-    Warning {
-        what: format!(
-            "a process cannot reach another's: {reason}; data is copied through shared memory \
-             instead, which is slower"
-        ),
-        fix: format!("to make it faster: {fix}"),
-    }
-}
-
-/// What the process behind [`PEER_SUBCOMMAND`] does.
-pub fn peer(pid: u32, address: u64) -> Result<(), Error> {
-    let word = system::read_word(pid, address).map_err(cannot("process_vm_readv"))?;
-    if word != WORD {
-        let wrong = io::Error::other("something else lies there");
-        return Err(cannot("find the word")(wrong));
-    }
-    system::write_word(pid, address, !word).map_err(cannot("process_vm_writev"))
-}
-
-fn addresses(addresses: &Addresses) -> Finding {
-    let what = format!("GID 1 is {} on {}", addresses.ipv4(), addresses.netdev());
-    if !Path::new("/sys/class/net").join(addresses.netdev()).exists()
-        && Path::new("/sys/class/net").exists()
-    {
+fn addresses(gids: &GidTable) -> Finding {
+    let netdev = gids.netdev().unwrap_or_default();
+    let what = format!("GID 1 is {} on {netdev}", gids.ipv4());
+    if !Path::new("/sys/class/net").join(netdev).exists() && Path::new("/sys/class/net").exists() {
         return Warning {
             what: format!("{what}, which is not there"),
             fix: "set up the loopback interface: ip link set lo up".into(),
         };
     }
     // A datagram socket that is connected needs a route, as programs do that meet by TCP.
-    let reached = std::net::UdpSocket::bind((addresses.ipv4(), 0))
-        .and_then(|socket| socket.connect((addresses.ipv4(), 1)));
+    let reached = std::net::UdpSocket::bind((gids.ipv4(), 0))
+        .and_then(|socket| socket.connect((gids.ipv4(), 1)));
     if let Err(error) = reached {
         return Warning {
             what: format!("{what}, but programs cannot meet there by TCP: {error}"),
@@ -242,7 +190,6 @@ fn addresses(addresses: &Addresses) -> Finding {
     Good(what)
 }
 
-/// Devices of the kernel are no hindrance; it is good to know that they are not used.
 /// Where the daemons say what was refused or went wrong, and what they have said last.
 fn log(file: &Path) -> Finding {
     let text = fs::read_to_string(file).unwrap_or_default();
@@ -253,6 +200,7 @@ fn log(file: &Path) -> Finding {
     })
 }
 
+/// Devices of the kernel are no hindrance; it is good to know that they are not used.
 fn real_devices(class: &Path) -> Finding {
     let entries = fs::read_dir(class).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -266,7 +214,7 @@ fn real_devices(class: &Path) -> Finding {
 }
 
 /// The program that opens the device, with its arguments.
-const DEVINFO: [&str; 3] = ["ibv_devinfo", "-d", "rxe0"];
+const DEVINFO: [&str; 3] = ["ibv_devinfo", "-d", config::DEFAULT_DEVICE];
 
 fn has_devinfo() -> bool {
     std::env::var_os("PATH")
@@ -277,7 +225,7 @@ fn has_devinfo() -> bool {
 fn attempt(program: &[&str]) -> io::Result<Output> {
     let name = format!("doctor-{}", std::process::id());
     Command::new(std::env::current_exe()?)
-        .args(["run", "--fabric", &name, "--name", "rxe0", "--"])
+        .args(["run", "--fabric", &name, "--name", config::DEFAULT_DEVICE, "--"])
         .args(program)
         .stdin(Stdio::null())
         .output()
@@ -378,15 +326,5 @@ hca_id: rxe0
         let found = initialised(messages, "libibverbs.so");
         assert_eq!(found, Some("/my lib/libibverbs.so.1".into()));
         assert_eq!(initialised(messages, "librdmacm.so"), None);
-    }
-
-    #[test]
-    fn a_peer_finds_the_word_or_says_so() {
-        let word = AtomicU64::new(WORD);
-        let address = word.as_ptr() as u64;
-        peer(std::process::id(), address).unwrap();
-        assert_eq!(word.load(Ordering::Relaxed), !WORD);
-        assert!(peer(std::process::id(), address).is_err());
-        assert!(peer(std::process::id(), 8).unwrap_err().to_string().contains("readv"));
     }
 }

@@ -12,14 +12,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::daemonize::become_daemon;
+use super::folder_lock::FolderLock;
 use super::{Error, cannot, preload};
 use crate::config::{self, DeviceName, FabricName, SOCKET};
 use crate::daemon;
-use crate::device::{self, Addresses};
-use crate::errno::Errno;
+use crate::device::{self, Device};
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 use crate::sysfs;
-use crate::system::{self, FolderLock};
+use crate::system;
 
 /// The hidden subcommand that becomes the daemon.
 pub const SUBCOMMAND: &str = "fabric";
@@ -98,8 +99,8 @@ pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Vec<Owne
         let gone = io::Error::from(io::ErrorKind::ConnectionReset);
         return Err(cannot("speak to the fabric's daemon")(gone));
     }
-    let reply = Reply::decode(&message).map_err(Error::Refused)?;
-    if reply.error == 0 { Ok(fds) } else { Err(Error::Refused(Errno(reply.error))) }
+    let Reply(outcome) = Reply::decode(&message).map_err(Error::Refused)?;
+    outcome.map(|_| fds).map_err(Error::Refused)
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.
@@ -111,7 +112,8 @@ fn start(dir: &Path, device: &str) -> Result<Connection, Error> {
         clear(dir).map_err(cannot(format!("clear {}", dir.display())))?;
     }
     if !sysfs::tree(dir, device).exists() {
-        sysfs::write(dir, device, device::node_guid(dir), &Addresses::local())
+        let devices = [Device::local(device, device::node_guid(dir))];
+        sysfs::write(dir, device, &devices)
             .map_err(cannot(format!("write {}", sysfs::tree(dir, device).display())))?;
     }
     if let Some(lifeline) = running {
@@ -163,7 +165,7 @@ fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
 /// The daemon: serves the fabric until its last client has gone, then removes the folder. Its
 /// standard input is the socket on which `spawn` waits.
 pub fn serve(dir: PathBuf) -> Result<(), Error> {
-    system::become_daemon().map_err(cannot("become a daemon"))?;
+    become_daemon().map_err(cannot("become a daemon"))?;
     config::check_private(&dir)?;
     let fabric = dir.file_name().unwrap_or_default().to_string_lossy();
     daemon::log::begin(&config::log_file(), config::log_level()?, &fabric);

@@ -86,7 +86,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,
     /// The name of the device that the program finds
-    #[arg(long, value_name = "DEVICE", default_value = "rxe0")]
+    #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
     pub name: DeviceName,
     /// The program and its arguments
     #[arg(

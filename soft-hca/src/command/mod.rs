@@ -5,8 +5,10 @@
 //! - [`doctor`]: finds out whether all this can work here
 //! - [`mod@line`]: how all that is written on a command line
 
+mod daemonize;
 pub mod doctor;
 pub mod fabric;
+mod folder_lock;
 pub mod line;
 pub mod ls;
 mod preload;

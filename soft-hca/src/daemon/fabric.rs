@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -13,18 +14,18 @@ use crate::daemon::event_fd::EventFd;
 use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
 use crate::daemon::process::Processes;
 use crate::daemon::table::Table;
-use crate::device::Addresses;
+use crate::device::Device;
 use crate::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
 use crate::errno::{Errno, Result};
-use crate::uapi::rxe::state;
+use crate::uapi::verbs::state;
 use crate::{ring, system};
 
 /// All objects of the fabric.
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub arena: Arc<Mapping>,
-    pub addresses: Addresses,
-    pub node_guid: u64,
+    /// At least one.
+    pub devices: Vec<Arc<Device>>,
     pub processes: Processes,
     pub env: DaemonEnv,
     /// The word that programs read to know that they have reached the daemon.
@@ -70,18 +71,18 @@ pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
 }
 
 impl Fabric {
-    /// A new fabric with an arena of its own. The numbers of its queue pairs begin where `identity`
-    /// says.
-    pub(crate) fn new(addresses: Addresses, node_guid: u64, identity: u64) -> io::Result<Self> {
+    /// A new fabric of this device with an arena of its own. The numbers of its queue pairs begin
+    /// where `identity` says.
+    pub(crate) fn new(device: Arc<Device>, identity: u64) -> io::Result<Self> {
         let arena = Arc::new(Mapping::create()?);
-        arena.ipv4.store(u32::from_ne_bytes(addresses.ipv4().octets()), Release);
+        let ipv4 = device.ports.first().map_or(Ipv4Addr::LOCALHOST, |port| port.gids.ipv4());
+        arena.ipv4.store(u32::from_ne_bytes(ipv4.octets()), Release);
         let qpn_base = identity as u32 % MAX_QPS as u32;
         arena.qpn_base.store(qpn_base, Release);
         let env = DaemonEnv::default();
         let fabric = Self {
             arena,
-            addresses,
-            node_guid,
+            devices: vec![device],
             processes: Processes::default(),
             nonce: Box::new(system::random() | 1),
             env,
@@ -104,6 +105,12 @@ impl Fabric {
         let nonce_addr = std::ptr::from_ref(&*fabric.nonce).expose_provenance() as u64;
         fabric.announce(DAEMON, std::process::id(), nonce_addr, *fabric.nonce);
         Ok(fabric)
+    }
+
+    /// Whether a GID, as somebody's address, is one of the fabric's.
+    pub(crate) fn has_gid(&self, gid: [u8; 16]) -> bool {
+        let mut ports = self.devices.iter().flat_map(|device| &device.ports);
+        ports.any(|port| port.gids.is_here(gid))
     }
 
     /// Starts the thread that moves memory for programs that cannot reach each other.
@@ -487,7 +494,7 @@ mod tests {
     use super::*;
 
     fn fabric(identity: u64) -> Fabric {
-        Fabric::new(Addresses::local(), 7, identity).unwrap()
+        Fabric::new(Arc::new(Device::local("rxe0", 7)), identity).unwrap()
     }
 
     /// Takes an entry for a queue pair and gives it back; its number.

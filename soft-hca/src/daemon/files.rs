@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::ucma::{Cm, FileId, Host};
 use crate::daemon::uverbs::{Object, UverbsFile};
-use crate::device::Addresses;
+use crate::device::Device;
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind};
 use crate::system;
+use crate::uapi::verbs::event;
 
 /// What a connection stands for.
 #[derive(Debug)]
@@ -120,19 +122,9 @@ pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileI
     Ok(())
 }
 
-/// Asynchronous event types (`ibv_event_type`).
-mod event {
-    pub(super) const CQ_ERR: u32 = 0;
-    pub(super) const QP_FATAL: u32 = 1;
-    pub(super) const SQ_DRAINED: u32 = 5;
-    pub(super) const SRQ_LIMIT_REACHED: u32 = 15;
-    pub(super) const QP_LAST_WQE_REACHED: u32 = 16;
-}
-
 /// Queues the asynchronous event that the data path has raised.
-pub(crate) fn raise(files: &mut Files, fabric: &Fabric, kind: u32, index: u32) {
+pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let arena = &fabric.arena;
-    let Some(what) = Async::from_words(kind, index) else { return };
     let (token, object, element, event_type, times) = match what {
         Async::CqOverflow(index) => {
             let index = index as usize;
@@ -176,12 +168,8 @@ pub(crate) struct CmHost<'a> {
 }
 
 impl Host for CmHost<'_> {
-    fn addresses(&self) -> &Addresses {
-        &self.fabric.addresses
-    }
-
-    fn node_guid(&self) -> u64 {
-        self.fabric.node_guid
+    fn devices(&self) -> &[Arc<Device>] {
+        &self.fabric.devices
     }
 
     fn random24(&mut self) -> u32 {

@@ -1,6 +1,8 @@
 //! What the daemon knows of objects by itself. Programs can write to the arena's tables, so whom the
 //! daemon tells of an object, and what it frees with it, does not depend on them.
 
+use crate::uapi::uverbs::request::QpDest;
+
 /// A completion queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownCq {
@@ -31,7 +33,7 @@ pub(crate) struct KnownQp {
     /// Its number.
     pub qpn: u32,
     /// `ibv_qp_type`.
-    pub qp_type: u8,
+    pub qp_type: u32,
     /// The file that asynchronous events go to.
     pub file: u32,
     /// The program's name for it.
@@ -50,8 +52,8 @@ pub(crate) struct KnownQp {
     pub max_send_sge: u32,
     /// Scatter-gather elements of a receive, at most.
     pub max_recv_sge: u32,
-    /// `ib_uverbs_qp_dest` as it was set.
-    pub dest: [u8; 32],
+    /// As it was set.
+    pub dest: QpDest,
     /// As it was set.
     pub pkey_index: u16,
     /// As it was set.

@@ -7,17 +7,7 @@ use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
 use crate::daemon::ucma::Cm;
 use crate::rpc::FileKind;
-
-const STATES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
-
-fn type_name(qp_type: u32) -> &'static str {
-    match qp_type {
-        2 => "RC",
-        3 => "UC",
-        4 => "UD",
-        _ => "?",
-    }
-}
+use crate::uapi::verbs::{qp_type, state};
 
 /// The fabric's processes, queue pairs and connection manager ids, one line each, in the manner
 /// of `rdma resource show`.
@@ -38,12 +28,12 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     }
     for i in fabric.qps.taken() {
         let qp = &fabric.arena.qps[i];
-        let state = STATES.get(qp.state.load(Acquire) as usize).copied().unwrap_or("?");
+        let state = state::name(qp.state.load(Acquire)).unwrap_or("?");
         let _ = write!(
             out,
             "qp lqpn {} type {} state {state}",
             qp.live.load(Acquire),
-            type_name(qp.qp_type.load(Acquire)),
+            qp_type::name(qp.qp_type.load(Acquire)).unwrap_or("?"),
         );
         if qp.dest_qpn.load(Acquire) != 0 {
             let _ = write!(out, " rqpn {}", qp.dest_qpn.load(Acquire));

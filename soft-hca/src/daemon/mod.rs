@@ -38,22 +38,27 @@ use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::config::SOCKET;
+use zerocopy::IntoBytes;
+
+use crate::config::{self, SOCKET};
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
 use crate::daemon::parked::{Answered, Parked, Work};
 use crate::daemon::poller::{Poller, Ready};
-use crate::device::{self, Addresses};
+use crate::device::{self, Device};
 use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
-use crate::rpc::{Connection, FileKind, Hello, Listener, Reply, Request};
+use crate::rpc::{
+    Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
+};
 use crate::system;
-use crate::uapi::rxe::state;
 use crate::uapi::ucma::command as ucma_command;
 use crate::uapi::uverbs::command as uverbs_command;
+use crate::uapi::verbs::state;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -86,8 +91,8 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let mut daemon =
-        Daemon::new(Addresses::local(), device::node_guid(&config.dir), system::random())?;
+    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir));
+    let mut daemon = Daemon::new(Arc::new(device), system::random())?;
     system::allow_peers();
     let _helper = daemon.fabric.start_helper().map_err(because("cannot start a thread"))?;
     daemon
@@ -128,15 +133,10 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn new(
-        addresses: Addresses,
-        node_guid: u64,
-        identity: u64,
-    ) -> std::result::Result<Self, Error> {
+    pub(crate) fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
-            fabric: Fabric::new(addresses, node_guid, identity)
-                .map_err(because("cannot create the arena"))?,
+            fabric: Fabric::new(device, identity).map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
             kicks: Deadlines::default(),
@@ -216,7 +216,7 @@ impl Daemon {
             Work::Message(token, message) => self.message(token, message),
             Work::Answer(token, answered, mut quiesce) => {
                 if self.fabric.actor().is_quiet(&mut quiesce) {
-                    self.answer(token, &answered);
+                    self.answer(token, answered);
                     None
                 } else {
                     Some(Work::Answer(token, answered, quiesce))
@@ -245,26 +245,26 @@ impl Daemon {
         let outcome = Request::decode(&message).and_then(|request| self.handle(token, request));
         match outcome {
             Ok(Handled::Silently) => {}
-            Ok(Handled::Answered(answered)) => self.answer(token, &answered),
+            Ok(Handled::Answered(answered)) => self.answer(token, answered),
             Ok(Handled::Soon(answered, quiesce)) => {
                 return Some(Work::Answer(token, answered, quiesce));
             }
             Err(Errno::ERESTART) => return Some(Work::Message(token, message)),
             Err(error) => {
                 self.log_refusal(token, &message, error);
-                self.answer(token, &Reply::refused(error).into());
+                self.answer(token, Err(error).into());
             }
         }
         None
     }
 
-    fn answer(&mut self, token: u32, answered: &Answered) {
+    fn answer(&mut self, token: u32, answered: Answered) {
         // What a command has set off, such as events of the connection manager, is there when
         // the program sees the answer.
         self.settle();
         let Some(connection) = self.files.connection(token) else { return };
         let fds: Vec<_> = answered.fds.iter().map(AsFd::as_fd).collect();
-        if connection.send(&answered.reply.encode(), &fds).is_err() {
+        if connection.send(&Reply(answered.answer).encode(), &fds).is_err() {
             self.close(token);
         }
     }
@@ -276,27 +276,28 @@ impl Daemon {
             Request::Command { out_len, bytes } => self.command(token, out_len as usize, &bytes),
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
-                Ok(Handled::Answered(Reply { bytes, ..Reply::default() }.into()))
+                Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
-            Request::ChannelFd(index, generation) => {
+            Request::ChannelFd(ChannelId { index, generation }) => {
                 let fd = self.fabric.env.channel_fd(index as usize, generation);
                 let fds = vec![fd.ok_or(Errno::ENOENT)?];
                 Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
             Request::Kick(qpn, after_ns) => {
+                let qpn = qpn.into();
                 if self.fabric.arena.qp(qpn).is_some() {
                     self.kicks.add(qpn, system::now_ns().saturating_add(after_ns));
                 }
                 Ok(Handled::Silently)
             }
-            Request::CloseChannel(index, generation) => {
+            Request::CloseChannel(ChannelId { index, generation }) => {
                 if let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) {
                     file.close_channel(&mut self.fabric, index as usize, generation);
                 }
                 Ok(Handled::Silently)
             }
-            Request::Raise(kind, index) => {
-                files::raise(&mut self.files, &self.fabric, kind, index);
+            Request::Raise(what) => {
+                files::raise(&mut self.files, &self.fabric, what);
                 Ok(Handled::Silently)
             }
             Request::List => {
@@ -337,15 +338,17 @@ impl Daemon {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
             return Ok(Answered::default());
         }
+        // One device file is all that a program can open.
+        let device = self.fabric.devices.first().map(Arc::clone).ok_or(Errno::ENODEV)?;
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
         let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
-        let mut refusal = 0;
+        let mut refusal = None;
         if is_new {
             self.fabric.announce(proc, pid, hello.nonce_addr, hello.nonce);
-            refusal = self.fabric.probe(proc).err().map_or(0, |error| error.0 as u32);
+            refusal = self.fabric.probe(proc).err();
             if let Some(fd) = self.fabric.processes.pidfd(proc) {
                 let _ = self.poller.add(fd, Ready::Process(proc));
             }
@@ -353,13 +356,15 @@ impl Daemon {
         }
         let file = match hello.kind {
             FileKind::Uverbs => {
-                File::Uverbs { file: uverbs::UverbsFile::new(proc, token), event_fd, tokens: 0 }
+                let file = uverbs::UverbsFile::new(proc, token, device);
+                File::Uverbs { file, event_fd, tokens: 0 }
             }
             _ => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
         };
         self.files.set(token, file);
-        let reply = Reply { extra: [proc as u32, token, refusal, 0], ..Reply::default() };
-        Ok(Answered { reply, fds: vec![arena, events] })
+        let created = Created::File { process: proc as u32, file: token, refusal };
+        let answer = Ok(Answer { created: Some(created), ..Answer::default() });
+        Ok(Answered { answer, fds: vec![arena, events] })
     }
 
     fn command(&mut self, token: u32, out_len: usize, bytes: &[u8]) -> Result<Handled> {
@@ -369,8 +374,8 @@ impl Daemon {
         match self.files.get_mut(token).ok_or(Errno::EBADF)? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
-                let fds = outcome.fd.into_iter().collect();
-                let answered = Answered { reply: outcome.reply, fds };
+                let answer = Ok(Answer { created: outcome.created, bytes: outcome.answer });
+                let answered = Answered { answer, fds: outcome.fd.into_iter().collect() };
                 Ok(match outcome.quiesce {
                     Some(quiesce) => Handled::Soon(answered, quiesce),
                     None => Handled::Answered(answered),
@@ -387,7 +392,7 @@ impl Daemon {
                 let file = *file;
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
-                Ok(Handled::Answered(Reply { bytes, ..Reply::default() }.into()))
+                Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
             File::New | File::Bystander { .. } => Err(Errno::EINVAL),
         }
@@ -395,7 +400,7 @@ impl Daemon {
 
     fn pop_event(&mut self, token: u32) -> Option<Vec<u8>> {
         match self.files.get_mut(token)? {
-            File::Uverbs { file, .. } => file.pop_async().map(Vec::from),
+            File::Uverbs { file, .. } => file.pop_async().map(|event| event.as_bytes().to_vec()),
             File::Cm { file, .. } => self.cm.pop_event(*file).map(Vec::from),
             File::New | File::Bystander { .. } => None,
         }
@@ -483,8 +488,7 @@ impl Daemon {
             self.kicks.add(qpn, now.saturating_add(after_ns));
         }
         for what in self.fabric.env.take_raised() {
-            let (kind, index) = what.to_words();
-            files::raise(&mut self.files, &self.fabric, kind, index);
+            files::raise(&mut self.files, &self.fabric, what);
         }
         self.cm.touched();
         self.files.settle(&self.cm);

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 
 use crate::daemon::uverbs::UverbsFile;
 use crate::engine::Quiesce;
-use crate::rpc::Reply;
+use crate::errno::Result;
+use crate::rpc::Answer;
 
 /// The first wait before another look, in nanoseconds. It doubles each time.
 const FIRST_WAIT_NS: u64 = 50_000;
@@ -26,15 +27,21 @@ pub(crate) enum Work {
 }
 
 /// An answer and the descriptors that go with it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Answered {
-    pub reply: Reply,
+    pub answer: Result<Answer>,
     pub fds: Vec<OwnedFd>,
 }
 
-impl From<Reply> for Answered {
-    fn from(reply: Reply) -> Self {
-        Self { reply, fds: Vec::new() }
+impl Default for Answered {
+    fn default() -> Self {
+        Ok(Answer::default()).into()
+    }
+}
+
+impl From<Result<Answer>> for Answered {
+    fn from(answer: Result<Answer>) -> Self {
+        Self { answer, fds: Vec::new() }
     }
 }
 

@@ -15,7 +15,8 @@ use crate::engine::requester::{RequestError, Requester, SendCompletion};
 use crate::engine::responder::Responder;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, process_memory, wc_status};
-use crate::uapi::rxe::{AtomicWr, RemoteWr, SendWqe, access, opcode};
+use crate::uapi::rxe::{AtomicWr, RemoteWr, SendWqe};
+use crate::uapi::verbs::{access, opcode};
 
 /// Bytes that an atomic operation works on, and the alignment they need.
 const WORD: u32 = 8;

@@ -17,7 +17,8 @@ use crate::engine::responder::{ReceiveCompletion, ReceiveError, Responder};
 use crate::engine::room::Claim;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, wc_status};
-use crate::uapi::rxe::{MAX_SGE, SendWqe, access, opcode, qp_type};
+use crate::uapi::rxe::{MAX_SGE, SendWqe};
+use crate::uapi::verbs::{access, opcode, qp_type};
 
 /// Messages of a batch.
 pub(super) const MAX_MESSAGES: usize = 16;

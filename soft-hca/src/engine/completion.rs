@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::Retiring;
 use crate::engine::{Actor, Async};
-use crate::uapi::rxe::{Cqe, status};
+use crate::uapi::rxe::Cqe;
+use crate::uapi::verbs::status;
 
 impl Actor<'_> {
     /// Adds a completion, wakes the channel if the queue is armed for it. With the queue full the

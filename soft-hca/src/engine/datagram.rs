@@ -14,15 +14,14 @@ use crate::engine::requester::{Payload, RequestError, Requester, SendCompletion}
 use crate::engine::responder::{ReceiveCompletion, ReceiveError};
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, process_memory, wc_status};
-use crate::uapi::rxe::{SendWqe, network_type, opcode, qp_type};
+use crate::uapi::rxe::SendWqe;
+use crate::uapi::verbs::{SET_QKEY, network_type, opcode, qp_type};
 
 /// Longer datagrams are lost. The largest MTU that a port can have: kernel rxe takes the one of
 /// its network device.
 const MAX_DATAGRAM: u32 = 4096;
 /// Bytes that a datagram's receive has before the payload.
 const GRH: usize = 40;
-/// Keys with this bit stand for the sender's own.
-const OWN_QKEY: u32 = 1 << 31;
 
 /// Bytes that RoCE v2 has around the payload, beside the IP header: UDP, BTH, DETH, ICRC.
 const ROCE_BYTES: u32 = 8 + 12 + 8 + 4;
@@ -117,7 +116,7 @@ impl<'a> Actor<'a> {
             let mut segments = SegmentList::new();
             segments.push(process_memory::ours(&grh).addr, GRH as u64);
             payload.as_slice().iter().for_each(|part| segments.push(part.addr, part.length));
-            let qkey = if target.qkey & OWN_QKEY != 0 {
+            let qkey = if target.qkey & SET_QKEY != 0 {
                 requester.qp.qkey.load(Acquire)
             } else {
                 target.qkey

@@ -8,7 +8,8 @@ use crate::engine::deferred::Deferred;
 use crate::engine::requester::DAEMON_BUSY_NS;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
-use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe, state, status};
+use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe};
+use crate::uapi::verbs::{state, status};
 
 /// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
 /// told, for it looks after what is posted there from now on. Its program is told, once all locks are

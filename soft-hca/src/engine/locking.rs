@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::arena::{Guard, Lock, Qp};
 use crate::engine::requester::Requester;
 use crate::engine::{Actor, DAEMON, futex};
-use crate::uapi::rxe::opcode;
+use crate::uapi::verbs::opcode;
 
 /// Who has waited for a lock so often, letting others run some hundred times in between, waits for
 /// somebody who is stopped, or has much to copy: it sleeps from now on.

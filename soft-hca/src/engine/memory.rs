@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::arena::{Arena, Mr, Qp};
 use crate::engine::DAEMON;
 use crate::engine::link::Segment;
-use crate::uapi::rxe::{Sge, access};
+use crate::uapi::rxe::Sge;
+use crate::uapi::verbs::access;
 
 /// On whose behalf memory is used: a queue pair.
 #[derive(Clone, Copy, Debug)]

@@ -65,7 +65,7 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::arena::Mapping;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Result};
-use crate::uapi::rxe::{qp_type, state};
+use crate::uapi::verbs::{qp_type, state};
 
 pub use helper::{Helper, IsDead};
 pub use link::{Fault, Link, LocalLink, Memory, Segment};

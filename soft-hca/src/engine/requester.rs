@@ -11,9 +11,8 @@ use crate::engine::responder::Responder;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, Async, DAEMON, timing, wc_status};
 use crate::ring::Ring;
-use crate::uapi::rxe::{
-    Cqe, MAX_SGE, SendWqe, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
-};
+use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
+use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode};
 
 /// Why a request is not executed. [`Qp::stall`] has the kind in its low byte and, above it, how
 /// often the daemon has tried.
@@ -209,12 +208,12 @@ impl<'a> Requester<'a> {
 
     /// Counts the packets of a message of this length, on both sides.
     pub(super) fn count_packets(&self, responder: Option<&Responder<'_>>, length: u32) {
-        let mtu = 128 << self.qp.path_mtu.load(Acquire).clamp(1, 5);
+        let mtu = mtu::bytes(self.qp.path_mtu.load(Acquire));
         let packets = length.div_ceil(mtu).max(1);
-        let next = self.qp.sq_psn.load(Acquire).wrapping_add(packets) & 0xff_ffff;
-        self.qp.sq_psn.store(next, Release);
+        let next = Psn::new(self.qp.sq_psn.load(Acquire)).after(packets);
+        self.qp.sq_psn.store(next.into(), Release);
         if let Some(responder) = responder {
-            responder.qp.rq_psn.store(next, Release);
+            responder.qp.rq_psn.store(next.into(), Release);
         }
     }
 

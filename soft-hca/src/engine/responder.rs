@@ -11,9 +11,8 @@ use crate::engine::segments::SegmentList;
 use crate::engine::wc_status;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
-use crate::uapi::rxe::{
-    Cqe, MAX_SGE, RecvWqe, opcode, send_flag, state, status, wc_flag, wc_opcode,
-};
+use crate::uapi::rxe::{Cqe, MAX_SGE, RecvWqe};
+use crate::uapi::verbs::{opcode, send_flag, state, status, wc_flag, wc_opcode};
 
 /// A queue pair that answers; its `recv_lock` is held as long as this lives.
 pub(super) struct Responder<'a> {
@@ -68,7 +67,7 @@ pub(super) struct ReceiveCompletion {
     pub imm: u32,
     pub length: u32,
     pub src_qp: u32,
-    /// For datagrams, one of [`network_type`](crate::uapi::rxe::network_type).
+    /// For datagrams, one of [`network_type`](crate::uapi::verbs::network_type).
     pub network_type: u8,
 }
 

@@ -18,7 +18,7 @@
 //! A failed queue pair of any type goes to the error state, as on rxe; the specification would have
 //! UC and UD go to SQE for errors of the sending side. No asynchronous event is raised for it.
 
-use crate::uapi::rxe::status;
+use crate::uapi::verbs::status;
 
 /// Local memory of a work request may not be used so.
 pub(super) const LOCAL_MEMORY: u32 = status::LOC_PROT_ERR;

@@ -10,18 +10,12 @@ use crate::engine::deferred::Deferred;
 use crate::engine::memory::Owner;
 use crate::engine::requester::{RequestError, Requester, SendCompletion};
 use crate::engine::{Actor, wc_status};
-use crate::uapi::rxe::{BindWr, SendWqe, access, status};
-
-/// Kinds of windows (`ibv_mw_type`).
-const TYPE_1: u32 = 1;
-const TYPE_2: u32 = 2;
+use crate::uapi::rxe::{BindWr, SendWqe};
+use crate::uapi::verbs::mw_type::{TYPE_1, TYPE_2};
+use crate::uapi::verbs::{access, status};
 
 /// The part of a key that its user may choose.
 const VARIANT: u32 = 0xff;
-
-const REMOTE_RIGHTS: u32 = access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC;
-/// Rights that a region must not give away unless it may be written locally.
-const WRITING_RIGHTS: u32 = access::REMOTE_WRITE | access::REMOTE_ATOMIC;
 
 impl<'a> Actor<'a> {
     /// The window with this key, if the owner may do something with it.
@@ -114,7 +108,7 @@ impl<'a> Actor<'a> {
         }
         mw.live.store(wanted.new_rkey, Release);
         if region.is_some() {
-            mw.access.store(wanted.access & REMOTE_RIGHTS, Release);
+            mw.access.store(wanted.access & access::REMOTE, Release);
         }
         drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
         requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
@@ -129,7 +123,8 @@ impl<'a> Actor<'a> {
             && region.pd.load(Acquire) == owner.pd
             && region.kind.load(Acquire) == 0;
         let rights = region.access.load(Acquire);
-        let may_write = wanted.access & WRITING_RIGHTS == 0 || rights & access::LOCAL_WRITE != 0;
+        let may_write =
+            wanted.access & access::REMOTE_MODIFY == 0 || rights & access::LOCAL_WRITE != 0;
         let is_plain = rights & access::ZERO_BASED == 0
             && (kind == TYPE_2 || wanted.access & access::ZERO_BASED == 0);
         let offset = wanted.addr.checked_sub(region.iova.load(Acquire))?;

@@ -1,22 +1,26 @@
 //! Messages over sockets to a whole daemon, from connections that come and go: whatever is sent,
 //! whoever asks is answered once and others go on, and when all have gone nothing is left.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
 
 use crate::daemon::Daemon;
 use crate::daemon::files::File;
-use crate::device::Addresses;
+use crate::device::Device;
+use crate::engine::Async;
+use crate::errno::Errno;
 use crate::fuzz::shapes;
-use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
+use crate::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
 use crate::uapi::uverbs::command;
+use crate::uapi::verbs::Qpn;
 
 /// Connections at a time, at most.
 const CLIENTS: usize = 4;
 
 /// Asked of the system once.
-static ADDRESSES: LazyLock<Addresses> = LazyLock::new(Addresses::local);
+static DEVICE: LazyLock<Arc<Device>> =
+    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d)));
 
 struct Case {
     daemon: Daemon,
@@ -27,8 +31,8 @@ struct Case {
 /// Any bytes.
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let daemon = Daemon::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d, 0)
-        .expect("the system has memory and descriptors");
+    let daemon =
+        Daemon::new(Arc::clone(&DEVICE), 0).expect("the system has memory and descriptors");
     let mut case = Case { daemon, clients: Vec::new() };
     while !u.is_empty() && case.step(&mut u).is_ok() {}
     case.end();
@@ -86,14 +90,20 @@ impl Case {
                 nonce: u.int_in_range(0..=3)?,
             }),
             1 | 2 => Request::PopEvent,
-            3 => Request::ChannelFd(u.int_in_range(0..=3)?, u.int_in_range(0..=16)?),
-            4 | 5 => Request::Kick(small(u)?, if u.arbitrary()? { 0 } else { u.arbitrary()? }),
-            6 | 7 => Request::Raise(u.int_in_range(0..=5)?, small(u)?),
+            3 => Request::ChannelFd(channel(u)?),
+            4 | 5 => {
+                let after_ns = if u.arbitrary()? { 0 } else { u.arbitrary()? };
+                Request::Kick(Qpn::new(small(u)?), after_ns)
+            }
+            6 | 7 => {
+                let what = Async::from_words(u.int_in_range(0..=4)?, small(u)?);
+                Request::Raise(what.expect("there are five kinds"))
+            }
             8 => Request::List,
-            9 => Request::CloseChannel(u.int_in_range(0..=3)?, u.int_in_range(0..=16)?),
+            9 => Request::CloseChannel(channel(u)?),
             10..=16 => self.cm_command(u)?,
             _ => {
-                let bytes = shapes::command(u, &self.daemon.fabric.addresses)?;
+                let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 Request::Command { out_len: u32::from(u.arbitrary::<u8>()?), bytes }
             }
         })
@@ -135,8 +145,8 @@ impl Case {
         match client.receive() {
             Ok((bytes, _)) if !bytes.is_empty() => {
                 let reply = Reply::decode(&bytes).expect("the daemon speaks our language");
-                assert!(expected && (0..134).contains(&reply.error), "{reply:?}");
-                assert!(reply.error == 0 || reply.bytes.is_empty());
+                let is_error = |error: &Errno| (1..134).contains(&error.0);
+                assert!(expected && reply.0.as_ref().err().is_none_or(is_error), "{reply:?}");
             }
             _ => assert!(!expected, "no answer to {message:?}"),
         }
@@ -176,6 +186,10 @@ impl Case {
         self.daemon.fabric.check_empty();
         assert!(self.daemon.cm.listing().is_empty());
     }
+}
+
+fn channel(u: &mut Unstructured<'_>) -> Result<ChannelId> {
+    Ok(ChannelId { index: u.int_in_range(0..=3)?, generation: u.int_in_range(0..=16)? })
 }
 
 fn small(u: &mut Unstructured<'_>) -> Result<u32> {

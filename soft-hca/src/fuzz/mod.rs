@@ -13,7 +13,7 @@
 mod daemon;
 mod parsers;
 mod rings;
-mod shapes;
+pub(crate) mod shapes;
 mod ucma;
 mod uverbs;
 

@@ -3,9 +3,9 @@
 use arbitrary::{Result, Unstructured};
 
 use crate::arena::FIRST_QPN;
-use crate::daemon::uverbs::transitions::mask::*;
-use crate::device::Addresses;
+use crate::device::GidTable;
 use crate::uapi::uverbs::{EXTENDED, command};
+use crate::uapi::verbs::QpAttrMask;
 
 /// A field of a payload.
 #[derive(Clone, Copy)]
@@ -117,36 +117,28 @@ const SHAPES: [Shape; 30] = [
     (command::REQ_NOTIFY_CQ, 8, &[(0, Handle)]),
 ];
 
-/// What the usual changes of state need.
-pub(crate) const INIT: u32 = STATE | PKEY_INDEX | PORT | ACCESS_FLAGS;
-pub(crate) const INIT_UD: u32 = STATE | PKEY_INDEX | PORT | QKEY;
-pub(crate) const RTR_UC: u32 = STATE | AV | PATH_MTU | DEST_QPN | RQ_PSN;
-pub(crate) const RTR_RC: u32 = RTR_UC | MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER;
-pub(crate) const RTS: u32 = STATE | SQ_PSN;
-pub(crate) const RTS_RC: u32 = RTS | TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC;
-
 /// The attributes of the usual changes of state, and others.
-const ATTRIBUTES: [u32; 12] = [
-    STATE,
-    STATE,
-    INIT,
-    INIT_UD,
-    RTR_UC,
-    RTR_RC,
-    RTS,
-    RTS_RC,
-    STATE | EN_SQD_ASYNC_NOTIFY,
-    STATE | CUR_STATE,
-    AV,
-    ALT_PATH,
+const ATTRIBUTES: [QpAttrMask; 12] = [
+    QpAttrMask::STATE,
+    QpAttrMask::STATE,
+    QpAttrMask::INIT,
+    QpAttrMask::INIT_UD,
+    QpAttrMask::RTR_UC,
+    QpAttrMask::RTR_RC,
+    QpAttrMask::RTS,
+    QpAttrMask::RTS_RC,
+    QpAttrMask::STATE.union(QpAttrMask::EN_SQD_ASYNC_NOTIFY),
+    QpAttrMask::STATE.union(QpAttrMask::CUR_STATE),
+    QpAttrMask::AV,
+    QpAttrMask::ALT_PATH,
 ];
 
 /// Some command: well-formed, its fields likely to make sense.
-pub(crate) fn command(u: &mut Unstructured<'_>, addresses: &Addresses) -> Result<Vec<u8>> {
+pub(crate) fn command(u: &mut Unstructured<'_>, gids: &GidTable) -> Result<Vec<u8>> {
     let &(number, length, fields) = u.choose(&SHAPES)?;
     let mut payload = vec![0; length];
     for &(at, field) in fields {
-        fill(u, addresses, field, &mut payload[at..])?;
+        fill(u, gids, field, &mut payload[at..])?;
     }
     // Mostly enough room for the answer.
     let room = if u.ratio(1, 16)? { u.int_in_range(0..=20)? } else { 100 };
@@ -167,12 +159,7 @@ pub(crate) fn encode(number: u32, payload: &[u8], room: u16) -> Vec<u8> {
     bytes
 }
 
-fn fill(
-    u: &mut Unstructured<'_>,
-    addresses: &Addresses,
-    field: Field,
-    to: &mut [u8],
-) -> Result<()> {
+fn fill(u: &mut Unstructured<'_>, gids: &GidTable, field: Field, to: &mut [u8]) -> Result<()> {
     let word = match field {
         Handle => u32::from(u.arbitrary::<u8>()?) % 12,
         Count => *u.choose(&[1, 2, 3, 4, 5, 16, 64, 0, 27, 33, 512, 0x7fff, 1 << 20, u32::MAX])?,
@@ -201,13 +188,13 @@ fn fill(
                     gid[10..].copy_from_slice(&[0xff, 0xff, 239, 0, 0, u.int_in_range(0..=2)?]);
                     gid
                 }
-                _ => addresses.gid(u.int_in_range(0..=3)?),
+                _ => gids.gid(u.int_in_range(0..=3)?),
             };
             to[..16].copy_from_slice(&gid);
             return Ok(());
         }
         Attributes if u.ratio(1, 16)? => u.arbitrary()?,
-        Attributes => *u.choose(&ATTRIBUTES)?,
+        Attributes => u.choose(&ATTRIBUTES)?.bits(),
         Qpn => FIRST_QPN + u.int_in_range(0..=6)?,
         Channel if u.arbitrary()? => u32::MAX,
         Channel => u.int_in_range(0..=3)?,

@@ -3,25 +3,24 @@
 //! not registered stays as it is, and closing both files leaves nothing.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
 
 use crate::arena::{Entry, HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace, Word};
 use crate::daemon::fabric::{Fabric, InUse};
 use crate::daemon::uverbs::object::Kind;
-use crate::daemon::uverbs::transitions::mask::STATE;
-use crate::daemon::uverbs::transitions::{qp_type, state};
 use crate::daemon::uverbs::{Object, UverbsFile};
-use crate::device::Addresses;
+use crate::device::Device;
 use crate::engine::Actor;
 use crate::engine::tests::fabric::Wr;
-use crate::fuzz::shapes::{self, INIT, INIT_UD, RTR_RC, RTR_UC, RTS, RTS_RC};
+use crate::fuzz::shapes;
 use crate::ring;
 use crate::rpc::{FileKind, Hello};
 use crate::uapi::rxe::Sge;
 use crate::uapi::uverbs::{Command, command};
+use crate::uapi::verbs::{QpAttrMask, qp_type, state};
 
 /// Errors that `uverbs_cmd.c` and rxe answer with.
 const ERRORS: [i32; 9] = [
@@ -44,7 +43,8 @@ const UNTOUCHED: u8 = 0xaa;
 /// What a process shows to those who want to reach its memory.
 static NONCE: u64 = 0x1234_5678_9abc_def1;
 /// Asked of the system once.
-static ADDRESSES: LazyLock<Addresses> = LazyLock::new(Addresses::local);
+static DEVICE: LazyLock<Arc<Device>> =
+    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d)));
 
 struct Case {
     fabric: Fabric,
@@ -79,8 +79,8 @@ fn payload(length: usize, words: &[(usize, u32)]) -> Vec<u8> {
 
 impl Case {
     fn new() -> Self {
-        let mut fabric = Fabric::new(ADDRESSES.clone(), 0xf073_5cff_fed2_226d, 0)
-            .expect("the system has memory for an arena");
+        let mut fabric =
+            Fabric::new(Arc::clone(&DEVICE), 0).expect("the system has memory for an arena");
         let nonce_addr = (&raw const NONCE).expose_provenance() as u64;
         let files = [1, 2].map(|id| {
             // One process twice: the name by which the data path knows it is the nonce's place.
@@ -88,7 +88,7 @@ impl Case {
             let pid = std::process::id();
             let (proc, _) = fabric.processes.open(pid, &hello).expect("there is room for two");
             fabric.announce(proc, pid, hello.nonce_addr, NONCE);
-            UverbsFile::new(proc, id)
+            UverbsFile::new(proc, id, Arc::clone(&DEVICE))
         });
         let memory = vec![UNTOUCHED; 3 * REGION];
         Self { fabric, files, memory, keys: vec![0], tables_are_whole: true }
@@ -135,7 +135,7 @@ impl Case {
         let at = u.choose_index(2)?;
         match u.int_in_range(0..=15)? {
             0..=5 => {
-                let bytes = shapes::command(u, &self.fabric.addresses)?;
+                let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 let _ = self.write(at, &bytes);
             }
             6 => {
@@ -167,7 +167,7 @@ impl Case {
         let outcome = self.files[at].command(&mut self.fabric, &written);
         match outcome {
             Ok(outcome) => {
-                let answer = outcome.reply.bytes;
+                let answer = outcome.answer;
                 if matches!(number, Some(command::REG_MR | command::ALLOC_MW)) {
                     self.keys.push(u32::from_le_bytes(answer[4..8].try_into().expect("4 bytes")));
                 }
@@ -196,18 +196,24 @@ impl Case {
     /// Takes a queue pair from any state to RTS.
     fn bring_up(&mut self, at: usize, handle: u32, dest: u32) {
         let Ok(index) = self.files[at].handles.index(handle, Kind::Qp) else { return };
-        let kind = self.fabric.arena.qps[index].qp_type.load(Acquire) as u8;
+        let kind = self.fabric.arena.qps[index].qp_type.load(Acquire);
         let (init, rtr, rts) = match kind {
-            qp_type::RC => (INIT, RTR_RC, RTS_RC),
-            qp_type::UC => (INIT, RTR_UC, RTS),
-            _ => (INIT_UD, STATE, RTS),
+            qp_type::RC => (QpAttrMask::INIT, QpAttrMask::RTR_RC, QpAttrMask::RTS_RC),
+            qp_type::UC => (QpAttrMask::INIT, QpAttrMask::RTR_UC, QpAttrMask::RTS),
+            _ => (QpAttrMask::INIT_UD, QpAttrMask::STATE, QpAttrMask::RTS),
         };
-        for (to, attributes) in
-            [(state::RESET, STATE), (state::INIT, init), (state::RTR, rtr), (state::RTS, rts)]
-        {
-            let mut bytes = payload(112, &[(64, handle), (68, attributes), (84, dest), (88, 0xf)]);
-            bytes[..16].copy_from_slice(&self.fabric.addresses.gid(1));
-            for (at, byte) in [(24, 1), (30, 1), (31, 1), (96, to), (98, 3), (101, 2), (102, 2)] {
+        for (to, attributes) in [
+            (state::RESET, QpAttrMask::STATE),
+            (state::INIT, init),
+            (state::RTR, rtr),
+            (state::RTS, rts),
+        ] {
+            let mut bytes =
+                payload(112, &[(64, handle), (68, attributes.bits()), (84, dest), (88, 0xf)]);
+            bytes[..16].copy_from_slice(&DEVICE.ports[0].gids.gid(1));
+            for (at, byte) in
+                [(24, 1), (30, 1), (31, 1), (96, to as u8), (98, 3), (101, 2), (102, 2)]
+            {
                 bytes[at] = byte;
             }
             for (at, byte) in [(103, 12), (104, 1), (105, 14), (106, 2), (107, 2)] {
@@ -350,7 +356,7 @@ impl Case {
     fn reopen(&mut self, at: usize) {
         let (proc, id) = (self.files[at].proc, self.files[at].id);
         self.files[at].close(&mut self.fabric).expect("nobody has a lock");
-        self.files[at] = UverbsFile::new(proc, id);
+        self.files[at] = UverbsFile::new(proc, id, Arc::clone(&DEVICE));
     }
 
     /// Handles, tables and the heap agree.

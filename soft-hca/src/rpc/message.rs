@@ -1,6 +1,8 @@
 //! The messages' bytes: little-endian words, then a tail.
 
+use crate::engine::Async;
 use crate::errno::{Errno, Result};
+use crate::uapi::verbs::Qpn;
 
 /// What a connection stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +35,8 @@ pub struct Hello {
 /// What a program asks of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Opens a file. Answered with `extra` = [process index, file id, error number] and, for device
-    /// files, the descriptors [arena, event descriptor]. The error number says why the daemon cannot
-    /// reach the memory of a process that is new to it; 0 if it can.
+    /// Opens a file. For device files answered with [`Created::File`] and the descriptors [arena,
+    /// event descriptor].
     Hello(Hello),
     /// A command as the program has written it, with file descriptors in it replaced by the
     /// daemon's numbers. `out_len` is the room for the answer in bytes.
@@ -48,50 +49,133 @@ pub enum Request {
     /// The next asynchronous event (uverbs) or connection manager event (cm). Answered with its
     /// bytes, or `EAGAIN`.
     PopEvent,
-    /// The event descriptor of a completion channel: index and generation.
-    ChannelFd(u32, u32),
+    /// The event descriptor of a completion channel.
+    ChannelFd(ChannelId),
     /// Run this queue pair's send queue after so many nanoseconds. Not answered.
-    Kick(u32, u64),
-    /// Look for an asynchronous event in this object: kind and index. Not answered.
-    Raise(u32, u32),
+    Kick(Qpn, u64),
+    /// Look for this asynchronous event. Not answered.
+    Raise(Async),
     /// A listing of the fabric, answered by a file with its text.
     List,
-    /// The program has done with a completion channel of this file: index and generation. Not
-    /// answered.
-    CloseChannel(u32, u32),
+    /// The program has done with a completion channel of this file. Not answered.
+    CloseChannel(ChannelId),
 }
 
-/// The daemon's answer.
+/// A completion channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelId {
+    /// Index in the arena.
+    pub index: u32,
+    /// Generation of the entry.
+    pub generation: u32,
+}
+
+/// What a request has created, for the client itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// A device file.
+    File {
+        /// Index of the process in the arena.
+        process: u32,
+        /// The file's number.
+        file: u32,
+        /// Why the daemon cannot reach the memory of a process that is new to it.
+        refusal: Option<Errno>,
+    },
+    /// A completion channel, whose event descriptor comes along.
+    Channel(ChannelId),
+    /// A completion queue.
+    Cq {
+        /// Handle.
+        handle: u32,
+        /// Index in the arena.
+        index: u32,
+        /// Generation of the entry.
+        generation: u32,
+    },
+    /// A queue pair.
+    Qp {
+        /// Handle.
+        handle: u32,
+        /// Number.
+        qpn: Qpn,
+    },
+}
+
+/// What the daemon answers a request with that it has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
-    /// 0, or an error number.
-    pub error: i32,
-    /// Numbers for the client itself; see the requests.
-    pub extra: [u32; 4],
+pub struct Answer {
+    /// What the client itself has to know.
+    pub created: Option<Created>,
     /// Bytes for the program.
     pub bytes: Vec<u8>,
 }
 
-impl Reply {
-    /// An answer that refuses.
-    pub fn refused(error: Errno) -> Self {
-        Self { error: error.0, ..Self::default() }
+impl From<Vec<u8>> for Answer {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { created: None, bytes }
     }
+}
 
-    /// The message.
+/// The daemon's reply: an answer, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply(pub Result<Answer>);
+
+impl Reply {
+    /// The message: an error number or 0; what was created, its kind first; bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.error.to_le_bytes().to_vec();
-        self.extra.iter().for_each(|word| out.extend(word.to_le_bytes()));
-        out.extend(&self.bytes);
+        let answer = match &self.0 {
+            Ok(answer) => answer,
+            Err(error) => return error.0.to_le_bytes().to_vec(),
+        };
+        let mut out = Vec::with_capacity(24 + answer.bytes.len());
+        let mut words = |words: &[u32]| words.iter().for_each(|w| out.extend(w.to_le_bytes()));
+        words(&[0]);
+        match answer.created {
+            None => words(&[0]),
+            Some(Created::File { process, file, refusal }) => {
+                words(&[1, process, file, refusal.map_or(0, |error| error.0 as u32)]);
+            }
+            Some(Created::Channel(ChannelId { index, generation })) => {
+                words(&[2, index, generation]);
+            }
+            Some(Created::Cq { handle, index, generation }) => {
+                words(&[3, handle, index, generation]);
+            }
+            Some(Created::Qp { handle, qpn }) => words(&[4, handle, qpn.into()]),
+        }
+        out.extend(&answer.bytes);
         out
     }
 
-    /// Reads a message.
+    /// Reads a message; `EINVAL` for one that is none.
     pub fn decode(message: &[u8]) -> Result<Self> {
         let mut words = Words(message);
         let error = words.u32()? as i32;
-        let extra = [words.u32()?, words.u32()?, words.u32()?, words.u32()?];
-        Ok(Self { error, extra, bytes: words.0.to_vec() })
+        if error != 0 {
+            return if words.0.is_empty() {
+                Ok(Self(Err(Errno(error))))
+            } else {
+                Err(Errno::EINVAL)
+            };
+        }
+        let created = match words.u32()? {
+            0 => None,
+            1 => Some(Created::File {
+                process: words.u32()?,
+                file: words.u32()?,
+                refusal: Some(words.u32()? as i32).filter(|error| *error != 0).map(Errno),
+            }),
+            2 => Some(Created::Channel(words.channel()?)),
+            3 => Some(Created::Cq {
+                handle: words.u32()?,
+                index: words.u32()?,
+                generation: words.u32()?,
+            }),
+            4 => Some(Created::Qp { handle: words.u32()?, qpn: words.qpn()? }),
+            _ => return Err(Errno::EINVAL),
+        };
+        Ok(Self(Ok(Answer { created, bytes: words.0.to_vec() })))
     }
 }
 
@@ -113,23 +197,24 @@ impl Request {
                 out.extend(bytes);
             }
             Self::PopEvent => word(3),
-            Self::ChannelFd(index, generation) => {
+            Self::ChannelFd(ChannelId { index, generation }) => {
                 word(4);
                 word(*index);
                 word(*generation);
             }
             Self::Kick(qpn, after_ns) => {
                 word(5);
-                word(*qpn);
+                word((*qpn).into());
                 out.extend(after_ns.to_le_bytes());
             }
-            Self::Raise(kind, index) => {
+            Self::Raise(what) => {
+                let (kind, index) = what.to_words();
                 word(6);
-                word(*kind);
-                word(*index);
+                word(kind);
+                word(index);
             }
             Self::List => word(7),
-            Self::CloseChannel(index, generation) => {
+            Self::CloseChannel(ChannelId { index, generation }) => {
                 word(8);
                 word(*index);
                 word(*generation);
@@ -155,11 +240,14 @@ impl Request {
                 bytes: std::mem::take(&mut words.0).to_vec(),
             },
             3 => Self::PopEvent,
-            4 => Self::ChannelFd(words.u32()?, words.u32()?),
-            5 => Self::Kick(words.u32()?, words.u64()?),
-            6 => Self::Raise(words.u32()?, words.u32()?),
+            4 => Self::ChannelFd(words.channel()?),
+            5 => Self::Kick(words.qpn()?, words.u64()?),
+            6 => {
+                let (kind, index) = (words.u32()?, words.u32()?);
+                Self::Raise(Async::from_words(kind, index).ok_or(Errno::EINVAL)?)
+            }
             7 => Self::List,
-            8 => Self::CloseChannel(words.u32()?, words.u32()?),
+            8 => Self::CloseChannel(words.channel()?),
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -183,6 +271,14 @@ impl Words<'_> {
     fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
+
+    fn qpn(&mut self) -> Result<Qpn> {
+        Qpn::try_from(self.u32()?).map_err(|_| Errno::EINVAL)
+    }
+
+    fn channel(&mut self) -> Result<ChannelId> {
+        Ok(ChannelId { index: self.u32()?, generation: self.u32()? })
+    }
 }
 
 #[cfg(test)]
@@ -195,11 +291,11 @@ mod tests {
             Request::Hello(Hello { kind: FileKind::Cm, nonce_addr: 1 << 40, nonce: 7 }),
             Request::Command { out_len: 12, bytes: vec![1, 2, 3] },
             Request::PopEvent,
-            Request::ChannelFd(3, 4),
-            Request::Kick(0x11, u64::MAX),
-            Request::Raise(1, 2),
+            Request::ChannelFd(ChannelId { index: 3, generation: 4 }),
+            Request::Kick(Qpn::new(0x11), u64::MAX),
+            Request::Raise(Async::SrqLimit(2)),
             Request::List,
-            Request::CloseChannel(5, 6),
+            Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
         ];
         for request in requests {
             assert_eq!(Request::decode(&request.encode()), Ok(request));
@@ -208,14 +304,27 @@ mod tests {
 
     #[test]
     fn replies_survive_the_way() {
-        let reply = Reply { error: 22, extra: [1, 2, 3, 4], bytes: vec![9; 336] };
-        assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
+        let created = [
+            None,
+            Some(Created::File { process: 1, file: 2, refusal: None }),
+            Some(Created::File { process: 1, file: 2, refusal: Some(Errno::EPERM) }),
+            Some(Created::Channel(ChannelId { index: 1, generation: 2 })),
+            Some(Created::Cq { handle: 1, index: 2, generation: 3 }),
+            Some(Created::Qp { handle: 1, qpn: Qpn::new(2) }),
+        ];
+        let answers = created.map(|created| Ok(Answer { created, bytes: vec![9; 336] }));
+        for reply in answers.into_iter().chain([Err(Errno::EINVAL)]).map(Reply) {
+            assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
+        }
     }
 
     #[test]
     fn what_is_no_message_is_refused() {
         for message in [&[][..], &[9, 0, 0, 0], &[3, 0, 0, 0, 1], &[1, 0, 0, 0, 9, 0, 0, 0]] {
             assert_eq!(Request::decode(message), Err(Errno::EINVAL));
+        }
+        for message in [&[][..], &[0, 0, 0, 0], &[1, 0, 0, 0, 0], &[0, 0, 0, 0, 9, 0, 0, 0]] {
+            assert_eq!(Reply::decode(message), Err(Errno::EINVAL));
         }
     }
 }

@@ -7,5 +7,5 @@
 mod message;
 mod socket;
 
-pub use message::{FileKind, Hello, Reply, Request};
+pub use message::{Answer, ChannelId, Created, FileKind, Hello, Reply, Request};
 pub use socket::{Connection, Listener, MAX_FDS};

@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::system::check;
+
 /// File descriptors that one message may carry.
 pub const MAX_FDS: usize = 2;
 
@@ -28,10 +30,6 @@ pub struct Connection {
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-}
-
-fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
-    if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret) }
 }
 
 fn socket() -> io::Result<OwnedFd> {

@@ -1,4 +1,15 @@
 //! What programs and the kernel say to each other, as bytes. Nothing outside knows offsets.
+//!
+//! | module | header |
+//! | --- | --- |
+//! | [`verbs`] | `ib_verbs.h`: the numbers and flags that all others share |
+//! | [`uverbs`] | `ib_user_verbs.h`: commands, what they ask for, what answers them |
+//! | [`rxe`] | `rdma_user_rxe.h`: work requests and completions in the rings, the provider's part of commands |
+//! | [`ucma`] | `rdma_user_cm.h`: the connection manager |
+//! | [`ioctl`], [`nldev`] | `ib_user_ioctl_cmds.h` and `rdma_netlink.h`, as far as libraries ask |
+//!
+//! Structures are defined once by the header's names ([`layout`]); a test compares sizes, offsets
+//! and numbers with the system's own headers.
 
 /// Defines the kernel's numbers of one kind, and how the kernel calls each.
 macro_rules! named_numbers {
@@ -16,8 +27,18 @@ macro_rules! named_numbers {
     };
 }
 
+#[macro_use]
+pub mod layout;
+
 pub mod ioctl;
 pub mod nldev;
 pub mod rxe;
 pub mod ucma;
 pub mod uverbs;
+pub mod verbs;
+
+/// Every structure that a header of the kernel lays out.
+pub fn layouts() -> impl Iterator<Item = &'static layout::Layout> {
+    let parts = [uverbs::request::LAYOUTS, uverbs::answer::LAYOUTS, rxe::abi::LAYOUTS];
+    parts.into_iter().flatten()
+}

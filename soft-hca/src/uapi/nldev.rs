@@ -33,20 +33,31 @@ mod attribute {
 }
 
 const HEADER: usize = 16;
-/// The device's index, and the one port that it has.
-const DEVICE: u32 = 0;
-const PORT: u32 = 1;
-const CHANNEL_ADAPTER: u8 = 1;
 
-/// What is to be known about the device and its port.
+/// What is to be known about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// The device's name.
-    pub device: String,
+pub struct Device {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
     /// Its GUID, in the machine's order of bytes.
     pub node_guid: u64,
-    /// The port's `port_cap_flags`.
-    pub port_caps: u64,
+    /// Its type, 1 for a channel adapter.
+    pub node_type: u8,
+    /// What its first port speaks: `ib` or `roce`.
+    pub protocol: &'static str,
+    /// Its ports, the last number at the end.
+    pub ports: Vec<Port>,
+}
+
+/// What is to be known about a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its number, from 1.
+    pub number: u32,
+    /// `port_cap_flags`
+    pub cap_flags: u64,
     /// The port's state, 4 if it is active.
     pub state: u8,
     /// The port's physical state, 5 if the link is up.
@@ -142,7 +153,7 @@ impl Message {
 }
 
 /// The datagrams that answer a datagram of the socket with the address `port`.
-pub fn answer(datagram: &[u8], link: &Link, port: u32) -> Vec<Vec<u8>> {
+pub fn answer(datagram: &[u8], devices: &[Device], port: u32) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     let mut rest = datagram;
     while let Some((request, behind)) = Request::split(rest) {
@@ -151,8 +162,8 @@ pub fn answer(datagram: &[u8], link: &Link, port: u32) -> Vec<Vec<u8>> {
             continue;
         }
         let mut error = 0;
-        match one(&request, link, port) {
-            Ok(message) => answers.push(message.finish()),
+        match found(&request, devices, port) {
+            Ok(messages) => answers.extend(messages.into_iter().map(Message::finish)),
             Err(errno) => error = -errno.0,
         }
         if error == 0 && request.is_dump() {
@@ -169,52 +180,76 @@ pub fn answer(datagram: &[u8], link: &Link, port: u32) -> Vec<Vec<u8>> {
     answers
 }
 
-/// The one message with what is asked for: there is one device with one port.
-fn one(request: &Request<'_>, link: &Link, port: u32) -> Result<Message> {
+/// The messages with what is asked for: several only where a list is wanted.
+fn found(request: &Request<'_>, devices: &[Device], port: u32) -> Result<Vec<Message>> {
     if request.kind >> 10 != NLDEV {
         return Err(Errno::EINVAL);
     }
     let command = request.kind & 0x3ff;
-    let device = request.number(attribute::DEV_INDEX);
-    let is_list_of_devices = command == command::GET && request.is_dump();
-    if device.is_some_and(|index| index != DEVICE) {
-        return Err(Errno::ENODEV);
-    }
-    if device.is_none() && !is_list_of_devices {
-        return Err(Errno::EINVAL);
-    }
-    let flags = if request.is_dump() { libc::NLM_F_MULTI } else { 0 };
-    let mut message = Message::new(request.kind, flags, request, port);
-    message.attribute(attribute::DEV_INDEX, &DEVICE.to_ne_bytes());
-    message.text(attribute::DEV_NAME, &link.device);
-    message.attribute(attribute::PORT_INDEX, &PORT.to_ne_bytes());
+    let device = match request.number(attribute::DEV_INDEX) {
+        Some(index) => {
+            let device = devices.iter().find(|device| device.index == index);
+            Some(device.ok_or(Errno::ENODEV)?)
+        }
+        None if command == command::GET && request.is_dump() => None,
+        None => return Err(Errno::EINVAL),
+    };
+    let wanted = device.map_or(devices, std::slice::from_ref);
     match command {
         command::GET => {
-            let guid = link.node_guid.to_ne_bytes();
-            message
-                .attribute(attribute::NODE_GUID, &guid)
-                .attribute(attribute::SYS_IMAGE_GUID, &guid)
-                .attribute(attribute::DEV_NODE_TYPE, &[CHANNEL_ADAPTER])
-                .text(attribute::DEV_PROTOCOL, "roce");
+            Ok(wanted.iter().map(|device| about_device(request, device, port)).collect())
         }
         command::PORT_GET => {
-            let asked = request.number(attribute::PORT_INDEX);
-            if asked != Some(PORT) && !(asked.is_none() && request.is_dump()) {
+            let device = device.ok_or(Errno::EINVAL)?;
+            let number = request.number(attribute::PORT_INDEX);
+            let is_wanted = |of: &&Port| number.is_none_or(|number| of.number == number);
+            let ports = device.ports.iter().filter(is_wanted);
+            let messages: Vec<Message> =
+                ports.map(|of| about_port(request, device, of, port)).collect();
+            if messages.is_empty() || (number.is_none() && !request.is_dump()) {
                 return Err(Errno::EINVAL);
             }
-            message
-                .attribute(attribute::CAP_FLAGS, &link.port_caps.to_ne_bytes())
-                .attribute(attribute::PORT_STATE, &[link.state])
-                .attribute(attribute::PORT_PHYS_STATE, &[link.phys_state]);
-            if !link.netdev.is_empty() {
-                message
-                    .attribute(attribute::NDEV_INDEX, &link.netdev_index.to_ne_bytes())
-                    .text(attribute::NDEV_NAME, &link.netdev);
-            }
+            Ok(messages)
         }
-        _ => return Err(Errno::EOPNOTSUPP),
+        _ => Err(Errno::EOPNOTSUPP),
     }
-    Ok(message)
+}
+
+/// A message that begins with the names of what it is about.
+fn about(request: &Request<'_>, device: &Device, number: u32, port: u32) -> Message {
+    let flags = if request.is_dump() { libc::NLM_F_MULTI } else { 0 };
+    let mut message = Message::new(request.kind, flags, request, port);
+    message
+        .attribute(attribute::DEV_INDEX, &device.index.to_ne_bytes())
+        .text(attribute::DEV_NAME, &device.name)
+        .attribute(attribute::PORT_INDEX, &number.to_ne_bytes());
+    message
+}
+
+fn about_device(request: &Request<'_>, device: &Device, port: u32) -> Message {
+    let last = device.ports.last().map_or(0, |port| port.number);
+    let mut message = about(request, device, last, port);
+    let guid = device.node_guid.to_ne_bytes();
+    message
+        .attribute(attribute::NODE_GUID, &guid)
+        .attribute(attribute::SYS_IMAGE_GUID, &guid)
+        .attribute(attribute::DEV_NODE_TYPE, &[device.node_type])
+        .text(attribute::DEV_PROTOCOL, device.protocol);
+    message
+}
+
+fn about_port(request: &Request<'_>, device: &Device, of: &Port, port: u32) -> Message {
+    let mut message = about(request, device, of.number, port);
+    message
+        .attribute(attribute::CAP_FLAGS, &of.cap_flags.to_ne_bytes())
+        .attribute(attribute::PORT_STATE, &[of.state])
+        .attribute(attribute::PORT_PHYS_STATE, &[of.phys_state]);
+    if !of.netdev.is_empty() {
+        message
+            .attribute(attribute::NDEV_INDEX, &of.netdev_index.to_ne_bytes())
+            .text(attribute::NDEV_NAME, &of.netdev);
+    }
+    message
 }
 
 #[cfg(test)]
@@ -223,16 +258,23 @@ mod tests {
 
     use super::*;
 
-    fn link() -> Link {
-        Link {
-            device: "rxe0".into(),
-            node_guid: 2,
-            port_caps: 3,
+    fn devices() -> [Device; 1] {
+        let port = Port {
+            number: 1,
+            cap_flags: 3,
             state: 4,
             phys_state: 5,
             netdev: "eth0".into(),
             netdev_index: 7,
-        }
+        };
+        [Device {
+            index: 0,
+            name: "rxe0".into(),
+            node_guid: 2,
+            node_type: 1,
+            protocol: "roce",
+            ports: vec![port],
+        }]
     }
 
     fn request(command: u16, flags: i32, attributes: &[(u16, u32)]) -> Vec<u8> {
@@ -259,7 +301,7 @@ mod tests {
 
     #[test]
     fn devices_are_listed() {
-        let answers = answer(&request(command::GET, libc::NLM_F_DUMP, &[]), &link(), 1234);
+        let answers = answer(&request(command::GET, libc::NLM_F_DUMP, &[]), &devices(), 1234);
         assert_eq!(answers.len(), 2);
         let (device, _) = Request::split(&answers[0]).expect("a message");
         assert_eq!((device.sequence, u32_at(&answers[0], 12)), (99, Some(1234)));
@@ -272,7 +314,7 @@ mod tests {
     #[test]
     fn a_port_is_described_and_acknowledged() {
         let both = [(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, 1)];
-        let answers = answer(&request(command::PORT_GET, libc::NLM_F_ACK, &both), &link(), 1);
+        let answers = answer(&request(command::PORT_GET, libc::NLM_F_ACK, &both), &devices(), 1);
         assert_eq!(answers.len(), 2);
         let (port, _) = Request::split(&answers[0]).expect("a message");
         assert_eq!(port.number(attribute::NDEV_INDEX), Some(7));
@@ -283,7 +325,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused() {
         let error_of = |command, attributes: &[_]| {
-            error(&answer(&request(command, 0, attributes), &link(), 1))
+            error(&answer(&request(command, 0, attributes), &devices(), 1))
         };
         assert_eq!(error_of(command::GET, &[]), -libc::EINVAL);
         assert_eq!(error_of(command::GET, &[(attribute::DEV_INDEX, 1)]), -libc::ENODEV);
@@ -292,24 +334,57 @@ mod tests {
         assert_eq!(error_of(9, &port(1)), -libc::EOPNOTSUPP);
         let mut other = request(command::GET, 0, &[]);
         other[4..6].copy_from_slice(&(3u16 << 10).to_ne_bytes());
-        assert_eq!(error(&answer(&other, &link(), 1)), -libc::EINVAL);
+        assert_eq!(error(&answer(&other, &devices(), 1)), -libc::EINVAL);
+    }
+
+    #[test]
+    fn every_device_and_every_port_is_listed() {
+        let [mut one] = devices();
+        let two = Device { index: 3, name: "rxe3".into(), ..one.clone() };
+        one.protocol = "ib";
+        one.ports.push(Port { number: 2, netdev: String::new(), ..one.ports[0].clone() });
+        let devices = [one, two];
+        let ask = |command, flags, attributes: &[_]| {
+            answer(&request(command, flags, attributes), &devices, 1)
+        };
+        let number = |bytes: &[u8], kind| Request::split(bytes).and_then(|(m, _)| m.number(kind));
+        let listed = |answers: &[Vec<u8>], kind| {
+            answers.iter().map_while(|bytes| number(bytes, kind)).collect::<Vec<_>>()
+        };
+        let all = ask(command::GET, libc::NLM_F_DUMP, &[]);
+        assert_eq!(listed(&all, attribute::DEV_INDEX), [0, 3]);
+        // How many ports there are
+        assert_eq!(listed(&all, attribute::PORT_INDEX), [2, 1]);
+        assert!(has(&all[0], b"ib\0") && has(&all[1], b"rxe3\0"));
+        let index = |index| (attribute::DEV_INDEX, index);
+        let ports = ask(command::PORT_GET, libc::NLM_F_DUMP, &[index(0)]);
+        assert_eq!(listed(&ports, attribute::PORT_INDEX), [1, 2]);
+        assert!(has(&ports[0], b"eth0\0") && !has(&ports[1], b"eth0\0"));
+        let port = |device, port| {
+            ask(command::PORT_GET, 0, &[index(device), (attribute::PORT_INDEX, port)])
+        };
+        assert_eq!(listed(&port(0, 2), attribute::PORT_INDEX), [2]);
+        assert_eq!(error(&port(0, 3)), -libc::EINVAL);
+        assert_eq!(error(&port(3, 2)), -libc::EINVAL);
+        assert_eq!(error(&ask(command::PORT_GET, 0, &[index(0)])), -libc::EINVAL);
+        assert_eq!(error(&ask(command::GET, 0, &[index(1)])), -libc::ENODEV);
     }
 
     #[test]
     fn several_requests_may_come_at_once() {
         let one = request(command::GET, 0, &[(attribute::DEV_INDEX, 0)]);
-        assert_eq!(answer(&[one.clone(), one].concat(), &link(), 1).len(), 2);
+        assert_eq!(answer(&[one.clone(), one].concat(), &devices(), 1).len(), 2);
     }
 
     proptest! {
         #[test]
         fn any_bytes_may_come(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            answer(&bytes, &link(), 1);
+            answer(&bytes, &devices(), 1);
             let mut framed = request(command::PORT_GET, 0, &[]);
             framed.extend(&bytes);
             let length = framed.len() as u32;
             framed[..4].copy_from_slice(&length.to_ne_bytes());
-            answer(&framed, &link(), 1);
+            answer(&framed, &devices(), 1);
         }
     }
 }

@@ -16,7 +16,7 @@ pub use answer::{
     AddressAnswer, PathRecord, QP_ATTR, QUERY_ADDR_MIN, QUERY_PATH_MIN, QUERY_ROUTE_MIN, QpAttr,
     RouteAnswer, path_answer,
 };
-pub use event::{AH_ATTR, AhAttr, EVENT, Ece, Event, GET_EVENT_MIN, Param, UdParam};
+pub use event::{AhAttr, EVENT, Ece, Event, GET_EVENT_MIN, Param, UdParam};
 pub use request::{
     Accept, Bind, CONN_PARAM, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen,
     MigrateId, Notify, PRIVATE_DATA, Query, Reject, ResolveAddr, ResolveRoute, SetOption, Target,
@@ -88,14 +88,6 @@ pub mod port_space {
     pub const UDP: u16 = 0x0111;
     /// `RDMA_PS_IB`
     pub const IB: u16 = 0x013f;
-}
-
-/// Queue pair types (`ib_qp_type`) that the connection manager tells apart.
-pub mod qp_type {
-    /// Reliable connected.
-    pub const RC: u8 = 2;
-    /// Unreliable datagram.
-    pub const UD: u8 = 4;
 }
 
 /// What QUERY can be asked for.

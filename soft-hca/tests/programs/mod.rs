@@ -14,6 +14,7 @@ pub mod signal;
 pub mod tcp;
 pub mod traffic;
 
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -72,6 +73,12 @@ pub fn installed(programs: &[&str]) -> bool {
     programs.iter().all(|program| is_there(program) || missing(program, package(program)))
 }
 
+/// As [`installed`], for C headers.
+pub fn headers(names: &BTreeSet<&str>) -> bool {
+    let is_there = |name: &str| Path::new("/usr/include").join(name).is_file();
+    names.iter().all(|name| is_there(name) || missing(name, "package linux-libc-dev"))
+}
+
 /// Says that something is not installed, or fails. Never true.
 fn missing(what: &str, package: &str) -> bool {
     let text = format!("{what} is not installed ({package})");
@@ -102,6 +109,7 @@ fn package(program: &str) -> &'static str {
         name if name.starts_with("ib_") => "package perftest",
         name if name.starts_with("qemu-system-") => "package qemu-system-x86",
         name if name.starts_with("dtest") || name == "dapltest" => "package dapl2-utils",
+        "cc" => "package gcc",
         "mpicc.mpich" => "package libmpich-dev",
         "mpicc.openmpi" => "package libopenmpi-dev",
         "mpirun.mpich" => "package mpich",

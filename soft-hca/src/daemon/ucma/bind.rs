@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::id::{Id, Key, Space, State};
 use super::{Call, Cm, Cx, Host, NOTHING};
+use crate::device::Source;
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
 
@@ -52,8 +53,8 @@ fn family_only(id: &Id) -> bool {
     id.family_only.unwrap_or(is_v4)
 }
 
-/// The GID index of an address to bind to: `None` for a wildcard, which belongs to no device.
-fn device_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option<u8>> {
+/// The GID of an address to bind to: `None` for a wildcard, which belongs to no device.
+fn source_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option<Source>> {
     if address.is_unspecified() {
         return Ok(None);
     }
@@ -65,11 +66,11 @@ fn device_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option
     {
         return Err(Errno::EINVAL);
     }
-    let index = host.find_gid(ip.ip()).ok_or(Errno::EADDRNOTAVAIL)?;
+    let source = host.find_source(ip.ip()).ok_or(Errno::EADDRNOTAVAIL)?;
     if space == Space::Ipoib {
         return Err(Errno::EINVAL);
     }
-    Ok(Some(index))
+    Ok(Some(source))
 }
 
 /// The pool of ports that an address takes its port from. An InfiniBand address says so itself,
@@ -108,7 +109,7 @@ impl Cm {
         if id.state != State::Idle {
             return Err(Errno::EINVAL);
         }
-        let gid_index = device_of(cx.host, id.space, &address)?;
+        let source = source_of(cx.host, id.space, &address)?;
         let pool = pool(id.space, &address)?;
         let reuse = id.reuse_address;
         self.id_mut(key)?.src = Some(address);
@@ -130,7 +131,7 @@ impl Cm {
         };
         id.src = Some(address.with_port(port));
         id.dst = Some(address.unset_of_family());
-        id.gid_index = gid_index;
+        id.source = source;
         id.port = Some((pool, port));
         id.state = State::Bound;
         self.ports.0.entry((pool, port)).or_default().push(key);

@@ -1,16 +1,20 @@
-//! Connections: request, acceptance, "ready to use", rejection.
+//! Connections: request, reply, "ready to use".
 //!
-//! A message between the two ends is a call that changes the other end and queues its event.
-//! Functions named `..._received` are the receiving ends, the kernel's handlers in `cm.c` and
-//! `cma.c`.
+//! A program's command changes its own id and sends a message; `received_...`, the kernel's
+//! handlers in `cm.c` and `cma.c`, change the id that a message is for. Nothing changes both.
 
-use super::id::{Key, State};
-use super::timer::{LISTENER_NS, MAX_RETRIES, RESPONSE_NS, Timer};
+use std::net::SocketAddr;
+
+use super::id::{Id, Key, State};
+use super::message::{Answered, CommId, Message, Mra, Rep, Req, Rtu, STALE_CONNECTION};
+use super::peer::{Peer, RemoteId};
+use super::query::PACKET_LIFE_TIME;
+use super::timer::{MAX_RETRIES, RESPONSE_NS, SERVICE_TIMEOUT, Timer};
 use super::{Call, Cm, Cx, NOTHING};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{
-    Accept, ConnParam, Connect, Ece, Event, Notify, Param, Reject, UdParam, event_type,
-    private_data, reject, sidr,
+    Accept, ConnParam, Connect, Ece, Event, Notify, Param, Sockaddr, event_type, private_data,
+    reject,
 };
 
 /// How far a connection has come (`enum ib_cm_state`).
@@ -34,8 +38,11 @@ pub(super) enum Stage {
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub stage: Stage,
-    /// The other end, while it is there.
-    pub peer: Option<Key>,
+    pub peer: Peer,
+    /// What this side calls the connection.
+    pub local_id: CommId,
+    /// What the other side calls it, once that is known.
+    pub remote_id: CommId,
     pub qpn: u32,
     pub remote_qpn: u32,
     /// The first packet number to send.
@@ -44,26 +51,30 @@ pub(super) struct Connection {
     pub initiator_depth: u8,
     pub retry_count: u8,
     pub rnr_retry_count: u8,
+    pub path_mtu: u8,
     /// What was asked for; only the side that was asked has it.
     pub service_id: u64,
     /// The request, kept until it is answered.
-    pub request: Option<Box<(ConnParam, Ece)>>,
+    pub request: Option<Box<Req>>,
     /// How often the request was sent again.
     pub retries: u32,
 }
 
 impl Connection {
-    pub(super) fn new(stage: Stage, qpn: u32) -> Self {
+    fn new(stage: Stage, peer: Peer, local_id: CommId) -> Self {
         Self {
             stage,
-            peer: None,
-            qpn,
+            peer,
+            local_id,
+            remote_id: CommId::NONE,
+            qpn: 0,
             remote_qpn: 0,
             sq_psn: 0,
             responder_resources: 0,
             initiator_depth: 0,
             retry_count: 0,
             rnr_retry_count: 0,
+            path_mtu: 0,
             service_id: 0,
             request: None,
             retries: 0,
@@ -83,6 +94,11 @@ fn three_bits(count: u8) -> u8 {
     count.min(7)
 }
 
+/// The addresses of an id that has a route.
+fn ends(id: &Id) -> Option<(SocketAddr, SocketAddr)> {
+    Some((id.src?.ip()?, id.dst?.ip()?))
+}
+
 impl Cm {
     /// The stage of an id's connection.
     pub(super) fn stage(&self, key: Key) -> Option<Stage> {
@@ -96,9 +112,8 @@ impl Cm {
         }
     }
 
-    pub(super) fn peer(&self, key: Key) -> Option<Key> {
-        let peer = self.ids.get(&key)?.connection.as_ref()?.peer?;
-        self.ids.contains_key(&peer).then_some(peer)
+    pub(super) fn connection(&self, key: Key) -> Result<&Connection> {
+        self.id(key)?.connection.as_ref().ok_or(Errno::EINVAL)
     }
 
     pub(super) fn connection_mut(&mut self, key: Key) -> Result<&mut Connection> {
@@ -111,70 +126,68 @@ impl Cm {
             return Err(Errno::EINVAL);
         }
         let key = self.find_with_device(call.file, number)?;
-        let id = self.id_mut(key)?;
+        let id = self.id(key)?;
         if id.state != State::RouteResolved {
             return Err(Errno::EINVAL);
         }
-        let room = if id.is_datagram { private_data::SIDR_REQ } else { private_data::REQ };
+        let is_datagram = id.is_datagram;
+        let room = if is_datagram { private_data::SIDR_REQ } else { private_data::REQ };
         if param.private_data.len() > room - private_data::IP_HEADER {
             return Err(Errno::EINVAL);
         }
-        let stage = if id.is_datagram { Stage::ServiceRequestSent } else { Stage::RequestSent };
-        let mut connection = Connection::new(stage, param.qp_num);
+        let (src, dst) = ends(id).ok_or(Errno::EINVAL)?;
+        // A group's address leads to nobody, and that is known here.
+        let peer = cx.host.find_peer(dst.ip().to_canonical()).unwrap_or(Peer::Local);
+        let local_id = self.comm_ids.take(cx.host, key);
+        let stage = if is_datagram { Stage::ServiceRequestSent } else { Stage::RequestSent };
+        let mut connection = Connection::new(stage, peer, local_id);
+        connection.qpn = param.qp_num;
         connection.responder_resources = param.responder_resources;
         connection.initiator_depth = param.initiator_depth;
         connection.retry_count = three_bits(param.retry_count);
-        connection.request = Some(Box::new((param, ece)));
-        id.connection = Some(connection);
+        let id = self.id_mut(key)?;
+        connection.path_mtu = id.path_mtu();
         id.state = State::Connect;
-        self.send_to_listener(cx, key);
+        if is_datagram {
+            id.connection = Some(connection);
+            self.send_sidr_req(cx, key, (src, dst), param.private_data);
+            return NOTHING;
+        }
+        let req = Req {
+            local_comm_id: local_id,
+            space: id.space,
+            src,
+            dst,
+            local_gid: Sockaddr::Ip(src).gid(),
+            remote_gid: Sockaddr::Ip(dst).gid(),
+            ca_guid: id.node_guid(),
+            qpn: param.qp_num,
+            starting_psn: id.psn,
+            responder_resources: param.responder_resources,
+            initiator_depth: param.initiator_depth,
+            retry_count: three_bits(param.retry_count),
+            rnr_retry_count: three_bits(param.rnr_retry_count),
+            flow_control: param.flow_control,
+            srq: param.srq != 0,
+            path_mtu: connection.path_mtu,
+            ack_timeout: id.ack_timeout.unwrap_or(PACKET_LIFE_TIME + 1),
+            flow_label: id.flow_label,
+            traffic_class: id.type_of_service,
+            ece,
+            private_data: param.private_data,
+        };
+        connection.request = Some(Box::new(req));
+        id.connection = Some(connection);
+        self.send_req(cx, key);
         NOTHING
     }
 
-    /// Brings a request to whoever listens for it, or has it wait for somebody.
-    fn send_to_listener(&mut self, cx: &mut Cx<'_>, key: Key) {
-        match (self.listener_for(key), self.stage(key)) {
-            (None, _) => {
-                self.set_timer(key, cx.now_ns.saturating_add(LISTENER_NS), Timer::Listener);
-            }
-            (Some(listener), Some(Stage::ServiceRequestSent)) => {
-                self.send_service_request(cx, key, listener);
-            }
-            (Some(listener), _) => self.send_request(cx, key, listener),
-        }
-    }
-
-    /// Somebody has begun to listen: requests that wait for that are brought to their listeners.
-    pub(super) fn listener_came(&mut self, cx: &mut Cx<'_>) {
-        let waits = |key: &Key| {
-            self.ids.get(key).is_some_and(|id| matches!(id.timer, Some((_, Timer::Listener))))
-        };
-        let waiting = self.timers.iter().map(|(_, key)| *key).filter(waits);
-        for key in waiting.collect::<Vec<_>>() {
-            if self.listener_for(key).is_some() {
-                self.cancel_timer(key);
-                self.send_to_listener(cx, key);
-            }
-        }
-    }
-
-    pub(super) fn nobody_listens(&mut self, key: Key) {
-        if self.stage(key) == Some(Stage::ServiceRequestSent) {
-            self.service_refused(key, sidr::UNSUPPORTED, &[]);
-        } else {
-            self.reject_received(key, reject::INVALID_SERVICE_ID, &[]);
-        }
-    }
-
-    fn send_request(&mut self, cx: &mut Cx<'_>, key: Key, listener: Key) {
-        let Some(id) = self.ids.get(&listener) else { return };
-        if id.is_datagram {
-            return self.reject_received(key, reject::CONSUMER_DEFINED, &[]);
-        }
-        if id.backlog == 0 || self.request_received(cx, listener, key).is_err() {
-            // It is lost without a trace, and comes again later.
-            self.set_timer(key, cx.now_ns.saturating_add(RESPONSE_NS), Timer::Request);
-        }
+    /// Sends the request that the connection keeps.
+    fn send_req(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Ok(Connection { peer, request: Some(req), .. }) = self.connection(key) else { return };
+        let (peer, req) = (*peer, Req::clone(req));
+        self.set_timer(key, cx.now_ns.saturating_add(RESPONSE_NS), Timer::Request);
+        self.send(cx, peer, Message::Req(req));
     }
 
     pub(super) fn request_again(&mut self, cx: &mut Cx<'_>, key: Key) {
@@ -184,12 +197,7 @@ impl Cm {
             return self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.0);
         }
         connection.retries += 1;
-        self.send_to_listener(cx, key);
-    }
-
-    pub(super) fn listener_for(&self, key: Key) -> Option<Key> {
-        let id = self.ids.get(&key)?;
-        self.listener(id.space, id.dst?.ip()?)
+        self.send_req(cx, key);
     }
 
     /// Makes the id of a request, on the listener's side.
@@ -197,59 +205,129 @@ impl Cm {
         &mut self,
         cx: &mut Cx<'_>,
         listener: Key,
-        from: Key,
+        remote: RemoteId,
+        (src, dst): (SocketAddr, SocketAddr),
         stage: Stage,
     ) -> Result<Key> {
-        let (file, kind) = {
-            let id = self.id(listener)?;
-            (id.file, (id.space, id.is_datagram))
-        };
-        let request = self.new_id(cx, file, kind, 0)?;
-        let asking = self.id(from)?;
-        let (src, dst) = (asking.dst, asking.src);
-        let (flow_label, peer_psn) = (asking.flow_label, asking.psn);
-        let gid_index = src.and_then(|src| src.ip()).and_then(|ip| cx.host.find_gid(ip.ip()));
-        let id = self.id_mut(request)?;
-        (id.src, id.dst, id.flow_label) = (src, dst, flow_label);
-        id.gid_index = gid_index;
-        id.state = State::Connect;
-        let mut connection = Connection::new(stage, 0);
-        connection.peer = Some(from);
-        connection.sq_psn = peer_psn;
-        connection.service_id = id.space.service_id(src.map_or(0, |src| src.port()));
+        let id = self.id(listener)?;
+        let (file, kind) = (id.file, (id.space, id.is_datagram));
+        let key = self.new_id(cx, file, kind, 0)?;
+        let local_id = self.comm_ids.take(cx.host, key);
+        let mut connection = Connection::new(stage, remote.peer, local_id);
+        connection.remote_id = remote.comm_id;
+        let id = self.id_mut(key)?;
+        connection.service_id = id.space.service_id(dst.port());
         id.connection = Some(connection);
+        (id.src, id.dst) = (Some(Sockaddr::Ip(dst)), Some(Sockaddr::Ip(src)));
+        id.source = cx.host.find_source(dst.ip());
+        id.state = State::Connect;
+        self.remote_ids.insert(remote, key);
         self.id_mut(listener)?.backlog -= 1;
-        self.connection_mut(from)?.peer = Some(request);
-        Ok(request)
+        Ok(key)
     }
 
-    /// A request has come to a listener with room for it.
-    fn request_received(&mut self, cx: &mut Cx<'_>, listener: Key, from: Key) -> Result<()> {
-        let sent = self.connection_mut(from)?.request.clone().ok_or(Errno::EINVAL)?;
-        let (sent, ece) = *sent;
-        let request = self.new_request(cx, listener, from, Stage::RequestReceived)?;
-        self.id_mut(request)?.has_path = true;
-        let connection = self.connection_mut(request)?;
-        connection.remote_qpn = sent.qp_num;
+    /// `cm_req_handler`
+    pub(super) fn received_req(&mut self, cx: &mut Cx<'_>, from: Peer, req: Req) {
+        let remote = RemoteId { peer: from, is_datagram: false, comm_id: req.local_comm_id };
+        if let Some(key) = self.asked_by(remote)
+            && let Some(stage) = self.stage(key)
+            && stage != Stage::Over
+        {
+            return self.duplicate_req(cx, key, stage, &req);
+        }
+        let Some(listener) = self.listener(req.space, req.dst) else {
+            return self.wait_for_listener(cx, remote, Message::Req(req));
+        };
+        let Some(id) = self.ids.get(&listener) else { return };
+        if id.is_datagram {
+            return self.refuse_req(cx, from, &req, reject::CONSUMER_DEFINED);
+        }
+        // It is lost without a trace if there is no room, and comes again later.
+        if id.backlog > 0 {
+            let _ = self.take_req(cx, listener, remote, req);
+        }
+    }
+
+    /// A request has come again (`cm_dup_req_handler`).
+    fn duplicate_req(&mut self, cx: &mut Cx<'_>, key: Key, stage: Stage, req: &Req) {
+        let Ok(Connection { peer, local_id, .. }) = self.connection(key) else { return };
+        let (peer, local_id) = (*peer, *local_id);
+        match stage {
+            Stage::RequestReceived => {
+                self.send_mra(cx, peer, (local_id, req.local_comm_id), Answered::Req);
+            }
+            Stage::TimeWait => self.refuse_req(cx, peer, req, STALE_CONNECTION),
+            // The answer is under way.
+            _ => {}
+        }
+    }
+
+    fn send_mra(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peer: Peer,
+        (local_comm_id, remote_comm_id): (CommId, CommId),
+        message: Answered,
+    ) {
+        let service_timeout = SERVICE_TIMEOUT;
+        let mra = Mra { local_comm_id, remote_comm_id, message, service_timeout };
+        self.send(cx, peer, Message::Mra(mra));
+    }
+
+    /// `cm_mra_handler`: the request has come, and its listener takes its time.
+    pub(super) fn received_mra(&mut self, cx: &mut Cx<'_>, from: Peer, mra: &Mra) {
+        // Replies are not sent again, so there is nothing to wait longer for.
+        if mra.message != Answered::Req {
+            return;
+        }
+        let key = self.connection_of(from, mra.remote_comm_id, CommId::NONE);
+        let Some(key) = key.filter(|key| self.stage(*key) == Some(Stage::RequestSent)) else {
+            return;
+        };
+        if from == Peer::Local {
+            // It does not go without a word.
+            return self.cancel_timer(key);
+        }
+        let wait_ns = (4096 << (mra.service_timeout & 0x1f)) + RESPONSE_NS;
+        self.set_timer(key, cx.now_ns.saturating_add(wait_ns), Timer::Request);
+    }
+
+    /// A request that there is room for becomes an id and an event of the listener.
+    fn take_req(
+        &mut self,
+        cx: &mut Cx<'_>,
+        listener: Key,
+        remote: RemoteId,
+        req: Req,
+    ) -> Result<()> {
+        let ends = (req.src, req.dst);
+        let key = self.new_request(cx, listener, remote, ends, Stage::RequestReceived)?;
+        let id = self.id_mut(key)?;
+        id.has_path = true;
+        id.flow_label = req.flow_label;
+        let connection = self.connection_mut(key)?;
+        connection.remote_qpn = req.qpn;
+        connection.sq_psn = req.starting_psn;
         // What one end asks of the other is what the other has to serve.
-        connection.responder_resources = sent.initiator_depth;
-        connection.initiator_depth = sent.responder_resources;
-        connection.retry_count = three_bits(sent.retry_count);
-        connection.rnr_retry_count = three_bits(sent.rnr_retry_count);
+        connection.responder_resources = req.initiator_depth;
+        connection.initiator_depth = req.responder_resources;
+        connection.retry_count = req.retry_count;
+        connection.rnr_retry_count = req.rnr_retry_count;
+        connection.path_mtu = req.path_mtu;
         let param = ConnParam {
-            qp_num: sent.qp_num,
-            private_data: padded(&sent.private_data, private_data::REQ - private_data::IP_HEADER),
-            srq: u8::from(sent.srq != 0),
-            responder_resources: sent.initiator_depth,
-            initiator_depth: sent.responder_resources,
-            flow_control: sent.flow_control,
-            retry_count: three_bits(sent.retry_count),
-            rnr_retry_count: three_bits(sent.rnr_retry_count),
+            qp_num: req.qpn,
+            private_data: padded(&req.private_data, private_data::REQ - private_data::IP_HEADER),
+            srq: u8::from(req.srq),
+            responder_resources: req.initiator_depth,
+            initiator_depth: req.responder_resources,
+            flow_control: req.flow_control,
+            retry_count: req.retry_count,
+            rnr_retry_count: req.rnr_retry_count,
             ..ConnParam::default()
         };
         let event = event_type::CONNECT_REQUEST;
-        let event = Event { event, param: Param::Conn(param), ece, ..Event::default() };
-        self.push_request(listener, request, event);
+        let event = Event { event, param: Param::Conn(param), ece: req.ece, ..Event::default() };
+        self.push_request(listener, key, event);
         Ok(())
     }
 
@@ -262,16 +340,16 @@ impl Cm {
         }
         let is_valid = request.param.valid != 0;
         let outcome = match (id.is_datagram, is_valid) {
-            (true, _) => self.accept_service(key, &request.param, is_valid),
-            (false, true) => self.send_reply(key, &request.param, request.ece),
-            (false, false) => self.establish(key),
+            (true, _) => self.accept_service(cx, key, request.param, is_valid),
+            (false, true) => self.send_rep(cx, key, request.param, request.ece),
+            (false, false) => self.send_rtu(cx, key),
         };
         if let Err(error) = outcome {
             // Whoever cannot accept has said no.
             if self.id(key)?.is_datagram {
-                let _ = self.reject_service(key, &[]);
+                let _ = self.reject_service(cx, key, Vec::new());
             } else {
-                let _ = self.send_reject(cx, key, reject::CONSUMER_DEFINED, &[]);
+                let _ = self.send_rej(cx, key, reject::CONSUMER_DEFINED, Vec::new());
             }
             return Err(error);
         }
@@ -282,56 +360,102 @@ impl Cm {
     }
 
     /// Accepts a request (`cma_accept_ib`).
-    fn send_reply(&mut self, key: Key, param: &ConnParam, ece: Ece) -> Result<()> {
+    fn send_rep(&mut self, cx: &mut Cx<'_>, key: Key, param: ConnParam, ece: Ece) -> Result<()> {
         if param.private_data.len() > private_data::REP
             || self.stage(key) != Some(Stage::RequestReceived)
         {
             return Err(Errno::EINVAL);
         }
-        let peer = self.peer(key).ok_or(Errno::EINVAL)?;
-        let psn = self.id(key)?.psn;
+        let id = self.id(key)?;
+        let (starting_psn, ca_guid) = (id.psn, id.node_guid());
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::ReplySent;
         connection.qpn = param.qp_num;
         connection.responder_resources = param.responder_resources;
         connection.initiator_depth = param.initiator_depth;
-
-        self.cancel_timer(peer);
-        let connection = self.connection_mut(peer)?;
-        connection.stage = Stage::ReplyReceived;
-        connection.request = None;
-        connection.remote_qpn = param.qp_num;
-        connection.sq_psn = psn;
-        connection.responder_resources = param.initiator_depth;
-        connection.initiator_depth = param.responder_resources;
-        connection.rnr_retry_count = three_bits(param.rnr_retry_count);
-        let param = ConnParam {
-            qp_num: param.qp_num,
-            private_data: padded(&param.private_data, private_data::REP),
-            srq: u8::from(param.srq != 0),
-            responder_resources: param.initiator_depth,
-            initiator_depth: param.responder_resources,
-            flow_control: param.flow_control,
+        let peer = connection.peer;
+        let rep = Rep {
+            local_comm_id: connection.local_id,
+            remote_comm_id: connection.remote_id,
+            ca_guid,
+            qpn: param.qp_num,
+            starting_psn,
+            responder_resources: param.responder_resources,
+            initiator_depth: param.initiator_depth,
             rnr_retry_count: three_bits(param.rnr_retry_count),
-            ..ConnParam::default()
+            flow_control: param.flow_control,
+            srq: param.srq != 0,
+            ece,
+            private_data: param.private_data,
         };
-        self.push_with(peer, event_type::CONNECT_RESPONSE, 0, Param::Conn(param), ece);
+        self.send(cx, peer, Message::Rep(rep));
         Ok(())
     }
 
+    /// `cm_rep_handler`
+    pub(super) fn received_rep(&mut self, cx: &mut Cx<'_>, from: Peer, rep: &Rep) {
+        let asking = self.connection_of(from, rep.remote_comm_id, CommId::NONE);
+        let Some(key) = asking.filter(|key| self.stage(*key) == Some(Stage::RequestSent)) else {
+            return self.duplicate_rep(cx, from, rep);
+        };
+        self.cancel_timer(key);
+        let Ok(connection) = self.connection_mut(key) else { return };
+        connection.stage = Stage::ReplyReceived;
+        connection.request = None;
+        connection.remote_id = rep.local_comm_id;
+        connection.remote_qpn = rep.qpn;
+        connection.sq_psn = rep.starting_psn;
+        connection.responder_resources = rep.initiator_depth;
+        connection.initiator_depth = rep.responder_resources;
+        connection.rnr_retry_count = rep.rnr_retry_count;
+        let param = ConnParam {
+            qp_num: rep.qpn,
+            private_data: padded(&rep.private_data, private_data::REP),
+            srq: u8::from(rep.srq),
+            responder_resources: rep.initiator_depth,
+            initiator_depth: rep.responder_resources,
+            flow_control: rep.flow_control,
+            rnr_retry_count: rep.rnr_retry_count,
+            ..ConnParam::default()
+        };
+        self.push_with(key, event_type::CONNECT_RESPONSE, 0, Param::Conn(param), rep.ece);
+    }
+
+    /// A reply has come again (`cm_dup_rep_handler`): what it got was lost, or is not decided.
+    fn duplicate_rep(&mut self, cx: &mut Cx<'_>, from: Peer, rep: &Rep) {
+        let ids = (rep.remote_comm_id, rep.local_comm_id);
+        let Some(key) = self.connection_of(from, ids.0, ids.1) else { return };
+        match self.stage(key) {
+            Some(Stage::ReplyReceived) => self.send_mra(cx, from, ids, Answered::Rep),
+            Some(Stage::Established) => {
+                let rtu = Rtu { local_comm_id: ids.0, remote_comm_id: ids.1 };
+                self.send(cx, from, Message::Rtu(rtu));
+            }
+            _ => {}
+        }
+    }
+
     /// The side that has asked is ready to use the connection (`cma_rep_recv`).
-    fn establish(&mut self, key: Key) -> Result<()> {
+    fn send_rtu(&mut self, cx: &mut Cx<'_>, key: Key) -> Result<()> {
         if self.stage(key) != Some(Stage::ReplyReceived) {
             return Err(Errno::EINVAL);
         }
-        self.set_stage(key, Stage::Established);
-        if let Some(peer) = self.peer(key)
-            && self.stage(peer) == Some(Stage::ReplySent)
-        {
-            self.set_stage(peer, Stage::Established);
-            self.push(peer, event_type::ESTABLISHED, 0);
-        }
+        let connection = self.connection_mut(key)?;
+        connection.stage = Stage::Established;
+        let peer = connection.peer;
+        let rtu = Rtu { local_comm_id: connection.local_id, remote_comm_id: connection.remote_id };
+        self.send(cx, peer, Message::Rtu(rtu));
         Ok(())
+    }
+
+    /// `cm_rtu_handler`
+    pub(super) fn received_rtu(&mut self, from: Peer, rtu: Rtu) {
+        if let Some(key) = self.connection_of(from, rtu.remote_comm_id, rtu.local_comm_id)
+            && self.stage(key) == Some(Stage::ReplySent)
+        {
+            self.set_stage(key, Stage::Established);
+            self.push(key, event_type::ESTABLISHED, 0);
+        }
     }
 
     /// NOTIFY: the queue pair has seen something that the connection manager has not.
@@ -350,71 +474,4 @@ impl Cm {
             _ => Err(Errno::EINVAL),
         }
     }
-
-    pub(super) fn reject(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
-        let request = Reject::decode(call.payload)?;
-        let reason = match u32::from(request.reason) {
-            0 | reject::CONSUMER_DEFINED => reject::CONSUMER_DEFINED,
-            reject::VENDOR_OPTION_NOT_SUPPORTED => reject::VENDOR_OPTION_NOT_SUPPORTED,
-            _ => return Err(Errno::EINVAL),
-        };
-        let key = self.find_with_device(call.file, request.id)?;
-        if self.id(key)?.is_datagram {
-            self.reject_service(key, &request.private_data)?;
-        } else {
-            self.send_reject(cx, key, reason, &request.private_data)?;
-        }
-        NOTHING
-    }
-
-    /// Refuses or gives up what is not established yet (`ib_send_cm_rej`).
-    pub(super) fn send_reject(
-        &mut self,
-        cx: &mut Cx<'_>,
-        key: Key,
-        reason: u32,
-        data: &[u8],
-    ) -> Result<()> {
-        let is_pending = matches!(
-            self.stage(key),
-            Some(
-                Stage::RequestSent
-                    | Stage::RequestReceived
-                    | Stage::ReplySent
-                    | Stage::ReplyReceived
-            )
-        );
-        if data.len() > private_data::REJ || !is_pending {
-            return Err(Errno::EINVAL);
-        }
-        self.cancel_timer(key);
-        self.set_stage(key, Stage::Over);
-        let connection = self.connection_mut(key)?;
-        if connection.qpn != 0 {
-            cx.host.qp_gone(connection.qpn);
-        }
-        if let Some(peer) = self.peer(key) {
-            self.reject_received(peer, reason, data);
-        }
-        Ok(())
-    }
-
-    /// The other end does not want or has never been there.
-    fn reject_received(&mut self, key: Key, reason: u32, data: &[u8]) {
-        self.cancel_timer(key);
-        let Ok(connection) = self.connection_mut(key) else { return };
-        connection.stage = Stage::Over;
-        connection.peer = None;
-        connection.request = None;
-        let private_data = padded(data, private_data::REJ);
-        let param = ConnParam { private_data, ..ConnParam::default() };
-        let (event, status) = (event_type::REJECTED, reason as i32);
-        self.push_with(key, event, status, Param::Conn(param), Ece::default());
-    }
-}
-
-/// An event of a datagram service that was refused.
-pub(super) fn refusal(data: &[u8]) -> Param {
-    let private_data = padded(data, private_data::SIDR_REP);
-    Param::Ud(UdParam { private_data, ..UdParam::default() })
 }

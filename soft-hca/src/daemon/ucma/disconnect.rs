@@ -2,6 +2,8 @@
 
 use super::connect::Stage;
 use super::id::{Key, State};
+use super::message::{Drep, Dreq, Message};
+use super::peer::Peer;
 use super::timer::{GIVE_UP_NS, TIME_WAIT_NS, Timer};
 use super::{Call, Cm, Cx, NOTHING};
 use crate::errno::{Errno, Result};
@@ -18,33 +20,62 @@ impl Cm {
                 self.set_stage(key, Stage::DisconnectSent);
                 let at_ns = cx.now_ns.saturating_add(GIVE_UP_NS);
                 self.set_timer(key, at_ns, Timer::Disconnection);
-                if let Some(peer) = self.peer(key) {
-                    self.disconnect_received(peer);
-                }
+                self.send_dreq(cx, key);
             }
-            Stage::DisconnectReceived => self.answer_disconnect(cx, key),
+            Stage::DisconnectReceived => self.send_drep(cx, key),
             // Whatever else there was is over already or will be; the kernel says yes too.
             _ => {}
         }
         NOTHING
     }
 
-    fn disconnect_received(&mut self, key: Key) {
-        if let Some(Stage::Established | Stage::ReplySent | Stage::DisconnectSent) = self.stage(key)
-        {
-            self.cancel_timer(key);
-            self.set_stage(key, Stage::DisconnectReceived);
-            self.disconnected(key, 0);
+    fn send_dreq(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Ok(connection) = self.connection(key) else { return };
+        let (peer, remote_qpn) = (connection.peer, connection.remote_qpn);
+        let (local_comm_id, remote_comm_id) = (connection.local_id, connection.remote_id);
+        let dreq = Dreq { local_comm_id, remote_comm_id, remote_qpn };
+        self.send(cx, peer, Message::Dreq(dreq));
+    }
+
+    /// `cm_dreq_handler`
+    pub(super) fn received_dreq(&mut self, cx: &mut Cx<'_>, from: Peer, dreq: Dreq) {
+        let drep = Drep { local_comm_id: dreq.remote_comm_id, remote_comm_id: dreq.local_comm_id };
+        let key = self.connection_of(from, dreq.remote_comm_id, dreq.local_comm_id);
+        let Some((key, connection)) = key.and_then(|key| Some((key, self.connection(key).ok()?)))
+        else {
+            // Whatever it was is over.
+            return self.send(cx, from, Message::Drep(drep));
+        };
+        if connection.qpn != dreq.remote_qpn {
+            return;
+        }
+        match connection.stage {
+            Stage::Established | Stage::ReplySent | Stage::DisconnectSent => {
+                self.cancel_timer(key);
+                self.set_stage(key, Stage::DisconnectReceived);
+                self.disconnected(key, 0);
+            }
+            Stage::TimeWait => self.send(cx, from, Message::Drep(drep)),
+            _ => {}
         }
     }
 
-    fn answer_disconnect(&mut self, cx: &mut Cx<'_>, key: Key) {
+    fn send_drep(&mut self, cx: &mut Cx<'_>, key: Key) {
         self.enter_time_wait(cx, key);
-        if let Some(peer) = self.peer(key)
-            && self.stage(peer) == Some(Stage::DisconnectSent)
+        let Ok(connection) = self.connection(key) else { return };
+        let peer = connection.peer;
+        let drep =
+            Drep { local_comm_id: connection.local_id, remote_comm_id: connection.remote_id };
+        self.send(cx, peer, Message::Drep(drep));
+    }
+
+    /// `cm_drep_handler`
+    pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: Drep) {
+        if let Some(key) = self.connection_of(from, drep.remote_comm_id, drep.local_comm_id)
+            && let Some(Stage::DisconnectSent | Stage::DisconnectReceived) = self.stage(key)
         {
-            self.enter_time_wait(cx, peer);
-            self.disconnected(peer, 0);
+            self.enter_time_wait(cx, key);
+            self.disconnected(key, 0);
         }
     }
 
@@ -82,24 +113,23 @@ impl Cm {
         let Some(stage) = self.stage(key) else { return };
         match stage {
             Stage::RequestSent => {
-                let _ = self.send_reject(cx, key, reject::TIMEOUT, &[]);
+                let _ = self.send_rej(cx, key, reject::TIMEOUT, Vec::new());
             }
             Stage::RequestReceived | Stage::ReplySent | Stage::ReplyReceived => {
-                let _ = self.send_reject(cx, key, reject::CONSUMER_DEFINED, &[]);
+                let _ = self.send_rej(cx, key, reject::CONSUMER_DEFINED, Vec::new());
             }
             Stage::Established => {
-                if let Some(peer) = self.peer(key) {
-                    self.disconnect_received(peer);
-                }
-                if let Ok(connection) = self.connection_mut(key) {
+                self.send_dreq(cx, key);
+                if let Ok(connection) = self.connection(key) {
                     cx.host.qp_gone(connection.qpn);
                 }
             }
-            Stage::DisconnectReceived => self.answer_disconnect(cx, key),
+            Stage::DisconnectReceived => self.send_drep(cx, key),
+            Stage::ServiceRequestSent => self.take_back_sidr_req(key),
             Stage::ServiceRequestReceived => {
-                let _ = self.reject_service(key, &[]);
+                let _ = self.reject_service(cx, key, Vec::new());
             }
-            Stage::DisconnectSent | Stage::TimeWait | Stage::ServiceRequestSent | Stage::Over => {}
+            Stage::DisconnectSent | Stage::TimeWait | Stage::Over => {}
         }
     }
 }

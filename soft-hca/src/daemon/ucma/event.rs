@@ -47,7 +47,7 @@ impl Cm {
     pub(super) fn push_with(&mut self, key: Key, event: u32, status: i32, param: Param, ece: Ece) {
         let Some(id) = self.ids.get(&key) else { return };
         let event = Event { uid: id.uid, id: id.number, event, status, param, ece };
-        self.enqueue(key, None, None, &event);
+        self.report(key, None, None, &event);
     }
 
     /// Queues the event of a request at a listener. It has the listener's name and the number
@@ -57,15 +57,17 @@ impl Cm {
             return;
         };
         (event.uid, event.id) = (id.uid, new.number);
-        self.enqueue(listener, Some(request), None, &event);
+        self.report(listener, Some(request), None, &event);
     }
 
     /// Queues an event of a membership.
     pub(super) fn push_membership(&mut self, key: Key, event: &Event) {
-        self.enqueue(key, None, Some(event.id), event);
+        self.report(key, None, Some(event.id), event);
     }
 
-    fn enqueue(&mut self, key: Key, request: Option<Key>, membership: Option<u32>, event: &Event) {
+    /// Every event of every id and membership passes here once, with all that its program is
+    /// going to be told: whose, which, status, private data.
+    fn report(&mut self, key: Key, request: Option<Key>, membership: Option<u32>, event: &Event) {
         let Some(id) = self.ids.get(&key) else { return };
         // Without a name the program could not tell whose it is. The id of a request has none
         // until it is accepted.

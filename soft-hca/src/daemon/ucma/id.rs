@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use super::connect::Connection;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId};
+use crate::device::Source;
 use crate::errno::{Errno, Result};
-use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space, qp_type};
+use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
+use crate::uapi::verbs::qp_type;
 
 /// Names one id for ever, unlike its number, which is used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(u64);
 
 /// Ids that there may be at a time; the library's own table holds as many.
@@ -96,8 +98,8 @@ pub(super) struct Id {
     pub state: State,
     pub src: Option<Sockaddr>,
     pub dst: Option<Sockaddr>,
-    /// The GID index of `src`, once the id belongs to a device.
-    pub gid_index: Option<u8>,
+    /// The device, port and GID of `src`, once the id belongs to a device.
+    pub source: Option<Source>,
     /// The port that it holds.
     pub port: Option<(Space, u16)>,
     pub reuse_address: bool,
@@ -139,7 +141,7 @@ impl Cm {
             state: State::Idle,
             src: None,
             dst: None,
-            gid_index: None,
+            source: None,
             port: None,
             reuse_address: false,
             family_only: None,
@@ -170,7 +172,7 @@ impl Cm {
     /// The same, and it must belong to a device.
     pub(super) fn find_with_device(&self, file: FileId, number: u32) -> Result<Key> {
         let key = self.find(file, number)?;
-        self.id(key)?.gid_index.ok_or(Errno::EINVAL)?;
+        self.id(key)?.source()?;
         Ok(key)
     }
 
@@ -192,7 +194,7 @@ impl Cm {
         let is_datagram = match space {
             Space::Tcp => false,
             Space::Udp | Space::Ipoib => true,
-            Space::Ib => request.qp_type == qp_type::UD,
+            Space::Ib => u32::from(request.qp_type) == qp_type::UD,
         };
         let key = self.new_id(cx, call.file, (space, is_datagram), request.uid)?;
         Ok(self.id(key)?.number.to_le_bytes().to_vec())
@@ -212,6 +214,7 @@ impl Cm {
         let Some(id) = self.ids.remove(&key) else { return 0 };
         self.keys.remove(&id.number);
         self.id_numbers.give_back(id.number);
+        self.forget_connection(&id, key);
         self.ports.release(&id, key);
         for request in self.forget_events(id.file, |event| event.id == key) {
             self.destroy(cx, request);

@@ -1,17 +1,20 @@
 //! The connection manager: the kernel's `ucma.c`, `cma.c` and `cm.c` on one machine.
 //!
 //! A pure state machine. Commands come in as bytes and are answered with bytes, events wait in
-//! the queue of the opened file that their id belongs to, and time is a parameter. Every address
-//! that can be reached is one of this machine's, so that a message between two ids is a call:
-//! `connect` and `disconnect` hold both ends of each.
+//! the queue of the opened file that their id belongs to, and time is a parameter. The two ends
+//! of a connection know of each other what their messages say; every address that can be reached
+//! is one of this machine's today, so that a message is handed over by a call.
 //!
 //! | file | what | kernel |
 //! |---|---|---|
 //! | `id` | ids: numbers, making, destroying, handing to another file | `ucma.c` |
-//! | `event` | queues of events | `ucma.c` |
+//! | `event` | queues of events; where every event passes | `ucma.c` |
 //! | `bind` | ports and listening | `cma.c` |
 //! | `resolve` | finding addresses and routes | `cma.c`, `addr.c` |
-//! | `connect`, `disconnect` | connections from request to time wait | `cma.c`, `cm.c` |
+//! | `message` | what is said between the two ends | `cm_msgs.h` |
+//! | `peer` | where messages go, and which connection they mean | `cm.c` |
+//! | `connect`, `reject`, `disconnect` | connections from request to time wait | `cma.c`, `cm.c` |
+//! | `early` | requests that come before their listener | |
 //! | `sidr` | datagram service resolution | `cma.c`, `cm.c` |
 //! | `multicast` | membership in groups | `cma.c` |
 //! | `query`, `qp_attr` | what programs ask of an id | `ucma.c`, `cm.c` |
@@ -21,13 +24,17 @@
 mod bind;
 mod connect;
 mod disconnect;
+mod early;
 mod event;
 mod id;
 mod listing;
+mod message;
 mod multicast;
 mod option;
+mod peer;
 mod qp_attr;
 mod query;
+mod reject;
 mod resolve;
 mod sidr;
 mod timer;
@@ -38,16 +45,23 @@ pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::daemon::ucma::bind::Ports;
+use crate::daemon::ucma::early::Early;
 use crate::daemon::ucma::event::File;
 use crate::daemon::ucma::id::{Id, Key, Numbers};
+#[cfg(test)]
+use crate::daemon::ucma::message::Message;
 use crate::daemon::ucma::multicast::Membership;
-use crate::device::Addresses;
+use crate::daemon::ucma::peer::{CommIds, RemoteId};
+use crate::daemon::ucma::timer::Due;
+use crate::device::{self, Device, Source};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command};
 
 pub use crate::daemon::ucma::listing::CmIdInfo;
+pub use crate::daemon::ucma::peer::Peer;
 pub use crate::uapi::ucma::command::MIGRATE_ID;
 
 /// An opened `/dev/infiniband/rdma_cm`.
@@ -55,10 +69,8 @@ pub type FileId = u32;
 
 /// What the connection manager asks of the rest of the daemon.
 pub trait Host {
-    /// The machine's addresses and the GID table made of them.
-    fn addresses(&self) -> &Addresses;
-    /// The device's GUID, as a number.
-    fn node_guid(&self) -> u64;
+    /// The fabric's devices, whose GIDs are what can be reached.
+    fn devices(&self) -> &[Arc<Device>];
     /// A random number of 24 bits.
     fn random24(&mut self) -> u32;
     /// The address that the system would send from to reach `to`, or `ENETUNREACH`.
@@ -66,14 +78,15 @@ pub trait Host {
     /// The connection of a queue pair is over.
     fn qp_gone(&mut self, qpn: u32);
 
-    /// The GID index of one of the machine's addresses, `None` for any other address.
-    fn find_gid(&self, ip: IpAddr) -> Option<u8> {
-        self.addresses().find(ip)
+    /// The device, port and GID of one of the machine's addresses, `None` for any other address.
+    fn find_source(&self, ip: IpAddr) -> Option<Source> {
+        device::find_source(self.devices(), ip)
     }
 
-    /// The path MTU of every connection (`ib_mtu`).
-    fn path_mtu(&self) -> u8 {
-        self.addresses().active_mtu()
+    /// The connection manager that is responsible for an address, `None` if the address cannot
+    /// be reached.
+    fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
+        self.find_source(ip).map(|_| Peer::Local)
     }
 }
 
@@ -140,7 +153,13 @@ pub struct Cm {
     memberships: BTreeMap<u32, Membership>,
     membership_numbers: Numbers,
     ports: Ports,
-    timers: BTreeSet<(u64, Key)>,
+    comm_ids: CommIds,
+    /// The ids that were made for requests.
+    remote_ids: HashMap<RemoteId, Key>,
+    early: BTreeMap<RemoteId, Early>,
+    #[cfg(test)]
+    outbox: Vec<(IpAddr, Message)>,
+    timers: BTreeSet<(u64, Due)>,
     touched: BTreeSet<FileId>,
 }
 

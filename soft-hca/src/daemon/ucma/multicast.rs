@@ -37,10 +37,12 @@ impl Cm {
         if !is_ready || !id.is_datagram || !is_address {
             return Err(Errno::EINVAL);
         }
+        let source = id.source()?;
         let ah_attr = AhAttr {
             dgid: request.address.gid(),
             flow_label: 0,
-            sgid_index: id.gid_index.ok_or(Errno::EINVAL)?,
+            port_num: source.port_num,
+            sgid_index: source.gid_index,
             traffic_class: id.type_of_service,
         };
         let number = self.membership_numbers.take()?;

@@ -2,14 +2,13 @@
 
 use super::id::{Id, Key};
 use super::{Call, Cm, Cx};
+use crate::device::Source;
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{
     AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
     Target, path_answer, query,
 };
 
-/// The device has one port.
-const PORT: u8 = 1;
 /// Life time of packets on RoCE (`CMA_IBOE_PACKET_LIFETIME`).
 pub(super) const PACKET_LIFE_TIME: u8 = 18;
 
@@ -19,7 +18,7 @@ fn as_ib(id: &Id, address: Sockaddr) -> Sockaddr {
         Sockaddr::Ib(_) => address,
         Sockaddr::Ip(ip) => Sockaddr::Ib(IbAddress {
             // An id without a device has no GIDs.
-            gid: id.gid_index.map_or([0; 16], |_| address.gid()),
+            gid: id.source.as_ref().map_or([0; 16], |_| address.gid()),
             sid: id.space.service_id(ip.port()),
             ..IbAddress::default()
         }),
@@ -32,7 +31,27 @@ fn enough_room(call: &Call<'_>) -> Result<()> {
 }
 
 impl Id {
-    fn path(&self, mtu: u8) -> PathRecord {
+    /// Where its packets come from; `EINVAL` while it belongs to no device.
+    pub(super) fn source(&self) -> Result<&Source> {
+        self.source.as_ref().ok_or(Errno::EINVAL)
+    }
+
+    /// The GUID of its device, 0 while it belongs to none.
+    pub(super) fn node_guid(&self) -> u64 {
+        self.source.as_ref().map_or(0, |source| source.device.node_guid)
+    }
+
+    /// GUID and port.
+    fn device(&self) -> Option<(u64, u8)> {
+        self.source.as_ref().map(|source| (source.device.node_guid, source.port_num))
+    }
+
+    /// The MTU of its path (`ib_mtu`).
+    pub(super) fn path_mtu(&self) -> u8 {
+        self.source.as_ref().and_then(Source::port).map_or(0, |port| port.active_mtu)
+    }
+
+    fn path(&self) -> PathRecord {
         let gid = |address: Option<Sockaddr>| address.map_or([0; 16], |address| address.gid());
         PathRecord {
             service_id: self.connection.as_ref().map_or(0, |connection| connection.service_id),
@@ -40,7 +59,7 @@ impl Id {
             sgid: gid(self.src),
             flow_label: self.flow_label,
             traffic_class: self.type_of_service,
-            mtu,
+            mtu: self.path_mtu(),
             // The queue pair's acknowledgement timeout is one more.
             packet_life_time: match self.ack_timeout {
                 Some(timeout @ 1..) => timeout - 1,
@@ -54,29 +73,27 @@ impl Cm {
     /// The way from an id to its peer.
     pub(super) fn ah_attr(&self, key: Key) -> Result<AhAttr> {
         let id = self.id(key)?;
+        let source = id.source()?;
         Ok(AhAttr {
             dgid: id.dst.ok_or(Errno::EINVAL)?.gid(),
             flow_label: id.flow_label,
-            sgid_index: id.gid_index.ok_or(Errno::EINVAL)?,
+            port_num: source.port_num,
+            sgid_index: source.gid_index,
             traffic_class: id.type_of_service,
         })
     }
 
-    fn device(cx: &Cx<'_>, id: &Id) -> Option<(u64, u8)> {
-        id.gid_index.map(|_| (cx.host.node_guid(), PORT))
-    }
-
-    pub(super) fn query(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn query(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Query::decode(call.payload)?;
         let id = self.id(self.find(call.file, request.id)?)?;
-        let device = Self::device(cx, id);
+        let device = id.device();
         match request.option {
             query::ADDR => {
                 enough_room(call)?;
                 Ok(AddressAnswer { device, src: id.src, dst: id.dst }.encode())
             }
             query::PATH => {
-                let path = id.has_path.then(|| id.path(cx.host.path_mtu()));
+                let path = id.has_path.then(|| id.path());
                 Ok(path_answer(path.as_slice(), call.room))
             }
             query::GID => {
@@ -91,12 +108,12 @@ impl Cm {
         }
     }
 
-    pub(super) fn query_route(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn query_route(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let key = self.find(call.file, Target::decode(call.payload)?.id)?;
         let id = self.id(key)?;
         let answer = RouteAnswer {
-            device: Self::device(cx, id),
-            path: id.path(cx.host.path_mtu()),
+            device: id.device(),
+            path: id.path(),
             is_resolved: id.has_path,
             src: id.src,
             dst: id.dst,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::id::{Key, Space, State};
 use super::timer::Timer;
 use super::{Call, Cm, Cx, NOTHING};
+use crate::device::Source;
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type};
 
@@ -58,7 +59,7 @@ impl Cm {
         let is_ipoib = id.space == Space::Ipoib;
         let to = dst.ip().to_canonical();
         let is_bound = !src.ip().to_canonical().is_unspecified();
-        let is_known = to.is_multicast() || cx.host.find_gid(to).is_some();
+        let is_known = to.is_multicast() || cx.host.find_peer(to).is_some();
         let from = if is_bound && is_known {
             src.ip()
         } else if to.is_multicast() || !is_known {
@@ -66,7 +67,7 @@ impl Cm {
         } else {
             // The system's choice, unless it is an address that the GID table does not have.
             let usual = cx.host.route(to).ok();
-            usual.filter(|ip| cx.host.find_gid(*ip).is_some()).unwrap_or(to)
+            usual.filter(|ip| cx.host.find_source(*ip).is_some()).unwrap_or(to)
         };
         if !is_known {
             self.id_mut(key)?.state = State::AddrQuery;
@@ -79,15 +80,15 @@ impl Cm {
             self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.0);
             return NOTHING;
         }
-        let Some(index) = cx.host.find_gid(from) else {
+        let Some(source) = cx.host.find_source(from) else {
             self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.0);
             return NOTHING;
         };
-        self.resolved(key, in_family_of(dst, from), index)?;
+        self.resolved(key, in_family_of(dst, from), source)?;
         NOTHING
     }
 
-    fn resolved(&mut self, key: Key, from: IpAddr, gid_index: u8) -> Result<()> {
+    fn resolved(&mut self, key: Key, from: IpAddr, source: Source) -> Result<()> {
         let id = self.id_mut(key)?;
         if let Some(Sockaddr::Ip(src)) = &mut id.src {
             src.set_ip(from);
@@ -99,7 +100,7 @@ impl Cm {
                 src.set_scope_id(dst.scope_id());
             }
         }
-        id.gid_index = Some(gid_index);
+        id.source = Some(source);
         id.state = State::AddrResolved;
         self.push(key, event_type::ADDR_RESOLVED, 0);
         Ok(())

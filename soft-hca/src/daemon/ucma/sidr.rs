@@ -1,8 +1,12 @@
 //! Datagram services: a program asks for the queue pair behind a port (service id resolution,
 //! SIDR). There is no connection afterwards.
 
-use super::connect::{Stage, padded, refusal};
+use std::net::SocketAddr;
+
+use super::connect::{Stage, padded};
 use super::id::Key;
+use super::message::{CommId, Message, SidrRep, SidrReq};
+use super::peer::{Peer, RemoteId};
 use super::timer::{GIVE_UP_NS, Timer};
 use super::{Cm, Cx};
 use crate::errno::{Errno, Result};
@@ -11,84 +15,133 @@ use crate::uapi::ucma::{
 };
 
 impl Cm {
-    /// Brings a request to its listener.
-    pub(super) fn send_service_request(&mut self, cx: &mut Cx<'_>, key: Key, listener: Key) {
-        let is_welcome = self.ids.get(&listener).is_some_and(|id| id.is_datagram && id.backlog > 0);
-        // Other than a connection's, a request that there is no room for is refused.
-        if !is_welcome || self.service_request_received(cx, listener, key).is_err() {
-            return self.service_refused(key, sidr::REJECT, &[]);
-        }
+    pub(super) fn send_sidr_req(
+        &mut self,
+        cx: &mut Cx<'_>,
+        key: Key,
+        (src, dst): (SocketAddr, SocketAddr),
+        private_data: Vec<u8>,
+    ) {
         self.set_timer(key, cx.now_ns.saturating_add(GIVE_UP_NS), Timer::Service);
+        let (Ok(id), Ok(connection)) = (self.id(key), self.connection(key)) else { return };
+        let (space, request_id, peer) = (id.space, connection.local_id, connection.peer);
+        let req = SidrReq { request_id, space, src, dst, private_data };
+        self.send(cx, peer, Message::SidrReq(req));
     }
 
-    fn service_request_received(
+    /// Whoever has asked goes away. A request that still waits for a listener goes, too.
+    pub(super) fn take_back_sidr_req(&mut self, key: Key) {
+        if let Ok(connection) = self.connection(key)
+            && connection.peer == Peer::Local
+        {
+            let comm_id = connection.local_id;
+            self.forget_early(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
+        }
+    }
+
+    /// `cm_sidr_req_handler`
+    pub(super) fn received_sidr_req(&mut self, cx: &mut Cx<'_>, from: Peer, req: SidrReq) {
+        let remote = RemoteId { peer: from, is_datagram: true, comm_id: req.request_id };
+        let before = self.asked_by(remote).and_then(|key| self.stage(key));
+        if before == Some(Stage::ServiceRequestReceived) {
+            return;
+        }
+        let Some(listener) = self.listener(req.space, req.dst) else {
+            return self.wait_for_listener(cx, remote, Message::SidrReq(req));
+        };
+        let is_welcome = self.ids.get(&listener).is_some_and(|id| id.is_datagram && id.backlog > 0);
+        // Other than a connection's, a request that there is no room for is refused.
+        if !is_welcome || self.take_sidr_req(cx, listener, remote, &req).is_err() {
+            self.refuse_sidr_req(cx, from, &req, sidr::REJECT);
+        }
+    }
+
+    /// A request that there is room for becomes an id and an event of the listener.
+    fn take_sidr_req(
         &mut self,
         cx: &mut Cx<'_>,
         listener: Key,
-        from: Key,
+        remote: RemoteId,
+        req: &SidrReq,
     ) -> Result<()> {
-        let sent = self.connection_mut(from)?.request.take().ok_or(Errno::EINVAL)?;
-        let request = self.new_request(cx, listener, from, Stage::ServiceRequestReceived)?;
+        let (ends, stage) = ((req.src, req.dst), Stage::ServiceRequestReceived);
+        let key = self.new_request(cx, listener, remote, ends, stage)?;
         let room = private_data::SIDR_REQ - private_data::IP_HEADER;
-        let private_data = padded(&sent.0.private_data, room);
+        let private_data = padded(&req.private_data, room);
         let param = Param::Ud(UdParam { private_data, ..UdParam::default() });
         let event = Event { event: event_type::CONNECT_REQUEST, param, ..Event::default() };
-        self.push_request(listener, request, event);
+        self.push_request(listener, key, event);
         Ok(())
     }
 
     /// Tells whoever has asked which queue pair it is.
     pub(super) fn accept_service(
         &mut self,
+        cx: &mut Cx<'_>,
         key: Key,
-        param: &ConnParam,
+        param: ConnParam,
         is_valid: bool,
     ) -> Result<()> {
-        let data: &[u8] = if is_valid { &param.private_data } else { &[] };
-        if data.len() > private_data::SIDR_REP
+        let (qpn, data) = if is_valid { (param.qp_num, param.private_data) } else { (0, vec![]) };
+        self.send_sidr_rep(cx, key, 0, (qpn, UDP_QKEY), data)
+    }
+
+    pub(super) fn reject_service(
+        &mut self,
+        cx: &mut Cx<'_>,
+        key: Key,
+        data: Vec<u8>,
+    ) -> Result<()> {
+        self.send_sidr_rep(cx, key, sidr::REJECT, (0, 0), data)
+    }
+
+    fn send_sidr_rep(
+        &mut self,
+        cx: &mut Cx<'_>,
+        key: Key,
+        status: i32,
+        (qpn, qkey): (u32, u32),
+        private_data: Vec<u8>,
+    ) -> Result<()> {
+        if private_data.len() > private_data::SIDR_REP
             || self.stage(key) != Some(Stage::ServiceRequestReceived)
         {
             return Err(Errno::EINVAL);
         }
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::Over;
-        if is_valid {
-            connection.qpn = param.qp_num;
-        }
-        let qp_num = connection.qpn;
-        let Some(peer) = self.peer(key) else { return Ok(()) };
-        if !self.service_answered(peer) {
-            return Ok(());
-        }
-        let param = UdParam {
-            qp_num,
-            qkey: UDP_QKEY,
-            ah_attr: Some(self.ah_attr(peer)?),
-            private_data: padded(data, private_data::SIDR_REP),
+        connection.qpn = qpn;
+        let peer = connection.peer;
+        let rep = SidrRep {
+            request_id: connection.remote_id,
+            status,
+            service_id: connection.service_id,
+            qpn,
+            qkey,
+            private_data,
         };
-        let event = event_type::ESTABLISHED;
-        self.push_with(peer, event, 0, Param::Ud(param), Ece::default());
+        self.send(cx, peer, Message::SidrRep(rep));
         Ok(())
     }
 
-    pub(super) fn reject_service(&mut self, key: Key, data: &[u8]) -> Result<()> {
-        if data.len() > private_data::SIDR_REP
-            || self.stage(key) != Some(Stage::ServiceRequestReceived)
-        {
-            return Err(Errno::EINVAL);
+    /// `cm_sidr_rep_handler`
+    pub(super) fn received_sidr_rep(&mut self, from: Peer, rep: &SidrRep) {
+        let Some(key) = self.connection_of(from, rep.request_id, CommId::NONE) else { return };
+        if !self.service_answered(key) {
+            return;
         }
-        self.set_stage(key, Stage::Over);
-        if let Some(peer) = self.peer(key) {
-            self.service_refused(peer, sidr::REJECT, data);
-        }
-        Ok(())
-    }
-
-    pub(super) fn service_refused(&mut self, key: Key, status: i32, data: &[u8]) {
-        if self.service_answered(key) {
-            let event = event_type::UNREACHABLE;
-            self.push_with(key, event, status, refusal(data), Ece::default());
-        }
+        let mut param = UdParam {
+            private_data: padded(&rep.private_data, private_data::SIDR_REP),
+            ..UdParam::default()
+        };
+        let event = if rep.status == 0 {
+            (param.qp_num, param.qkey) = (rep.qpn, rep.qkey);
+            param.ah_attr = self.ah_attr(key).ok();
+            event_type::ESTABLISHED
+        } else {
+            event_type::UNREACHABLE
+        };
+        self.push_with(key, event, rep.status, Param::Ud(param), Ece::default());
     }
 
     pub(super) fn service_unknown(&mut self, key: Key) {

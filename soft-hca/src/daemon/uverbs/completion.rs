@@ -6,80 +6,81 @@ use crate::daemon::fabric::RingOf;
 use crate::daemon::known::KnownCq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
 use crate::errno::{Errno, Result};
-use crate::uapi::uverbs::Answer;
+use crate::rpc::{ChannelId, Created};
+use crate::uapi::rxe::abi::{self, MmInfo};
+use crate::uapi::uverbs::answer::{self, WithDriverData};
+use crate::uapi::uverbs::request;
 
-/// Bytes of a slot: libibverbs reads the first 48.
-const SLOT: u32 = 64;
 /// "No completion channel".
-const NO_CHANNEL: u32 = u32::MAX;
+const NO_CHANNEL: i32 = -1;
 
-/// The client puts its descriptor's number into the answer. Extra: index and generation.
-pub(super) fn create_channel(cx: &mut Context<'_>) -> Result<Outcome> {
+/// CREATE_CQ's answer.
+pub(super) type CreateCqAnswer = WithDriverData<answer::CreateCq, abi::CreateCqResp>;
+/// The extended CREATE_CQ's answer.
+pub(super) type ExCreateCqAnswer = WithDriverData<answer::ExCreateCq, abi::CreateCqResp>;
+/// RESIZE_CQ's answer.
+pub(super) type ResizeCqAnswer = WithDriverData<answer::ResizeCq, abi::ResizeCqResp>;
+
+/// The client puts its descriptor's number into the answer.
+pub(super) fn create_channel(
+    cx: &mut Context<'_>,
+    _: &request::CreateCompChannel,
+) -> Result<Outcome<answer::CreateCompChannel>> {
     let (index, generation, fd) = cx.fabric.new_channel(cx.file.proc)?;
     cx.file.channels.push(index);
-    let outcome = Outcome::from(Answer::new(4)).with_extra([index as u32, generation, 0, 0]);
-    Ok(Outcome { fd: Some(fd), ..outcome })
+    let created = Created::Channel(ChannelId { index: index as u32, generation });
+    let answer = answer::CreateCompChannel::default();
+    Ok(Outcome { created: Some(created), fd: Some(fd), ..Outcome::from(answer) })
 }
 
-pub(super) fn create_cq(cx: &mut Context<'_>) -> Result<Outcome> {
-    let command = cx.command;
-    let created =
-        new_cq(cx, command.u64(8)?, command.u32(16)?, command.u32(20)?, command.u32(24)?)?;
-    let mut answer = Answer::new(24);
-    answer.u32(0, created.handle).u32(4, created.cqe).put(8, &created.mminfo);
-    Ok(Outcome::from(answer).with_extra(created.extra))
+pub(super) fn create_cq(
+    cx: &mut Context<'_>,
+    request: &request::CreateCq,
+) -> Result<Outcome<CreateCqAnswer>> {
+    let (answer, driver_data, created) = new_cq(cx, &(*request).into())?;
+    Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
 }
 
-pub(super) fn create_cq_ex(cx: &mut Context<'_>) -> Result<Outcome> {
-    let command = cx.command;
-    if command.u32(24)? != 0 {
+pub(super) fn create_cq_ex(
+    cx: &mut Context<'_>,
+    request: &request::ExCreateCq,
+) -> Result<Outcome<ExCreateCqAnswer>> {
+    if request.flags != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let created = new_cq(cx, command.u64(0)?, command.u32(8)?, command.u32(12)?, command.u32(16)?)?;
-    let mut answer = Answer::new(32);
-    answer.u32(0, created.handle).u32(4, created.cqe).u32(12, 16).put(16, &created.mminfo);
-    Ok(Outcome::from(answer).with_extra(created.extra))
+    let (answer, driver_data, created) = new_cq(cx, request)?;
+    let answer = answer::ExCreateCq::new(answer);
+    Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
 }
 
-struct Created {
-    handle: u32,
-    cqe: u32,
-    mminfo: [u8; 16],
-    extra: [u32; 4],
-}
-
-/// In `channel` the client has put the channel's index in the arena. Extra: the queue's index and
-/// generation, and the channel's index + 1.
+/// In `comp_channel` the client has put the channel's index in the arena.
 fn new_cq(
     cx: &mut Context<'_>,
-    user_handle: u64,
-    cqe: u32,
-    comp_vector: u32,
-    channel: u32,
-) -> Result<Created> {
-    if cqe == 0 || cqe > device::MAX_CQE || comp_vector >= device::num_comp_vectors() {
+    request: &request::ExCreateCq,
+) -> Result<(answer::CreateCq, abi::CreateCqResp, Created)> {
+    let request::ExCreateCq { user_handle, cqe, comp_vector, comp_channel, .. } = *request;
+    let limits = &cx.file.device.limits;
+    if cqe == 0 || cqe > limits.max_cqe || comp_vector >= limits.num_comp_vectors {
         return Err(Errno::EINVAL);
     }
-    let channel = match channel {
-        NO_CHANNEL => None,
-        index if cx.file.channels.contains(&(index as usize)) => {
-            let index = index as usize;
+    let channel = match usize::try_from(comp_channel) {
+        _ if comp_channel == NO_CHANNEL => None,
+        Ok(index) if cx.file.channels.contains(&index) => {
             Some((index, cx.fabric.env.generation(index).ok_or(Errno::EBADF)?))
         }
         _ => return Err(Errno::EBADF),
     };
     let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
     let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
-    let place = match cx.fabric.new_ring(cqe, SLOT) {
+    let place = match cx.fabric.new_ring(cqe, cx.file.device.provider.cqe_bytes) {
         Ok(place) => place,
         Err(error) => {
             cx.fabric.cqs.release(index);
             return Err(error);
         }
     };
-    let (cqe, mminfo) = (place.mask.load(Acquire), place.mminfo());
+    let (cqe, mi) = (place.mask.load(Acquire), MmInfo::of(&place));
     cx.fabric.place_ring(RingOf::Completions(index), place);
     let generation = cx.fabric.new_generation();
     let cq = &cx.fabric.arena.cqs[index];
@@ -87,30 +88,33 @@ fn new_cq(
     cq.channel.store(channel, Release);
     cq.user_handle.store(user_handle, Release);
     cq.live.store(generation, Release);
-    Ok(Created {
-        handle: cx.file.handles.insert(Object::Cq { index }),
-        cqe,
-        mminfo,
-        extra: [index as u32, generation, channel, 0],
-    })
+    let cq_handle = cx.file.handles.insert(Object::Cq { index });
+    let created = Created::Cq { handle: cq_handle, index: index as u32, generation };
+    Ok((answer::CreateCq { cq_handle, cqe }, abi::CreateCqResp { mi }, created))
 }
 
 /// Unread completions move to the new ring.
-pub(super) fn resize_cq(cx: &mut Context<'_>) -> Result<Outcome> {
-    let index = cx.file.handles.index(cx.command.u32(8)?, Kind::Cq)?;
-    let cqe = cx.command.u32(12)?;
-    if cqe == 0 || cqe > device::MAX_CQE {
+pub(super) fn resize_cq(
+    cx: &mut Context<'_>,
+    request: &request::ResizeCq,
+) -> Result<Outcome<ResizeCqAnswer>> {
+    let index = cx.file.handles.index(request.cq_handle, Kind::Cq)?;
+    let cqe = request.cqe;
+    if cqe == 0 || cqe > cx.file.device.limits.max_cqe {
         return Err(Errno::EINVAL);
     }
-    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, SLOT)?;
-    let mut answer = Answer::new(24);
-    answer.u32(0, place.mask.load(Acquire)).put(8, &place.mminfo());
-    Ok(answer.into())
+    let slot = cx.file.device.provider.cqe_bytes;
+    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, slot)?;
+    let answer = answer::ResizeCq { cqe: place.mask.load(Acquire), reserved: 0 };
+    Ok(WithDriverData(answer, abi::ResizeCqResp { mi: MmInfo::of(place) }).into())
 }
 
 /// The client fills in how many completion events it has handed out.
-pub(super) fn destroy_cq(cx: &mut Context<'_>) -> Result<Outcome> {
-    let handle = cx.command.u32(8)?;
+pub(super) fn destroy_cq(
+    cx: &mut Context<'_>,
+    request: &request::DestroyCq,
+) -> Result<Outcome<answer::DestroyCq>> {
+    let handle = request.cq_handle;
     let index = cx.file.handles.index(handle, Kind::Cq)?;
     let is_used = cx.fabric.qps.iter().any(|(_, qp)| qp.cqs.contains(&index));
     if is_used {
@@ -119,7 +123,5 @@ pub(super) fn destroy_cq(cx: &mut Context<'_>) -> Result<Outcome> {
     cx.fabric.release_cq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);
-    let mut answer = Answer::new(8);
-    answer.u32(4, reported);
-    Ok(Outcome::from(answer).with_extra([index as u32, 0, 0, 0]))
+    Ok(answer::DestroyCq { comp_events_reported: 0, async_events_reported: reported }.into())
 }

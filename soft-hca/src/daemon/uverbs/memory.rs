@@ -6,50 +6,47 @@ use crate::arena::PAGE;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::errno::{Errno, Result};
-use crate::uapi::uverbs::Answer;
+use crate::uapi::uverbs::{answer, request};
+use crate::uapi::verbs::{access, mw_type};
 
-/// Access flags (`ibv_access_flags`).
-mod access {
-    pub(super) const LOCAL_WRITE: u32 = 1;
-    pub(super) const REMOTE_WRITE: u32 = 2;
-    pub(super) const REMOTE_READ: u32 = 4;
-    pub(super) const REMOTE_ATOMIC: u32 = 8;
-    pub(super) const ZERO_BASED: u32 = 32;
-    /// What Soft-RoCE takes: without ON_DEMAND, with HUGETLB.
-    pub(super) const SUPPORTED: u32 = 0x3f | 128;
-    /// Flags that a device may ignore.
-    pub(super) const OPTIONAL: u32 = 0x3ff0_0000;
-}
+/// What Soft-RoCE takes: without ON_DEMAND, with HUGETLB.
+const SUPPORTED: u32 =
+    access::LOCAL_WRITE | access::REMOTE | access::MW_BIND | access::ZERO_BASED | access::HUGETLB;
 
-pub(super) fn alloc_pd(cx: &mut Context<'_>) -> Result<Outcome> {
+pub(super) fn alloc_pd(
+    cx: &mut Context<'_>,
+    _: &request::AllocPd,
+) -> Result<Outcome<answer::AllocPd>> {
     let pd = cx.fabric.new_pd();
-    let mut answer = Answer::new(4);
-    answer.u32(0, cx.file.handles.insert(Object::Pd { pd }));
-    Ok(answer.into())
+    Ok(answer::AllocPd { pd_handle: cx.file.handles.insert(Object::Pd { pd }) }.into())
 }
 
-pub(super) fn dealloc_pd(cx: &mut Context<'_>) -> Result<Outcome> {
-    let handle = cx.command.u32(0)?;
-    let pd = cx.file.handles.pd(handle)?;
+pub(super) fn dealloc_pd(
+    cx: &mut Context<'_>,
+    request: &request::DeallocPd,
+) -> Result<Outcome<()>> {
+    let pd = cx.file.handles.pd(request.pd_handle)?;
     if cx.file.handles.iter().any(|(_, object)| object.uses_pd() == Some(pd)) {
         return Err(Errno::EBUSY);
     }
-    cx.file.handles.remove(handle);
-    Ok(Outcome::done())
+    cx.file.handles.remove(request.pd_handle);
+    Ok(().into())
 }
 
 /// The client has checked that the memory is there and may be accessed so.
-pub(super) fn reg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
-    let (start, length) = (cx.command.u64(8)?, cx.command.u64(16)?);
-    let (hca_va, pd) = (cx.command.u64(24)?, cx.command.u32(32)?);
-    let flags = cx.command.u32(36)? & !access::OPTIONAL;
-    let pd = cx.file.handles.pd(pd)?;
-    let writes_remotely = flags & (access::REMOTE_WRITE | access::REMOTE_ATOMIC) != 0;
+pub(super) fn reg_mr(
+    cx: &mut Context<'_>,
+    request: &request::RegMr,
+) -> Result<Outcome<answer::RegMr>> {
+    let request::RegMr { start, length, hca_va, .. } = *request;
+    let flags = request.access_flags & !access::OPTIONAL;
+    let pd = cx.file.handles.pd(request.pd_handle)?;
+    let writes_remotely = flags & access::REMOTE_MODIFY != 0;
     // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.
     let is_no_page = length == 0 && start.is_multiple_of(PAGE as u64);
     if is_no_page
         || start.checked_add(length).is_none()
-        || flags & !access::SUPPORTED != 0
+        || flags & !SUPPORTED != 0
         || (writes_remotely && flags & access::LOCAL_WRITE == 0)
     {
         return Err(Errno::EINVAL);
@@ -64,30 +61,29 @@ pub(super) fn reg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
     mr.length.store(length, Release);
     mr.iova.store(if flags & access::ZERO_BASED != 0 { 0 } else { hca_va }, Release);
     mr.live.store(key, Release);
-    let is_remote =
-        flags & (access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC) != 0;
-    let mut answer = Answer::new(12);
-    answer.u32(0, cx.file.handles.insert(Object::Mr { index, pd }));
-    answer.u32(4, key).u32(8, if is_remote { key } else { 0 });
-    Ok(answer.into())
+    let is_remote = flags & access::REMOTE != 0;
+    let mr_handle = cx.file.handles.insert(Object::Mr { index, pd });
+    Ok(answer::RegMr { mr_handle, lkey: key, rkey: if is_remote { key } else { 0 } }.into())
 }
 
-pub(super) fn dereg_mr(cx: &mut Context<'_>) -> Result<Outcome> {
-    let handle = cx.command.u32(0)?;
-    let index = cx.file.handles.index(handle, Kind::Mr)?;
+pub(super) fn dereg_mr(cx: &mut Context<'_>, request: &request::DeregMr) -> Result<Outcome<()>> {
+    let index = cx.file.handles.index(request.mr_handle, Kind::Mr)?;
     // With a window bound to it the region stays (EINVAL on rxe).
     if cx.fabric.arena.mrs[index].bound.load(Acquire) != 0 {
         return Err(Errno::EINVAL);
     }
-    cx.file.handles.remove(handle);
+    cx.file.handles.remove(request.mr_handle);
     cx.fabric.release_mr(index);
-    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::done() })
+    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::from(()) })
 }
 
-pub(super) fn alloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
-    let (pd, kind) = (cx.command.u32(8)?, cx.command.u8(12)?);
-    let pd = cx.file.handles.pd(pd)?;
-    if !matches!(kind, 1 | 2) {
+pub(super) fn alloc_mw(
+    cx: &mut Context<'_>,
+    request: &request::AllocMw,
+) -> Result<Outcome<answer::AllocMw>> {
+    let pd = cx.file.handles.pd(request.pd_handle)?;
+    let kind = u32::from(request.mw_type);
+    if !matches!(kind, mw_type::TYPE_1 | mw_type::TYPE_2) {
         return Err(Errno::EINVAL);
     }
     let index = cx.fabric.take_mr()?;
@@ -95,17 +91,18 @@ pub(super) fn alloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
     let mw = &cx.fabric.arena.mrs[index];
     mw.proc.store(cx.file.proc as u32, Release);
     mw.pd.store(pd, Release);
-    mw.kind.store(kind.into(), Release);
+    mw.kind.store(kind, Release);
     mw.live.store(key, Release);
-    let mut answer = Answer::new(8);
-    answer.u32(0, cx.file.handles.insert(Object::Mw { index, pd })).u32(4, key);
-    Ok(answer.into())
+    let mw_handle = cx.file.handles.insert(Object::Mw { index, pd });
+    Ok(answer::AllocMw { mw_handle, rkey: key }.into())
 }
 
-pub(super) fn dealloc_mw(cx: &mut Context<'_>) -> Result<Outcome> {
-    let handle = cx.command.u32(0)?;
-    let index = cx.file.handles.index(handle, Kind::Mw)?;
-    cx.file.handles.remove(handle);
+pub(super) fn dealloc_mw(
+    cx: &mut Context<'_>,
+    request: &request::DeallocMw,
+) -> Result<Outcome<()>> {
+    let index = cx.file.handles.index(request.mw_handle, Kind::Mw)?;
+    cx.file.handles.remove(request.mw_handle);
     cx.fabric.release_mr(index);
-    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::done() })
+    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::from(()) })
 }

@@ -12,13 +12,16 @@ pub(crate) mod transitions;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::daemon::fabric::Fabric;
-use crate::device;
+use crate::device::Device;
 use crate::engine::Quiesce;
 use crate::errno::{Errno, Result};
-use crate::rpc::Reply;
-use crate::uapi::uverbs::{Answer, Command, command};
+use crate::rpc::Created;
+use crate::uapi::uverbs::answer::{self, Answer, AsyncEventDesc};
+use crate::uapi::uverbs::request::{self, Request};
+use crate::uapi::uverbs::{Command, command};
 
 pub(crate) use object::{Handles, Object};
 
@@ -32,6 +35,8 @@ pub(crate) struct UverbsFile {
     pub proc: usize,
     /// This file's own number.
     pub id: u32,
+    /// The device that was opened.
+    pub device: Arc<Device>,
     /// GET_CONTEXT has been done.
     pub has_context: bool,
     /// What the handles stand for.
@@ -40,52 +45,47 @@ pub(crate) struct UverbsFile {
     pub channels: Vec<usize>,
     /// Asynchronous events that are not yet read: the object's handle (none for port events) and
     /// the record.
-    pub async_events: VecDeque<(Option<u32>, [u8; 16])>,
+    pub async_events: VecDeque<(Option<u32>, AsyncEventDesc)>,
     /// Asynchronous events of each object that were read.
     pub async_reported: std::collections::HashMap<u32, u32>,
 }
 
-/// What a command gives back: the answer, numbers for the client, a descriptor.
+/// What a handler gives back: the answer, what it has created for the client, a descriptor.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub reply: Reply,
+pub(crate) struct Outcome<A> {
+    pub answer: A,
+    pub created: Option<Created>,
     pub fd: Option<OwnedFd>,
     /// Who may still be using memory of which the answer says that nobody does.
     pub quiesce: Option<Quiesce>,
 }
 
-impl From<Answer> for Outcome {
-    fn from(answer: Answer) -> Self {
-        Self { reply: Reply { bytes: answer.0, ..Reply::default() }, ..Self::default() }
+impl<A> From<A> for Outcome<A> {
+    fn from(answer: A) -> Self {
+        Self { answer, created: None, fd: None, quiesce: None }
     }
 }
 
-impl Outcome {
-    /// An empty answer.
-    pub(crate) fn done() -> Self {
-        Self::default()
-    }
-
-    /// With numbers for the client.
-    pub(crate) fn with_extra(mut self, extra: [u32; 4]) -> Self {
-        self.reply.extra = extra;
-        self
+impl<A> Outcome<A> {
+    /// With what the client has to know of a new object.
+    pub(crate) fn with_created(self, created: Created) -> Self {
+        Self { created: Some(created), ..self }
     }
 }
 
-/// What a handler is given.
+/// What a handler is given beside its request.
 pub(crate) struct Context<'a> {
     pub fabric: &'a mut Fabric,
     pub file: &'a mut UverbsFile,
-    pub command: Command<'a>,
 }
 
 impl UverbsFile {
     /// A file that was just opened.
-    pub(crate) fn new(proc: usize, id: u32) -> Self {
+    pub(crate) fn new(proc: usize, id: u32, device: Arc<Device>) -> Self {
         Self {
             proc,
             id,
+            device,
             has_context: false,
             handles: Handles::default(),
             channels: Vec::new(),
@@ -95,16 +95,17 @@ impl UverbsFile {
     }
 
     /// Answers one command.
-    pub(crate) fn command(&mut self, fabric: &mut Fabric, written: &[u8]) -> Result<Outcome> {
+    pub(crate) fn command(
+        &mut self,
+        fabric: &mut Fabric,
+        written: &[u8],
+    ) -> Result<Outcome<Vec<u8>>> {
         let parsed = Command::parse(written)?;
-        let (handler, answer_len) = handler(parsed.number).ok_or(Errno::EOPNOTSUPP)?;
+        let handler = handler(parsed.number).ok_or(Errno::EOPNOTSUPP)?;
         if !self.has_context && parsed.number != command::GET_CONTEXT {
             return Err(Errno::EINVAL);
         }
-        if parsed.out_len < answer_len {
-            return Err(Errno::ENOSPC);
-        }
-        handler(&mut Context { fabric, file: self, command: parsed })
+        handler(&mut Context { fabric, file: self }, &parsed)
     }
 
     /// Destroys all objects, in an order in which nothing is in use any more. `ERESTART` as
@@ -113,8 +114,8 @@ impl UverbsFile {
         for kind in object::DESTRUCTION {
             let mut are_gone = Ok(());
             for handle in self.handles.of_kind(kind) {
-                let destroyed = self.handles.get(handle, kind).map(|object| object.destroy(fabric));
-                match destroyed.flatten() {
+                let object = self.handles.get(handle, kind);
+                match object.and_then(|object| object.destroy(fabric)) {
                     Ok(()) => drop(self.handles.remove(handle)),
                     Err(error) => are_gone = Err(error),
                 }
@@ -144,13 +145,12 @@ impl UverbsFile {
         if self.async_events.len() >= MAX_WAITING {
             return;
         }
-        let mut record = Answer::new(16);
-        record.u64(0, element).u32(8, event_type);
-        self.async_events.push_back((handle, record.0.try_into().expect("16 bytes")));
+        let record = AsyncEventDesc { element, event_type, reserved: 0 };
+        self.async_events.push_back((handle, record));
     }
 
     /// The next asynchronous event, which thereby counts as read.
-    pub(crate) fn pop_async(&mut self) -> Option<[u8; 16]> {
+    pub(crate) fn pop_async(&mut self) -> Option<AsyncEventDesc> {
         let (handle, record) = self.async_events.pop_front()?;
         if let Some(handle) = handle {
             *self.async_reported.entry(handle).or_default() += 1;
@@ -165,67 +165,102 @@ impl UverbsFile {
     }
 }
 
-type Handler = fn(&mut Context<'_>) -> Result<Outcome>;
+/// Does a command and gives its answer's bytes.
+type Handler = fn(&mut Context<'_>, &Command<'_>) -> Result<Outcome<Vec<u8>>>;
 
-/// The handler of a command, and how many bytes the core's part of its answer has.
-fn handler(number: u32) -> Option<(Handler, usize)> {
-    Some(match number {
-        command::GET_CONTEXT => (get_context, 8),
-        command::QUERY_DEVICE => (query_device, 176),
-        command::EX_QUERY_DEVICE => (query_device_ex, 0),
-        command::QUERY_PORT => (query_port, 40),
-        command::ALLOC_PD => (memory::alloc_pd, 4),
-        command::DEALLOC_PD => (memory::dealloc_pd, 0),
-        command::REG_MR => (memory::reg_mr, 12),
-        command::DEREG_MR => (memory::dereg_mr, 0),
-        command::ALLOC_MW => (memory::alloc_mw, 8),
-        command::DEALLOC_MW => (memory::dealloc_mw, 0),
-        command::CREATE_AH => (address::create_ah, 4),
-        command::DESTROY_AH => (address::destroy_ah, 0),
-        command::CREATE_COMP_CHANNEL => (completion::create_channel, 4),
-        command::CREATE_CQ => (completion::create_cq, 24),
-        command::EX_CREATE_CQ => (completion::create_cq_ex, 32),
-        command::RESIZE_CQ => (completion::resize_cq, 24),
-        command::DESTROY_CQ => (completion::destroy_cq, 8),
-        command::CREATE_QP => (queue_pair::create_qp, 64),
-        command::EX_CREATE_QP => (queue_pair::create_qp_ex, 72),
-        command::QUERY_QP => (queue_pair::query_qp, 128),
-        command::MODIFY_QP => (queue_pair::modify_qp, 0),
-        command::DESTROY_QP => (queue_pair::destroy_qp, 4),
-        command::ATTACH_MCAST => (multicast::attach, 0),
-        command::DETACH_MCAST => (multicast::detach, 0),
-        command::CREATE_SRQ => (shared_receive::create_srq, 40),
-        command::MODIFY_SRQ => (shared_receive::modify_srq, 0),
-        command::QUERY_SRQ => (shared_receive::query_srq, 16),
-        command::DESTROY_SRQ => (shared_receive::destroy_srq, 4),
-        _ => return None,
-    })
+/// Has a request done, if there is room for `room` bytes of its answer.
+fn run<R: Request, A: Answer>(
+    cx: &mut Context<'_>,
+    command: &Command<'_>,
+    room: usize,
+    handler: fn(&mut Context<'_>, &R) -> Result<Outcome<A>>,
+) -> Result<Outcome<Vec<u8>>> {
+    if command.out_len < room {
+        return Err(Errno::ENOSPC);
+    }
+    let Outcome { answer, created, fd, quiesce } = handler(cx, &command.request()?)?;
+    Ok(Outcome { answer: answer.to_bytes(), created, fd, quiesce })
+}
+
+/// The table of commands: each one's handler and the answer for which there has to be room.
+macro_rules! handlers {
+    ($number:expr, $($command:ident => $handler:path, $answer:ty;)*) => {
+        match $number {
+            $( command::$command => {
+                Some(|cx, command| run(cx, command, size_of::<$answer>(), $handler))
+            } )*
+            _ => None,
+        }
+    };
+}
+
+/// The handler of a command.
+fn handler(number: u32) -> Option<Handler> {
+    handlers! { number,
+        GET_CONTEXT => get_context, answer::GetContext;
+        QUERY_DEVICE => query_device, answer::QueryDevice;
+        EX_QUERY_DEVICE => query_device_ex, ();
+        QUERY_PORT => query_port, answer::QueryPort;
+        ALLOC_PD => memory::alloc_pd, answer::AllocPd;
+        DEALLOC_PD => memory::dealloc_pd, ();
+        REG_MR => memory::reg_mr, answer::RegMr;
+        DEREG_MR => memory::dereg_mr, ();
+        ALLOC_MW => memory::alloc_mw, answer::AllocMw;
+        DEALLOC_MW => memory::dealloc_mw, ();
+        // Old providers have no room for the number.
+        CREATE_AH => address::create_ah, answer::CreateAh;
+        DESTROY_AH => address::destroy_ah, ();
+        CREATE_COMP_CHANNEL => completion::create_channel, answer::CreateCompChannel;
+        CREATE_CQ => completion::create_cq, completion::CreateCqAnswer;
+        EX_CREATE_CQ => completion::create_cq_ex, completion::ExCreateCqAnswer;
+        RESIZE_CQ => completion::resize_cq, completion::ResizeCqAnswer;
+        DESTROY_CQ => completion::destroy_cq, answer::DestroyCq;
+        CREATE_QP => queue_pair::create_qp, queue_pair::CreateQpAnswer;
+        EX_CREATE_QP => queue_pair::create_qp_ex, queue_pair::ExCreateQpAnswer;
+        QUERY_QP => queue_pair::query_qp, answer::QueryQp;
+        MODIFY_QP => queue_pair::modify_qp, ();
+        DESTROY_QP => queue_pair::destroy_qp, answer::DestroyQp;
+        ATTACH_MCAST => multicast::attach, ();
+        DETACH_MCAST => multicast::detach, ();
+        CREATE_SRQ => shared_receive::create_srq, shared_receive::CreateSrqAnswer;
+        MODIFY_SRQ => shared_receive::modify_srq, ();
+        QUERY_SRQ => shared_receive::query_srq, answer::QuerySrq;
+        DESTROY_SRQ => shared_receive::destroy_srq, answer::DestroySrq;
+    }
 }
 
 /// The client fills in the descriptor for asynchronous events.
-fn get_context(cx: &mut Context<'_>) -> Result<Outcome> {
+fn get_context(
+    cx: &mut Context<'_>,
+    _: &request::GetContext,
+) -> Result<Outcome<answer::GetContext>> {
     if cx.file.has_context {
         return Err(Errno::EINVAL);
     }
     cx.file.has_context = true;
-    let mut answer = Answer::new(8);
-    answer.u32(4, device::num_comp_vectors());
-    Ok(answer.into())
+    let num_comp_vectors = cx.file.device.limits.num_comp_vectors;
+    Ok(answer::GetContext { num_comp_vectors, ..Default::default() }.into())
 }
 
-fn query_device(cx: &mut Context<'_>) -> Result<Outcome> {
-    Ok(Answer(device::query_device(cx.fabric.node_guid).to_vec()).into())
+fn query_device(
+    cx: &mut Context<'_>,
+    _: &request::QueryDevice,
+) -> Result<Outcome<answer::QueryDevice>> {
+    Ok(cx.file.device.query().into())
 }
 
-fn query_device_ex(cx: &mut Context<'_>) -> Result<Outcome> {
-    Ok(Answer(device::query_device_ex(cx.fabric.node_guid).to_vec()).into())
+fn query_device_ex(
+    cx: &mut Context<'_>,
+    _: &request::ExQueryDevice,
+) -> Result<Outcome<answer::ExQueryDevice>> {
+    Ok(cx.file.device.query_ex().into())
 }
 
-fn query_port(cx: &mut Context<'_>) -> Result<Outcome> {
-    if cx.command.u8(8)? != 1 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(Answer(device::query_port(&cx.fabric.addresses).to_vec()).into())
+fn query_port(
+    cx: &mut Context<'_>,
+    request: &request::QueryPort,
+) -> Result<Outcome<answer::QueryPort>> {
+    Ok(cx.file.device.port(request.port_num)?.query().into())
 }
 
 #[cfg(test)]
@@ -234,7 +269,7 @@ mod tests {
 
     #[test]
     fn events_that_nobody_reads_come_to_an_end() {
-        let mut file = UverbsFile::new(1, 1);
+        let mut file = UverbsFile::new(1, 1, Arc::new(Device::rxe("rxe0", 7, &[], 1)));
         (0..MAX_WAITING + 5).for_each(|_| file.queue_async(Some(3), 0, 5));
         assert_eq!(file.async_events.len(), MAX_WAITING);
         assert!(file.pop_async().is_some());

@@ -4,42 +4,40 @@ use std::sync::atomic::Ordering::Release;
 
 use crate::daemon::fabric::{load_gid, store_gid};
 use crate::daemon::uverbs::object::Kind;
-use crate::daemon::uverbs::transitions::qp_type;
 use crate::daemon::uverbs::{Context, Outcome};
 use crate::errno::{Errno, Result};
+use crate::uapi::uverbs::request;
+use crate::uapi::verbs::qp_type;
 
 fn is_multicast(gid: &[u8; 16]) -> bool {
     let is_mapped_ipv4 = gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     gid[0] == 0xff || (is_mapped_ipv4 && gid[12] & 0xf0 == 0xe0)
 }
 
-fn group_and_qp(cx: &Context<'_>) -> Result<([u8; 16], usize)> {
-    let gid = cx.command.gid(0)?;
-    Ok((gid, cx.file.handles.index(cx.command.u32(16)?, Kind::Qp)?))
-}
-
 /// Attaching once more changes nothing.
-pub(super) fn attach(cx: &mut Context<'_>) -> Result<Outcome> {
-    let (gid, qp) = group_and_qp(cx)?;
+pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Result<Outcome<()>> {
+    let gid = request.gid;
+    let qp = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let known = *cx.fabric.qps.get(qp).ok_or(Errno::EINVAL)?;
     if !is_multicast(&gid) || known.qp_type != qp_type::UD {
         return Err(Errno::EINVAL);
     }
     if find(cx, gid, qp).is_some() {
-        return Ok(Outcome::done());
+        return Ok(().into());
     }
     let index = cx.fabric.take_member(qp)?;
     let member = &cx.fabric.arena.members[index];
     store_gid(&member.gid, gid);
     member.live.store(known.qpn, Release);
-    Ok(Outcome::done())
+    Ok(().into())
 }
 
-pub(super) fn detach(cx: &mut Context<'_>) -> Result<Outcome> {
-    let (gid, qp) = group_and_qp(cx)?;
+pub(super) fn detach(cx: &mut Context<'_>, request: &request::DetachMcast) -> Result<Outcome<()>> {
+    let gid = request.gid;
+    let qp = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let index = find(cx, gid, qp).ok_or(Errno::EINVAL)?;
     cx.fabric.release_member(index);
-    Ok(Outcome::done())
+    Ok(().into())
 }
 
 fn find(cx: &Context<'_>, gid: [u8; 16], qp: usize) -> Option<usize> {

@@ -1,5 +1,7 @@
 //! Queue pairs: `rxe_qp.c`.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::RingPlace;
@@ -7,185 +9,154 @@ use crate::daemon::fabric::{RingOf, store_gid};
 use crate::daemon::known::KnownQp;
 use crate::daemon::uverbs::address::check_way;
 use crate::daemon::uverbs::object::Kind;
-use crate::daemon::uverbs::shared_receive::{RECV_WQE, SGE};
-use crate::daemon::uverbs::transitions::{is_legal, mask, qp_type, state};
+use crate::daemon::uverbs::transitions::is_legal;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
+use crate::device::{Limits, Provider};
 use crate::errno::{Errno, Result};
-use crate::uapi::uverbs::Answer;
+use crate::rpc::Created;
+use crate::uapi::rxe::abi::{self, MmInfo};
+use crate::uapi::uverbs::answer::{self, WithDriverData};
+use crate::uapi::uverbs::request::{self, ExCreateQp, ModifyQp};
+use crate::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, qp_type, state};
 
-/// Bytes of a send work request before its data.
-const SEND_WQE: u32 = 208;
-/// Bytes of `ib_uverbs_qp_dest`.
-const DEST: usize = 32;
-/// Numbers of packets and queue pairs have 24 bits.
-const BITS_24: u32 = 0xff_ffff;
+/// CREATE_QP's answer.
+pub(super) type CreateQpAnswer = WithDriverData<answer::CreateQp, abi::CreateQpResp>;
+/// The extended CREATE_QP's answer.
+pub(super) type ExCreateQpAnswer = WithDriverData<answer::ExCreateQp, abi::CreateQpResp>;
 
-/// What is asked of a new queue pair. The fields lie alike in both create commands, `base` apart.
-struct Wanted {
-    user_handle: u64,
-    pd: u32,
-    send_cq: u32,
-    recv_cq: u32,
-    srq: u32,
-    max_send_wr: u32,
-    max_recv_wr: u32,
-    max_send_sge: u32,
-    max_recv_sge: u32,
-    max_inline: u32,
-    sq_sig_all: u8,
-    qp_type: u8,
-    is_srq: bool,
-}
-
-impl Wanted {
-    fn read(cx: &Context<'_>, base: usize) -> Result<Self> {
-        let command = cx.command;
-        let word = |i: usize| command.u32(base + 8 + 4 * i);
-        Ok(Self {
-            user_handle: command.u64(base)?,
-            pd: word(0)?,
-            send_cq: word(1)?,
-            recv_cq: word(2)?,
-            srq: word(3)?,
-            max_send_wr: word(4)?,
-            max_recv_wr: word(5)?,
-            max_send_sge: word(6)?,
-            max_recv_sge: word(7)?,
-            max_inline: word(8)?,
-            sq_sig_all: command.u8(base + 44)?,
-            qp_type: command.u8(base + 45)?,
-            is_srq: command.u8(base + 46)? != 0,
-        })
-    }
-
-    fn check(&self) -> Result<()> {
-        match self.qp_type {
-            qp_type::RC | qp_type::UC | qp_type::UD => {}
-            8..=10 => return Err(Errno::EOPNOTSUPP),
-            _ => return Err(Errno::EINVAL),
+fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
+    match request.qp_type.into() {
+        qp_type::RC | qp_type::UC | qp_type::UD => {}
+        qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
+            return Err(Errno::EOPNOTSUPP);
         }
-        let receives_fit = self.is_srq
-            || (self.max_recv_wr <= device::MAX_QP_WR && self.max_recv_sge <= device::MAX_SGE);
-        if self.max_send_wr > device::MAX_QP_WR
-            || self.max_send_sge > device::MAX_SGE
-            || self.max_inline > device::MAX_INLINE
-            || !receives_fit
-        {
-            return Err(Errno::EINVAL);
-        }
-        Ok(())
+        _ => return Err(Errno::EINVAL),
     }
-
-    /// Bytes behind a send work request's fixed part: for elements or for inline data.
-    fn send_room(&self) -> u32 {
-        (self.max_send_sge * SGE).max(self.max_inline)
+    let receives_fit = request.is_srq != 0
+        || (request.max_recv_wr <= limits.max_qp_wr && request.max_recv_sge <= limits.max_sge);
+    if request.max_send_wr > limits.max_qp_wr
+        || request.max_send_sge > limits.max_sge
+        || request.max_inline_data > limits.max_inline_data
+        || !receives_fit
+    {
+        return Err(Errno::EINVAL);
     }
+    Ok(())
 }
 
-pub(super) fn create_qp(cx: &mut Context<'_>) -> Result<Outcome> {
-    let wanted = Wanted::read(cx, 8)?;
-    let created = new_qp(cx, &wanted)?;
-    let mut answer = Answer::new(64);
-    answer.put(0, &created.base).put(32, &created.rq_mminfo).put(48, &created.sq_mminfo);
-    Ok(Outcome::from(answer).with_extra([created.qpn, created.handle, 0, 0]))
+pub(super) fn create_qp(
+    cx: &mut Context<'_>,
+    request: &request::CreateQp,
+) -> Result<Outcome<CreateQpAnswer>> {
+    let (answer, driver_data) = new_qp(cx, &(*request).into())?;
+    let created = created(&answer);
+    Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
 }
 
-pub(super) fn create_qp_ex(cx: &mut Context<'_>) -> Result<Outcome> {
+pub(super) fn create_qp_ex(
+    cx: &mut Context<'_>,
+    request: &ExCreateQp,
+) -> Result<Outcome<ExCreateQpAnswer>> {
     // Flags at creation, such as to block the loopback of multicast, are not supported.
-    if cx.command.u32(52)? != 0 {
+    if request.create_flags != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let wanted = Wanted::read(cx, 0)?;
-    let created = new_qp(cx, &wanted)?;
-    let mut answer = Answer::new(72);
-    answer.put(0, &created.base).u32(36, 40);
-    answer.put(40, &created.rq_mminfo).put(56, &created.sq_mminfo);
-    Ok(Outcome::from(answer).with_extra([created.qpn, created.handle, 0, 0]))
+    let (answer, driver_data) = new_qp(cx, request)?;
+    let created = created(&answer);
+    let answer = answer::ExCreateQp::new(answer);
+    Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
 }
 
-struct Created {
-    handle: u32,
-    qpn: u32,
-    base: [u8; 32],
-    rq_mminfo: [u8; 16],
-    sq_mminfo: [u8; 16],
+fn created(answer: &answer::CreateQp) -> Created {
+    Created::Qp { handle: answer.qp_handle, qpn: Qpn::new(answer.qpn) }
 }
 
-/// Extra for the client: number and handle.
-fn new_qp(cx: &mut Context<'_>, wanted: &Wanted) -> Result<Created> {
-    wanted.check()?;
-    let pd = cx.file.handles.pd(wanted.pd)?;
-    let send_cq = cx.file.handles.index(wanted.send_cq, Kind::Cq)?;
-    let recv_cq = cx.file.handles.index(wanted.recv_cq, Kind::Cq)?;
-    let srq = match wanted.is_srq {
-        true => Some(cx.file.handles.index(wanted.srq, Kind::Srq)?),
-        false => None,
+fn new_qp(
+    cx: &mut Context<'_>,
+    request: &ExCreateQp,
+) -> Result<(answer::CreateQp, abi::CreateQpResp)> {
+    let device = Arc::clone(&cx.file.device);
+    check(request, &device.limits)?;
+    let ExCreateQp { max_send_wr, max_recv_wr, max_recv_sge, sq_sig_all, .. } = *request;
+    let pd = cx.file.handles.pd(request.pd_handle)?;
+    let send_cq = cx.file.handles.index(request.send_cq_handle, Kind::Cq)?;
+    let recv_cq = cx.file.handles.index(request.recv_cq_handle, Kind::Cq)?;
+    let srq = match request.is_srq {
+        0 => None,
+        _ => Some(cx.file.handles.index(request.srq_handle, Kind::Srq)?),
     };
-    let room = wanted.send_room();
+    let provider = &device.provider;
+    let room = provider.send_room(request.max_send_sge, request.max_inline_data);
+    let max_send_sge = room / provider.sge_bytes;
     let index = cx.fabric.take_qp(KnownQp {
-        qp_type: wanted.qp_type,
+        qp_type: request.qp_type.into(),
         file: cx.file.id,
-        user_handle: wanted.user_handle,
+        user_handle: request.user_handle,
         pd,
         cqs: [send_cq, recv_cq],
         srq,
-        sq_sig_all: wanted.sq_sig_all,
+        sq_sig_all,
         max_inline: room,
-        max_send_sge: room / SGE,
-        max_recv_sge: wanted.max_recv_sge,
+        max_send_sge,
+        max_recv_sge,
         ..KnownQp::default()
     })?;
     let qpn = cx.fabric.qpn(index)?;
-    let (sq, rq) = match new_rings(cx, wanted, room) {
+    let (sq, rq) = match new_rings(cx, provider, request, room) {
         Ok(rings) => rings,
         Err(error) => {
             cx.fabric.qps.release(index);
             return Err(error);
         }
     };
-    let (sq_mminfo, rq_mminfo) = (sq.mminfo(), rq.as_ref().map_or([0; 16], RingPlace::mminfo));
+    let rq_mi = rq.as_ref().map_or_else(MmInfo::default, MmInfo::of);
+    let driver_data = abi::CreateQpResp { rq_mi, sq_mi: MmInfo::of(&sq) };
     cx.fabric.place_ring(RingOf::Send(index), sq);
     if let Some(rq) = rq {
         cx.fabric.place_ring(RingOf::Receive(index), rq);
     }
     let qp = &cx.fabric.arena.qps[index];
     for (field, value) in [
-        (&qp.qp_type, wanted.qp_type.into()),
-        (&qp.state, state::RESET.into()),
+        (&qp.qp_type, request.qp_type.into()),
+        (&qp.state, state::RESET),
         (&qp.proc, cx.file.proc as u32),
         (&qp.pd, pd),
         (&qp.send_cq, send_cq as u32),
         (&qp.recv_cq, recv_cq as u32),
         (&qp.srq, srq.map_or(0, |index| index as u32 + 1)),
-        (&qp.sq_sig_all, wanted.sq_sig_all.into()),
-        (&qp.max_send_sge, room / SGE),
-        (&qp.max_recv_sge, wanted.max_recv_sge),
+        (&qp.sq_sig_all, sq_sig_all.into()),
+        (&qp.max_send_sge, max_send_sge),
+        (&qp.max_recv_sge, max_recv_sge),
         (&qp.max_inline, room),
     ] {
         field.store(value, Release);
     }
     qp.live.store(qpn, Release);
-    let handle = cx.file.handles.insert(Object::Qp { index, pd });
-    let mut base = Answer::new(32);
-    base.u32(0, handle).u32(4, qpn).u32(8, wanted.max_send_wr);
-    base.u32(12, if wanted.is_srq { 0 } else { wanted.max_recv_wr });
-    base.u32(16, room / SGE).u32(20, if wanted.is_srq { 0 } else { wanted.max_recv_sge });
-    base.u32(24, room);
-    Ok(Created { handle, qpn, base: base.0.try_into().expect("32 bytes"), rq_mminfo, sq_mminfo })
+    let answer = answer::CreateQp {
+        qp_handle: cx.file.handles.insert(Object::Qp { index, pd }),
+        qpn,
+        max_send_wr,
+        max_recv_wr: if srq.is_some() { 0 } else { max_recv_wr },
+        max_send_sge,
+        max_recv_sge: if srq.is_some() { 0 } else { max_recv_sge },
+        max_inline_data: room,
+        reserved: 0,
+    };
+    Ok((answer, driver_data))
 }
 
 /// The ring of sends, and that of receives unless they are shared.
 fn new_rings(
     cx: &mut Context<'_>,
-    wanted: &Wanted,
+    provider: &Provider,
+    request: &ExCreateQp,
     send_room: u32,
 ) -> Result<(RingPlace, Option<RingPlace>)> {
-    let sq = cx.fabric.new_ring(wanted.max_send_wr, SEND_WQE + send_room)?;
-    if wanted.is_srq {
+    let sq = cx.fabric.new_ring(request.max_send_wr, provider.send_slot(send_room))?;
+    if request.is_srq != 0 {
         return Ok((sq, None));
     }
-    match cx.fabric.new_ring(wanted.max_recv_wr, RECV_WQE + wanted.max_recv_sge * SGE) {
+    match cx.fabric.new_ring(request.max_recv_wr, provider.recv_slot(request.max_recv_sge)) {
         Ok(rq) => Ok((sq, Some(rq))),
         Err(error) => {
             cx.fabric.release_ring(&sq);
@@ -194,101 +165,125 @@ fn new_rings(
     }
 }
 
-pub(super) fn query_qp(cx: &mut Context<'_>) -> Result<Outcome> {
-    let index = cx.file.handles.index(cx.command.u32(8)?, Kind::Qp)?;
+pub(super) fn query_qp(
+    cx: &mut Context<'_>,
+    request: &request::QueryQp,
+) -> Result<Outcome<answer::QueryQp>> {
+    let index = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let qp = &cx.fabric.arena.qps[index];
     let private = cx.fabric.qps.get(index).ok_or(Errno::EINVAL)?;
-    let byte = |field: &std::sync::atomic::AtomicU32| field.load(Acquire) as u8;
-    let mut answer = Answer::new(128);
-    answer.put(0, &private.dest);
-    // As many as the ring has room for, whatever was requested.
-    answer.u32(64, qp.sq.mask.load(Acquire)).u32(68, qp.rq.mask.load(Acquire));
-    answer.u32(72, private.max_send_sge).u32(76, private.max_recv_sge).u32(80, private.max_inline);
-    answer.u32(84, qp.qkey.load(Acquire));
-    answer.u32(88, qp.rq_psn.load(Acquire)).u32(92, qp.sq_psn.load(Acquire));
-    answer.u32(96, qp.dest_qpn.load(Acquire)).u32(100, qp.access.load(Acquire));
-    answer.u16(104, private.pkey_index);
-    answer.u8(108, byte(&qp.state)).u8(110, byte(&qp.path_mtu));
-    answer.u8(113, byte(&qp.max_rd_atomic)).u8(114, byte(&qp.max_dest_rd_atomic));
-    answer.u8(115, byte(&qp.min_rnr_timer)).u8(116, private.port_num);
-    answer.u8(117, byte(&qp.timeout)).u8(118, byte(&qp.retry_cnt)).u8(119, byte(&qp.rnr_retry));
-    answer.u8(122, private.sq_sig_all);
+    let word = |field: &AtomicU32| field.load(Acquire);
+    let byte = |field: &AtomicU32| field.load(Acquire) as u8;
+    let answer = answer::QueryQp {
+        dest: private.dest,
+        // As many as the ring has room for, whatever was requested.
+        max_send_wr: word(&qp.sq.mask),
+        max_recv_wr: word(&qp.rq.mask),
+        max_send_sge: private.max_send_sge,
+        max_recv_sge: private.max_recv_sge,
+        max_inline_data: private.max_inline,
+        qkey: word(&qp.qkey),
+        rq_psn: word(&qp.rq_psn),
+        sq_psn: word(&qp.sq_psn),
+        dest_qp_num: word(&qp.dest_qpn),
+        qp_access_flags: word(&qp.access),
+        pkey_index: private.pkey_index,
+        qp_state: byte(&qp.state),
+        path_mtu: byte(&qp.path_mtu),
+        max_rd_atomic: byte(&qp.max_rd_atomic),
+        max_dest_rd_atomic: byte(&qp.max_dest_rd_atomic),
+        min_rnr_timer: byte(&qp.min_rnr_timer),
+        port_num: private.port_num,
+        timeout: byte(&qp.timeout),
+        retry_cnt: byte(&qp.retry_cnt),
+        rnr_retry: byte(&qp.rnr_retry),
+        sq_sig_all: private.sq_sig_all,
+        ..Default::default()
+    };
     Ok(answer.into())
 }
 
-pub(super) fn modify_qp(cx: &mut Context<'_>) -> Result<Outcome> {
-    let command = cx.command;
-    let index = cx.file.handles.index(command.u32(64)?, Kind::Qp)?;
-    let given = command.u32(68)?;
+pub(super) fn modify_qp(cx: &mut Context<'_>, request: &ModifyQp) -> Result<Outcome<()>> {
+    let index = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
+    let given = Mask::from_bits_retain(request.attr_mask);
     let qp = &cx.fabric.arena.qps[index];
-    let kind = qp.qp_type.load(Acquire) as u8;
-    let current = qp.state.load(Acquire) as u8;
-    let from = if given & mask::CUR_STATE != 0 { command.u8(97)? } else { current };
-    let to = if given & mask::STATE != 0 { command.u8(96)? } else { from };
+    let kind = qp.qp_type.load(Acquire);
+    let current = qp.state.load(Acquire);
+    let from = if given.contains(Mask::CUR_STATE) { request.cur_qp_state.into() } else { current };
+    let to = if given.contains(Mask::STATE) { request.qp_state.into() } else { from };
     if from != current || to > state::ERR || !is_legal(kind, from, to, given) {
         return Err(Errno::EINVAL);
     }
-    check_values(cx, given)?;
-    set_attributes(cx, index, given)?;
+    check_values(cx, index, request, given)?;
+    set_attributes(cx, index, request, given)?;
     change_state(cx, index, from, to)?;
-    Ok(Outcome::done())
+    Ok(().into())
 }
 
-fn check_values(cx: &Context<'_>, given: u32) -> Result<()> {
-    let command = cx.command;
-    let is_given = |bit| given & bit != 0;
+fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask) -> Result<()> {
+    let is_given = |bit| given.contains(bit);
+    let dest = request.dest;
+    let device = &cx.file.device;
+    let is_port = |number: u8| device.port(number).is_ok();
+    let known = cx.fabric.qps.get(index).ok_or(Errno::EINVAL)?;
+    let max_mtu = device.port(known.port_num).map_or(0, |port| port.max_mtu);
     // Soft-RoCE refuses an alternate path, and so do we.
-    if is_given(mask::ALT_PATH)
-        || (is_given(mask::PORT) && command.u8(104)? != 1)
-        || (is_given(mask::AV) && (command.u8(30)? == 0 || command.u8(31)? != 1))
-        || (is_given(mask::PATH_MTU) && !(1..=5).contains(&command.u8(98)?))
-        || (is_given(mask::TIMEOUT) && command.u8(105)? > 31)
-        || (is_given(mask::RETRY_CNT) && command.u8(106)? > 7)
-        || (is_given(mask::RNR_RETRY) && command.u8(107)? > 7)
-        || (is_given(mask::MIN_RNR_TIMER) && command.u8(103)? > 31)
-        || (is_given(mask::MAX_QP_RD_ATOMIC) && command.u8(101)? > device::MAX_RD_ATOMIC)
+    if is_given(Mask::ALT_PATH)
+        || (is_given(Mask::PORT) && !is_port(request.port_num))
+        || (is_given(Mask::AV) && (dest.is_global == 0 || !is_port(dest.port_num)))
+        || (is_given(Mask::PATH_MTU) && !(1..=max_mtu).contains(&request.path_mtu))
+        || (is_given(Mask::TIMEOUT) && request.timeout > 31)
+        || (is_given(Mask::RETRY_CNT) && request.retry_cnt > 7)
+        || (is_given(Mask::RNR_RETRY) && request.rnr_retry > 7)
+        || (is_given(Mask::MIN_RNR_TIMER) && request.min_rnr_timer > 31)
+        || (is_given(Mask::MAX_QP_RD_ATOMIC)
+            && request.max_rd_atomic > device.limits.max_qp_init_rd_atom)
     {
         return Err(Errno::EINVAL);
     }
-    if is_given(mask::AV) {
-        let sgid = cx.fabric.addresses.gid(command.u8(24)?);
+    if is_given(Mask::AV) {
+        let sgid = device.port(dest.port_num)?.gids.gid(dest.sgid_index);
         if sgid == [0; 16] {
             return Err(Errno::EINVAL);
         }
-        check_way(&cx.fabric.addresses, sgid, command.gid(0)?)?;
+        check_way(cx.fabric, sgid, dest.dgid)?;
     }
     Ok(())
 }
 
-fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> {
-    let command = cx.command;
-    let is_given = |bit| given & bit != 0;
+fn set_attributes(
+    cx: &mut Context<'_>,
+    index: usize,
+    request: &ModifyQp,
+    given: Mask,
+) -> Result<()> {
+    let is_given = |bit| given.contains(bit);
     let private = cx.fabric.qps.get_mut(index).ok_or(Errno::EINVAL)?;
-    if is_given(mask::AV) {
-        private.dest.copy_from_slice(&command.payload[..DEST]);
-        store_gid(&cx.fabric.arena.qps[index].dgid, command.gid(0)?);
+    if is_given(Mask::AV) {
+        private.dest = request.dest;
+        store_gid(&cx.fabric.arena.qps[index].dgid, request.dest.dgid);
     }
-    if is_given(mask::PKEY_INDEX) {
-        private.pkey_index = command.u16(92)?;
+    if is_given(Mask::PKEY_INDEX) {
+        private.pkey_index = request.pkey_index;
     }
-    if is_given(mask::PORT) {
-        private.port_num = command.u8(104)?;
+    if is_given(Mask::PORT) {
+        private.port_num = request.port_num;
     }
     let qp = &cx.fabric.arena.qps[index];
     for (bit, field, value) in [
-        (mask::QKEY, &qp.qkey, command.u32(72)?),
-        (mask::RQ_PSN, &qp.rq_psn, command.u32(76)? & BITS_24),
-        (mask::SQ_PSN, &qp.sq_psn, command.u32(80)? & BITS_24),
-        (mask::DEST_QPN, &qp.dest_qpn, command.u32(84)? & BITS_24),
-        (mask::ACCESS_FLAGS, &qp.access, command.u32(88)?),
-        (mask::PATH_MTU, &qp.path_mtu, command.u8(98)?.into()),
-        (mask::EN_SQD_ASYNC_NOTIFY, &qp.sqd_notify, command.u8(100)?.into()),
-        (mask::MAX_QP_RD_ATOMIC, &qp.max_rd_atomic, command.u8(101)?.into()),
-        (mask::MAX_DEST_RD_ATOMIC, &qp.max_dest_rd_atomic, command.u8(102)?.into()),
-        (mask::MIN_RNR_TIMER, &qp.min_rnr_timer, command.u8(103)?.into()),
-        (mask::TIMEOUT, &qp.timeout, command.u8(105)?.into()),
-        (mask::RETRY_CNT, &qp.retry_cnt, command.u8(106)?.into()),
-        (mask::RNR_RETRY, &qp.rnr_retry, command.u8(107)?.into()),
+        (Mask::QKEY, &qp.qkey, request.qkey),
+        (Mask::RQ_PSN, &qp.rq_psn, Psn::new(request.rq_psn).into()),
+        (Mask::SQ_PSN, &qp.sq_psn, Psn::new(request.sq_psn).into()),
+        (Mask::DEST_QPN, &qp.dest_qpn, Qpn::new(request.dest_qp_num).into()),
+        (Mask::ACCESS_FLAGS, &qp.access, request.qp_access_flags),
+        (Mask::PATH_MTU, &qp.path_mtu, request.path_mtu.into()),
+        (Mask::EN_SQD_ASYNC_NOTIFY, &qp.sqd_notify, request.en_sqd_async_notify.into()),
+        (Mask::MAX_QP_RD_ATOMIC, &qp.max_rd_atomic, request.max_rd_atomic.into()),
+        (Mask::MAX_DEST_RD_ATOMIC, &qp.max_dest_rd_atomic, request.max_dest_rd_atomic.into()),
+        (Mask::MIN_RNR_TIMER, &qp.min_rnr_timer, request.min_rnr_timer.into()),
+        (Mask::TIMEOUT, &qp.timeout, request.timeout.into()),
+        (Mask::RETRY_CNT, &qp.retry_cnt, request.retry_cnt.into()),
+        (Mask::RNR_RETRY, &qp.rnr_retry, request.rnr_retry.into()),
     ] {
         if is_given(bit) {
             field.store(value, Release);
@@ -298,7 +293,7 @@ fn set_attributes(cx: &mut Context<'_>, index: usize, given: u32) -> Result<()> 
 }
 
 /// `ERESTART` as [`Fabric::lock`]: the states for which that can be have no attributes.
-fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) -> Result<()> {
+fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Result<()> {
     let fabric = &*cx.fabric;
     let qp = &fabric.arena.qps[index];
     let qpn = qp.live.load(Acquire);
@@ -307,7 +302,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) -> Result<
         state::ERR => {}
         state::RESET => {
             let _guards = (fabric.lock(&qp.send_lock)?, fabric.lock(&qp.recv_lock)?);
-            qp.state.store(to.into(), Release);
+            qp.state.store(to, Release);
             qp.stall.store(0, Release);
             qp.sq_consumer.store(0, Release);
             if let Some(ring) = fabric.arena.ring(&qp.sq) {
@@ -320,7 +315,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) -> Result<
             }
         }
         _ => {
-            qp.state.store(to.into(), Release);
+            qp.state.store(to, Release);
             // In SQD an idle queue reports that it is drained; back in RTS it goes on.
             if from != to && matches!(to, state::RTS | state::SQD) {
                 fabric.actor().run_send_queue(qpn);
@@ -330,8 +325,11 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u8, to: u8) -> Result<
     Ok(())
 }
 
-pub(super) fn destroy_qp(cx: &mut Context<'_>) -> Result<Outcome> {
-    let handle = cx.command.u32(8)?;
+pub(super) fn destroy_qp(
+    cx: &mut Context<'_>,
+    request: &request::DestroyQp,
+) -> Result<Outcome<answer::DestroyQp>> {
+    let handle = request.qp_handle;
     let index = cx.file.handles.index(handle, Kind::Qp)?;
     if cx.fabric.members_of(index).next().is_some() {
         return Err(Errno::EBUSY);
@@ -339,7 +337,5 @@ pub(super) fn destroy_qp(cx: &mut Context<'_>) -> Result<Outcome> {
     cx.fabric.release_qp(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);
-    let mut answer = Answer::new(4);
-    answer.u32(0, reported);
-    Ok(answer.into())
+    Ok(answer::DestroyQp { events_reported: reported }.into())
 }

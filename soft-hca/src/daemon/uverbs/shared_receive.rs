@@ -6,39 +6,37 @@ use crate::daemon::fabric::RingOf;
 use crate::daemon::known::KnownSrq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::device;
 use crate::errno::{Errno, Result};
-use crate::uapi::uverbs::Answer;
+use crate::uapi::rxe::abi::{self, MmInfo};
+use crate::uapi::uverbs::answer::{self, WithDriverData};
+use crate::uapi::uverbs::request;
+use crate::uapi::verbs::SrqAttrMask;
 
-/// Bytes of a receive work request before its scatter-gather elements.
-pub(super) const RECV_WQE: u32 = 40;
-/// Bytes of a scatter-gather element.
-pub(super) const SGE: u32 = 16;
+/// CREATE_SRQ's answer.
+pub(super) type CreateSrqAnswer = WithDriverData<answer::CreateSrq, abi::CreateSrqResp>;
 
-/// `ibv_srq_attr_mask`.
-const MAX_WR: u32 = 1;
-const LIMIT: u32 = 2;
-
-pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
-    let command = cx.command;
-    let (user_handle, pd) = (command.u64(8)?, command.u32(16)?);
-    let (max_wr, max_sge) = (command.u32(20)?, command.u32(24)?.max(1));
-    let limit = command.u32(28)?;
-    let pd = cx.file.handles.pd(pd)?;
-    if max_wr == 0 || max_wr > device::MAX_SRQ_WR || max_sge > device::MAX_SRQ_SGE || limit > max_wr
-    {
+pub(super) fn create_srq(
+    cx: &mut Context<'_>,
+    request: &request::CreateSrq,
+) -> Result<Outcome<CreateSrqAnswer>> {
+    let request::CreateSrq { user_handle, max_wr, srq_limit: limit, .. } = *request;
+    let max_sge = request.max_sge.max(1);
+    let pd = cx.file.handles.pd(request.pd_handle)?;
+    let limits = &cx.file.device.limits;
+    let is_allowed = (1..=limits.max_srq_wr).contains(&max_wr) && max_sge <= limits.max_srq_sge;
+    if !is_allowed || limit > max_wr {
         return Err(Errno::EINVAL);
     }
     let known = KnownSrq { file: cx.file.id, user_handle, pd, max_sge };
     let index = cx.fabric.take_srq(known)?;
-    let place = match cx.fabric.new_ring(max_wr, RECV_WQE + max_sge * SGE) {
+    let place = match cx.fabric.new_ring(max_wr, cx.file.device.provider.recv_slot(max_sge)) {
         Ok(place) => place,
         Err(error) => {
             cx.fabric.srqs.release(index);
             return Err(error);
         }
     };
-    let mminfo = place.mminfo();
+    let mi = MmInfo::of(&place);
     cx.fabric.place_ring(RingOf::Shared(index), place);
     let generation = cx.fabric.new_generation();
     let srq = &cx.fabric.arena.srqs[index];
@@ -47,57 +45,67 @@ pub(super) fn create_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     srq.limit.store(limit, Release);
     srq.max_sge.store(max_sge, Release);
     srq.live.store(generation, Release);
-    let mut answer = Answer::new(40);
-    answer.u32(0, cx.file.handles.insert(Object::Srq { index, pd }));
-    answer.u32(4, max_wr).u32(8, max_sge).u32(12, index as u32 + 1);
-    answer.put(16, &mminfo).u32(32, index as u32 + 1);
-    Ok(answer.into())
+    let srq_handle = cx.file.handles.insert(Object::Srq { index, pd });
+    let number = index as u32 + 1;
+    let answer = answer::CreateSrq { srq_handle, max_wr, max_sge, srqn: number };
+    let driver_data = abi::CreateSrqResp { mi, srq_num: number, reserved: 0 };
+    Ok(WithDriverData(answer, driver_data).into())
 }
 
 /// The place of a new ring is the answer's bytes; the client writes it where the provider wants
 /// it, which is not at the usual place of an answer.
-pub(super) fn modify_srq(cx: &mut Context<'_>) -> Result<Outcome> {
-    let command = cx.command;
-    let index = cx.file.handles.index(command.u32(0)?, Kind::Srq)?;
-    let (attr_mask, max_wr, limit) = (command.u32(4)?, command.u32(8)?, command.u32(12)?);
+pub(super) fn modify_srq(
+    cx: &mut Context<'_>,
+    request: &request::ModifySrq,
+) -> Result<Outcome<Option<MmInfo>>> {
+    let request::ModifySrq { max_wr, srq_limit: limit, .. } = *request;
+    let index = cx.file.handles.index(request.srq_handle, Kind::Srq)?;
     let srq = &cx.fabric.arena.srqs[index];
-    if attr_mask & !(MAX_WR | LIMIT) != 0 {
+    let given = SrqAttrMask::from_bits(request.attr_mask).ok_or(Errno::EINVAL)?;
+    let capacity =
+        if given.contains(SrqAttrMask::MAX_WR) { max_wr } else { srq.ring.mask.load(Acquire) };
+    if given.contains(SrqAttrMask::LIMIT) && limit > capacity {
         return Err(Errno::EINVAL);
     }
-    let capacity = if attr_mask & MAX_WR != 0 { max_wr } else { srq.ring.mask.load(Acquire) };
-    if attr_mask & LIMIT != 0 && limit > capacity {
-        return Err(Errno::EINVAL);
-    }
-    let mut outcome = Outcome::done();
-    if attr_mask & MAX_WR != 0 {
-        if max_wr == 0 || max_wr > device::MAX_SRQ_WR {
+    let mut new_place = None;
+    if given.contains(SrqAttrMask::MAX_WR) {
+        if max_wr == 0 || max_wr > cx.file.device.limits.max_srq_wr {
             return Err(Errno::EINVAL);
         }
-        outcome = Answer(resize(cx, index, max_wr)?.to_vec()).into();
+        new_place = Some(resize(cx, index, max_wr)?);
     }
-    if attr_mask & LIMIT != 0 {
+    if given.contains(SrqAttrMask::LIMIT) {
         cx.fabric.arena.srqs[index].limit.store(limit, Release);
     }
-    Ok(outcome)
+    Ok(new_place.into())
 }
 
-fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<[u8; 16]> {
+fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<MmInfo> {
     let known = cx.fabric.srqs.get(index).ok_or(Errno::EINVAL)?;
-    let slot = RECV_WQE + known.max_sge * SGE;
-    Ok(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?.mminfo())
+    let slot = cx.file.device.provider.recv_slot(known.max_sge);
+    Ok(MmInfo::of(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?))
 }
 
-pub(super) fn query_srq(cx: &mut Context<'_>) -> Result<Outcome> {
-    let index = cx.file.handles.index(cx.command.u32(8)?, Kind::Srq)?;
+pub(super) fn query_srq(
+    cx: &mut Context<'_>,
+    request: &request::QuerySrq,
+) -> Result<Outcome<answer::QuerySrq>> {
+    let index = cx.file.handles.index(request.srq_handle, Kind::Srq)?;
     let srq = &cx.fabric.arena.srqs[index];
-    let mut answer = Answer::new(16);
-    answer.u32(0, srq.ring.mask.load(Acquire)).u32(4, srq.max_sge.load(Acquire));
-    answer.u32(8, srq.limit.load(Acquire));
+    let answer = answer::QuerySrq {
+        max_wr: srq.ring.mask.load(Acquire),
+        max_sge: srq.max_sge.load(Acquire),
+        srq_limit: srq.limit.load(Acquire),
+        reserved: 0,
+    };
     Ok(answer.into())
 }
 
-pub(super) fn destroy_srq(cx: &mut Context<'_>) -> Result<Outcome> {
-    let handle = cx.command.u32(8)?;
+pub(super) fn destroy_srq(
+    cx: &mut Context<'_>,
+    request: &request::DestroySrq,
+) -> Result<Outcome<answer::DestroySrq>> {
+    let handle = request.srq_handle;
     let index = cx.file.handles.index(handle, Kind::Srq)?;
     if cx.fabric.qps.iter().any(|(_, qp)| qp.srq == Some(index)) {
         return Err(Errno::EBUSY);
@@ -105,7 +113,5 @@ pub(super) fn destroy_srq(cx: &mut Context<'_>) -> Result<Outcome> {
     cx.fabric.release_srq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);
-    let mut answer = Answer::new(4);
-    answer.u32(0, reported);
-    Ok(answer.into())
+    Ok(answer::DestroySrq { events_reported: reported }.into())
 }

@@ -3,8 +3,9 @@
 use std::thread;
 
 use super::fabric::*;
-use crate::uapi::rxe::{
-    Sge, access, opcode, qp_type, state,
+use crate::uapi::rxe::Sge;
+use crate::uapi::verbs::{
+    access, opcode, qp_type, state,
     status::{
         LOC_LEN_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, REM_ACCESS_ERR, REM_INV_REQ_ERR, WR_FLUSH_ERR,
     },

@@ -11,7 +11,7 @@ use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::helper::Helper;
 use crate::engine::link::{Fault, Link, Memory, Segment};
 use crate::engine::process_memory::{self, CopyError};
-use crate::uapi::rxe::access;
+use crate::uapi::verbs::access;
 
 /// A process that takes part in nothing.
 const OTHER: usize = 7;

@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 
 use super::fabric::*;
-use crate::uapi::rxe::{Cqe, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use crate::uapi::rxe::Cqe;
+use crate::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
 #[test]
 fn a_send_completes_on_both_sides() {

@@ -4,8 +4,9 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Release;
 
 use super::fabric::*;
-use crate::uapi::rxe::{
-    Cqe, Sge, opcode, qp_type, send_flag, state,
+use crate::uapi::rxe::{Cqe, Sge};
+use crate::uapi::verbs::{
+    opcode, qp_type, send_flag, state,
     status::{LOC_PROT_ERR, LOC_QP_OP_ERR, WR_FLUSH_ERR},
     wc_flag, wc_opcode,
 };

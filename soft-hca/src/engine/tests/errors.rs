@@ -3,7 +3,8 @@
 use std::mem;
 
 use super::fabric::*;
-use crate::uapi::rxe::{Sge, access, opcode, qp_type, state, status};
+use crate::uapi::rxe::Sge;
+use crate::uapi::verbs::{access, opcode, qp_type, state, status};
 
 use status::{
     LOC_LEN_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, REM_ACCESS_ERR, REM_INV_REQ_ERR, REM_OP_ERR,

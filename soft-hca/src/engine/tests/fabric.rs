@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::{Actor, Async, Env, LocalLink};
 use crate::ring::{self, Slot};
-use crate::uapi::rxe::{Cqe, Sge, access, opcode, qp_type, send_flag, state};
+use crate::uapi::rxe::{Cqe, Sge};
+use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
 
 /// The process of these tests, and others that are the same process by another name.
 pub(crate) const US: usize = 1;

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::fabric::*;
-use crate::uapi::rxe::{qp_type, state};
+use crate::uapi::verbs::{qp_type, state};
 
 /// Memory that must not change, around memory that may.
 const GUARD: usize = 256;

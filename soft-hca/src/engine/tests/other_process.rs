@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Release;
 use super::fabric::*;
 use crate::engine::link::{Fault, Link, Memory, Segment};
 use crate::engine::process_memory;
-use crate::uapi::rxe::opcode;
+use crate::uapi::verbs::opcode;
 
 /// A child with a copy of all our memory, nonce included. Ends with the value.
 struct Child(libc::pid_t);

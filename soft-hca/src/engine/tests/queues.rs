@@ -6,7 +6,8 @@ use std::thread;
 
 use super::fabric::*;
 use crate::engine::{Actor, Async, Reading, Tokens};
-use crate::uapi::rxe::{Cqe, opcode, status};
+use crate::uapi::rxe::Cqe;
+use crate::uapi::verbs::{opcode, status};
 
 fn add(world: &World, cq: u32, status: u32, solicited: bool) -> bool {
     let cqe = Cqe::error(1, status, 2);

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::fabric::*;
-use crate::uapi::rxe::{Sge, opcode, send_flag};
+use crate::uapi::rxe::Sge;
+use crate::uapi::verbs::{opcode, send_flag};
 
 const SIZE: usize = 4096;
 

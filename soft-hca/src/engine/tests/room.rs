@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use super::fabric::*;
 use super::waiting::{MS, run_daemon};
 use crate::engine::{Async, DAEMON};
-use crate::uapi::rxe::{opcode, qp_type, send_flag};
+use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
 const SECOND: u64 = 1000 * MS;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Acquire;
 use super::fabric::*;
 use crate::engine::Async;
 use crate::errno::Errno;
-use crate::uapi::rxe::{opcode, state, status::WR_FLUSH_ERR};
+use crate::uapi::verbs::{opcode, state, status::WR_FLUSH_ERR};
 
 #[test]
 fn before_rts_there_is_no_doorbell() {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::fabric::*;
 use crate::arena::{MAX_PROCS, Mapping};
 use crate::engine::{Actor, Async, Env, LocalLink};
-use crate::uapi::rxe::{Cqe, Sge, opcode, status};
+use crate::uapi::rxe::{Cqe, Sge};
+use crate::uapi::verbs::{opcode, status};
 
 /// The clock of this machine, and a list of what the daemon is to do.
 struct ClockEnv {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32};
 use super::fabric::*;
 use crate::arena::{Arena, Mapping, Qp};
 use crate::engine::{Actor, Env, Fault, Link, LocalLink, Memory};
-use crate::uapi::rxe::{opcode, state, status};
+use crate::uapi::verbs::{opcode, state, status};
 
 pub(super) const MS: u64 = 1_000_000;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use super::fabric::*;
-use crate::uapi::rxe::{
+use crate::uapi::verbs::{
     access, opcode, state,
     status::{LOC_QP_OP_ERR, MW_BIND_ERR, REM_ACCESS_ERR, WR_FLUSH_ERR},
     wc_flag, wc_opcode,

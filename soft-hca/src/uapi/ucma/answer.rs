@@ -4,8 +4,10 @@
 //! what means "unknown" and would take a zero for a number.
 
 use super::address::{SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
-use super::event::{AH_ATTR, AhAttr};
+use super::event::AhAttr;
 use super::put;
+use crate::uapi::uverbs::answer::{self, Answer as _};
+use crate::uapi::verbs::QpAttrMask;
 
 /// Bytes of QUERY's answer for addresses and GIDs, without the device's index.
 pub const QUERY_ADDR_MIN: usize = 272;
@@ -14,7 +16,7 @@ pub const QUERY_PATH_MIN: usize = 8;
 /// Bytes of QUERY_ROUTE's answer, without the device's index.
 pub const QUERY_ROUTE_MIN: usize = 200;
 /// Bytes of INIT_QP_ATTR's answer.
-pub const QP_ATTR: usize = 144;
+pub const QP_ATTR: usize = size_of::<answer::QpAttr>();
 
 const PATH_DATA: usize = 72;
 /// This path is the primary one, for management and both directions.
@@ -162,7 +164,7 @@ impl RouteAnswer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QpAttr {
     /// Which of the fields to use.
-    pub mask: u32,
+    pub mask: QpAttrMask,
     /// State.
     pub qp_state: u32,
     /// Path MTU (`ib_mtu`).
@@ -194,29 +196,27 @@ pub struct QpAttr {
 }
 
 impl QpAttr {
-    /// Encodes to 144 bytes.
+    /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; QP_ATTR];
-        let words = [
-            (0, self.mask),
-            (4, self.qp_state),
-            (12, self.path_mtu),
-            (20, self.qkey),
-            (24, self.rq_psn),
-            (28, self.sq_psn),
-            (32, self.dest_qp_num),
-            (36, self.access),
-        ];
-        words.iter().for_each(|(at, word)| put(&mut bytes, *at, &word.to_le_bytes()));
-        let ah_attr = self.ah_attr.map_or([0; AH_ATTR], |ah_attr| ah_attr.encode());
-        put(&mut bytes, 40, &ah_attr);
-        bytes[130] = self.max_rd_atomic;
-        bytes[131] = self.max_dest_rd_atomic;
-        bytes[133] = self.port_num;
-        bytes[134] = self.timeout;
-        bytes[135] = self.retry_cnt;
-        bytes[136] = self.rnr_retry;
-        bytes
+        let attr = answer::QpAttr {
+            qp_attr_mask: self.mask.bits(),
+            qp_state: self.qp_state,
+            path_mtu: self.path_mtu,
+            qkey: self.qkey,
+            rq_psn: self.rq_psn,
+            sq_psn: self.sq_psn,
+            dest_qp_num: self.dest_qp_num,
+            qp_access_flags: self.access,
+            ah_attr: self.ah_attr.map(AhAttr::to_kernel).unwrap_or_default(),
+            max_rd_atomic: self.max_rd_atomic,
+            max_dest_rd_atomic: self.max_dest_rd_atomic,
+            port_num: self.port_num,
+            timeout: self.timeout,
+            retry_cnt: self.retry_cnt,
+            rnr_retry: self.rnr_retry,
+            ..Default::default()
+        };
+        attr.to_bytes()
     }
 }
 
@@ -290,9 +290,9 @@ mod tests {
 
     #[test]
     fn queue_pair_attributes() {
-        let ah_attr = AhAttr { dgid: [3; 16], flow_label: 0, sgid_index: 1, traffic_class: 0 };
+        let ah_attr = AhAttr { dgid: [3; 16], port_num: 1, sgid_index: 1, ..AhAttr::default() };
         let attr = QpAttr {
-            mask: 0x129181,
+            mask: QpAttrMask::RTR_RC,
             qp_state: 2,
             path_mtu: 3,
             qkey: 4,

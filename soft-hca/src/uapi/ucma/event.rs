@@ -1,14 +1,15 @@
 //! Events: what GET_EVENT answers.
 
+use zerocopy::IntoBytes;
+
 use super::request::{CONN_PARAM, ConnParam, PRIVATE_DATA};
 use super::{put, u32_at};
+use crate::uapi::uverbs::request;
 
 /// Bytes of an event.
 pub const EVENT: usize = 336;
 /// The least room for an event that GET_EVENT accepts: older libraries know no options at the end.
 pub const GET_EVENT_MIN: usize = 324;
-/// Bytes of an address handle's attributes.
-pub const AH_ATTR: usize = 32;
 
 const PARAM: usize = 20;
 const UD_PARAM: usize = 304;
@@ -38,6 +39,8 @@ pub struct AhAttr {
     pub dgid: [u8; 16],
     /// Flow label, 20 bits.
     pub flow_label: u32,
+    /// The port to send from.
+    pub port_num: u8,
     /// Index of the GID to send from.
     pub sgid_index: u8,
     /// Traffic class.
@@ -48,17 +51,22 @@ impl AhAttr {
     /// Hops that a packet may take.
     pub const HOP_LIMIT: u8 = 64;
 
-    /// Encodes to 32 bytes, for port 1 and with a global route.
-    pub fn encode(&self) -> [u8; AH_ATTR] {
-        let mut bytes = [0; AH_ATTR];
-        put(&mut bytes, 0, &self.dgid);
-        put(&mut bytes, 16, &self.flow_label.to_le_bytes());
-        bytes[20] = self.sgid_index;
-        bytes[21] = Self::HOP_LIMIT;
-        bytes[22] = self.traffic_class;
-        bytes[29] = 1;
-        bytes[30] = 1;
-        bytes
+    /// With a global route.
+    pub(super) fn to_kernel(self) -> request::AhAttr {
+        let Self { dgid, flow_label, port_num, sgid_index, traffic_class } = self;
+        request::AhAttr {
+            grh: request::GlobalRoute {
+                dgid,
+                flow_label,
+                sgid_index,
+                hop_limit: Self::HOP_LIMIT,
+                traffic_class,
+                reserved: 0,
+            },
+            is_global: 1,
+            port_num,
+            ..request::AhAttr::default()
+        }
     }
 }
 
@@ -82,7 +90,7 @@ impl UdParam {
         put(&mut bytes, 0, &self.qp_num.to_le_bytes());
         put(&mut bytes, 4, &self.qkey.to_le_bytes());
         if let Some(ah_attr) = self.ah_attr {
-            put(&mut bytes, 8, &ah_attr.encode());
+            put(&mut bytes, 8, ah_attr.to_kernel().as_bytes());
         }
         let len = self.private_data.len().min(usize::from(u8::MAX));
         put(&mut bytes, 40, &self.private_data[..len]);
@@ -181,7 +189,13 @@ mod tests {
 
     #[test]
     fn a_datagram_event() {
-        let ah = AhAttr { dgid: [5; 16], flow_label: 0x12345, sgid_index: 1, traffic_class: 8 };
+        let ah = AhAttr {
+            dgid: [5; 16],
+            flow_label: 0x12345,
+            port_num: 1,
+            sgid_index: 1,
+            traffic_class: 8,
+        };
         let param = UdParam {
             qp_num: 0xffffff,
             qkey: super::super::UDP_QKEY,

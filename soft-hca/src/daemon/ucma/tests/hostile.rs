@@ -2,21 +2,21 @@ use super::*;
 use crate::daemon::ucma::id::State;
 use crate::daemon::ucma::timer::RESPONSE_NS;
 
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         (self.next() >> 11) % end
     }
 
-    fn of<T: Copy>(&mut self, choice: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&mut self, choice: &[T]) -> T {
         choice[self.below(choice.len() as u64) as usize]
     }
 }

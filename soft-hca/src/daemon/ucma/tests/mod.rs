@@ -7,16 +7,26 @@ mod connections;
 #[cfg(test)]
 mod datagrams;
 #[cfg(test)]
+mod devices;
+#[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod handlers;
+#[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod hosts;
 #[cfg(test)]
 mod lifetimes;
 
 use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
 
+use super::connect::Stage;
+use super::peer::Peer;
+use super::timer::Due;
 use super::{Cm, FileId, Host};
-use crate::device::Addresses;
+use crate::device::{Device, Interface};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{ConnParam, EVENT, command};
 
@@ -25,20 +35,40 @@ pub(crate) const UDP: u16 = 0x111;
 pub(crate) const S: u64 = 1_000_000_000;
 pub(crate) const GUID: u64 = 0xf073_5cff_fed2_226d;
 
-/// A machine with 10.9.0.1 at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3, on a network
-/// of IPv4 alone.
+/// A device with `own` at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3.
+fn device(own: IpAddr) -> Arc<Device> {
+    let interface = |name: &str, addresses: &[IpAddr]| Interface {
+        name: name.to_owned(),
+        is_loopback: name == "lo",
+        is_running: true,
+        mac: None,
+        addresses: addresses.to_vec(),
+        mtu: 1500,
+    };
+    let interfaces = [
+        interface("lo", &["127.0.0.1".parse().unwrap()]),
+        interface("eth0", &[own, "fd00::1".parse().unwrap()]),
+    ];
+    Arc::new(Device::rxe("rxe0", GUID, &interfaces, 1))
+}
+
+/// The device of the machine with 10.9.0.1.
+static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10, 9, 0, 1])));
+
+/// A machine with that device, on a network of IPv4 alone.
 pub(crate) struct Machine {
+    /// Its own address, and one that another connection manager is responsible for.
+    own: IpAddr,
+    #[cfg(test)]
+    neighbour: Option<IpAddr>,
     random: u32,
+    pub devices: Vec<Arc<Device>>,
     pub gone: Vec<u32>,
 }
 
 impl Host for Machine {
-    fn addresses(&self) -> &Addresses {
-        unreachable!("the tests' machine has its own table")
-    }
-
-    fn node_guid(&self) -> u64 {
-        GUID
+    fn devices(&self) -> &[Arc<Device>] {
+        &self.devices
     }
 
     fn random24(&mut self) -> u32 {
@@ -48,8 +78,8 @@ impl Host for Machine {
 
     fn route(&self, to: IpAddr) -> Result<IpAddr> {
         match to {
-            _ if self.find_gid(to).is_some() => Ok(to),
-            IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(IpAddr::from([10, 9, 0, 1])),
+            _ if self.find_source(to).is_some() => Ok(to),
+            IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(self.own),
             _ => Err(Errno::ENETUNREACH),
         }
     }
@@ -58,18 +88,12 @@ impl Host for Machine {
         self.gone.push(qpn);
     }
 
-    fn find_gid(&self, ip: IpAddr) -> Option<u8> {
-        match ip.to_canonical().to_string().as_str() {
-            "fe80::1" => Some(0),
-            "10.9.0.1" => Some(1),
-            "127.0.0.1" => Some(2),
-            "fd00::1" => Some(3),
-            _ => None,
+    #[cfg(test)]
+    fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
+        match self.neighbour {
+            Some(neighbour) if neighbour == ip => Some(Peer::Remote(ip)),
+            _ => self.find_source(ip).map(|_| Peer::Local),
         }
-    }
-
-    fn path_mtu(&self) -> u8 {
-        3
     }
 }
 
@@ -115,7 +139,16 @@ pub(crate) struct World {
 #[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the target does not"))]
 impl World {
     pub(crate) fn new() -> Self {
-        Self { cm: Cm::new(), machine: Machine { random: 1, gone: Vec::new() }, now: 100 * S }
+        let own = IpAddr::from([10, 9, 0, 1]);
+        let machine = Machine {
+            own,
+            #[cfg(test)]
+            neighbour: None,
+            random: 1,
+            devices: vec![Arc::clone(&DEVICE)],
+            gone: Vec::new(),
+        };
+        Self { cm: Cm::new(), machine, now: 100 * S }
     }
 
     /// How many ids there are.
@@ -324,6 +357,7 @@ pub(crate) fn check_empty(world: &World) {
     let cm = &world.cm;
     assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
     assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
+    assert!(cm.comm_ids.len() == 0 && cm.remote_ids.is_empty() && cm.early.is_empty());
 }
 
 /// Every table agrees with every other.
@@ -335,10 +369,27 @@ pub(crate) fn check(world: &World) {
         assert!(cm.files.contains_key(&id.file));
         assert_eq!(
             id.timer.is_some(),
-            id.timer.is_some_and(|(at, _)| cm.timers.contains(&(at, *key)))
+            id.timer.is_some_and(|(at, _)| cm.timers.contains(&(at, Due::Id(*key))))
         );
+        if let Some(connection) = &id.connection {
+            assert_eq!(cm.comm_ids.find(connection.local_id), Some(*key));
+        }
     }
-    assert_eq!(cm.timers.len(), cm.ids.values().filter(|id| id.timer.is_some()).count());
+    assert_eq!(cm.comm_ids.len(), cm.ids.values().filter(|id| id.connection.is_some()).count());
+    for (remote, key) in &cm.remote_ids {
+        let id = &cm.ids[key];
+        let connection = id.connection.as_ref().unwrap();
+        assert_eq!((remote.peer, remote.comm_id), (connection.peer, connection.remote_id));
+        assert_eq!(remote.is_datagram, id.is_datagram);
+    }
+    // A local request waits for a listener no longer than for its answer.
+    for remote in cm.early.keys().filter(|remote| remote.peer == Peer::Local) {
+        let key = cm.comm_ids.find(remote.comm_id).unwrap();
+        let stage = cm.ids[&key].connection.as_ref().map(|connection| connection.stage);
+        assert!(matches!(stage, Some(Stage::RequestSent | Stage::ServiceRequestSent)));
+    }
+    let timers = cm.ids.values().filter(|id| id.timer.is_some()).count();
+    assert_eq!(cm.timers.len(), timers + cm.early.len());
     for (file, queue) in &cm.files {
         for event in &queue.events {
             assert_eq!(cm.ids.get(&event.id).map(|id| id.file), Some(*file));

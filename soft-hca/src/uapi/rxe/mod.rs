@@ -4,158 +4,61 @@
 //! A program may change a slot at any time. Every value is read from it once and checked as a
 //! copy; two reads of one field need not agree.
 
+pub mod abi;
+
 use crate::ring::Slot;
 
-/// Opcodes of send work requests (`ib_wr_opcode`).
-pub mod opcode {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const RDMA_WRITE: u32 = 0;
-    pub const RDMA_WRITE_WITH_IMM: u32 = 1;
-    pub const SEND: u32 = 2;
-    pub const SEND_WITH_IMM: u32 = 3;
-    pub const RDMA_READ: u32 = 4;
-    pub const ATOMIC_CMP_AND_SWP: u32 = 5;
-    pub const ATOMIC_FETCH_AND_ADD: u32 = 6;
-    pub const LOCAL_INV: u32 = 7;
-    pub const BIND_MW: u32 = 8;
-    pub const SEND_WITH_INV: u32 = 9;
-    pub const TSO: u32 = 10;
-    pub const FLUSH: u32 = 14;
-    pub const ATOMIC_WRITE: u32 = 15;
-}
-
-/// Flags of send work requests (`ib_send_flags`).
-pub mod send_flag {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const FENCE: u32 = 1;
-    pub const SIGNALED: u32 = 2;
-    pub const SOLICITED: u32 = 4;
-    pub const INLINE: u32 = 8;
-}
-
-/// Statuses of completions (`ib_wc_status`).
-pub mod status {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const SUCCESS: u32 = 0;
-    pub const LOC_LEN_ERR: u32 = 1;
-    pub const LOC_QP_OP_ERR: u32 = 2;
-    pub const LOC_PROT_ERR: u32 = 4;
-    pub const WR_FLUSH_ERR: u32 = 5;
-    pub const MW_BIND_ERR: u32 = 6;
-    pub const LOC_ACCESS_ERR: u32 = 8;
-    pub const REM_INV_REQ_ERR: u32 = 9;
-    pub const REM_ACCESS_ERR: u32 = 10;
-    pub const REM_OP_ERR: u32 = 11;
-    pub const RETRY_EXC_ERR: u32 = 12;
-    pub const RNR_RETRY_EXC_ERR: u32 = 13;
-}
-
-/// Opcodes of completions (`ibv_wc_opcode`).
-pub mod wc_opcode {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const SEND: u32 = 0;
-    pub const RDMA_WRITE: u32 = 1;
-    pub const RDMA_READ: u32 = 2;
-    pub const COMP_SWAP: u32 = 3;
-    pub const FETCH_ADD: u32 = 4;
-    pub const BIND_MW: u32 = 5;
-    pub const LOCAL_INV: u32 = 6;
-    pub const ATOMIC_WRITE: u32 = 9;
-    pub const RECV: u32 = 128;
-    pub const RECV_RDMA_WITH_IMM: u32 = 129;
-}
-
-/// Flags of completions (`ibv_wc_flags`).
-pub mod wc_flag {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const GRH: u32 = 1;
-    pub const WITH_IMM: u32 = 2;
-    /// As libibverbs defines it. Soft-RoCE lets the kernel's own number, 4, through, which
-    /// programs read as "IP checksum is right".
-    pub const WITH_INV: u32 = 8;
-}
-
-/// What RoCE adapters put where a completion has the service level: the type of the network that a
-/// datagram came by (`rdma_network_type`), with the bit that says that it is RoCE v2. UCX finds the
-/// IP header by it.
-pub mod network_type {
-    #![allow(missing_docs, reason = "the names are the kernel's")]
-    const ROCE_V2: u8 = 8;
-    pub const IPV6: u8 = 1 | ROCE_V2;
-    pub const IPV4: u8 = 2 | ROCE_V2;
-}
-
-/// Access flags of regions, windows and queue pairs (`ibv_access_flags`).
-pub mod access {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const LOCAL_WRITE: u32 = 1;
-    pub const REMOTE_WRITE: u32 = 2;
-    pub const REMOTE_READ: u32 = 4;
-    pub const REMOTE_ATOMIC: u32 = 8;
-    pub const MW_BIND: u32 = 16;
-    pub const ZERO_BASED: u32 = 32;
-}
-
-/// Types of queue pairs (`ibv_qp_type`).
-pub mod qp_type {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const RC: u32 = 2;
-    pub const UC: u32 = 3;
-    pub const UD: u32 = 4;
-}
-
-/// States of queue pairs (`ibv_qp_state`).
-pub mod state {
-    #![allow(missing_docs, reason = "the names are the specification's")]
-    pub const RESET: u32 = 0;
-    pub const INIT: u32 = 1;
-    pub const RTR: u32 = 2;
-    pub const RTS: u32 = 3;
-    pub const SQD: u32 = 4;
-    pub const SQE: u32 = 5;
-    pub const ERR: u32 = 6;
-}
-
 /// Bytes of a send work request before its elements or inline data.
-pub const SEND_WQE_BYTES: usize = 208;
+pub const SEND_WQE_BYTES: usize = size_of::<abi::SendWqe>();
 /// Bytes of a receive work request before its elements.
-pub const RECV_WQE_BYTES: usize = 40;
+pub const RECV_WQE_BYTES: usize = size_of::<abi::RecvWqe>();
 /// Bytes of a scatter-gather element.
-pub const SGE_BYTES: usize = 16;
+pub const SGE_BYTES: usize = size_of::<abi::Sge>();
 /// The smallest slot of a send queue: a work request with one element, rounded up.
 pub const MIN_SEND_SLOT: usize = 256;
 /// More elements than any request has.
 pub const MAX_SGE: usize = 32;
 
+/// A completion queue's slot, of which libibverbs reads the first 48 bytes.
+pub const CQE_SLOT: usize = 64;
+
 /// Offsets in a send work request.
 mod send {
-    pub(super) const WR_ID: usize = 0;
-    pub(super) const OPCODE: usize = 12;
-    pub(super) const FLAGS: usize = 16;
-    pub(super) const IMM: usize = 20;
-    pub(super) const LENGTH: usize = 184;
-    pub(super) const NUM_SGE: usize = 196;
-    // In the union
-    pub(super) const REMOTE_ADDR: usize = 24;
-    pub(super) const RDMA_RKEY: usize = 32;
-    pub(super) const COMPARE_ADD: usize = 32;
-    pub(super) const SWAP: usize = 40;
-    pub(super) const ATOMIC_RKEY: usize = 48;
-    pub(super) const UD_QPN: usize = 24;
-    pub(super) const UD_QKEY: usize = 28;
-    pub(super) const AH_NUM: usize = 36;
-    pub(super) const MW_ADDR: usize = 24;
-    pub(super) const MW_LENGTH: usize = 32;
-    pub(super) const MW_MR_LKEY: usize = 40;
-    pub(super) const MW_RKEY: usize = 44;
-    pub(super) const MW_NEW_RKEY: usize = 48;
-    pub(super) const MW_ACCESS: usize = 52;
+    use super::abi::{AtomicWr, DmaInfo, MwWr, RdmaWr, SendWqe, SendWr, UdWr};
+    use std::mem::offset_of;
+
+    pub(super) const WR_ID: usize = offset_of!(SendWr, wr_id);
+    pub(super) const OPCODE: usize = offset_of!(SendWr, opcode);
+    pub(super) const FLAGS: usize = offset_of!(SendWr, send_flags);
+    pub(super) const IMM: usize = offset_of!(SendWr, ex);
+    pub(super) const LENGTH: usize = offset_of!(SendWqe, dma) + offset_of!(DmaInfo, length);
+    pub(super) const NUM_SGE: usize = offset_of!(SendWqe, dma) + offset_of!(DmaInfo, num_sge);
+    /// The union.
+    const WR: usize = offset_of!(SendWr, wr);
+    pub(super) const REMOTE_ADDR: usize = WR + offset_of!(RdmaWr, remote_addr);
+    pub(super) const RDMA_RKEY: usize = WR + offset_of!(RdmaWr, rkey);
+    pub(super) const ATOMIC_ADDR: usize = WR + offset_of!(AtomicWr, remote_addr);
+    pub(super) const COMPARE_ADD: usize = WR + offset_of!(AtomicWr, compare_add);
+    pub(super) const SWAP: usize = WR + offset_of!(AtomicWr, swap);
+    pub(super) const ATOMIC_RKEY: usize = WR + offset_of!(AtomicWr, rkey);
+    pub(super) const UD_QPN: usize = WR + offset_of!(UdWr, remote_qpn);
+    pub(super) const UD_QKEY: usize = WR + offset_of!(UdWr, remote_qkey);
+    pub(super) const AH_NUM: usize = WR + offset_of!(UdWr, ah_num);
+    pub(super) const MW_ADDR: usize = WR + offset_of!(MwWr, addr);
+    pub(super) const MW_LENGTH: usize = WR + offset_of!(MwWr, length);
+    pub(super) const MW_MR_LKEY: usize = WR + offset_of!(MwWr, mr_lkey);
+    pub(super) const MW_RKEY: usize = WR + offset_of!(MwWr, mw_rkey);
+    pub(super) const MW_NEW_RKEY: usize = WR + offset_of!(MwWr, rkey);
+    pub(super) const MW_ACCESS: usize = WR + offset_of!(MwWr, access);
 }
 
 /// Offsets in a receive work request.
 mod receive {
-    pub(super) const WR_ID: usize = 0;
-    pub(super) const NUM_SGE: usize = 28;
+    use super::abi::{DmaInfo, RecvWqe};
+    use std::mem::offset_of;
+
+    pub(super) const WR_ID: usize = offset_of!(RecvWqe, wr_id);
+    pub(super) const NUM_SGE: usize = offset_of!(RecvWqe, dma) + offset_of!(DmaInfo, num_sge);
 }
 
 /// A scatter-gather element.
@@ -174,9 +77,9 @@ pub struct Sge {
 pub struct SendWqe<'a> {
     /// The program's name for it.
     pub wr_id: u64,
-    /// One of [`opcode`], if the program is sane.
+    /// One of [`opcode`](crate::uapi::verbs::opcode), if the program is sane.
     pub opcode: u32,
-    /// Bits of [`send_flag`].
+    /// Bits of [`send_flag`](crate::uapi::verbs::send_flag).
     pub flags: u32,
     /// Immediate data as the program gave it (big-endian), or the key to be invalidated.
     pub imm: u32,
@@ -260,7 +163,7 @@ impl<'a> SendWqe<'a> {
     pub fn atomic(&self) -> AtomicWr {
         let rkey = self.slot.u32(send::ATOMIC_RKEY);
         AtomicWr {
-            remote: RemoteWr { addr: self.slot.u64(send::REMOTE_ADDR), rkey },
+            remote: RemoteWr { addr: self.slot.u64(send::ATOMIC_ADDR), rkey },
             compare_add: self.slot.u64(send::COMPARE_ADD),
             swap: self.slot.u64(send::SWAP),
         }
@@ -346,9 +249,9 @@ fn read_sge(slot: &Slot<'_>, base: usize, index: usize) -> Sge {
 pub struct Cqe {
     /// The program's name for the work request.
     pub wr_id: u64,
-    /// One of [`status`].
+    /// One of [`status`](crate::uapi::verbs::status).
     pub status: u32,
-    /// One of [`wc_opcode`]; 0 with an error.
+    /// One of [`wc_opcode`](crate::uapi::verbs::wc_opcode); 0 with an error.
     pub opcode: u32,
     /// Bytes of the message; 0 with an error.
     pub byte_len: u32,
@@ -358,9 +261,9 @@ pub struct Cqe {
     pub qp_num: u32,
     /// Number of the sender's queue pair (UD).
     pub src_qp: u32,
-    /// Bits of [`wc_flag`].
+    /// Bits of [`wc_flag`](crate::uapi::verbs::wc_flag).
     pub wc_flags: u32,
-    /// One of [`network_type`] for a datagram's receive, else 0.
+    /// One of [`network_type`](crate::uapi::verbs::network_type) for a datagram's receive, else 0.
     pub sl: u8,
     /// Port; 0 for sends.
     pub port_num: u8,
@@ -405,7 +308,9 @@ mod tests {
     use super::*;
     use crate::arena::{HEAP_START, Mapping};
     use crate::ring::Ring;
+    use crate::uapi::uverbs::answer::Wc;
     use std::sync::atomic::Ordering::Release;
+    use zerocopy::FromBytes;
 
     /// A slot of 512 bytes in which every word of 32 bits holds its own offset.
     fn with_offsets(arena: &Mapping) -> Ring<'_> {
@@ -421,9 +326,6 @@ mod tests {
     fn long(at: u64) -> u64 {
         at | (at + 4) << 32
     }
-
-    // The numbers are those that `offsetof` gives for the system's `rdma/rdma_user_rxe.h` and
-    // `rdma/ib_user_verbs.h`.
 
     #[test]
     fn a_send_work_request_is_where_the_kernel_has_it() {
@@ -482,13 +384,22 @@ mod tests {
             port_num: 8,
         };
         cqe.write(&slot);
-        assert_eq!(slot.u64(0), 0x0102_0304_0506_0708);
-        // Status, opcode, vendor error, length, immediate, number, source, flags
-        let words: Vec<u32> = (8..40).step_by(4).map(|at| slot.u32(at)).collect();
-        assert_eq!(words, [1, 2, 0, 3, 4, 5, 6, 7]);
-        let mut tail = [0xee; 8];
-        slot.read_bytes(40, &mut tail);
-        assert_eq!(tail, [0, 0, 0, 0, 9, 0, 8, 0], "service level at 44, port at 46");
+        let mut bytes = [0xee; size_of::<Wc>()];
+        slot.read_bytes(0, &mut bytes);
+        let expected = Wc {
+            wr_id: 0x0102_0304_0506_0708,
+            status: 1,
+            opcode: 2,
+            byte_len: 3,
+            ex: 4,
+            qp_num: 5,
+            src_qp: 6,
+            wc_flags: 7,
+            sl: 9,
+            port_num: 8,
+            ..Wc::default()
+        };
+        assert_eq!(Wc::read_from_bytes(&bytes), Ok(expected));
         assert_eq!(slot.u32(48), 48, "48 bytes and no more");
         assert_eq!(Cqe::read(&slot), cqe);
     }

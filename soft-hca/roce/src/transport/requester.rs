@@ -1,0 +1,487 @@
+//! The sending half of a reliable connection: requests out, answers in.
+//!
+//! Requests get their packet sequence numbers when they are posted; a read takes as many as its
+//! answer has packets. Three numbers that only grow (the wire carries their low 24 bits) say how
+//! far it is:
+//!
+//! ```text
+//!   done      | unacknowledged      | not sent, or to be sent again | not posted
+//! ------------+---------------------+-------------------------------+-----------
+//!          `oldest`              `next`                         `posted`
+//! ```
+//!
+//! Going back is `next = oldest`, and nothing else: the packets are cut anew from the requests.
+//!
+//! Sources: IBTA volume 1, 9.7.3 to 9.7.7 and 9.9.2; `rxe_req.c`, `rxe_comp.c`.
+
+use std::collections::VecDeque;
+
+use super::attributes::Attributes;
+use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
+use super::timers::{ack_timeout_ns, rnr_wait_ns};
+use crate::wire::bth::Psn;
+use crate::wire::headers::{Aeth, NakCode, Syndrome};
+use crate::wire::opcode::{Operation, Service};
+use crate::wire::packet::Packet;
+
+/// Requests that are kept, and packets that may be unacknowledged.
+pub const WINDOW: u32 = 64;
+
+/// Bytes that may be unacknowledged. With [`WINDOW`] it is what a socket's default buffer holds: 92
+/// packets of 1024 bytes, or 25 of 4096, and twice as much if it is as large as it usually may be.
+const WINDOW_BYTES: u32 = 128 << 10;
+
+/// The state of a reliable connection's requester.
+#[derive(Debug)]
+pub struct Requester {
+    attributes: Attributes,
+    /// Packets that may be unacknowledged.
+    window: u32,
+    /// Requests that are not complete; the first `done` of them only wait for room.
+    requests: VecDeque<Posted>,
+    /// Requests at the front all of whose packets are acknowledged.
+    done: usize,
+    /// The request that `next` belongs to.
+    cursor: usize,
+    /// The oldest packet without an answer.
+    oldest: u64,
+    /// The packet to be sent next.
+    next: u64,
+    /// Behind the last packet that was ever sent.
+    sent: u64,
+    /// Behind the last packet of the last request.
+    posted: u64,
+    /// The ends of the reads and atomics between `oldest` and `next`.
+    responses: VecDeque<u64>,
+    /// Packets since the last that asked for an acknowledgement.
+    unasked: u32,
+    timer: Timer,
+    /// Attempts that are left before the oldest packet fails.
+    retries: u8,
+    rnr_retries: u8,
+    /// We went back to `oldest` already, and what was on its way before still asks us to.
+    went_back: bool,
+    /// The packet before which everything ends, and why.
+    stop: Option<(u64, Status)>,
+}
+
+#[derive(Debug)]
+struct Posted {
+    request: WorkRequest,
+    first: u64,
+    packets: u32,
+}
+
+impl Posted {
+    fn end(&self) -> u64 {
+        self.first + u64::from(self.packets)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    Off,
+    /// Until the oldest packet counts as lost.
+    Answer(u64),
+    /// Until the receiver may be ready.
+    ReceiverNotReady(u64),
+}
+
+impl Requester {
+    /// A requester that has sent nothing.
+    pub fn new(attributes: Attributes) -> Requester {
+        Requester {
+            attributes,
+            window: WINDOW.min(WINDOW_BYTES / attributes.mtu.bytes()),
+            requests: VecDeque::with_capacity(WINDOW as usize),
+            done: 0,
+            cursor: 0,
+            oldest: 0,
+            next: 0,
+            sent: 0,
+            posted: 0,
+            responses: VecDeque::new(),
+            unasked: 0,
+            timer: Timer::Off,
+            retries: attributes.retry_cnt,
+            rnr_retries: attributes.rnr_retry,
+            went_back: false,
+            stop: None,
+        }
+    }
+
+    /// Whether it makes sense to post: all that was posted has been sent, and there is room. A
+    /// caller with a queue of his own posts only then.
+    pub fn wants_request(&self) -> bool {
+        self.stop.is_none() && self.next == self.posted && self.requests.len() < WINDOW as usize
+    }
+
+    /// Whether everything posted is complete, so that a local operation behind it may begin.
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Whether a request has failed: the queue pair is in error, nothing is sent and nothing heard.
+    pub fn has_failed(&self) -> bool {
+        self.is_stopped()
+    }
+
+    /// Puts a request behind the others. One that cannot be sent at all fails when it is its turn.
+    pub fn post(&mut self, request: WorkRequest) {
+        if self.has_failed() {
+            return;
+        }
+        let first = self.posted;
+        let packets = request.packets(self.attributes.mtu);
+        self.requests.push_back(Posted { request, first, packets });
+        self.posted += u64::from(packets);
+        if request.length > MAX_MESSAGE {
+            self.stop_at(first, Status::LocalLength);
+        } else if request.opcode.has_response() && self.attributes.max_rd_atomic == 0 {
+            self.stop_at(first, Status::LocalOperation);
+        }
+    }
+
+    /// Builds the next packet, if one may be sent now: `emit` takes its bytes from the request and
+    /// hands it to the network. If it fails, it may be asked again; a request that it fails with
+    /// a status ends when those before it are complete.
+    ///
+    /// Returns whether a packet was emitted.
+    pub fn transmit(
+        &mut self,
+        now_ns: u64,
+        emit: impl FnOnce(&Outgoing) -> Result<(), Failure>,
+    ) -> bool {
+        let Some((packet, numbers)) = self.next_packet() else { return false };
+        match emit(&packet) {
+            Ok(()) => {}
+            Err(Failure::Busy) => return false,
+            Err(Failure::Failed(status)) => {
+                self.stop_at(self.requests[self.cursor].first, status);
+                return false;
+            }
+        }
+        let posted = &self.requests[self.cursor];
+        self.unasked = if packet.headers.ack_req { 0 } else { self.unasked + 1 };
+        self.next += u64::from(numbers);
+        self.sent = self.sent.max(self.next);
+        if posted.request.opcode.has_response() {
+            self.responses.push_back(self.next);
+        }
+        if self.next == posted.end() {
+            self.cursor += 1;
+        }
+        if self.timer == Timer::Off {
+            self.wait_for_answer(now_ns);
+        }
+        true
+    }
+
+    /// The next packet and how many numbers it takes.
+    fn next_packet(&self) -> Option<(Outgoing, u32)> {
+        if matches!(self.timer, Timer::ReceiverNotReady(_)) {
+            return None;
+        }
+        let posted = self.requests.get(self.cursor)?;
+        let request = &posted.request;
+        if self.stop.is_some_and(|(first, _)| first <= posted.first) || self.is_stopped() {
+            return None;
+        }
+        if request.fence && self.next == posted.first && !self.responses.is_empty() {
+            return None;
+        }
+        if request.opcode.has_response()
+            && self.responses.len() >= self.attributes.max_rd_atomic.into()
+        {
+            return None;
+        }
+        let before = (self.next - posted.first) as u32;
+        // The peer may send a read's answer without a pause, so it has to fit our socket's buffer.
+        let most = self.window / 2;
+        let numbers = match request.opcode {
+            // A piece that is asked for again may not reach beyond the one that was asked for
+            // first: the responder knows that one.
+            Opcode::Read(_) => (most - before % most).min(posted.packets - before),
+            _ => 1,
+        };
+        if self.next + u64::from(numbers) > self.oldest + u64::from(self.window) {
+            return None;
+        }
+        let psn = self.psn(self.next);
+        let mut packet = request.packet(Service::Rc, &self.attributes, psn, before, numbers);
+        // In mid-message, so that the window moves on before it is used up.
+        packet.headers.ack_req |= self.unasked + 1 >= self.window / 4;
+        Some((packet, numbers))
+    }
+
+    /// A packet for which [`Operation::is_response`] holds. What is not the answer to something
+    /// that was sent and not yet answered is ignored.
+    pub fn on_packet(&mut self, now_ns: u64, packet: &Packet<'_>, queue: &mut impl SendQueue) {
+        let behind = packet.headers.psn.distance(self.psn(self.oldest));
+        let Ok(behind) = u64::try_from(behind) else { return };
+        let at = self.oldest + behind;
+        if at >= self.sent || self.is_stopped() {
+            return;
+        }
+        match packet.headers.operation {
+            Operation::Acknowledge(aeth) => self.on_acknowledge(now_ns, at, aeth.syndrome),
+            Operation::ReadResponseMiddle
+            | Operation::ReadResponseFirst(Aeth { syndrome: Syndrome::Ack { .. }, .. })
+            | Operation::ReadResponseLast(Aeth { syndrome: Syndrome::Ack { .. }, .. })
+            | Operation::ReadResponseOnly(Aeth { syndrome: Syndrome::Ack { .. }, .. }) => {
+                self.on_read(now_ns, at, packet.payload, queue);
+            }
+            Operation::AtomicAcknowledge(Aeth { syndrome: Syndrome::Ack { .. }, .. }, original) => {
+                self.on_atomic(now_ns, at, original, queue);
+            }
+            _ => {}
+        }
+        self.complete(queue);
+    }
+
+    fn on_acknowledge(&mut self, now_ns: u64, at: u64, syndrome: Syndrome) {
+        let waiting = matches!(self.timer, Timer::ReceiverNotReady(_));
+        match syndrome {
+            Syndrome::Ack { .. } => {
+                self.acknowledge(now_ns, at + 1);
+            }
+            // The kernel's responder sends one for what was on its way behind the packet that it
+            // had no receive for.
+            Syndrome::Nak(NakCode::PsnSequence) if waiting => {}
+            Syndrome::RnrNak { .. } if waiting => {}
+            Syndrome::Nak(NakCode::PsnSequence) => {
+                if self.acknowledge(now_ns, at) {
+                    self.retry();
+                }
+            }
+            Syndrome::RnrNak { timer } => {
+                if self.acknowledge(now_ns, at) {
+                    self.receiver_not_ready(now_ns, timer);
+                }
+            }
+            Syndrome::Nak(code) => {
+                if self.acknowledge(now_ns, at) {
+                    self.fail(match code {
+                        NakCode::RemoteAccess => Status::RemoteAccess,
+                        NakCode::RemoteOperational => Status::RemoteOperation,
+                        _ => Status::RemoteInvalidRequest,
+                    });
+                }
+            }
+            Syndrome::Reserved(_) => {}
+        }
+    }
+
+    fn on_read(&mut self, now_ns: u64, at: u64, bytes: &[u8], queue: &mut impl SendQueue) {
+        if !self.acknowledge(now_ns, at) {
+            return;
+        }
+        let Posted { request, first, .. } = self.requests[self.done];
+        let offset = (at - first) as u32 * self.attributes.mtu.bytes();
+        let expected = match request.opcode {
+            Opcode::Read(_) => (request.length - offset).min(self.attributes.mtu.bytes()),
+            Opcode::AtomicWrite(_) => 0,
+            _ => return self.fail(Status::BadResponse),
+        };
+        if bytes.len() != expected as usize {
+            return self.fail(Status::BadResponse);
+        }
+        self.place(now_ns, request.id, offset, bytes, queue);
+    }
+
+    fn on_atomic(&mut self, now_ns: u64, at: u64, value: u64, queue: &mut impl SendQueue) {
+        if !self.acknowledge(now_ns, at) {
+            return;
+        }
+        let request = self.requests[self.done].request;
+        match request.opcode {
+            Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. } => {
+                self.place(now_ns, request.id, 0, &value.to_ne_bytes(), queue);
+            }
+            _ => self.fail(Status::BadResponse),
+        }
+    }
+
+    /// The answer to the oldest packet has come with `bytes`.
+    fn place(
+        &mut self,
+        now_ns: u64,
+        id: u64,
+        offset: u32,
+        bytes: &[u8],
+        queue: &mut impl SendQueue,
+    ) {
+        let placed = if bytes.is_empty() { Ok(()) } else { queue.place(id, offset, bytes) };
+        match placed {
+            Ok(()) => self.advance(now_ns, self.oldest + 1),
+            Err(Failure::Busy) => {}
+            Err(Failure::Failed(status)) => self.fail(status),
+        }
+    }
+
+    /// Everything before `to` has been executed. Returns whether nothing of it lacks its answer;
+    /// if something does, it is asked for again.
+    fn acknowledge(&mut self, now_ns: u64, to: u64) -> bool {
+        let mut oldest = self.oldest;
+        for posted in self.requests.range(self.done..) {
+            if oldest == to || posted.request.opcode.has_response() {
+                break;
+            }
+            oldest = posted.end().min(to);
+        }
+        if oldest != self.oldest {
+            self.advance(now_ns, oldest);
+        }
+        if oldest != to {
+            self.retry();
+        }
+        oldest == to
+    }
+
+    /// The packets before `oldest` are done with.
+    fn advance(&mut self, now_ns: u64, oldest: u64) {
+        self.oldest = oldest;
+        while self.requests.get(self.done).is_some_and(|posted| posted.end() <= oldest) {
+            self.done += 1;
+        }
+        self.next = self.next.max(oldest);
+        self.cursor = self.cursor.max(self.done);
+        while self.responses.front().is_some_and(|&end| end <= oldest) {
+            self.responses.pop_front();
+        }
+        self.retries = self.attributes.retry_cnt;
+        self.rnr_retries = self.attributes.rnr_retry;
+        self.went_back = false;
+        if !matches!(self.timer, Timer::ReceiverNotReady(_)) {
+            self.wait_for_answer(now_ns);
+        }
+    }
+
+    fn wait_for_answer(&mut self, now_ns: u64) {
+        self.timer = match ack_timeout_ns(self.attributes.timeout) {
+            Some(timeout) if self.oldest != self.next && !self.is_stopped() => {
+                Timer::Answer(now_ns + timeout)
+            }
+            _ => Timer::Off,
+        };
+    }
+
+    /// The peer says that the oldest packet, or its answer, was lost. What was on its way before we
+    /// went back says so again; only progress or time make us listen anew.
+    fn retry(&mut self) {
+        if !self.went_back && !matches!(self.timer, Timer::ReceiverNotReady(_)) {
+            self.went_back = true;
+            self.go_back();
+        }
+    }
+
+    /// Nobody says anything. Only this uses up `retry_cnt`: a peer that answers lives.
+    fn time_out(&mut self) {
+        self.went_back = false;
+        match self.retries.checked_sub(1) {
+            Some(retries) => {
+                self.retries = retries;
+                self.go_back();
+            }
+            None => self.fail(Status::RetryExceeded),
+        }
+    }
+
+    fn receiver_not_ready(&mut self, now_ns: u64, code: u8) {
+        /// `rnr_retry` that means "for ever".
+        const FOR_EVER: u8 = 7;
+        if self.attributes.rnr_retry != FOR_EVER {
+            match self.rnr_retries.checked_sub(1) {
+                Some(retries) => self.rnr_retries = retries,
+                None => return self.fail(Status::RnrRetryExceeded),
+            }
+        }
+        self.retries = self.attributes.retry_cnt;
+        self.go_back();
+        self.timer = Timer::ReceiverNotReady(now_ns + rnr_wait_ns(code));
+    }
+
+    fn go_back(&mut self) {
+        self.next = self.oldest;
+        self.cursor = self.done;
+        self.responses.clear();
+        self.timer = Timer::Off;
+    }
+
+    /// When [`Requester::on_timer`] is to be called at the latest.
+    pub fn deadline(&self) -> Option<u64> {
+        match self.timer {
+            Timer::Off => None,
+            Timer::Answer(at) | Timer::ReceiverNotReady(at) => Some(at),
+        }
+    }
+
+    /// Does what the time asks for; nothing before [`Requester::deadline`].
+    pub fn on_timer(&mut self, now_ns: u64, queue: &mut impl SendQueue) {
+        match self.timer {
+            Timer::Answer(at) if at <= now_ns => self.time_out(),
+            Timer::ReceiverNotReady(at) if at <= now_ns => {
+                self.went_back = false;
+                self.timer = Timer::Off;
+            }
+            _ => return,
+        }
+        self.complete(queue);
+    }
+
+    /// Completes what is done. Only needed after [`Requester::post`] and [`Requester::transmit`],
+    /// which find requests that cannot be sent, and when the queue had no room before.
+    pub fn complete(&mut self, queue: &mut impl SendQueue) {
+        while self.done > 0 {
+            if !queue.complete(self.requests[0].request.id, Status::Success) {
+                return;
+            }
+            self.requests.pop_front();
+            self.done -= 1;
+            self.cursor -= 1;
+        }
+        if let (Some((_, status)), true) = (self.stop, self.is_stopped())
+            && let Some(posted) = self.requests.front()
+            && queue.complete(posted.request.id, status)
+        {
+            self.requests.clear();
+            self.responses.clear();
+            self.cursor = 0;
+            self.timer = Timer::Off;
+        }
+    }
+
+    /// The oldest request fails.
+    fn fail(&mut self, status: Status) {
+        self.stop_at(self.requests[self.done].first, status);
+    }
+
+    /// The request that begins with `first` fails when it is the oldest one.
+    fn stop_at(&mut self, first: u64, status: Status) {
+        if self.stop.is_none_or(|(earlier, _)| first < earlier) {
+            self.stop = Some((first, status));
+        }
+        if self.is_stopped() {
+            self.timer = Timer::Off;
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|(first, _)| first <= self.oldest)
+    }
+
+    /// Whether [`Requester::complete`] has something to do.
+    pub fn has_finished_requests(&self) -> bool {
+        self.done > 0 || self.is_stopped() && !self.requests.is_empty()
+    }
+
+    /// Requests that are kept.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn kept(&self) -> usize {
+        self.requests.len().max(self.responses.len())
+    }
+
+    fn psn(&self, number: u64) -> Psn {
+        self.attributes.sq_psn + (number & 0xff_ffff) as u32
+    }
+}

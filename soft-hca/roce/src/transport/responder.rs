@@ -1,0 +1,364 @@
+//! The receiving half of a reliable connection: requests in, answers out.
+//!
+//! A packet is executed if its number is the expected one. Before that it is a duplicate, and gets
+//! its answer again: an acknowledgement for a send or a write, the bytes anew for a read, the saved
+//! result for an atomic. Behind it there is a gap, of which the requester is told once. Answers wait
+//! in a queue, in the order in which they have to be sent; acknowledgements in a row become one.
+//!
+//! Sources: IBTA volume 1, 9.7.4, 9.7.5 and 9.9.3; `rxe_resp.c`.
+
+use std::collections::VecDeque;
+
+use super::attributes::Attributes;
+use super::message::{Arriving, Fragment};
+use super::request::{MAX_MESSAGE, Remote};
+use super::target::{Access, Atomic, Refusal, Target};
+use crate::wire::bth::Psn;
+use crate::wire::headers::{Aeth, AtomicEth, NakCode, Reth, Syndrome};
+use crate::wire::opcode::{Operation, Service};
+use crate::wire::packet::{Headers, Packet};
+
+/// An answer that is to be sent: [`Headers::build`] makes it around its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// All that is before the payload.
+    pub headers: Headers,
+    /// The bytes that follow, if it is a piece of a read's answer: where, and how many. The right
+    /// to read them was checked when the request came.
+    pub payload: Option<(Remote, u32)>,
+}
+
+/// The state of a reliable connection's responder. It has no deadline.
+#[derive(Debug)]
+pub struct Responder {
+    attributes: Attributes,
+    /// The number of the next packet to be executed.
+    expected: Psn,
+    /// The last send or write packet that was executed.
+    acknowledged: Psn,
+    /// Messages executed.
+    msn: u32,
+    arriving: Arriving,
+    /// The requester was told that it has to come back to `expected`.
+    told: bool,
+    /// The last atomics and their results, oldest first.
+    results: VecDeque<(Psn, Outcome)>,
+    replies: VecDeque<Waiting>,
+    failed: bool,
+}
+
+/// What an atomic operation is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Original(u64),
+    Written,
+}
+
+/// An answer that waits to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    psn: Psn,
+    msn: u32,
+    answer: Answer,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Acknowledge(Syndrome),
+    /// With the bytes that are sent already.
+    Read(Reth, u32),
+    Atomic(Outcome),
+}
+
+impl Responder {
+    /// A responder that has executed nothing.
+    pub fn new(attributes: Attributes) -> Responder {
+        Responder {
+            attributes,
+            expected: attributes.rq_psn,
+            acknowledged: attributes.rq_psn + u32::MAX,
+            msn: 0,
+            arriving: Arriving::default(),
+            told: false,
+            results: VecDeque::new(),
+            replies: VecDeque::new(),
+            failed: false,
+        }
+    }
+
+    /// Whether the queue pair is in error: nothing is heard, and nothing said once
+    /// [`Responder::transmit`] finds no more.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// A packet of a reliable connection that is no response.
+    pub fn on_packet(&mut self, packet: &Packet<'_>, target: &mut impl Target) {
+        if self.failed {
+            return;
+        }
+        let psn = packet.headers.psn;
+        match psn.distance(self.expected) {
+            0 => {
+                self.told = false;
+                if let Err(refusal) = self.execute(packet, target) {
+                    self.refuse(psn, refusal, target);
+                }
+            }
+            1.. => self.tell(self.expected, Syndrome::Nak(NakCode::PsnSequence)),
+            behind => self.repeat(packet, behind.unsigned_abs(), target),
+        }
+    }
+
+    fn execute(&mut self, packet: &Packet<'_>, target: &mut impl Target) -> Result<(), Refusal> {
+        let psn = packet.headers.psn;
+        if let Some(fragment) = Fragment::of(packet.headers.operation) {
+            self.arriving.accept(fragment, packet, self.attributes.mtu, target)?;
+            self.acknowledged = psn;
+            self.executed(1, fragment.ends());
+            if packet.headers.ack_req {
+                self.acknowledge();
+            }
+            return Ok(());
+        }
+        if self.arriving.is_under_way() || self.attributes.max_dest_rd_atomic == 0 {
+            return Err(Refusal::InvalidRequest);
+        }
+        match packet.headers.operation {
+            Operation::ReadRequest(reth) => {
+                check_read(reth, target)?;
+                if !self.has_room() {
+                    return Err(Refusal::Busy);
+                }
+                self.executed(self.attributes.mtu.packets(reth.length), true);
+                self.reply(psn, Answer::Read(reth, 0));
+                Ok(())
+            }
+            Operation::CompareSwap(AtomicEth { address, rkey, swap_or_add, compare }) => {
+                let atomic = Atomic::CompareSwap { compare, swap: swap_or_add };
+                self.atomic(psn, Remote { address, rkey }, atomic, target)
+            }
+            Operation::FetchAdd(AtomicEth { address, rkey, swap_or_add, .. }) => {
+                let atomic = Atomic::FetchAdd(swap_or_add);
+                self.atomic(psn, Remote { address, rkey }, atomic, target)
+            }
+            Operation::AtomicWrite(reth) => {
+                let bytes = packet.payload.try_into().ok().filter(|_| reth.length == 8);
+                let atomic = Atomic::Write(bytes.ok_or(Refusal::InvalidRequest)?);
+                self.atomic(psn, reth.into(), atomic, target)
+            }
+            _ => Err(Refusal::InvalidRequest),
+        }
+    }
+
+    /// Executes an atomic operation, and saves its result for a duplicate of the request.
+    fn atomic(
+        &mut self,
+        psn: Psn,
+        remote: Remote,
+        atomic: Atomic,
+        target: &mut impl Target,
+    ) -> Result<(), Refusal> {
+        if !remote.address.is_multiple_of(8) {
+            return Err(Refusal::InvalidRequest);
+        }
+        if !self.has_room() {
+            return Err(Refusal::Busy);
+        }
+        let original = target.atomic(remote, atomic)?;
+        let outcome = match atomic {
+            Atomic::Write(_) => Outcome::Written,
+            _ => Outcome::Original(original),
+        };
+        if self.results.len() == usize::from(self.attributes.max_dest_rd_atomic) {
+            self.results.pop_front();
+        }
+        self.results.push_back((psn, outcome));
+        self.executed(1, true);
+        self.reply(psn, Answer::Atomic(outcome));
+        Ok(())
+    }
+
+    /// A request that came `behind` packets ago already.
+    fn repeat(&mut self, packet: &Packet<'_>, behind: u32, target: &mut impl Target) {
+        let psn = packet.headers.psn;
+        match packet.headers.operation {
+            operation if Fragment::of(operation).is_some() => self.acknowledge(),
+            Operation::ReadRequest(reth) => {
+                // Nothing was read that is not the expected packet's yet.
+                let was_read = self.attributes.mtu.packets(reth.length) <= behind;
+                if was_read && check_read(reth, target).is_ok() {
+                    self.read_again(psn, reth);
+                }
+            }
+            Operation::CompareSwap(_) | Operation::FetchAdd(_) | Operation::AtomicWrite(_) => {
+                let saved = self.results.iter().find(|(saved, _)| *saved == psn).copied();
+                let waits = self
+                    .replies
+                    .iter()
+                    .any(|reply| reply.psn == psn && matches!(reply.answer, Answer::Atomic(_)));
+                if let (Some((_, outcome)), false) = (saved, waits) {
+                    self.reply(psn, Answer::Atomic(outcome));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers a read again from the packet that was asked for, perhaps not the first.
+    fn read_again(&mut self, psn: Psn, reth: Reth) {
+        let mtu = self.attributes.mtu;
+        for waiting in &mut self.replies {
+            let Answer::Read(old, sent) = &mut waiting.answer else { continue };
+            let Ok(before) = u32::try_from(psn.distance(waiting.psn)) else { continue };
+            if before >= mtu.packets(old.length) {
+                continue;
+            }
+            // It is being answered: only what has been sent already is to be sent again.
+            let skipped = before * mtu.bytes();
+            let is_part = old.rkey == reth.rkey
+                && old.address.wrapping_add(skipped.into()) == reth.address
+                && skipped <= old.length;
+            if is_part && skipped < *sent {
+                let length = old.length - skipped;
+                *old = Reth { length, ..reth };
+                *sent = 0;
+                waiting.psn = psn;
+            }
+            return;
+        }
+        self.reply(psn, Answer::Read(reth, 0));
+    }
+
+    /// The expected packet was not executed.
+    fn refuse(&mut self, psn: Psn, refusal: Refusal, target: &mut impl Target) {
+        let code = match refusal {
+            Refusal::Busy => return,
+            Refusal::NotReady => {
+                let timer = self.attributes.min_rnr_timer;
+                return self.tell(psn, Syndrome::RnrNak { timer });
+            }
+            Refusal::InvalidRequest => Some(NakCode::InvalidRequest),
+            Refusal::Access => Some(NakCode::RemoteAccess),
+            Refusal::Receive => Some(NakCode::RemoteOperational),
+            Refusal::Overflow => None,
+        };
+        self.failed = true;
+        if let Some(code) = code {
+            self.push(psn, Answer::Acknowledge(Syndrome::Nak(code)));
+        }
+        target.fail(refusal);
+    }
+
+    /// Tells the requester, once, that it has to come back to the expected packet.
+    fn tell(&mut self, psn: Psn, syndrome: Syndrome) {
+        if !self.told {
+            self.told = self.reply(psn, Answer::Acknowledge(syndrome));
+        }
+    }
+
+    /// Answers and results that are kept.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn kept(&self) -> usize {
+        self.replies.len().max(self.results.len())
+    }
+
+    fn executed(&mut self, packets: u32, is_message: bool) {
+        self.expected += packets;
+        self.msn = self.msn.wrapping_add(is_message.into());
+    }
+
+    /// Acknowledges all sends and writes that were executed.
+    fn acknowledge(&mut self) {
+        let psn = self.acknowledged;
+        if let Some(Waiting { answer: Answer::Acknowledge(Syndrome::Ack { .. }), .. }) =
+            self.replies.back()
+        {
+            self.replies.pop_back();
+        }
+        self.reply(psn, Answer::Acknowledge(Syndrome::ACK));
+    }
+
+    /// Whether another answer can wait. A requester that keeps to our depth of reads and atomics
+    /// always finds room, even if it asks for all of them twice.
+    fn has_room(&self) -> bool {
+        self.replies.len() < 4 * usize::from(self.attributes.max_dest_rd_atomic) + 4
+    }
+
+    fn reply(&mut self, psn: Psn, answer: Answer) -> bool {
+        let has_room = self.has_room();
+        if has_room {
+            self.push(psn, answer);
+        }
+        has_room
+    }
+
+    fn push(&mut self, psn: Psn, answer: Answer) {
+        self.replies.push_back(Waiting { psn, msn: self.msn, answer });
+    }
+
+    /// Builds the next answer, if there is one: `emit` takes the bytes of a read from memory and
+    /// hands the packet to the network. If it is busy, it will be asked again. After any other
+    /// refusal the queue pair is in error: it may read no more.
+    ///
+    /// Returns whether a packet was emitted.
+    pub fn transmit<T: Target>(
+        &mut self,
+        target: &mut T,
+        emit: impl FnOnce(&mut T, &Reply) -> Result<(), Refusal>,
+    ) -> bool {
+        let Some(waiting) = self.replies.front_mut() else { return false };
+        let mtu = self.attributes.mtu;
+        let aeth = |syndrome| Aeth { syndrome, msn: waiting.msn };
+        let mut psn = waiting.psn;
+        let mut payload = None;
+        let mut is_last = true;
+        let operation = match &mut waiting.answer {
+            Answer::Acknowledge(syndrome) => Operation::Acknowledge(aeth(*syndrome)),
+            Answer::Atomic(Outcome::Original(original)) => {
+                Operation::AtomicAcknowledge(aeth(Syndrome::ACK), *original)
+            }
+            Answer::Atomic(Outcome::Written) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
+            Answer::Read(reth, sent) => {
+                let rest = reth.length - *sent;
+                let here = rest.min(mtu.bytes());
+                psn += *sent / mtu.bytes();
+                payload = (here > 0).then(|| (Remote::from(*reth).at(*sent), here));
+                is_last = here == rest;
+                match (*sent == 0, is_last) {
+                    (true, true) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
+                    (true, false) => Operation::ReadResponseFirst(aeth(Syndrome::ACK)),
+                    (false, false) => Operation::ReadResponseMiddle,
+                    (false, true) => Operation::ReadResponseLast(aeth(Syndrome::ACK)),
+                }
+            }
+        };
+        let headers = Headers::new(Service::Rc, operation, self.attributes.dest_qpn, psn);
+        match emit(target, &Reply { headers, payload }) {
+            Ok(()) => {}
+            Err(Refusal::Busy) => return false,
+            Err(refusal) => {
+                self.replies.clear();
+                if !self.failed {
+                    self.refuse(psn, refusal, target);
+                }
+                return false;
+            }
+        }
+        match &mut waiting.answer {
+            Answer::Read(_, sent) if !is_last => *sent += mtu.bytes(),
+            _ => {
+                self.replies.pop_front();
+            }
+        }
+        true
+    }
+}
+
+fn check_read(reth: Reth, target: &mut impl Target) -> Result<(), Refusal> {
+    match reth.length {
+        0 => Ok(()),
+        length if length > MAX_MESSAGE => Err(Refusal::InvalidRequest),
+        length => target.check(Access::Read, reth.into(), length),
+    }
+}

@@ -1,0 +1,145 @@
+//! Unreliable connections and datagrams.
+
+use super::mix::mix;
+use super::network::{Faults, Network, Random};
+use super::world::*;
+use crate::transport::attributes::Mtu;
+use crate::transport::request::{Opcode, Payload, Status};
+use crate::transport::target::{Completion, Received, Refusal};
+use crate::transport::{uc, ud};
+use crate::wire::headers::Deth;
+use crate::wire::opcode::SendEnd;
+use crate::wire::packet::{Headers, Packet};
+
+/// Sends messages that carry their place in the order, and returns the places of those that
+/// arrived.
+fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
+    let mut random = Random::new(seed);
+    let attributes = attributes(Mtu::B256, random.number() as u32);
+    let mut requester = uc::Requester::new(attributes);
+    let mut responder = uc::Responder::new(attributes);
+    let mut sender = Program::new(seed, 0, 0);
+    let mut receiver = Program::new(seed, 4096, busy);
+    receiver.receives = (0..messages).map(|_| (0, 2048)).collect();
+    let mut network = Network::new(seed, faults);
+    let (mut work, _) = mix(&mut random, Mtu::B256, 8, messages as usize, &receiver.memory);
+    for (id, work) in work.iter_mut().enumerate() {
+        let length = 8 + random.below(2000) as usize;
+        work.bytes = vec![id as u8; length];
+        work.bytes[..8].copy_from_slice(&id.to_ne_bytes());
+        work.request.length = length as u32;
+        work.request.opcode = Opcode::Send(SendEnd::Plain);
+    }
+    let mut now = 0;
+    let mut posted = 0;
+    let mut arrived = Vec::new();
+    loop {
+        if requester.wants_request() && posted < work.len() {
+            requester.post(work[posted].request);
+            posted += 1;
+        }
+        let sent = requester.transmit(|packet| {
+            let Payload { id, offset, length } = packet.payload;
+            let bytes = &work[id as usize].bytes[offset as usize..][..length as usize];
+            assert!(!packet.headers.ack_req);
+            network.send(now, 1, &packet.headers, bytes);
+            Ok(())
+        });
+        requester.complete(&mut sender);
+        now += 500;
+        while let Some((_, bytes)) = network.arrive(now) {
+            responder.on_packet(&Packet::parse(&bytes).unwrap(), &mut receiver);
+        }
+        for (completion, bytes) in receiver.received.drain(..) {
+            assert_eq!(completion.received, Received::Send(SendEnd::Plain));
+            let place = u64::from_ne_bytes(bytes[..8].try_into().unwrap());
+            let sent = &work[place as usize].bytes;
+            assert_eq!(completion.length as usize, sent.len());
+            assert!(bytes[..sent.len()] == sent[..], "bytes of message {place}");
+            arrived.push(place);
+        }
+        if !sent && posted == work.len() && network.next_arrival().is_none() {
+            break;
+        }
+    }
+    assert!(sender.completed.iter().copied().eq((0..messages).map(|id| (id, Status::Success))));
+    assert!(!responder.has_failed());
+    arrived
+}
+
+#[test]
+fn messages_arrive_whole_in_order_and_at_most_once() {
+    let mut arrived = 0;
+    for seed in 0..300 {
+        let faults = Faults { lost: 20, duplicated: 50, overtaken: 50, late: 2 };
+        let places = exchange(seed, faults, 10, 40);
+        assert!(places.is_sorted_by(|a, b| a < b), "{seed}: {places:?}");
+        arrived += places.len();
+    }
+    assert!(arrived > 300 * 40 / 4, "{arrived}");
+}
+
+#[test]
+fn nothing_is_lost_that_the_network_delivers() {
+    for seed in 0..50 {
+        let faults = Faults::default();
+        assert_eq!(exchange(seed, faults, 0, 40), (0..40).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn unreliable_connections_send_and_write_only() {
+    let mut requester = uc::Requester::new(attributes(Mtu::B256, 0));
+    let mut program = Program::new(0, 0, 0);
+    let remote = crate::transport::request::Remote { address: 0, rkey: 0 };
+    requester.post(request(0, Opcode::Read(remote), 1));
+    assert!(!requester.transmit(|_| panic!("a packet")));
+    requester.complete(&mut program);
+    assert_eq!(program.completed, [(0, Status::LocalOperation)]);
+    assert!(requester.has_failed() && !requester.wants_request());
+}
+
+const QKEY: u32 = 0x1111_1111;
+
+fn datagram(length: u32) -> ud::Datagram {
+    ud::Datagram {
+        dest_qpn: 0x22,
+        deth: Deth { qkey: QKEY, source_qpn: 0x33 },
+        immediate: Some([1, 2, 3, 4]),
+        solicited: true,
+        payload: Payload { id: 0, offset: 0, length },
+    }
+}
+
+#[test]
+fn a_datagram_lies_behind_its_header() {
+    let mtu = Mtu::B512;
+    let mut requester = ud::Requester::new(Default::default());
+    let mut responder = ud::Responder::new(mtu);
+    let mut program = Program::new(0, 0, 0);
+    let header = [7; 40];
+    let mut deliver = |program: &mut Program, headers: Headers, payload: &[u8], qkey| {
+        responder.on_packet(&Packet { headers, payload }, qkey, &header, program)
+    };
+    assert_eq!(requester.packet(&datagram(513), mtu), None);
+    let headers = requester.packet(&datagram(512), mtu).unwrap().headers;
+    assert_eq!(headers.psn.get(), 0);
+    assert_eq!(requester.packet(&datagram(0), mtu).unwrap().headers.psn.get(), 1);
+
+    assert!(!deliver(&mut program, headers, &[5; 512], QKEY), "no receive");
+    program.receives.push_back((0, 600));
+    assert!(!deliver(&mut program, headers, &[5; 512], QKEY + 1));
+    assert!(!deliver(&mut program, headers, &[5; 513], QKEY));
+    assert!(deliver(&mut program, headers, &[5; 512], QKEY));
+    let (completion, bytes) = program.received.pop().unwrap();
+    let received = Received::Datagram { source_qpn: 0x33, immediate: Some([1, 2, 3, 4]) };
+    assert_eq!(completion, Completion { received, length: 552, solicited: true });
+    assert_eq!(bytes[..40], header);
+    assert_eq!(bytes[40..552], [5; 512]);
+
+    program.receives.push_back((0, 551));
+    assert!(!deliver(&mut program, headers, &[5; 512], QKEY));
+    assert_eq!(program.failed, Some(Refusal::Receive));
+    program.receives.push_back((0, 600));
+    assert!(!deliver(&mut program, headers, &[5; 512], QKEY));
+}

@@ -1,0 +1,386 @@
+//! Two reliable ends with programs that post requests and receives, and have memory.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::network::{Faults, Network, Random};
+use crate::transport::attributes::{Attributes, Mtu};
+use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
+use crate::transport::requester::{Requester, WINDOW};
+use crate::transport::responder::Responder;
+use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
+use crate::wire::bth::Psn;
+use crate::wire::opcode::SendEnd;
+use crate::wire::packet::Packet;
+
+/// Where a program's memory begins, and its key.
+pub(super) const BASE: u64 = 0x7f00_0000_0000;
+pub(super) const KEY: u32 = 0x1234_5600;
+/// A key that nobody has, and one that the queue pair does not allow the use of.
+pub(super) const BAD_KEY: u32 = 0xbad;
+pub(super) const FORBIDDEN_KEY: u32 = 0xf0bd;
+/// The first key that a send may make invalid.
+pub(super) const FIRST_WINDOW: u32 = 0x100;
+
+/// What a program does: a work request and its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub request: WorkRequest,
+    pub bytes: Vec<u8>,
+}
+
+/// A program: its memory, its receives, and what came of its requests.
+pub(super) struct Program {
+    pub memory: Vec<u8>,
+    pub work: Vec<Work>,
+    pub posted: usize,
+    /// Bytes that have come for each request.
+    placed: Vec<u32>,
+    pub completed: Vec<(u64, Status)>,
+    /// Room for receives, and when each is posted.
+    pub receives: VecDeque<(u64, usize)>,
+    taken: Option<Vec<u8>>,
+    pub received: Vec<(Completion, Vec<u8>)>,
+    pub windows: HashSet<u32>,
+    pub failed: Option<Refusal>,
+    /// The completion queue overflows with this receive.
+    pub overflow_at: usize,
+    random: Random,
+    /// Permille of the calls that are refused, so rarely that retries suffice.
+    busy: u32,
+    /// Calls that are not refused, after one that was.
+    calm: u32,
+    now_ns: u64,
+}
+
+impl Program {
+    pub fn new(seed: u64, memory: usize, busy: u32) -> Program {
+        Program {
+            memory: vec![0; memory],
+            work: Vec::new(),
+            posted: 0,
+            placed: Vec::new(),
+            completed: Vec::new(),
+            receives: VecDeque::new(),
+            taken: None,
+            received: Vec::new(),
+            windows: HashSet::new(),
+            failed: None,
+            overflow_at: usize::MAX,
+            random: Random::new(seed),
+            busy,
+            calm: 0,
+            now_ns: 0,
+        }
+    }
+
+    /// Another request, with room for what it reads.
+    pub fn expect(&mut self, length: u32) {
+        let id = self.work.len() as u64;
+        let request = request(id, Opcode::Send(SendEnd::Plain), length);
+        self.work.push(Work { request, bytes: vec![0; length as usize] });
+        self.placed.push(0);
+    }
+
+    fn is_busy(&mut self) -> bool {
+        self.calm = self.calm.saturating_sub(1);
+        let is_busy = self.calm == 0 && self.random.permille(self.busy);
+        if is_busy {
+            self.calm = 10;
+        }
+        is_busy
+    }
+
+    fn range(&self, remote: Remote, length: usize) -> Result<std::ops::Range<usize>, Refusal> {
+        match remote.rkey {
+            KEY => {}
+            FORBIDDEN_KEY => return Err(Refusal::InvalidRequest),
+            _ => return Err(Refusal::Access),
+        }
+        let start = remote.address.checked_sub(BASE).ok_or(Refusal::Access)? as usize;
+        let end = start + length;
+        if end > self.memory.len() { Err(Refusal::Access) } else { Ok(start..end) }
+    }
+}
+
+impl SendQueue for Program {
+    fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
+        if self.is_busy() {
+            return Err(Failure::Busy);
+        }
+        let id = id as usize;
+        assert_eq!(self.placed[id], offset, "bytes of an answer come once and in order");
+        self.placed[id] += bytes.len() as u32;
+        self.work[id].bytes[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn complete(&mut self, id: u64, status: Status) -> bool {
+        if self.is_busy() {
+            return false;
+        }
+        self.completed.push((id, status));
+        true
+    }
+}
+
+impl Target for Program {
+    fn take_receive(&mut self) -> Result<(), Refusal> {
+        assert!(self.taken.is_none());
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        match self.receives.front() {
+            Some(&(at, room)) if at <= self.now_ns => {
+                self.receives.pop_front();
+                self.taken = Some(vec![0; room]);
+                Ok(())
+            }
+            _ => Err(Refusal::NotReady),
+        }
+    }
+
+    fn place(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Refusal> {
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        let receive = self.taken.as_mut().unwrap();
+        let end = offset as usize + bytes.len();
+        let to = receive.get_mut(offset as usize..end).ok_or(Refusal::Receive)?;
+        to.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn complete(&mut self, completion: Completion) -> Result<(), Refusal> {
+        use crate::transport::target::Received;
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        if self.received.len() == self.overflow_at {
+            return Err(Refusal::Overflow);
+        }
+        if let Received::Send(SendEnd::Invalidate(key)) = completion.received
+            && !self.windows.remove(&key)
+        {
+            return Err(Refusal::Access);
+        }
+        let receive = self.taken.take().unwrap();
+        self.received.push((completion, receive));
+        Ok(())
+    }
+
+    fn check(&mut self, _: Access, remote: Remote, length: u32) -> Result<(), Refusal> {
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        self.range(remote, length as usize).map(|_| ())
+    }
+
+    fn write(&mut self, remote: Remote, bytes: &[u8]) -> Result<(), Refusal> {
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        let range = self.range(remote, bytes.len())?;
+        self.memory[range].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn atomic(&mut self, remote: Remote, atomic: Atomic) -> Result<u64, Refusal> {
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        let range = self.range(remote, 8)?;
+        Ok(apply(&mut self.memory[range], atomic))
+    }
+
+    fn fail(&mut self, reason: Refusal) {
+        assert_eq!(self.failed, None);
+        self.failed = Some(reason);
+    }
+}
+
+/// An atomic operation, and the value before it.
+pub(super) fn apply(cell: &mut [u8], atomic: Atomic) -> u64 {
+    let old = u64::from_ne_bytes(cell.try_into().unwrap());
+    let new = match atomic {
+        Atomic::CompareSwap { compare, swap } if old == compare => swap,
+        Atomic::CompareSwap { .. } => old,
+        Atomic::FetchAdd(add) => old.wrapping_add(add),
+        Atomic::Write(bytes) => u64::from_ne_bytes(bytes),
+    };
+    cell.copy_from_slice(&new.to_ne_bytes());
+    old
+}
+
+pub(super) struct End {
+    pub requester: Requester,
+    pub responder: Responder,
+    pub program: Program,
+    /// When it looks at its queues again.
+    wake_ns: Option<u64>,
+}
+
+pub(super) struct World {
+    pub ends: [End; 2],
+    pub network: Network,
+    pub now_ns: u64,
+    random: Random,
+    busy: u32,
+}
+
+/// Attributes that lose no message in a network that is not too bad.
+pub(super) fn attributes(mtu: Mtu, psn: u32) -> Attributes {
+    Attributes {
+        dest_qpn: 0x11,
+        mtu,
+        sq_psn: Psn::new(psn),
+        rq_psn: Psn::new(psn),
+        timeout: 5,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        min_rnr_timer: 3,
+        max_rd_atomic: 4,
+        max_dest_rd_atomic: 4,
+    }
+}
+
+/// More steps than any test needs.
+const MOST_STEPS: u64 = 400_000;
+
+impl World {
+    pub fn new(
+        seed: u64,
+        attributes: [Attributes; 2],
+        faults: Faults,
+        busy: u32,
+        memory: usize,
+    ) -> World {
+        let mut random = Random::new(seed);
+        let mut number = 0;
+        let ends = attributes.map(|attributes| {
+            number += 1;
+            End {
+                requester: Requester::new(attributes),
+                responder: Responder::new(attributes),
+                program: Program::new(seed ^ number << 60, memory, busy),
+                wake_ns: None,
+            }
+        });
+        World { ends, network: Network::new(random.number(), faults), now_ns: 0, random, busy }
+    }
+
+    pub fn work(&mut self, end: usize, work: Vec<Work>) {
+        let program = &mut self.ends[end].program;
+        program.placed = vec![0; work.len()];
+        program.work = work;
+        self.ends[end].wake_ns = Some(self.now_ns);
+    }
+
+    /// Until nothing happens any more.
+    pub fn run(&mut self) {
+        self.run_until(u64::MAX);
+        for end in &self.ends {
+            assert_eq!(end.requester.deadline(), None);
+        }
+        assert_eq!(self.network.next_arrival(), None);
+    }
+
+    pub fn run_until(&mut self, end_ns: u64) {
+        for step in 0.. {
+            assert!(step < MOST_STEPS, "it does not end");
+            let timers = self.ends.iter().flat_map(|end| [end.wake_ns, end.requester.deadline()]);
+            let next = timers.chain([self.network.next_arrival()]).flatten().min();
+            match next {
+                Some(at) if at <= end_ns => self.now_ns = self.now_ns.max(at),
+                _ => return,
+            }
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let now = self.now_ns;
+        for end in &mut self.ends {
+            end.program.now_ns = now;
+        }
+        while let Some((to, bytes)) = self.network.arrive(now) {
+            let packet = Packet::parse(&bytes).unwrap();
+            let end = &mut self.ends[to];
+            if packet.headers.operation.is_response() {
+                end.requester.on_packet(now, &packet, &mut end.program);
+            } else {
+                end.responder.on_packet(&packet, &mut end.program);
+            }
+            // Some more may come before it answers.
+            end.wake_ns.get_or_insert(now + self.random.below(3_000));
+        }
+        for index in 0..2 {
+            let end = &mut self.ends[index];
+            if end.requester.deadline().is_some_and(|at| at <= now) {
+                end.requester.on_timer(now, &mut end.program);
+                assert!(end.requester.deadline().is_none_or(|at| at > now));
+                end.wake_ns = Some(now);
+            }
+            if end.wake_ns.is_some_and(|at| at <= now) {
+                end.wake_ns = None;
+                self.serve(index);
+            }
+        }
+    }
+
+    fn serve(&mut self, index: usize) {
+        let World { ends, network, now_ns, random, busy } = self;
+        let End { requester, responder, program, wake_ns } = &mut ends[index];
+        let (now, to) = (*now_ns, 1 - index);
+        let mut was_busy = false;
+        while !was_busy {
+            while requester.wants_request() && program.posted < program.work.len() {
+                requester.post(program.work[program.posted].request);
+                program.posted += 1;
+            }
+            let work = &program.work;
+            let sent = requester.transmit(now, |packet| {
+                if random.permille(*busy) {
+                    was_busy = true;
+                    return Err(Failure::Busy);
+                }
+                let payload = packet.payload;
+                let bytes = &work[payload.id as usize].bytes[payload.offset as usize..];
+                network.send(now, to, &packet.headers, &bytes[..payload.length as usize]);
+                Ok(())
+            });
+            if !sent {
+                break;
+            }
+        }
+        requester.complete(program);
+        loop {
+            let sent = responder.transmit(program, |program, reply| {
+                if random.permille(*busy) {
+                    was_busy = true;
+                    return Err(Refusal::Busy);
+                }
+                let bytes = match reply.payload {
+                    Some((remote, length)) => program.range(remote, length as usize)?,
+                    None => 0..0,
+                };
+                network.send(now, to, &reply.headers, &program.memory[bytes]);
+                Ok(())
+            });
+            if !sent {
+                break;
+            }
+        }
+        // What was busy is tried again soon.
+        let has_more = requester.wants_request() && program.posted < program.work.len();
+        if was_busy || has_more || requester.has_finished_requests() {
+            *wake_ns = Some(now + 1_000);
+        }
+        assert!(requester.kept() <= WINDOW as usize, "requests grow");
+        assert!(responder.kept() <= 24, "answers grow: {}", responder.kept());
+    }
+}
+
+/// A request for memory of the peer.
+pub(super) fn request(id: u64, opcode: Opcode, length: u32) -> WorkRequest {
+    WorkRequest { id, opcode, length, solicited: false, fence: false }
+}

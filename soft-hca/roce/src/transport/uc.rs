@@ -1,0 +1,151 @@
+//! Unreliable connections: sends and writes that nobody answers. A message of which a packet is
+//! missing is dropped, whole as far as receives are concerned; memory may have been written.
+//!
+//! Sources: IBTA volume 1, 9.8.2; `rxe_req.c`, `rxe_resp.c`.
+
+use super::attributes::Attributes;
+use super::message::{Arriving, Fragment};
+use super::request::{Failure, MAX_MESSAGE, Outgoing, SendQueue, Status, WorkRequest};
+use super::target::{Refusal, Target};
+use crate::wire::bth::Psn;
+use crate::wire::opcode::Service;
+use crate::wire::packet::Packet;
+
+/// The sending half.
+#[derive(Debug)]
+pub struct Requester {
+    attributes: Attributes,
+    psn: Psn,
+    current: Option<Current>,
+    failed: bool,
+}
+
+#[derive(Debug)]
+struct Current {
+    request: WorkRequest,
+    /// Packets that are sent.
+    sent: u32,
+    /// How it ended, if it has.
+    status: Option<Status>,
+}
+
+impl Requester {
+    /// A requester that has sent nothing.
+    pub fn new(attributes: Attributes) -> Requester {
+        Requester { attributes, psn: attributes.sq_psn, current: None, failed: false }
+    }
+
+    /// Whether there is nothing to be sent or completed.
+    pub fn wants_request(&self) -> bool {
+        self.current.is_none() && !self.failed
+    }
+
+    /// Whether a request has failed: the queue pair is in error.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Begins a request. Only if [`Requester::wants_request`].
+    pub fn post(&mut self, request: WorkRequest) {
+        let status = if request.opcode.has_response() {
+            Some(Status::LocalOperation)
+        } else if request.length > MAX_MESSAGE {
+            Some(Status::LocalLength)
+        } else {
+            None
+        };
+        self.failed = status.is_some();
+        self.current = Some(Current { request, sent: 0, status });
+    }
+
+    /// Builds the next packet: as the reliable requester's
+    /// [`transmit`](super::requester::Requester::transmit). After the last one of a request
+    /// [`Requester::complete`] is to be called.
+    pub fn transmit(&mut self, emit: impl FnOnce(&Outgoing) -> Result<(), Failure>) -> bool {
+        let Some(Current { request, sent, status: status @ None }) = &mut self.current else {
+            return false;
+        };
+        let mut packet = request.packet(Service::Uc, &self.attributes, self.psn, *sent, 1);
+        packet.headers.ack_req = false;
+        match emit(&packet) {
+            Ok(()) => {
+                self.psn += 1;
+                *sent += 1;
+                if *sent == request.packets(self.attributes.mtu) {
+                    *status = Some(Status::Success);
+                }
+                true
+            }
+            Err(Failure::Busy) => false,
+            Err(Failure::Failed(failure)) => {
+                *status = Some(failure);
+                self.failed = true;
+                false
+            }
+        }
+    }
+
+    /// Completes the request, if it is sent or has failed.
+    pub fn complete(&mut self, queue: &mut impl SendQueue) {
+        if let Some(Current { request, status: Some(status), .. }) = &self.current
+            && queue.complete(request.id, *status)
+        {
+            self.current = None;
+        }
+    }
+}
+
+/// Packets that are so little behind the expected one are late or duplicates, and dropped even if
+/// they begin a message: each message arrives at most once, and in order.
+const LATE: i32 = 1 << 15;
+
+/// The receiving half.
+#[derive(Debug)]
+pub struct Responder {
+    attributes: Attributes,
+    expected: Psn,
+    arriving: Arriving,
+    failed: bool,
+}
+
+impl Responder {
+    /// A responder that has received nothing.
+    pub fn new(attributes: Attributes) -> Responder {
+        Responder {
+            attributes,
+            expected: attributes.rq_psn,
+            arriving: Arriving::default(),
+            failed: false,
+        }
+    }
+
+    /// Whether the queue pair is in error: nothing is heard.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// A packet of an unreliable connection.
+    pub fn on_packet(&mut self, packet: &Packet<'_>, target: &mut impl Target) {
+        let psn = packet.headers.psn;
+        let distance = psn.distance(self.expected);
+        let Some(fragment) = Fragment::of(packet.headers.operation) else { return };
+        if self.failed || (-LATE..0).contains(&distance) {
+            return;
+        }
+        if fragment.begins() || distance != 0 {
+            self.arriving.break_off();
+        }
+        if !fragment.begins() && !self.arriving.is_under_way() {
+            return;
+        }
+        self.expected = psn + 1;
+        match self.arriving.accept(fragment, packet, self.attributes.mtu, target) {
+            Ok(()) => {}
+            Err(refusal @ (Refusal::Receive | Refusal::Overflow)) => {
+                self.failed = true;
+                target.fail(refusal);
+            }
+            Err(_) => self.arriving.break_off(),
+        }
+    }
+}

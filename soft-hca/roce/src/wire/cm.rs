@@ -1,0 +1,513 @@
+//! Messages of the connection manager: [`Mad`]s of class 7. IBTA volume 1, 12.6;
+//! `include/rdma/ibta_vol1_c12.h`. Comments at fields give byte, bit and bits from the byte behind
+//! the MAD's header.
+//!
+//! ```text
+//!  active side                    passive side         asker              listener
+//!       |------- REQ ----------------->|                 |---- SIDR_REQ ----->|
+//!       |<------ MRA (has it, wait) ---|                 |<--- SIDR_REP ------|
+//!       |<------ REP (or REJ) ---------|
+//!       |------- RTU (or REJ) -------->|            LAP and APR, which agree on an
+//!       |              ...             |            alternate path, are only recognised.
+//!       |------- DREQ ---------------->|
+//!       |<------ DREP -----------------|
+//! ```
+//!
+//! "Local" is whoever sends a message. All numbers are big-endian; where a width is less than the
+//! type's, the low bits are sent. What is not listed is reserved and sent as 0.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use thiserror::Error;
+
+use super::bth::Psn;
+use super::bytes::array;
+use super::fields::{Field, message};
+use super::ip::{Addresses, Gid};
+use super::mad::{DATA_BYTES, Header, Mad};
+
+/// The class of the connection manager's datagrams.
+pub const CLASS: u8 = 0x07;
+/// Its version.
+pub const CLASS_VERSION: u8 = 2;
+/// Its only method: to send.
+pub const METHOD_SEND: u8 = 0x03;
+const BASE_VERSION: u8 = 1;
+
+/// What a message is: a [`Header`]'s attribute.
+pub mod attribute {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const REQ: u16 = 0x10;
+    pub const MRA: u16 = 0x11;
+    pub const REJ: u16 = 0x12;
+    pub const REP: u16 = 0x13;
+    pub const RTU: u16 = 0x14;
+    pub const DREQ: u16 = 0x15;
+    pub const DREP: u16 = 0x16;
+    pub const SIDR_REQ: u16 = 0x17;
+    pub const SIDR_REP: u16 = 0x18;
+    pub const LAP: u16 = 0x19;
+    pub const APR: u16 = 0x1a;
+}
+
+/// Why a connection is rejected: `ib_cm_rej_reason`, those that matter here.
+pub mod reason {
+    /// No queue pair.
+    pub const NO_QP: u16 = 1;
+    /// No resources.
+    pub const NO_RESOURCES: u16 = 3;
+    /// Waited long enough. [`Rej::info`](super::Rej::info) has the sender's GUID.
+    pub const TIMEOUT: u16 = 4;
+    /// Not supported.
+    pub const UNSUPPORTED: u16 = 5;
+    /// Nobody listens there.
+    pub const INVALID_SERVICE_ID: u16 = 8;
+    /// The queue pair or its connection is an old one.
+    pub const STALE_CONNECTION: u16 = 10;
+    /// A GID is not the receiver's, or has no way back.
+    pub const INVALID_GID: u16 = 12;
+    /// The path's MTU is too large.
+    pub const INVALID_MTU: u16 = 26;
+    /// The program said no, or went away.
+    pub const CONSUMER_DEFINED: u16 = 28;
+    /// The program said no because of the vendor's options.
+    pub const VENDOR_OPTION_NOT_SUPPORTED: u16 = 35;
+}
+
+/// The message that is meant by [`Mra::message`] or [`Rej::message`].
+pub mod about {
+    /// The request.
+    pub const REQ: u8 = 0;
+    /// The reply.
+    pub const REP: u8 = 1;
+    /// Another.
+    pub const OTHER: u8 = 2;
+}
+
+/// How the connection's queue pairs are connected: [`Req::transport`].
+pub mod transport {
+    /// Reliable connection.
+    pub const RC: u8 = 0;
+    /// Unreliable connection.
+    pub const UC: u8 = 1;
+}
+
+/// The answer to a SIDR_REQ: [`SidrRep::status`].
+pub mod sidr_status {
+    /// [`SidrRep::qpn`](super::SidrRep::qpn) takes datagrams.
+    pub const OK: u8 = 0;
+    /// Nobody listens there.
+    pub const UNSUPPORTED: u8 = 1;
+    /// The program said no, or went away.
+    pub const REJECT: u8 = 2;
+}
+
+/// The LID of RoCE's ports, which have none.
+pub const NO_LID: u16 = 0xffff;
+
+message! {
+    /// A path of a REQ.
+    Path {
+        /// The sender's LID, [`NO_LID`].
+        local_lid: u16 = (0, 0, 16);
+        /// The receiver's LID, [`NO_LID`].
+        remote_lid: u16 = (2, 0, 16);
+        /// The sender's address.
+        local_gid: Gid = (4, 0, 128);
+        /// The receiver's address.
+        remote_gid: Gid = (20, 0, 128);
+        /// 20 bits.
+        flow_label: u32 = (36, 0, 20);
+        /// Static rate, 6 bits.
+        rate: u8 = (39, 2, 6);
+        /// Traffic class.
+        traffic_class: u8 = (40, 0, 8);
+        /// Hop limit.
+        hop_limit: u8 = (41, 0, 8);
+        /// Service level, 4 bits.
+        service_level: u8 = (42, 0, 4);
+        /// No router on the way; not set on RoCE v2.
+        subnet_local: bool = (42, 4, 1);
+        /// The ACK timeout of the sender's queue pair: 4.096 us * 2^n, 5 bits.
+        ack_timeout: u8 = (43, 0, 5);
+    }
+}
+
+message! {
+    /// A request for a connection.
+    Req {
+        /// The sender's number for the connection.
+        local_comm_id: u32 = (0, 0, 32);
+        /// The vendor of the options in the MAD's modifier, 24 bits.
+        vendor_id: u32 = (5, 0, 24);
+        /// What is to be connected to; see [`service_id`].
+        service_id: u64 = (8, 0, 64);
+        /// The sender's adapter.
+        local_ca_guid: u64 = (16, 0, 64);
+        /// Reliable datagrams only.
+        local_qkey: u32 = (28, 0, 32);
+        /// The sender's queue pair, 24 bits.
+        local_qpn: u32 = (32, 0, 24);
+        /// Reads and atomics that the sender takes at a time.
+        responder_resources: u8 = (35, 0, 8);
+        /// Reliable datagrams only, 24 bits.
+        local_eecn: u32 = (36, 0, 24);
+        /// Reads and atomics that the sender would begin at a time.
+        initiator_depth: u8 = (39, 0, 8);
+        /// Reliable datagrams only, 24 bits.
+        remote_eecn: u32 = (40, 0, 24);
+        /// How long the sender waits for answers: 4.096 us * 2^n, 5 bits.
+        remote_response_timeout: u8 = (43, 0, 5);
+        /// See [`transport`], 2 bits.
+        transport: u8 = (43, 5, 2);
+        /// The sender counts credits.
+        flow_control: bool = (43, 7, 1);
+        /// The first packet's number that the *receiver* of this message is to send.
+        starting_psn: Psn = (44, 0, 24);
+        /// How long the sender takes to answer: 4.096 us * 2^n, 5 bits.
+        local_response_timeout: u8 = (47, 0, 5);
+        /// `retry_cnt` of the receiver's queue pair, 3 bits.
+        retry_count: u8 = (47, 5, 3);
+        /// The partition.
+        pkey: u16 = (48, 0, 16);
+        /// The path's MTU: 128 * 2^n bytes, 1 to 5; 4 bits.
+        mtu: u8 = (50, 0, 4);
+        /// Reliable datagrams only.
+        rdc_exists: bool = (50, 4, 1);
+        /// `rnr_retry` of the receiver's queue pair, 3 bits.
+        rnr_retry_count: u8 = (50, 5, 3);
+        /// How often messages are sent again, 4 bits.
+        max_cm_retries: u8 = (51, 0, 4);
+        /// The sender's queue pair has a shared receive queue.
+        srq: bool = (51, 4, 1);
+        /// 1: XRC; 3 bits.
+        extended_transport: u8 = (51, 5, 3);
+        /// The path.
+        primary: Path = (52, 0, 352);
+        /// Another path; all zeros if there is none.
+        alternate: Path = (96, 0, 352);
+        /// Suggested addresses are understood.
+        sap_supported: bool = (139, 5, 1);
+        /// The program's, behind a [`CmaHeader`] in the IP port spaces.
+        private_data: [u8; 92] = (140, 0, 736);
+    }
+}
+
+message! {
+    /// A message was received, and its answer takes longer.
+    Mra {
+        /// The sender's number for the connection.
+        local_comm_id: u32 = (0, 0, 32);
+        /// The receiver's.
+        remote_comm_id: u32 = (4, 0, 32);
+        /// Which message; see [`about`], 2 bits.
+        message: u8 = (8, 0, 2);
+        /// How much longer: 4.096 us * 2^n, 5 bits.
+        service_timeout: u8 = (9, 0, 5);
+        /// The program's.
+        private_data: [u8; 222] = (10, 0, 1776);
+    }
+}
+
+message! {
+    /// A connection is rejected.
+    Rej {
+        /// The sender's number for the connection; 0 if it rejects a REQ.
+        local_comm_id: u32 = (0, 0, 32);
+        /// The receiver's.
+        remote_comm_id: u32 = (4, 0, 32);
+        /// Which message is rejected; see [`about`], 2 bits.
+        message: u8 = (8, 0, 2);
+        /// Bytes of [`Rej::info`] that count, 7 bits.
+        info_length: u8 = (9, 0, 7);
+        /// Why; see [`reason`].
+        reason: u16 = (10, 0, 16);
+        /// Additional reject information.
+        info: [u8; 72] = (12, 0, 576);
+        /// The program's.
+        private_data: [u8; 148] = (84, 0, 1184);
+    }
+}
+
+message! {
+    /// The reply to a request.
+    Rep {
+        /// The sender's number for the connection.
+        local_comm_id: u32 = (0, 0, 32);
+        /// The receiver's.
+        remote_comm_id: u32 = (4, 0, 32);
+        /// Reliable datagrams only.
+        local_qkey: u32 = (8, 0, 32);
+        /// The sender's queue pair, 24 bits.
+        local_qpn: u32 = (12, 0, 24);
+        /// The low byte of the vendor of the options in the MAD's modifier.
+        vendor_id_low: u8 = (15, 0, 8);
+        /// Reliable datagrams only, 24 bits.
+        local_eecn: u32 = (16, 0, 24);
+        /// The middle byte.
+        vendor_id_middle: u8 = (19, 0, 8);
+        /// The first packet's number that the *receiver* of this message is to send.
+        starting_psn: Psn = (20, 0, 24);
+        /// The high byte.
+        vendor_id_high: u8 = (23, 0, 8);
+        /// Reads and atomics that the sender takes at a time.
+        responder_resources: u8 = (24, 0, 8);
+        /// Reads and atomics that the sender begins at a time.
+        initiator_depth: u8 = (25, 0, 8);
+        /// How long the sender's adapter takes to acknowledge: 4.096 us * 2^n, 5 bits.
+        target_ack_delay: u8 = (26, 0, 5);
+        /// What became of the alternate path, 2 bits.
+        failover_accepted: u8 = (26, 5, 2);
+        /// The sender counts credits.
+        flow_control: bool = (26, 7, 1);
+        /// `rnr_retry` of the receiver's queue pair, 3 bits.
+        rnr_retry_count: u8 = (27, 0, 3);
+        /// The sender's queue pair has a shared receive queue.
+        srq: bool = (27, 3, 1);
+        /// The sender's adapter.
+        local_ca_guid: u64 = (28, 0, 64);
+        /// The program's.
+        private_data: [u8; 196] = (36, 0, 1568);
+    }
+}
+
+message! {
+    /// Ready to use.
+    Rtu {
+        /// The sender's number for the connection.
+        local_comm_id: u32 = (0, 0, 32);
+        /// The receiver's.
+        remote_comm_id: u32 = (4, 0, 32);
+        /// The program's.
+        private_data: [u8; 224] = (8, 0, 1792);
+    }
+}
+
+message! {
+    /// A request to disconnect.
+    Dreq {
+        /// The sender's number for the connection.
+        local_comm_id: u32 = (0, 0, 32);
+        /// The receiver's.
+        remote_comm_id: u32 = (4, 0, 32);
+        /// The *receiver's* queue pair, 24 bits.
+        remote_qpn: u32 = (8, 0, 24);
+        /// The program's.
+        private_data: [u8; 220] = (12, 0, 1760);
+    }
+}
+
+message! {
+    /// Disconnected.
+    Drep {
+        /// The sender's number for the connection.
+        local_comm_id: u32 = (0, 0, 32);
+        /// The receiver's.
+        remote_comm_id: u32 = (4, 0, 32);
+        /// The program's.
+        private_data: [u8; 224] = (8, 0, 1792);
+    }
+}
+
+message! {
+    /// Asks which queue pair takes datagrams.
+    SidrReq {
+        /// The sender's number for the request.
+        request_id: u32 = (0, 0, 32);
+        /// The partition.
+        pkey: u16 = (4, 0, 16);
+        /// What is asked for; see [`service_id`].
+        service_id: u64 = (8, 0, 64);
+        /// The program's, behind a [`CmaHeader`] in the IP port spaces.
+        private_data: [u8; 216] = (16, 0, 1728);
+    }
+}
+
+message! {
+    /// The answer to that.
+    SidrRep {
+        /// The number of the request.
+        request_id: u32 = (0, 0, 32);
+        /// See [`sidr_status`].
+        status: u8 = (4, 0, 8);
+        /// Bytes of [`SidrRep::info`] that count.
+        info_length: u8 = (5, 0, 8);
+        /// The queue pair, 24 bits.
+        qpn: u32 = (8, 0, 24);
+        /// What was asked for.
+        service_id: u64 = (12, 0, 64);
+        /// The queue pair's key.
+        qkey: u32 = (20, 0, 32);
+        /// Additional information.
+        info: [u8; 72] = (24, 0, 576);
+        /// The program's.
+        private_data: [u8; 136] = (96, 0, 1088);
+    }
+}
+
+/// Why a management datagram is no message.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum NoMessage {
+    /// Of another class, version or method.
+    #[error("not for the connection manager")]
+    Class,
+    /// LAP or APR. To be ignored: the peer's alternate path then is not used.
+    #[error("about an alternate path (attribute {0:#06x})")]
+    AlternatePath(u16),
+    /// Of no meaning.
+    #[error("unknown attribute {0:#06x}")]
+    Attribute(u16),
+}
+
+macro_rules! messages {
+    ($($name:ident = $attribute:ident),* $(,)?) => {
+        /// A message.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each holds the struct of its name")]
+        pub enum Message {
+            $($name($name),)*
+        }
+
+        impl Message {
+            /// Reads the message in a management datagram.
+            pub fn decode(mad: &Mad) -> Result<Message, NoMessage> {
+                let header = &mad.header;
+                let kind =
+                    (header.base_version, header.class, header.class_version, header.method);
+                if kind != (BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND) {
+                    return Err(NoMessage::Class);
+                }
+                match header.attribute {
+                    $(attribute::$attribute => {
+                        Ok(Message::$name(Field::get(&mad.data, 0, 8 * DATA_BYTES)))
+                    })*
+                    other @ (attribute::LAP | attribute::APR) => {
+                        Err(NoMessage::AlternatePath(other))
+                    }
+                    other => Err(NoMessage::Attribute(other)),
+                }
+            }
+
+            /// The management datagram for the message. An answer has the transaction id of what
+            /// it answers; a DREQ has a new one.
+            pub fn encode(&self, transaction: u64) -> Mad {
+                let mut data = [0; DATA_BYTES];
+                let attribute = match self {
+                    $(Message::$name(message) => {
+                        message.put(&mut data, 0, 8 * DATA_BYTES);
+                        attribute::$attribute
+                    })*
+                };
+                let header = Header {
+                    base_version: BASE_VERSION,
+                    class: CLASS,
+                    class_version: CLASS_VERSION,
+                    method: METHOD_SEND,
+                    transaction,
+                    attribute,
+                    ..Header::default()
+                };
+                Mad { header, data }
+            }
+        }
+
+        $(impl From<$name> for Message {
+            fn from(message: $name) -> Message {
+                Message::$name(message)
+            }
+        })*
+    };
+}
+
+messages! {
+    Req = REQ,
+    Mra = MRA,
+    Rej = REJ,
+    Rep = REP,
+    Rtu = RTU,
+    Dreq = DREQ,
+    Drep = DREP,
+    SidrReq = SIDR_REQ,
+    SidrRep = SIDR_REP,
+}
+
+/// The port space of connections (`RDMA_PS_TCP`).
+pub const PORT_SPACE_TCP: u16 = 0x0106;
+/// The port space of datagrams (`RDMA_PS_UDP`).
+pub const PORT_SPACE_UDP: u16 = 0x0111;
+
+/// The service id of a port (`rdma_get_service_id`).
+pub const fn service_id(port_space: u16, port: u16) -> u64 {
+    (port_space as u64) << 16 | port as u64
+}
+
+/// Port space and port of a service id, if it has some.
+pub const fn port(service_id: u64) -> Option<(u16, u16)> {
+    if service_id >> 32 == 0 { Some(((service_id >> 16) as u16, service_id as u16)) } else { None }
+}
+
+/// Where a request comes from and where it goes: what the IP port spaces put before the program's
+/// private data in REQ and SIDR_REQ. IBTA volume 1, annex A11; `struct cma_hdr`.
+///
+/// ```text
+///  0         1                2      4                     20                        36
+/// +---------+----------------+------+---------------------+-------------------------+
+/// | version | IP version f0  | port | source address      | destination address     |
+/// | 0       |                |      | (IPv4: last 4 of 16)|                         |
+/// +---------+----------------+------+---------------------+-------------------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CmaHeader {
+    /// The active side's port; the other one is in the service id.
+    pub source_port: u16,
+    /// The addresses of both sides.
+    pub addresses: Addresses,
+}
+
+impl CmaHeader {
+    /// Bytes of the header.
+    pub const BYTES: usize = 36;
+    const VERSION: u8 = 0;
+
+    /// Reads a header; `None` if the version of it or of IP is another.
+    pub fn decode(bytes: &[u8; CmaHeader::BYTES]) -> Option<CmaHeader> {
+        if bytes[0] != CmaHeader::VERSION {
+            return None;
+        }
+        let addresses = match bytes[1] >> 4 {
+            4 => Addresses::V4 {
+                source: Ipv4Addr::from(array::<4>(bytes, 16)),
+                destination: Ipv4Addr::from(array::<4>(bytes, 32)),
+            },
+            6 => Addresses::V6 {
+                source: Ipv6Addr::from(array::<16>(bytes, 4)),
+                destination: Ipv6Addr::from(array::<16>(bytes, 20)),
+            },
+            _ => return None,
+        };
+        Some(CmaHeader { source_port: u16::from_be_bytes(array(bytes, 2)), addresses })
+    }
+
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; CmaHeader::BYTES] {
+        let mut bytes = [0; CmaHeader::BYTES];
+        bytes[0] = CmaHeader::VERSION;
+        bytes[2..4].copy_from_slice(&self.source_port.to_be_bytes());
+        match self.addresses {
+            Addresses::V4 { source, destination } => {
+                bytes[1] = 4 << 4;
+                bytes[16..20].copy_from_slice(&source.octets());
+                bytes[32..].copy_from_slice(&destination.octets());
+            }
+            Addresses::V6 { source, destination } => {
+                bytes[1] = 6 << 4;
+                bytes[4..20].copy_from_slice(&source.octets());
+                bytes[20..].copy_from_slice(&destination.octets());
+            }
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

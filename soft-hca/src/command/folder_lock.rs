@@ -1,0 +1,90 @@
+//! The lock of a fabric's folder.
+#![allow(unsafe_code, reason = "flock")]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A lock on a folder. Whoever holds it may start the fabric in it or remove it; it ends with
+/// the process.
+#[derive(Debug)]
+pub(super) struct FolderLock {
+    _folder: File,
+}
+
+impl FolderLock {
+    /// Waits for the lock. `None` if the folder is gone, or went while we waited and may have
+    /// been created anew.
+    pub(super) fn wait(folder: &Path) -> io::Result<Option<Self>> {
+        Self::take(folder, libc::LOCK_EX)
+    }
+
+    /// Takes the lock if it is free at once.
+    pub(super) fn try_now(folder: &Path) -> io::Result<Option<Self>> {
+        Self::take(folder, libc::LOCK_EX | libc::LOCK_NB)
+    }
+
+    fn take(folder: &Path, how: libc::c_int) -> io::Result<Option<Self>> {
+        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let opened = match File::open(folder) {
+            Err(error) if gone(&error) => return Ok(None),
+            opened => opened?,
+        };
+        loop {
+            // SAFETY: our own descriptor.
+            if unsafe { libc::flock(opened.as_raw_fd(), how) } == 0 {
+                break;
+            }
+            match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                error => return Err(error),
+            }
+        }
+        let locked = opened.metadata()?;
+        match fs::symlink_metadata(folder) {
+            Ok(now) if (now.dev(), now.ino()) == (locked.dev(), locked.ino()) => {
+                Ok(Some(Self { _folder: opened }))
+            }
+            Err(error) if !gone(&error) => Err(error),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("soft-hca-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_lock_keeps_others_out() {
+        let folder = folder("lock");
+        let first = FolderLock::try_now(&folder).unwrap();
+        assert!(first.is_some());
+        assert!(FolderLock::try_now(&folder).unwrap().is_none());
+        drop(first);
+        assert!(FolderLock::wait(&folder).unwrap().is_some());
+        fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_went_is_not_locked() {
+        let folder = folder("gone");
+        let first = FolderLock::wait(&folder).unwrap().unwrap();
+        let waiting = std::thread::spawn({
+            let folder = folder.clone();
+            move || FolderLock::wait(&folder).unwrap().is_some()
+        });
+        fs::remove_dir(&folder).unwrap();
+        drop(first);
+        assert!(!waiting.join().unwrap());
+    }
+}

@@ -1,0 +1,285 @@
+//! GID tables, and how RoCE makes them of the machine's addresses: `roce_gid_mgmt.c`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::Interface;
+
+/// A port's GID table, and what else is local.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GidTable {
+    slots: u16,
+    entries: Vec<GidEntry>,
+    /// Addresses of the port's interfaces. Not all of them may have a slot.
+    local: Vec<IpAddr>,
+}
+
+/// A used slot of the GID table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GidEntry {
+    /// The GID.
+    pub gid: [u8; 16],
+    /// What kind of GID it is.
+    pub gid_type: GidType,
+    /// The network interface that has the address, if it is one.
+    pub netdev: Option<String>,
+}
+
+/// `ib_gid_type`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GidType {
+    /// Of InfiniBand, or RoCE without IP.
+    Ib,
+    /// An address of IP.
+    RoceV2,
+}
+
+impl GidEntry {
+    /// The address that the GID stands for.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self.gid_type {
+            GidType::Ib => None,
+            GidType::RoceV2 => Some(Ipv6Addr::from(self.gid).to_canonical()),
+        }
+    }
+}
+
+impl GidType {
+    /// As sysfs names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ib => "IB/RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+        }
+    }
+}
+
+/// The index that a RoCE table has for IPv4, and that stands in for addresses without a slot.
+const USUAL: u8 = 1;
+
+impl GidTable {
+    /// A table of so many slots; the first are used.
+    pub fn new(slots: u16, entries: Vec<GidEntry>) -> Self {
+        Self { slots, entries, local: Vec::new() }
+    }
+
+    /// The table of a RoCE port with the addresses of these interfaces. One slot always stays
+    /// empty.
+    ///
+    /// Index 0 is a link-local GID made of the MAC (of `made_up` if no interface has one), 1 the
+    /// first IPv4 address that is not a loopback one (127.0.0.1 if there is none), 2 is 127.0.0.1
+    /// otherwise. Further IPv4, then IPv6 addresses follow as far as there is room.
+    pub(super) fn roce(slots: u16, interfaces: &[Interface], made_up: u64) -> Self {
+        let mut outward: Vec<&Interface> =
+            interfaces.iter().filter(|interface| !interface.is_loopback).collect();
+        outward.sort_by_key(|interface| !interface.is_running);
+        let inward = interfaces.iter().filter(|interface| interface.is_loopback);
+        let ordered: Vec<&Interface> = outward.iter().copied().chain(inward).collect();
+
+        let loopback_name =
+            interfaces.iter().find(|i| i.is_loopback).map_or("lo", |i| i.name.as_str());
+        let loopback = (IpAddr::V4(Ipv4Addr::LOCALHOST), loopback_name);
+        let all =
+            || ordered.iter().flat_map(|i| i.addresses.iter().map(|&ip| (ip, i.name.as_str())));
+        let ipv4 = all().filter(|(ip, _)| ip.is_ipv4() && !ip.is_loopback());
+        let mut table: Vec<(IpAddr, &str)> = ipv4.collect();
+        table.insert(table.len().min(1), loopback);
+        // Addresses that are good for one link come last: every bridge has one.
+        let one_link = |ip: &IpAddr| u8::from(ip.is_loopback()) + 2 * u8::from(is_link_local(ip));
+        let mut ipv6: Vec<_> = all().filter(|(ip, _)| ip.is_ipv6()).collect();
+        ipv6.sort_by_key(|(ip, _)| one_link(ip));
+        table.extend(ipv6);
+
+        let main = ordered.iter().find(|i| i.name == table[0].1);
+        let with_mac = main.into_iter().chain(&outward).find_map(|i| Some((i.mac?, &i.name)));
+        let first = match with_mac {
+            Some((mac, name)) => (link_local(eui64(mac)), name.as_str()),
+            None => (link_local(made_up), table[0].1),
+        };
+        table.insert(0, (first.0.into(), first.1));
+
+        let mut entries: Vec<GidEntry> = Vec::new();
+        for (ip, netdev) in table {
+            let gid = gid_of(ip);
+            if entries.len() + 1 < slots.into() && entries.iter().all(|entry| entry.gid != gid) {
+                let netdev = Some(netdev.to_owned());
+                entries.push(GidEntry { gid, gid_type: GidType::RoceV2, netdev });
+            }
+        }
+        let local = all().map(|(ip, _)| ip.to_canonical()).collect();
+        Self { slots, entries, local }
+    }
+
+    /// Slots, used or not.
+    pub fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    /// The used slots, from index 0 on.
+    pub fn entries(&self) -> &[GidEntry] {
+        &self.entries
+    }
+
+    /// The GID at an index; all zeros in an empty slot.
+    pub fn gid(&self, index: u8) -> [u8; 16] {
+        self.entries.get(usize::from(index)).map_or([0; 16], |entry| entry.gid)
+    }
+
+    /// The address that a slot stands for.
+    pub fn ip(&self, index: u8) -> Option<IpAddr> {
+        self.entries.get(usize::from(index)).and_then(GidEntry::ip)
+    }
+
+    /// The index of a local address. Loopback addresses share one, and those for which the table
+    /// has no room go by index 1. `None` for what is not local, or has no GID.
+    pub fn find(&self, ip: IpAddr) -> Option<u8> {
+        let ip = match ip.to_canonical() {
+            IpAddr::V4(v4) if v4.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let found = self.entries.iter().position(|entry| entry.ip() == Some(ip));
+        let stands_in = || {
+            let is_local = ip.is_loopback() || self.local.contains(&ip);
+            (is_local && self.ip(USUAL).is_some()).then_some(USUAL)
+        };
+        found.map(|index| index as u8).or_else(stands_in)
+    }
+
+    /// Whether a GID, as somebody's address, leads here.
+    pub fn is_here(&self, gid: [u8; 16]) -> bool {
+        self.entries.iter().any(|entry| entry.gid == gid)
+            || self.find(Ipv6Addr::from(gid).into()).is_some()
+    }
+
+    /// The address behind GID 1.
+    pub fn ipv4(&self) -> Ipv4Addr {
+        match self.ip(USUAL) {
+            Some(IpAddr::V4(ip)) => ip,
+            _ => Ipv4Addr::LOCALHOST,
+        }
+    }
+
+    /// The interface behind GID 1.
+    pub fn netdev(&self) -> Option<&str> {
+        self.entries.get(usize::from(USUAL))?.netdev.as_deref()
+    }
+}
+
+/// The link-local address with an interface identifier.
+fn link_local(identifier: u64) -> Ipv6Addr {
+    Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(identifier))
+}
+
+fn is_link_local(ip: &IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// The identifier made of a MAC, as IPv6 and RoCE do it.
+fn eui64(mac: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = mac;
+    u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+}
+
+fn gid_of(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::interfaces::interfaces;
+
+    fn lo() -> Interface {
+        Interface {
+            name: "lo".into(),
+            is_loopback: true,
+            is_running: true,
+            addresses: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+            mtu: 65536,
+            ..Interface::default()
+        }
+    }
+
+    fn veth() -> Interface {
+        Interface {
+            name: "veth0".into(),
+            is_running: true,
+            mac: Some([0xf2, 0x73, 0x5c, 0xd2, 0x22, 0x6d]),
+            addresses: ["10.9.0.1", "fd00::2", "fe80::f073:5cff:fed2:226d"]
+                .map(|ip| ip.parse().unwrap())
+                .into(),
+            mtu: 1500,
+            ..Interface::default()
+        }
+    }
+
+    fn table(interfaces: &[Interface], made_up: u64) -> GidTable {
+        GidTable::roce(16, interfaces, made_up)
+    }
+
+    fn texts(gids: &GidTable) -> Vec<String> {
+        gids.entries().iter().map(|entry| entry.ip().unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn the_usual_machine() {
+        let gids = table(&[lo(), veth()], 1);
+        let expected = ["fe80::f073:5cff:fed2:226d", "10.9.0.1", "127.0.0.1", "fd00::2", "::1"];
+        assert_eq!(texts(&gids), expected);
+        assert_eq!(gids.gid(1)[10..], [0xff, 0xff, 10, 9, 0, 1]);
+        assert_eq!(gids.gid(5), [0; 16]);
+        assert_eq!(gids.gid(255), [0; 16]);
+        assert_eq!(gids.netdev(), Some("veth0"));
+        assert_eq!(gids.ipv4(), Ipv4Addr::new(10, 9, 0, 1));
+    }
+
+    #[test]
+    fn nothing_but_loopback() {
+        for interfaces in [&[lo()][..], &[]] {
+            let gids = table(interfaces, 2 << 56 | 5);
+            assert_eq!(texts(&gids)[..2], ["fe80::200:0:0:5", "127.0.0.1"]);
+            assert_eq!(gids.netdev(), Some("lo"));
+        }
+    }
+
+    #[test]
+    fn what_has_a_carrier_goes_first() {
+        let bridge = Interface {
+            name: "docker0".into(),
+            addresses: vec![Ipv4Addr::new(172, 17, 0, 1).into()],
+            mac: Some([2; 6]),
+            ..Interface::default()
+        };
+        let gids = table(&[lo(), bridge, veth()], 1);
+        assert_eq!(texts(&gids)[1..4], ["10.9.0.1", "127.0.0.1", "172.17.0.1"]);
+        assert_eq!(gids.entries()[0].netdev.as_deref(), Some("veth0"));
+        assert_eq!(gids.entries()[3].netdev.as_deref(), Some("docker0"));
+    }
+
+    #[test]
+    fn finding() {
+        let mut many = veth();
+        many.addresses.extend((1..=30).map(|i| IpAddr::from([10, 1, 1, i])));
+        let gids = table(&[lo(), many], 1);
+        assert_eq!(gids.entries().len(), 15);
+        assert_eq!(gids.gid(15), [0; 16]);
+        let find = |ip: &str| gids.find(ip.parse().unwrap());
+        assert_eq!(find("10.9.0.1"), Some(1));
+        assert_eq!(find("::ffff:10.9.0.1"), Some(1));
+        assert_eq!((find("127.0.0.1"), find("127.8.8.8")), (Some(2), Some(2)));
+        assert_eq!(find("10.1.1.3"), Some(5));
+        assert_eq!(find("10.1.1.30"), Some(1));
+        assert_eq!((find("10.9.0.2"), find("0.0.0.0"), find("::")), (None, None, None));
+        assert_eq!(find("192.0.2.77"), None);
+    }
+
+    #[test]
+    fn this_machine() {
+        let gids = table(&interfaces(), 1);
+        assert!(gids.find(Ipv4Addr::LOCALHOST.into()).is_some());
+        assert_eq!(gids.gid(0)[..2], [0xfe, 0x80]);
+        assert!(gids.entries().len() < usize::from(gids.slots()));
+    }
+}

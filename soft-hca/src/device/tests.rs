@@ -1,0 +1,326 @@
+//! A device that is not Soft-RoCE's, with two ports, is asked everything.
+
+use std::fs;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
+
+use super::*;
+use crate::client::read_tree;
+use crate::daemon::fabric::Fabric;
+use crate::daemon::uverbs::UverbsFile;
+use crate::fuzz::shapes;
+use crate::sysfs;
+use crate::uapi::nldev;
+use crate::uapi::uverbs::command;
+use crate::uapi::verbs::QpAttrMask;
+
+const GUID: u64 = 0x0211_22ff_fe33_4455;
+/// GID 0 of the InfiniBand port.
+const IB_GID: [u8; 16] =
+    [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0x11, 0x22, 0xff, 0xfe, 0x33, 0x44, 0x57];
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// Port 1 is a RoCE port with 192.0.2.7 at GID 1, port 2 an InfiniBand port.
+fn two_ports() -> Device {
+    let interface = Interface {
+        name: "lan7".into(),
+        is_running: true,
+        mac: Some([2, 0x11, 0x22, 0x33, 0x44, 0x55]),
+        addresses: vec![ip("192.0.2.7")],
+        mtu: 4000,
+        ..Interface::default()
+    };
+    let roce = Port::rxe(1, &[interface], 1);
+    let entry = GidEntry { gid: IB_GID, gid_type: GidType::Ib, netdev: None };
+    let infiniband = Port {
+        number: 2,
+        link_layer: LinkLayer::InfiniBand,
+        state: PortState::Init,
+        phys_state: PhysState::LinkUp,
+        cap_flags: 0x0251_0868,
+        max_message: 1 << 30,
+        max_mtu: 4,
+        active_mtu: 2,
+        max_vl_num: 4,
+        width: Width::X4,
+        speed: Speed::Edr,
+        lid: 0x11,
+        lmc: 1,
+        sm_lid: 3,
+        sm_sl: 5,
+        pkeys: vec![0xffff, 0x8001],
+        gids: GidTable::new(4, vec![entry]),
+        netdev: None,
+    };
+    let mut device = Device::rxe("two0", GUID, &[], 1);
+    device.ports = vec![roce, infiniband];
+    device.provider = Provider {
+        abi_version: 7,
+        vendor_id: 0x1234,
+        node_desc: "two ports".into(),
+        fw_ver: "1.2.3".into(),
+        send_wqe_bytes: 300,
+        recv_wqe_bytes: 120,
+        cqe_bytes: 128,
+        ..device.provider
+    };
+    device.limits = Limits {
+        max_qp_wr: 50,
+        max_sge: 4,
+        max_inline_data: 80,
+        max_cqe: 100,
+        max_srq_wr: 30,
+        max_srq_sge: 2,
+        max_qp_init_rd_atom: 4,
+        num_comp_vectors: 3,
+        ..device.limits
+    };
+    device
+}
+
+/// A program that has opened the device.
+struct Program {
+    fabric: Fabric,
+    file: UverbsFile,
+}
+
+impl Program {
+    /// Handle 0 is a protection domain, 1 a completion queue.
+    fn new() -> Self {
+        let device = Arc::new(two_ports());
+        let fabric = Fabric::new(Arc::clone(&device), 0).unwrap();
+        let mut program = Self { fabric, file: UverbsFile::new(1, 1, device) };
+        let context = program.ask(command::GET_CONTEXT, 8, &[]).unwrap();
+        assert_eq!(context[4..8], [3, 0, 0, 0]);
+        assert_eq!(program.made(command::ALLOC_PD, 8, &[]), Ok(0));
+        assert_eq!(program.made(command::CREATE_CQ, 32, &[(16, 100), (20, 2), (24, NONE)]), Ok(1));
+        program
+    }
+
+    fn bytes(&mut self, number: u32, payload: &[u8]) -> Result<Vec<u8>> {
+        let written = shapes::encode(number, payload, 100);
+        Ok(self.file.command(&mut self.fabric, &written)?.answer)
+    }
+
+    /// A command with these words.
+    fn ask(&mut self, number: u32, length: usize, words: &[(usize, u32)]) -> Result<Vec<u8>> {
+        let mut payload = vec![0; length];
+        for &(at, word) in words {
+            payload[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        self.bytes(number, &payload)
+    }
+
+    /// The handle of what a command has created.
+    fn made(&mut self, number: u32, length: usize, words: &[(usize, u32)]) -> Result<u32> {
+        let answer = self.ask(number, length, words)?;
+        Ok(u32::from_le_bytes(answer[..4].try_into().unwrap()))
+    }
+
+    /// A queue pair with so much room: requests and elements of sends, of receives, inline bytes.
+    fn queue_pair(
+        &mut self,
+        [send_wr, recv_wr, send_sge, recv_sge, inline]: [u32; 5],
+    ) -> Result<u32> {
+        let room = [(32, send_wr), (36, recv_wr), (40, send_sge), (44, recv_sge), (48, inline)];
+        let words = [&[(12 + 8, 1), (16 + 8, 1), (52, 2 << 8)], &room[..]].concat();
+        self.made(command::CREATE_QP, 56, &words)
+    }
+
+    fn modify(
+        &mut self,
+        handle: u32,
+        mask: QpAttrMask,
+        to: u8,
+        bytes: &[(usize, u8)],
+    ) -> Result<()> {
+        let mut payload = vec![0; 112];
+        payload[64] = handle as u8;
+        payload[68..72].copy_from_slice(&mask.bits().to_le_bytes());
+        payload[96] = to;
+        bytes.iter().for_each(|&(at, byte)| payload[at] = byte);
+        self.bytes(command::MODIFY_QP, &payload).map(drop)
+    }
+
+    fn address_handle(&mut self, port: u8, sgid_index: u8, dgid: [u8; 16]) -> Result<()> {
+        let mut payload = vec![0; 56];
+        payload[24..40].copy_from_slice(&dgid);
+        (payload[44], payload[53], payload[54]) = (sgid_index, 1, port);
+        self.bytes(command::CREATE_AH, &payload).map(drop)
+    }
+}
+
+/// No completion channel.
+const NONE: u32 = u32::MAX;
+const REFUSED: Result<u32> = Err(Errno::EINVAL);
+
+#[test]
+fn the_device_and_its_ports_are_queried() {
+    let mut program = Program::new();
+    let device = program.ask(command::QUERY_DEVICE, 8, &[]).unwrap();
+    let extended = program.ask(command::EX_QUERY_DEVICE, 8, &[]).unwrap();
+    assert_eq!(extended[..176], device);
+    assert_eq!(device[8..16], GUID.to_be_bytes());
+    let word = |at: usize| u32::from_le_bytes(device[at..at + 4].try_into().unwrap());
+    // Vendor, then max_qp_wr, max_sge, max_cqe, max_qp_init_rd_atom, max_srq_wr, max_srq_sge
+    assert_eq!(word(40), 0x1234);
+    assert_eq!([56, 64, 76, 100, 160, 164].map(word), [50, 4, 100, 4, 30, 2]);
+    assert_eq!(device[171], 2);
+
+    let mut port = |number: u32| program.ask(command::QUERY_PORT, 16, &[(8, number)]);
+    let roce = port(1).unwrap();
+    assert_eq!((roce[16], roce[20]), (16, 1));
+    // State, largest and active MTU, link layer, whether a GID is needed
+    assert_eq!((&roce[26..29], &roce[36..39]), (&[4, 5, 4][..], &[5, 2, 1][..]));
+    let ib = port(2).unwrap();
+    assert_eq!(ib[..8], [0x68, 8, 0x51, 2, 0, 0, 0, 0x40]);
+    assert_eq!(ib[16..26], [4, 0, 0, 0, 2, 0, 0x11, 0, 3, 0]);
+    assert_eq!(ib[26..40], [2, 4, 2, 1, 4, 5, 0, 0, 2, 32, 5, 1, 0, 0]);
+    assert_eq!(port(0), Err(Errno::EINVAL));
+    assert_eq!(port(3), Err(Errno::EINVAL));
+}
+
+#[test]
+fn commands_are_checked_against_the_devices_limits() {
+    let mut program = Program::new();
+    let mut queue =
+        |cqe, vector| program.made(command::CREATE_CQ, 32, &[(16, cqe), (20, vector), (24, NONE)]);
+    assert_eq!((queue(101, 0), queue(100, 3)), (REFUSED, REFUSED));
+    assert!(queue(100, 2).is_ok());
+    let resized = program.ask(command::RESIZE_CQ, 16, &[(8, 1), (12, 101)]);
+    assert_eq!(resized, Err(Errno::EINVAL));
+
+    let most = [50, 50, 4, 4, 80];
+    for at in 0..5 {
+        let mut room = most;
+        room[at] += 1;
+        assert_eq!(program.queue_pair(room), REFUSED, "{room:?}");
+    }
+    assert!(program.queue_pair(most).is_ok());
+
+    let mut shared = |wr, sge| program.made(command::CREATE_SRQ, 32, &[(20, wr), (24, sge)]);
+    assert_eq!((shared(31, 2), shared(30, 3)), (REFUSED, REFUSED));
+    let srq = shared(30, 2).unwrap();
+    let resized = program.ask(command::MODIFY_SRQ, 24, &[(0, srq), (4, 1), (8, 31)]);
+    assert_eq!(resized, Err(Errno::EINVAL));
+
+    // Slots have room for the provider's work requests.
+    let arena = &program.fabric.arena;
+    let slot = |place: &crate::arena::RingPlace| 1 << place.log2_slot.load(Acquire);
+    assert_eq!((slot(&arena.cqs[0].ring), slot(&arena.srqs[0].ring)), (128, 256));
+    assert_eq!((slot(&arena.qps[0].sq), slot(&arena.qps[0].rq)), (512, 256));
+}
+
+#[test]
+fn queue_pairs_and_address_handles_are_of_a_port() {
+    let mut program = Program::new();
+    let qp = program.queue_pair([10, 10, 1, 1, 0]).unwrap();
+    for port in [0, 3] {
+        assert_eq!(program.modify(qp, QpAttrMask::INIT, 1, &[(104, port)]), Err(Errno::EINVAL));
+    }
+    program.modify(qp, QpAttrMask::INIT, 1, &[(104, 2)]).unwrap();
+    // To itself: GID 0 of port 2, with a path MTU that the port has
+    let to = |port: u8, index: u8, mtu: u8| {
+        let gid = IB_GID.iter().copied().enumerate();
+        gid.chain([(24, index), (30, 1), (31, port), (98, mtu)]).collect::<Vec<_>>()
+    };
+    for wrong in [to(3, 0, 4), to(2, 1, 4), to(2, 0, 5)] {
+        assert_eq!(program.modify(qp, QpAttrMask::RTR_RC, 2, &wrong), Err(Errno::EINVAL));
+    }
+    program.modify(qp, QpAttrMask::RTR_RC, 2, &to(2, 0, 4)).unwrap();
+    assert_eq!(program.modify(qp, QpAttrMask::RTS_RC, 3, &[(101, 5)]), Err(Errno::EINVAL));
+    program.modify(qp, QpAttrMask::RTS_RC, 3, &[(101, 4)]).unwrap();
+    let answer = program.ask(command::QUERY_QP, 16, &[(8, qp)]).unwrap();
+    assert_eq!(answer[116], 2);
+
+    let roce_gid = two_ports().ports[0].gids.gid(1);
+    assert_eq!(program.address_handle(1, 1, roce_gid), Ok(()));
+    assert_eq!(program.address_handle(2, 0, IB_GID), Ok(()));
+    assert_eq!(program.address_handle(2, 1, IB_GID), Err(Errno(libc::ENODATA)));
+    assert_eq!(program.address_handle(3, 0, IB_GID), Err(Errno::EINVAL));
+    let mut nobody = IB_GID;
+    nobody[15] = 1;
+    assert_eq!(program.address_handle(2, 0, nobody), Err(Errno::ETIMEDOUT));
+}
+
+#[test]
+fn a_fabric_may_have_several_devices() {
+    let mut program = Program::new();
+    let other = Arc::new(Device::rxe("rxe0", 5, &[], 9));
+    let gid = other.ports[0].gids.gid(0);
+    assert_eq!(program.address_handle(2, 0, gid), Err(Errno::ETIMEDOUT));
+    program.fabric.devices.push(Arc::clone(&other));
+    assert_eq!(program.address_handle(2, 0, gid), Ok(()));
+
+    let devices = &program.fabric.devices;
+    let found = |text: &str| {
+        let source = find_source(devices, ip(text))?;
+        Some((source.device.name.clone(), source.port_num, source.gid_index))
+    };
+    assert_eq!(found("192.0.2.7"), Some(("two0".into(), 1, 1)));
+    assert_eq!(found("fe80::9"), Some(("rxe0".into(), 1, 0)));
+    // An InfiniBand port's GID is no address of IP.
+    assert_eq!(found("fe80::211:22ff:fe33:4457"), None);
+    assert_eq!(found("192.0.2.8"), None);
+}
+
+#[test]
+fn sysfs_and_netlink_say_the_same() {
+    let dir = std::env::temp_dir().join(format!("soft-hca-two-{}", std::process::id()));
+    fs::create_dir(&dir).unwrap();
+    sysfs::write(&dir, "both", &[two_ports(), Device::rxe("rxe0", 5, &[], 9)]).unwrap();
+    let class = sysfs::tree(&dir, "both").join("class");
+    let read = |path: &str| fs::read_to_string(class.join(path)).unwrap().trim_end().to_owned();
+    assert_eq!(read("infiniband_verbs/uverbs0/ibdev"), "two0");
+    assert_eq!(read("infiniband_verbs/uverbs0/abi_version"), "7");
+    assert_eq!(read("infiniband_verbs/uverbs0/dev"), "231:192");
+    assert_eq!(read("infiniband_verbs/uverbs1/ibdev"), "rxe0");
+    assert_eq!(read("infiniband_verbs/uverbs1/dev"), "231:193");
+    assert_eq!(read("infiniband/two0/node_guid"), "0211:22ff:fe33:4455");
+    assert_eq!(read("infiniband/two0/node_desc"), "two ports");
+    assert_eq!(read("infiniband/two0/fw_ver"), "1.2.3");
+    assert_eq!(read("infiniband/two0/parent"), "lan7");
+    let port = |number: u8, file: &str| read(&format!("infiniband/two0/ports/{number}/{file}"));
+    for (file, roce, infiniband) in [
+        ("state", "4: ACTIVE", "2: INIT"),
+        ("phys_state", "5: LinkUp", "5: LinkUp"),
+        ("rate", "10 Gb/sec (1X FDR10)", "100 Gb/sec (4X EDR)"),
+        ("lid", "0x0", "0x11"),
+        ("lid_mask_count", "0", "1"),
+        ("sm_lid", "0x0", "0x3"),
+        ("sm_sl", "0", "5"),
+        ("cap_mask", "0x00010000", "0x02510868"),
+        ("link_layer", "Ethernet", "InfiniBand"),
+        ("pkeys/0", "0xffff", "0xffff"),
+        (
+            "gids/0",
+            "fe80:0000:0000:0000:0011:22ff:fe33:4455",
+            "fe80:0000:0000:0000:0211:22ff:fe33:4457",
+        ),
+        ("gid_attrs/types/0", "RoCE v2", "IB/RoCE v1"),
+    ] {
+        assert_eq!((port(1, file).as_str(), port(2, file).as_str()), (roce, infiniband), "{file}");
+    }
+    assert_eq!(
+        (port(2, "pkeys/1"), port(1, "gid_attrs/ndevs/1")),
+        ("0x8001".into(), "lan7".into())
+    );
+    let ports = class.join("infiniband/two0/ports");
+    for missing in ["1/pkeys/1", "2/gids/4", "2/gid_attrs/ndevs/0", "3", "0"] {
+        assert!(!ports.join(missing).exists(), "{missing}");
+    }
+
+    let devices = read_tree(&sysfs::tree(&dir, "both"));
+    fs::remove_dir_all(&dir).unwrap();
+    let [two, rxe] = &devices[..] else { panic!("{devices:?}") };
+    assert_eq!((two.index, two.name.as_str(), two.node_guid), (0, "two0", GUID));
+    assert_eq!((rxe.index, rxe.name.as_str(), rxe.node_guid), (1, "rxe0", 5));
+    assert_eq!((two.ports.len(), rxe.ports.len()), (2, 1));
+    let of = |port: &nldev::Port| (port.number, port.cap_flags, port.state, port.netdev.clone());
+    assert_eq!(of(&two.ports[0]), (1, 0x10000, 4, "lan7".into()));
+    assert_eq!(of(&two.ports[1]), (2, 0x0251_0868, 2, String::new()));
+}

@@ -1,0 +1,72 @@
+//! The kernel's interfaces as `uapi` has them, against the system's own headers: the compiler is
+//! given an assertion for each structure's size, each field's offset and each number.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use programs::{headers, installed};
+use soft_hca::uapi::{self, ucma, uverbs, verbs};
+
+/// What names begin with in the headers, our names of numbers, and the numbers that have some.
+type Numbers = (&'static str, fn(u32) -> Option<&'static str>, std::ops::Range<u32>);
+
+const NUMBERS: [Numbers; 7] = [
+    ("IB_USER_VERBS_CMD_", uverbs::command::name, 0..0x100),
+    ("IB_USER_VERBS_EX_CMD_", extended, 0..0x100),
+    // Older headers do not have RESOLVE_IB_SERVICE and WRITE_CM_EVENT, FLUSH and ATOMIC_WRITE.
+    ("RDMA_USER_CM_CMD_", ucma::command::name, 0..23),
+    ("IB_UVERBS_WR_", verbs::opcode::name, 0..14),
+    ("IB_UVERBS_WC_", verbs::wc_opcode::name, 0..7),
+    ("IB_UVERBS_QPT_", verbs::qp_type::name, 0..0x100),
+    ("IB_UVERBS_ACCESS_", verbs::access::name, 0..0x100),
+];
+
+/// The headers that have these names and none of the structures.
+const HEADERS_OF_NUMBERS: [&str; 2] = ["rdma/ib_user_ioctl_verbs.h", "rdma/rdma_user_cm.h"];
+
+fn extended(number: u32) -> Option<&'static str> {
+    uverbs::command::name(uverbs::EXTENDED | number)?.strip_prefix("EX_")
+}
+
+/// A program that can be compiled if all is as we have it.
+fn assertions(headers: &BTreeSet<&str>) -> String {
+    let mut text = String::from("#include <stddef.h>\n");
+    headers.iter().for_each(|header| writeln!(text, "#include <{header}>").unwrap());
+    let mut is = |what: &str, value: usize| {
+        writeln!(text, "_Static_assert({what} == {value}, \"{what} is {value} here\");").unwrap();
+    };
+    for layout in uapi::layouts() {
+        is(&format!("sizeof({})", layout.name), layout.size);
+        for (field, offset) in layout.fields.iter().filter(|(field, _)| !field.starts_with('_')) {
+            is(&format!("offsetof({}, {field})", layout.name), *offset);
+        }
+    }
+    for (prefix, name, numbers) in NUMBERS {
+        for number in numbers {
+            if let Some(name) = name(number) {
+                is(&format!("{prefix}{name}"), number as usize);
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn structures_and_numbers_are_those_of_the_systems_headers() {
+    let needed = uapi::layouts().map(|layout| layout.header).chain(HEADERS_OF_NUMBERS).collect();
+    if !installed(&["cc"]) || !headers(&needed) {
+        return;
+    }
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"]);
+    let mut compiler = compiler.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let text = assertions(&needed);
+    compiler.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = compiler.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

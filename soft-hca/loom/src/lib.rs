@@ -12,4 +12,5 @@ mod sync {
 #[path = "../../src/engine/arming.rs"]
 pub mod arming;
 #[path = "../../src/arena/lock.rs"]
+#[allow(dead_code, reason = "the library uses more of it")]
 pub mod lock;

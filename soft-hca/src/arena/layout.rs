@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use crate::arena::lock::Lock;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x03");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -218,8 +218,19 @@ pub struct BounceSlot {
     pub count: AtomicU32,
     /// Bytes from the bounce buffer's start.
     pub offset: AtomicU32,
-    /// Address and length of the stretches of memory.
-    pub segments: [[AtomicU64; 2]; MAX_BOUNCE_SEGMENTS],
+    /// The stretches of memory.
+    pub segments: [BounceSegment; MAX_BOUNCE_SEGMENTS],
+}
+
+/// A stretch of memory in a request to a helper.
+#[repr(C)]
+pub struct BounceSegment {
+    /// First address in the process.
+    pub addr: AtomicU64,
+    /// Bytes.
+    pub length: AtomicU64,
+    /// Index + 1 of the memory region that it is said to lie in, or 0.
+    pub region: AtomicU32,
 }
 
 entry! {
@@ -343,8 +354,12 @@ entry! {
         pub sq: RingPlace,
         /// The ring of receive work requests; unused with a shared receive queue.
         pub rq: RingPlace,
-        /// The next send work request to be executed.
+        /// The oldest send work request that is not completed.
         pub sq_consumer: AtomicU32,
+        /// Send work requests from there on that are executed and wait for the peer's answer; the
+        /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
+        /// requests are executed and completed in one step.
+        pub sq_in_flight: AtomicU32,
         /// The next receive work request to be taken.
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::room`].
@@ -385,6 +400,8 @@ entry! {
         pub sqd_notify: AtomicU32,
         /// GID of the peer (address vector), 16 bytes.
         pub dgid: [AtomicU8; 16],
+        /// The way to the peer, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
 
         // What holds up the request at the head of the send queue
         /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
@@ -444,6 +461,8 @@ entry! {
         pub sgid: [AtomicU8; 16],
         /// Destination GID.
         pub dgid: [AtomicU8; 16],
+        /// The way there, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
     }
 }
 
@@ -474,6 +493,8 @@ pub struct Arena {
     pub cqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub srqs_used: AtomicU32,
+    /// Not 0: somebody watches what happens. See `engine::observer`.
+    pub observed: AtomicU32,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,

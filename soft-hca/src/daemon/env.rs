@@ -19,6 +19,9 @@ pub(crate) struct DaemonEnv {
     /// Descriptors that tell of the end of a process, by its index, where the system has such.
     processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
     raised: Mutex<VecDeque<Async>>,
+    /// What has passed by, as text.
+    #[cfg(test)]
+    observed: Mutex<Vec<String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -92,6 +95,11 @@ impl DaemonEnv {
         std::mem::take(&mut *lock(&self.raised))
     }
 
+    #[cfg(test)]
+    pub(crate) fn take_observed(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.observed))
+    }
+
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
     pub(crate) fn punch_hole(&self, file: BorrowedFd<'_>, offset: usize, bytes: usize) {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -126,6 +134,11 @@ impl Env for DaemonEnv {
 
     fn raise(&self, what: Async) {
         lock(&self.raised).push_back(what);
+    }
+
+    #[cfg(test)]
+    fn observe(&self, event: &crate::engine::Event<'_>) {
+        lock(&self.observed).push(format!("{event:?}"));
     }
 
     fn is_there(&self, proc: usize) -> bool {

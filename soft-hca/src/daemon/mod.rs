@@ -17,6 +17,7 @@
 //! | `parked` | what waits for a lock that a program has |
 //! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
 //! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
+//! | `observe` | commands and events, for whoever watches |
 
 mod deadlines;
 mod env;
@@ -26,6 +27,7 @@ pub(crate) mod files;
 mod known;
 mod listing;
 pub mod log;
+mod observe;
 mod parked;
 mod poller;
 mod process;
@@ -273,9 +275,14 @@ impl Daemon {
     fn handle(&mut self, token: u32, request: Request) -> Result<Handled> {
         match request {
             Request::Hello(hello) => self.hello(token, &hello).map(Handled::Answered),
-            Request::Command { out_len, bytes } => self.command(token, out_len as usize, &bytes),
+            Request::Command { out_len, bytes } => {
+                let outcome = self.command(token, out_len as usize, &bytes);
+                self.observe_command(token, &bytes, &outcome);
+                outcome
+            }
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
+                self.observe_connection(token, &bytes);
                 Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
             Request::ChannelFd(ChannelId { index, generation }) => {

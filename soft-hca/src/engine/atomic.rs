@@ -9,13 +9,12 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::engine::deferred::Deferred;
-use crate::engine::link::{Fault, Memory, Segment};
-use crate::engine::memory::{SCATTER, Wanted};
-use crate::engine::requester::{RequestError, Requester, SendCompletion};
+use crate::engine::memory::SCATTER;
+use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::responder::Responder;
-use crate::engine::segments::SegmentList;
+use crate::engine::segments::{Fault, Memory, SegmentList};
 use crate::engine::{Actor, process_memory, wc_status};
-use crate::uapi::rxe::{AtomicWr, RemoteWr, SendWqe};
+use crate::uapi::rxe::{AtomicWr, SendWqe};
 use crate::uapi::verbs::{access, opcode};
 
 /// Bytes that an atomic operation works on, and the alignment they need.
@@ -58,8 +57,8 @@ impl<'a> Actor<'a> {
         if wqe.opcode != opcode::ATOMIC_WRITE {
             let bytes = old.to_ne_bytes();
             let ours = [process_memory::ours(&bytes)];
-            let from = Memory { proc: self.me, segments: &ours };
-            let to = Memory { proc: requester.owner.proc, segments: result.as_slice() };
+            let from = Memory::unregistered(self.me, &ours);
+            let to = result.of_process(requester.owner.proc);
             self.link.copy(self.arena, self.me, from, to).map_err(|fault| match fault {
                 Fault::Unreachable => RequestError::NoResponse,
                 _ => RequestError::Failed(wc_status::LOCAL_MEMORY),
@@ -67,7 +66,7 @@ impl<'a> Actor<'a> {
         }
         requester.count_packets(Some(&responder), WORD);
         drop(responder);
-        requester.complete(self, [SendCompletion::of(wqe, WORD)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, WORD), None)], deferred);
         Ok(())
     }
 
@@ -80,18 +79,13 @@ impl<'a> Actor<'a> {
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
         let right = if is_write { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC };
-        let RemoteWr { addr, rkey } = operation.remote;
-        if responder.qp.access.load(Acquire) & right == 0
-            || (!is_write && responder.qp.max_dest_rd_atomic.load(Acquire) == 0)
-            || !addr.is_multiple_of(WORD.into())
-        {
+        if !operation.remote.addr.is_multiple_of(WORD.into()) {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
-        let wanted = Wanted { key: rkey, addr, length: WORD.into(), access: right };
-        let addr = responder.owner.remote(self.arena, wanted);
-        let addr = addr.ok_or(RequestError::Failed(wc_status::REMOTE_MEMORY))?;
-        let remote = [Segment { addr, length: WORD.into() }];
-        let remote = Memory { proc: responder.owner.proc, segments: &remote };
+        let reached = responder.reach(self.arena, right, operation.remote, WORD.into());
+        let (segment, region) = reached.map_err(RequestError::Failed)?;
+        let remote =
+            Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
         let failed = |fault| match fault {
             Fault::Unreachable => RequestError::NoResponse,
             _ => RequestError::Failed(wc_status::REMOTE_MEMORY),
@@ -103,7 +97,7 @@ impl<'a> Actor<'a> {
         } else {
             let mut old = [0; WORD as usize];
             let ours = [process_memory::ours_mut(&mut old)];
-            let ours = Memory { proc: self.me, segments: &ours };
+            let ours = Memory::unregistered(self.me, &ours);
             self.link.copy(self.arena, self.me, remote, ours).map_err(failed)?;
             u64::from_ne_bytes(old)
         };
@@ -114,7 +108,7 @@ impl<'a> Actor<'a> {
         };
         let bytes = new.to_ne_bytes();
         let ours = [process_memory::ours(&bytes)];
-        let ours = Memory { proc: self.me, segments: &ours };
+        let ours = Memory::unregistered(self.me, &ours);
         self.link.copy(self.arena, self.me, ours, remote).map_err(failed)?;
         Ok(old)
     }

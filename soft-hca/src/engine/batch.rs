@@ -10,18 +10,17 @@ use std::sync::atomic::Ordering::Acquire;
 use arrayvec::ArrayVec;
 
 use crate::engine::deferred::Deferred;
-use crate::engine::link::{Fault, Memory};
-use crate::engine::memory::{SCATTER, Wanted};
-use crate::engine::requester::{Payload, RequestError, Requester, SendCompletion};
-use crate::engine::responder::{ReceiveCompletion, ReceiveError, Responder};
+use crate::engine::memory::SCATTER;
+use crate::engine::observer::MatchedReceive;
+use crate::engine::receive::{Receive, ReceiveError};
+use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::responder::{MAX_MESSAGES, ReceiveCompletion, Responder};
 use crate::engine::room::Claim;
-use crate::engine::segments::SegmentList;
+use crate::engine::segments::{Fault, SegmentList};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{MAX_SGE, SendWqe};
 use crate::uapi::verbs::{access, opcode, qp_type};
 
-/// Messages of a batch.
-pub(super) const MAX_MESSAGES: usize = 16;
 /// A batch is not made longer once it has so many bytes: the first completion waits for all.
 const ENOUGH_BYTES: u64 = 32 << 10;
 
@@ -120,7 +119,8 @@ impl<'a> Actor<'a> {
         while batch.has_room() {
             let wqe = requester.wqe(head.wrapping_add(batch.messages.len() as u32));
             let marks = (batch.local.mark(), batch.remote.mark());
-            let planned = if (wqe.opcode == opcode::RDMA_READ) == is_read {
+            let goes_with = (wqe.opcode == opcode::RDMA_READ) == is_read;
+            let planned = if goes_with && !requester.is_fenced(&wqe) {
                 self.plan(requester, responder.as_ref(), &wqe, &mut batch, deferred)
             } else {
                 Err(NotPlanned::Yet)
@@ -147,7 +147,7 @@ impl<'a> Actor<'a> {
                     }
                     let done = SendCompletion::of(&wqe, 0);
                     drop(responder);
-                    requester.complete(self, [done], deferred);
+                    requester.complete(self, [(done, None)], deferred);
                     return Ok(1);
                 }
             }
@@ -251,25 +251,9 @@ impl<'a> Actor<'a> {
             _ => 0,
         };
         if right != 0 {
-            let allowed = responder.qp.access.load(Acquire);
-            if allowed & right == 0
-                || (right == access::REMOTE_READ
-                    && responder.qp.max_dest_rd_atomic.load(Acquire) == 0)
-            {
-                return Err(refused(wc_status::REMOTE_REFUSES));
-            }
-            // Nobody looks at the key of a message without bytes.
-            if length > 0 {
-                let remote = wqe.remote();
-                let wanted = Wanted {
-                    key: remote.rkey,
-                    addr: remote.addr,
-                    length: length.into(),
-                    access: right,
-                };
-                let addr = responder.owner.remote(self.arena, wanted);
-                batch.remote.push(addr.ok_or(refused(wc_status::REMOTE_MEMORY))?, length.into());
-            }
+            let reached = responder.reach(self.arena, right, wqe.remote(), length.into());
+            let (segment, region) = reached.map_err(refused)?;
+            batch.remote.push(segment, region);
         }
         if wqe.opcode == opcode::SEND_WITH_INV && !self.can_invalidate(&responder.owner, wqe.imm) {
             return Err(refused(wc_status::REMOTE_MEMORY));
@@ -282,22 +266,20 @@ impl<'a> Actor<'a> {
             return Err(NotPlanned::Requester(RequestError::CqFull(cq)));
         }
         let timer = responder.qp.min_rnr_timer.load(Acquire);
-        let receive = responder
-            .receive(self, batch.receives, deferred)
-            .ok_or(NotPlanned::Requester(RequestError::ReceiverNotReady(timer)))?;
+        let mut receive = Receive::new();
+        if !responder.take(self, batch.receives, &mut receive, deferred) {
+            return Err(NotPlanned::Requester(RequestError::ReceiverNotReady(timer)));
+        }
         // The elements of a receive that a write takes are ignored.
         if right == 0 {
-            receive.scatter(self, &responder.owner, length.into(), &mut batch.remote).map_err(
-                |error| {
-                    NotPlanned::Responder(
-                        wc_status::REMOTE_RECEIVE,
-                        Some((receive.wr_id(), error.status())),
-                    )
-                },
-            )?;
+            let (owner, to) = (&responder.owner, &mut batch.remote);
+            receive.scatter(self.arena, owner, 0, length.into(), to).map_err(|error| {
+                let failed = (receive.wr_id, error.status());
+                NotPlanned::Responder(wc_status::REMOTE_RECEIVE, Some(failed))
+            })?;
         }
         Ok(Some(ReceiveCompletion {
-            wr_id: receive.wr_id(),
+            wr_id: receive.wr_id,
             opcode: wqe.opcode,
             flags: wqe.flags,
             imm: wqe.imm,
@@ -364,17 +346,14 @@ impl<'a> Actor<'a> {
         let is_local = stop == RequestError::Failed(wc_status::LOCAL_MEMORY);
         if !is_local && stop != RequestError::NoResponse && (is_rc || receive.is_some()) {
             responder.fail(self, receive, deferred);
-        } else if responder.is_shared()
-            && let Some(received) = received
-        {
-            // It was taken for good; its owner gets it back unused.
+        } else if let Some(received) = received {
             responder.give_back(self, received.wr_id, deferred);
         }
         if is_rc || is_local {
             return Err(stop);
         }
         drop(responder);
-        let done = batch.messages.iter().take(1).map(|message| message.done);
+        let done = batch.messages.iter().take(1).map(|message| (message.done, None));
         let count = done.len() as u32;
         requester.complete(self, done, deferred);
         Ok(count)
@@ -400,11 +379,8 @@ impl<'a> Actor<'a> {
             Some((local, remote)) => (local, remote),
             None => (&batch.local, &batch.remote),
         };
-        let local = Memory {
-            proc: batch.local_proc.unwrap_or(requester.owner.proc),
-            segments: local.as_slice(),
-        };
-        let remote = Memory { proc: responder.owner.proc, segments: remote.as_slice() };
+        let local = local.of_process(batch.local_proc.unwrap_or(requester.owner.proc));
+        let remote = remote.of_process(responder.owner.proc);
         let (from, to) = if is_read { (remote, local) } else { (local, remote) };
         self.link.copy(self.arena, self.me, from, to)
     }
@@ -421,19 +397,15 @@ impl<'a> Actor<'a> {
             requester.count_packets(responder.as_ref(), message.done.length);
         }
         if let Some(mut responder) = responder {
-            let received = || messages.iter().filter_map(|message| message.received.as_ref());
-            let receives = received().count() as u32;
-            if receives > 0 {
-                let retiring = responder.retire(receives);
-                let invalidating =
-                    |received: &&ReceiveCompletion| received.opcode == opcode::SEND_WITH_INV;
-                for received in received().filter(invalidating) {
-                    self.invalidate(&responder.owner, received.imm);
-                }
-                responder.complete_receives(self, received(), retiring, deferred);
-            }
+            let received = messages.iter().filter_map(|message| message.received.as_ref());
+            self.complete_received(&mut responder, received, deferred);
         }
-        requester.complete(self, messages.iter().map(|message| message.done), deferred);
+        let qpn = requester.qp.dest_qpn.load(Acquire);
+        let done = messages.iter().map(|message| {
+            let wr_id = message.received.map(|received| received.wr_id);
+            (message.done, wr_id.map(|wr_id| MatchedReceive { qpn, wr_id }))
+        });
+        requester.complete(self, done, deferred);
         messages.len() as u32
     }
 }

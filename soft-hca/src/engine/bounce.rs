@@ -9,14 +9,19 @@
 //! that is `BUSY` is not used anew before the helper is done with it, or dead.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU64, fence};
+use std::sync::atomic::fence;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::arena::{Arena, BOUNCE_BUFFER_BYTES, BounceSlot, Guard, MAX_BOUNCE_SEGMENTS, Mapping};
+use arrayvec::ArrayVec;
+
+use crate::arena::{
+    Arena, BOUNCE_BUFFER_BYTES, BounceSegment, BounceSlot, Guard, MAX_BOUNCE_SEGMENTS, Mapping,
+};
 use crate::engine::bounce_buffer::{self, Way};
-use crate::engine::link::{Fault, LocalLink, Memory, Segment};
-use crate::engine::process_memory::{self, CopyError, MAX_SEGMENTS, window};
+use crate::engine::pids::Pids;
+use crate::engine::process_memory::{self, CopyError};
+use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, length, window};
 use crate::engine::{Actor, DAEMON, futex};
 
 const _: () = assert!(MAX_SEGMENTS == MAX_BOUNCE_SEGMENTS);
@@ -53,7 +58,15 @@ pub(super) struct Job {
     pub proc: usize,
     /// Where in the bounce buffer.
     pub offset: u64,
-    pub segments: Vec<Segment>,
+    /// The stretches of memory, and the region of each.
+    pub segments: Vec<(Segment, Region)>,
+}
+
+impl Job {
+    /// The stretches alone.
+    pub(super) fn segments(&self) -> ArrayVec<Segment, MAX_SEGMENTS> {
+        self.segments.iter().map(|(segment, _)| *segment).take(MAX_SEGMENTS).collect()
+    }
 }
 
 fn patience(me: usize, is_silent: bool) -> Duration {
@@ -102,9 +115,9 @@ impl BounceSlot {
         // Whoever makes a region invalid either sees that we are busy, or we see the region so.
         fence(SeqCst);
         let count = (self.count.load(Acquire) as usize).min(MAX_BOUNCE_SEGMENTS);
-        let segment = |[addr, length]: &[AtomicU64; 2]| Segment {
-            addr: addr.load(Acquire),
-            length: length.load(Acquire),
+        let segment = |slot: &BounceSegment| {
+            let (addr, length) = (slot.addr.load(Acquire), slot.length.load(Acquire));
+            (Segment { addr, length }, Region::from_word(slot.region.load(Acquire)))
         };
         Some(Job {
             way: if self.writes.load(Acquire) == 0 { Way::In } else { Way::Out },
@@ -201,9 +214,10 @@ impl<'a> Taken<'a> {
         slot.writes.store(u32::from(job.way == Way::Out), Release);
         slot.offset.store(job.offset as u32, Release);
         slot.count.store(job.segments.len() as u32, Release);
-        for ([addr, length], segment) in slot.segments.iter().zip(&job.segments) {
-            addr.store(segment.addr, Release);
-            length.store(segment.length, Release);
+        for (entry, (segment, region)) in slot.segments.iter().zip(&job.segments) {
+            entry.addr.store(segment.addr, Release);
+            entry.length.store(segment.length, Release);
+            entry.region.store(region.to_word(), Release);
         }
         let word = slot.phase.load(Relaxed).wrapping_add(PHASE + 1);
         slot.phase.store(with_phase(word, ASKED), SeqCst);
@@ -243,27 +257,28 @@ impl<'a> Taken<'a> {
 
 /// Moves bytes between a process's memory and a slot's bounce buffer without asking anybody.
 pub(super) fn transfer(
-    link: &LocalLink,
+    pids: &Pids,
     arena: &Mapping,
     me: usize,
     slot: usize,
     job: &Job,
 ) -> Result<(), CopyError> {
-    let length = process_memory::length(&job.segments);
+    let segments = job.segments();
+    let length = length(&segments);
     if job.proc == me {
-        return bounce_buffer::transfer(arena, job.way, slot, job.offset, &job.segments, length);
+        return bounce_buffer::transfer(arena, job.way, slot, job.offset, &segments, length);
     }
-    let pid = link.pid(arena, me, job.proc).map_err(|_| CopyError::Unreachable)?;
+    let pid = pids.get(arena, me, job.proc).map_err(|_| CopyError::Unreachable)?;
     let here = [Segment { addr: arena.bounce_buffer(slot).0 + job.offset, length }];
     match job.way {
-        Way::In => process_memory::read(pid, &here, &job.segments, length),
-        Way::Out => process_memory::write(pid, &here, &job.segments, length),
+        Way::In => process_memory::read(pid, &here, &segments, length),
+        Way::Out => process_memory::write(pid, &here, &segments, length),
     }
 }
 
 /// Copies `length` bytes by way of a slot.
 pub(super) fn copy(
-    link: &LocalLink,
+    pids: &Pids,
     arena: &Mapping,
     me: usize,
     from: Memory<'_>,
@@ -273,13 +288,15 @@ pub(super) fn copy(
     let taken = Taken::take(arena, me).ok_or(Fault::Unreachable)?;
     let go = |way, memory: Memory<'_>, skip, offset, limit, fault| {
         let mut part = [Segment::default(); MAX_SEGMENTS];
-        let (count, bytes) = window(memory.segments, skip, limit, &mut part);
-        let job = Job { way, proc: memory.proc, offset, segments: part[..count].to_vec() };
-        let moved = match transfer(link, arena, me, taken.index, &job) {
+        let window = window(memory.segments, skip, limit, &mut part);
+        let parts = part[..window.count].iter().zip(window.first..);
+        let segments = parts.map(|(segment, index)| (*segment, memory.region(index))).collect();
+        let job = Job { way, proc: memory.proc, offset, segments };
+        let moved = match transfer(pids, arena, me, taken.index, &job) {
             Err(CopyError::Unreachable) => taken.ask(me, job),
             moved => moved,
         };
-        moved.map(|()| bytes).map_err(|error| match error {
+        moved.map(|()| window.bytes).map_err(|error| match error {
             CopyError::Fault => fault,
             CopyError::Unreachable => Fault::Unreachable,
         })

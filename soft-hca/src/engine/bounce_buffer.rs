@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::arena::Mapping;
-use crate::engine::link::Segment;
-use crate::engine::process_memory::{CopyError, MAX_SEGMENTS, window};
+use crate::engine::process_memory::CopyError;
+use crate::engine::segments::{MAX_SEGMENTS, Segment, Window, window};
 
 /// From where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) fn transfer(
     let mut moved = 0;
     while moved < length {
         let mut part = [Segment::default(); MAX_SEGMENTS];
-        let (count, bytes) = window(segments, moved, length - moved, &mut part);
+        let Window { count, bytes, .. } = window(segments, moved, length - moved, &mut part);
         if bytes == 0 {
             return Err(CopyError::Fault);
         }

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::Retiring;
+use crate::engine::observer::{Completion, Event};
 use crate::engine::{Actor, Async};
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::status;
@@ -53,7 +54,11 @@ impl Actor<'_> {
             if room == 0 {
                 room = ring.mask() - ring.distance(ring.consumer(), producer);
             }
-            if room == 0 {
+            let is_lost = room == 0;
+            self.observe(|| {
+                Event::Completion(Completion { cq: index, cqe, is_solicited: solicited, is_lost })
+            });
+            if is_lost {
                 cq.overflows.fetch_add(1, AcqRel);
                 deferred.raised.push(Async::CqOverflow(index));
                 continue;

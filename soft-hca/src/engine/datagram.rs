@@ -9,11 +9,12 @@ use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::deferred::Deferred;
-use crate::engine::link::{Fault, Memory};
-use crate::engine::requester::{Payload, RequestError, Requester, SendCompletion};
-use crate::engine::responder::{ReceiveCompletion, ReceiveError};
-use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, process_memory, wc_status};
+use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::observer::MatchedReceive;
+use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::responder::ReceiveCompletion;
+use crate::engine::segments::{Memory, Region, SegmentList};
+use crate::engine::{Actor, Route, process_memory, wc_status};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::{SET_QKEY, network_type, opcode, qp_type};
 
@@ -91,6 +92,7 @@ struct Datagram<'d> {
     proc: usize,
     segments: &'d SegmentList,
     qkey: u32,
+    /// What the receive's completion tells, name and length apart.
     received: ReceiveCompletion,
 }
 
@@ -103,6 +105,7 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         let target = wqe.datagram();
+        let mut taken = None;
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah =
@@ -114,35 +117,37 @@ impl<'a> Actor<'a> {
             let mut copy = Vec::new();
             self.fetch(requester, place, &mut payload, &mut copy)?;
             let mut segments = SegmentList::new();
-            segments.push(process_memory::ours(&grh).addr, GRH as u64);
-            payload.as_slice().iter().for_each(|part| segments.push(part.addr, part.length));
+            segments.push(process_memory::ours(&grh), Region::NONE);
+            payload.parts().for_each(|(segment, region)| segments.push(segment, region));
             let qkey = if target.qkey & SET_QKEY != 0 {
                 requester.qp.qkey.load(Acquire)
             } else {
                 target.qkey
             };
             let received = ReceiveCompletion {
-                wr_id: 0,
                 opcode: wqe.opcode,
                 flags: wqe.flags,
                 imm: wqe.imm,
-                length: length + GRH as u32,
                 src_qp: requester.qpn,
                 network_type: if ipv4(&dgid).is_some() {
                     network_type::IPV4
                 } else {
                     network_type::IPV6
                 },
+                ..ReceiveCompletion::default()
             };
             let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
-            if is_multicast(&dgid) {
-                self.deliver_to_group(&dgid, &datagram, deferred)?;
-            } else {
-                self.deliver(&ah.dgid, target.qpn, &datagram, deferred)?;
+            match Route::load(&ah.route) {
+                Some(Route::Local) if is_multicast(&dgid) => {
+                    self.deliver_to_group(&dgid, &datagram, deferred)?;
+                }
+                Some(Route::Local) => taken = self.deliver(target.qpn, &datagram, deferred)?,
+                // It is lost.
+                None => {}
             }
         }
         requester.count_packets(None, length);
-        requester.complete(self, [SendCompletion::of(wqe, length)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, length), taken)], deferred);
         Ok(())
     }
 
@@ -170,12 +175,11 @@ impl<'a> Actor<'a> {
         }
         copy.resize(payload.bytes() as usize, 0);
         let ours = [process_memory::ours_mut(copy)];
-        let from = Memory { proc, segments: payload.as_slice() };
-        let to = Memory { proc: self.me, segments: &ours };
-        let copied = self.link.copy(self.arena, self.me, from, to);
+        let to = Memory::unregistered(self.me, &ours);
+        let copied = self.link.copy(self.arena, self.me, payload.of_process(proc), to);
         copied.map_err(|_| RequestError::Failed(wc_status::LOCAL_MEMORY))?;
         *payload = SegmentList::new();
-        payload.push(ours[0].addr, ours[0].length);
+        payload.push(ours[0], Region::NONE);
         Ok(())
     }
 
@@ -189,63 +193,52 @@ impl<'a> Actor<'a> {
         for member in &self.arena.members[..used] {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
-                match self.deliver(&member.gid, qpn, datagram, deferred) {
+                match self.deliver(qpn, datagram, deferred) {
                     // The others are not to wait for a member that does not poll or is stopped.
-                    Ok(()) | Err(RequestError::CqFull(_) | RequestError::Busy) => {}
-                    failed => return failed,
+                    Ok(_) | Err(RequestError::CqFull(_) | RequestError::Busy) => {}
+                    Err(failed) => return Err(failed),
                 }
             }
         }
         Ok(())
     }
 
-    /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory
-    /// cannot be read, the receiver's completion queue is full, or it is to be tried again.
+    /// Delivers to one queue pair, if it takes the datagram; gives the receive. Fails only if the
+    /// sender's memory cannot be read, the receiver's completion queue is full, or it is to be tried
+    /// again.
     fn deliver(
         &self,
-        gid: &[AtomicU8; 16],
         qpn: u32,
         datagram: &Datagram<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
-        let Some(qp) = self.link.find(self.arena, gid, qpn) else { return Ok(()) };
+    ) -> Result<Option<MatchedReceive>, RequestError> {
+        let Some(qp) = self.arena.qp(qpn) else { return Ok(None) };
         let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
-        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(()) };
+        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(None) };
         if qp.qkey.load(Acquire) != datagram.qkey {
-            return Ok(());
+            return Ok(None);
         }
         let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
-        let Some(receive) = responder.receive(self, 0, deferred) else { return Ok(()) };
-        let mut received = datagram.received;
-        received.wr_id = receive.wr_id();
-        let mut to = SegmentList::new();
-        let length = received.length.into();
-        if let Err(error) = receive.scatter(self, &responder.owner, length, &mut to) {
-            responder.fail(self, Some((received.wr_id, error.status())), deferred);
-            return Ok(());
-        }
-        let from = Memory { proc: datagram.proc, segments: datagram.segments.as_slice() };
-        let to = Memory { proc: responder.owner.proc, segments: to.as_slice() };
-        match self.link.copy(self.arena, self.me, from, to) {
+        let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
+            return Ok(None);
+        };
+        let part = datagram.segments.of_process(datagram.proc);
+        let error = match incoming.place(&responder, self, part) {
             Ok(()) => {
-                let retiring = responder.retire(1);
-                responder.complete_receives(self, [&received], retiring, deferred);
-                Ok(())
+                let taken = MatchedReceive { qpn, wr_id: incoming.wr_id() };
+                incoming.finish(&mut responder, self, datagram.received, deferred);
+                return Ok(Some(taken));
             }
-            Err(Fault::Destination) => {
-                let status = ReceiveError::Memory.status();
-                responder.fail(self, Some((received.wr_id, status)), deferred);
-                Ok(())
-            }
-            Err(fault) => {
-                if responder.is_shared() {
-                    responder.give_back(self, received.wr_id, deferred);
-                }
-                match fault {
-                    Fault::Source => Err(RequestError::Failed(wc_status::LOCAL_MEMORY)),
-                    _ => Ok(()),
-                }
-            }
+            Err(error) => error,
+        };
+        let of_receive = match error {
+            PlaceError::Receive(error) => Some(error),
+            PlaceError::Source | PlaceError::Unreachable => None,
+        };
+        incoming.abort(&mut responder, self, of_receive, deferred);
+        match error {
+            PlaceError::Source => Err(RequestError::Failed(wc_status::LOCAL_MEMORY)),
+            PlaceError::Receive(_) | PlaceError::Unreachable => Ok(None),
         }
     }
 }

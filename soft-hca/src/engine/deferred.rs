@@ -1,5 +1,6 @@
 //! What is to be done once all locks are free.
 
+use crate::engine::observer::Event;
 use crate::engine::{Actor, Async};
 
 /// Effects that may wait for the daemon, which may in turn wait for a lock of ours: they are
@@ -38,6 +39,7 @@ impl Actor<'_> {
         }
         deferred.wakes.drain(..).for_each(|wake| self.wake(wake));
         for what in deferred.raised.drain(..) {
+            self.observe(|| Event::Async(what));
             self.env.raise(what);
         }
         for (qpn, after_ns) in deferred.kicks.drain(..) {

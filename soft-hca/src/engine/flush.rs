@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::{Guard, Lock, Qp};
+use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::requester::DAEMON_BUSY_NS;
 use crate::engine::{Actor, Async};
@@ -52,10 +53,13 @@ impl Actor<'_> {
         }
     }
 
-    /// Flushes all sends. The caller holds the `send_lock`.
+    /// Flushes all sends, also those in flight. The caller holds the `send_lock`.
     pub(super) fn flush_send_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         let Some(ring) = self.send_ring(qp) else { return };
         let cq = qp.send_cq.load(Acquire);
+        if qp.sq_in_flight.load(Acquire) != 0 {
+            qp.sq_in_flight.store(0, Release);
+        }
         let consumer = qp.sq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
@@ -106,26 +110,5 @@ impl Actor<'_> {
                 .arena
                 .ring(&qp.rq)
                 .is_some_and(|ring| ring.producer() != qp.rq_consumer.load(Acquire) & ring.mask())
-    }
-}
-
-/// Gives the slots before `index` back to the program. This comes before their completion: who
-/// polls it may post again at once, and finds room.
-pub(super) fn retire<'q>(own: &'q AtomicU32, ring: &Ring<'_>, index: u32) -> Retiring<'q> {
-    ring.set_consumer(index);
-    Retiring { own, index: index & ring.mask() }
-}
-
-/// Requests that are being completed. They count as posted until this is dropped, so that they
-/// are flushed, and not lost, if who completes them is killed before their completions are there.
-#[must_use]
-pub(super) struct Retiring<'q> {
-    own: &'q AtomicU32,
-    index: u32,
-}
-
-impl Drop for Retiring<'_> {
-    fn drop(&mut self) {
-        self.own.store(self.index, Release);
     }
 }

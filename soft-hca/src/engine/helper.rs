@@ -10,9 +10,10 @@ use std::thread::{self, JoinHandle};
 use crate::arena::{BOUNCE_BUFFER_BYTES, Mapping};
 use crate::engine::bounce::{self, Job};
 use crate::engine::bounce_buffer::Way;
-use crate::engine::link::LocalLink;
 use crate::engine::memory::is_registered;
-use crate::engine::process_memory::{self, CopyError};
+use crate::engine::pids::Pids;
+use crate::engine::process_memory::CopyError;
+use crate::engine::segments::length;
 use crate::engine::{DAEMON, futex, signals};
 
 /// Bytes of the thread's stack.
@@ -56,7 +57,7 @@ impl Drop for Helper {
 }
 
 fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
-    let link = LocalLink::default();
+    let pids = Pids::default();
     let entry = &arena.procs[me];
     while !is_over.load(Acquire) {
         let bell = entry.bell.load(Acquire);
@@ -64,7 +65,7 @@ fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
         for index in (0..u64::BITS as usize).filter(|index| asked >> index & 1 != 0) {
             let slot = &arena.bounce_slots[index];
             if let Some(job) = slot.claim(me) {
-                slot.finish(execute(&link, arena, me, index, &job));
+                slot.finish(execute(&pids, arena, me, index, &job));
             }
         }
         if asked == 0 {
@@ -78,7 +79,7 @@ fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
 
 /// Moves what is registered, and nothing else, whatever a requester has written.
 fn execute(
-    link: &LocalLink,
+    pids: &Pids,
     arena: &Mapping,
     me: usize,
     index: usize,
@@ -87,7 +88,7 @@ fn execute(
     if job.proc != me && me != DAEMON {
         return Err(CopyError::Unreachable);
     }
-    let fits = process_memory::length(&job.segments).checked_add(job.offset);
+    let fits = length(&job.segments()).checked_add(job.offset);
     let is_written = job.way == Way::Out;
     let mut segments = job.segments.iter();
     if fits.is_none_or(|end| end > BOUNCE_BUFFER_BYTES as u64)
@@ -95,5 +96,5 @@ fn execute(
     {
         return Err(CopyError::Fault);
     }
-    bounce::transfer(link, arena, me, index, job)
+    bounce::transfer(pids, arena, me, index, job)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use crate::arena::{Guard, Lock, Qp};
-use crate::engine::requester::Requester;
+use crate::engine::request::Requester;
 use crate::engine::{Actor, DAEMON, futex};
 use crate::uapi::verbs::opcode;
 
@@ -85,8 +85,7 @@ impl<'a> Actor<'a> {
             // Both wait for the requests of others that use the window.
             return Some([send_cq, Some(self.lock(&requester.qp.recv_lock)?), None, None, None]);
         }
-        let qpn = requester.qp.dest_qpn.load(Acquire);
-        let Some(peer) = self.link.find(self.arena, &requester.qp.dgid, qpn) else {
+        let Some(peer) = self.local_peer(requester.qp) else {
             return Some([send_cq, None, None, None, None]);
         };
         let [recv, recv_cq, srq] = self.hold_receiver(peer)?;

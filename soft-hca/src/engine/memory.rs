@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Arena, Mr, Qp};
 use crate::engine::DAEMON;
-use crate::engine::link::Segment;
+use crate::engine::segments::{Region, Segment};
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::access;
 
@@ -37,19 +37,19 @@ impl Owner {
         Self { qpn, proc: qp.proc.load(Acquire) as usize, pd: qp.pd.load(Acquire) }
     }
 
-    /// The address in the owner's memory of an element, which is not empty.
-    pub(super) fn local(&self, arena: &Arena, sge: Sge, access: u32) -> Option<u64> {
+    /// Where an element, which is not empty, is in the owner's memory.
+    pub(super) fn local(&self, arena: &Arena, sge: Sge, access: u32) -> Option<(Segment, Region)> {
         let Sge { addr, length, lkey } = sge;
         let wanted = Wanted { key: lkey, addr, length: length.into(), access };
         self.resolve(arena, wanted, false)
     }
 
-    /// The address in the owner's memory of what a peer wants to reach. Windows count, too.
-    pub(super) fn remote(&self, arena: &Arena, wanted: Wanted) -> Option<u64> {
+    /// Where what a peer wants to reach is in the owner's memory. Windows count, too.
+    pub(super) fn remote(&self, arena: &Arena, wanted: Wanted) -> Option<(Segment, Region)> {
         self.resolve(arena, wanted, true)
     }
 
-    fn resolve(&self, arena: &Arena, wanted: Wanted, windows: bool) -> Option<u64> {
+    fn resolve(&self, arena: &Arena, wanted: Wanted, windows: bool) -> Option<(Segment, Region)> {
         let mr = arena.mr(wanted.key)?;
         // The daemon has no regions, whatever a table says.
         if self.proc == DAEMON {
@@ -59,39 +59,40 @@ impl Owner {
         if !is_ours || mr.access.load(Acquire) & wanted.access != wanted.access {
             return None;
         }
-        match mr.kind.load(Acquire) {
-            0 => {}
+        let index = match mr.kind.load(Acquire) {
+            0 => (wanted.key >> 8).checked_sub(1)? as usize,
             kind if windows => {
                 if kind == 2 && mr.bound_qpn.load(Acquire) != self.qpn {
                     return None;
                 }
-                let region = (mr.bound.load(Acquire) as usize).checked_sub(1)?;
-                let region = arena.mrs.get(region)?;
+                let index = (mr.bound.load(Acquire) as usize).checked_sub(1)?;
+                let region = arena.mrs.get(index)?;
                 if region.live.load(Acquire) == 0 || region.kind.load(Acquire) != 0 {
                     return None;
                 }
+                index
             }
             _ => return None,
-        }
+        };
         let offset = wanted.addr.checked_sub(mr.iova.load(Acquire))?;
         let end = offset.checked_add(wanted.length)?;
         let addr = mr.addr.load(Acquire).checked_add(offset)?;
         let fits = end <= mr.length.load(Acquire) && addr.checked_add(wanted.length).is_some();
         // Still the same entry: none of the above was another region's.
-        (fits && mr.live.load(Acquire) == wanted.key).then_some(addr)
+        let segment = Segment { addr, length: wanted.length };
+        (fits && mr.live.load(Acquire) == wanted.key).then_some((segment, Region::at(index)))
     }
 }
 
-/// Whether memory of a process is registered, and, if it is to be written, for writing. Regions may
-/// follow each other within it.
+/// Whether memory of a process is registered, and, if it is to be written, for writing. It is most
+/// likely in the region that is named; but regions may also follow each other within it.
 pub(super) fn is_registered(
     arena: &Arena,
     proc: usize,
-    segment: Segment,
+    (segment, region): (Segment, Region),
     is_written: bool,
 ) -> bool {
     let wanted = if is_written { SCATTER } else { GATHER };
-    let used = (arena.mrs_used.load(Acquire) as usize).min(arena.mrs.len());
     let end_of_region = |mr: &Mr, addr: u64| -> Option<u64> {
         let key = mr.live.load(Acquire);
         let start = mr.addr.load(Acquire);
@@ -104,9 +105,12 @@ pub(super) fn is_registered(
         (fits && mr.live.load(Acquire) == key).then_some(end)
     };
     let Some(end) = segment.addr.checked_add(segment.length) else { return false };
+    let used = (arena.mrs_used.load(Acquire) as usize).min(arena.mrs.len());
+    let named = region.index().and_then(|index| arena.mrs.get(index));
     let mut at = segment.addr;
     while at < end {
-        match arena.mrs[..used].iter().find_map(|mr| end_of_region(mr, at)) {
+        let mut regions = named.into_iter().chain(&arena.mrs[..used]);
+        match regions.find_map(|mr| end_of_region(mr, at)) {
             Some(covered) => at = covered,
             None => return false,
         }
@@ -118,3 +122,58 @@ pub(super) fn is_registered(
 pub(super) const SCATTER: u32 = access::LOCAL_WRITE;
 /// What a gather list must allow: any registered memory can be read by its owner.
 pub(super) const GATHER: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::fabric::{ALL, Buffer, PD, THEM, US, World, set};
+
+    const QPN: u32 = 0x11;
+
+    fn owner() -> Owner {
+        Owner { qpn: QPN, proc: US, pd: PD }
+    }
+
+    fn wanted(buffer: &mut Buffer, key: u32) -> Wanted {
+        Wanted { key, addr: buffer.addr() + 1, length: 5, access: access::REMOTE_WRITE }
+    }
+
+    #[test]
+    fn what_a_key_leads_to_names_its_region() {
+        let world = World::new();
+        let mut buffer = world.buffer(US, vec![0; 8]);
+        let mut other = world.buffer(US, vec![0; 8]);
+        let key = other.key;
+        let segment = Segment { addr: other.addr() + 1, length: 5 };
+        let found = Some((segment, Region::at(1)));
+        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER), found);
+        assert_eq!(owner().remote(&world.arena, wanted(&mut other, key)), found);
+        assert_eq!(owner().remote(&world.arena, wanted(&mut buffer, key)), None);
+        // A window names the region that it is bound to.
+        let window = world.window(US, 2);
+        let mw = world.arena.mr(window).unwrap();
+        for (field, value) in [(&mw.access, ALL), (&mw.bound_qpn, QPN), (&mw.bound, 2)] {
+            set(field, value);
+        }
+        for (field, value) in [(&mw.addr, other.addr()), (&mw.iova, other.addr()), (&mw.length, 8)]
+        {
+            field.store(value, std::sync::atomic::Ordering::Release);
+        }
+        assert_eq!(owner().remote(&world.arena, wanted(&mut other, window)), found);
+    }
+
+    #[test]
+    fn registered_memory_is_found_whatever_region_is_named() {
+        let world = World::new();
+        let mut first = world.buffer(US, vec![0; 8]);
+        let mut second = world.buffer(US, vec![0; 8]);
+        let within = Segment { addr: second.addr() + 1, length: 5 };
+        let beyond = Segment { addr: first.addr() + 4, length: 5 };
+        let is_ours = |segment, region| is_registered(&world.arena, US, (segment, region), true);
+        for region in [Region::NONE, Region::at(0), Region::at(1), Region::from_word(u32::MAX)] {
+            assert!(is_ours(within, region), "{region:?}");
+            assert!(!is_ours(beyond, region), "{region:?}");
+            assert!(!is_registered(&world.arena, THEM, (within, region), false), "{region:?}");
+        }
+    }
+}

@@ -4,20 +4,31 @@
 //! Whoever rings a queue pair's doorbell executes its send queue: takes the peer's receive, copies from the one process to the other, writes both completions
 //! and wakes whoever waits for them. The daemon does the same with queues that could not go on.
 //!
+//! A file uses those below it, and none above.
+//!
 //! | file | is about | in the kernel |
 //! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
-//! | `responder` | the peer's side of a request, receives | `rxe_resp.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
+//! | `room` | waiting for room in completion queues | |
+//! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
+//! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
+//! | `responder` | the peer's side of a request | `rxe_resp.c` |
+//! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
-//! | `room` | waiting for room in completion queues | |
+//! | `helper` | who moves memory for others | |
+//! | `receive` | the memory of a receive | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
+//! | `link` | how bytes are moved | |
+//! | `bounce`, `bounce_buffer` | through the arena | |
+//! | `pids`, `process_memory` | from process to process | |
+//! | `segments` | stretches of memory and their regions | |
+//! | `observer` | what passes by, for whoever watches | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
-//! | `link`, `peer` | the way to the peer's memory | `rxe_net.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
-//! | `bounce`, `bounce_buffer`, `helper` | the way there through the arena | |
+//! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
@@ -36,20 +47,27 @@ mod batch;
 mod bounce;
 mod bounce_buffer;
 mod completion;
+mod cursor;
 mod datagram;
 mod deferred;
 mod flush;
 mod futex;
 mod helper;
-pub mod link;
+mod incoming;
+mod link;
 mod locking;
 mod memory;
 mod notification;
+mod observer;
+mod pids;
 mod process_memory;
 mod quiesce;
+mod receive;
+mod request;
 mod requester;
 mod responder;
 mod room;
+mod route;
 mod segments;
 mod signals;
 #[cfg(any(test, fuzzing))]
@@ -63,21 +81,26 @@ use std::fmt;
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::Mapping;
+use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Result};
 use crate::uapi::verbs::{qp_type, state};
 
 pub use helper::{Helper, IsDead};
-pub use link::{Fault, Link, LocalLink, Memory, Segment};
+pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
+pub use observer::{Command, Completion, Event, MatchedReceive, WorkRequest};
 pub use quiesce::Quiesce;
+pub use route::Route;
+pub use segments::{Fault, Memory, Region, Segment};
 
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;
 
 /// What the data path needs from the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`] and [`Env::is_there`] apart.
+/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::observe`] and
+/// [`Env::is_there`] apart.
 pub trait Env: Sync {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
@@ -96,6 +119,10 @@ pub trait Env: Sync {
     fn is_daemon_gone(&self) -> bool {
         false
     }
+
+    /// Takes note of an event, for whoever watches. Locks may be held: this waits for nobody and
+    /// does not use the engine.
+    fn observe(&self, _event: &Event<'_>) {}
 
     /// Whether an index is a process's that may hold locks. Only the daemon knows.
     fn is_there(&self, _proc: usize) -> bool {
@@ -152,7 +179,7 @@ pub struct Actor<'a> {
     pub me: usize,
     /// What the process gives.
     pub env: &'a dyn Env,
-    /// The way to peers.
+    /// Moves bytes between processes.
     pub link: &'a dyn Link,
 }
 
@@ -174,7 +201,7 @@ impl Actor<'_> {
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time
         // to look.
         if qp.qp_type.load(Acquire) == qp_type::RC
-            && let Some(peer) = self.link.find(self.arena, &qp.dgid, qp.dest_qpn.load(Acquire))
+            && let Some(peer) = self.local_peer(qp)
             && requester::waits_for_peer(peer)
             && peer.dest_qpn.load(Acquire) == qpn
         {
@@ -228,9 +255,8 @@ impl Actor<'_> {
     /// may have died executing one of them, before it could say that it is to be tried again.
     pub fn run_again(&self, qps: impl IntoIterator<Item = usize>) {
         for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
-            let head = qp.sq_consumer.load(Acquire);
             let ring = self.arena.ring(&qp.sq);
-            if ring.is_some_and(|ring| ring.producer() != head & ring.mask()) {
+            if ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next) {
                 self.env.kick_later(qp.live.load(Acquire), 0);
             }
         }

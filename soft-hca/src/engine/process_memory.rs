@@ -6,10 +6,7 @@
 
 use std::io;
 
-use crate::engine::link::{Fault, Segment};
-
-/// Segments that one system call is given at most.
-pub(super) const MAX_SEGMENTS: usize = 64;
+use crate::engine::segments::{Fault, MAX_SEGMENTS, Segment, Window, window};
 
 /// Bytes that a copy between two other processes moves at a time.
 const DETOUR_BYTES: u64 = 256 << 10;
@@ -36,11 +33,6 @@ type Call = unsafe extern "C" fn(
     libc::c_ulong,
     libc::c_ulong,
 ) -> libc::ssize_t;
-
-/// Bytes of all segments.
-pub(super) fn length(segments: &[Segment]) -> u64 {
-    segments.iter().fold(0, |sum: u64, segment| sum.saturating_add(segment.length))
-}
 
 /// Writes our `local` memory to `remote` memory of a process.
 pub(super) fn write(
@@ -120,40 +112,14 @@ fn move_all(
     while moved < length {
         let mut parts = [[Segment::default(); MAX_SEGMENTS]; 2];
         let [local_part, remote_part] = &mut parts;
-        let (local_count, local_bytes) = window(local, moved, length - moved, local_part);
-        let (remote_count, remote_bytes) = window(remote, moved, local_bytes, remote_part);
-        if remote_bytes == 0 {
+        let ours = window(local, moved, length - moved, local_part);
+        let theirs = window(remote, moved, ours.bytes, remote_part);
+        if theirs.bytes == 0 {
             return Err(CopyError::Fault);
         }
-        moved += call(function, pid, &local_part[..local_count], &remote_part[..remote_count])?;
+        moved += call(function, pid, &local_part[..ours.count], &remote_part[..theirs.count])?;
     }
     Ok(())
-}
-
-/// Cuts a piece out of a list: `limit` bytes at most, behind the first `skip`. Gives how many
-/// segments were put into `out` and how many bytes they have.
-pub(super) fn window(
-    segments: &[Segment],
-    mut skip: u64,
-    limit: u64,
-    out: &mut [Segment; MAX_SEGMENTS],
-) -> (usize, u64) {
-    let (mut count, mut bytes) = (0, 0);
-    for segment in segments {
-        if segment.length <= skip {
-            skip -= segment.length;
-            continue;
-        }
-        if bytes == limit || count == out.len() {
-            break;
-        }
-        let length = (segment.length - skip).min(limit - bytes);
-        out[count] = Segment { addr: segment.addr.wrapping_add(skip), length };
-        skip = 0;
-        count += 1;
-        bytes += length;
-    }
-    (count, bytes)
 }
 
 /// Copies through a buffer of ours, which works for any two processes and tells which side fails.
@@ -176,12 +142,13 @@ pub(super) fn copy_through(
     while moved < length {
         let mut part = [Segment::default(); MAX_SEGMENTS];
         let wanted = (length - moved).min(DETOUR_BYTES);
-        let (count, bytes) = window(from, moved, wanted, &mut part);
+        let Window { count, bytes, .. } = window(from, moved, wanted, &mut part);
         read(source, &[Segment { addr, length: bytes }], &part[..count], bytes)
             .map_err(because(Fault::Source))?;
         let mut written = 0;
         while written < bytes {
-            let (count, piece) = window(to, moved + written, bytes - written, &mut part);
+            let rest = bytes - written;
+            let Window { count, bytes: piece, .. } = window(to, moved + written, rest, &mut part);
             let ours = [Segment { addr: addr + written, length: piece }];
             write(destination, &ours, &part[..count], piece)
                 .map_err(because(Fault::Destination))?;
@@ -298,7 +265,7 @@ mod tests {
                 segment
             }).collect();
             let mut out = [Segment::default(); MAX_SEGMENTS];
-            let (count, bytes) = window(&segments, skip, limit, &mut out);
+            let Window { count, bytes, .. } = window(&segments, skip, limit, &mut out);
             let cut: Vec<u64> =
                 out[..count].iter().flat_map(|s| s.addr..s.addr + s.length).collect();
             let expected: Vec<u64> =

@@ -4,15 +4,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
 use crate::arena::Qp;
+use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::{can_fail, retire, set_error};
-use crate::engine::memory::{GATHER, Owner};
-use crate::engine::responder::Responder;
-use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, Async, DAEMON, timing, wc_status};
-use crate::ring::Ring;
-use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
-use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode};
+use crate::engine::flush::{can_fail, set_error};
+use crate::engine::request::{RequestError, Requester};
+use crate::engine::{Actor, Async, DAEMON, Route, timing, wc_status};
+use crate::uapi::rxe::Cqe;
+use crate::uapi::verbs::{opcode, qp_type, state, status};
 
 /// Why a request is not executed. [`Qp::stall`] has the kind in its low byte and, above it, how
 /// often the daemon has tried.
@@ -42,35 +40,6 @@ pub(super) fn waits_for_peer(qp: &Qp) -> bool {
     matches!(qp.stall.load(Acquire) & STALL_KIND, STALL_RNR | STALL_CQ_FULL)
 }
 
-/// A queue pair that sends; its `send_lock` is held.
-pub(super) struct Requester<'a> {
-    pub qp: &'a Qp,
-    pub qpn: u32,
-    /// `ibv_qp_type`.
-    pub kind: u32,
-    /// On whose behalf its memory is used.
-    pub owner: Owner,
-    pub ring: Ring<'a>,
-    /// Index of the completion queue for sends.
-    pub send_cq: u32,
-    signals_all: bool,
-}
-
-/// Why the request at the head of the queue is not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestError {
-    /// The peer has no receive; the code of the time it asks us to wait.
-    ReceiverNotReady(u32),
-    /// There is no peer, or it is in no state to answer.
-    NoResponse,
-    /// The completion queue with this index, ours or the peer's, is full.
-    CqFull(u32),
-    /// Somebody else has a lock that the daemon does not wait for.
-    Busy,
-    /// It fails with this status.
-    Failed(u32),
-}
-
 /// What comes after a step through the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextStep {
@@ -80,169 +49,6 @@ enum NextStep {
     Awaits,
     /// Nothing more: all is done, or somebody else does it.
     Ends,
-}
-
-/// What the request's completion tells.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SendCompletion {
-    pub wr_id: u64,
-    pub opcode: u32,
-    pub flags: u32,
-    pub length: u32,
-}
-
-impl SendCompletion {
-    pub(super) fn of(wqe: &SendWqe<'_>, length: u32) -> Self {
-        Self { wr_id: wqe.wr_id, opcode: wqe.opcode, flags: wqe.flags, length }
-    }
-
-    fn cqe(&self, qpn: u32) -> Cqe {
-        let (opcode, wc_flags) = match self.opcode {
-            opcode::RDMA_WRITE => (wc_opcode::RDMA_WRITE, 0),
-            opcode::RDMA_WRITE_WITH_IMM => (wc_opcode::RDMA_WRITE, wc_flag::WITH_IMM),
-            opcode::SEND_WITH_IMM => (wc_opcode::SEND, wc_flag::WITH_IMM),
-            opcode::RDMA_READ => (wc_opcode::RDMA_READ, 0),
-            opcode::ATOMIC_CMP_AND_SWP => (wc_opcode::COMP_SWAP, 0),
-            opcode::ATOMIC_FETCH_AND_ADD => (wc_opcode::FETCH_ADD, 0),
-            opcode::LOCAL_INV => (wc_opcode::LOCAL_INV, 0),
-            opcode::BIND_MW => (wc_opcode::BIND_MW, 0),
-            opcode::ATOMIC_WRITE => (wc_opcode::ATOMIC_WRITE, 0),
-            _ => (wc_opcode::SEND, 0),
-        };
-        Cqe {
-            wr_id: self.wr_id,
-            status: status::SUCCESS,
-            opcode,
-            byte_len: self.length,
-            qp_num: qpn,
-            wc_flags,
-            ..Cqe::default()
-        }
-    }
-}
-
-/// Where the bytes of a request lie: the process and whether they are in the work request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Payload {
-    /// In memory of the requester's process.
-    Memory,
-    /// In the send ring, which this process maps, too.
-    Inline,
-}
-
-impl<'a> Requester<'a> {
-    /// The request at an index.
-    pub(super) fn wqe(&self, index: u32) -> SendWqe<'a> {
-        SendWqe::read(self.ring.slot(index))
-    }
-
-    /// The process in whose memory a payload lies.
-    pub(super) fn proc_of(&self, payload: Payload, me: usize) -> usize {
-        match payload {
-            Payload::Memory => self.owner.proc,
-            Payload::Inline => me,
-        }
-    }
-
-    /// Lists the request's local memory, which has to allow `access`.
-    pub(super) fn gather(
-        &self,
-        actor: &Actor<'_>,
-        wqe: &SendWqe<'_>,
-        access: u32,
-        out: &mut SegmentList,
-    ) -> Result<u32, RequestError> {
-        let count = wqe.num_sge as usize;
-        if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
-            return Err(RequestError::Failed(wc_status::MALFORMED));
-        }
-        let mut length = 0u64;
-        // Some versions of the library sum lengths up wrongly; the elements are right.
-        for index in 0..count {
-            let sge = wqe.sge(index);
-            if sge.length == 0 {
-                continue;
-            }
-            let addr = self.owner.local(actor.arena, sge, access);
-            out.push(addr.ok_or(RequestError::Failed(wc_status::LOCAL_MEMORY))?, sge.length.into());
-            length += u64::from(sge.length);
-        }
-        if length > wc_status::MAX_MESSAGE {
-            return Err(RequestError::Failed(wc_status::TOO_LONG));
-        }
-        Ok(length as u32)
-    }
-
-    /// Lists what a request sends, be it in memory or in the request.
-    pub(super) fn payload(
-        &self,
-        actor: &Actor<'_>,
-        wqe: &SendWqe<'_>,
-        out: &mut SegmentList,
-    ) -> Result<(Payload, u32), RequestError> {
-        // Extended posting puts data inline without the flag, and no elements.
-        if wqe.flags & send_flag::INLINE == 0 && wqe.num_sge > 0 {
-            return Ok((Payload::Memory, self.gather(actor, wqe, GATHER, out)?));
-        }
-        let length = wqe.length();
-        if length == 0 {
-            return Ok((Payload::Memory, 0));
-        }
-        let addr = wqe.inline_address(length as usize);
-        let addr = addr.filter(|_| length <= self.qp.max_inline.load(Acquire));
-        out.push(addr.ok_or(RequestError::Failed(wc_status::TOO_LONG))?, length.into());
-        Ok((Payload::Inline, length))
-    }
-
-    /// The connected peer, locked; it has to be connected to us.
-    pub(super) fn responder(&self, actor: &Actor<'a>) -> Option<Responder<'a>> {
-        let qpn = self.qp.dest_qpn.load(Acquire);
-        let peer = actor.link.find(actor.arena, &self.qp.dgid, qpn)?;
-        let responder = actor.responder(peer, qpn, self.kind)?;
-        let is_mutual = peer.dest_qpn.load(Acquire) == self.qpn;
-        // Without losses the numbers of packets can only differ if they were set so.
-        let is_next =
-            self.kind != qp_type::RC || peer.rq_psn.load(Acquire) == self.qp.sq_psn.load(Acquire);
-        (is_mutual && is_next).then_some(responder)
-    }
-
-    /// Counts the packets of a message of this length, on both sides.
-    pub(super) fn count_packets(&self, responder: Option<&Responder<'_>>, length: u32) {
-        let mtu = mtu::bytes(self.qp.path_mtu.load(Acquire));
-        let packets = length.div_ceil(mtu).max(1);
-        let next = Psn::new(self.qp.sq_psn.load(Acquire)).after(packets);
-        self.qp.sq_psn.store(next.into(), Release);
-        if let Some(responder) = responder {
-            responder.qp.rq_psn.store(next.into(), Release);
-        }
-    }
-
-    /// Index of the first request.
-    pub(super) fn head(&self) -> u32 {
-        self.qp.sq_consumer.load(Acquire) & self.ring.mask()
-    }
-
-    /// Whether a request's success has a completion.
-    pub(super) fn is_signaled(&self, flags: u32) -> bool {
-        self.signals_all || flags & send_flag::SIGNALED != 0
-    }
-
-    /// Gives so many first requests back as are `done`, and completes those that want it.
-    pub(super) fn complete(
-        &self,
-        actor: &Actor<'_>,
-        done: impl IntoIterator<Item = SendCompletion, IntoIter: ExactSizeIterator>,
-        deferred: &mut Deferred,
-    ) {
-        let done = done.into_iter();
-        let next = self.head().wrapping_add(done.len() as u32);
-        let retiring = retire(&self.qp.sq_consumer, &self.ring, next);
-        let mut signaled = done.filter(|done| self.is_signaled(done.flags)).peekable();
-        if signaled.peek().is_some() {
-            let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
-            actor.complete_all(self.send_cq, cqes, Some(retiring), deferred);
-        }
-    }
 }
 
 impl<'a> Actor<'a> {
@@ -305,15 +111,7 @@ impl<'a> Actor<'a> {
             }
             _ => return NextStep::Ends,
         }
-        let requester = Requester {
-            qp,
-            qpn,
-            kind: qp.qp_type.load(Acquire),
-            owner: Owner::of(qp, qpn),
-            ring,
-            send_cq: qp.send_cq.load(Acquire),
-            signals_all: qp.sq_sig_all.load(Acquire) != 0,
-        };
+        let requester = Requester::new(qp, qpn, ring);
         let posted = ring.distance(requester.head(), ring.producer());
         let burst = if self.me == DAEMON { DAEMON_BURST } else { u32::MAX };
         let left = budget.get_or_insert(posted.min(burst));
@@ -342,6 +140,8 @@ impl<'a> Actor<'a> {
                 if goes_on { NextStep::GoesOn } else { NextStep::Ends }
             }
             Err(RequestError::Busy) => self.come_back(qpn, deferred),
+            // Whoever completes what it waits for comes back.
+            Err(RequestError::Fenced) => NextStep::Ends,
             Err(RequestError::Failed(status)) => {
                 self.fail(&requester, status, deferred);
                 NextStep::Ends
@@ -350,8 +150,25 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Executes up to `limit` requests from the head on, with their completions; gives how many.
+    /// Executes up to `limit` requests from the head on, or has them executed; gives how many.
+    /// Here the ways to peers part.
     fn execute(
+        &self,
+        requester: &Requester<'a>,
+        limit: u32,
+        deferred: &mut Deferred,
+    ) -> Result<u32, RequestError> {
+        if requester.is_fenced(&requester.wqe(requester.head())) {
+            return Err(RequestError::Fenced);
+        }
+        match Route::load(&requester.qp.route) {
+            Some(Route::Local) => self.execute_locally(requester, limit, deferred),
+            None => Err(RequestError::NoResponse),
+        }
+    }
+
+    /// Executes requests between queue pairs of this fabric, with their completions.
+    fn execute_locally(
         &self,
         requester: &Requester<'a>,
         limit: u32,
@@ -397,9 +214,15 @@ impl<'a> Actor<'a> {
     /// The request at the head fails, and with it the queue pair.
     fn fail(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
         let Requester { qp, qpn, .. } = *requester;
+        // Completions come in the order of the requests: it is tried again, and fails again, when
+        // those in flight are completed.
+        if requester.in_flight() > 0 {
+            return;
+        }
         set_error(qp, qpn, can_fail, deferred);
         let head = requester.head();
         let wr_id = requester.wqe(head).wr_id;
+        requester.observe(self, head, (0, status), None);
         let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);
@@ -471,8 +294,7 @@ impl<'a> Actor<'a> {
     /// Waits a moment for the queue pair's peer to post a receive. The caller holds no lock.
     fn soon_receives(&self, qpn: u32) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return false };
-        let peer = self.link.find(self.arena, &qp.dgid, qp.dest_qpn.load(Acquire));
-        let Some(peer) = peer else { return false };
+        let Some(peer) = self.local_peer(qp) else { return false };
         (0..YIELDS).any(|round| {
             if round > 0 {
                 thread::yield_now();
@@ -485,9 +307,12 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// In SQD nothing is being executed any more: tells the program, if it wants to know.
+/// In SQD no more requests begin. Once none is in flight this tells the program, if it wants to
+/// know.
 fn drained(qp: &Qp, qpn: u32, deferred: &mut Deferred) {
-    if qp.sqd_notify.swap(0, std::sync::atomic::Ordering::AcqRel) != 0 {
+    if qp.sq_in_flight.load(Acquire) == 0
+        && qp.sqd_notify.swap(0, std::sync::atomic::Ordering::AcqRel) != 0
+    {
         deferred.raised.push(Async::SqDrained(qpn));
     }
 }

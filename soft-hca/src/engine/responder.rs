@@ -2,17 +2,21 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::arena::{Guard, Qp, Srq};
-use crate::engine::batch::MAX_MESSAGES;
+use crate::arena::{Arena, Guard, Qp, Srq};
+use crate::engine::cursor::{Retiring, retire};
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::{Retiring, can_fail, retire, set_error};
-use crate::engine::memory::{Owner, SCATTER};
-use crate::engine::segments::SegmentList;
+use crate::engine::flush::{can_fail, set_error};
+use crate::engine::memory::{Owner, Wanted};
+use crate::engine::receive::Receive;
+use crate::engine::segments::{Region, Segment};
 use crate::engine::wc_status;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
-use crate::uapi::rxe::{Cqe, MAX_SGE, RecvWqe};
-use crate::uapi::verbs::{opcode, send_flag, state, status, wc_flag, wc_opcode};
+use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
+use crate::uapi::verbs::{access, opcode, send_flag, state, status, wc_flag, wc_opcode};
+
+/// Messages that are executed together, at most.
+pub(super) const MAX_MESSAGES: usize = 16;
 
 /// A queue pair that answers; its `recv_lock` is held as long as this lives.
 pub(super) struct Responder<'a> {
@@ -29,33 +33,6 @@ enum Receives<'a> {
     Shared(u32),
     /// There is no ring where one should be.
     None,
-}
-
-/// A receive that takes a message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Receive<'a> {
-    wqe: RecvWqe<'a>,
-    /// Elements it may have.
-    max_sge: u32,
-}
-
-/// What a receive cannot take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReceiveError {
-    /// Too small, or senseless.
-    Small,
-    /// Its memory may not be used.
-    Memory,
-}
-
-impl ReceiveError {
-    /// The receive's own status.
-    pub(super) fn status(self) -> u32 {
-        match self {
-            Self::Small => wc_status::RECEIVE_TOO_SMALL,
-            Self::Memory => wc_status::RECEIVE_MEMORY,
-        }
-    }
 }
 
 /// What the responder's completion tells of a message.
@@ -132,8 +109,13 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Takes a receive out of a shared receive queue, for good.
-    fn take_shared(&self, index: u32, deferred: &mut Deferred) -> Option<Receive<'a>> {
+    /// Takes a receive out of a shared receive queue, for good; `None` if there is none.
+    fn take_shared(
+        &self,
+        index: u32,
+        receive: &mut Receive,
+        deferred: &mut Deferred,
+    ) -> Option<()> {
         let srq: &'a Srq = self.arena.srqs.get(index as usize)?;
         let _guard = self.lock(&srq.lock)?;
         if srq.live.load(Acquire) == 0 {
@@ -145,7 +127,7 @@ impl<'a> Actor<'a> {
         if posted == 0 {
             return None;
         }
-        let wqe = RecvWqe::read(ring.slot(consumer));
+        receive.read(&RecvWqe::read(ring.slot(consumer)), srq.max_sge.load(Acquire));
         drop(retire(&srq.consumer, &ring, consumer.wrapping_add(1)));
         let limit = srq.limit.load(Acquire);
         if limit != 0 && posted - 1 < limit {
@@ -154,32 +136,59 @@ impl<'a> Actor<'a> {
             srq.limit_reached.store(1, Release);
             deferred.raised.push(Async::SrqLimit(index));
         }
-        Some(Receive { wqe, max_sge: srq.max_sge.load(Acquire) })
+        Some(())
     }
 }
 
 impl<'a> Responder<'a> {
+    /// Where memory that the peer names is, if the queue pair and the key allow what it wants, one
+    /// of [`access`]; else the status that the peer gets. Nobody looks at the key of a message
+    /// without bytes.
+    pub(super) fn reach(
+        &self,
+        arena: &Arena,
+        right: u32,
+        remote: RemoteWr,
+        length: u64,
+    ) -> Result<(Segment, Region), u32> {
+        let waits_for_answer = right & (access::REMOTE_READ | access::REMOTE_ATOMIC) != 0;
+        if self.qp.access.load(Acquire) & right == 0
+            || (waits_for_answer && self.qp.max_dest_rd_atomic.load(Acquire) == 0)
+        {
+            return Err(wc_status::REMOTE_REFUSES);
+        }
+        if length == 0 {
+            return Ok((Segment::default(), Region::NONE));
+        }
+        let RemoteWr { addr, rkey } = remote;
+        let wanted = Wanted { key: rkey, addr, length, access: right };
+        self.owner.remote(arena, wanted).ok_or(wc_status::REMOTE_MEMORY)
+    }
+
     /// Whether receives come from a shared queue, which does not take them back.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.receives, Receives::Shared(_))
     }
 
-    /// The receive behind the first `skip`; one of a shared queue is thereby taken.
-    pub(super) fn receive(
+    /// Reads the receive behind the first `skip`; one of a shared queue is thereby taken. False if
+    /// there is none.
+    pub(super) fn take(
         &self,
         actor: &Actor<'a>,
         skip: u32,
+        receive: &mut Receive,
         deferred: &mut Deferred,
-    ) -> Option<Receive<'a>> {
+    ) -> bool {
         match &self.receives {
             Receives::Own(ring, first, posted) if skip < *posted => {
                 let wqe = RecvWqe::read(ring.slot(first.wrapping_add(skip)));
+                receive.read(&wqe, self.qp.max_recv_sge.load(Acquire));
                 // The next one comes from the other processor while this one's bytes move.
                 ring.slot(first.wrapping_add(skip + 1)).prefetch();
-                Some(Receive { wqe, max_sge: self.qp.max_recv_sge.load(Acquire) })
+                true
             }
-            Receives::Shared(index) => actor.take_shared(*index, deferred),
-            _ => None,
+            Receives::Shared(index) => actor.take_shared(*index, receive, deferred).is_some(),
+            _ => false,
         }
     }
 
@@ -216,8 +225,11 @@ impl<'a> Responder<'a> {
         actor.complete_all(self.qp.recv_cq.load(Acquire), completions, retiring, deferred);
     }
 
-    /// Gives a receive that was taken from a shared queue back to its owner, unused.
+    /// Gives a receive back to its owner, unused. One of the own queue was never taken from it.
     pub(super) fn give_back(&self, actor: &Actor<'_>, wr_id: u64, deferred: &mut Deferred) {
+        if !self.is_shared() {
+            return;
+        }
         let cqe = Cqe::error(wr_id, status::WR_FLUSH_ERR, self.owner.qpn);
         actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, deferred);
     }
@@ -239,41 +251,5 @@ impl<'a> Responder<'a> {
         }
         actor.flush_receive_ring(self.qp, qpn, deferred);
         deferred.failed_peers.push(qpn);
-    }
-}
-
-impl Receive<'_> {
-    /// The program's name for it.
-    pub(super) fn wr_id(&self) -> u64 {
-        self.wqe.wr_id
-    }
-
-    /// Lists where the first `length` bytes go. Only elements that are used are checked.
-    pub(super) fn scatter(
-        &self,
-        actor: &Actor<'_>,
-        owner: &Owner,
-        length: u64,
-        out: &mut SegmentList,
-    ) -> Result<(), ReceiveError> {
-        let count = self.wqe.num_sge as usize;
-        if count > (self.max_sge as usize).min(self.wqe.room()).min(MAX_SGE) {
-            return Err(ReceiveError::Small);
-        }
-        let mut rest = length;
-        for index in 0..count {
-            if rest == 0 {
-                break;
-            }
-            let sge = self.wqe.sge(index);
-            if sge.length == 0 {
-                continue;
-            }
-            let addr = owner.local(actor.arena, sge, SCATTER).ok_or(ReceiveError::Memory)?;
-            let part = rest.min(sge.length.into());
-            out.push(addr, part);
-            rest -= part;
-        }
-        if rest == 0 { Ok(()) } else { Err(ReceiveError::Small) }
     }
 }

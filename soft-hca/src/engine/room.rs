@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
-use crate::engine::requester::RequestError;
+use crate::engine::request::RequestError;
 use crate::ring::Ring;
 
 /// With so much room nobody claims a part of it: more than all who may be adding completions at

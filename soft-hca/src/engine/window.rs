@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use crate::arena::Mr;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::Owner;
-use crate::engine::requester::{RequestError, Requester, SendCompletion};
+use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{BindWr, SendWqe};
 use crate::uapi::verbs::mw_type::{TYPE_1, TYPE_2};
@@ -68,7 +68,7 @@ impl<'a> Actor<'a> {
         self.invalidate(&requester.owner, wqe.imm);
         // Requests that came in before and use the window are done when this lock is free.
         drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
-        requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], deferred);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl<'a> Actor<'a> {
             mw.access.store(wanted.access & access::REMOTE, Release);
         }
         drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
-        requester.complete(self, [SendCompletion::of(wqe, 0)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], deferred);
         Ok(())
     }
 

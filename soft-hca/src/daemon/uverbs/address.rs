@@ -6,25 +6,26 @@ use std::sync::atomic::Ordering::Release;
 use crate::daemon::fabric::{Fabric, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
+use crate::engine::Route;
 use crate::errno::{Errno, Result};
 use crate::uapi::rxe::abi;
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
 
-/// Whether there is a way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it:
-/// both are IPv4 addresses, or neither is, and somebody has the other. A kernel waits a second for
-/// the neighbour to answer; here it is known at once that there is none.
-pub(super) fn check_way(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Result<()> {
+/// The way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it: both are IPv4
+/// addresses, or neither is, and somebody has the other. A kernel waits a second for the neighbour
+/// to answer; here it is known at once that there is none.
+pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Result<Route> {
     let from = Ipv6Addr::from(sgid).to_canonical();
     let to = Ipv6Addr::from(dgid).to_canonical();
     if to.is_multicast() {
-        Ok(())
+        Ok(Route::Local)
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL)
     } else if !fabric.has_gid(dgid) {
         Err(Errno::ETIMEDOUT)
     } else {
-        Ok(())
+        Ok(Route::Local)
     }
 }
 
@@ -44,7 +45,7 @@ pub(super) fn create_ah(
     if sgid == [0; 16] {
         return Err(Errno::ENODATA);
     }
-    check_way(cx.fabric, sgid, grh.dgid)?;
+    let route = route_to(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
@@ -55,6 +56,7 @@ pub(super) fn create_ah(
     ah.flow_label.store(grh.flow_label, Release);
     store_gid(&ah.sgid, sgid);
     store_gid(&ah.dgid, grh.dgid);
+    route.store(&ah.route);
     let number = index as u32 + 1;
     ah.live.store(number, Release);
     let ah_handle = cx.file.handles.insert(Object::Ah { index, pd });
@@ -85,14 +87,14 @@ mod tests {
         let device = Arc::new(Device::local("rxe0", 7));
         let fabric = Fabric::new(Arc::clone(&device), 0).unwrap();
         let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
-        let check = |from, to| check_way(&fabric, from, to);
+        let route = |from, to| route_to(&fabric, from, to);
         let here = mapped(127, 0, 0, 1);
-        assert_eq!(check(here, here), Ok(()));
-        assert_eq!(check(here, mapped(239, 0, 0, 1)), Ok(()));
-        assert_eq!(check(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
-        assert_eq!(check(here, [0; 16]), Err(Errno::EINVAL));
+        assert_eq!(route(here, here), Ok(Route::Local));
+        assert_eq!(route(here, mapped(239, 0, 0, 1)), Ok(Route::Local));
+        assert_eq!(route(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
+        assert_eq!(route(here, [0; 16]), Err(Errno::EINVAL));
         let link_local = device.ports[0].gids.gid(0);
-        assert_eq!(check(link_local, link_local), Ok(()));
-        assert_eq!(check(link_local, here), Err(Errno::EINVAL));
+        assert_eq!(route(link_local, link_local), Ok(Route::Local));
+        assert_eq!(route(link_local, here), Err(Errno::EINVAL));
     }
 }

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::RingPlace;
 use crate::daemon::fabric::{RingOf, store_gid};
 use crate::daemon::known::KnownQp;
-use crate::daemon::uverbs::address::check_way;
+use crate::daemon::uverbs::address::route_to;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::transitions::is_legal;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::{Limits, Provider};
+use crate::engine::Route;
 use crate::errno::{Errno, Result};
 use crate::rpc::Created;
 use crate::uapi::rxe::abi::{self, MmInfo};
@@ -242,13 +243,19 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
         return Err(Errno::EINVAL);
     }
     if is_given(Mask::AV) {
-        let sgid = device.port(dest.port_num)?.gids.gid(dest.sgid_index);
-        if sgid == [0; 16] {
-            return Err(Errno::EINVAL);
-        }
-        check_way(cx.fabric, sgid, dest.dgid)?;
+        route_of(cx, request)?;
     }
     Ok(())
+}
+
+/// The way to the peer that the address vector names.
+fn route_of(cx: &Context<'_>, request: &ModifyQp) -> Result<Route> {
+    let dest = request.dest;
+    let sgid = cx.file.device.port(dest.port_num)?.gids.gid(dest.sgid_index);
+    if sgid == [0; 16] {
+        return Err(Errno::EINVAL);
+    }
+    route_to(cx.fabric, sgid, dest.dgid)
 }
 
 fn set_attributes(
@@ -270,6 +277,9 @@ fn set_attributes(
         private.port_num = request.port_num;
     }
     let qp = &cx.fabric.arena.qps[index];
+    if is_given(Mask::AV) {
+        route_of(cx, request)?.store(&qp.route);
+    }
     for (bit, field, value) in [
         (Mask::QKEY, &qp.qkey, request.qkey),
         (Mask::RQ_PSN, &qp.rq_psn, Psn::new(request.rq_psn).into()),
@@ -305,6 +315,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
             qp.state.store(to, Release);
             qp.stall.store(0, Release);
             qp.sq_consumer.store(0, Release);
+            qp.sq_in_flight.store(0, Release);
             if let Some(ring) = fabric.arena.ring(&qp.sq) {
                 ring.init_header();
             }

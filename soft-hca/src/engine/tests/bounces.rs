@@ -9,8 +9,8 @@ use super::fabric::*;
 use crate::engine::bounce::{Job, Taken};
 use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::helper::Helper;
-use crate::engine::link::{Fault, Link, Memory, Segment};
 use crate::engine::process_memory::{self, CopyError};
+use crate::engine::{Fault, Link, Memory, Region, Segment};
 use crate::uapi::verbs::access;
 
 /// A process that takes part in nothing.
@@ -32,8 +32,13 @@ fn close(world: &World, proc: usize) {
     world.arena.procs[proc].closed.store(1, Release);
 }
 
+/// Stretches of which nobody says where they are registered.
+fn unnamed(segments: &[Segment]) -> Vec<(Segment, Region)> {
+    segments.iter().map(|segment| (*segment, Region::NONE)).collect()
+}
+
 fn job(way: Way, proc: usize, segments: &[Segment]) -> Job {
-    Job { way, proc, offset: 0, segments: segments.to_vec() }
+    Job { way, proc, offset: 0, segments: unnamed(segments) }
 }
 
 /// Their helper takes a request, and does nothing yet.
@@ -142,8 +147,8 @@ fn a_helper_that_dies_is_not_waited_for() {
             let copying = scope.spawn(|| {
                 let bytes = [1; 8];
                 let from = [process_memory::ours(&bytes)];
-                let from = Memory { proc: US, segments: &from };
-                let to = Memory { proc: THEM, segments: &to };
+                let from = Memory::unregistered(US, &from);
+                let to = Memory::unregistered(THEM, &to);
                 world.link.copy(&world.arena, US, from, to)
             });
             // It is asked, and perhaps it has begun; then it is no more.
@@ -205,7 +210,7 @@ fn a_busy_helper_is_waited_for() {
             taken.ask(OTHER, job(Way::In, THEM, &there))
         });
         let claimed = claim(&world);
-        assert_eq!((claimed.proc, claimed.segments), (THEM, there.to_vec()));
+        assert_eq!((claimed.proc, claimed.segments), (THEM, unnamed(&there)));
         // Its requester dies meanwhile, and keeps its locks so long.
         let daemon = world.actor(DAEMON);
         assert!(!daemon.release_all_of(OTHER));

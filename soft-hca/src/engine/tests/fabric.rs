@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
-use crate::engine::{Actor, Async, Env, LocalLink};
+use crate::engine::{Actor, Async, Completion, Env, Event, LocalLink, WorkRequest};
 use crate::ring::{self, Slot};
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
@@ -31,6 +31,8 @@ pub(crate) struct TestEnv {
     pub wakes: Mutex<Vec<(u32, u32)>>,
     pub kicks: Mutex<Vec<(u32, u64)>>,
     pub raised: Mutex<Vec<Async>>,
+    /// What has passed by, as text.
+    pub observed: Mutex<Vec<String>>,
 }
 
 impl Env for TestEnv {
@@ -49,6 +51,23 @@ impl Env for TestEnv {
     fn raise(&self, what: Async) {
         self.raised.lock().unwrap().push(what);
     }
+
+    fn observe(&self, event: &Event<'_>) {
+        self.observed.lock().unwrap().push(match event {
+            Event::WorkRequest(request) => {
+                let WorkRequest { qpn, wqe, length, status, receive, .. } = request;
+                let receive = receive.map(|receive| (receive.qpn, receive.wr_id));
+                let name = (wqe.wr_id, wqe.opcode);
+                format!("request {qpn} {name:?} {length} {status} {receive:?}")
+            }
+            Event::Completion(completion) => {
+                let Completion { cq, cqe, is_solicited, is_lost } = completion;
+                let name = (cqe.qp_num, cqe.wr_id, cqe.opcode, cqe.status);
+                format!("completion {cq} {name:?} {is_solicited} {is_lost}")
+            }
+            other => format!("{other:?}"),
+        });
+    }
 }
 
 impl TestEnv {
@@ -58,6 +77,10 @@ impl TestEnv {
 
     pub(crate) fn take_kicks(&self) -> Vec<(u32, u64)> {
         std::mem::take(&mut self.kicks.lock().unwrap())
+    }
+
+    pub(crate) fn take_observed(&self) -> Vec<String> {
+        std::mem::take(&mut self.observed.lock().unwrap())
     }
 
     pub(crate) fn take_raised(&self) -> Vec<Async> {

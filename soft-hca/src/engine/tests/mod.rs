@@ -7,6 +7,8 @@ mod bounces;
 #[cfg(test)]
 mod connected;
 #[cfg(test)]
+mod cursors;
+#[cfg(test)]
 mod datagrams;
 #[cfg(test)]
 mod errors;
@@ -15,6 +17,10 @@ pub(crate) mod fabric;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod incoming;
+#[cfg(test)]
+mod observer;
+#[cfg(test)]
 mod other_process;
 #[cfg(test)]
 mod queues;
@@ -22,6 +28,8 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod room;
+#[cfg(test)]
+mod routes;
 #[cfg(test)]
 mod states;
 #[cfg(test)]

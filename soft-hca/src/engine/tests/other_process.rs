@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::Release;
 
 use super::fabric::*;
-use crate::engine::link::{Fault, Link, Memory, Segment};
 use crate::engine::process_memory;
+use crate::engine::{Fault, Link, Memory, Segment};
 use crate::uapi::verbs::opcode;
 
 /// A child with a copy of all our memory, nonce included. Ends with the value.
@@ -101,9 +101,9 @@ fn a_stranger_is_not_touched() {
     let bytes = *b"12345678";
     let from = [process_memory::ours(&bytes)];
     let to = [Segment { addr: theirs.addr(), length: 8 }];
-    let from = Memory { proc: US, segments: &from };
+    let from = Memory::unregistered(US, &from);
     let copy = |world: &World| {
-        let to = Memory { proc: THEM, segments: &to };
+        let to = Memory::unregistered(THEM, &to);
         world.link.copy(&world.arena, US, from, to)
     };
     assert_eq!(copy(&world), Err(Fault::Unreachable));
@@ -121,7 +121,7 @@ fn a_stranger_is_not_touched() {
     assert_eq!(copy(&world), Ok(()));
     entry.live.store(0, Release);
     assert_eq!(copy(&world), Err(Fault::Unreachable));
-    let nobody = Memory { proc: 5000, segments: &to };
+    let nobody = Memory::unregistered(5000, &to);
     assert_eq!(world.link.copy(&world.arena, US, from, nobody), Err(Fault::Unreachable));
     assert_eq!(child.read(to[0]), bytes);
 }

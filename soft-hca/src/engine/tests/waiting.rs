@@ -1,10 +1,10 @@
 //! Requests that cannot be executed yet: no receive, no answer.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use super::fabric::*;
-use crate::arena::{Arena, Mapping, Qp};
+use crate::arena::Mapping;
 use crate::engine::{Actor, Env, Fault, Link, LocalLink, Memory};
 use crate::uapi::verbs::{opcode, state, status};
 
@@ -215,10 +215,6 @@ struct CountingLink {
 }
 
 impl Link for CountingLink {
-    fn find<'a>(&self, arena: &'a Arena, gid: &[AtomicU8; 16], qpn: u32) -> Option<&'a Qp> {
-        self.link.find(arena, gid, qpn)
-    }
-
     fn copy(
         &self,
         arena: &Mapping,

@@ -1,0 +1,120 @@
+//! A message that goes into a receive, in one part or in several.
+
+use crate::engine::Actor;
+use crate::engine::deferred::Deferred;
+use crate::engine::receive::{Receive, ReceiveError};
+use crate::engine::responder::{ReceiveCompletion, Responder};
+use crate::engine::segments::{Fault, Memory, SegmentList, length};
+use crate::uapi::verbs::opcode;
+
+/// A message for which a receive is taken. It holds no lock: between two parts the program may do
+/// what it likes, so each part is checked again. Who keeps it drops it when the queue pair leaves
+/// the states in which it answers, for then the receive is flushed.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    receive: Receive,
+    /// Bytes that are in the receive's memory.
+    placed: u64,
+}
+
+/// Why a part of a message is not placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlaceError {
+    /// The receive cannot take it, and completes with an error.
+    Receive(ReceiveError),
+    /// The part cannot be read.
+    Source,
+    /// A process has ended or does not answer.
+    Unreachable,
+}
+
+impl Incoming {
+    /// Takes a receive for a message; `None` if there is none.
+    pub(super) fn begin<'a>(
+        responder: &Responder<'a>,
+        actor: &Actor<'a>,
+        deferred: &mut Deferred,
+    ) -> Option<Self> {
+        let mut receive = Receive::new();
+        responder.take(actor, 0, &mut receive, deferred).then_some(Self { receive, placed: 0 })
+    }
+
+    /// The program's name for the receive.
+    pub(super) fn wr_id(&self) -> u64 {
+        self.receive.wr_id
+    }
+
+    /// Places the next part behind those before.
+    pub(super) fn place(
+        &mut self,
+        responder: &Responder<'_>,
+        actor: &Actor<'_>,
+        part: Memory<'_>,
+    ) -> Result<(), PlaceError> {
+        let length = length(part.segments);
+        let mut to = SegmentList::new();
+        let owner = &responder.owner;
+        let listed = self.receive.scatter(actor.arena, owner, self.placed, length, &mut to);
+        listed.map_err(PlaceError::Receive)?;
+        let copied = actor.link.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
+        copied.map_err(|fault| match fault {
+            Fault::Source => PlaceError::Source,
+            Fault::Destination => PlaceError::Receive(ReceiveError::Memory),
+            Fault::Unreachable => PlaceError::Unreachable,
+        })?;
+        self.placed += length;
+        Ok(())
+    }
+
+    /// The last part is placed: completes the receive. What else there is to tell comes from
+    /// `told`.
+    pub(super) fn finish(
+        self,
+        responder: &mut Responder<'_>,
+        actor: &Actor<'_>,
+        told: ReceiveCompletion,
+        deferred: &mut Deferred,
+    ) {
+        let received =
+            ReceiveCompletion { wr_id: self.receive.wr_id, length: self.placed as u32, ..told };
+        actor.complete_received(responder, [&received], deferred);
+    }
+
+    /// The message does not arrive: with an error of the receive the queue pair fails, else the
+    /// receive goes back to its owner.
+    pub(super) fn abort(
+        self,
+        responder: &mut Responder<'_>,
+        actor: &Actor<'_>,
+        error: Option<ReceiveError>,
+        deferred: &mut Deferred,
+    ) {
+        let wr_id = self.receive.wr_id;
+        match error {
+            Some(error) => responder.fail(actor, Some((wr_id, error.status())), deferred),
+            None => responder.give_back(actor, wr_id, deferred),
+        }
+    }
+}
+
+impl Actor<'_> {
+    /// Completes the receives of messages that have arrived, and invalidates what these say.
+    pub(super) fn complete_received<'m>(
+        &self,
+        responder: &mut Responder<'_>,
+        received: impl IntoIterator<Item = &'m ReceiveCompletion> + Clone,
+        deferred: &mut Deferred,
+    ) {
+        let count = received.clone().into_iter().count() as u32;
+        if count == 0 {
+            return;
+        }
+        let retiring = responder.retire(count);
+        for received in received.clone() {
+            if received.opcode == opcode::SEND_WITH_INV {
+                self.invalidate(&responder.owner, received.imm);
+            }
+        }
+        responder.complete_receives(self, received, retiring, deferred);
+    }
+}

@@ -1,0 +1,74 @@
+//! Which process an entry of the table of processes is, for certain.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::arena::{Arena, MAX_PROCS};
+use crate::engine::process_memory;
+use crate::engine::segments::Fault;
+
+/// Ids of processes, as this process knows them.
+pub(super) struct Pids {
+    /// This process's id, asked for once: it is wanted for every copy within the process.
+    own: u32,
+    /// For each process the mark of the id and nonce with which it was reached, 0 if it was not.
+    reached: Box<[AtomicU64]>,
+}
+
+impl Default for Pids {
+    fn default() -> Self {
+        let reached = std::iter::repeat_with(AtomicU64::default).take(MAX_PROCS).collect();
+        Self { own: std::process::id(), reached }
+    }
+}
+
+impl fmt::Debug for Pids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pids").field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+/// One number for an id and a nonce, never 0.
+fn mark(pid: u32, nonce: u64) -> u64 {
+    (nonce ^ u64::from(pid).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1)
+}
+
+impl Pids {
+    /// The id of a process that is certainly the one meant: the word at its nonce's address has
+    /// been read from it. A wrong id (a recycled one, or one of another namespace) would let us
+    /// write into a stranger.
+    pub(super) fn get(&self, arena: &Arena, me: usize, proc: usize) -> Result<u32, Fault> {
+        if proc == me {
+            return Ok(self.own);
+        }
+        let (entry, reached) =
+            arena.procs.get(proc).zip(self.reached.get(proc)).ok_or(Fault::Unreachable)?;
+        let (pid, nonce) = (entry.pid.load(Acquire), entry.nonce.load(Acquire));
+        if entry.live.load(Acquire) == 0 || nonce == 0 || pid == 0 {
+            return Err(Fault::Unreachable);
+        }
+        let mark = mark(pid, nonce);
+        if reached.load(Relaxed) != mark {
+            match process_memory::read_word(pid, entry.nonce_addr.load(Acquire)) {
+                Ok(word) if word == nonce => reached.store(mark, Relaxed),
+                _ => return Err(Fault::Unreachable),
+            }
+        }
+        Ok(pid)
+    }
+
+    /// Whether process `me`, which runs this, can reach the memory of `proc`; if not, what the
+    /// system says.
+    pub(super) fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
+        process_memory::try_writing(self.own)?;
+        if self.get(arena, me, proc).is_ok() {
+            return Ok(());
+        }
+        let entry = &arena.procs[proc];
+        process_memory::read_word(entry.pid.load(Acquire), entry.nonce_addr.load(Acquire))?;
+        // The id names another process here than where it was asked for.
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
+    }
+}

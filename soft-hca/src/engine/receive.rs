@@ -1,0 +1,90 @@
+//! Receives: which memory a message goes into.
+
+use arrayvec::ArrayVec;
+
+use crate::arena::Arena;
+use crate::engine::memory::{Owner, SCATTER};
+use crate::engine::segments::{Segment, SegmentList};
+use crate::engine::wc_status;
+use crate::uapi::rxe::{MAX_SGE, RecvWqe, Sge};
+
+/// A receive, copied out of its slot: that of a shared queue is the program's again as soon as it
+/// is taken.
+#[derive(Debug)]
+pub(super) struct Receive {
+    /// The program's name for it.
+    pub wr_id: u64,
+    elements: ArrayVec<Sge, MAX_SGE>,
+    /// It has more elements than it may have.
+    is_malformed: bool,
+}
+
+/// What a receive cannot take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReceiveError {
+    /// Too small, or senseless.
+    Small,
+    /// Its memory may not be used.
+    Memory,
+}
+
+impl ReceiveError {
+    /// The receive's own status.
+    pub(super) fn status(self) -> u32 {
+        match self {
+            Self::Small => wc_status::RECEIVE_TOO_SMALL,
+            Self::Memory => wc_status::RECEIVE_MEMORY,
+        }
+    }
+}
+
+impl Receive {
+    /// None yet. Room that is not used costs nothing.
+    pub(super) fn new() -> Self {
+        Self { wr_id: 0, elements: ArrayVec::new_const(), is_malformed: false }
+    }
+
+    /// Makes it the one in a slot, which may have `max_sge` elements.
+    pub(super) fn read(&mut self, wqe: &RecvWqe<'_>, max_sge: u32) {
+        let count = wqe.num_sge as usize;
+        self.wr_id = wqe.wr_id;
+        self.is_malformed = count > (max_sge as usize).min(wqe.room()).min(MAX_SGE);
+        self.elements.clear();
+        if !self.is_malformed {
+            self.elements.extend((0..count).map(|index| wqe.sge(index)));
+        }
+    }
+
+    /// Lists where `length` bytes of a message go that come behind its first `skip`. Only elements
+    /// that these are for are checked.
+    pub(super) fn scatter(
+        &self,
+        arena: &Arena,
+        owner: &Owner,
+        mut skip: u64,
+        length: u64,
+        out: &mut SegmentList,
+    ) -> Result<(), ReceiveError> {
+        if self.is_malformed {
+            return Err(ReceiveError::Small);
+        }
+        let mut rest = length;
+        for sge in &self.elements {
+            if rest == 0 {
+                break;
+            }
+            let room = u64::from(sge.length);
+            if room <= skip {
+                skip -= room;
+                continue;
+            }
+            let wanted = owner.local(arena, *sge, SCATTER);
+            let (segment, region) = wanted.ok_or(ReceiveError::Memory)?;
+            let length = rest.min(room - skip);
+            out.push(Segment { addr: segment.addr + skip, length }, region);
+            rest -= length;
+            skip = 0;
+        }
+        if rest == 0 { Ok(()) } else { Err(ReceiveError::Small) }
+    }
+}

@@ -1,0 +1,350 @@
+//! A send work request on its way through a queue pair: what it sends, what becomes of it, what
+//! its completion tells. `rxe_req.c`, `rxe_comp.c`.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::arena::Qp;
+use crate::engine::cursor::{SendCursors, retire};
+use crate::engine::deferred::Deferred;
+use crate::engine::memory::{GATHER, Owner};
+use crate::engine::observer::{Event, MatchedReceive, WorkRequest};
+use crate::engine::responder::Responder;
+use crate::engine::segments::{Region, Segment, SegmentList};
+use crate::engine::{Actor, wc_status};
+use crate::ring::Ring;
+use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
+use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode};
+
+/// A queue pair that sends; its `send_lock` is held.
+pub(super) struct Requester<'a> {
+    pub qp: &'a Qp,
+    pub qpn: u32,
+    /// `ibv_qp_type`.
+    pub kind: u32,
+    /// On whose behalf its memory is used.
+    pub owner: Owner,
+    pub ring: Ring<'a>,
+    /// Index of the completion queue for sends.
+    pub send_cq: u32,
+    /// How far the queue is.
+    cursors: SendCursors,
+    signals_all: bool,
+}
+
+/// Why the request at the head of the queue is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestError {
+    /// The peer has no receive; the code of the time it asks us to wait.
+    ReceiverNotReady(u32),
+    /// There is no peer, or it is in no state to answer.
+    NoResponse,
+    /// The completion queue with this index, ours or the peer's, is full.
+    CqFull(u32),
+    /// Somebody else has a lock that the daemon does not wait for.
+    Busy,
+    /// It may not begin before an RDMA read or atomic in flight is completed.
+    Fenced,
+    /// It fails with this status.
+    Failed(u32),
+}
+
+/// What the request's completion tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SendCompletion {
+    pub wr_id: u64,
+    pub opcode: u32,
+    pub flags: u32,
+    pub length: u32,
+}
+
+impl SendCompletion {
+    pub(super) fn of(wqe: &SendWqe<'_>, length: u32) -> Self {
+        Self { wr_id: wqe.wr_id, opcode: wqe.opcode, flags: wqe.flags, length }
+    }
+
+    /// What a request in flight tells, whose length is no longer known elsewhere.
+    fn of_executed(wqe: &SendWqe<'_>) -> Self {
+        let is_inline = wqe.flags & send_flag::INLINE != 0 || wqe.num_sge == 0;
+        let elements = || (0..wqe.room().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
+        let length = match wqe.opcode {
+            opcode::LOCAL_INV | opcode::BIND_MW => 0,
+            opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE => 8,
+            _ if is_inline => wqe.length(),
+            _ => elements().fold(0, |sum: u32, sge| sum.wrapping_add(sge.length)),
+        };
+        Self::of(wqe, length)
+    }
+
+    fn cqe(&self, qpn: u32) -> Cqe {
+        let (opcode, wc_flags) = match self.opcode {
+            opcode::RDMA_WRITE => (wc_opcode::RDMA_WRITE, 0),
+            opcode::RDMA_WRITE_WITH_IMM => (wc_opcode::RDMA_WRITE, wc_flag::WITH_IMM),
+            opcode::SEND_WITH_IMM => (wc_opcode::SEND, wc_flag::WITH_IMM),
+            opcode::RDMA_READ => (wc_opcode::RDMA_READ, 0),
+            opcode::ATOMIC_CMP_AND_SWP => (wc_opcode::COMP_SWAP, 0),
+            opcode::ATOMIC_FETCH_AND_ADD => (wc_opcode::FETCH_ADD, 0),
+            opcode::LOCAL_INV => (wc_opcode::LOCAL_INV, 0),
+            opcode::BIND_MW => (wc_opcode::BIND_MW, 0),
+            opcode::ATOMIC_WRITE => (wc_opcode::ATOMIC_WRITE, 0),
+            _ => (wc_opcode::SEND, 0),
+        };
+        Cqe {
+            wr_id: self.wr_id,
+            status: status::SUCCESS,
+            opcode,
+            byte_len: self.length,
+            qp_num: qpn,
+            wc_flags,
+            ..Cqe::default()
+        }
+    }
+}
+
+/// Where the bytes of a request lie: the process and whether they are in the work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// In memory of the requester's process.
+    Memory,
+    /// In the send ring, which this process maps, too.
+    Inline,
+}
+
+impl<'a> Requester<'a> {
+    /// The caller holds the queue pair's `send_lock`.
+    pub(super) fn new(qp: &'a Qp, qpn: u32, ring: Ring<'a>) -> Self {
+        Self {
+            qp,
+            qpn,
+            kind: qp.qp_type.load(Acquire),
+            owner: Owner::of(qp, qpn),
+            ring,
+            send_cq: qp.send_cq.load(Acquire),
+            cursors: SendCursors::of(qp, &ring),
+            signals_all: qp.sq_sig_all.load(Acquire) != 0,
+        }
+    }
+
+    /// The request at an index.
+    pub(super) fn wqe(&self, index: u32) -> SendWqe<'a> {
+        SendWqe::read(self.ring.slot(index))
+    }
+
+    /// The process in whose memory a payload lies.
+    pub(super) fn proc_of(&self, payload: Payload, me: usize) -> usize {
+        match payload {
+            Payload::Memory => self.owner.proc,
+            Payload::Inline => me,
+        }
+    }
+
+    /// Lists the request's local memory, which has to allow `access`.
+    pub(super) fn gather(
+        &self,
+        actor: &Actor<'_>,
+        wqe: &SendWqe<'_>,
+        access: u32,
+        out: &mut SegmentList,
+    ) -> Result<u32, RequestError> {
+        let count = wqe.num_sge as usize;
+        if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
+            return Err(RequestError::Failed(wc_status::MALFORMED));
+        }
+        let mut length = 0u64;
+        // Some versions of the library sum lengths up wrongly; the elements are right.
+        for index in 0..count {
+            let sge = wqe.sge(index);
+            if sge.length == 0 {
+                continue;
+            }
+            let (segment, region) = self
+                .owner
+                .local(actor.arena, sge, access)
+                .ok_or(RequestError::Failed(wc_status::LOCAL_MEMORY))?;
+            out.push(segment, region);
+            length += u64::from(sge.length);
+        }
+        if length > wc_status::MAX_MESSAGE {
+            return Err(RequestError::Failed(wc_status::TOO_LONG));
+        }
+        Ok(length as u32)
+    }
+
+    /// Lists what a request sends, be it in memory or in the request.
+    pub(super) fn payload(
+        &self,
+        actor: &Actor<'_>,
+        wqe: &SendWqe<'_>,
+        out: &mut SegmentList,
+    ) -> Result<(Payload, u32), RequestError> {
+        // Extended posting puts data inline without the flag, and no elements.
+        if wqe.flags & send_flag::INLINE == 0 && wqe.num_sge > 0 {
+            return Ok((Payload::Memory, self.gather(actor, wqe, GATHER, out)?));
+        }
+        let length = wqe.length();
+        if length == 0 {
+            return Ok((Payload::Memory, 0));
+        }
+        let addr = wqe.inline_address(length as usize);
+        let addr = addr.filter(|_| length <= self.qp.max_inline.load(Acquire));
+        let addr = addr.ok_or(RequestError::Failed(wc_status::TOO_LONG))?;
+        out.push(Segment { addr, length: length.into() }, Region::NONE);
+        Ok((Payload::Inline, length))
+    }
+
+    /// The connected peer, locked; it has to be connected to us.
+    pub(super) fn responder(&self, actor: &Actor<'a>) -> Option<Responder<'a>> {
+        let qpn = self.qp.dest_qpn.load(Acquire);
+        let peer = actor.local_peer(self.qp)?;
+        let responder = actor.responder(peer, qpn, self.kind)?;
+        let is_mutual = peer.dest_qpn.load(Acquire) == self.qpn;
+        // Without losses the numbers of packets can only differ if they were set so.
+        let is_next =
+            self.kind != qp_type::RC || peer.rq_psn.load(Acquire) == self.qp.sq_psn.load(Acquire);
+        (is_mutual && is_next).then_some(responder)
+    }
+
+    /// Counts the packets of a message of this length, on both sides.
+    pub(super) fn count_packets(&self, responder: Option<&Responder<'_>>, length: u32) {
+        let mtu = mtu::bytes(self.qp.path_mtu.load(Acquire));
+        let packets = length.div_ceil(mtu).max(1);
+        let next = Psn::new(self.qp.sq_psn.load(Acquire)).after(packets);
+        self.qp.sq_psn.store(next.into(), Release);
+        if let Some(responder) = responder {
+            responder.qp.rq_psn.store(next.into(), Release);
+        }
+    }
+
+    /// Index of the next request to be executed.
+    pub(super) fn head(&self) -> u32 {
+        self.cursors.next
+    }
+
+    /// Requests that are executed and not completed.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.ring.distance(self.cursors.completed, self.cursors.next)
+    }
+
+    /// Whether a request may not begin yet (IBTA 10.8.3.3, the fence indicator).
+    pub(super) fn is_fenced(&self, wqe: &SendWqe<'_>) -> bool {
+        let is_waited_for = |index| {
+            let wqe = self.wqe(self.cursors.completed.wrapping_add(index));
+            matches!(
+                wqe.opcode,
+                opcode::RDMA_READ | opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD
+            )
+        };
+        wqe.flags & send_flag::FENCE != 0 && (0..self.in_flight()).any(is_waited_for)
+    }
+
+    /// Whether a request's success has a completion.
+    pub(super) fn is_signaled(&self, flags: u32) -> bool {
+        self.signals_all || flags & send_flag::SIGNALED != 0
+    }
+
+    /// The requests from the head on are `done`: gives them back and completes those that want it.
+    /// With others in flight they join them, for completions come in the order of the requests.
+    /// The receives that have taken them are for who watches.
+    pub(super) fn complete(
+        &self,
+        actor: &Actor<'_>,
+        done: impl IntoIterator<
+            Item = (SendCompletion, Option<MatchedReceive>),
+            IntoIter: ExactSizeIterator + Clone,
+        >,
+        deferred: &mut Deferred,
+    ) {
+        let done = done.into_iter();
+        if actor.is_observed() {
+            self.observe_done(actor, done.clone());
+        }
+        let done = done.map(|(done, _)| done);
+        match self.in_flight() {
+            0 => self.complete_first(actor, done, deferred),
+            others => self.qp.sq_in_flight.store(others + done.len() as u32, Release),
+        }
+    }
+
+    #[cold]
+    fn observe_done(
+        &self,
+        actor: &Actor<'_>,
+        done: impl Iterator<Item = (SendCompletion, Option<MatchedReceive>)>,
+    ) {
+        for (index, (done, receive)) in (self.head()..).zip(done) {
+            self.observe(actor, index, (done.length, status::SUCCESS), receive);
+        }
+    }
+
+    /// Has the request at an index pass by, with the message's length and its status.
+    pub(super) fn observe(
+        &self,
+        actor: &Actor<'_>,
+        index: u32,
+        (length, status): (u32, u32),
+        receive: Option<MatchedReceive>,
+    ) {
+        actor.observe(|| {
+            Event::WorkRequest(WorkRequest {
+                qpn: self.qpn,
+                qp_type: self.kind,
+                dest_qpn: self.qp.dest_qpn.load(Acquire),
+                wqe: self.wqe(index),
+                length,
+                status,
+                receive,
+            })
+        });
+    }
+
+    /// Completes the oldest requests in flight, whose answers have come.
+    pub(super) fn complete_in_flight(
+        &self,
+        actor: &Actor<'_>,
+        count: u32,
+        deferred: &mut Deferred,
+    ) {
+        let in_flight = self.in_flight();
+        let count = count.min(in_flight);
+        let done = (0..count as usize).map(|index| {
+            SendCompletion::of_executed(&self.wqe(self.cursors.completed + index as u32))
+        });
+        self.complete_first(actor, done, deferred);
+        self.qp.sq_in_flight.store(in_flight - count, Release);
+    }
+
+    /// Gives the oldest requests back, as many as are `done`, and completes those that want it.
+    fn complete_first(
+        &self,
+        actor: &Actor<'_>,
+        done: impl ExactSizeIterator<Item = SendCompletion>,
+        deferred: &mut Deferred,
+    ) {
+        let next = self.cursors.completed.wrapping_add(done.len() as u32);
+        let retiring = retire(&self.qp.sq_consumer, &self.ring, next);
+        let mut signaled = done.filter(|done| self.is_signaled(done.flags)).peekable();
+        if signaled.peek().is_some() {
+            let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
+            actor.complete_all(self.send_cq, cqes, Some(retiring), deferred);
+        }
+    }
+}
+
+impl Actor<'_> {
+    /// Completes the oldest requests of a queue pair that are in flight, `count` at most, and
+    /// executes what has waited for them: for who gets the peer's answers.
+    pub fn complete_in_flight(&self, qpn: u32, count: u32) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        let mut deferred = Deferred::default();
+        {
+            let _guard = self.lock(&qp.send_lock);
+            let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
+            if let Some(ring) = self.send_ring(qp).filter(|_| is_up)
+                && qp.live.load(Acquire) == qpn
+            {
+                Requester::new(qp, qpn, ring).complete_in_flight(self, count, &mut deferred);
+            }
+        }
+        self.run_deferred(&mut deferred);
+        self.run_send_queue(qpn);
+    }
+}

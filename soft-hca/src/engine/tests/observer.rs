@@ -1,0 +1,107 @@
+//! What passes by when somebody watches.
+
+use super::fabric::*;
+use crate::uapi::verbs::{opcode, qp_type, send_flag};
+
+fn watched() -> World {
+    let world = World::new();
+    set(&world.arena.observed, 1);
+    world
+}
+
+#[test]
+fn a_ping_pong_passes_by_in_order() {
+    let world = watched();
+    let (a, b) = world.rc();
+    let mut ours = world.buffer(US, pattern(1, 8));
+    let mut theirs = world.buffer(THEM, vec![0; 8]);
+    world.receive(b, 20, &[theirs.whole()]);
+    world.receive(a, 30, &[ours.whole()]);
+    world.send(a, &Wr::new(1, opcode::SEND).sge(ours.whole()));
+    let solicited = send_flag::SIGNALED | send_flag::SOLICITED;
+    world.send(b, &Wr::new(2, opcode::SEND_WITH_IMM).flags(solicited).sge(theirs.sge(0, 5)));
+    let expected = [
+        format!("completion 1 ({b}, 20, 128, 0) false false"),
+        format!("request {a} (1, 2) 8 0 Some(({b}, 20))"),
+        format!("completion 0 ({a}, 1, 0, 0) false false"),
+        format!("completion 0 ({a}, 30, 128, 0) true false"),
+        format!("request {b} (2, 3) 5 0 Some(({a}, 30))"),
+        format!("completion 1 ({b}, 2, 0, 0) false false"),
+    ];
+    assert_eq!(world.env.take_observed(), expected);
+}
+
+#[test]
+fn nothing_passes_by_where_nobody_watches() {
+    let world = World::new();
+    let (a, b) = world.rc();
+    world.receive(b, 20, &[]);
+    world.send(a, &Wr::new(1, opcode::SEND));
+    assert_eq!(world.statuses(a), [(1, 0)]);
+    assert_eq!(world.env.take_observed(), [""; 0]);
+}
+
+#[test]
+fn every_request_of_a_list_passes_by_also_without_completion() {
+    let world = watched();
+    let (a, _) = world.rc();
+    let mut theirs = world.buffer(THEM, vec![0; 8]);
+    let write = |wr_id| Wr::new(wr_id, opcode::RDMA_WRITE).flags(0).inline(b"abc");
+    let (addr, key) = (theirs.addr(), theirs.key);
+    (1..3).for_each(|wr_id| world.put(a, &write(wr_id).remote(addr, key)));
+    world.doorbell(a);
+    let expected = (1..3).map(|wr_id| format!("request {a} ({wr_id}, 0) 3 0 None"));
+    assert_eq!(world.env.take_observed(), expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn failures_and_what_they_flush_pass_by() {
+    let world = watched();
+    let (a, b) = world.rc();
+    world.receive(b, 20, &[]);
+    world.put(a, &Wr::new(1, opcode::RDMA_READ).sge(Default::default()).remote(0, 0));
+    world.put(a, &Wr::new(2, opcode::TSO));
+    world.put(a, &Wr::new(3, opcode::SEND));
+    world.doorbell(a);
+    let expected = [
+        format!("request {a} (1, 4) 0 0 None"),
+        format!("completion 0 ({a}, 1, 2, 0) false false"),
+        format!("request {a} (2, 10) 0 2 None"),
+        format!("completion 0 ({a}, 2, 0, 2) false false"),
+        format!("completion 0 ({a}, 3, 0, 5) false false"),
+    ];
+    assert_eq!(world.env.take_observed(), expected);
+}
+
+#[test]
+fn lost_completions_and_events_pass_by() {
+    let world = watched();
+    let cq = world.cq(1);
+    let cqe = crate::uapi::rxe::Cqe { wr_id: 5, qp_num: 17, ..Default::default() };
+    (0..2).for_each(|_| world.actor(US).add_completion(cq, &cqe, false));
+    let expected = [
+        "completion 0 (17, 5, 0, 0) false false",
+        "completion 0 (17, 5, 0, 0) false true",
+        "Async(CqOverflow(0))",
+    ];
+    assert_eq!(world.env.take_observed(), expected);
+}
+
+#[test]
+fn a_datagram_names_the_receive_that_has_taken_it() {
+    let world = watched();
+    let (a, b) = world.pair(qp_type::UD);
+    let mut header = world.buffer(THEM, vec![0; 40]);
+    let ah = &world.arena.ahs[0];
+    for (field, value) in [(&ah.proc, US as u32), (&ah.pd, PD), (&ah.live, 1)] {
+        set(field, value);
+    }
+    let wr = Wr::new(1, opcode::SEND).word(24, b).word(28, 0x1111).word(36, 1);
+    world.send(a, &wr);
+    world.receive(b, 20, &[header.whole()]);
+    world.send(a, &wr);
+    let mut requests = world.env.take_observed();
+    requests.retain(|line| line.starts_with("request"));
+    let lost = format!("request {a} (1, 2) 0 0 None");
+    assert_eq!(requests, [lost, format!("request {a} (1, 2) 0 0 Some(({b}, 20))")]);
+}

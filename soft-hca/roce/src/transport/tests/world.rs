@@ -375,6 +375,8 @@ impl World {
         if was_busy || has_more || requester.has_finished_requests() {
             *wake_ns = Some(now + 1_000);
         }
+        assert!(!requester.can_transmit() || was_busy || *wake_ns == Some(now + 1_000));
+        assert!(!responder.can_transmit() || was_busy);
         assert!(requester.kept() <= WINDOW as usize, "requests grow");
         assert!(responder.kept() <= 24, "answers grow: {}", responder.kept());
     }

@@ -144,7 +144,7 @@ impl Case {
         match client.receive() {
             Ok((bytes, _)) if !bytes.is_empty() => {
                 let reply = Reply::decode(&bytes).expect("the daemon speaks our language");
-                let is_error = |error: &Errno| (1..134).contains(&error.0);
+                let is_error = |error: &Errno| (1..134).contains(&error.number());
                 assert!(expected && reply.0.as_ref().err().is_none_or(is_error), "{reply:?}");
             }
             _ => assert!(!expected, "no answer to {message:?}"),

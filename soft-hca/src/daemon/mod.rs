@@ -253,7 +253,7 @@ impl Daemon {
             Ok(Handled::Soon(answered, quiesce)) => {
                 return Some(Work::Answer(token, answered, quiesce));
             }
-            Err(Errno::ERESTART) => return Some(Work::Message(token, message)),
+            Err(error) if error == Errno::ERESTART => return Some(Work::Message(token, message)),
             Err(error) => {
                 self.log_refusal(token, &message, error);
                 self.answer(token, Err(error).into());
@@ -334,7 +334,10 @@ impl Daemon {
         };
         let pid = self.fabric.processes.pid(proc);
         let name = name.unwrap_or("unknown command");
-        tracing::info!(pid, number, "{name} is refused: {error:?}");
+        match error.reason() {
+            Some(reason) => tracing::info!(pid, number, "{name} is refused: {error:?}, {reason}"),
+            None => tracing::info!(pid, number, "{name} is refused: {error:?}"),
+        }
     }
 
     fn hello(&mut self, token: u32, hello: &Hello) -> Result<Answered> {

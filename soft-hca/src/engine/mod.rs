@@ -11,6 +11,7 @@
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
+//! | `locking`, `quiesce` | who waits for whom | |
 //! | `room` | waiting for room in completion queues | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
@@ -27,7 +28,6 @@
 //! | `segments` | stretches of memory and their regions | |
 //! | `observer` | what passes by, for whoever watches | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
-//! | `locking`, `quiesce` | who waits for whom | |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
 //! # Locks

@@ -174,7 +174,7 @@ impl Case {
                 Ok(())
             }
             Err(error) => {
-                assert!(ERRORS.contains(&error.0), "{error:?}");
+                assert!(ERRORS.contains(&error.number()), "{error:?}");
                 Err(error)
             }
         }
@@ -296,7 +296,7 @@ impl Case {
         if let Some(qp) = self.pick_qp(u, at)? {
             let actor = Actor { me: self.files[at].proc, ..self.fabric.actor() };
             if let Err(error) = actor.doorbell(qp.live.load(Acquire)) {
-                assert!(ERRORS.contains(&error.0), "{error:?}");
+                assert!(ERRORS.contains(&error.number()), "{error:?}");
             }
         }
         Ok(())

@@ -127,7 +127,7 @@ fn step(
 
 fn check_outcome<T>(outcome: &crate::errno::Result<T>) {
     if let Err(error) = outcome {
-        assert!(ERRORS.contains(&error.0), "{error:?}");
+        assert!(ERRORS.contains(&error.number()), "{error:?}");
     }
 }
 

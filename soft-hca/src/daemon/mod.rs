@@ -23,9 +23,7 @@ mod deadlines;
 mod env;
 mod event_fd;
 pub(crate) mod fabric;
-mod files;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzz;
+pub(crate) mod files;
 mod known;
 mod listing;
 pub mod log;
@@ -118,11 +116,11 @@ enum Handled {
     Soon(Answered, Quiesce),
 }
 
-struct Daemon {
+pub(crate) struct Daemon {
     poller: Poller,
-    fabric: Fabric,
-    files: Files,
-    cm: ucma::Cm,
+    pub(crate) fabric: Fabric,
+    pub(crate) files: Files,
+    pub(crate) cm: ucma::Cm,
     /// Queue pairs whose send queues are to be run again.
     kicks: Deadlines<u32>,
     /// Channels, index and generation, that somebody who has died may owe a token.
@@ -137,7 +135,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
+    pub(crate) fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
             fabric: Fabric::new(device, identity).map_err(because("cannot create the arena"))?,
@@ -191,7 +189,7 @@ impl Daemon {
     }
 
     /// A client has connected.
-    fn admit(&mut self, connection: Connection) -> u32 {
+    pub(crate) fn admit(&mut self, connection: Connection) -> u32 {
         let token = self.files.insert(connection);
         self.has_served = true;
         if let Some(fd) = self.files.fd(token)
@@ -203,7 +201,7 @@ impl Daemon {
     }
 
     /// One message of a client.
-    fn request(&mut self, token: u32) {
+    pub(crate) fn request(&mut self, token: u32) {
         let Some(connection) = self.files.connection(token) else { return };
         let message = match connection.receive() {
             Ok((message, _)) if !message.is_empty() => message,
@@ -468,7 +466,7 @@ impl Daemon {
         None
     }
 
-    fn run_timers(&mut self) {
+    pub(crate) fn run_timers(&mut self) {
         let now = system::now_ns();
         let mut host = files::CmHost { fabric: &mut self.fabric };
         self.cm.run_timers(&mut host, now);
@@ -498,7 +496,7 @@ impl Daemon {
     }
 
     /// Brings every event descriptor in line with what is queued behind it.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let now = system::now_ns();
         for (qpn, after_ns) in self.fabric.env.take_kicks() {
             self.kicks.add(qpn, now.saturating_add(after_ns));

@@ -9,7 +9,7 @@ use super::*;
 use crate::client::read_tree;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::uverbs::UverbsFile;
-use crate::daemon::uverbs::shapes;
+use crate::fuzz::shapes;
 use crate::sysfs;
 use crate::uapi::nldev;
 use crate::uapi::uverbs::command;

@@ -18,7 +18,7 @@
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
 //! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
-//! | `completion`, `notification` | completion queues and their events | `rxe_cq.c` |
+//! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `helper` | who moves memory for others | |
 //! | `receive` | the memory of a receive | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
@@ -41,6 +41,7 @@
 //! Programs wait for locks. The daemon never does, for whoever has one may be stopped: it takes all
 //! that a step needs at once, in any order, or none and comes back later (`locking`).
 
+mod arming;
 mod atomic;
 mod batch;
 mod bounce;

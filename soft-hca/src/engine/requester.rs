@@ -120,8 +120,12 @@ impl<'a> Actor<'a> {
             return NextStep::Ends;
         }
         let limit = if current == state::SQD { 1 } else { posted.min(*left) };
-        let Some(_held) = self.hold_for(&requester) else {
-            return self.come_back(qpn, deferred);
+        let _held = match self.me {
+            DAEMON => match self.hold_for(&requester) {
+                None => return self.come_back(qpn, deferred),
+                held => held,
+            },
+            _ => None,
         };
         match self.execute(&requester, limit, deferred) {
             Ok(count) => {

@@ -114,17 +114,6 @@ fn run(scenario: &Scenario) {
     }
 }
 
-/// So many, or what `PROPTEST_CASES` says.
-fn cases(cases: u32) -> ProptestConfig {
-    // Where nothing is optimised a part of them has to do.
-    let cases = if cfg!(debug_assertions) { cases / 8 } else { cases };
-    let config = match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(cases),
-    };
-    ProptestConfig { failure_persistence: None, ..config }
-}
-
 proptest! {
     #![proptest_config(cases(4000))]
 

@@ -2,6 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use proptest::test_runner::Config as ProptestConfig;
+
 use super::network::{Faults, Network, Random};
 use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
@@ -385,4 +387,15 @@ impl World {
 /// A request for memory of the peer.
 pub(super) fn request(id: u64, opcode: Opcode, length: u32) -> WorkRequest {
     WorkRequest { id, opcode, length, solicited: false, fence: false }
+}
+
+/// So many, or what `PROPTEST_CASES` says.
+pub(super) fn cases(cases: u32) -> ProptestConfig {
+    // Where nothing is optimised a part of them has to do.
+    let cases = if cfg!(debug_assertions) { cases / 8 } else { cases };
+    let config = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(cases),
+    };
+    ProptestConfig { failure_persistence: None, ..config }
 }

@@ -5,11 +5,12 @@ use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
 
-use super::uverbs::shapes;
-use super::{Daemon, File};
+use crate::daemon::Daemon;
+use crate::daemon::files::File;
 use crate::device::Device;
 use crate::engine::Async;
 use crate::errno::Errno;
+use crate::fuzz::shapes;
 use crate::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
 use crate::uapi::uverbs::command;
 use crate::uapi::verbs::Qpn;

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use arbitrary::{Result, Unstructured};
 
-use super::fabric::*;
 use crate::arena::{HEAP_START, PAGE, RingPlace};
+use crate::engine::tests::fabric::*;
 use crate::errno::Errno;
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::state;

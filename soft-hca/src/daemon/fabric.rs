@@ -152,7 +152,7 @@ impl Fabric {
     /// Whether the daemon can reach a process's memory; if not, the error number.
     pub(crate) fn probe(&self, proc: usize) -> std::result::Result<(), Errno> {
         let probed = self.link.probe(&self.arena, DAEMON, proc);
-        probed.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EPERM)))
+        probed.map_err(|error| Errno::new(error.raw_os_error().unwrap_or(libc::EPERM)))
     }
 
     /// The data path, run by the daemon.
@@ -174,8 +174,7 @@ impl Fabric {
 
     /// A key for a memory region or window.
     pub(crate) fn new_key(&mut self, index: usize) -> u32 {
-        let variant = self.new_generation() & 0xff;
-        (index as u32 + 1) << 8 | variant
+        arena::key(index, self.new_generation())
     }
 
     /// Takes a lock. `ERESTART` if somebody else has it, who may be stopped: then the command, which

@@ -20,7 +20,7 @@ pub fn route(to: IpAddr) -> Result<IpAddr> {
     match asked {
         Ok(from) => Ok(from.ip()),
         Err(_) if to.is_multicast() => Ok(loopback),
-        Err(error) => Err(Errno(error.raw_os_error().unwrap_or(libc::ENETUNREACH))),
+        Err(error) => Err(Errno::new(error.raw_os_error().unwrap_or(libc::ENETUNREACH))),
     }
 }
 

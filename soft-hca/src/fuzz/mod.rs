@@ -10,13 +10,18 @@
 //! | [`rings`] | rings, indices and tables full of nonsense, and the engine on them |
 //! | [`daemon`] | messages over sockets to a whole daemon |
 
+mod daemon;
 mod parsers;
+mod rings;
+pub(crate) mod shapes;
+mod ucma;
+mod uverbs;
 
-pub use crate::daemon::fuzz::run as daemon;
-pub use crate::daemon::ucma::tests::fuzz::run as ucma;
-pub use crate::daemon::uverbs::fuzz::run as uverbs;
-pub use crate::engine::tests::fuzz::run as rings;
+pub use daemon::run as daemon;
 pub use parsers::run as parsers;
+pub use rings::run as rings;
+pub use ucma::run as ucma;
+pub use uverbs::run as uverbs;
 
 #[cfg(test)]
 mod tests {

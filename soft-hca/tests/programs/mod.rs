@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test file needs a part of this")]
 
 pub mod arena;
+pub mod bystanders;
 pub mod filter;
 pub mod guest;
+pub mod locked;
 pub mod machine;
 pub mod place;
 pub mod program;

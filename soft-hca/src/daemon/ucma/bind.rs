@@ -85,7 +85,7 @@ fn pool(space: Space, address: &Sockaddr) -> Result<Space> {
     };
     let is_it =
         |space: &&Space| ib.sid & ib.sid_mask & !0xffff == space.service_id(0) & ib.sid_mask;
-    allowed.iter().find(is_it).copied().ok_or(Errno(libc::EPROTONOSUPPORT))
+    allowed.iter().find(is_it).copied().ok_or(Errno::EPROTONOSUPPORT)
 }
 
 impl Cm {

@@ -194,7 +194,7 @@ impl Cm {
         let Ok(connection) = self.connection_mut(key) else { return };
         if connection.retries == MAX_RETRIES {
             connection.stage = Stage::Over;
-            return self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.0);
+            return self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
         }
         connection.retries += 1;
         self.send_req(cx, key);
@@ -470,7 +470,7 @@ impl Cm {
                 self.push(key, event_type::ESTABLISHED, 0);
                 NOTHING
             }
-            (COMM_EST, Some(Stage::Established)) => Err(Errno(libc::EISCONN)),
+            (COMM_EST, Some(Stage::Established)) => Err(Errno::EISCONN),
             _ => Err(Errno::EINVAL),
         }
     }

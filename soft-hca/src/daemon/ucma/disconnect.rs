@@ -81,7 +81,7 @@ impl Cm {
 
     pub(super) fn disconnection_unanswered(&mut self, cx: &mut Cx<'_>, key: Key) {
         self.enter_time_wait(cx, key);
-        self.disconnected(key, -Errno::ETIMEDOUT.0);
+        self.disconnected(key, -Errno::ETIMEDOUT.number());
     }
 
     /// Tells the program, once.

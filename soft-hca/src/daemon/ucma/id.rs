@@ -8,7 +8,7 @@ use super::{Call, Cm, Cx, FileId};
 use crate::device::Source;
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
-use crate::uapi::verbs::qp_type;
+use crate::uapi::verbs::{Psn, qp_type};
 
 /// Names one id for ever, unlike its number, which is used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -149,7 +149,7 @@ impl Cm {
             ack_timeout: None,
             backlog: 0,
             events_reported: 0,
-            psn: cx.host.random24() & 0xff_ffff,
+            psn: Psn::new(cx.host.random24()).into(),
             flow_label: 0,
             has_path: false,
             connection: None,

@@ -77,11 +77,11 @@ impl Cm {
         }
         if is_ipoib {
             // IPoIB does not exist on Ethernet.
-            self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.0);
+            self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.number());
             return NOTHING;
         }
         let Some(source) = cx.host.find_source(from) else {
-            self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.0);
+            self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.number());
             return NOTHING;
         };
         self.resolved(key, in_family_of(dst, from), source)?;
@@ -111,7 +111,7 @@ impl Cm {
         if let Some(id) = self.ids.get_mut(&key) {
             id.state = State::Bound;
         }
-        self.push(key, event_type::ADDR_ERROR, -Errno::ETIMEDOUT.0);
+        self.push(key, event_type::ADDR_ERROR, -Errno::ETIMEDOUT.number());
     }
 
     pub(super) fn resolve_route(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {

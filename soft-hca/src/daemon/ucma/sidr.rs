@@ -146,7 +146,7 @@ impl Cm {
 
     pub(super) fn service_unknown(&mut self, key: Key) {
         if self.service_answered(key) {
-            self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.0);
+            self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
         }
     }
 

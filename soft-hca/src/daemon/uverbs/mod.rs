@@ -3,16 +3,12 @@
 
 mod address;
 mod completion;
-#[cfg(any(test, fuzzing))]
-pub mod fuzz;
 mod memory;
 mod multicast;
-mod object;
+pub(crate) mod object;
 mod queue_pair;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod shapes;
 mod shared_receive;
-mod transitions;
+pub(crate) mod transitions;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

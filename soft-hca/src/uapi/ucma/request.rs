@@ -4,6 +4,7 @@ use super::address::{SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
 use super::event::Ece;
 use super::{array, u8_at, u16_at, u32_at, u64_at};
 use crate::errno::{Errno, Result};
+use crate::uapi::verbs::Qpn;
 
 /// Bytes of connection parameters.
 pub const CONN_PARAM: usize = 272;
@@ -194,7 +195,7 @@ impl ConnParam {
         let bytes = array::<CONN_PARAM>(payload, at)?;
         let len = usize::from(bytes[264]);
         Ok(Self {
-            qp_num: u32_at(&bytes, 0)? & 0xff_ffff,
+            qp_num: Qpn::new(u32_at(&bytes, 0)?).into(),
             qkey: u32_at(&bytes, 4)?,
             private_data: bytes[8..8 + len].to_vec(),
             srq: bytes[265],

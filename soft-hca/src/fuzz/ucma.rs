@@ -4,8 +4,9 @@
 
 use arbitrary::{Result, Unstructured};
 
-use super::*;
-use crate::uapi::ucma::{Accept, ConnParam, Connect, Reject, event_type};
+use crate::daemon::ucma::FileId;
+use crate::daemon::ucma::tests::*;
+use crate::uapi::ucma::{Accept, ConnParam, Connect, Reject, command, event_type};
 
 /// Errors that the kernel's `ucma.c` and what lies under it answer with.
 const ERRORS: [i32; 15] = [
@@ -73,7 +74,7 @@ fn step(
     let file = files[at];
     let id = pick_id(world, u)?;
     // Mostly the file that the id belongs to.
-    let owner = world.cm.keys.get(&id).map_or(file, |key| world.cm.ids[key].file);
+    let owner = world.file_of(id).unwrap_or(file);
     let by = if u.ratio(1, 16)? { file } else { owner };
     let address = *u.choose(&ADDRESSES)?;
     let outcome = match u.int_in_range(0..=22)? {
@@ -127,7 +128,7 @@ fn step(
 
 fn check_outcome<T>(outcome: &crate::errno::Result<T>) {
     if let Err(error) = outcome {
-        assert!(ERRORS.contains(&error.0), "{error:?}");
+        assert!(ERRORS.contains(&error.number()), "{error:?}");
     }
 }
 
@@ -135,7 +136,7 @@ fn pick_id(world: &World, u: &mut Unstructured<'_>) -> Result<u32> {
     // Numbers are given from 0 on, the lowest free one first.
     match u.arbitrary::<u8>()? {
         255 => u.arbitrary(),
-        any => Ok(u32::from(any) % (world.cm.ids.len() as u32 + 1)),
+        any => Ok(u32::from(any) % (world.ids() as u32 + 1)),
     }
 }
 
@@ -147,7 +148,7 @@ fn create(
     let space = u.choose(&[TCP, TCP, UDP, 2, 0x13f, 0])?.to_le_bytes();
     let kind = [u.int_in_range(2..=4)?];
     let uid = u.int_in_range(0..=3u64)?.to_le_bytes();
-    if world.cm.ids.len() >= 32 {
+    if world.ids() >= 32 {
         return Ok(Ok(()));
     }
     let parts: [(usize, &[u8]); 3] = [(0, &uid), (16, &space), (18, &kind)];
@@ -228,9 +229,7 @@ fn fetch(world: &mut World, file: FileId, sent: &[Vec<u8>]) {
         if [event_type::MULTICAST_JOIN, event_type::MULTICAST_ERROR].contains(&kind) {
             continue;
         }
-        let id = world.cm.keys.get(&id).map(|key| &world.cm.ids[key]);
-        let (start, length_at) =
-            if id.is_some_and(|id| id.is_datagram) { (60, 316) } else { (28, 284) };
+        let (start, length_at) = if world.is_datagram(id) { (60, 316) } else { (28, 284) };
         let data = &event[start..][..usize::from(event[length_at])];
         let is_of = |sent: &Vec<u8>| {
             data.strip_prefix(&sent[..]).is_some_and(|rest| rest.iter().all(|byte| *byte == 0))

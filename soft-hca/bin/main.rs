@@ -7,13 +7,15 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use soft_hca::command::line::{self, Line, RunArgs, Subcommands};
 use soft_hca::command::{Error, doctor, fabric, ls, run};
-use soft_hca::config::FabricName;
+use soft_hca::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { fabric, name, command }) => {
+        Subcommands::Run(RunArgs { fabric, name, roce, command }) => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            let never: Infallible = run::run(&run::Options { fabric, device: name, command })?;
+            let roce = roce.or_else(config::link_wanted);
+            let options = run::Options { fabric, device: name, roce, command };
+            let never: Infallible = run::run(&options)?;
             match never {}
         }
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,

@@ -29,11 +29,15 @@ pub const LOG_LEVEL: &str = "SOFT_HCA_LOG_LEVEL";
 /// The library to be preloaded, if it is not beside the command.
 pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
 
+/// Addresses and interfaces for a link to other hosts; see [`link_wanted`].
+pub const ROCE: &str = "SOFT_HCA_ROCE";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 6] = [
+pub const VARIABLES: [(&str, &str); 7] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
+    (ROCE, "as --roce=...; `default` for --roce alone"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -41,6 +45,10 @@ pub const VARIABLES: [(&str, &str); 6] = [
 
 /// Name of the daemon's socket in its fabric's folder.
 pub const SOCKET: &str = "socket";
+
+/// Name of the file that is there if a fabric was to have a link to other hosts. It says why there
+/// is none, or nothing.
+pub const LINK: &str = "link";
 
 /// Bytes that the path of a socket may have.
 const MAX_SOCKET_PATH: usize = 107;
@@ -145,6 +153,13 @@ pub fn base_dirs() -> Vec<PathBuf> {
     let mut dirs = vec![base_dir(), fallback_base()];
     dirs.dedup();
     dirs
+}
+
+/// What the environment says of a link to other hosts: `None` for none, an empty list for the
+/// machine's own choice.
+pub fn link_wanted() -> Option<String> {
+    let value = std::env::var(ROCE).ok().filter(|value| !value.is_empty())?;
+    Some(if value == "default" { String::new() } else { value })
 }
 
 /// How much is logged.

@@ -23,6 +23,7 @@
 //! | [`sysfs`] | the files in which a program finds devices |
 //! | [`client`] | a program's side: descriptors, commands, events |
 //! | [`daemon`] | the fabric's side: objects, connection manager, timers, clean-up |
+//! | `link` | other hosts: RoCE v2 over UDP |
 //! | [`rpc`], [`config`] | messages between the two sides; where a fabric lives |
 //! | [`device`] | what a device says of itself: ports, limits, GIDs, provider |
 //! | [`uapi`] | the kernel's interfaces as bytes |
@@ -45,6 +46,7 @@ pub mod engine;
 pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod link;
 pub mod ring;
 pub mod rpc;
 mod sync;

@@ -8,13 +8,13 @@
 //! An entry is in use while its `live` is not 0. An index that was read elsewhere (a queue pair's
 //! completion queue, say) may be stale: check `live`, and after taking a lock check again.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::arena::lock::Lock;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x04");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -513,6 +513,10 @@ pub struct Arena {
     pub qpn_base: AtomicU32,
     /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
     pub ipv4: AtomicU32,
+    /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
+    pub link_sleeps: AtomicU32,
+    /// A bit for each queue pair at whose send queue the link is to look, by index.
+    pub rung: [AtomicU64; MAX_QPS / 64],
     /// Processes.
     pub procs: [Proc; MAX_PROCS],
     /// Completion channels.
@@ -565,6 +569,35 @@ impl Arena {
     pub fn qp(&self, qpn: u32) -> Option<&Qp> {
         let index = qp_index(qpn, self.qpn_base.load(Relaxed))?;
         Some(&self.qps[index]).filter(|qp| qp.live.load(Acquire) == qpn)
+    }
+
+    /// Rings a queue pair's bell for the link; whether its thread is to be woken.
+    pub fn ring_link(&self, qpn: u32) -> bool {
+        if let Some(index) = qp_index(qpn, self.qpn_base.load(Relaxed)) {
+            self.rung[index / 64].fetch_or(1 << (index % 64), SeqCst);
+        }
+        self.link_sleeps.load(SeqCst) != 0 && self.link_sleeps.swap(0, SeqCst) != 0
+    }
+
+    /// Whether a bell was rung.
+    pub fn is_rung(&self) -> bool {
+        let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
+        self.rung[..used.div_ceil(64)].iter().any(|bits| bits.load(SeqCst) != 0)
+    }
+
+    /// Takes the numbers of all queue pairs whose bell was rung.
+    pub fn take_rung(&self) -> Vec<u32> {
+        let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
+        let mut taken = Vec::new();
+        for (word, bits) in self.rung[..used.div_ceil(64)].iter().enumerate() {
+            let mut bits = if bits.load(SeqCst) == 0 { 0 } else { bits.swap(0, SeqCst) };
+            while bits != 0 {
+                let index = word * 64 + bits.trailing_zeros() as usize;
+                taken.push(self.qps[index].live.load(Acquire));
+                bits &= bits - 1;
+            }
+        }
+        taken
     }
 
     /// The region or window with this key, if there is one.

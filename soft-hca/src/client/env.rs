@@ -21,12 +21,14 @@ pub(crate) struct ClientEnv {
     arena: Arc<Mapping>,
     channels: RwLock<HashMap<u32, (u32, OwnedFd)>>,
     control: Mutex<Option<Connection>>,
+    /// Wakes the link to other hosts.
+    bell: Option<OwnedFd>,
 }
 
 impl ClientEnv {
-    /// In a fabric with this arena.
-    pub(crate) fn new(arena: Arc<Mapping>) -> Self {
-        Self { arena, channels: RwLock::default(), control: Mutex::default() }
+    /// In a fabric with this arena, and what its link to other hosts is woken by, if it has one.
+    pub(crate) fn new(arena: Arc<Mapping>, bell: Option<OwnedFd>) -> Self {
+        Self { arena, channels: RwLock::default(), control: Mutex::default(), bell }
     }
 
     /// Does something with the control connection; without one, or if it fails, nothing happens.
@@ -69,12 +71,17 @@ impl ClientEnv {
         if *known != generation {
             return false;
         }
-        let token = 1u64;
-        // The system call itself, so that it is nobody's `write` but the kernel's.
-        // SAFETY: eight bytes are there.
-        unsafe { libc::syscall(libc::SYS_write, fd.as_raw_fd(), &raw const token, 8) };
+        add_token(fd);
         true
     }
+}
+
+/// Adds a token to an event descriptor.
+fn add_token(fd: &OwnedFd) {
+    let token = 1u64;
+    // The system call itself, so that it is nobody's `write` but the kernel's.
+    // SAFETY: eight bytes are there.
+    unsafe { libc::syscall(libc::SYS_write, fd.as_raw_fd(), &raw const token, 8) };
 }
 
 impl Env for ClientEnv {
@@ -99,6 +106,14 @@ impl Env for ClientEnv {
     fn kick_later(&self, qpn: u32, after_ns: u64) {
         let request = Request::Kick(Qpn::new(qpn), after_ns);
         self.with_control(|control| control.send(&request.encode(), &[]).ok());
+    }
+
+    fn ring_link(&self, qpn: u32) {
+        if self.arena.ring_link(qpn)
+            && let Some(bell) = &self.bell
+        {
+            add_token(bell);
+        }
     }
 
     fn is_daemon_gone(&self) -> bool {

@@ -88,17 +88,27 @@ pub(crate) fn open(kind: FileKind) -> Result<Opened> {
     let Some(Created::File { process, file, refusal }) = answer.created else {
         return Err(Errno::EIO);
     };
-    let [arena_fd, event_fd] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::EIO)?;
-    let process = join(process as usize, refusal, &arena_fd)?;
+    let mut fds = fds.into_iter();
+    let (Some(arena_fd), Some(event_fd)) = (fds.next(), fds.next()) else {
+        return Err(Errno::EIO);
+    };
+    let process = join(process as usize, refusal, &arena_fd, fds.next())?;
     Ok(Opened { connection, process, token: file, arena_fd, event_fd })
 }
 
 /// `refusal` is why the daemon cannot reach this process.
-fn join(index: usize, refusal: Option<Errno>, arena_fd: &OwnedFd) -> Result<&'static Process> {
+/// `link` is what the link to other hosts is woken by, if there is one.
+fn join(
+    index: usize,
+    refusal: Option<Errno>,
+    arena_fd: &OwnedFd,
+    link: Option<OwnedFd>,
+) -> Result<&'static Process> {
     let _joining = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(process) = current().filter(|process| process.index == index) {
         return Ok(process);
     }
+    let bell = link.map(system::hide);
     let file = system::hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
     let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
     let link = LocalLink::default();
@@ -110,7 +120,7 @@ fn join(index: usize, refusal: Option<Errno>, arena_fd: &OwnedFd) -> Result<&'st
         identity: Identity::new(),
         index,
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
-        env: ClientEnv::new(Arc::clone(&arena)),
+        env: ClientEnv::new(Arc::clone(&arena), bell),
         arena,
         link,
     }));

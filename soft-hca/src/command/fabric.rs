@@ -44,7 +44,11 @@ impl Membership {
 }
 
 /// Joins a fabric; starts it if it does not run.
-pub fn join(fabric: &FabricName, device: &DeviceName) -> Result<Membership, Error> {
+pub fn join(
+    fabric: &FabricName,
+    device: &DeviceName,
+    roce: Option<&str>,
+) -> Result<Membership, Error> {
     let dir = config::fabric_dir(fabric)?;
     let device = device.to_string();
     let sysfs = sysfs::tree(&dir, &device);
@@ -59,13 +63,26 @@ pub fn join(fabric: &FabricName, device: &DeviceName) -> Result<Membership, Erro
         if lock.is_none() {
             continue;
         }
-        return match start(&dir, &device) {
+        return match start(&dir, &device, roce) {
             Ok(lifeline) => Ok(Membership { dir, sysfs, lifeline }),
             Err(error) => {
                 remove_locked(&dir);
                 Err(error)
             }
         };
+    }
+}
+
+/// Why a fabric that was to have a link to other hosts has none, if so.
+pub fn link_warning(dir: &Path) -> Option<String> {
+    match fs::read_to_string(dir.join(config::LINK)) {
+        Ok(said) if said.is_empty() => None,
+        Ok(said) => Some(format!("{said}; programs reach only those of this fabric")),
+        Err(_) => Some(
+            "this fabric runs already, without a link to other hosts: end its programs first, or \
+             take another one by --fabric"
+                .into(),
+        ),
     }
 }
 
@@ -104,7 +121,7 @@ pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Vec<Owne
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.
-fn start(dir: &Path, device: &str) -> Result<Connection, Error> {
+fn start(dir: &Path, device: &str, roce: Option<&str>) -> Result<Connection, Error> {
     let running = connect(dir, FileKind::Lifeline)?;
     if running.is_none() {
         // What a killed daemon has left behind, but for that by which its programs still get their
@@ -119,14 +136,14 @@ fn start(dir: &Path, device: &str) -> Result<Connection, Error> {
     if let Some(lifeline) = running {
         return Ok(lifeline);
     }
-    let _guard = spawn(dir)?;
+    let _guard = spawn(dir, roce)?;
     let lifeline = connect(dir, FileKind::Lifeline)?;
     lifeline.ok_or_else(|| Error::NotStarted("it has gone at once".into()))
 }
 
 /// Starts a daemon and waits until it listens. Gives a first connection to it, which the daemon
 /// itself has made: if this process is killed at any moment, the daemon sees that end.
-fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
+fn spawn(dir: &Path, roce: Option<&str>) -> Result<OwnedFd, Error> {
     let cannot_start = || cannot("start the fabric's daemon");
     let (ours, theirs) = UnixStream::pair().map_err(cannot_start())?;
     let log = config::log_file();
@@ -145,6 +162,10 @@ fn spawn(dir: &Path) -> Result<OwnedFd, Error> {
         .arg(dir)
         .current_dir("/")
         .env(config::LOG, log)
+        .env(
+            config::ROCE,
+            roce.map_or("", |wanted| if wanted.is_empty() { "default" } else { wanted }),
+        )
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
@@ -180,7 +201,8 @@ pub fn serve(dir: PathBuf) -> Result<(), Error> {
             let _ = starter.send(b"1", &[guard.into_fd().as_fd()]);
         }
     };
-    let served = daemon::run(&daemon::Config { dir: dir.clone() }, announce);
+    let served =
+        daemon::run(&daemon::Config { dir: dir.clone(), roce: config::link_wanted() }, announce);
     if let Err(error) = &served {
         let _ = starter.send(error.to_string().as_bytes(), &[]);
     }
@@ -230,7 +252,7 @@ fn empty(dir: &Path) -> io::Result<()> {
 /// Removes what a fabric is known by.
 fn clear(dir: &Path) -> io::Result<()> {
     for (entry, name) in entries(dir)? {
-        if name == SOCKET {
+        if name == SOCKET || name == config::LINK {
             fs::remove_file(entry)?;
         } else if sysfs::is_tree(&name) {
             fs::remove_dir_all(entry)?;

@@ -34,7 +34,8 @@ Examples:
     soft-hca run -- bash
     soft-hca ls";
 
-const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] -- CMD [ARG]...";
+const RUN_USAGE: &str =
+    "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]] -- CMD [ARG]...";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
 
 /// The subcommands.
@@ -88,6 +89,18 @@ pub struct RunArgs {
     /// The name of the device that the program finds
     #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
     pub name: DeviceName,
+    /// Reach other hosts, by RoCE v2 over UDP port 4791 of these addresses or interfaces
+    ///
+    /// A list with commas; without one, the address of the default route. Anybody who can send to
+    /// that port may guess keys: use it in networks that you trust.
+    #[arg(
+        long,
+        value_name = "ADDRESS|INTERFACE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub roce: Option<String>,
     /// The program and its arguments
     #[arg(
         required = true,

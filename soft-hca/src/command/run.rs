@@ -19,6 +19,9 @@ pub struct Options {
     pub fabric: FabricName,
     /// The name that the program's device has.
     pub device: DeviceName,
+    /// Addresses and interfaces for a link to other hosts, if there is to be one; empty for the
+    /// machine's own choice.
+    pub roce: Option<String>,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
 }
@@ -29,7 +32,12 @@ pub fn run(options: &Options) -> Result<Infallible, Error> {
     preload::check(&library, &config::fabric_dir(&options.fabric)?)?;
     let (program, arguments) =
         options.command.split_first().expect("the command line has a program");
-    let membership = fabric::join(&options.fabric, &options.device)?;
+    let membership = fabric::join(&options.fabric, &options.device, options.roce.as_deref())?;
+    if options.roce.is_some()
+        && let Some(warning) = fabric::link_warning(&membership.dir)
+    {
+        eprintln!("soft-hca: {warning}");
+    }
     let loadable = preload::loadable(&library, &membership.dir)?;
     let mut command = Command::new(program);
     command

@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::process;
 use crate::engine::{Async, Env};
-use crate::system;
+use crate::{link, system};
 
 /// Wakes, timers and events, collected while the data path runs.
 #[derive(Debug, Default)]
@@ -19,6 +19,7 @@ pub(crate) struct DaemonEnv {
     /// Descriptors that tell of the end of a process, by its index, where the system has such.
     processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
     raised: Mutex<VecDeque<Async>>,
+    link: OnceLock<link::Handle>,
     /// What has passed by, as text.
     #[cfg(test)]
     observed: Mutex<Vec<String>>,
@@ -35,6 +36,11 @@ impl DaemonEnv {
 
     pub(crate) fn forget_channel(&self, index: usize) {
         lock(&self.channels).remove(&index);
+    }
+
+    /// There is a link to other hosts.
+    pub(crate) fn set_link(&self, link: link::Handle) {
+        let _ = self.link.set(link);
     }
 
     /// A channel's descriptor, if it is still this generation.
@@ -139,6 +145,12 @@ impl Env for DaemonEnv {
     #[cfg(test)]
     fn observe(&self, event: &crate::engine::Event<'_>) {
         lock(&self.observed).push(format!("{event:?}"));
+    }
+
+    fn ring_link(&self, qpn: u32) {
+        if let Some(link) = self.link.get() {
+            link.ring(qpn);
+        }
     }
 
     fn is_there(&self, proc: usize) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -15,10 +15,10 @@ use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
 use crate::daemon::process::Processes;
 use crate::daemon::table::Table;
 use crate::device::Device;
-use crate::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
+use crate::engine::{Actor, DAEMON, Helper, LINK, LocalLink, Quiesce};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::verbs::state;
-use crate::{ring, system};
+use crate::{link, ring, system};
 
 /// All objects of the fabric.
 #[derive(Debug)]
@@ -27,11 +27,13 @@ pub(crate) struct Fabric {
     /// At least one.
     pub devices: Vec<Arc<Device>>,
     pub processes: Processes,
-    pub env: DaemonEnv,
+    pub env: Arc<DaemonEnv>,
     /// The word that programs read to know that they have reached the daemon.
     nonce: Box<u64>,
     rings: HashMap<RingOf, RingPlace>,
     link: LocalLink,
+    /// The link to other hosts.
+    pub roce: link::Handle,
     heap: Heap,
     channels: Table<()>,
     pub cqs: Table<KnownCq>,
@@ -85,7 +87,7 @@ impl Fabric {
         arena.ipv4.store(u32::from_ne_bytes(ipv4.octets()), Release);
         let qpn_base = identity as u32 % MAX_QPS as u32;
         arena.qpn_base.store(qpn_base, Release);
-        let env = DaemonEnv::default();
+        let env = Arc::new(DaemonEnv::default());
         let fabric = Self {
             arena,
             devices: vec![device],
@@ -94,6 +96,7 @@ impl Fabric {
             env,
             rings: HashMap::new(),
             link: LocalLink::default(),
+            roce: link::Handle::default(),
             heap: Heap::default(),
             channels: Table::new(0..arena::MAX_CHANNELS, 0),
             cqs: Table::new(0..arena::MAX_CQS, 0),
@@ -119,6 +122,33 @@ impl Fabric {
         ports.any(|port| port.gids.is_here(gid))
     }
 
+    /// Starts the link to other hosts on the addresses that `wanted` names.
+    pub(crate) fn start_link(
+        &mut self,
+        wanted: &str,
+    ) -> std::result::Result<link::Thread, link::Error> {
+        let nonce_addr = std::ptr::from_ref(&*self.nonce).expose_provenance() as u64;
+        self.announce(LINK, std::process::id(), nonce_addr, *self.nonce);
+        self.env.remember_process(LINK, None);
+        let (arena, env) = (Arc::clone(&self.arena), Arc::clone(&self.env));
+        let (handle, thread) = link::start(wanted, &self.devices[0], arena, env)?;
+        self.env.set_link(handle.clone());
+        self.roce = handle;
+        Ok(thread)
+    }
+
+    /// Tells the link that a queue pair with a peer on another host has come to a state.
+    pub(crate) fn tell_link(&self, index: usize, to: u32) {
+        let Some(known) = self.qps.get(index).filter(|known| known.is_remote) else { return };
+        let port = self.devices.iter().find_map(|device| device.port(known.dest.port_num).ok());
+        let sgid = port.map(|port| port.gids.gid(known.dest.sgid_index));
+        let address = |gid| Ipv6Addr::from(gid).to_canonical();
+        if let Some(sgid) = sgid {
+            let path = (address(sgid), address(known.dest.dgid));
+            self.roce.set_state(known.qpn, to, path);
+        }
+    }
+
     /// Starts the thread that moves memory for programs that cannot reach each other.
     pub(crate) fn start_helper(&self) -> io::Result<Helper> {
         let is_dead = self.env.deaths();
@@ -133,7 +163,7 @@ impl Fabric {
 
     /// The data path, run by the daemon.
     pub(crate) fn actor(&self) -> Actor<'_> {
-        Actor { arena: &self.arena, me: DAEMON, env: &self.env, link: &self.link }
+        Actor { arena: &self.arena, me: DAEMON, env: &*self.env, link: &self.link }
     }
 
     /// A number for a protection domain.
@@ -371,6 +401,7 @@ impl Fabric {
         let qp = &arena.qps[index];
         // Nobody begins anything new with it, however long this takes.
         qp.state.store(state::RESET, Release);
+        self.tell_link(index, state::RESET);
         {
             let _guards = (self.lock(&qp.send_lock)?, self.lock(&qp.recv_lock)?);
             qp.live.store(0, Release);

@@ -54,6 +54,8 @@ pub(crate) struct KnownQp {
     pub max_recv_sge: u32,
     /// As it was set.
     pub dest: QpDest,
+    /// Its peer is on another host.
+    pub is_remote: bool,
     /// As it was set.
     pub pkey_index: u16,
     /// As it was set.

@@ -13,6 +13,9 @@ use crate::uapi::verbs::{qp_type, state};
 /// of `rdma resource show`.
 pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     let mut out = String::new();
+    if let Some(link) = fabric.roce.describe() {
+        let _ = writeln!(out, "{link}");
+    }
     let pid = |proc: usize| fabric.processes.pid(proc).unwrap_or(0);
     for (_, file) in files.iter() {
         if let File::Bystander { pid, kind: FileKind::Lifeline } = file {

@@ -20,8 +20,8 @@
 //! | `observe` | commands and events, for whoever watches |
 
 mod deadlines;
-mod env;
-mod event_fd;
+pub(crate) mod env;
+pub(crate) mod event_fd;
 pub(crate) mod fabric;
 pub(crate) mod files;
 mod known;
@@ -29,7 +29,7 @@ mod listing;
 pub mod log;
 mod observe;
 mod parked;
-mod poller;
+pub(crate) mod poller;
 mod process;
 mod reap;
 mod table;
@@ -39,7 +39,7 @@ pub(crate) mod uverbs;
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -57,16 +57,19 @@ use crate::errno::{Errno, Result};
 use crate::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
-use crate::system;
 use crate::uapi::ucma::command as ucma_command;
 use crate::uapi::uverbs::command as uverbs_command;
 use crate::uapi::verbs::state;
+use crate::{link, system};
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The fabric's runtime folder; the socket is in it.
     pub dir: PathBuf,
+    /// Addresses and interfaces for the link to other hosts, if there is to be one; empty for the
+    /// machine's own choice.
+    pub roce: Option<String>,
 }
 
 /// Why a daemon could not start or go on.
@@ -101,6 +104,11 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
         .poller
         .add(listener.as_raw_fd(), Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
+    let _link = config.roce.as_ref().and_then(|wanted| daemon.start_link(wanted, &config.dir));
+    if let Some(notice) = daemon.fabric.roce.notice() {
+        let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
+        added.map_err(because("cannot wait for the link"))?;
+    }
     ready();
     let outcome = daemon.serve(&listener);
     let _ = std::fs::remove_file(&path);
@@ -150,6 +158,23 @@ impl Daemon {
         })
     }
 
+    /// Starts the link to other hosts, and writes down for `soft-hca run` what has become of it.
+    fn start_link(&mut self, wanted: &str, dir: &Path) -> Option<link::Thread> {
+        let started = self.fabric.start_link(wanted);
+        let said = match &started {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        match &started {
+            Ok(_) => tracing::info!("{}", self.fabric.roce.describe().unwrap_or_default()),
+            Err(error) => tracing::warn!("no link to other hosts: {error}"),
+        }
+        if let Err(error) = std::fs::write(dir.join(config::LINK), said) {
+            tracing::warn!("cannot write down whether there is a link: {error}");
+        }
+        started.ok()
+    }
+
     fn serve(&mut self, listener: &Listener) -> io::Result<()> {
         while !(self.has_served && self.files.is_empty()) {
             let deadline = self.next_deadline();
@@ -162,6 +187,7 @@ impl Daemon {
                     }
                     Ready::File(token) => self.request(token),
                     Ready::Process(index) => self.process_ended(index),
+                    Ready::Link => self.hear_link(),
                 }
             }
             self.run_timers();
@@ -355,6 +381,7 @@ impl Daemon {
         let event_fd = event_fd::EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
         let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
+        let bell = self.fabric.roce.bell().transpose().map_err(|_| Errno::ENOMEM)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
         let mut refusal = None;
         if is_new {
@@ -375,7 +402,10 @@ impl Daemon {
         self.files.set(token, file);
         let created = Created::File { process: proc as u32, file: token, refusal };
         let answer = Ok(Answer { created: Some(created), ..Answer::default() });
-        Ok(Answered { answer, fds: vec![arena, events] })
+        let mut fds = vec![arena, events];
+        // A program that posts to another host wakes the link by it.
+        fds.extend(bell);
+        Ok(Answered { answer, fds })
     }
 
     fn command(&mut self, token: u32, out_len: usize, bytes: &[u8]) -> Result<Handled> {
@@ -492,6 +522,13 @@ impl Daemon {
                 self.fabric.actor().poll_error_receives_of(*qpn);
             }
             self.failed = failed;
+        }
+    }
+
+    /// Takes what has come from other hosts.
+    fn hear_link(&mut self) {
+        for received in self.fabric.roce.take_notice() {
+            tracing::debug!(from = %received.from, to = %received.to, "a management datagram");
         }
     }
 

@@ -44,6 +44,7 @@ mod tests {
 
     use super::*;
     use crate::device::Device;
+    use crate::engine::LINK;
     use crate::rpc::{Answer, Connection, FileKind, Hello, Reply, Request};
     use crate::uapi::ucma::{command, event_type};
 
@@ -97,13 +98,13 @@ mod tests {
         let mut case = Case::new();
         let (bytes, reply) = case.command(0, 9999, &[0; 2]);
         let refused = Err(reply.unwrap_err());
-        assert_eq!(case.observed(), [line("UverbsCommand", 1, &bytes, refused)]);
+        assert_eq!(case.observed(), [line("UverbsCommand", LINK + 1, &bytes, refused)]);
         // uid, where the answer goes, RDMA_PS_TCP, IBV_QPT_RC
         let words = [7, 0, 0, 0, 0x2_0106, 0];
         let (bytes, reply) = case.command(1, command::CREATE_ID, &words);
         let answer = reply.unwrap().bytes;
         assert_eq!(answer.len(), 4);
-        assert_eq!(case.observed(), [line("UcmaCommand", 1, &bytes, Ok(&answer))]);
+        assert_eq!(case.observed(), [line("UcmaCommand", LINK + 1, &bytes, Ok(&answer))]);
     }
 
     #[test]
@@ -117,7 +118,7 @@ mod tests {
         case.observed();
         let answer = case.ask(1, &Request::PopEvent).unwrap();
         let event = &answer.bytes[..];
-        assert_eq!(case.observed(), [format!("{:?}", Event::Connection { proc: 1, event })]);
+        assert_eq!(case.observed(), [format!("{:?}", Event::Connection { proc: LINK + 1, event })]);
         assert_eq!(case.ask(1, &Request::PopEvent), Err(Errno::EAGAIN));
         assert_eq!(case.observed(), [""; 0]);
     }

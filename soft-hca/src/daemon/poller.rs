@@ -16,6 +16,8 @@ pub(crate) enum Ready {
     File(u32),
     /// A process has ended.
     Process(usize),
+    /// The link to other hosts has something.
+    Link,
 }
 
 /// The descriptors that are waited for.

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::arena::MAX_PROCS;
 use crate::daemon::table::Table;
-use crate::engine::DAEMON;
+use crate::engine::LINK;
 use crate::rpc::Hello;
 
 /// A process, known by its id and the nonce that it has made up.
@@ -25,7 +25,7 @@ pub(crate) struct Processes(Table<Process>);
 
 impl Default for Processes {
     fn default() -> Self {
-        Self(Table::new(DAEMON + 1..MAX_PROCS, 0))
+        Self(Table::new(LINK + 1..MAX_PROCS, 0))
     }
 }
 

@@ -71,7 +71,7 @@ impl<'a> Actor<'a> {
     }
 
     /// The responder's part: checks, then reads and writes. Gives the old value.
-    fn operate(
+    pub(super) fn operate(
         &self,
         responder: &Responder<'_>,
         kind: u32,

@@ -22,7 +22,7 @@ use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::pids::Pids;
 use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, length, window};
-use crate::engine::{Actor, DAEMON, futex};
+use crate::engine::{Actor, DAEMON, LINK, futex};
 
 const _: () = assert!(MAX_SEGMENTS == MAX_BOUNCE_SEGMENTS);
 
@@ -70,7 +70,7 @@ impl Job {
 }
 
 fn patience(me: usize, is_silent: bool) -> Duration {
-    match (me == DAEMON, is_silent) {
+    match (matches!(me, DAEMON | LINK), is_silent) {
         (true, false) => DAEMON_PATIENCE,
         (true, true) => Duration::ZERO,
         (false, false) => PATIENCE,

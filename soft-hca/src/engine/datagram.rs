@@ -11,12 +11,13 @@ use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::observer::MatchedReceive;
+use crate::engine::remote::RemoteDatagram;
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::ReceiveCompletion;
 use crate::engine::segments::{Memory, Region, SegmentList};
-use crate::engine::{Actor, Route, process_memory, wc_status};
+use crate::engine::{Actor, LINK, Route, process_memory, wc_status};
 use crate::uapi::rxe::SendWqe;
-use crate::uapi::verbs::{SET_QKEY, network_type, opcode, qp_type};
+use crate::uapi::verbs::{SET_QKEY, network_type, opcode, qp_type, send_flag};
 
 /// Longer datagrams are lost. The largest MTU that a port can have: kernel rxe takes the one of
 /// its network device.
@@ -87,13 +88,13 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
 }
 
 /// A datagram on its way.
-struct Datagram<'d> {
+pub(super) struct Datagram<'d> {
     /// Header and payload; where the payload lies decides whose memory it is.
-    proc: usize,
-    segments: &'d SegmentList,
-    qkey: u32,
+    pub proc: usize,
+    pub segments: &'d SegmentList,
+    pub qkey: u32,
     /// What the receive's completion tells, name and length apart.
-    received: ReceiveCompletion,
+    pub received: ReceiveCompletion,
 }
 
 impl<'a> Actor<'a> {
@@ -110,7 +111,9 @@ impl<'a> Actor<'a> {
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah =
             self.address(requester, target.ah).ok_or(RequestError::Failed(wc_status::MALFORMED))?;
-        if length <= MAX_DATAGRAM {
+        if Route::load(&ah.route) == Some(Route::Remote) {
+            self.send_away(requester, wqe, ah, (place, &payload), deferred)?;
+        } else if length <= MAX_DATAGRAM {
             let dgid = load(&ah.dgid);
             let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();
             let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
@@ -143,12 +146,53 @@ impl<'a> Actor<'a> {
                 }
                 Some(Route::Local) => taken = self.deliver(target.qpn, &datagram, deferred)?,
                 // It is lost.
-                None => {}
+                Some(Route::Remote) | None => {}
             }
         }
         requester.count_packets(None, length);
         requester.complete(self, [(SendCompletion::of(wqe, length), taken)], deferred);
         Ok(())
+    }
+
+    /// Has the link send a datagram to another host; [`RequestError::Fenced`] if only the link's
+    /// thread can, which then does.
+    fn send_away(
+        &self,
+        requester: &Requester<'_>,
+        wqe: &SendWqe<'_>,
+        ah: &Ah,
+        (place, payload): (Payload, &SegmentList),
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
+        if self.me != LINK {
+            deferred.rung.push(requester.qpn);
+            return Err(RequestError::Fenced);
+        }
+        if payload.bytes() > u64::from(MAX_DATAGRAM) {
+            return Ok(());
+        }
+        let target = wqe.datagram();
+        let mut bytes = vec![0; payload.bytes() as usize];
+        let ours = [process_memory::ours_mut(&mut bytes)];
+        let from = payload.of_process(requester.proc_of(place, self.me));
+        let copied =
+            self.link.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
+        copied.map_err(|_| RequestError::Failed(wc_status::LOCAL_MEMORY))?;
+        let is_own_key = target.qkey & SET_QKEY != 0;
+        let sent = self.env.send_datagram(&RemoteDatagram {
+            sgid: load(&ah.sgid),
+            dgid: load(&ah.dgid),
+            traffic_class: ah.traffic_class.load(Acquire) as u8,
+            hop_limit: ah.hop_limit.load(Acquire) as u8,
+            dest_qpn: target.qpn,
+            qkey: if is_own_key { requester.qp.qkey.load(Acquire) } else { target.qkey },
+            source_qpn: requester.qpn,
+            psn: requester.qp.sq_psn.load(Acquire),
+            immediate: (wqe.opcode == opcode::SEND_WITH_IMM).then(|| wqe.imm.to_ne_bytes()),
+            solicited: wqe.flags & send_flag::SOLICITED != 0,
+            payload: &bytes,
+        });
+        if sent { Ok(()) } else { Err(RequestError::Busy) }
     }
 
     /// The address handle with a number, if the requester may use it.
@@ -206,7 +250,7 @@ impl<'a> Actor<'a> {
     /// Delivers to one queue pair, if it takes the datagram; gives the receive. Fails only if the
     /// sender's memory cannot be read, the receiver's completion queue is full, or it is to be tried
     /// again.
-    fn deliver(
+    pub(super) fn deliver(
         &self,
         qpn: u32,
         datagram: &Datagram<'_>,

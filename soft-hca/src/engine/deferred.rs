@@ -16,6 +16,8 @@ pub(super) struct Deferred {
     /// Peers that went to the error state; their send queues are to be flushed. Not done at once,
     /// for that takes a lock of a kind that is held already.
     pub failed_peers: Vec<u32>,
+    /// Queue pairs at whose send queues the link is to look.
+    pub rung: Vec<u32>,
     /// How often this run has waited for a receive of the peer.
     pub waits: u32,
 }
@@ -41,6 +43,9 @@ impl Actor<'_> {
         for what in deferred.raised.drain(..) {
             self.observe(|| Event::Async(what));
             self.env.raise(what);
+        }
+        for qpn in deferred.rung.drain(..) {
+            self.env.ring_link(qpn);
         }
         for (qpn, after_ns) in deferred.kicks.drain(..) {
             self.env.kick_later(qpn, after_ns);

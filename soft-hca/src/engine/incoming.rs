@@ -45,6 +45,11 @@ impl Incoming {
         self.receive.wr_id
     }
 
+    /// The next part goes behind the first `placed` bytes, of which it may be a repetition.
+    pub(super) fn go_to(&mut self, placed: u64) {
+        self.placed = placed;
+    }
+
     /// Places the next part behind those before.
     pub(super) fn place(
         &mut self,

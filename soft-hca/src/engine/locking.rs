@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::arena::{Guard, Lock, Qp};
 use crate::engine::request::Requester;
-use crate::engine::{Actor, DAEMON, futex};
+use crate::engine::{Actor, DAEMON, LINK, futex};
 use crate::uapi::verbs::opcode;
 
 /// Who has waited for a lock so often, letting others run some hundred times in between, waits for
@@ -26,25 +26,34 @@ impl<'a> Actor<'a> {
     /// The daemon gets `None` if somebody else has the lock. It is one thread, so what it has it may
     /// take again.
     pub(crate) fn lock<'l>(&self, lock: &'l Lock) -> Option<Guard<'l>> {
-        if self.me == DAEMON {
+        if self.is_daemon() {
             return self.try_lock(lock);
         }
         let mut waits: u32 = 0;
         Some(lock.lock(self.me, || {
             waits = waits.wrapping_add(1);
             let owner = lock.owner();
-            if owner == Some(DAEMON) && waits.is_multiple_of(DOUBT) && self.env.is_daemon_gone() {
-                lock.release_of(DAEMON);
+            if let Some(owner @ (DAEMON | LINK)) = owner
+                && waits.is_multiple_of(DOUBT)
+                && self.env.is_daemon_gone()
+            {
+                lock.release_of(owner);
             } else if let Some(owner) = owner.filter(|_| waits >= PATIENCE) {
                 futex::wait(lock.word(), owner as u32 + 1, Some(SLEEP));
             }
         }))
     }
 
+    /// Whether this is a thread of the daemon, which waits for nobody.
+    pub(super) fn is_daemon(&self) -> bool {
+        matches!(self.me, DAEMON | LINK)
+    }
+
     /// The daemon's way to a lock. Programs can write to the word: nobody's lock is free.
     fn try_lock<'l>(&self, lock: &'l Lock) -> Option<Guard<'l>> {
         match lock.owner() {
-            Some(DAEMON) => return Some(lock.again()),
+            Some(owner) if owner == self.me => return Some(lock.again()),
+            Some(DAEMON | LINK) => return None,
             Some(owner) if !self.env.is_there(owner) => {
                 lock.release_of(owner);
             }
@@ -64,7 +73,7 @@ impl<'a> Actor<'a> {
 
     /// Has the daemon take a completion queue's lock in advance.
     pub(super) fn hold_cq(&self, index: u32) -> Option<Option<Guard<'a>>> {
-        if self.me == DAEMON { self.lock_cq(index) } else { Some(None) }
+        if self.is_daemon() { self.lock_cq(index) } else { Some(None) }
     }
 
     /// The lock of those who execute atomic operations on a process's memory.
@@ -100,7 +109,7 @@ impl<'a> Actor<'a> {
     /// Has the daemon take what a message to this queue pair may need. `None` if somebody else has
     /// one of them.
     pub(super) fn hold_receiver(&self, qp: &'a Qp) -> Option<[Option<Guard<'a>>; 3]> {
-        if self.me != DAEMON {
+        if !self.is_daemon() {
             return Some([None, None, None]);
         }
         let recv = self.lock(&qp.recv_lock)?;

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Arena, Mr, Qp};
-use crate::engine::DAEMON;
 use crate::engine::segments::{Region, Segment};
+use crate::engine::{DAEMON, LINK};
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::access;
 
@@ -52,7 +52,7 @@ impl Owner {
     fn resolve(&self, arena: &Arena, wanted: Wanted, windows: bool) -> Option<(Segment, Region)> {
         let mr = arena.mr(wanted.key)?;
         // The daemon has no regions, whatever a table says.
-        if self.proc == DAEMON {
+        if matches!(self.proc, DAEMON | LINK) {
             return None;
         }
         let is_ours = mr.proc.load(Acquire) as usize == self.proc && mr.pd.load(Acquire) == self.pd;

@@ -16,6 +16,7 @@
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
+//! | `remote` | queue pairs with a peer on another host | `rxe_req.c`, `rxe_resp.c` |
 //! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
@@ -63,6 +64,7 @@ mod pids;
 mod process_memory;
 mod quiesce;
 mod receive;
+pub mod remote;
 mod request;
 mod requester;
 mod responder;
@@ -91,11 +93,14 @@ pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
 pub use observer::{Command, Completion, Event, MatchedReceive, WorkRequest};
 pub use quiesce::Quiesce;
+pub use remote::RemoteDatagram;
 pub use route::Route;
 pub use segments::{Fault, Memory, Region, Segment};
 
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;
+/// The index of the daemon's thread that serves the link to other hosts.
+pub const LINK: usize = 1;
 
 /// What the data path needs from the process it runs in.
 ///
@@ -118,6 +123,15 @@ pub trait Env: Sync {
     /// have waited long.
     fn is_daemon_gone(&self) -> bool {
         false
+    }
+
+    /// Has the link to other hosts look at a queue pair's send queue.
+    fn ring_link(&self, _qpn: u32) {}
+
+    /// Sends a datagram to another host; false if it is to be tried again. Locks may be held. Only
+    /// the link's thread does.
+    fn send_datagram(&self, _datagram: &RemoteDatagram<'_>) -> bool {
+        true
     }
 
     /// Takes note of an event, for whoever watches. Locks may be held: this waits for nobody and
@@ -213,7 +227,7 @@ impl Actor<'_> {
     /// Executes what is in the queue pair's send ring: for the daemon, when a request that could
     /// not be executed is due again, or the queue pair has come to RTS or SQD.
     pub fn run_send_queue(&self, qpn: u32) {
-        self.run(qpn, self.me != DAEMON);
+        self.run(qpn, !self.is_daemon());
     }
 
     /// MODIFY_QP to the error state: all work requests of the queue pair are flushed, sends first.

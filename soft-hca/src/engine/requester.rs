@@ -8,7 +8,7 @@ use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
 use crate::engine::request::{RequestError, Requester};
-use crate::engine::{Actor, Async, DAEMON, Route, timing, wc_status};
+use crate::engine::{Actor, Async, Route, timing, wc_status};
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::{opcode, qp_type, state, status};
 
@@ -55,7 +55,7 @@ impl<'a> Actor<'a> {
     pub(super) fn run(&self, qpn: u32, is_patient: bool) {
         let mut deferred = Deferred::default();
         let mut budget = None;
-        let end = (self.me == DAEMON).then(|| self.env.now_ns() + DAEMON_BURST_NS);
+        let end = self.is_daemon().then(|| self.env.now_ns() + DAEMON_BURST_NS);
         loop {
             let turn = self.step(qpn, is_patient, &mut budget, &mut deferred);
             self.run_deferred(&mut deferred);
@@ -111,21 +111,22 @@ impl<'a> Actor<'a> {
         }
         let requester = Requester::new(qp, qpn, ring);
         let posted = ring.distance(requester.head(), ring.producer());
-        let burst = if self.me == DAEMON { DAEMON_BURST } else { u32::MAX };
+        let burst = if self.is_daemon() { DAEMON_BURST } else { u32::MAX };
         let left = budget.get_or_insert(posted.min(burst));
         if posted == 0 || *left == 0 {
-            if posted > 0 && self.me == DAEMON {
+            if posted > 0 && self.is_daemon() {
                 deferred.kicks.push((qpn, 0));
             }
             return NextStep::Ends;
         }
         let limit = if current == state::SQD { 1 } else { posted.min(*left) };
-        let _held = match self.me {
-            DAEMON => match self.hold_for(&requester) {
+        let _held = if self.is_daemon() {
+            match self.hold_for(&requester) {
                 None => return self.come_back(qpn, deferred),
                 held => held,
-            },
-            _ => None,
+            }
+        } else {
+            None
         };
         match self.execute(&requester, limit, deferred) {
             Ok(count) => {
@@ -138,7 +139,7 @@ impl<'a> Actor<'a> {
                     return NextStep::Ends;
                 }
                 // The daemon comes back for what is beyond its burst.
-                let goes_on = count < posted && (*left > 0 || self.me == DAEMON);
+                let goes_on = count < posted && (*left > 0 || self.is_daemon());
                 if goes_on { NextStep::GoesOn } else { NextStep::Ends }
             }
             Err(RequestError::Busy) => self.come_back(qpn, deferred),
@@ -165,6 +166,15 @@ impl<'a> Actor<'a> {
         }
         match Route::load(&requester.qp.route) {
             Some(Route::Local) => self.execute_locally(requester, limit, deferred),
+            Some(Route::Remote) => {
+                let kind = requester.wqe(requester.head()).opcode;
+                let is_local = matches!(kind, opcode::LOCAL_INV | opcode::BIND_MW);
+                if is_local && requester.in_flight() == 0 {
+                    return self.execute_locally(requester, 1, deferred);
+                }
+                deferred.rung.push(requester.qpn);
+                Err(RequestError::Fenced)
+            }
             None => Err(RequestError::NoResponse),
         }
     }
@@ -214,7 +224,7 @@ impl<'a> Actor<'a> {
     }
 
     /// The request at the head fails, and with it the queue pair.
-    fn fail(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
+    pub(super) fn fail(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
         let Requester { qp, qpn, .. } = *requester;
         // Completions come in the order of the requests: it is tried again, and fails again, when
         // those in flight are completed.
@@ -234,7 +244,7 @@ impl<'a> Actor<'a> {
 
     /// The daemon does not get a lock now.
     fn come_back(&self, qpn: u32, deferred: &mut Deferred) -> NextStep {
-        if self.me == DAEMON {
+        if self.is_daemon() {
             deferred.kicks.push((qpn, timing::DAEMON_BUSY_NS));
         }
         NextStep::Ends
@@ -279,14 +289,14 @@ impl<'a> Actor<'a> {
             self.fail(requester, expired, deferred);
             return NextStep::Ends;
         }
-        let attempt = match (is_new, self.me) {
+        let attempt = match (is_new, self.is_daemon()) {
             (true, _) => 0,
-            (false, DAEMON) => (before >> STALL_ATTEMPT).saturating_add(1).min(0xff_ffff),
-            (false, _) => before >> STALL_ATTEMPT,
+            (false, true) => (before >> STALL_ATTEMPT).saturating_add(1).min(0xff_ffff),
+            (false, false) => before >> STALL_ATTEMPT,
         };
         qp.stall.store(kind | attempt << STALL_ATTEMPT, Release);
         // Once the daemon knows of it, it sees to it that it comes back.
-        if is_new || self.me == DAEMON {
+        if is_new || self.is_daemon() {
             let wait = timing::retry_after_ns(attempt).min(deadline - now);
             deferred.kicks.push((requester.qpn, wait));
         }

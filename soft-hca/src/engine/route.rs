@@ -13,6 +13,8 @@ use crate::engine::Actor;
 pub enum Route {
     /// To queue pairs of this fabric: whoever executes a request reaches them in the arena.
     Local,
+    /// To another host: the link's thread executes requests.
+    Remote,
 }
 
 impl Route {
@@ -22,6 +24,7 @@ impl Route {
     pub fn load(field: &AtomicU32) -> Option<Self> {
         match field.load(Acquire) {
             0 => Some(Self::Local),
+            1 => Some(Self::Remote),
             _ => None,
         }
     }
@@ -30,6 +33,7 @@ impl Route {
     pub fn store(self, field: &AtomicU32) {
         let word = match self {
             Self::Local => 0,
+            Self::Remote => 1,
         };
         field.store(word, Release);
     }
@@ -40,6 +44,7 @@ impl<'a> Actor<'a> {
     pub(super) fn local_peer(&self, qp: &Qp) -> Option<&'a Qp> {
         match Route::load(&qp.route)? {
             Route::Local => self.arena.qp(qp.dest_qpn.load(Acquire)),
+            Route::Remote => None,
         }
     }
 }

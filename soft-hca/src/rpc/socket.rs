@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::system::check;
 
 /// File descriptors that one message may carry.
-pub const MAX_FDS: usize = 2;
+pub const MAX_FDS: usize = 3;
 
 /// Bytes that one message may have. The longest are listings.
 const MAX_MESSAGE: usize = 128 * 1024;

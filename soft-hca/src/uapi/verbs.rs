@@ -39,6 +39,7 @@ pub mod status {
         LOC_PROT_ERR = 4,
         WR_FLUSH_ERR = 5,
         MW_BIND_ERR = 6,
+        BAD_RESP_ERR = 7,
         LOC_ACCESS_ERR = 8,
         REM_INV_REQ_ERR = 9,
         REM_ACCESS_ERR = 10,

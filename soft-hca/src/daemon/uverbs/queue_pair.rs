@@ -303,8 +303,11 @@ fn set_attributes(
         private.port_num = request.port_num;
     }
     let qp = &cx.fabric.arena.qps[index];
+    let mut is_remote = None;
     if is_given(Mask::AV) {
-        route_of(cx, request)?.store(&qp.route);
+        let route = route_of(cx, request)?;
+        route.store(&qp.route);
+        is_remote = Some(route == Route::Remote);
     }
     for (bit, field, value) in [
         (Mask::QKEY, &qp.qkey, request.qkey),
@@ -325,6 +328,9 @@ fn set_attributes(
             field.store(value, Release);
         }
     }
+    if let (Some(is_remote), Some(known)) = (is_remote, cx.fabric.qps.get_mut(index)) {
+        known.is_remote = is_remote;
+    }
     Ok(())
 }
 
@@ -335,10 +341,11 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
     let qpn = qp.live.load(Acquire);
     match to {
         state::ERR if !fabric.actor().enter_error(qpn) => return Err(Errno::ERESTART),
-        state::ERR => {}
+        state::ERR => fabric.tell_link(index, to),
         state::RESET => {
             let _guards = (fabric.lock(&qp.send_lock)?, fabric.lock(&qp.recv_lock)?);
             qp.state.store(to, Release);
+            fabric.tell_link(index, to);
             qp.stall.store(0, Release);
             qp.sq_consumer.store(0, Release);
             qp.sq_in_flight.store(0, Release);
@@ -353,6 +360,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
         }
         _ => {
             qp.state.store(to, Release);
+            fabric.tell_link(index, to);
             // In SQD an idle queue reports that it is drained; back in RTS it goes on.
             if from != to && matches!(to, state::RTS | state::SQD) {
                 fabric.actor().run_send_queue(qpn);

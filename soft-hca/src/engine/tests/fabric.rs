@@ -11,8 +11,8 @@ use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
 
 /// The process of these tests, and others that are the same process by another name.
-pub(crate) const US: usize = 1;
-pub(crate) const THEM: usize = 2;
+pub(crate) const US: usize = 2;
+pub(crate) const THEM: usize = 3;
 pub(crate) const DAEMON: usize = 0;
 
 /// The protection domain of everything, unless said otherwise.

@@ -66,7 +66,7 @@ fn the_daemon_waits_for_nobody() {
     let arena = Mapping::create().unwrap();
     let link = LocalLink::default();
     let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsThere, link: &link };
-    let lock = &arena.procs[1].atomics;
+    let lock = &arena.procs[2].atomics;
     let program = lock.lock(1, || {});
     assert!(daemon.lock(lock).is_none());
     drop(program);
@@ -101,8 +101,8 @@ impl Env for Orphan {
 fn nobody_waits_for_a_daemon_that_has_ended() {
     let arena = Mapping::create().unwrap();
     let link = LocalLink::default();
-    let program = Actor { arena: &arena, me: 1, env: &Orphan, link: &link };
-    let lock = &arena.procs[1].atomics;
+    let program = Actor { arena: &arena, me: 2, env: &Orphan, link: &link };
+    let lock = &arena.procs[2].atomics;
     std::mem::forget(lock.lock(DAEMON, || {}));
     drop(program.lock(lock));
     assert_eq!(lock.owner(), None);

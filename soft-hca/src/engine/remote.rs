@@ -1,0 +1,578 @@
+//! A queue pair whose peer is on another host, as the link sees it: what it is to send, where its
+//! memory is, its completions. Each call takes the locks that it needs and waits for none.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use soft_hca_roce::transport::request::{
+    Failure, Opcode, Remote, SendQueue, Status, WorkRequest as RemoteRequest,
+};
+use soft_hca_roce::transport::target::{Access, Atomic, Completion, Received, Refusal, Target};
+use soft_hca_roce::wire::opcode::SendEnd;
+
+use crate::arena::Qp;
+use crate::engine::cursor::retire;
+use crate::engine::datagram::Datagram;
+use crate::engine::deferred::Deferred;
+use crate::engine::flush::{can_fail, set_error};
+use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::memory::SCATTER;
+use crate::engine::receive::ReceiveError;
+use crate::engine::request::{Payload, RequestError, Requester};
+use crate::engine::responder::{ReceiveCompletion, Responder};
+use crate::engine::segments::{Fault, Memory, Region, SegmentList};
+use crate::engine::{Actor, process_memory, wc_status};
+use crate::uapi::rxe::{AtomicWr, Cqe, RemoteWr, SendWqe};
+use crate::uapi::verbs::{access, network_type, opcode, qp_type, send_flag, state, status};
+
+/// A datagram for another host.
+#[derive(Debug)]
+pub struct RemoteDatagram<'d> {
+    /// The sender's GID.
+    pub sgid: [u8; 16],
+    /// The receiver's GID.
+    pub dgid: [u8; 16],
+    /// Traffic class of the address handle.
+    pub traffic_class: u8,
+    /// Hop limit of the address handle.
+    pub hop_limit: u8,
+    /// The receiver's queue pair.
+    pub dest_qpn: u32,
+    /// The key that it has to have.
+    pub qkey: u32,
+    /// The sender's queue pair.
+    pub source_qpn: u32,
+    /// Its packet's number.
+    pub psn: u32,
+    /// Immediate data.
+    pub immediate: Option<[u8; 4]>,
+    /// The receiver is to have an event.
+    pub solicited: bool,
+    /// Its bytes.
+    pub payload: &'d [u8],
+}
+
+/// What the send queue of a queue pair has for the link.
+#[derive(Debug)]
+pub enum NextRequest {
+    /// A request, which is in flight from now on.
+    Request(RemoteRequest),
+    /// Nothing now.
+    Nothing,
+    /// Somebody else has a lock.
+    Busy,
+}
+
+/// The memory of this process as one part.
+fn part<'s>(me: usize, segments: &'s [crate::engine::Segment; 1]) -> Memory<'s> {
+    Memory::unregistered(me, segments)
+}
+
+fn remote(wr: RemoteWr) -> Remote {
+    Remote { address: wr.addr, rkey: wr.rkey }
+}
+
+/// What a request asks of the peer; `None` if it is for no peer.
+fn opcode_of(wqe: &SendWqe<'_>, kind: u32) -> Option<Opcode> {
+    let is_rc = kind == qp_type::RC;
+    let immediate = wqe.imm.to_ne_bytes();
+    Some(match wqe.opcode {
+        opcode::SEND => Opcode::Send(SendEnd::Plain),
+        opcode::SEND_WITH_IMM => Opcode::Send(SendEnd::Immediate(immediate)),
+        opcode::SEND_WITH_INV if is_rc => Opcode::Send(SendEnd::Invalidate(wqe.imm)),
+        opcode::RDMA_WRITE => Opcode::Write(remote(wqe.remote()), None),
+        opcode::RDMA_WRITE_WITH_IMM => Opcode::Write(remote(wqe.remote()), Some(immediate)),
+        opcode::RDMA_READ if is_rc => Opcode::Read(remote(wqe.remote())),
+        opcode::ATOMIC_CMP_AND_SWP if is_rc => {
+            let AtomicWr { remote: to, compare_add, swap } = wqe.atomic();
+            Opcode::CompareSwap { remote: remote(to), compare: compare_add, swap }
+        }
+        opcode::ATOMIC_FETCH_AND_ADD if is_rc => {
+            let AtomicWr { remote: to, compare_add, .. } = wqe.atomic();
+            Opcode::FetchAdd { remote: remote(to), add: compare_add }
+        }
+        opcode::ATOMIC_WRITE if is_rc => Opcode::AtomicWrite(remote(wqe.remote())),
+        _ => return None,
+    })
+}
+
+fn status_of(ended: Status) -> u32 {
+    match ended {
+        Status::Success => status::SUCCESS,
+        Status::LocalLength => wc_status::TOO_LONG,
+        Status::LocalOperation => wc_status::MALFORMED,
+        Status::LocalProtection => wc_status::LOCAL_MEMORY,
+        Status::BadResponse => status::BAD_RESP_ERR,
+        Status::RemoteInvalidRequest => status::REM_INV_REQ_ERR,
+        Status::RemoteAccess => status::REM_ACCESS_ERR,
+        Status::RemoteOperation => status::REM_OP_ERR,
+        Status::RetryExceeded => status::RETRY_EXC_ERR,
+        Status::RnrRetryExceeded => status::RNR_RETRY_EXC_ERR,
+    }
+}
+
+fn failure_of(error: RequestError) -> Failure {
+    Failure::Failed(match error {
+        RequestError::Failed(wc_status::TOO_LONG) => Status::LocalLength,
+        RequestError::Failed(wc_status::LOCAL_MEMORY) => Status::LocalProtection,
+        RequestError::Failed(_) => Status::LocalOperation,
+        _ => return Failure::Busy,
+    })
+}
+
+impl<'a> Actor<'a> {
+    /// The requester of a queue pair that is up, whose lock the caller has.
+    fn up(&self, qp: &'a Qp, qpn: u32) -> Option<Requester<'a>> {
+        let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
+        let ring = self.send_ring(qp).filter(|_| is_up && qp.live.load(Acquire) == qpn)?;
+        Some(Requester::new(qp, qpn, ring))
+    }
+
+    /// The next request of a connected queue pair that is for its peer.
+    pub fn next_request(&self, qpn: u32) -> NextRequest {
+        let Some(qp) = self.arena.qp(qpn) else { return NextRequest::Nothing };
+        let mut deferred = Deferred::default();
+        let next = {
+            let Some(_guard) = self.lock(&qp.send_lock) else { return NextRequest::Busy };
+            match self.up(qp, qpn) {
+                Some(requester) => self.begin_next(&requester, &mut deferred),
+                None => NextRequest::Nothing,
+            }
+        };
+        self.run_deferred(&mut deferred);
+        next
+    }
+
+    fn begin_next(&self, requester: &Requester<'a>, deferred: &mut Deferred) -> NextRequest {
+        let head = requester.head();
+        let posted = requester.ring.distance(head, requester.ring.producer());
+        if posted == 0 || requester.qp.state.load(Acquire) != state::RTS {
+            return NextRequest::Nothing;
+        }
+        let wqe = requester.wqe(head);
+        if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
+            // Whoever runs the queue does these, when nothing is in flight.
+            if requester.in_flight() == 0 {
+                deferred.kicks.push((requester.qpn, 0));
+            }
+            return NextRequest::Nothing;
+        }
+        let mut list = SegmentList::new();
+        let begun = match opcode_of(&wqe, requester.kind) {
+            None => Err(RequestError::Failed(wc_status::MALFORMED)),
+            Some(opcode @ Opcode::Read(_)) => {
+                requester.gather(self, &wqe, SCATTER, &mut list).map(|length| (opcode, length))
+            }
+            Some(opcode @ (Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. })) => {
+                match requester.gather(self, &wqe, SCATTER, &mut list) {
+                    Ok(8..) => Ok((opcode, 8)),
+                    Ok(_) => Err(RequestError::Failed(wc_status::TOO_LONG)),
+                    Err(error) => Err(error),
+                }
+            }
+            Some(opcode @ Opcode::AtomicWrite(_)) => Ok((opcode, 8)),
+            Some(opcode) => {
+                requester.payload(self, &wqe, &mut list).map(|(_, length)| (opcode, length))
+            }
+        };
+        match begun {
+            Ok((opcode, length)) => {
+                let in_flight = requester.qp.sq_in_flight.load(Acquire);
+                requester.qp.sq_in_flight.store(in_flight + 1, Release);
+                NextRequest::Request(RemoteRequest {
+                    id: u64::from(head & requester.ring.mask()),
+                    opcode,
+                    length,
+                    solicited: wqe.flags & send_flag::SOLICITED != 0,
+                    fence: wqe.flags & send_flag::FENCE != 0,
+                })
+            }
+            Err(RequestError::Failed(status)) if requester.in_flight() == 0 => {
+                let Some(_cq) = self.hold_cq(requester.send_cq) else { return NextRequest::Busy };
+                self.fail(requester, status, deferred);
+                NextRequest::Nothing
+            }
+            Err(_) => NextRequest::Nothing,
+        }
+    }
+
+    /// Copies bytes of a request in flight into `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Busy`], also when the queue pair has left its state; or the request's failure.
+    pub fn fetch_payload(
+        &self,
+        qpn: u32,
+        id: u64,
+        offset: u32,
+        out: &mut [u8],
+    ) -> Result<(), Failure> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
+        let _guard = self.lock(&qp.send_lock).ok_or(Failure::Busy)?;
+        let requester = self.up(qp, qpn).ok_or(Failure::Busy)?;
+        let wqe = requester.wqe(id as u32);
+        if wqe.opcode == opcode::ATOMIC_WRITE {
+            let bytes = wqe.atomic_write_data().to_ne_bytes();
+            return match out.len() {
+                8 => {
+                    out.copy_from_slice(&bytes);
+                    Ok(())
+                }
+                _ => Err(Failure::Failed(Status::LocalOperation)),
+            };
+        }
+        let mut list = SegmentList::new();
+        let (place, _) = requester.payload(self, &wqe, &mut list).map_err(failure_of)?;
+        self.copy_out(&requester, place, &list, offset, out)
+    }
+
+    fn copy_out(
+        &self,
+        requester: &Requester<'_>,
+        place: Payload,
+        list: &SegmentList,
+        offset: u32,
+        out: &mut [u8],
+    ) -> Result<(), Failure> {
+        let wanted = out.len() as u64;
+        let piece = list.piece(offset.into(), wanted);
+        if piece.bytes() != wanted {
+            // The program has changed a request in flight.
+            return Err(Failure::Failed(Status::LocalOperation));
+        }
+        let ours = [process_memory::ours_mut(out)];
+        let from = piece.of_process(requester.proc_of(place, self.me));
+        self.link.copy(self.arena, self.me, from, part(self.me, &ours)).map_err(|fault| match fault
+        {
+            Fault::Unreachable => Failure::Busy,
+            _ => Failure::Failed(Status::LocalProtection),
+        })
+    }
+
+    fn place_answer(&self, qpn: u32, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
+        let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
+        let _guard = self.lock(&qp.send_lock).ok_or(Failure::Busy)?;
+        let requester = self.up(qp, qpn).ok_or(Failure::Busy)?;
+        let mut list = SegmentList::new();
+        let gathered = requester.gather(self, &requester.wqe(id as u32), SCATTER, &mut list);
+        gathered.map_err(failure_of)?;
+        let piece = list.piece(offset.into(), bytes.len() as u64);
+        if piece.bytes() != bytes.len() as u64 {
+            return Err(Failure::Failed(Status::LocalOperation));
+        }
+        let ours = [process_memory::ours(bytes)];
+        let to = piece.of_process(requester.owner.proc);
+        self.link.copy(self.arena, self.me, part(self.me, &ours), to).map_err(|fault| match fault {
+            Fault::Unreachable => Failure::Busy,
+            _ => Failure::Failed(Status::LocalProtection),
+        })
+    }
+
+    /// The oldest request in flight has ended. False if a lock or room for its completion is
+    /// missing.
+    fn end_oldest(&self, qpn: u32, ended: Status) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return true };
+        let mut deferred = Deferred::default();
+        {
+            let Some(_guard) = self.lock(&qp.send_lock) else { return false };
+            let Some(requester) = self.up(qp, qpn).filter(|requester| requester.in_flight() > 0)
+            else {
+                return true;
+            };
+            let Some(_cq) = self.hold_cq(requester.send_cq) else { return false };
+            match status_of(ended) {
+                status::SUCCESS => requester.complete_in_flight(self, 1, &mut deferred),
+                failed => self.fail_oldest(&requester, failed, &mut deferred),
+            }
+        }
+        self.run_deferred(&mut deferred);
+        true
+    }
+
+    /// The oldest request in flight fails, and with it the queue pair.
+    fn fail_oldest(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
+        let Requester { qp, qpn, .. } = *requester;
+        set_error(qp, qpn, can_fail, deferred);
+        let oldest = qp.sq_consumer.load(Acquire) & requester.ring.mask();
+        let wr_id = requester.wqe(oldest).wr_id;
+        requester.observe(self, oldest, (0, status), None);
+        let retiring = retire(&qp.sq_consumer, &requester.ring, oldest.wrapping_add(1));
+        self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
+        drop(retiring);
+        self.flush_send_ring(qp, qpn, deferred);
+        self.flush_receives(qp, qpn, deferred);
+    }
+
+    /// Delivers a datagram of another host: `grh` are the 40 bytes before its payload. Whether
+    /// somebody has taken it.
+    pub fn deliver_remote(
+        &self,
+        grh: &[u8; 40],
+        payload: &[u8],
+        (dest_qpn, qkey, source_qpn): (u32, u32, u32),
+        immediate: Option<[u8; 4]>,
+        solicited: bool,
+    ) -> bool {
+        let mut segments = SegmentList::new();
+        segments.push(process_memory::ours(grh), Region::NONE);
+        if !payload.is_empty() {
+            segments.push(process_memory::ours(payload), Region::NONE);
+        }
+        let is_ipv4 = grh[0] >> 4 != 6;
+        let received = ReceiveCompletion {
+            opcode: if immediate.is_some() { opcode::SEND_WITH_IMM } else { opcode::SEND },
+            flags: if solicited { send_flag::SOLICITED } else { 0 },
+            imm: immediate.map_or(0, u32::from_ne_bytes),
+            src_qp: source_qpn,
+            network_type: if is_ipv4 { network_type::IPV4 } else { network_type::IPV6 },
+            ..ReceiveCompletion::default()
+        };
+        let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
+        let mut deferred = Deferred::default();
+        let delivered = self.deliver(dest_qpn, &datagram, &mut deferred);
+        self.run_deferred(&mut deferred);
+        matches!(delivered, Ok(Some(_)))
+    }
+}
+
+/// The send queue of a queue pair whose peer is on another host.
+#[derive(Debug)]
+pub struct RemoteSends<'a> {
+    /// Who does it.
+    pub actor: Actor<'a>,
+    /// The queue pair.
+    pub qpn: u32,
+    /// A lock or room was missing: it is to be tried again.
+    pub is_busy: bool,
+}
+
+impl SendQueue for RemoteSends<'_> {
+    fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
+        let placed = self.actor.place_answer(self.qpn, id, offset, bytes);
+        self.is_busy |= placed == Err(Failure::Busy);
+        placed
+    }
+
+    fn complete(&mut self, _id: u64, status: Status) -> bool {
+        let is_done = self.actor.end_oldest(self.qpn, status);
+        self.is_busy |= !is_done;
+        is_done
+    }
+}
+
+/// What a connected queue pair keeps between two packets of a message that it receives.
+#[derive(Debug, Default)]
+pub struct Arriving {
+    incoming: Option<Incoming>,
+    error: Option<ReceiveError>,
+    /// The queue pair is to fail as soon as the lock is free.
+    failing: Option<Refusal>,
+}
+
+impl Arriving {
+    /// Whether the failure of the queue pair waits for a lock.
+    pub fn is_failing(&self) -> bool {
+        self.failing.is_some()
+    }
+}
+
+/// The receives and the memory of a queue pair whose peer is on another host.
+#[derive(Debug)]
+pub struct RemoteTarget<'a, 'q> {
+    /// Who does it.
+    pub actor: Actor<'a>,
+    /// The queue pair.
+    pub qpn: u32,
+    /// Its type.
+    pub kind: u32,
+    /// The message under way.
+    pub arriving: &'q mut Arriving,
+}
+
+impl<'a> RemoteTarget<'a, '_> {
+    /// Does something with the responder, all of whose locks are held.
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(
+            &Actor<'a>,
+            &mut Responder<'a>,
+            &mut Arriving,
+            &mut Deferred,
+        ) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let actor = self.actor;
+        let qp = actor.arena.qp(self.qpn).ok_or(Refusal::Busy)?;
+        let mut deferred = Deferred::default();
+        let done = {
+            let _held = actor.hold_receiver(qp).ok_or(Refusal::Busy)?;
+            let responder = actor.responder(qp, self.qpn, self.kind);
+            let mut responder = responder.ok_or(Refusal::Busy)?;
+            work(&actor, &mut responder, self.arriving, &mut deferred)
+        };
+        actor.run_deferred(&mut deferred);
+        done
+    }
+
+    /// Copies memory that the peer reads into `out`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Target::check`].
+    pub fn read(&mut self, from: Remote, out: &mut [u8]) -> Result<(), Refusal> {
+        self.with(|actor, responder, _, _| {
+            let (segment, region) = reach(actor, responder, access::REMOTE_READ, from, out.len())?;
+            let (segments, regions) = ([segment], [region]);
+            let memory =
+                Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
+            let ours = [process_memory::ours_mut(out)];
+            let copied = actor.link.copy(actor.arena, actor.me, memory, part(actor.me, &ours));
+            copied.map_err(refusal_of)
+        })
+    }
+
+    /// Has the queue pair fail, if that has waited for a lock.
+    pub fn fail_now(&mut self) {
+        if let Some(reason) = self.arriving.failing {
+            self.fail(reason);
+        }
+    }
+}
+
+fn refusal_of(fault: Fault) -> Refusal {
+    match fault {
+        Fault::Unreachable => Refusal::Busy,
+        _ => Refusal::Access,
+    }
+}
+
+fn reach(
+    actor: &Actor<'_>,
+    responder: &Responder<'_>,
+    right: u32,
+    remote: Remote,
+    length: usize,
+) -> Result<(crate::engine::Segment, Region), Refusal> {
+    let wr = RemoteWr { addr: remote.address, rkey: remote.rkey };
+    let reached = responder.reach(actor.arena, right, wr, length as u64);
+    reached.map_err(|status| match status {
+        wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,
+        _ => Refusal::Access,
+    })
+}
+
+impl Target for RemoteTarget<'_, '_> {
+    fn take_receive(&mut self) -> Result<(), Refusal> {
+        self.with(|actor, responder, arriving, deferred| {
+            let incoming = Incoming::begin(responder, actor, deferred).ok_or(Refusal::NotReady)?;
+            arriving.incoming = Some(incoming);
+            Ok(())
+        })
+    }
+
+    fn place(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Refusal> {
+        self.with(|actor, responder, arriving, _| {
+            let incoming = arriving.incoming.as_mut().ok_or(Refusal::Busy)?;
+            incoming.go_to(offset.into());
+            let ours = [process_memory::ours(bytes)];
+            incoming.place(responder, actor, part(actor.me, &ours)).map_err(|error| match error {
+                PlaceError::Receive(error) => {
+                    arriving.error = Some(error);
+                    Refusal::Receive
+                }
+                PlaceError::Source | PlaceError::Unreachable => Refusal::Busy,
+            })
+        })
+    }
+
+    fn complete(&mut self, completion: Completion) -> Result<(), Refusal> {
+        self.with(|actor, responder, arriving, deferred| {
+            let incoming = arriving.incoming.as_ref().ok_or(Refusal::Busy)?;
+            let (opcode, imm) = match completion.received {
+                Received::Send(SendEnd::Plain) | Received::Datagram { .. } => (opcode::SEND, 0),
+                Received::Send(SendEnd::Immediate(immediate)) => {
+                    (opcode::SEND_WITH_IMM, u32::from_ne_bytes(immediate))
+                }
+                Received::Send(SendEnd::Invalidate(key)) => {
+                    if !actor.can_invalidate(&responder.owner, key) {
+                        return Err(Refusal::Access);
+                    }
+                    (opcode::SEND_WITH_INV, key)
+                }
+                Received::Write(immediate) => {
+                    (opcode::RDMA_WRITE_WITH_IMM, u32::from_ne_bytes(immediate))
+                }
+            };
+            let cq = responder.qp.recv_cq.load(Acquire);
+            let _room = actor.claim_one(cq).map_err(|_| Refusal::Busy)?;
+            let received = ReceiveCompletion {
+                wr_id: incoming.wr_id(),
+                opcode,
+                flags: if completion.solicited { send_flag::SOLICITED } else { 0 },
+                imm,
+                length: completion.length,
+                ..ReceiveCompletion::default()
+            };
+            arriving.incoming = None;
+            actor.complete_received(responder, [&received], deferred);
+            Ok(())
+        })
+    }
+
+    fn check(&mut self, access: Access, remote: Remote, length: u32) -> Result<(), Refusal> {
+        let right = match access {
+            Access::Read => access::REMOTE_READ,
+            Access::Write => access::REMOTE_WRITE,
+        };
+        self.with(|actor, responder, _, _| {
+            reach(actor, responder, right, remote, length as usize).map(drop)
+        })
+    }
+
+    fn write(&mut self, remote: Remote, bytes: &[u8]) -> Result<(), Refusal> {
+        self.with(|actor, responder, _, _| {
+            let right = access::REMOTE_WRITE;
+            let (segment, region) = reach(actor, responder, right, remote, bytes.len())?;
+            let (segments, regions) = ([segment], [region]);
+            let memory =
+                Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
+            let ours = [process_memory::ours(bytes)];
+            let copied = actor.link.copy(actor.arena, actor.me, part(actor.me, &ours), memory);
+            copied.map_err(refusal_of)
+        })
+    }
+
+    fn atomic(&mut self, remote: Remote, atomic: Atomic) -> Result<u64, Refusal> {
+        let to = RemoteWr { addr: remote.address, rkey: remote.rkey };
+        let (kind, compare_add, swap) = match atomic {
+            Atomic::CompareSwap { compare, swap } => (opcode::ATOMIC_CMP_AND_SWP, compare, swap),
+            Atomic::FetchAdd(add) => (opcode::ATOMIC_FETCH_AND_ADD, add, 0),
+            Atomic::Write(bytes) => (opcode::ATOMIC_WRITE, 0, u64::from_ne_bytes(bytes)),
+        };
+        let operation = AtomicWr { remote: to, compare_add, swap };
+        self.with(|actor, responder, _, _| {
+            actor.operate(responder, kind, operation).map_err(|error| match error {
+                RequestError::Failed(wc_status::REMOTE_REFUSES) => Refusal::InvalidRequest,
+                RequestError::Failed(_) => Refusal::Access,
+                _ => Refusal::Busy,
+            })
+        })
+    }
+
+    fn fail(&mut self, reason: Refusal) {
+        let failed = self.with(|actor, responder, arriving, deferred| {
+            let status = match reason {
+                Refusal::Receive => arriving.error.unwrap_or(ReceiveError::Small).status(),
+                _ => status::WR_FLUSH_ERR,
+            };
+            let receive = arriving.incoming.take().map(|incoming| (incoming.wr_id(), status));
+            responder.fail(actor, receive, deferred);
+            Ok(())
+        });
+        let is_there =
+            self.actor.arena.qp(self.qpn).is_some_and(|qp| can_fail(qp.state.load(Acquire)));
+        self.arriving.failing = (failed.is_err() && is_there).then_some(reason);
+    }
+}

@@ -1,0 +1,322 @@
+//! The link's thread: packets, doorbells, orders of the main loop, time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::thread::JoinHandle;
+
+use soft_hca_roce::wire::bth::Psn;
+use soft_hca_roce::wire::headers::Deth;
+use soft_hca_roce::wire::ip;
+use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
+use soft_hca_roce::wire::opcode::{Operation, Service};
+use soft_hca_roce::wire::packet::{Headers, MAX_BYTES};
+
+use crate::arena::Mapping;
+use crate::daemon::env::DaemonEnv;
+use crate::daemon::poller::{Poller, Ready};
+use crate::engine::{Actor, Async, DAEMON, Env, LINK, LocalLink, RemoteDatagram};
+use crate::link::counters::Drop as Reason;
+use crate::link::handle::{Order, ReceivedMad, Shared};
+use crate::link::port::{Arrived, Port, check};
+use crate::link::queue_pair::QueuePair;
+use crate::system;
+use crate::uapi::verbs::{qp_type, state};
+
+/// Packets that are taken from a socket before others have their turn.
+const BURST: usize = 64;
+
+/// What the data path asks of the link's thread.
+#[derive(Debug)]
+struct LinkEnv {
+    daemon: Arc<DaemonEnv>,
+    shared: Arc<Shared>,
+    port: Port,
+}
+
+impl Env for LinkEnv {
+    fn now_ns(&self) -> u64 {
+        system::now_ns()
+    }
+
+    fn wake_channel(&self, channel: u32, generation: u32) {
+        self.daemon.wake_channel(channel, generation);
+    }
+
+    fn kick_later(&self, qpn: u32, after_ns: u64) {
+        self.daemon.kick_later(qpn, after_ns);
+        self.shared.mads.ring();
+    }
+
+    fn raise(&self, what: Async) {
+        self.daemon.raise(what);
+        self.shared.mads.ring();
+    }
+
+    fn ring_link(&self, qpn: u32) {
+        self.shared.arena.ring_link(qpn);
+    }
+
+    fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {
+        let path = (ip::address(&datagram.sgid), ip::address(&datagram.dgid));
+        let deth = Deth { qkey: datagram.qkey, source_qpn: datagram.source_qpn };
+        let headers = Headers {
+            solicited: datagram.solicited,
+            ..Headers::new(
+                Service::Ud,
+                Operation::Datagram(deth, datagram.immediate),
+                datagram.dest_qpn,
+                Psn::new(datagram.psn),
+            )
+        };
+        let fill = |bytes: &mut [u8]| -> Result<(), std::convert::Infallible> {
+            bytes.copy_from_slice(datagram.payload);
+            Ok(())
+        };
+        self.port.send(path, &headers, datagram.payload.len(), fill).is_some()
+    }
+
+    fn is_there(&self, proc: usize) -> bool {
+        proc == DAEMON || self.daemon.is_there(proc)
+    }
+}
+
+/// The thread, which ends with this value.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        daemon: Arc<DaemonEnv>,
+        port: Port,
+    ) -> io::Result<Self> {
+        let mut poller = Poller::new()?;
+        poller.add(shared.orders.bell.as_fd().as_raw_fd(), Ready::Link)?;
+        for socket in &port.sockets {
+            poller.add(socket.as_fd().as_raw_fd(), Ready::Link)?;
+        }
+        let env = LinkEnv { daemon, shared: Arc::clone(&shared), port };
+        let link = Link {
+            arena: Arc::clone(&shared.arena),
+            env,
+            memory: LocalLink::default(),
+            poller,
+            qps: HashMap::new(),
+            dirty: BTreeSet::new(),
+            is_over: false,
+        };
+        let thread = std::thread::Builder::new().name("link".into()).spawn(move || link.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.shared.orders.put(Order::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's own.
+struct Link {
+    arena: Arc<Mapping>,
+    env: LinkEnv,
+    memory: LocalLink,
+    poller: Poller,
+    /// Connected queue pairs with a peer on another host, by number.
+    qps: HashMap<u32, QueuePair>,
+    /// Those that are to be served.
+    dirty: BTreeSet<u32>,
+    is_over: bool,
+}
+
+impl Link {
+    fn run(mut self) {
+        let mut buffer = vec![0; MAX_BYTES + 1];
+        while !self.is_over {
+            self.take_orders();
+            let has_received = self.receive(&mut buffer);
+            for qpn in self.arena.take_rung() {
+                self.rung(qpn);
+            }
+            let has_more = self.serve();
+            if !has_received && !has_more && !self.is_over {
+                self.sleep();
+            }
+        }
+    }
+
+    /// Waits for a packet, a bell or the time.
+    fn sleep(&mut self) {
+        let deadline = self.qps.values().filter_map(QueuePair::deadline).min();
+        self.arena.link_sleeps.store(1, SeqCst);
+        if !self.arena.is_rung()
+            && self.dirty.is_empty()
+            && let Err(error) = self.poller.wait(deadline)
+        {
+            tracing::error!("the link cannot wait for packets: {error}");
+            self.is_over = true;
+        }
+        self.arena.link_sleeps.store(0, SeqCst);
+    }
+
+    fn actor(&self) -> Actor<'_> {
+        Actor { arena: &self.arena, me: LINK, env: &self.env, link: &self.memory }
+    }
+
+    fn take_orders(&mut self) {
+        for order in self.env.shared.orders.take() {
+            match order {
+                Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
+                Order::State { qpn, state, path } => self.set_state(qpn, state, path),
+                Order::End => self.is_over = true,
+            }
+        }
+    }
+
+    fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8]) {
+        self.env.send_datagram(&RemoteDatagram {
+            sgid: ip::gid(from),
+            dgid: ip::gid(to),
+            traffic_class: 0,
+            hop_limit: 64,
+            dest_qpn: GSI_QPN,
+            qkey: GSI_QKEY,
+            source_qpn: GSI_QPN,
+            psn: 0,
+            immediate: None,
+            solicited: false,
+            payload: mad,
+        });
+    }
+
+    /// A queue pair whose peer is on another host has come to a state.
+    fn set_state(&mut self, qpn: u32, to: u32, path: (IpAddr, IpAddr)) {
+        match (to, self.arena.qp(qpn)) {
+            (state::RTR, Some(qp)) => {
+                if let Some(new) = QueuePair::new(qp, qpn, path) {
+                    self.qps.insert(qpn, new);
+                }
+            }
+            (state::RTS | state::SQD, Some(qp)) => {
+                if let Some(known) = self.qps.get_mut(&qpn) {
+                    known.path = path;
+                    known.begin_to_send(qp);
+                    self.dirty.insert(qpn);
+                }
+            }
+            _ => {
+                self.qps.remove(&qpn);
+                self.dirty.remove(&qpn);
+            }
+        }
+    }
+
+    /// A program has posted.
+    fn rung(&mut self, qpn: u32) {
+        if self.qps.contains_key(&qpn) {
+            self.dirty.insert(qpn);
+        } else if self.arena.qp(qpn).is_some_and(|qp| qp.qp_type.load(Acquire) == qp_type::UD) {
+            self.actor().run_send_queue(qpn);
+        } else if self.arena.qp(qpn).is_some() {
+            // Its state may be among the orders.
+            self.take_orders();
+            if self.qps.contains_key(&qpn) {
+                self.dirty.insert(qpn);
+            }
+        }
+    }
+
+    /// Serves the queue pairs that have something to do. Whether any has more.
+    fn serve(&mut self) -> bool {
+        let now = system::now_ns();
+        for (qpn, qp) in &self.qps {
+            if qp.deadline().is_some_and(|at| at <= now) {
+                self.dirty.insert(*qpn);
+            }
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        for qpn in dirty {
+            let Some(mut qp) = self.qps.remove(&qpn) else { continue };
+            if qp.serve(self.actor(), now, &self.env.port) {
+                self.dirty.insert(qpn);
+            }
+            self.qps.insert(qpn, qp);
+        }
+        !self.dirty.is_empty()
+    }
+
+    /// Takes packets from all sockets. Whether there may be more.
+    fn receive(&mut self, buffer: &mut [u8]) -> bool {
+        let mut has_more = false;
+        for index in 0..self.env.port.sockets.len() {
+            for packet in 0..BURST {
+                let socket = &self.env.port.sockets[index];
+                let own = socket.address;
+                let Ok(datagram) = socket.receive(buffer) else { break };
+                let counters = Arc::clone(&self.env.port.counters);
+                counters.received.fetch_add(1, Relaxed);
+                let taken =
+                    check(own, &datagram, buffer).and_then(|arrived| self.arrived(&arrived));
+                if let Err(reason) = taken {
+                    counters.count(reason);
+                    tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+                }
+                has_more |= packet + 1 == BURST;
+            }
+        }
+        has_more
+    }
+
+    fn arrived(&mut self, arrived: &Arrived<'_>) -> Result<(), Reason> {
+        let Arrived { path: (own, from), ip, packet } = arrived;
+        let headers = &packet.headers;
+        let qpn = headers.dest_qpn;
+        match (headers.service, headers.operation) {
+            (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
+                let mad = packet.payload.try_into().map_err(|_| Reason::Malformed)?;
+                if deth.qkey != GSI_QKEY {
+                    return Err(Reason::QueuePair);
+                }
+                self.env.shared.mads.put(ReceivedMad { from: *from, to: *own, mad });
+                Ok(())
+            }
+            (Service::Ud, Operation::Datagram(deth, immediate)) => {
+                let is_taken = self.actor().deliver_remote(
+                    &ip.grh(),
+                    packet.payload,
+                    (qpn, deth.qkey, deth.source_qpn),
+                    immediate,
+                    headers.solicited,
+                );
+                if is_taken { Ok(()) } else { Err(Reason::QueuePair) }
+            }
+            (service, _) => {
+                if !self.qps.contains_key(&qpn) {
+                    // Its state may be among the orders.
+                    self.take_orders();
+                }
+                let known = self.qps.get(&qpn).filter(|known| known.has(service));
+                let known = known.ok_or(Reason::QueuePair)?;
+                if known.path != (*own, *from) {
+                    return Err(Reason::Address);
+                }
+                if let Some(mut known) = self.qps.remove(&qpn) {
+                    known.hear(self.actor(), system::now_ns(), packet);
+                    self.qps.insert(qpn, known);
+                    self.dirty.insert(qpn);
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -90,3 +90,8 @@ errnos!(
 
 /// What a command gives: a value or an error number.
 pub type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// Refuses with `error` unless the condition holds.
+pub(crate) fn ensure(condition: bool, error: Errno) -> Result<()> {
+    if condition { Ok(()) } else { Err(error) }
+}

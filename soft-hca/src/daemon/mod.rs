@@ -358,6 +358,7 @@ impl Daemon {
         };
         let pid = self.fabric.processes.pid(proc);
         let name = name.unwrap_or("unknown command");
+        debug_assert!(error.reason().is_some(), "{name} is refused: {error:?} for no reason");
         match error.reason() {
             Some(reason) => tracing::info!(pid, number, "{name} is refused: {error:?}, {reason}"),
             None => tracing::info!(pid, number, "{name} is refused: {error:?}"),
@@ -411,7 +412,8 @@ impl Daemon {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
-        match self.files.get_mut(token).ok_or(Errno::EBADF)? {
+        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
+        match self.files.get_mut(token).ok_or(Errno::EBADF.because("the file is closed"))? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
                 let answer = Ok(Answer { created: outcome.created, bytes: outcome.answer });
@@ -423,8 +425,8 @@ impl Daemon {
             }
             File::Cm { file, .. } => {
                 let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
-                let number = number.ok_or(Errno::EINVAL)?;
-                let mut payload = bytes.get(8..).ok_or(Errno::EINVAL)?.to_vec();
+                let number = number.ok_or(TOO_SHORT)?;
+                let mut payload = bytes.get(8..).ok_or(TOO_SHORT)?.to_vec();
                 if number == ucma::MIGRATE_ID {
                     files::translate_migration(&mut payload, &cm_files)?;
                 }
@@ -434,7 +436,9 @@ impl Daemon {
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
                 Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
-            File::New | File::Bystander { .. } => Err(Errno::EINVAL),
+            File::New | File::Bystander { .. } => {
+                Err(Errno::EINVAL.because("the file is no device"))
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use arbitrary::{Result, Unstructured};
 
 use crate::daemon::ucma::FileId;
 use crate::daemon::ucma::tests::*;
+use crate::errno::Errno;
 use crate::uapi::ucma::{Accept, ConnParam, Connect, Reject, command, event_type};
 
 /// Errors that the kernel's `ucma.c` and what lies under it answer with.
@@ -129,6 +130,8 @@ fn step(
 fn check_outcome<T>(outcome: &crate::errno::Result<T>) {
     if let Err(error) = outcome {
         assert!(ERRORS.contains(&error.number()), "{error:?}");
+        let has_reason = *error == Errno::EAGAIN || error.reason().is_some();
+        assert!(has_reason, "{error:?} for no reason");
     }
 }
 

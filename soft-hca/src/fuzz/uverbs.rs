@@ -175,6 +175,7 @@ impl Case {
             }
             Err(error) => {
                 assert!(ERRORS.contains(&error.number()), "{error:?}");
+                assert!(error.reason().is_some(), "{number:?}: {error:?} for no reason");
                 Err(error)
             }
         }

@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::bind::{NO_IP, UNBOUND};
 use super::id::{Key, Space, State};
 use super::timer::Timer;
 use super::{Call, Cm, Cx, NOTHING};
 use crate::device::Source;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type};
 
 const MS: u64 = 1_000_000;
@@ -43,13 +44,11 @@ impl Cm {
             self.bind_to(cx, key, src)?;
         }
         let id = self.id_mut(key)?;
-        let src = id.src.ok_or(Errno::EINVAL)?;
-        if !src.same_family(&request.dst) {
-            return Err(Errno::EINVAL);
-        }
+        let src = id.src.ok_or(UNBOUND)?;
+        let is_same = src.same_family(&request.dst);
+        ensure(is_same, Errno::EINVAL.because("the addresses are of different families"))?;
         id.dst = Some(request.dst);
-        let (mut dst, src) =
-            (request.dst.ip().ok_or(Errno::ENODEV)?, src.ip().ok_or(Errno::ENODEV)?);
+        let (mut dst, src) = (request.dst.ip().ok_or(NO_IP)?, src.ip().ok_or(NO_IP)?);
         // As a socket does: nobody in particular is this machine.
         if request.dst.is_unspecified() {
             let is_v6 = dst.is_ipv6();
@@ -118,9 +117,7 @@ impl Cm {
         let request = ResolveRoute::decode(call.payload)?;
         let key = self.find_with_device(call.file, request.id)?;
         let id = self.id_mut(key)?;
-        if id.state != State::AddrResolved {
-            return Err(Errno::EINVAL);
-        }
+        ensure(id.state == State::AddrResolved, id.state.refusal())?;
         id.state = State::RouteResolved;
         id.has_path = true;
         let port = |address: Option<Sockaddr>| address.map_or(0, |address| address.port());

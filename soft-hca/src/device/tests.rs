@@ -103,7 +103,10 @@ impl Program {
 
     fn bytes(&mut self, number: u32, payload: &[u8]) -> Result<Vec<u8>> {
         let written = shapes::encode(number, payload, 100);
-        Ok(self.file.command(&mut self.fabric, &written)?.answer)
+        let outcome = self.file.command(&mut self.fabric, &written);
+        let has_reason = |error: &Errno| error.reason().is_some();
+        assert!(outcome.as_ref().err().is_none_or(has_reason), "{:?} for no reason", outcome.err());
+        Ok(outcome?.answer)
     }
 
     /// A command with these words.

@@ -120,12 +120,13 @@ impl<'a> Actor<'a> {
             return NextStep::Ends;
         }
         let limit = if current == state::SQD { 1 } else { posted.min(*left) };
-        let _held = match self.is_daemon() {
-            true => match self.hold_for(&requester) {
+        let _held = if self.is_daemon() {
+            match self.hold_for(&requester) {
                 None => return self.come_back(qpn, deferred),
                 held => held,
-            },
-            false => None,
+            }
+        } else {
+            None
         };
         match self.execute(&requester, limit, deferred) {
             Ok(count) => {

@@ -23,8 +23,8 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL.because("one of the two GIDs is an IPv4 address, the other is not"))
     } else if !fabric.has_gid(dgid) {
-        let nobody = || Errno::ETIMEDOUT.because("nobody has the destination GID");
-        fabric.roce.has_way(from, to).then_some(Route::Remote).ok_or_else(nobody)
+        let nobody = Errno::ETIMEDOUT.because("nobody has the destination GID");
+        if fabric.roce.has_way(from, to) { Ok(Route::Remote) } else { Err(nobody) }
     } else {
         Ok(Route::Local)
     }

@@ -174,7 +174,10 @@ impl World {
     }
 
     pub(crate) fn run(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<Vec<u8>> {
-        self.cm.command(&mut self.machine, file, number, payload, 440, self.now)
+        let outcome = self.cm.command(&mut self.machine, file, number, payload, 440, self.now);
+        let has_reason = |error: &Errno| *error == Errno::EAGAIN || error.reason().is_some();
+        assert!(outcome.as_ref().err().is_none_or(has_reason), "{outcome:?} for no reason");
+        outcome
     }
 
     pub(crate) fn done(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<()> {

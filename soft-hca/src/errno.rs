@@ -1,20 +1,58 @@
-//! Error numbers as the kernel answers them.
+//! Error numbers as the kernel answers them, with the reason that the kernel keeps to itself.
 
 use std::fmt;
 
-/// An error number, positive. What a refused command gives back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Errno(pub i32);
+/// What a refused command gives back. Equal are two with the same number, whatever the reason.
+#[derive(Clone, Copy)]
+pub struct Errno {
+    number: i32,
+    reason: Option<&'static str>,
+}
+
+impl Errno {
+    /// An error number, positive.
+    pub const fn new(number: i32) -> Self {
+        Self { number, reason: None }
+    }
+
+    /// The same with the check that failed, in a few words, for who reads the log.
+    pub const fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// The number, positive.
+    pub const fn number(self) -> i32 {
+        self.number
+    }
+
+    /// The check that failed, if it is known.
+    pub const fn reason(self) -> Option<&'static str> {
+        self.reason
+    }
+}
+
+impl PartialEq for Errno {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Errno {}
 
 macro_rules! errnos {
     ($($name:ident),* $(,)?) => {
-        impl Errno { $( #[doc = concat!("`", stringify!($name), "`")] pub const $name: Errno = Errno(libc::$name); )* }
+        impl Errno {
+            $(
+                #[doc = concat!("`", stringify!($name), "`")]
+                pub const $name: Errno = Errno::new(libc::$name);
+            )*
+        }
 
         impl fmt::Debug for Errno {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match *self {
-                    $( Errno::$name => f.write_str(stringify!($name)), )*
-                    Errno(other) => write!(f, "errno {other}"),
+                match self.number {
+                    $( libc::$name => f.write_str(stringify!($name)), )*
+                    other => write!(f, "errno {other}"),
                 }
             }
         }
@@ -33,6 +71,7 @@ errnos!(
     EINTR,
     EINVAL,
     EIO,
+    EISCONN,
     ENETUNREACH,
     ENODATA,
     ENODEV,
@@ -51,3 +90,8 @@ errnos!(
 
 /// What a command gives: a value or an error number.
 pub type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// Refuses with `error` unless the condition holds.
+pub(crate) fn ensure(condition: bool, error: Errno) -> Result<()> {
+    if condition { Ok(()) } else { Err(error) }
+}

@@ -30,6 +30,7 @@
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
 //! | [`system`], [`errno`] | system calls, error numbers |
+//! | `sync` | atomics, which `soft-hca/loom` replaces |
 //!
 //! A module uses those below it, and never the other way round, with one exception: the daemon
 //! runs the engine for retries.
@@ -48,6 +49,7 @@ pub mod fuzz;
 mod link;
 pub mod ring;
 pub mod rpc;
+mod sync;
 pub mod sysfs;
 pub mod system;
 pub mod uapi;

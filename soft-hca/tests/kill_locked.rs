@@ -9,58 +9,16 @@
 mod programs;
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use programs::arena::{Arena, Kind};
+use programs::arena::Kind;
+use programs::is_long;
+use programs::locked::{KINDS, stop_with_lock, traffic_that_locks};
 use programs::place::Place;
-use programs::program::Program;
 use programs::random::Random;
-use programs::signal;
 use programs::traffic::{ENDLESS, PEER_GONE, Traffic, another_pair};
-use programs::{LIMIT, is_long};
-
-/// How long a lock of the wanted kind is looked for; then any will do.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Traffic in which a lock of a kind is held as much of the time as possible.
-fn options(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Send | Kind::Receive => "--threads 2 --queue-pairs 4 --max-message 64KiB",
-        Kind::SharedReceive => "--threads 4 --queue-pairs 2 --max-message 1KiB",
-        Kind::Completion | Kind::Atomics => "--threads 4 --queue-pairs 2 --max-message 8",
-    }
-}
-
-/// Stops a program at random moments until it has a lock of a kind, or for long enough; kills it
-/// then, while it has one. Gives the kinds that it had.
-fn kill_with_lock(
-    place: &Place,
-    victim: &mut Program,
-    wanted: Kind,
-    random: &mut Random,
-) -> Vec<Kind> {
-    let mut arena = Arena::of(place);
-    arena.note_locks();
-    let process = arena.process(victim.pid());
-    let begin = Instant::now();
-    loop {
-        thread::sleep(Duration::from_micros(random.below(1000)));
-        signal::stop(victim);
-        let held = arena.held(process);
-        if held.contains(&wanted) || begin.elapsed() > PATIENCE && !held.is_empty() {
-            victim.kill();
-            return held;
-        }
-        signal::go_on(victim);
-        assert!(begin.elapsed() < LIMIT, "no lock is ever held:\n{}", victim.output());
-    }
-}
 
 #[test]
 fn a_lock_is_held_by_who_is_killed() {
-    const KINDS: [Kind; 5] =
-        [Kind::Send, Kind::Receive, Kind::Completion, Kind::SharedReceive, Kind::Atomics];
     let place = Place::new("kill-locked");
     let keeper = place.keep();
     let mut random = Random::new(6);
@@ -69,14 +27,17 @@ fn a_lock_is_held_by_who_is_killed() {
     for round in 0..kills {
         let wanted = KINDS[round % KINDS.len()];
         let events = if random.below(2) == 0 { "--events" } else { "" };
-        let mut pair = Traffic::start(&place, &format!("{ENDLESS} {events} {}", options(wanted)));
+        let mut pair =
+            Traffic::start(&place, &format!("{ENDLESS} {events} {}", traffic_that_locks(wanted)));
         pair.wait_until_connected();
         let (victim, survivor) = if random.below(2) == 0 {
             (&mut pair.server, &mut pair.client)
         } else {
             (&mut pair.client, &mut pair.server)
         };
-        for kind in kill_with_lock(&place, victim, wanted, &mut random) {
+        let held = stop_with_lock(&place, victim, wanted, &mut random);
+        victim.kill();
+        for kind in held.expect("endless traffic does not end") {
             *hits.entry(kind).or_default() += 1;
         }
         let status = survivor.wait();

@@ -27,11 +27,27 @@ fn what_is_refused_is_in_the_log_that_doctor_shows() {
     let text = fs::read_to_string(&log).unwrap();
     let last = text.lines().last().unwrap();
     assert!(last.contains("INFO") && last.contains("BIND"), "{text}");
-    assert!(last.contains(" is refused: E"), "{text}");
+    let refusal = " is refused: EADDRNOTAVAIL, the address is none of the device's";
+    assert!(last.contains(refusal), "{text}");
     let output = place.command(&["doctor"]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains(&format!("log: {}, ", log.display())), "{said}");
     assert!(said.contains(last), "{said}");
+}
+
+#[test]
+fn the_log_says_which_check_has_failed() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("log-reason");
+    // Receives at a time, and so completions, of which the device has 32767 in a queue.
+    assert!(!place.start("ibv_rc_pingpong -r 40000").wait().success());
+    place.assert_gone();
+    let text = fs::read_to_string(place.file("soft-hca.log")).unwrap();
+    let [line] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    let refusal = "CREATE_CQ is refused: EINVAL, more completions than the device's max_cqe";
+    assert!(line.contains(refusal), "{text}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
         match aside(&call) {
             Ok(Outcome::Done(bytes)) => return bytes as isize,
             Ok(Outcome::Wait) => has_waited = true,
-            Err(Errno::EBADF) if has_waited => return wait_on_closed() as isize,
+            Err(error) if error == Errno::EBADF && has_waited => return wait_on_closed() as isize,
             Err(error) => return fail(error) as isize,
         }
         // Nothing is held here, so the thread may be cancelled.

@@ -23,7 +23,7 @@ use soft_hca::errno::Errno;
 /// Sets errno and gives -1.
 fn fail(error: Errno) -> libc::c_int {
     // SAFETY: this thread's own errno.
-    unsafe { *libc::__errno_location() = error.0 };
+    unsafe { *libc::__errno_location() = error.number() };
     -1
 }
 

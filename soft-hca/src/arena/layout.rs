@@ -58,6 +58,19 @@ pub fn qp_index(qpn: u32, base: u32) -> Option<usize> {
     Some(qpn.checked_sub(FIRST_QPN)?.wrapping_sub(base) as usize % MAX_QPS)
 }
 
+/// The part of a region's or window's key that its user may choose (IBTA 10.6).
+pub const KEY_VARIANT: u32 = 0xff;
+
+/// The key of the region or window with an index.
+pub fn key(index: usize, variant: u32) -> u32 {
+    (index as u32 + 1) << 8 | variant & KEY_VARIANT
+}
+
+/// The index of the region or window with a key, if it can be one's.
+pub fn key_index(key: u32) -> Option<usize> {
+    (key >> 8).checked_sub(1).map(|index| index as usize)
+}
+
 /// Bytes of address space for rings. The memory is sparse: only what is touched exists.
 pub const HEAP_BYTES: usize = 16 << 30;
 /// Rings begin on such a boundary, in bytes.
@@ -413,7 +426,7 @@ entry! {
 }
 
 entry! {
-    /// A memory region or window. Its key is `(index + 1) << 8 | variant`.
+    /// A memory region or window. [`key`] makes its key.
     #[repr(C, align(64))]
     pub struct Mr {
         /// 0, or the key.
@@ -589,8 +602,7 @@ impl Arena {
 
     /// The region or window with this key, if there is one.
     pub fn mr(&self, key: u32) -> Option<&Mr> {
-        let index = (key >> 8).checked_sub(1)? as usize;
-        self.mrs.get(index).filter(|mr| mr.live.load(Acquire) == key)
+        self.mrs.get(key_index(key)?).filter(|mr| mr.live.load(Acquire) == key)
     }
 
     /// Releases every lock that a dead process has left behind. Only the daemon calls this.

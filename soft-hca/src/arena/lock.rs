@@ -4,8 +4,8 @@
 //! daemon releases what it held ([`Lock::release_of`]); what the lock protects is kept in an order
 //! that is consistent at every step, so there is nothing to repair.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{hint, thread};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{hint, thread};
 
 /// The lock; 0 is free.
 #[repr(C)]

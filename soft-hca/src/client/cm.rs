@@ -81,7 +81,9 @@ impl CmFile {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let reply = match daemon::ask(&connection, &request) {
             Ok((reply, _)) => reply,
-            Err(Errno::EAGAIN) if number == GET_EVENT => return Ok(Outcome::Wait),
+            Err(error) if error == Errno::EAGAIN && number == GET_EVENT => {
+                return Ok(Outcome::Wait);
+            }
             Err(error) => return Err(error),
         };
         drop(connection);

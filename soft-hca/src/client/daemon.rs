@@ -31,5 +31,5 @@ pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Answer,
 }
 
 pub(crate) fn as_errno(error: &io::Error) -> Errno {
-    Errno(error.raw_os_error().unwrap_or(libc::EIO))
+    Errno::new(error.raw_os_error().unwrap_or(libc::EIO))
 }

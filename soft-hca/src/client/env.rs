@@ -118,7 +118,10 @@ impl Env for ClientEnv {
 
     fn is_daemon_gone(&self) -> bool {
         // A backlog that is full has a daemon behind it.
-        put_off(|| matches!(daemon::connect(), Err(Errno::ECONNREFUSED | Errno::ENOENT)))
+        put_off(|| {
+            daemon::connect()
+                .is_err_and(|error| [Errno::ECONNREFUSED, Errno::ENOENT].contains(&error))
+        })
     }
 
     fn raise(&self, what: Async) {

@@ -114,7 +114,7 @@ fn join(
     let link = LocalLink::default();
     let refusal = match refusal {
         None => link.probe(&arena, index, DAEMON).err(),
-        Some(error) => Some(io::Error::from_raw_os_error(error.0)),
+        Some(error) => Some(io::Error::from_raw_os_error(error.number())),
     };
     let joined: &Process = Box::leak(Box::new(Process {
         identity: Identity::new(),

@@ -224,7 +224,7 @@ impl UverbsFile {
                 room.copy_from_slice(&reply.bytes);
                 Ok(Outcome::Done(reply.bytes.len()))
             }
-            Err(Errno::EAGAIN) => Ok(Outcome::Wait),
+            Err(error) if error == Errno::EAGAIN => Ok(Outcome::Wait),
             Err(error) => Err(error),
         }
     }

@@ -74,7 +74,7 @@ pub enum Error {
 }
 
 fn describe(error: &Errno) -> io::Error {
-    io::Error::from_raw_os_error(error.0)
+    io::Error::from_raw_os_error(error.number())
 }
 
 /// What the system refused.

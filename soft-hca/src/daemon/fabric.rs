@@ -16,7 +16,7 @@ use crate::daemon::process::Processes;
 use crate::daemon::table::Table;
 use crate::device::Device;
 use crate::engine::{Actor, DAEMON, Helper, LINK, LocalLink, Quiesce};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::verbs::state;
 use crate::{link, ring, system};
 
@@ -51,10 +51,16 @@ pub(crate) struct Fabric {
     next_generation: u32,
 }
 
+/// Of an object whose entry has been given back.
+pub(crate) const GONE: Errno = Errno::EINVAL.because("the object has been destroyed");
+
+const NO_DESCRIPTOR: Errno = Errno::ENOMEM.because("the daemon can open no further descriptor");
+
 /// Makes an entry that was taken, if there was one, as if it had never been used, and moves the mark
 /// of how far the table is in use. `ENOMEM` when the table is full.
 fn begin(taken: Option<usize>, entries: &[impl Entry], used: Option<&AtomicU32>) -> Result<usize> {
-    let index = taken.ok_or(Errno::ENOMEM)?;
+    const FULL: Errno = Errno::ENOMEM.because("the fabric has no room for another such object");
+    let index = taken.ok_or(FULL)?;
     entries[index].reset();
     if let Some(used) = used {
         used.fetch_max(index as u32 + 1, AcqRel);
@@ -152,7 +158,7 @@ impl Fabric {
     /// Whether the daemon can reach a process's memory; if not, the error number.
     pub(crate) fn probe(&self, proc: usize) -> std::result::Result<(), Errno> {
         let probed = self.link.probe(&self.arena, DAEMON, proc);
-        probed.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EPERM)))
+        probed.map_err(|error| Errno::new(error.raw_os_error().unwrap_or(libc::EPERM)))
     }
 
     /// The data path, run by the daemon.
@@ -174,8 +180,7 @@ impl Fabric {
 
     /// A key for a memory region or window.
     pub(crate) fn new_key(&mut self, index: usize) -> u32 {
-        let variant = self.new_generation() & 0xff;
-        (index as u32 + 1) << 8 | variant
+        arena::key(index, self.new_generation())
     }
 
     /// Takes a lock. `ERESTART` if somebody else has it, who may be stopped: then the command, which
@@ -187,11 +192,14 @@ impl Fabric {
     /// Creates a ring with room for `requested` entries and one more, which stays empty. It is
     /// nobody's yet.
     pub(crate) fn new_ring(&mut self, requested: u32, slot_bytes: u32) -> Result<RingPlace> {
+        const TOO_LARGE: Errno = Errno::EINVAL.because("no queue has so many entries");
+        const NO_MEMORY: Errno =
+            Errno::ENOMEM.because("the fabric has no memory left for the queue");
         let slots = requested.checked_add(1).and_then(u32::checked_next_power_of_two);
-        let mask = slots.ok_or(Errno::EINVAL)? - 1;
+        let mask = slots.ok_or(TOO_LARGE)? - 1;
         let log2_slot = slot_bytes.max(64).next_power_of_two().trailing_zeros();
-        let bytes = ring::bytes(mask, log2_slot).ok_or(Errno::EINVAL)?;
-        let offset = self.heap.allocate(bytes).ok_or(Errno::ENOMEM)?;
+        let bytes = ring::bytes(mask, log2_slot).ok_or(TOO_LARGE)?;
+        let offset = self.heap.allocate(bytes).ok_or(NO_MEMORY)?;
         let place = RingPlace::default();
         place.offset.store(offset as u64, Release);
         place.mask.store(mask, Release);
@@ -221,7 +229,7 @@ impl Fabric {
         if let Some(unused) = unused {
             self.release_ring(&unused);
         }
-        moved.and_then(|()| self.rings.get(&of).ok_or(Errno::EINVAL))
+        moved.and_then(|()| self.rings.get(&of).ok_or(GONE))
     }
 
     /// Moves an object's unread entries to a new ring and makes that one the object's.
@@ -229,14 +237,18 @@ impl Fabric {
         let lock = match of {
             RingOf::Completions(index) => &self.arena.cqs[index].lock,
             RingOf::Shared(index) => &self.arena.srqs[index].lock,
-            RingOf::Send(_) | RingOf::Receive(_) => return Err(Errno::EINVAL),
+            RingOf::Send(_) | RingOf::Receive(_) => {
+                return Err(Errno::EINVAL.because("a queue pair's queues keep their sizes"));
+            }
         };
         let _guard = self.lock(lock)?;
         let old = self.rings.get(&of).and_then(|place| self.arena.ring(place));
-        let (old, new) = old.zip(self.arena.ring(place)).ok_or(Errno::EINVAL)?;
-        if old.unread() > new.mask() {
-            return Err(Errno::EINVAL);
-        }
+        let (old, new) = old.zip(self.arena.ring(place)).ok_or(GONE)?;
+        let has_room = old.unread() <= new.mask();
+        ensure(
+            has_room,
+            Errno::EINVAL.because("more entries are in the queue than the new size has room for"),
+        )?;
         new.move_from(&old);
         match of {
             RingOf::Shared(index) => self.arena.srqs[index].consumer.store(0, Release),
@@ -321,7 +333,7 @@ impl Fabric {
 
     /// The number of a queue pair.
     pub(crate) fn qpn(&self, index: usize) -> Result<u32> {
-        self.qps.get(index).map(|qp| qp.qpn).ok_or(Errno::EINVAL)
+        self.qps.get(index).map(|qp| qp.qpn).ok_or(GONE)
     }
 
     // Giving an entry back
@@ -406,8 +418,8 @@ impl Fabric {
 
     /// Creates the event descriptor of a completion channel.
     pub(crate) fn new_channel(&mut self, proc: usize) -> Result<(usize, u32, OwnedFd)> {
-        let fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
-        let for_client = fd.try_clone().map_err(|_| Errno::ENOMEM)?;
+        let fd = EventFd::new().map_err(|_| NO_DESCRIPTOR)?;
+        let for_client = fd.try_clone().map_err(|_| NO_DESCRIPTOR)?;
         let index = self.take_channel()?;
         let generation = self.new_generation();
         self.env.remember_channel(index, generation, fd);

@@ -115,9 +115,12 @@ impl Files {
 /// MIGRATE_ID's payload names the old channel's file by token; the connection manager wants its
 /// own number.
 pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileId>) -> Result<()> {
-    let field = payload.get_mut(12..16).ok_or(Errno::EINVAL)?;
+    const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
+    const NO_FILE: Errno =
+        Errno::EBADF.because("the file to move the id from is no connection manager");
+    let field = payload.get_mut(12..16).ok_or(TOO_SHORT)?;
     let token = u32::from_le_bytes(field.try_into().expect("four bytes"));
-    let file = files.get(&token).ok_or(Errno::EBADF)?;
+    let file = files.get(&token).ok_or(NO_FILE)?;
     field.copy_from_slice(&file.to_le_bytes());
     Ok(())
 }

@@ -23,9 +23,7 @@ mod deadlines;
 pub(crate) mod env;
 pub(crate) mod event_fd;
 pub(crate) mod fabric;
-mod files;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzz;
+pub(crate) mod files;
 mod known;
 mod listing;
 pub mod log;
@@ -127,11 +125,11 @@ enum Handled {
     Soon(Answered, Quiesce),
 }
 
-struct Daemon {
+pub(crate) struct Daemon {
     poller: Poller,
-    fabric: Fabric,
-    files: Files,
-    cm: ucma::Cm,
+    pub(crate) fabric: Fabric,
+    pub(crate) files: Files,
+    pub(crate) cm: ucma::Cm,
     /// Queue pairs whose send queues are to be run again.
     kicks: Deadlines<u32>,
     /// Channels, index and generation, that somebody who has died may owe a token.
@@ -146,7 +144,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
+    pub(crate) fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
             fabric: Fabric::new(device, identity).map_err(because("cannot create the arena"))?,
@@ -218,7 +216,7 @@ impl Daemon {
     }
 
     /// A client has connected.
-    fn admit(&mut self, connection: Connection) -> u32 {
+    pub(crate) fn admit(&mut self, connection: Connection) -> u32 {
         let token = self.files.insert(connection);
         self.has_served = true;
         if let Some(fd) = self.files.fd(token)
@@ -230,7 +228,7 @@ impl Daemon {
     }
 
     /// One message of a client.
-    fn request(&mut self, token: u32) {
+    pub(crate) fn request(&mut self, token: u32) {
         let Some(connection) = self.files.connection(token) else { return };
         let message = match connection.receive() {
             Ok((message, _)) if !message.is_empty() => message,
@@ -280,7 +278,7 @@ impl Daemon {
             Ok(Handled::Soon(answered, quiesce)) => {
                 return Some(Work::Answer(token, answered, quiesce));
             }
-            Err(Errno::ERESTART) => return Some(Work::Message(token, message)),
+            Err(error) if error == Errno::ERESTART => return Some(Work::Message(token, message)),
             Err(error) => {
                 self.log_refusal(token, &message, error);
                 self.answer(token, Err(error).into());
@@ -361,7 +359,11 @@ impl Daemon {
         };
         let pid = self.fabric.processes.pid(proc);
         let name = name.unwrap_or("unknown command");
-        tracing::info!(pid, number, "{name} is refused: {error:?}");
+        debug_assert!(error.reason().is_some(), "{name} is refused: {error:?} for no reason");
+        match error.reason() {
+            Some(reason) => tracing::info!(pid, number, "{name} is refused: {error:?}, {reason}"),
+            None => tracing::info!(pid, number, "{name} is refused: {error:?}"),
+        }
     }
 
     fn hello(&mut self, token: u32, hello: &Hello) -> Result<Answered> {
@@ -411,7 +413,8 @@ impl Daemon {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
-        match self.files.get_mut(token).ok_or(Errno::EBADF)? {
+        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
+        match self.files.get_mut(token).ok_or(Errno::EBADF.because("the file is closed"))? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
                 let answer = Ok(Answer { created: outcome.created, bytes: outcome.answer });
@@ -423,8 +426,8 @@ impl Daemon {
             }
             File::Cm { file, .. } => {
                 let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
-                let number = number.ok_or(Errno::EINVAL)?;
-                let mut payload = bytes.get(8..).ok_or(Errno::EINVAL)?.to_vec();
+                let number = number.ok_or(TOO_SHORT)?;
+                let mut payload = bytes.get(8..).ok_or(TOO_SHORT)?.to_vec();
                 if number == ucma::MIGRATE_ID {
                     files::translate_migration(&mut payload, &cm_files)?;
                 }
@@ -434,7 +437,9 @@ impl Daemon {
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
                 Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
-            File::New | File::Bystander { .. } => Err(Errno::EINVAL),
+            File::New | File::Bystander { .. } => {
+                Err(Errno::EINVAL.because("the file is no device"))
+            }
         }
     }
 
@@ -492,7 +497,7 @@ impl Daemon {
         None
     }
 
-    fn run_timers(&mut self) {
+    pub(crate) fn run_timers(&mut self) {
         let now = system::now_ns();
         let mut host = files::CmHost { fabric: &mut self.fabric };
         self.cm.run_timers(&mut host, now);
@@ -531,7 +536,7 @@ impl Daemon {
     }
 
     /// Brings every event descriptor in line with what is queued behind it.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let now = system::now_ns();
         for (qpn, after_ns) in self.fabric.env.take_kicks() {
             self.kicks.add(qpn, now.saturating_add(after_ns));

@@ -12,7 +12,7 @@ impl Daemon {
             Ok(Handled::Answered(answered) | Handled::Soon(answered, _)) => &answered.answer,
             Ok(Handled::Silently) => return,
             // It will be tried again.
-            Err(Errno::ERESTART) => return,
+            Err(error) if *error == Errno::ERESTART => return,
             Err(error) => &Err(*error),
         };
         let result = result.as_ref().map(|answer| &answer.bytes[..]).map_err(|&error| error);

@@ -52,6 +52,7 @@ pub struct Device {
 impl Device {
     /// The port with a number; `EINVAL` if there is none.
     pub fn port(&self, number: u8) -> Result<&Port> {
-        self.ports.iter().find(|port| port.number == number).ok_or(Errno::EINVAL)
+        let port = self.ports.iter().find(|port| port.number == number);
+        port.ok_or(Errno::EINVAL.because("the device has no port with this number"))
     }
 }

@@ -20,7 +20,10 @@ pub fn route(to: IpAddr) -> Result<IpAddr> {
     match asked {
         Ok(from) => Ok(from.ip()),
         Err(_) if to.is_multicast() => Ok(loopback),
-        Err(error) => Err(Errno(error.raw_os_error().unwrap_or(libc::ENETUNREACH))),
+        Err(error) => {
+            let error = Errno::new(error.raw_os_error().unwrap_or(libc::ENETUNREACH));
+            Err(error.because("the system has no route to the address"))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use crate::arena::{Guard, Lock, Qp};
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
-use crate::engine::requester::DAEMON_BUSY_NS;
+use crate::engine::timing::DAEMON_BUSY_NS;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe};
@@ -78,7 +78,7 @@ impl Actor<'_> {
     }
 
     /// Takes the lock of a queue; the daemon takes that of its completion queue in advance.
-    fn lock_with_cq<'l>(
+    pub(super) fn lock_with_cq<'l>(
         &'l self,
         lock: &'l Lock,
         cq: &AtomicU32,

@@ -9,7 +9,8 @@ use crate::uapi::verbs::opcode;
 
 /// A message for which a receive is taken. It holds no lock: between two parts the program may do
 /// what it likes, so each part is checked again. Who keeps it drops it when the queue pair leaves
-/// the states in which it answers, for then the receive is flushed.
+/// the states in which it answers, for then the receive is flushed. The daemon takes the locks of
+/// each step in advance ([`Actor::hold_receiver`]): without them it would lose completions.
 #[derive(Debug)]
 pub(super) struct Incoming {
     receive: Receive,

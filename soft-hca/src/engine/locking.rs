@@ -17,7 +17,7 @@ const SLEEP: Duration = Duration::from_micros(200);
 /// A program that waits for the daemon doubts, so many times each, whether there still is one.
 const DOUBT: u32 = 64;
 
-/// Locks that are held in advance, as many as a request can need; none in a program.
+/// Locks that are held in advance, as many as a request can need.
 pub(super) type Held<'a> = [Option<Guard<'a>>; 5];
 
 impl<'a> Actor<'a> {
@@ -81,13 +81,10 @@ impl<'a> Actor<'a> {
         self.arena.procs.get(proc).map(|entry| &entry.atomics)
     }
 
-    /// Has the daemon take what the request at the head of a send queue may need, so that nothing of
-    /// it fails halfway for want of a lock. Programs take locks when they need them. `None` if
-    /// somebody else has one of them.
+    /// For the daemon: takes what the request at the head of a send queue may need, so that nothing
+    /// of it fails halfway for want of a lock. `None` if somebody else has one of them. (Programs take
+    /// locks when they need them.)
     pub(super) fn hold_for(&self, requester: &Requester<'a>) -> Option<Held<'a>> {
-        if !self.is_daemon() {
-            return Some(Held::default());
-        }
         let send_cq = self.lock_cq(requester.send_cq)?;
         let kind = requester.wqe(requester.head()).opcode;
         if matches!(kind, opcode::LOCAL_INV | opcode::BIND_MW) {

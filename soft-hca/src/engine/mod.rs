@@ -11,6 +11,7 @@
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
+//! | `locking`, `quiesce` | who waits for whom | |
 //! | `room` | waiting for room in completion queues | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
@@ -18,7 +19,7 @@
 //! | `remote` | queue pairs with a peer on another host | `rxe_req.c`, `rxe_resp.c` |
 //! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
-//! | `completion`, `notification` | completion queues and their events | `rxe_cq.c` |
+//! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `helper` | who moves memory for others | |
 //! | `receive` | the memory of a receive | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
@@ -28,7 +29,6 @@
 //! | `segments` | stretches of memory and their regions | |
 //! | `observer` | what passes by, for whoever watches | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
-//! | `locking`, `quiesce` | who waits for whom | |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
 //! # Locks
@@ -42,6 +42,7 @@
 //! Programs wait for locks. The daemon never does, for whoever has one may be stopped: it takes all
 //! that a step needs at once, in any order, or none and comes back later (`locking`).
 
+mod arming;
 mod atomic;
 mod batch;
 mod bounce;

@@ -1,18 +1,13 @@
 //! Completion events: a queue is armed, the next completion gives an event, and a token in the
 //! channel's event descriptor makes somebody look for it.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, fence};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
+use crate::engine::arming;
 use crate::engine::deferred::{Deferred, Wake};
-
-/// Values of the low bits of `Cq::armed`. Above them is how often the queue has been armed.
-const KIND: u32 = 3;
-const NOT_ARMED: u32 = 0;
-const FOR_SOLICITED: u32 = 1;
-const FOR_ANY: u32 = 2;
 
 /// What is known of a channel whose waker was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +22,11 @@ pub enum Tokens {
 
 impl Actor<'_> {
     /// REQ_NOTIFY_CQ: the next completion that is added gives one event. Completions that are
-    /// already there give none. "Any" is the stronger wish and stays.
+    /// already there give none.
     pub fn arm(&self, cq: u32, solicited_only: bool) {
-        let Some(cq) = self.arena.cqs.get(cq as usize) else { return };
-        let wish = if solicited_only { FOR_SOLICITED } else { FOR_ANY };
-        let _ = cq.armed.fetch_update(AcqRel, Relaxed, |word| {
-            let kind = (word & KIND).max(wish);
-            Some((word & !KIND).wrapping_add(KIND + 1) | kind)
-        });
-        // The program polls once more after this. Either its poll sees the producer index that
-        // `complete_all` has published, or `notify` sees the queue armed: both sides write, then
-        // read what the other writes, and a fence between the two keeps both reads from being
-        // early.
-        fence(SeqCst);
+        if let Some(cq) = self.arena.cqs.get(cq as usize) {
+            arming::arm(&cq.armed, solicited_only);
+        }
     }
 
     /// Completions have been added. If the queue was armed for them there is one event, and no
@@ -47,30 +34,17 @@ impl Actor<'_> {
     pub(super) fn notify(&self, index: u32, cq: &Cq, is_solicited: bool, deferred: &mut Deferred) {
         // Without a channel there is nobody to tell.
         let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
-        // See `arm`.
-        fence(SeqCst);
-        let armed = cq.armed.load(Relaxed);
-        let kind = armed & KIND;
-        if kind == NOT_ARMED || (kind == FOR_SOLICITED && !is_solicited) {
-            return;
-        }
-        // Unless it has been armed anew: that is for the next completion.
-        let disarm = || {
-            let _ = cq.armed.compare_exchange(armed, armed & !KIND, AcqRel, Relaxed);
-        };
+        let Some(armed) = arming::armed_for(&cq.armed, is_solicited) else { return };
         let entry = self.arena.channels.get(channel as usize);
         let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
         if generation == 0 {
-            disarm();
+            arming::disarm(&cq.armed, armed);
             return;
         }
         // Who dies from here on until the token is given leaves an event without its token, which the daemon finds.
         cq.token_due_from.store(self.me as u32 + 1, Release);
-        // First the event, then the token. As long as the queue is armed, who dies has told
-        // nobody. A program that looks for events at the token of another queue may see this one, and
-        // arm the queue again, before the next line.
-        cq.pending_events.fetch_add(1, AcqRel);
-        disarm();
+        // First the event, then the token.
+        arming::give_event(&cq.armed, armed, &cq.pending_events);
         deferred.wakes.push(Wake { cq: index, channel, generation });
     }
 

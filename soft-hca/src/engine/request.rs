@@ -331,12 +331,16 @@ impl<'a> Requester<'a> {
 
 impl Actor<'_> {
     /// Completes the oldest requests of a queue pair that are in flight, `count` at most, and
-    /// executes what has waited for them: for who gets the peer's answers.
-    pub fn complete_in_flight(&self, qpn: u32, count: u32) {
-        let Some(qp) = self.arena.qp(qpn) else { return };
+    /// executes what has waited for them: for who gets the peer's answers. False, and nothing is
+    /// done, if somebody else has a lock that the daemon needs for this.
+    #[must_use]
+    pub fn complete_in_flight(&self, qpn: u32, count: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
         {
-            let _guard = self.lock(&qp.send_lock);
+            let Some(_guards) = self.lock_with_cq(&qp.send_lock, &qp.send_cq) else {
+                return false;
+            };
             let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
             if let Some(ring) = self.send_ring(qp).filter(|_| is_up)
                 && qp.live.load(Acquire) == qpn
@@ -346,5 +350,6 @@ impl Actor<'_> {
         }
         self.run_deferred(&mut deferred);
         self.run_send_queue(qpn);
+        true
     }
 }

@@ -22,8 +22,6 @@ const STALL_ATTEMPT: u32 = 8;
 
 /// Requests that the daemon executes of one queue pair before it looks at others.
 const DAEMON_BURST: u32 = 64;
-/// The daemon tries a queue that somebody else is executing again after so long.
-pub(super) const DAEMON_BUSY_NS: u64 = 1_000_000;
 /// How long the daemon executes requests of one queue pair before it looks at others.
 const DAEMON_BURST_NS: u64 = 2_000_000;
 /// How often a program looks for a receive before it lets others run: some microseconds, in which
@@ -122,8 +120,13 @@ impl<'a> Actor<'a> {
             return NextStep::Ends;
         }
         let limit = if current == state::SQD { 1 } else { posted.min(*left) };
-        let Some(_held) = self.hold_for(&requester) else {
-            return self.come_back(qpn, deferred);
+        let _held = if self.is_daemon() {
+            match self.hold_for(&requester) {
+                None => return self.come_back(qpn, deferred),
+                held => held,
+            }
+        } else {
+            None
         };
         match self.execute(&requester, limit, deferred) {
             Ok(count) => {
@@ -242,7 +245,7 @@ impl<'a> Actor<'a> {
     /// The daemon does not get a lock now.
     fn come_back(&self, qpn: u32, deferred: &mut Deferred) -> NextStep {
         if self.is_daemon() {
-            deferred.kicks.push((qpn, DAEMON_BUSY_NS));
+            deferred.kicks.push((qpn, timing::DAEMON_BUSY_NS));
         }
         NextStep::Ends
     }

@@ -36,6 +36,9 @@ pub(super) fn ack_limit_ns(requester: &Qp) -> Option<u64> {
 /// much else to do to poll.
 pub(super) const CQ_FULL_NS: u64 = 2_000_000_000;
 
+/// The daemon tries a queue that somebody else is executing again after so long.
+pub(super) const DAEMON_BUSY_NS: u64 = 1_000_000;
+
 /// The first wait before the daemon looks again.
 const FIRST_RETRY_NS: u64 = 32_000;
 /// The longest.

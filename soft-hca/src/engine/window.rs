@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::arena::Mr;
+use crate::arena::{KEY_VARIANT, Mr, key_index};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::Owner;
 use crate::engine::request::{RequestError, Requester, SendCompletion};
@@ -13,9 +13,6 @@ use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{BindWr, SendWqe};
 use crate::uapi::verbs::mw_type::{TYPE_1, TYPE_2};
 use crate::uapi::verbs::{access, status};
-
-/// The part of a key that its user may choose.
-const VARIANT: u32 = 0xff;
 
 impl<'a> Actor<'a> {
     /// The window with this key, if the owner may do something with it.
@@ -82,7 +79,7 @@ impl<'a> Actor<'a> {
         let wanted = wqe.bind();
         let refused = RequestError::Failed(status::MW_BIND_ERR);
         let mw = self.window(&requester.owner, wanted.rkey).ok_or(refused)?;
-        if (wanted.rkey ^ wanted.new_rkey) & !VARIANT != 0 {
+        if (wanted.rkey ^ wanted.new_rkey) & !KEY_VARIANT != 0 {
             return Err(refused);
         }
         let kind = mw.kind.load(Acquire);
@@ -118,7 +115,7 @@ impl<'a> Actor<'a> {
     /// The region that a window is to be bound to, with its index, if that is allowed.
     fn region(&self, owner: &Owner, wanted: BindWr, kind: u32) -> Option<(usize, &'a Mr)> {
         let region = self.arena.mr(wanted.lkey)?;
-        let index = (wanted.lkey >> 8).checked_sub(1)? as usize;
+        let index = key_index(wanted.lkey)?;
         let is_ours = region.proc.load(Acquire) as usize == owner.proc
             && region.pd.load(Acquire) == owner.pd
             && region.kind.load(Acquire) == 0;

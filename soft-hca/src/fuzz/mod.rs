@@ -6,17 +6,22 @@
 //! | --- | --- |
 //! | [`parsers`] | all that is taken from bytes or text, one by one |
 //! | [`uverbs`] | uverbs commands of two programs, and their doorbells |
-//! | [`ucma`] | rdma_cm commands of three files that talk to each other |
+//! | [`ucma`] | rdma_cm commands of three files that talk to each other, and messages of other hosts |
 //! | [`rings`] | rings, indices and tables full of nonsense, and the engine on them |
 //! | [`daemon`] | messages over sockets to a whole daemon |
 
+mod daemon;
 mod parsers;
+mod rings;
+pub(crate) mod shapes;
+mod ucma;
+mod uverbs;
 
-pub use crate::daemon::fuzz::run as daemon;
-pub use crate::daemon::ucma::tests::fuzz::run as ucma;
-pub use crate::daemon::uverbs::fuzz::run as uverbs;
-pub use crate::engine::tests::fuzz::run as rings;
+pub use daemon::run as daemon;
 pub use parsers::run as parsers;
+pub use rings::run as rings;
+pub use ucma::run as ucma;
+pub use uverbs::run as uverbs;
 
 #[cfg(test)]
 mod tests {

@@ -159,11 +159,12 @@ impl Link {
     fn sleep(&mut self) {
         let deadline = self.qps.values().filter_map(QueuePair::deadline).min();
         self.arena.link_sleeps.store(1, SeqCst);
-        if !self.arena.is_rung() && self.dirty.is_empty() {
-            if let Err(error) = self.poller.wait(deadline) {
-                tracing::error!("the link cannot wait for packets: {error}");
-                self.is_over = true;
-            }
+        if !self.arena.is_rung()
+            && self.dirty.is_empty()
+            && let Err(error) = self.poller.wait(deadline)
+        {
+            tracing::error!("the link cannot wait for packets: {error}");
+            self.is_over = true;
         }
         self.arena.link_sleeps.store(0, SeqCst);
     }

@@ -126,7 +126,7 @@ impl Reply {
     pub fn encode(&self) -> Vec<u8> {
         let answer = match &self.0 {
             Ok(answer) => answer,
-            Err(error) => return error.0.to_le_bytes().to_vec(),
+            Err(error) => return error.number().to_le_bytes().to_vec(),
         };
         let mut out = Vec::with_capacity(24 + answer.bytes.len());
         let mut words = |words: &[u32]| words.iter().for_each(|w| out.extend(w.to_le_bytes()));
@@ -134,7 +134,7 @@ impl Reply {
         match answer.created {
             None => words(&[0]),
             Some(Created::File { process, file, refusal }) => {
-                words(&[1, process, file, refusal.map_or(0, |error| error.0 as u32)]);
+                words(&[1, process, file, refusal.map_or(0, |error| error.number() as u32)]);
             }
             Some(Created::Channel(ChannelId { index, generation })) => {
                 words(&[2, index, generation]);
@@ -154,7 +154,7 @@ impl Reply {
         let error = words.u32()? as i32;
         if error != 0 {
             return if words.0.is_empty() {
-                Ok(Self(Err(Errno(error))))
+                Ok(Self(Err(Errno::new(error))))
             } else {
                 Err(Errno::EINVAL)
             };
@@ -164,7 +164,7 @@ impl Reply {
             1 => Some(Created::File {
                 process: words.u32()?,
                 file: words.u32()?,
-                refusal: Some(words.u32()? as i32).filter(|error| *error != 0).map(Errno),
+                refusal: Some(words.u32()? as i32).filter(|error| *error != 0).map(Errno::new),
             }),
             2 => Some(Created::Channel(words.channel()?)),
             3 => Some(Created::Cq {

@@ -164,7 +164,7 @@ pub fn answer(datagram: &[u8], devices: &[Device], port: u32) -> Vec<Vec<u8>> {
         let mut error = 0;
         match found(&request, devices, port) {
             Ok(messages) => answers.extend(messages.into_iter().map(Message::finish)),
-            Err(errno) => error = -errno.0,
+            Err(errno) => error = -errno.number(),
         }
         if error == 0 && request.is_dump() {
             let mut done = Message::new(libc::NLMSG_DONE as u16, libc::NLM_F_MULTI, &request, port);

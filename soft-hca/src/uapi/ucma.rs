@@ -11,6 +11,8 @@ mod answer;
 mod event;
 mod request;
 
+use crate::errno::Errno;
+
 pub use address::{IbAddress, SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
 pub use answer::{
     AddressAnswer, PathRecord, QP_ATTR, QUERY_ADDR_MIN, QUERY_PATH_MIN, QUERY_ROUTE_MIN, QpAttr,
@@ -160,8 +162,8 @@ pub const UDP_QKEY: u32 = 0x0123_4567;
 pub const MULTICAST_QPN: u32 = 0x00ff_ffff;
 
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> crate::errno::Result<[u8; N]> {
-    let rest = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    rest.copied().ok_or(crate::errno::Errno::EINVAL)
+    const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
+    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().ok_or(TOO_SHORT)
 }
 
 fn u8_at(bytes: &[u8], at: usize) -> crate::errno::Result<u8> {

@@ -70,10 +70,25 @@ impl Arena {
 
     /// The index of a process.
     pub fn process(&self, pid: u32) -> usize {
+        self.find_process(pid).expect("a process that has opened the device")
+    }
+
+    /// The index of a process that may have ended.
+    pub fn find_process(&self, pid: u32) -> Option<usize> {
         let is_it = |entry: &soft_hca::arena::Proc| {
             entry.pid.load(Relaxed) == pid && entry.live.load(Relaxed) != 0
         };
-        indices(&self.mapping.procs, is_it)[0]
+        indices(&self.mapping.procs, is_it).first().copied()
+    }
+
+    /// Where the next completion will be in each of a process's queues.
+    pub fn filled_to(&self, process: usize) -> Vec<u32> {
+        let arena = &self.mapping;
+        let is_its = |cq: &&soft_hca::arena::Cq| {
+            cq.live.load(Relaxed) != 0 && cq.proc.load(Relaxed) as usize == process
+        };
+        let rings = arena.cqs.iter().filter(is_its).filter_map(|cq| arena.ring(&cq.ring));
+        rings.map(|ring| ring.producer()).collect()
     }
 
     /// Remembers which locks there are now, for [`Arena::held`].

@@ -2,9 +2,11 @@
 #![allow(dead_code, reason = "each test file needs a part of this")]
 
 pub mod arena;
+pub mod bystanders;
 pub mod filter;
 pub mod guest;
 pub mod hosts;
+pub mod locked;
 pub mod machine;
 pub mod perftest;
 pub mod place;

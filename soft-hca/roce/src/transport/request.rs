@@ -72,7 +72,8 @@ impl Opcode {
     }
 }
 
-/// A work request without its bytes: those stay where they are until a packet is built.
+/// A work request without its bytes: those stay where they are until it is complete, for a packet
+/// may have to be built again.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkRequest {
     /// The caller's name for it.

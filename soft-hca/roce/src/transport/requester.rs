@@ -126,6 +126,11 @@ impl Requester {
         self.is_stopped()
     }
 
+    /// Whether [`Requester::transmit`] would build a packet now.
+    pub fn can_transmit(&self) -> bool {
+        self.next_packet().is_some()
+    }
+
     /// Puts a request behind the others. One that cannot be sent at all fails when it is its turn.
     pub fn post(&mut self, request: WorkRequest) {
         if self.has_failed() {

@@ -92,6 +92,16 @@ impl Responder {
         self.failed
     }
 
+    /// What a sender is told from now on when there is no receive: it may change while connected.
+    pub fn set_min_rnr_timer(&mut self, code: u8) {
+        self.attributes.min_rnr_timer = code;
+    }
+
+    /// Whether [`Responder::transmit`] would build a packet now.
+    pub fn can_transmit(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
     /// A packet of a reliable connection that is no response.
     pub fn on_packet(&mut self, packet: &Packet<'_>, target: &mut impl Target) {
         if self.failed {
@@ -336,7 +346,7 @@ impl Responder {
         let headers = Headers::new(Service::Rc, operation, self.attributes.dest_qpn, psn);
         match emit(target, &Reply { headers, payload }) {
             Ok(()) => {}
-            Err(Refusal::Busy) => return false,
+            Err(Refusal::Busy | Refusal::NotReady) => return false,
             Err(refusal) => {
                 self.replies.clear();
                 if !self.failed {

@@ -6,13 +6,16 @@ use std::net::{IpAddr, SocketAddr};
 use super::id::{Id, Key, Space, State};
 use super::{Call, Cm, Cx, Host, NOTHING};
 use crate::device::Source;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
 
 /// Ports that are given to whom it does not matter, as in `ip_local_port_range`.
 const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
 /// Requests that wait at most, whatever a program asks for (`max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
+
+pub(super) const NO_IP: Errno = Errno::ENODEV.because("RoCE has no InfiniBand addresses");
+pub(super) const UNBOUND: Errno = Errno::EINVAL.because("the id has no address yet");
 
 /// Who holds which port (the kernel's `rdma_bind_list`).
 #[derive(Debug, Default)]
@@ -33,7 +36,8 @@ impl Ports {
         let count = u32::from(EPHEMERAL.end - EPHEMERAL.start);
         let port = |i: u32| EPHEMERAL.start + ((random + i) % count) as u16;
         let mut candidates = (0..count).map(port);
-        candidates.find(|port| !self.0.contains_key(&(space, *port))).ok_or(Errno::EADDRNOTAVAIL)
+        let unused = candidates.find(|port| !self.0.contains_key(&(space, *port)));
+        unused.ok_or(Errno::EADDRNOTAVAIL.because("every port of the port space is in use"))
     }
 
     /// Gives back the port of an id.
@@ -55,21 +59,21 @@ fn family_only(id: &Id) -> bool {
 
 /// The GID of an address to bind to: `None` for a wildcard, which belongs to no device.
 fn source_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option<Source>> {
+    const NO_LINK: Errno = Errno::EINVAL.because("a link-local address needs a scope");
+    const STRANGE: Errno = Errno::EADDRNOTAVAIL.because("the address is none of the device's");
     if address.is_unspecified() {
         return Ok(None);
     }
     // A RoCE port has no InfiniBand addresses.
-    let ip = address.ip().ok_or(Errno::ENODEV)?;
+    let ip = address.ip().ok_or(NO_IP)?;
     if let SocketAddr::V6(v6) = ip
         && v6.ip().is_unicast_link_local()
         && v6.scope_id() == 0
     {
-        return Err(Errno::EINVAL);
+        return Err(NO_LINK);
     }
-    let source = host.find_source(ip.ip()).ok_or(Errno::EADDRNOTAVAIL)?;
-    if space == Space::Ipoib {
-        return Err(Errno::EINVAL);
-    }
+    let source = host.find_source(ip.ip()).ok_or(STRANGE)?;
+    ensure(space != Space::Ipoib, Errno::EINVAL.because("there is no IPoIB on RoCE"))?;
     Ok(Some(source))
 }
 
@@ -85,7 +89,8 @@ fn pool(space: Space, address: &Sockaddr) -> Result<Space> {
     };
     let is_it =
         |space: &&Space| ib.sid & ib.sid_mask & !0xffff == space.service_id(0) & ib.sid_mask;
-    allowed.iter().find(is_it).copied().ok_or(Errno(libc::EPROTONOSUPPORT))
+    let found = allowed.iter().find(is_it).copied();
+    found.ok_or(Errno::EPROTONOSUPPORT.because("the service id is of another port space"))
 }
 
 impl Cm {
@@ -106,9 +111,7 @@ impl Cm {
     /// Binds an id (`rdma_bind_addr`).
     pub(super) fn bind_to(&mut self, cx: &mut Cx<'_>, key: Key, address: Sockaddr) -> Result<()> {
         let id = self.id(key)?;
-        if id.state != State::Idle {
-            return Err(Errno::EINVAL);
-        }
+        ensure(id.state == State::Idle, id.state.refusal())?;
         let source = source_of(cx.host, id.space, &address)?;
         let pool = pool(id.space, &address)?;
         let reuse = id.reuse_address;
@@ -141,7 +144,7 @@ impl Cm {
     /// Whether an id may hold a port beside those that do (`cma_check_port`).
     fn check_port(&self, space: Space, port: u16, key: Key, reuse: bool) -> Result<()> {
         let id = self.id(key)?;
-        let Some(address) = id.src else { return Err(Errno::EINVAL) };
+        let address = id.src.ok_or(UNBOUND)?;
         for other_key in self.ports.holders(space, port) {
             let other = self.id(*other_key)?;
             if *other_key == key || reuse && other.reuse_address {
@@ -153,10 +156,10 @@ impl Cm {
                 continue;
             }
             if address.is_unspecified() || other_address.is_unspecified() {
-                return Err(Errno::EADDRNOTAVAIL);
+                return Err(Errno::EADDRNOTAVAIL.because("the port is in use for all addresses"));
             }
             if same_family && address.gid() == other_address.gid() {
-                return Err(Errno::EADDRINUSE);
+                return Err(Errno::EADDRINUSE.because("the address and port are in use"));
             }
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use super::bind::UNBOUND;
 use super::id::{Id, Key, State};
 use super::message::{
     Answered, CommId, INVALID_MTU, Message, Mra, Rej, Rep, Req, Rtu, STALE_CONNECTION,
@@ -14,11 +15,15 @@ use super::query::PACKET_LIFE_TIME;
 use super::stale::RemoteQp;
 use super::timer::SERVICE_TIMEOUT;
 use super::{Call, Cm, Cx, NOTHING};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{
     Accept, ConnParam, Connect, Ece, Event, Notify, Param, Sockaddr, event_type, private_data,
     reject,
 };
+
+pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because("the id has no connection");
+pub(super) const PRIVATE_DATA: Errno =
+    Errno::EINVAL.because("the message has no room for so much private data");
 
 /// How far a connection has come (`enum ib_cm_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,29 +130,24 @@ impl Cm {
     }
 
     pub(super) fn connection(&self, key: Key) -> Result<&Connection> {
-        self.id(key)?.connection.as_ref().ok_or(Errno::EINVAL)
+        self.id(key)?.connection.as_ref().ok_or(NO_CONNECTION)
     }
 
     pub(super) fn connection_mut(&mut self, key: Key) -> Result<&mut Connection> {
-        self.id_mut(key)?.connection.as_mut().ok_or(Errno::EINVAL)
+        self.id_mut(key)?.connection.as_mut().ok_or(NO_CONNECTION)
     }
 
     pub(super) fn connect(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let Connect { id: number, param, ece } = Connect::decode(call.payload)?;
-        if param.valid == 0 {
-            return Err(Errno::EINVAL);
-        }
+        ensure(param.valid != 0, Errno::EINVAL.because("the parameters are not marked as valid"))?;
         let key = self.find_with_device(call.file, number)?;
         let id = self.id(key)?;
-        if id.state != State::RouteResolved {
-            return Err(Errno::EINVAL);
-        }
+        ensure(id.state == State::RouteResolved, id.state.refusal())?;
         let is_datagram = id.is_datagram;
         let room = if is_datagram { private_data::SIDR_REQ } else { private_data::REQ };
-        if param.private_data.len() > room - private_data::IP_HEADER {
-            return Err(Errno::EINVAL);
-        }
-        let (src, dst) = ends(id).ok_or(Errno::EINVAL)?;
+        let has_room = param.private_data.len() <= room - private_data::IP_HEADER;
+        ensure(has_room, PRIVATE_DATA)?;
+        let (src, dst) = ends(id).ok_or(UNBOUND)?;
         // A group's address leads to nobody, and that is known here.
         let peer = match cx.host.find_peer(dst.ip().to_canonical()).unwrap_or(Peer::Local) {
             Peer::Remote { address, .. } => Peer::Remote { own: src.ip().to_canonical(), address },
@@ -333,9 +333,7 @@ impl Cm {
         let request = Accept::decode(call.payload)?;
         let key = self.find_with_device(call.file, request.id)?;
         let id = self.id(key)?;
-        if id.state != State::Connect {
-            return Err(Errno::EINVAL);
-        }
+        ensure(id.state == State::Connect, id.state.refusal())?;
         let is_valid = request.param.valid != 0;
         let outcome = match (id.is_datagram, is_valid) {
             (true, _) => self.accept_service(cx, key, request.param, is_valid),
@@ -359,11 +357,9 @@ impl Cm {
 
     /// Accepts a request (`cma_accept_ib`).
     fn send_rep(&mut self, cx: &mut Cx<'_>, key: Key, param: ConnParam, ece: Ece) -> Result<()> {
-        if param.private_data.len() > private_data::REP
-            || self.stage(key) != Some(Stage::RequestReceived)
-        {
-            return Err(Errno::EINVAL);
-        }
+        ensure(param.private_data.len() <= private_data::REP, PRIVATE_DATA)?;
+        let is_asked = self.stage(key) == Some(Stage::RequestReceived);
+        ensure(is_asked, Errno::EINVAL.because("there is no request to accept"))?;
         let id = self.id(key)?;
         let (starting_psn, ca_guid) = (id.psn, id.node_guid());
         let connection = self.connection_mut(key)?;
@@ -451,9 +447,11 @@ impl Cm {
 
     /// The side that has asked is ready to use the connection (`cma_rep_recv`).
     fn send_rtu(&mut self, cx: &mut Cx<'_>, key: Key) -> Result<()> {
-        if self.stage(key) != Some(Stage::ReplyReceived) {
-            return Err(Errno::EINVAL);
-        }
+        let is_answered = self.stage(key) == Some(Stage::ReplyReceived);
+        ensure(
+            is_answered,
+            Errno::EINVAL.because("there is no reply to answer with ready to use"),
+        )?;
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::Established;
         let (peer, transaction) = (connection.peer, connection.transaction);
@@ -486,8 +484,11 @@ impl Cm {
                 self.push(key, event_type::ESTABLISHED, 0);
                 NOTHING
             }
-            (COMM_EST, Some(Stage::Established)) => Err(Errno(libc::EISCONN)),
-            _ => Err(Errno::EINVAL),
+            (COMM_EST, Some(Stage::Established)) => {
+                Err(Errno::EISCONN.because("the connection is established already"))
+            }
+            (COMM_EST, _) => Err(Errno::EINVAL.because("no reply waits for ready to use")),
+            _ => Err(Errno::EINVAL.because("only COMM_EST is of interest to a connection")),
         }
     }
 }

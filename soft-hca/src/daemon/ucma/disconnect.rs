@@ -1,21 +1,20 @@
 //! The end of connections: disconnection, time wait, and ids that go without a word.
 
-use super::connect::{Connection, Stage};
+use super::connect::{Connection, NO_CONNECTION, Stage};
 use super::id::{Key, State};
 use super::message::{Drep, Dreq, Message};
 use super::peer::{Opens, Peer};
 use super::timer::{TIME_WAIT_NS, Timer};
 use super::{Call, Cm, Cx, NOTHING};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{disconnect_id, event_type, reject};
 
 impl Cm {
     pub(super) fn disconnect(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let key = self.find_with_device(call.file, disconnect_id(call.payload)?)?;
-        if self.id(key)?.is_datagram {
-            return Err(Errno::EINVAL);
-        }
-        match self.stage(key).ok_or(Errno::EINVAL)? {
+        let is_datagram = self.id(key)?.is_datagram;
+        ensure(!is_datagram, Errno::EINVAL.because("datagrams have no connection to end"))?;
+        match self.stage(key).ok_or(NO_CONNECTION)? {
             Stage::Established => self.begin_disconnection(cx, key),
             Stage::DisconnectReceived => self.send_drep(cx, key),
             // Whatever else there was is over already or will be; the kernel says yes too.
@@ -97,7 +96,7 @@ impl Cm {
 
     pub(super) fn disconnection_unanswered(&mut self, cx: &mut Cx<'_>, key: Key) {
         self.enter_time_wait(cx, key);
-        self.disconnected(key, -Errno::ETIMEDOUT.0);
+        self.disconnected(key, -Errno::ETIMEDOUT.number());
     }
 
     /// Tells the program, once.

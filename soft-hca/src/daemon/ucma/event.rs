@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::id::Key;
 use super::{Call, Cm, Cx, FileId, NOTHING};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{EVENT, Ece, Event, Param, WriteEvent, event_type};
 
 /// An opened file.
@@ -84,9 +84,8 @@ impl Cm {
     /// WRITE_CM_EVENT: the program wants to read this among its events.
     pub(super) fn write_event(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = WriteEvent::decode(call.payload)?;
-        if !matches!(request.event, event_type::USER | event_type::INTERNAL) {
-            return Err(Errno::EINVAL);
-        }
+        let is_own = matches!(request.event, event_type::USER | event_type::INTERNAL);
+        ensure(is_own, Errno::EINVAL.because("programs may write only USER and INTERNAL events"))?;
         let key = self.find(call.file, request.id)?;
         self.room_for_event(call.file)?;
         let param = Param::Arg(request.arg);
@@ -96,7 +95,8 @@ impl Cm {
 
     /// Refuses what would bring forth an event while too many wait.
     pub(super) fn room_for_event(&self, file: FileId) -> Result<()> {
-        if self.pending_events(file) < MAX_WAITING { Ok(()) } else { Err(Errno::ENOMEM) }
+        let has_room = self.pending_events(file) < MAX_WAITING;
+        ensure(has_room, Errno::ENOMEM.because("too many events wait to be fetched"))
     }
 
     /// Counts an event that has been handed out.

@@ -6,13 +6,15 @@ use super::connect::Connection;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId};
 use crate::device::Source;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
-use crate::uapi::verbs::qp_type;
+use crate::uapi::verbs::{Psn, qp_type};
 
 /// Names one id for ever, unlike its number, which is used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(u64);
+
+const NO_ID: Errno = Errno::ENOENT.because("there is no id with this number");
 
 /// Ids that there may be at a time; the library's own table holds as many.
 const MAX_NUMBERS: u32 = 0x1_0000;
@@ -29,9 +31,8 @@ impl Numbers {
         if let Some(number) = self.free.pop_first() {
             return Ok(number);
         }
-        if self.end == MAX_NUMBERS {
-            return Err(Errno::ENOMEM);
-        }
+        let is_left = self.end < MAX_NUMBERS;
+        ensure(is_left, Errno::ENOMEM.because("all numbers of ids or memberships are in use"))?;
         self.end += 1;
         Ok(self.end - 1)
     }
@@ -57,7 +58,7 @@ impl Space {
             port_space::TCP => Ok(Self::Tcp),
             port_space::UDP => Ok(Self::Udp),
             port_space::IB => Ok(Self::Ib),
-            _ => Err(Errno::EINVAL),
+            _ => Err(Errno::EINVAL.because("there is no such port space")),
         }
     }
 
@@ -84,6 +85,22 @@ pub(super) enum State {
     Listen,
     Connect,
     Disconnect,
+}
+
+impl State {
+    /// Of what an id in this state cannot do.
+    pub(super) const fn refusal(self) -> Errno {
+        Errno::EINVAL.because(match self {
+            Self::Idle => "the id has no address yet",
+            Self::Bound => "the id is bound, and the peer's address not resolved",
+            Self::AddrQuery => "the peer's address is being resolved",
+            Self::AddrResolved => "the peer's address is resolved, the route is not",
+            Self::RouteResolved => "the id has its route, and no connection yet",
+            Self::Listen => "the id listens",
+            Self::Connect => "the id is connecting or connected",
+            Self::Disconnect => "the id is disconnected",
+        })
+    }
 }
 
 /// A `rdma_cm_id`.
@@ -151,7 +168,7 @@ impl Cm {
             ack_timeout: None,
             backlog: 0,
             events_reported: 0,
-            psn: cx.host.random24() & 0xff_ffff,
+            psn: Psn::new(cx.host.random24()).into(),
             flow_label: 0,
             path_mtu: None,
             has_path: false,
@@ -165,10 +182,9 @@ impl Cm {
 
     /// The id that a file calls `number`.
     pub(super) fn find(&self, file: FileId, number: u32) -> Result<Key> {
-        let key = *self.keys.get(&number).ok_or(Errno::ENOENT)?;
-        if self.id(key)?.file != file {
-            return Err(Errno::EINVAL);
-        }
+        let key = *self.keys.get(&number).ok_or(NO_ID)?;
+        let is_own = self.id(key)?.file == file;
+        ensure(is_own, Errno::EINVAL.because("the id belongs to another file"))?;
         Ok(key)
     }
 
@@ -180,11 +196,11 @@ impl Cm {
     }
 
     pub(super) fn id(&self, key: Key) -> Result<&Id> {
-        self.ids.get(&key).ok_or(Errno::ENOENT)
+        self.ids.get(&key).ok_or(NO_ID)
     }
 
     pub(super) fn id_mut(&mut self, key: Key) -> Result<&mut Id> {
-        self.ids.get_mut(&key).ok_or(Errno::ENOENT)
+        self.ids.get_mut(&key).ok_or(NO_ID)
     }
 
     pub(super) fn ids_of(&self, file: FileId) -> impl Iterator<Item = Key> {
@@ -228,9 +244,8 @@ impl Cm {
     /// Hands an id with its events to the file that the command was written to.
     pub(super) fn migrate_id(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let MigrateId { id: number, file: old } = MigrateId::decode(call.payload)?;
-        if !self.files.contains_key(&old) {
-            return Err(Errno::ENOENT);
-        }
+        let is_open = self.files.contains_key(&old);
+        ensure(is_open, Errno::ENOENT.because("the file to move the id from is closed"))?;
         let key = self.find(old, number)?;
         self.id_mut(key)?.file = call.file;
         // Requests that nobody has fetched go with their listener: whoever fetches them there

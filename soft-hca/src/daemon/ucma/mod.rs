@@ -67,7 +67,7 @@ use crate::daemon::ucma::peer::{CommIds, RemoteId};
 use crate::daemon::ucma::stale::RemoteQp;
 use crate::daemon::ucma::timer::Due;
 use crate::device::{self, Device, Source};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command};
 
 pub use crate::daemon::ucma::listing::CmIdInfo;
@@ -149,7 +149,7 @@ fn lookup(number: u32) -> Result<Command> {
         command::DISCONNECT => (0, Cm::disconnect),
         command::INIT_QP_ATTR => (QP_ATTR, Cm::init_qp_attr),
         command::GET_EVENT => (GET_EVENT_MIN, Cm::get_event),
-        command::GET_OPTION => return Err(Errno::ENOSYS),
+        command::GET_OPTION => return Err(Errno::ENOSYS.because("options can be set only")),
         command::SET_OPTION => (0, Cm::set_option),
         command::NOTIFY => (0, Cm::notify),
         command::JOIN_IP_MCAST => (4, Cm::join_ip_mcast),
@@ -160,9 +160,11 @@ fn lookup(number: u32) -> Result<Command> {
         command::RESOLVE_ADDR => (0, Cm::resolve_addr),
         command::JOIN_MCAST => (4, Cm::join_mcast),
         // Services are found in a subnet manager's records, which RoCE has not.
-        command::RESOLVE_IB_SERVICE => return Err(Errno::EOPNOTSUPP),
+        command::RESOLVE_IB_SERVICE => {
+            return Err(Errno::EOPNOTSUPP.because("RoCE has no service records"));
+        }
         command::WRITE_CM_EVENT => (0, Cm::write_event),
-        _ => return Err(Errno::EINVAL),
+        _ => return Err(Errno::EINVAL.because("no command has this number")),
     })
 }
 
@@ -237,13 +239,10 @@ impl Cm {
         out_len: usize,
         now_ns: u64,
     ) -> Result<Vec<u8>> {
-        if !self.files.contains_key(&file) {
-            return Err(Errno::EBADF);
-        }
+        let is_open = self.files.contains_key(&file);
+        ensure(is_open, Errno::EBADF.because("the file is closed"))?;
         let (least, handler) = lookup(number)?;
-        if out_len < least {
-            return Err(Errno::ENOSPC);
-        }
+        ensure(out_len >= least, NO_ROOM)?;
         let cx = &mut Cx { host, now_ns, transaction: 0 };
         let mut answer = handler(self, cx, &Call { file, payload, room: out_len })?;
         answer.truncate(out_len);
@@ -282,6 +281,8 @@ impl Cm {
         self.pop_event(call.file).map(Vec::from).ok_or(Errno::EAGAIN)
     }
 }
+
+const NO_ROOM: Errno = Errno::ENOSPC.because("the program has no room for the answer");
 
 /// The answer of most commands.
 const NOTHING: Result<Vec<u8>> = Ok(Vec::new());

@@ -5,7 +5,7 @@
 
 use super::id::{Key, State};
 use super::{Call, Cm, Cx};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{
     AhAttr, Event, JoinMcast, MULTICAST_QPN, Param, Target, UDP_QKEY, UdParam, event_type,
 };
@@ -34,9 +34,9 @@ impl Cm {
         let id = self.id(key)?;
         let is_ready = matches!(id.state, State::Bound | State::AddrResolved);
         let is_address = request.address.ip().is_some() && !request.address.is_unspecified();
-        if !is_ready || !id.is_datagram || !is_address {
-            return Err(Errno::EINVAL);
-        }
+        ensure(is_ready, id.state.refusal())?;
+        ensure(id.is_datagram, Errno::EINVAL.because("only ids for datagrams join groups"))?;
+        ensure(is_address, Errno::EINVAL.because("the group has no IP address"))?;
         let source = id.source()?;
         let ah_attr = AhAttr {
             dgid: request.address.gid(),
@@ -65,13 +65,12 @@ impl Cm {
     }
 
     pub(super) fn leave_mcast(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        const NO_MEMBER: Errno = Errno::ENOENT.because("there is no membership with this number");
         let number = Target::decode(call.payload)?.id;
-        let membership = self.memberships.get(&number).ok_or(Errno::ENOENT)?;
+        let membership = self.memberships.get(&number).ok_or(NO_MEMBER)?;
         let events_reported = membership.events_reported;
         let file = self.id(membership.id)?.file;
-        if file != call.file {
-            return Err(Errno::EINVAL);
-        }
+        ensure(file == call.file, Errno::EINVAL.because("the membership belongs to another file"))?;
         self.forget_events(file, |event| event.membership == Some(number));
         self.memberships.remove(&number);
         self.membership_numbers.give_back(number);

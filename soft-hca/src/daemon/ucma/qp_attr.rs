@@ -3,7 +3,7 @@
 use super::connect::Stage;
 use super::query::PACKET_LIFE_TIME;
 use super::{Call, Cm, Cx};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{InitQpAttr, QpAttr, UDP_QKEY};
 use crate::uapi::verbs::state::{ERR, INIT, RTR, RTS};
 use crate::uapi::verbs::{QpAttrMask, access};
@@ -11,9 +11,7 @@ use crate::uapi::verbs::{QpAttrMask, access};
 impl Cm {
     pub(super) fn init_qp_attr(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let InitQpAttr { id: number, qp_state } = InitQpAttr::decode(call.payload)?;
-        if qp_state > ERR {
-            return Err(Errno::EINVAL);
-        }
+        ensure(qp_state <= ERR, Errno::EINVAL.because("there is no such state"))?;
         let key = self.find_with_device(call.file, number)?;
         let id = self.id(key)?;
         let port_num = id.source()?.port_num;
@@ -58,7 +56,11 @@ impl Cm {
                 attr.rnr_retry = connection.rnr_retry_count;
                 attr.max_rd_atomic = connection.initiator_depth;
             }
-            _ => return Err(Errno::EINVAL),
+            RTR | RTS if is_asking => {
+                return Err(Errno::EINVAL.because("the peer has not replied yet"));
+            }
+            INIT | RTR | RTS => return Err(Errno::EINVAL.because("the connection is over")),
+            _ => return Err(Errno::EINVAL.because("a connection calls only for INIT, RTR and RTS")),
         }
         Ok(attr.encode())
     }

@@ -1,9 +1,10 @@
 //! What programs ask of an id: addresses, GIDs, paths.
 
+use super::bind::UNBOUND;
 use super::id::{Id, Key};
-use super::{Call, Cm, Cx};
+use super::{Call, Cm, Cx, NO_ROOM};
 use crate::device::Source;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{
     AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
     Target, path_answer, query,
@@ -27,13 +28,13 @@ fn as_ib(id: &Id, address: Sockaddr) -> Sockaddr {
 
 /// QUERY for addresses needs more room than for paths.
 fn enough_room(call: &Call<'_>) -> Result<()> {
-    if call.room < QUERY_ADDR_MIN { Err(Errno::ENOSPC) } else { Ok(()) }
+    ensure(call.room >= QUERY_ADDR_MIN, NO_ROOM)
 }
 
 impl Id {
     /// Where its packets come from; `EINVAL` while it belongs to no device.
     pub(super) fn source(&self) -> Result<&Source> {
-        self.source.as_ref().ok_or(Errno::EINVAL)
+        self.source.as_ref().ok_or(Errno::EINVAL.because("the id is bound to no device"))
     }
 
     /// The GUID of its device, 0 while it belongs to none.
@@ -76,7 +77,7 @@ impl Cm {
         let id = self.id(key)?;
         let source = id.source()?;
         Ok(AhAttr {
-            dgid: id.dst.ok_or(Errno::EINVAL)?.gid(),
+            dgid: id.dst.ok_or(UNBOUND)?.gid(),
             flow_label: id.flow_label,
             port_num: source.port_num,
             sgid_index: source.gid_index,
@@ -105,7 +106,7 @@ impl Cm {
                 };
                 Ok(AddressAnswer { device, src: ib(id.src), dst: ib(id.dst) }.encode())
             }
-            _ => Err(Errno::ENOSYS),
+            _ => Err(Errno::ENOSYS.because("nothing else can be asked of an id")),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Connections that do not come about: one end says no, gives up or goes away.
 
-use super::connect::{Stage, padded};
+use super::connect::{PRIVATE_DATA, Stage, padded};
 use super::id::Key;
 use super::message::{Answered, CommId, Message, Rej};
 use super::peer::{Peer, RemoteId};
 use super::{Call, Cm, Cx, NOTHING};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{ConnParam, Ece, Param, Reject, event_type, private_data, reject};
 
 impl Cm {
@@ -14,7 +14,7 @@ impl Cm {
         let reason = match u32::from(request.reason) {
             0 | reject::CONSUMER_DEFINED => reject::CONSUMER_DEFINED,
             reject::VENDOR_OPTION_NOT_SUPPORTED => reject::VENDOR_OPTION_NOT_SUPPORTED,
-            _ => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EINVAL.because("programs may not reject for this reason")),
         };
         let key = self.find_with_device(call.file, request.id)?;
         if self.id(key)?.is_datagram {
@@ -37,11 +37,9 @@ impl Cm {
             Some(Stage::RequestReceived) => Answered::Req,
             Some(Stage::ReplyReceived) => Answered::Rep,
             Some(Stage::RequestSent | Stage::ReplySent) => Answered::Other,
-            _ => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EINVAL.because("there is no request or reply to reject")),
         };
-        if data.len() > private_data::REJ {
-            return Err(Errno::EINVAL);
-        }
+        ensure(data.len() <= private_data::REJ, PRIVATE_DATA)?;
         self.is_answered(key);
         let ca_guid = self.id(key)?.node_guid();
         let connection = self.connection_mut(key)?;

@@ -65,7 +65,7 @@ impl Cm {
         match connection.stage {
             Stage::RequestSent | Stage::ReplySent => {
                 connection.stage = Stage::Over;
-                self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.0);
+                self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
             }
             Stage::ServiceRequestSent => self.service_unknown(key),
             Stage::DisconnectSent => self.disconnection_unanswered(cx, key),

@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::bind::{NO_IP, UNBOUND};
 use super::id::{Key, Space, State};
 use super::peer::Peer;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, NOTHING};
 use crate::device::Source;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type};
 
 const MS: u64 = 1_000_000;
@@ -44,13 +45,11 @@ impl Cm {
             self.bind_to(cx, key, src)?;
         }
         let id = self.id_mut(key)?;
-        let src = id.src.ok_or(Errno::EINVAL)?;
-        if !src.same_family(&request.dst) {
-            return Err(Errno::EINVAL);
-        }
+        let src = id.src.ok_or(UNBOUND)?;
+        let is_same = src.same_family(&request.dst);
+        ensure(is_same, Errno::EINVAL.because("the addresses are of different families"))?;
         id.dst = Some(request.dst);
-        let (mut dst, src) =
-            (request.dst.ip().ok_or(Errno::ENODEV)?, src.ip().ok_or(Errno::ENODEV)?);
+        let (mut dst, src) = (request.dst.ip().ok_or(NO_IP)?, src.ip().ok_or(NO_IP)?);
         // As a socket does: nobody in particular is this machine.
         if request.dst.is_unspecified() {
             let is_v6 = dst.is_ipv6();
@@ -81,11 +80,11 @@ impl Cm {
         }
         if is_ipoib {
             // IPoIB does not exist on Ethernet.
-            self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.0);
+            self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.number());
             return NOTHING;
         }
         let Some(source) = cx.host.find_source(from) else {
-            self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.0);
+            self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.number());
             return NOTHING;
         };
         if let Some(Peer::Remote { .. }) = peer {
@@ -118,16 +117,14 @@ impl Cm {
         if let Some(id) = self.ids.get_mut(&key) {
             id.state = State::Bound;
         }
-        self.push(key, event_type::ADDR_ERROR, -Errno::ETIMEDOUT.0);
+        self.push(key, event_type::ADDR_ERROR, -Errno::ETIMEDOUT.number());
     }
 
     pub(super) fn resolve_route(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = ResolveRoute::decode(call.payload)?;
         let key = self.find_with_device(call.file, request.id)?;
         let id = self.id_mut(key)?;
-        if id.state != State::AddrResolved {
-            return Err(Errno::EINVAL);
-        }
+        ensure(id.state == State::AddrResolved, id.state.refusal())?;
         id.state = State::RouteResolved;
         id.has_path = true;
         let port = |address: Option<Sockaddr>| address.map_or(0, |address| address.port());

@@ -3,12 +3,12 @@
 
 use std::net::SocketAddr;
 
-use super::connect::{Stage, padded};
+use super::connect::{PRIVATE_DATA, Stage, padded};
 use super::id::Key;
 use super::message::{CommId, Message, SidrRep, SidrReq};
 use super::peer::{Peer, RemoteId};
 use super::{Cm, Cx};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{
     ConnParam, Ece, Event, Param, UDP_QKEY, UdParam, event_type, private_data, sidr,
 };
@@ -101,11 +101,9 @@ impl Cm {
         (qpn, qkey): (u32, u32),
         private_data: Vec<u8>,
     ) -> Result<()> {
-        if private_data.len() > private_data::SIDR_REP
-            || self.stage(key) != Some(Stage::ServiceRequestReceived)
-        {
-            return Err(Errno::EINVAL);
-        }
+        ensure(private_data.len() <= private_data::SIDR_REP, PRIVATE_DATA)?;
+        let is_asked = self.stage(key) == Some(Stage::ServiceRequestReceived);
+        ensure(is_asked, Errno::EINVAL.because("there is no request to answer"))?;
         let connection = self.connection_mut(key)?;
         connection.stage = Stage::Over;
         connection.qpn = qpn;
@@ -144,7 +142,7 @@ impl Cm {
 
     pub(super) fn service_unknown(&mut self, key: Key) {
         if self.service_answered(key) {
-            self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.0);
+            self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
         }
     }
 

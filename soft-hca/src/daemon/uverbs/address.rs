@@ -7,7 +7,7 @@ use crate::daemon::fabric::{Fabric, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::engine::Route;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::rxe::abi;
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
@@ -21,9 +21,10 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     if to.is_multicast() {
         Ok(Route::Local)
     } else if from.is_ipv4() != to.is_ipv4() {
-        Err(Errno::EINVAL)
+        Err(Errno::EINVAL.because("one of the two GIDs is an IPv4 address, the other is not"))
     } else if !fabric.has_gid(dgid) {
-        if fabric.roce.has_way(from, to) { Ok(Route::Remote) } else { Err(Errno::ETIMEDOUT) }
+        let nobody = Errno::ETIMEDOUT.because("nobody has the destination GID");
+        if fabric.roce.has_way(from, to) { Ok(Route::Remote) } else { Err(nobody) }
     } else {
         Ok(Route::Local)
     }
@@ -38,13 +39,16 @@ pub(super) fn create_ah(
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let grh = request.attr.grh;
     // Without a global route nobody is reached: on RoCE there is no such address.
-    if request.attr.is_global == 0 {
-        return Err(Errno::EINVAL);
-    }
+    let is_global = request.attr.is_global != 0;
+    ensure(
+        is_global,
+        Errno::EINVAL.because("an address handle on RoCE needs a global route (GRH)"),
+    )?;
     let sgid = cx.file.device.port(request.attr.port_num)?.gids.gid(grh.sgid_index);
-    if sgid == [0; 16] {
-        return Err(Errno::ENODATA);
-    }
+    ensure(
+        sgid != [0; 16],
+        Errno::ENODATA.because("the port's GID table has no entry at sgid_index"),
+    )?;
     let route = route_to(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];

@@ -6,7 +6,8 @@ use crate::daemon::fabric::RingOf;
 use crate::daemon::known::KnownCq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::errno::{Errno, Result};
+use crate::device::Limits;
+use crate::errno::{Errno, Result, ensure};
 use crate::rpc::{ChannelId, Created};
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
@@ -14,6 +15,7 @@ use crate::uapi::uverbs::request;
 
 /// "No completion channel".
 const NO_CHANNEL: i32 = -1;
+const NO_SUCH_CHANNEL: Errno = Errno::EBADF.because("the program has no such completion channel");
 
 /// CREATE_CQ's answer.
 pub(super) type CreateCqAnswer = WithDriverData<answer::CreateCq, abi::CreateCqResp>;
@@ -46,12 +48,25 @@ pub(super) fn create_cq_ex(
     cx: &mut Context<'_>,
     request: &request::ExCreateCq,
 ) -> Result<Outcome<ExCreateCqAnswer>> {
-    if request.flags != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let is_plain = request.flags == 0;
+    ensure(
+        is_plain,
+        Errno::EOPNOTSUPP.because("the device has none of the flags for completion queues"),
+    )?;
     let (answer, driver_data, created) = new_cq(cx, request)?;
     let answer = answer::ExCreateCq::new(answer);
     Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
+}
+
+fn check_size(cqe: u32, limits: &Limits) -> Result<()> {
+    ensure(
+        cqe != 0,
+        Errno::EINVAL.because("a completion queue has room for at least one completion"),
+    )?;
+    ensure(
+        cqe <= limits.max_cqe,
+        Errno::EINVAL.because("more completions than the device's max_cqe"),
+    )
 }
 
 /// In `comp_channel` the client has put the channel's index in the arena.
@@ -61,15 +76,18 @@ fn new_cq(
 ) -> Result<(answer::CreateCq, abi::CreateCqResp, Created)> {
     let request::ExCreateCq { user_handle, cqe, comp_vector, comp_channel, .. } = *request;
     let limits = &cx.file.device.limits;
-    if cqe == 0 || cqe > limits.max_cqe || comp_vector >= limits.num_comp_vectors {
-        return Err(Errno::EINVAL);
-    }
+    check_size(cqe, limits)?;
+    let is_vector = comp_vector < limits.num_comp_vectors;
+    ensure(
+        is_vector,
+        Errno::EINVAL.because("the device has no completion vector with this number"),
+    )?;
     let channel = match usize::try_from(comp_channel) {
         _ if comp_channel == NO_CHANNEL => None,
         Ok(index) if cx.file.channels.contains(&index) => {
-            Some((index, cx.fabric.env.generation(index).ok_or(Errno::EBADF)?))
+            Some((index, cx.fabric.env.generation(index).ok_or(NO_SUCH_CHANNEL)?))
         }
-        _ => return Err(Errno::EBADF),
+        _ => return Err(NO_SUCH_CHANNEL),
     };
     let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
     let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
@@ -100,9 +118,7 @@ pub(super) fn resize_cq(
 ) -> Result<Outcome<ResizeCqAnswer>> {
     let index = cx.file.handles.index(request.cq_handle, Kind::Cq)?;
     let cqe = request.cqe;
-    if cqe == 0 || cqe > cx.file.device.limits.max_cqe {
-        return Err(Errno::EINVAL);
-    }
+    check_size(cqe, &cx.file.device.limits)?;
     let slot = cx.file.device.provider.cqe_bytes;
     let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, slot)?;
     let answer = answer::ResizeCq { cqe: place.mask.load(Acquire), reserved: 0 };
@@ -117,9 +133,7 @@ pub(super) fn destroy_cq(
     let handle = request.cq_handle;
     let index = cx.file.handles.index(handle, Kind::Cq)?;
     let is_used = cx.fabric.qps.iter().any(|(_, qp)| qp.cqs.contains(&index));
-    if is_used {
-        return Err(Errno::EBUSY);
-    }
+    ensure(!is_used, Errno::EBUSY.because("a queue pair still has the completion queue"))?;
     cx.fabric.release_cq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

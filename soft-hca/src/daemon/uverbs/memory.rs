@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::PAGE;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::uverbs::{answer, request};
 use crate::uapi::verbs::{access, mw_type};
 
@@ -26,9 +26,8 @@ pub(super) fn dealloc_pd(
     request: &request::DeallocPd,
 ) -> Result<Outcome<()>> {
     let pd = cx.file.handles.pd(request.pd_handle)?;
-    if cx.file.handles.iter().any(|(_, object)| object.uses_pd() == Some(pd)) {
-        return Err(Errno::EBUSY);
-    }
+    let is_used = cx.file.handles.iter().any(|(_, object)| object.uses_pd() == Some(pd));
+    ensure(!is_used, Errno::EBUSY.because("the protection domain is still in use"))?;
     cx.file.handles.remove(request.pd_handle);
     Ok(().into())
 }
@@ -44,13 +43,16 @@ pub(super) fn reg_mr(
     let writes_remotely = flags & access::REMOTE_MODIFY != 0;
     // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.
     let is_no_page = length == 0 && start.is_multiple_of(PAGE as u64);
-    if is_no_page
-        || start.checked_add(length).is_none()
-        || flags & !SUPPORTED != 0
-        || (writes_remotely && flags & access::LOCAL_WRITE == 0)
-    {
-        return Err(Errno::EINVAL);
-    }
+    let is_in_memory = start.checked_add(length).is_some();
+    let is_supported = flags & !SUPPORTED == 0;
+    let may_write = !writes_remotely || flags & access::LOCAL_WRITE != 0;
+    ensure(!is_no_page, Errno::EINVAL.because("the region has no bytes"))?;
+    ensure(is_in_memory, Errno::EINVAL.because("the region goes beyond the address space"))?;
+    ensure(
+        is_supported,
+        Errno::EINVAL.because("the device does not have one of the access flags"),
+    )?;
+    ensure(may_write, Errno::EINVAL.because("remote write or atomic access needs local write"))?;
     let index = cx.fabric.take_mr()?;
     let key = cx.fabric.new_key(index);
     let mr = &cx.fabric.arena.mrs[index];
@@ -69,9 +71,8 @@ pub(super) fn reg_mr(
 pub(super) fn dereg_mr(cx: &mut Context<'_>, request: &request::DeregMr) -> Result<Outcome<()>> {
     let index = cx.file.handles.index(request.mr_handle, Kind::Mr)?;
     // With a window bound to it the region stays (EINVAL on rxe).
-    if cx.fabric.arena.mrs[index].bound.load(Acquire) != 0 {
-        return Err(Errno::EINVAL);
-    }
+    let is_bound = cx.fabric.arena.mrs[index].bound.load(Acquire) != 0;
+    ensure(!is_bound, Errno::EINVAL.because("a memory window is bound to the region"))?;
     cx.file.handles.remove(request.mr_handle);
     cx.fabric.release_mr(index);
     Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::from(()) })
@@ -83,9 +84,8 @@ pub(super) fn alloc_mw(
 ) -> Result<Outcome<answer::AllocMw>> {
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let kind = u32::from(request.mw_type);
-    if !matches!(kind, mw_type::TYPE_1 | mw_type::TYPE_2) {
-        return Err(Errno::EINVAL);
-    }
+    let is_known = matches!(kind, mw_type::TYPE_1 | mw_type::TYPE_2);
+    ensure(is_known, Errno::EINVAL.because("memory windows are of type 1 or 2"))?;
     let index = cx.fabric.take_mr()?;
     let key = cx.fabric.new_key(index);
     let mw = &cx.fabric.arena.mrs[index];

@@ -3,16 +3,12 @@
 
 mod address;
 mod completion;
-#[cfg(any(test, fuzzing))]
-pub mod fuzz;
 mod memory;
 mod multicast;
-mod object;
+pub(crate) mod object;
 mod queue_pair;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod shapes;
 mod shared_receive;
-mod transitions;
+pub(crate) mod transitions;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -21,7 +17,7 @@ use std::sync::Arc;
 use crate::daemon::fabric::Fabric;
 use crate::device::Device;
 use crate::engine::Quiesce;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::rpc::Created;
 use crate::uapi::uverbs::answer::{self, Answer, AsyncEventDesc};
 use crate::uapi::uverbs::request::{self, Request};
@@ -105,10 +101,10 @@ impl UverbsFile {
         written: &[u8],
     ) -> Result<Outcome<Vec<u8>>> {
         let parsed = Command::parse(written)?;
-        let handler = handler(parsed.number).ok_or(Errno::EOPNOTSUPP)?;
-        if !self.has_context && parsed.number != command::GET_CONTEXT {
-            return Err(Errno::EINVAL);
-        }
+        let handler = handler(parsed.number);
+        let handler = handler.ok_or(Errno::EOPNOTSUPP.because("the device has no such command"))?;
+        let is_in_order = self.has_context || parsed.number == command::GET_CONTEXT;
+        ensure(is_in_order, Errno::EINVAL.because("the file has no context yet"))?;
         handler(&mut Context { fabric, file: self }, &parsed)
     }
 
@@ -179,9 +175,10 @@ fn run<R: Request, A: Answer>(
     room: usize,
     handler: fn(&mut Context<'_>, &R) -> Result<Outcome<A>>,
 ) -> Result<Outcome<Vec<u8>>> {
-    if command.out_len < room {
-        return Err(Errno::ENOSPC);
-    }
+    ensure(
+        command.out_len >= room,
+        Errno::ENOSPC.because("the program has no room for the answer"),
+    )?;
     let Outcome { answer, created, fd, quiesce } = handler(cx, &command.request()?)?;
     Ok(Outcome { answer: answer.to_bytes(), created, fd, quiesce })
 }
@@ -238,9 +235,7 @@ fn get_context(
     cx: &mut Context<'_>,
     _: &request::GetContext,
 ) -> Result<Outcome<answer::GetContext>> {
-    if cx.file.has_context {
-        return Err(Errno::EINVAL);
-    }
+    ensure(!cx.file.has_context, Errno::EINVAL.because("the file has its context already"))?;
     cx.file.has_context = true;
     let num_comp_vectors = cx.file.device.limits.num_comp_vectors;
     Ok(answer::GetContext { num_comp_vectors, ..Default::default() }.into())

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::Release;
 
-use crate::daemon::fabric::{load_gid, store_gid};
+use crate::daemon::fabric::{GONE, load_gid, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Outcome};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::uverbs::request;
 use crate::uapi::verbs::qp_type;
 
@@ -18,10 +18,10 @@ fn is_multicast(gid: &[u8; 16]) -> bool {
 pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Result<Outcome<()>> {
     let gid = request.gid;
     let qp = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
-    let known = *cx.fabric.qps.get(qp).ok_or(Errno::EINVAL)?;
-    if !is_multicast(&gid) || known.qp_type != qp_type::UD {
-        return Err(Errno::EINVAL);
-    }
+    let known = *cx.fabric.qps.get(qp).ok_or(GONE)?;
+    ensure(is_multicast(&gid), Errno::EINVAL.because("the GID is no multicast group's"))?;
+    let is_ud = known.qp_type == qp_type::UD;
+    ensure(is_ud, Errno::EINVAL.because("only UD queue pairs receive multicasts"))?;
     if find(cx, gid, qp).is_some() {
         return Ok(().into());
     }
@@ -33,9 +33,10 @@ pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Re
 }
 
 pub(super) fn detach(cx: &mut Context<'_>, request: &request::DetachMcast) -> Result<Outcome<()>> {
+    const NO_MEMBER: Errno = Errno::EINVAL.because("the queue pair is not attached to the group");
     let gid = request.gid;
     let qp = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
-    let index = find(cx, gid, qp).ok_or(Errno::EINVAL)?;
+    let index = find(cx, gid, qp).ok_or(NO_MEMBER)?;
     cx.fabric.release_member(index);
     Ok(().into())
 }

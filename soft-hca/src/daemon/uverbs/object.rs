@@ -27,6 +27,38 @@ pub(crate) enum Kind {
     Qp,
 }
 
+/// Why a handle does not lead to an object of a kind.
+struct Refusals {
+    nothing: Errno,
+    another: Errno,
+}
+
+impl Refusals {
+    const fn of(kind: Kind) -> Self {
+        macro_rules! refusals {
+            ($($kind:ident: $name:literal),* $(,)?) => {
+                match kind {
+                    $(Kind::$kind => Self {
+                        nothing: Errno::ENOENT
+                            .because(concat!("there is no ", $name, " with this handle")),
+                        another: Errno::EINVAL
+                            .because(concat!("the object with this handle is no ", $name)),
+                    }),*
+                }
+            };
+        }
+        refusals! {
+            Pd: "protection domain",
+            Mr: "memory region",
+            Mw: "memory window",
+            Ah: "address handle",
+            Cq: "completion queue",
+            Srq: "shared receive queue",
+            Qp: "queue pair",
+        }
+    }
+}
+
 /// The order in which a closing file destroys its objects.
 pub(crate) const DESTRUCTION: [Kind; 7] =
     [Kind::Ah, Kind::Qp, Kind::Mw, Kind::Mr, Kind::Srq, Kind::Cq, Kind::Pd];
@@ -88,8 +120,9 @@ impl Handles {
 
     /// The object behind a handle: `ENOENT` if there is none, `EINVAL` if it is of another kind.
     pub(crate) fn get(&self, handle: u32, kind: Kind) -> Result<Object> {
-        let object = self.0.get(handle as usize).copied().flatten().ok_or(Errno::ENOENT)?;
-        if object.kind() == kind { Ok(object) } else { Err(Errno::EINVAL) }
+        let Refusals { nothing, another } = Refusals::of(kind);
+        let object = self.0.get(handle as usize).copied().flatten().ok_or(nothing)?;
+        if object.kind() == kind { Ok(object) } else { Err(another) }
     }
 
     /// Frees a handle.
@@ -111,7 +144,7 @@ impl Handles {
     pub(crate) fn pd(&self, handle: u32) -> Result<u32> {
         match self.get(handle, Kind::Pd)? {
             Object::Pd { pd } => Ok(pd),
-            _ => Err(Errno::EINVAL),
+            _ => Err(Refusals::of(Kind::Pd).another),
         }
     }
 
@@ -124,7 +157,7 @@ impl Handles {
             | Object::Cq { index }
             | Object::Srq { index, .. }
             | Object::Qp { index, .. } => Ok(index),
-            Object::Pd { .. } => Err(Errno::EINVAL),
+            Object::Pd { .. } => Err(Refusals::of(kind).another),
         }
     }
 }

@@ -5,15 +5,15 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::RingPlace;
-use crate::daemon::fabric::{RingOf, store_gid};
+use crate::daemon::fabric::{GONE, RingOf, store_gid};
 use crate::daemon::known::KnownQp;
 use crate::daemon::uverbs::address::route_to;
 use crate::daemon::uverbs::object::Kind;
-use crate::daemon::uverbs::transitions::is_legal;
+use crate::daemon::uverbs::transitions;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::{Limits, Provider};
 use crate::engine::Route;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use crate::rpc::Created;
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
@@ -29,18 +29,27 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
     match request.qp_type.into() {
         qp_type::RC | qp_type::UC | qp_type::UD => {}
         qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(Errno::EOPNOTSUPP.because("the device has no queue pairs of this type"));
         }
-        _ => return Err(Errno::EINVAL),
+        _ => return Err(Errno::EINVAL.because("no queue pair has this type")),
     }
-    let receives_fit = request.is_srq != 0
-        || (request.max_recv_wr <= limits.max_qp_wr && request.max_recv_sge <= limits.max_sge);
-    if request.max_send_wr > limits.max_qp_wr
-        || request.max_send_sge > limits.max_sge
-        || request.max_inline_data > limits.max_inline_data
-        || !receives_fit
-    {
-        return Err(Errno::EINVAL);
+    for (is_wrong, reason) in [
+        (request.max_send_wr > limits.max_qp_wr, "max_send_wr is more than the device's max_qp_wr"),
+        (request.max_send_sge > limits.max_sge, "max_send_sge is more than the device's max_sge"),
+        (
+            request.max_inline_data > limits.max_inline_data,
+            "max_inline_data is more than the device's work requests hold",
+        ),
+        (
+            request.is_srq == 0 && request.max_recv_wr > limits.max_qp_wr,
+            "max_recv_wr is more than the device's max_qp_wr",
+        ),
+        (
+            request.is_srq == 0 && request.max_recv_sge > limits.max_sge,
+            "max_recv_sge is more than the device's max_sge",
+        ),
+    ] {
+        ensure(!is_wrong, Errno::EINVAL.because(reason))?;
     }
     Ok(())
 }
@@ -59,9 +68,11 @@ pub(super) fn create_qp_ex(
     request: &ExCreateQp,
 ) -> Result<Outcome<ExCreateQpAnswer>> {
     // Flags at creation, such as to block the loopback of multicast, are not supported.
-    if request.create_flags != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let is_plain = request.create_flags == 0;
+    ensure(
+        is_plain,
+        Errno::EOPNOTSUPP.because("the device has none of the flags for creating queue pairs"),
+    )?;
     let (answer, driver_data) = new_qp(cx, request)?;
     let created = created(&answer);
     let answer = answer::ExCreateQp::new(answer);
@@ -172,7 +183,7 @@ pub(super) fn query_qp(
 ) -> Result<Outcome<answer::QueryQp>> {
     let index = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let qp = &cx.fabric.arena.qps[index];
-    let private = cx.fabric.qps.get(index).ok_or(Errno::EINVAL)?;
+    let private = cx.fabric.qps.get(index).ok_or(GONE)?;
     let word = |field: &AtomicU32| field.load(Acquire);
     let byte = |field: &AtomicU32| field.load(Acquire) as u8;
     let answer = answer::QueryQp {
@@ -212,9 +223,12 @@ pub(super) fn modify_qp(cx: &mut Context<'_>, request: &ModifyQp) -> Result<Outc
     let current = qp.state.load(Acquire);
     let from = if given.contains(Mask::CUR_STATE) { request.cur_qp_state.into() } else { current };
     let to = if given.contains(Mask::STATE) { request.qp_state.into() } else { from };
-    if from != current || to > state::ERR || !is_legal(kind, from, to, given) {
-        return Err(Errno::EINVAL);
-    }
+    ensure(
+        from == current,
+        Errno::EINVAL.because("the queue pair is not in the state that CUR_STATE names"),
+    )?;
+    ensure(to <= state::ERR, Errno::EINVAL.because("there is no such state"))?;
+    transitions::check(kind, from, to, given)?;
     check_values(cx, index, request, given)?;
     set_attributes(cx, index, request, given)?;
     change_state(cx, index, from, to)?;
@@ -226,21 +240,32 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     let dest = request.dest;
     let device = &cx.file.device;
     let is_port = |number: u8| device.port(number).is_ok();
-    let known = cx.fabric.qps.get(index).ok_or(Errno::EINVAL)?;
+    let known = cx.fabric.qps.get(index).ok_or(GONE)?;
     let max_mtu = device.port(known.port_num).map_or(0, |port| port.max_mtu);
-    // Soft-RoCE refuses an alternate path, and so do we.
-    if is_given(Mask::ALT_PATH)
-        || (is_given(Mask::PORT) && !is_port(request.port_num))
-        || (is_given(Mask::AV) && (dest.is_global == 0 || !is_port(dest.port_num)))
-        || (is_given(Mask::PATH_MTU) && !(1..=max_mtu).contains(&request.path_mtu))
-        || (is_given(Mask::TIMEOUT) && request.timeout > 31)
-        || (is_given(Mask::RETRY_CNT) && request.retry_cnt > 7)
-        || (is_given(Mask::RNR_RETRY) && request.rnr_retry > 7)
-        || (is_given(Mask::MIN_RNR_TIMER) && request.min_rnr_timer > 31)
-        || (is_given(Mask::MAX_QP_RD_ATOMIC)
-            && request.max_rd_atomic > device.limits.max_qp_init_rd_atom)
-    {
-        return Err(Errno::EINVAL);
+    let max_rd_atomic = device.limits.max_qp_init_rd_atom;
+    for (attribute, is_right, reason) in [
+        // Soft-RoCE refuses an alternate path, and so do we.
+        (Mask::ALT_PATH, false, "the device has no automatic path migration"),
+        (Mask::PORT, is_port(request.port_num), "the device has no port with this number"),
+        (Mask::AV, dest.is_global != 0, "an address vector on RoCE needs a global route (GRH)"),
+        (Mask::AV, is_port(dest.port_num), "the address vector's port is none of the device's"),
+        (Mask::PATH_MTU, request.path_mtu != 0, "there is no such path MTU"),
+        (Mask::PATH_MTU, request.path_mtu <= max_mtu, "the path MTU is more than the port's"),
+        (Mask::TIMEOUT, request.timeout <= 31, "timeout has five bits: at most 31"),
+        (Mask::RETRY_CNT, request.retry_cnt <= 7, "retry_cnt has three bits: at most 7"),
+        (Mask::RNR_RETRY, request.rnr_retry <= 7, "rnr_retry has three bits: at most 7"),
+        (
+            Mask::MIN_RNR_TIMER,
+            request.min_rnr_timer <= 31,
+            "min_rnr_timer has five bits: at most 31",
+        ),
+        (
+            Mask::MAX_QP_RD_ATOMIC,
+            request.max_rd_atomic <= max_rd_atomic,
+            "max_rd_atomic is more than the device's max_qp_init_rd_atom",
+        ),
+    ] {
+        ensure(is_right || !is_given(attribute), Errno::EINVAL.because(reason))?;
     }
     if is_given(Mask::AV) {
         route_of(cx, request)?;
@@ -252,9 +277,10 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
 fn route_of(cx: &Context<'_>, request: &ModifyQp) -> Result<Route> {
     let dest = request.dest;
     let sgid = cx.file.device.port(dest.port_num)?.gids.gid(dest.sgid_index);
-    if sgid == [0; 16] {
-        return Err(Errno::EINVAL);
-    }
+    ensure(
+        sgid != [0; 16],
+        Errno::EINVAL.because("the port's GID table has no entry at sgid_index"),
+    )?;
     route_to(cx.fabric, sgid, dest.dgid)
 }
 
@@ -265,7 +291,7 @@ fn set_attributes(
     given: Mask,
 ) -> Result<()> {
     let is_given = |bit| given.contains(bit);
-    let private = cx.fabric.qps.get_mut(index).ok_or(Errno::EINVAL)?;
+    let private = cx.fabric.qps.get_mut(index).ok_or(GONE)?;
     if is_given(Mask::AV) {
         private.dest = request.dest;
         store_gid(&cx.fabric.arena.qps[index].dgid, request.dest.dgid);
@@ -350,9 +376,8 @@ pub(super) fn destroy_qp(
 ) -> Result<Outcome<answer::DestroyQp>> {
     let handle = request.qp_handle;
     let index = cx.file.handles.index(handle, Kind::Qp)?;
-    if cx.fabric.members_of(index).next().is_some() {
-        return Err(Errno::EBUSY);
-    }
+    let is_member = cx.fabric.members_of(index).next().is_some();
+    ensure(!is_member, Errno::EBUSY.because("the queue pair is attached to a multicast group"))?;
     cx.fabric.release_qp(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

@@ -2,18 +2,32 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::daemon::fabric::RingOf;
+use crate::daemon::fabric::{GONE, RingOf};
 use crate::daemon::known::KnownSrq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::errno::{Errno, Result};
+use crate::device::Limits;
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
 use crate::uapi::verbs::SrqAttrMask;
 
+const LIMIT: Errno = Errno::EINVAL.because("srq_limit is more than the queue has room for");
+
 /// CREATE_SRQ's answer.
 pub(super) type CreateSrqAnswer = WithDriverData<answer::CreateSrq, abi::CreateSrqResp>;
+
+fn check_size(max_wr: u32, limits: &Limits) -> Result<()> {
+    ensure(
+        max_wr != 0,
+        Errno::EINVAL.because("a shared receive queue has room for at least one receive"),
+    )?;
+    ensure(
+        max_wr <= limits.max_srq_wr,
+        Errno::EINVAL.because("max_wr is more than the device's max_srq_wr"),
+    )
+}
 
 pub(super) fn create_srq(
     cx: &mut Context<'_>,
@@ -23,10 +37,10 @@ pub(super) fn create_srq(
     let max_sge = request.max_sge.max(1);
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let limits = &cx.file.device.limits;
-    let is_allowed = (1..=limits.max_srq_wr).contains(&max_wr) && max_sge <= limits.max_srq_sge;
-    if !is_allowed || limit > max_wr {
-        return Err(Errno::EINVAL);
-    }
+    check_size(max_wr, limits)?;
+    let is_allowed = max_sge <= limits.max_srq_sge;
+    ensure(is_allowed, Errno::EINVAL.because("max_sge is more than the device's max_srq_sge"))?;
+    ensure(limit <= max_wr, LIMIT)?;
     let known = KnownSrq { file: cx.file.id, user_handle, pd, max_sge };
     let index = cx.fabric.take_srq(known)?;
     let place = match cx.fabric.new_ring(max_wr, cx.file.device.provider.recv_slot(max_sge)) {
@@ -58,20 +72,17 @@ pub(super) fn modify_srq(
     cx: &mut Context<'_>,
     request: &request::ModifySrq,
 ) -> Result<Outcome<Option<MmInfo>>> {
+    const UNKNOWN: Errno = Errno::EINVAL.because("a shared receive queue has no such attribute");
     let request::ModifySrq { max_wr, srq_limit: limit, .. } = *request;
     let index = cx.file.handles.index(request.srq_handle, Kind::Srq)?;
     let srq = &cx.fabric.arena.srqs[index];
-    let given = SrqAttrMask::from_bits(request.attr_mask).ok_or(Errno::EINVAL)?;
+    let given = SrqAttrMask::from_bits(request.attr_mask).ok_or(UNKNOWN)?;
     let capacity =
         if given.contains(SrqAttrMask::MAX_WR) { max_wr } else { srq.ring.mask.load(Acquire) };
-    if given.contains(SrqAttrMask::LIMIT) && limit > capacity {
-        return Err(Errno::EINVAL);
-    }
+    ensure(limit <= capacity || !given.contains(SrqAttrMask::LIMIT), LIMIT)?;
     let mut new_place = None;
     if given.contains(SrqAttrMask::MAX_WR) {
-        if max_wr == 0 || max_wr > cx.file.device.limits.max_srq_wr {
-            return Err(Errno::EINVAL);
-        }
+        check_size(max_wr, &cx.file.device.limits)?;
         new_place = Some(resize(cx, index, max_wr)?);
     }
     if given.contains(SrqAttrMask::LIMIT) {
@@ -81,7 +92,7 @@ pub(super) fn modify_srq(
 }
 
 fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<MmInfo> {
-    let known = cx.fabric.srqs.get(index).ok_or(Errno::EINVAL)?;
+    let known = cx.fabric.srqs.get(index).ok_or(GONE)?;
     let slot = cx.file.device.provider.recv_slot(known.max_sge);
     Ok(MmInfo::of(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?))
 }
@@ -107,9 +118,8 @@ pub(super) fn destroy_srq(
 ) -> Result<Outcome<answer::DestroySrq>> {
     let handle = request.srq_handle;
     let index = cx.file.handles.index(handle, Kind::Srq)?;
-    if cx.fabric.qps.iter().any(|(_, qp)| qp.srq == Some(index)) {
-        return Err(Errno::EBUSY);
-    }
+    let is_used = cx.fabric.qps.iter().any(|(_, qp)| qp.srq == Some(index));
+    ensure(!is_used, Errno::EBUSY.because("a queue pair still has the shared receive queue"))?;
     cx.fabric.release_srq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

@@ -1,6 +1,7 @@
 //! Which changes of a queue pair's state are legal, and with which attributes: the table of
 //! `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`), IBTA chapter 10.3.
 
+use crate::errno::{Errno, Result, ensure};
 use crate::uapi::verbs::QpAttrMask as Mask;
 use crate::uapi::verbs::qp_type::{RC, UD};
 use crate::uapi::verbs::state::{ERR, INIT, RESET, RTR, RTS, SQD, SQE};
@@ -50,17 +51,80 @@ fn attributes(qp: u32, from: u32, to: u32) -> Option<(Mask, Mask)> {
     })
 }
 
-/// Whether a queue pair may go from one state to another with these attributes.
-pub(crate) fn is_legal(qp: u32, from: u32, to: u32, given: Mask) -> bool {
-    let Some((required, optional)) = attributes(qp, from, to) else { return false };
+/// Refuses a change from one state to another that is illegal, or comes without an attribute that it
+/// requires, or with one that does not belong to it.
+pub(crate) fn check(qp: u32, from: u32, to: u32, given: Mask) -> Result<()> {
+    let (required, optional) = attributes(qp, from, to).ok_or(illegal(to))?;
     let allowed = required | optional | Mask::STATE | Mask::CUR_STATE;
-    given.contains(required) && given.difference(allowed).is_empty()
+    let (missing, others) = (required.difference(given), given.difference(allowed));
+    ensure(missing.is_empty(), Errno::EINVAL.because(requires(missing)))?;
+    ensure(others.is_empty(), Errno::EINVAL.because(excludes(others)))
+}
+
+fn illegal(to: u32) -> Errno {
+    Errno::EINVAL.because(match to {
+        INIT => "the queue pair is in no state that may go to INIT",
+        RTR => "the queue pair is in no state that may go to RTR",
+        RTS => "the queue pair is in no state that may go to RTS",
+        SQD => "the queue pair is in no state that may go to SQD",
+        SQE => "only an error brings a queue pair to SQE",
+        _ => "the queue pair may not go to this state",
+    })
+}
+
+/// What is said of the first of some attributes.
+macro_rules! of_first {
+    ($attributes:expr, $about:literal) => {
+        of_first!($attributes, $about:
+            STATE,
+            CUR_STATE,
+            EN_SQD_ASYNC_NOTIFY,
+            ACCESS_FLAGS,
+            PKEY_INDEX,
+            PORT,
+            QKEY,
+            AV,
+            PATH_MTU,
+            TIMEOUT,
+            RETRY_CNT,
+            RNR_RETRY,
+            RQ_PSN,
+            MAX_QP_RD_ATOMIC,
+            ALT_PATH,
+            MIN_RNR_TIMER,
+            SQ_PSN,
+            MAX_DEST_RD_ATOMIC,
+            PATH_MIG_STATE,
+            CAP,
+            DEST_QPN,
+        )
+    };
+    ($attributes:expr, $about:literal: $($name:ident,)*) => {
+        match $attributes {
+            $( attributes if attributes.contains(Mask::$name) => {
+                concat!(stringify!($name), $about)
+            } )*
+            _ => concat!("an unknown attribute", $about),
+        }
+    };
+}
+
+fn requires(missing: Mask) -> &'static str {
+    of_first!(missing, " is missing, which this change of state requires")
+}
+
+fn excludes(given: Mask) -> &'static str {
+    of_first!(given, " does not belong to this change of state")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::uapi::verbs::qp_type::UC;
+
+    fn is_legal(qp: u32, from: u32, to: u32, given: Mask) -> bool {
+        check(qp, from, to, given).is_ok()
+    }
 
     #[test]
     fn the_way_up() {
@@ -101,6 +165,32 @@ mod tests {
         assert!(!is_legal(RC, INIT, RTS, Mask::RTS_RC));
         assert!(!is_legal(RC, ERR, INIT, Mask::INIT));
         assert!(!is_legal(RC, RTR, SQD, Mask::STATE));
+    }
+
+    #[test]
+    fn the_reason_names_the_attribute() {
+        let reason = |from, to, given| check(RC, from, to, given).unwrap_err().reason().unwrap();
+        let without_av = Mask::RTR_RC.difference(Mask::AV);
+        assert_eq!(
+            reason(INIT, RTR, without_av),
+            "AV is missing, which this change of state requires"
+        );
+        assert_eq!(
+            reason(RESET, INIT, Mask::INIT | Mask::QKEY),
+            "QKEY does not belong to this change of state"
+        );
+        let unknown = Mask::STATE | Mask::from_bits_retain(1 << 31);
+        assert_eq!(
+            reason(RTS, ERR, unknown),
+            "an unknown attribute does not belong to this change of state"
+        );
+        for bit in Mask::all() {
+            assert!(!requires(bit).contains("unknown"), "{bit:?}");
+        }
+        assert_eq!(
+            reason(RESET, RTS, Mask::RTS_RC),
+            "the queue pair is in no state that may go to RTS"
+        );
     }
 
     #[test]

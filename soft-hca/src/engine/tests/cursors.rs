@@ -42,15 +42,28 @@ fn completions_come_in_the_order_of_the_requests() {
     assert_eq!(world.statuses(b), [(20, 0)], "it is executed");
     assert_eq!(world.statuses(a), [], "but not completed before those in flight");
     assert_eq!(cursors(&world, a), (0, 4));
-    world.actor(US).complete_in_flight(a, 1);
+    assert!(world.actor(US).complete_in_flight(a, 1));
     assert_eq!(world.statuses(a), [(1, 0)]);
     assert_eq!(cursors(&world, a), (1, 3));
-    world.actor(US).complete_in_flight(a, 100);
+    assert!(world.actor(US).complete_in_flight(a, 100));
     let completed = world.poll(a);
     assert_eq!(completed.iter().map(|cqe| cqe.wr_id).collect::<Vec<_>>(), [2, 4, 3]);
     assert_eq!(completed[0].byte_len, 3);
     assert_eq!(cursors(&world, a), (4, 0));
     world.assert_unlocked();
+}
+
+#[test]
+fn the_daemon_completes_nothing_while_somebody_has_a_lock() {
+    let (world, a, _) = with_in_flight(&[Wr::new(1, opcode::SEND)]);
+    let qp = world.entry(a);
+    for lock in [&qp.send_lock, &world.arena.cqs[qp.send_cq.load(Acquire) as usize].lock] {
+        let _guard = lock.lock(US, || {});
+        assert!(!world.actor(DAEMON).complete_in_flight(a, 1));
+        assert_eq!((world.statuses(a), cursors(&world, a)), (vec![], (0, 1)));
+    }
+    assert!(world.actor(DAEMON).complete_in_flight(a, 1));
+    assert_eq!((world.statuses(a), cursors(&world, a)), (vec![(1, 0)], (1, 0)));
 }
 
 #[test]
@@ -70,7 +83,7 @@ fn a_fence_waits_for_reads_and_atomics() {
         let begun = world.statuses(b).len();
         assert_eq!(begun, if waits { 1 } else { 2 }, "{in_flight}");
         assert_eq!(world.env.take_kicks(), [], "whoever completes it comes back");
-        world.actor(US).complete_in_flight(a, 100);
+        assert!(world.actor(US).complete_in_flight(a, 100));
         assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0)]);
         assert_eq!(world.statuses(b).len(), 2 - begun);
         assert_eq!(cursors(&world, a), (3, 0));
@@ -82,7 +95,7 @@ fn a_failure_waits_for_what_is_in_flight() {
     let (world, a, _) = with_in_flight(&[Wr::new(1, opcode::RDMA_WRITE)]);
     world.send(a, &Wr::new(2, opcode::TSO));
     assert_eq!((world.statuses(a), world.state(a)), (vec![], state::RTS));
-    world.actor(US).complete_in_flight(a, 1);
+    assert!(world.actor(US).complete_in_flight(a, 1));
     assert_eq!(world.statuses(a), [(1, 0), (2, status::LOC_QP_OP_ERR)]);
     assert_eq!(world.state(a), state::ERR);
 }
@@ -95,7 +108,7 @@ fn what_is_in_flight_is_flushed() {
     let flushed = (1..4).map(|wr_id| (wr_id, status::WR_FLUSH_ERR)).collect::<Vec<_>>();
     assert_eq!(world.statuses(a), flushed);
     assert_eq!(cursors(&world, a), (3, 0));
-    world.actor(DAEMON).complete_in_flight(a, 2);
+    assert!(world.actor(DAEMON).complete_in_flight(a, 2));
     assert_eq!((world.statuses(a), cursors(&world, a)), (vec![], (3, 0)), "too late");
 }
 
@@ -106,7 +119,7 @@ fn a_queue_with_requests_in_flight_is_not_drained() {
     set(&world.entry(a).state, state::SQD);
     world.actor(DAEMON).run_send_queue(a);
     assert_eq!(world.env.take_raised(), []);
-    world.actor(DAEMON).complete_in_flight(a, 1);
+    assert!(world.actor(DAEMON).complete_in_flight(a, 1));
     assert_eq!(world.env.take_raised(), [Async::SqDrained(a)]);
     assert_eq!(world.statuses(a), [(1, 0)]);
 }
@@ -118,6 +131,6 @@ fn a_count_that_makes_no_sense_is_not_believed() {
     world.doorbell(a);
     world.actor(DAEMON).run_again([0]);
     assert_eq!(world.env.take_kicks(), [], "nothing is left to be executed");
-    world.actor(US).complete_in_flight(a, u32::MAX);
+    assert!(world.actor(US).complete_in_flight(a, u32::MAX));
     assert_eq!((world.statuses(a), cursors(&world, a)), (vec![(1, 0)], (1, 0)));
 }

@@ -14,7 +14,6 @@ mod datagrams;
 mod errors;
 #[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the targets do not"))]
 pub(crate) mod fabric;
-pub mod fuzz;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

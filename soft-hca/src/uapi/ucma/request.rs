@@ -3,12 +3,18 @@
 use super::address::{SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
 use super::event::Ece;
 use super::{array, u8_at, u16_at, u32_at, u64_at};
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
+use crate::uapi::verbs::Qpn;
 
 /// Bytes of connection parameters.
 pub const CONN_PARAM: usize = 272;
 /// Room for private data in connection parameters and rejections.
 pub const PRIVATE_DATA: usize = 256;
+
+const RESERVED: Errno = Errno::EINVAL.because("the command's reserved field is not zero");
+const NO_ADDRESS: Errno = Errno::EINVAL.because("there is no address");
+const NO_FAMILY: Errno =
+    Errno::EINVAL.because("the address is neither IPv4 nor IPv6 nor InfiniBand's");
 
 /// CREATE_ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,25 +70,22 @@ impl Bind {
     pub fn decode(payload: &[u8]) -> Result<Self> {
         let bytes = array::<SOCKADDR_STORAGE>(payload, 8)?;
         let address = sized(&bytes, u16_at(payload, 4)?)?;
-        if u16_at(payload, 6)? != 0 {
-            return Err(Errno::EINVAL);
-        }
+        ensure(u16_at(payload, 6)? == 0, RESERVED)?;
         Ok(Self { id: u32_at(payload, 0)?, address })
     }
 
     /// Decodes BIND_IP's payload.
     pub fn decode_ip(payload: &[u8]) -> Result<Self> {
-        let address = ip_at(payload, 8)?.ok_or(Errno::EINVAL)?;
+        let address = ip_at(payload, 8)?.ok_or(NO_ADDRESS)?;
         Ok(Self { id: u32_at(payload, 36)?, address })
     }
 }
 
 /// An address whose size was given beside it.
 fn sized(bytes: &[u8], size: u16) -> Result<Sockaddr> {
-    let address = Sockaddr::decode(bytes).ok_or(Errno::EINVAL)?;
-    if usize::from(size) != address.size() {
-        return Err(Errno::EINVAL);
-    }
+    const OTHER_SIZE: Errno = Errno::EINVAL.because("the address's size is not that of its family");
+    let address = Sockaddr::decode(bytes).ok_or(NO_FAMILY)?;
+    ensure(usize::from(size) == address.size(), OTHER_SIZE)?;
     Ok(address)
 }
 
@@ -92,7 +95,7 @@ fn ip_at(payload: &[u8], at: usize) -> Result<Option<Sockaddr>> {
     if u16_at(&bytes, 0)? == 0 {
         return Ok(None);
     }
-    Sockaddr::decode(&bytes).map(Some).ok_or(Errno::EINVAL)
+    Sockaddr::decode(&bytes).map(Some).ok_or(NO_FAMILY)
 }
 
 /// RESOLVE_ADDR and RESOLVE_IP.
@@ -114,9 +117,7 @@ impl ResolveAddr {
         let src = array::<SOCKADDR_STORAGE>(payload, 16)?;
         let dst = array::<SOCKADDR_STORAGE>(payload, 144)?;
         let (src_size, dst_size) = (u16_at(payload, 8)?, u16_at(payload, 10)?);
-        if u32_at(payload, 12)? != 0 {
-            return Err(Errno::EINVAL);
-        }
+        ensure(u32_at(payload, 12)? == 0, RESERVED)?;
         let src = if src_size == 0 { None } else { Some(sized(&src, src_size)?) };
         let dst = sized(&dst, dst_size)?;
         Ok(Self { id: u32_at(payload, 0)?, timeout_ms: u32_at(payload, 4)?, src, dst })
@@ -125,7 +126,7 @@ impl ResolveAddr {
     /// Decodes RESOLVE_IP's payload.
     pub fn decode_ip(payload: &[u8]) -> Result<Self> {
         let (id, timeout_ms) = (u32_at(payload, 56)?, u32_at(payload, 60)?);
-        let dst = ip_at(payload, 28)?.ok_or(Errno::EINVAL)?;
+        let dst = ip_at(payload, 28)?.ok_or(NO_ADDRESS)?;
         Ok(Self { id, timeout_ms, src: ip_at(payload, 0)?, dst })
     }
 }
@@ -194,7 +195,7 @@ impl ConnParam {
         let bytes = array::<CONN_PARAM>(payload, at)?;
         let len = usize::from(bytes[264]);
         Ok(Self {
-            qp_num: u32_at(&bytes, 0)? & 0xff_ffff,
+            qp_num: Qpn::new(u32_at(&bytes, 0)?).into(),
             qkey: u32_at(&bytes, 4)?,
             private_data: bytes[8..8 + len].to_vec(),
             srq: bytes[265],
@@ -326,9 +327,10 @@ impl SetOption {
 
     /// Decodes a payload with the value behind it; `EFAULT` if the value is missing.
     pub fn decode(payload: &[u8]) -> Result<Self> {
+        const NO_VALUE: Errno = Errno::EFAULT.because("the option's value cannot be read");
         let (id, level) = (u32_at(payload, 8)?, u32_at(payload, 12)?);
         let (name, len) = (u32_at(payload, 16)?, u32_at(payload, 20)? as usize);
-        let value = payload[Self::SIZE..].get(..len).ok_or(Errno::EFAULT)?.to_vec();
+        let value = payload[Self::SIZE..].get(..len).ok_or(NO_VALUE)?.to_vec();
         Ok(Self { id, level, name, value })
     }
 }
@@ -393,15 +395,17 @@ impl JoinMcast {
         let bytes = array::<SOCKADDR_STORAGE>(payload, 24)?;
         let address = sized(&bytes, u16_at(payload, 20)?)?;
         let join_flags = u16_at(payload, 22)?;
-        if join_flags > 1 {
-            return Err(Errno::EINVAL);
-        }
+        let is_known = join_flags <= 1;
+        ensure(
+            is_known,
+            Errno::EINVAL.because("the membership is neither full nor that of a sender only"),
+        )?;
         Ok(Self { uid: u64_at(payload, 8)?, id: u32_at(payload, 16)?, join_flags, address })
     }
 
     /// Decodes JOIN_IP_MCAST's payload.
     pub fn decode_ip(payload: &[u8]) -> Result<Self> {
-        let address = ip_at(payload, 16)?.ok_or(Errno::EINVAL)?;
+        let address = ip_at(payload, 16)?.ok_or(NO_ADDRESS)?;
         let (uid, id) = (u64_at(payload, 8)?, u32_at(payload, 44)?);
         Ok(Self { uid, id, join_flags: 0, address })
     }

@@ -8,7 +8,7 @@ pub mod request;
 
 use zerocopy::FromBytes;
 
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, ensure};
 use request::{CmdHdr, ExCmdHdr, Request};
 
 /// Command numbers. Those of extended commands have [`EXTENDED`] set.
@@ -67,24 +67,27 @@ pub struct Command<'a> {
 impl<'a> Command<'a> {
     /// Takes apart what was written; `EINVAL` if the lengths in it do not fit.
     pub fn parse(written: &'a [u8]) -> Result<Self> {
-        let (header, behind) = CmdHdr::read_from_prefix(written).map_err(|_| Errno::EINVAL)?;
+        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
+        const OTHER_LENGTH: Errno =
+            Errno::EINVAL.because("the command's length is not the one in its header");
+        let (header, behind) = CmdHdr::read_from_prefix(written).map_err(|_| TOO_SHORT)?;
         let CmdHdr { command: number, in_words, out_words } = header;
         let (in_words, out_words) = (usize::from(in_words), usize::from(out_words));
-        if number & !(EXTENDED | 0xff) != 0 {
-            return Err(Errno::EINVAL);
-        }
+        let is_known = number & !(EXTENDED | 0xff) == 0;
+        ensure(is_known, Errno::EINVAL.because("no command has this number"))?;
         if number & EXTENDED == 0 {
-            if in_words * 4 != written.len() {
-                return Err(Errno::EINVAL);
-            }
+            ensure(in_words * 4 == written.len(), OTHER_LENGTH)?;
             return Ok(Self { number, payload: behind, out_len: out_words * 4, response: behind });
         }
-        let (ex, payload) = ExCmdHdr::read_from_prefix(behind).map_err(|_| Errno::EINVAL)?;
+        let (ex, payload) = ExCmdHdr::read_from_prefix(behind).map_err(|_| TOO_SHORT)?;
         let (provider_in, provider_out) =
             (usize::from(ex.provider_in_words), usize::from(ex.provider_out_words));
-        if ex.cmd_hdr_reserved != 0 || 8 * (in_words + provider_in) != payload.len() {
-            return Err(Errno::EINVAL);
-        }
+        let is_reserved_empty = ex.cmd_hdr_reserved == 0;
+        ensure(
+            is_reserved_empty,
+            Errno::EINVAL.because("the header's reserved field is not zero"),
+        )?;
+        ensure(8 * (in_words + provider_in) == payload.len(), OTHER_LENGTH)?;
         let out_len = 8 * (out_words + provider_out);
         Ok(Self { number, payload, out_len, response: behind })
     }
@@ -92,15 +95,16 @@ impl<'a> Command<'a> {
     /// Where in the program the answer is to be written; `EINVAL` if the command is too short to
     /// say.
     pub fn response(&self) -> Result<u64> {
-        self.response.first_chunk().copied().map(u64::from_ne_bytes).ok_or(Errno::EINVAL)
+        let address = self.response.first_chunk().copied().map(u64::from_ne_bytes);
+        address
+            .ok_or(Errno::EINVAL.because("the command is too short to say where its answer goes"))
     }
 
     /// The payload as what this command asks for; `EINVAL` if it is too short for that.
     pub fn request<R: Request>(&self) -> Result<R> {
         debug_assert_eq!(self.number, R::NUMBER);
-        if self.payload.len() < R::REQUIRED {
-            return Err(Errno::EINVAL);
-        }
+        let is_long_enough = self.payload.len() >= R::REQUIRED;
+        ensure(is_long_enough, Errno::EINVAL.because("the command is too short for its request"))?;
         if let Ok((request, _)) = R::read_from_prefix(self.payload) {
             return Ok(request);
         }
@@ -111,8 +115,10 @@ impl<'a> Command<'a> {
 
     /// What the provider has put behind the request; `EINVAL` if it is too short.
     pub fn driver_data<R: Request, D: FromBytes>(&self) -> Result<D> {
-        let behind = self.payload.get(size_of::<R>()..).ok_or(Errno::EINVAL)?;
-        D::read_from_prefix(behind).map(|(data, _)| data).map_err(|_| Errno::EINVAL)
+        const TOO_SHORT: Errno =
+            Errno::EINVAL.because("the command is too short for its provider's part");
+        let behind = self.payload.get(size_of::<R>()..).ok_or(TOO_SHORT)?;
+        D::read_from_prefix(behind).map(|(data, _)| data).map_err(|_| TOO_SHORT)
     }
 
     /// This command, `written` so, with another request in the place of its own.

@@ -5,6 +5,7 @@ use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::request::{Opcode, Outgoing, Payload, Remote, Status, WorkRequest};
 use crate::transport::requester::Requester;
 use crate::transport::responder::{Reply, Responder};
+use crate::transport::target::Refusal;
 use crate::wire::bth::Psn;
 use crate::wire::headers::{Aeth, NakCode, Reth, Syndrome};
 use crate::wire::opcode::{Operation, SendEnd, Service};
@@ -321,11 +322,37 @@ fn behind_a_packet_without_a_receive_is_silence() {
         }
         assert_eq!(replies(&mut responder, &mut program), [not_ready]);
     }
+    responder.set_min_rnr_timer(31);
+    send(&mut responder, &mut program, 0);
+    let not_ready = answer(0, Syndrome::RnrNak { timer: 31 }, 0);
+    assert_eq!(replies(&mut responder, &mut program), [not_ready]);
     program.receives.push_back((0, 1));
     send(&mut responder, &mut program, 0);
     send(&mut responder, &mut program, 2);
     let expected = [answer(0, Syndrome::ACK, 1), answer(1, SEQUENCE, 1)];
     assert_eq!(replies(&mut responder, &mut program), expected);
+}
+
+#[test]
+fn memory_that_may_no_longer_be_read() {
+    let (mut responder, mut program) = responder();
+    read(&mut responder, &mut program, 0, 0, 600);
+    let mut number = 0;
+    while responder.transmit(&mut program, |_, _| {
+        number += 1;
+        if number < 3 { Ok(()) } else { Err(Refusal::Access) }
+    }) {}
+    assert_eq!(program.failed, Some(Refusal::Access));
+    let nak = answer(2, Syndrome::Nak(NakCode::RemoteAccess), 1);
+    assert_eq!(replies(&mut responder, &mut program), [nak]);
+    // What is asked for again then is not answered, and nobody fails for it.
+    let (mut responder, mut program) = self::responder();
+    read(&mut responder, &mut program, 0, 0, 600);
+    assert_eq!(replies(&mut responder, &mut program).len(), 3);
+    program.memory.clear();
+    read(&mut responder, &mut program, 0, 0, 600);
+    assert_eq!(replies(&mut responder, &mut program), []);
+    assert!(!responder.has_failed());
 }
 
 /// Numbers, and first bytes' offsets and lengths, of a read's answer.

@@ -145,7 +145,7 @@ fn received<T: Clone>(messages: &[(T, Vec<u8>)], room: usize) -> Vec<(T, Vec<u8>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(cases(2000))]
 
     #[test]
     fn requests_that_fail(

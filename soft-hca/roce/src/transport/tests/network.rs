@@ -29,7 +29,7 @@ impl Random {
 }
 
 /// How bad the network is, in permille of the packets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Faults {
     pub lost: u32,
     pub duplicated: u32,

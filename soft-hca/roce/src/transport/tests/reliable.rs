@@ -7,7 +7,8 @@ use super::mix::mix;
 use super::network::{Faults, Random};
 use super::world::*;
 use crate::transport::attributes::Mtu;
-use crate::transport::request::Status;
+use crate::transport::request::{Opcode, Status};
+use crate::transport::requester::WINDOW;
 
 #[derive(Clone, Debug)]
 struct Scenario {
@@ -48,6 +49,17 @@ fn bad_networks() -> impl Strategy<Value = Faults> {
     })
 }
 
+/// Packets that a request takes if none is lost, and the most that answer them.
+fn packets(work: &Work, mtu: Mtu) -> [u64; 2] {
+    let window = WINDOW.min((128 << 10) / mtu.bytes());
+    let all = mtu.packets(work.request.length);
+    match work.request.opcode {
+        Opcode::Read(_) => [all.div_ceil(window / 2), all].map(u64::from),
+        // In mid-message it may ask for acknowledgements, too.
+        _ => [all, 1 + all.div_ceil(window / 4)].map(u64::from),
+    }
+}
+
 fn run(scenario: &Scenario) {
     let mut attributes = attributes(scenario.mtu, scenario.psn);
     attributes.max_rd_atomic = scenario.depth;
@@ -86,22 +98,20 @@ fn run(scenario: &Scenario) {
             assert!(work.bytes == *bytes, "bytes of {id}, {:?}", work.request);
         }
         assert_eq!(peer.received.len(), expected.received.len());
+        let is_good_network = faults == Faults::default() && busy == 0;
+        if is_good_network && !scenario.receives_are_late {
+            let all = program.work.iter().map(|work| packets(work, scenario.mtu));
+            let [requests, answers] = all.fold([0, 0], |[a, b], [c, d]| [a + c, b + d]);
+            let [to, from] = [1 - end, end];
+            assert_eq!(world.network.sent[to] - world.network.responses[to], requests);
+            // Acknowledgements may become one.
+            assert!(world.network.responses[from] <= answers);
+        }
         for (received, expected) in peer.received.iter().zip(&expected.received) {
             assert_eq!(received.0, expected.0);
             assert!(received.1[..expected.1.len()] == expected.1, "bytes of a receive");
         }
     }
-}
-
-/// So many, or what `PROPTEST_CASES` says.
-fn cases(cases: u32) -> ProptestConfig {
-    // Where nothing is optimised a part of them has to do.
-    let cases = if cfg!(debug_assertions) { cases / 8 } else { cases };
-    let config = match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(cases),
-    };
-    ProptestConfig { failure_persistence: None, ..config }
 }
 
 proptest! {

@@ -1,35 +1,41 @@
 //! Unreliable connections and datagrams.
 
-use super::mix::mix;
 use super::network::{Faults, Network, Random};
 use super::world::*;
 use crate::transport::attributes::Mtu;
-use crate::transport::request::{Opcode, Payload, Status};
+use crate::transport::request::{Opcode, Payload, Remote, Status};
 use crate::transport::target::{Completion, Received, Refusal};
 use crate::transport::{uc, ud};
 use crate::wire::headers::Deth;
 use crate::wire::opcode::SendEnd;
 use crate::wire::packet::{Headers, Packet};
 
-/// Sends messages that carry their place in the order, and returns the places of those that
-/// arrived.
+/// Bytes of a receive, and of the memory for each write.
+const ROOM: usize = 2048;
+
+/// Sends and writes messages that carry their place in the order, and returns the places of those
+/// that arrived.
 fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
     let mut random = Random::new(seed);
     let attributes = attributes(Mtu::B256, random.number() as u32);
     let mut requester = uc::Requester::new(attributes);
     let mut responder = uc::Responder::new(attributes);
     let mut sender = Program::new(seed, 0, 0);
-    let mut receiver = Program::new(seed, 4096, busy);
-    receiver.receives = (0..messages).map(|_| (0, 2048)).collect();
+    let mut receiver = Program::new(seed, messages as usize * ROOM, busy);
+    receiver.receives = (0..messages).map(|_| (0, ROOM)).collect();
     let mut network = Network::new(seed, faults);
-    let (mut work, _) = mix(&mut random, Mtu::B256, 8, messages as usize, &receiver.memory);
-    for (id, work) in work.iter_mut().enumerate() {
-        let length = 8 + random.below(2000) as usize;
-        work.bytes = vec![id as u8; length];
-        work.bytes[..8].copy_from_slice(&id.to_ne_bytes());
-        work.request.length = length as u32;
-        work.request.opcode = Opcode::Send(SendEnd::Plain);
-    }
+    let work: Vec<_> = (0..messages)
+        .map(|id| {
+            let mut bytes = vec![id as u8; 8 + random.below(2000) as usize];
+            bytes[..8].copy_from_slice(&id.to_ne_bytes());
+            let remote = Remote { address: BASE + id * ROOM as u64, rkey: KEY };
+            let opcode = match id % 3 {
+                0 => Opcode::Write(remote, Some((id as u32).to_ne_bytes())),
+                _ => Opcode::Send(SendEnd::Plain),
+            };
+            Work { request: request(id, opcode, bytes.len() as u32), bytes }
+        })
+        .collect();
     let mut now = 0;
     let mut posted = 0;
     let mut arrived = Vec::new();
@@ -50,9 +56,14 @@ fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
         while let Some((_, bytes)) = network.arrive(now) {
             responder.on_packet(&Packet::parse(&bytes).unwrap(), &mut receiver);
         }
-        for (completion, bytes) in receiver.received.drain(..) {
-            assert_eq!(completion.received, Received::Send(SendEnd::Plain));
-            let place = u64::from_ne_bytes(bytes[..8].try_into().unwrap());
+        for (completion, receive) in receiver.received.drain(..) {
+            let (place, bytes) = match completion.received {
+                Received::Write(immediate) => {
+                    let place = u32::from_ne_bytes(immediate).into();
+                    (place, &receiver.memory[place as usize * ROOM..])
+                }
+                _ => (u64::from_ne_bytes(receive[..8].try_into().unwrap()), &receive[..]),
+            };
             let sent = &work[place as usize].bytes;
             assert_eq!(completion.length as usize, sent.len());
             assert!(bytes[..sent.len()] == sent[..], "bytes of message {place}");
@@ -91,7 +102,7 @@ fn nothing_is_lost_that_the_network_delivers() {
 fn unreliable_connections_send_and_write_only() {
     let mut requester = uc::Requester::new(attributes(Mtu::B256, 0));
     let mut program = Program::new(0, 0, 0);
-    let remote = crate::transport::request::Remote { address: 0, rkey: 0 };
+    let remote = Remote { address: 0, rkey: 0 };
     requester.post(request(0, Opcode::Read(remote), 1));
     assert!(!requester.transmit(|_| panic!("a packet")));
     requester.complete(&mut program);

@@ -2,6 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use proptest::test_runner::Config as ProptestConfig;
+
 use super::network::{Faults, Network, Random};
 use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
@@ -375,6 +377,8 @@ impl World {
         if was_busy || has_more || requester.has_finished_requests() {
             *wake_ns = Some(now + 1_000);
         }
+        assert!(!requester.can_transmit() || was_busy || *wake_ns == Some(now + 1_000));
+        assert!(!responder.can_transmit() || was_busy);
         assert!(requester.kept() <= WINDOW as usize, "requests grow");
         assert!(responder.kept() <= 24, "answers grow: {}", responder.kept());
     }
@@ -383,4 +387,15 @@ impl World {
 /// A request for memory of the peer.
 pub(super) fn request(id: u64, opcode: Opcode, length: u32) -> WorkRequest {
     WorkRequest { id, opcode, length, solicited: false, fence: false }
+}
+
+/// So many, or what `PROPTEST_CASES` says.
+pub(super) fn cases(cases: u32) -> ProptestConfig {
+    // Where nothing is optimised a part of them has to do.
+    let cases = if cfg!(debug_assertions) { cases / 8 } else { cases };
+    let config = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(cases),
+    };
+    ProptestConfig { failure_persistence: None, ..config }
 }

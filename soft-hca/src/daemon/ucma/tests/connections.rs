@@ -457,7 +457,7 @@ fn the_queue_pair_notices_the_connection_first() {
     world.plain(server, command::NOTIFY, request, 4).unwrap();
     assert_eq!(world.events(server), [9]);
     let again = world.plain(server, command::NOTIFY, request, 4);
-    assert_eq!(again, Err(Errno(libc::EISCONN)));
+    assert_eq!(again, Err(Errno::EISCONN));
     world.establish(client, asking).unwrap();
     assert_eq!(world.events(server), []);
     world.disconnect(server, request).unwrap();

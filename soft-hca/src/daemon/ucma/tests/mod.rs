@@ -8,7 +8,6 @@ mod connections;
 mod datagrams;
 #[cfg(test)]
 mod devices;
-pub mod fuzz;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
@@ -21,6 +20,7 @@ mod hosts;
 mod lifetimes;
 #[cfg(test)]
 mod mads;
+pub(crate) mod strangers;
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -33,10 +33,10 @@ use crate::device::{Device, Interface};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{ConnParam, EVENT, command};
 
-pub(super) const TCP: u16 = 0x106;
-pub(super) const UDP: u16 = 0x111;
-pub(super) const S: u64 = 1_000_000_000;
-pub(super) const GUID: u64 = 0xf073_5cff_fed2_226d;
+pub(crate) const TCP: u16 = 0x106;
+pub(crate) const UDP: u16 = 0x111;
+pub(crate) const S: u64 = 1_000_000_000;
+pub(crate) const GUID: u64 = 0xf073_5cff_fed2_226d;
 
 /// A device with `own` at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3.
 fn device(own: IpAddr) -> Arc<Device> {
@@ -59,7 +59,7 @@ fn device(own: IpAddr) -> Arc<Device> {
 static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10, 9, 0, 1])));
 
 /// A machine with that device, on a network of IPv4 alone.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// Its own address, and one that another connection manager is responsible for.
     own: IpAddr,
     neighbour: Option<IpAddr>,
@@ -82,7 +82,7 @@ impl Host for Machine {
         match to {
             _ if self.find_source(to).is_some() => Ok(to),
             IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(self.own),
-            _ => Err(Errno::ENETUNREACH),
+            _ => Err(Errno::ENETUNREACH.because("the machine has no route there")),
         }
     }
 
@@ -98,7 +98,7 @@ impl Host for Machine {
     }
 }
 
-pub(super) fn bytes(len: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
+pub(crate) fn bytes(len: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for (at, part) in parts {
         bytes[*at..at + part.len()].copy_from_slice(part);
@@ -107,7 +107,7 @@ pub(super) fn bytes(len: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
 }
 
 /// A socket address written by hand, apart from the code under test.
-pub(super) fn sockaddr(text: &str) -> Vec<u8> {
+pub(crate) fn sockaddr(text: &str) -> Vec<u8> {
     let address: std::net::SocketAddr = text.parse().unwrap();
     let port = address.port().to_be_bytes();
     match address {
@@ -121,17 +121,17 @@ pub(super) fn sockaddr(text: &str) -> Vec<u8> {
     }
 }
 
-pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
 /// Type, status, name and number of an event.
-pub(super) fn summary(event: &[u8; EVENT]) -> (u32, i32, u64, u32) {
+pub(crate) fn summary(event: &[u8; EVENT]) -> (u32, i32, u64, u32) {
     let uid = u64::from_le_bytes(event[..8].try_into().unwrap());
     (word(event, 12), word(event, 16) as i32, uid, word(event, 8))
 }
 
-pub(super) struct World {
+pub(crate) struct World {
     pub cm: Cm,
     pub machine: Machine,
     pub now: u64,
@@ -139,7 +139,7 @@ pub(super) struct World {
 
 #[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the target does not"))]
 impl World {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let own = IpAddr::from([10, 9, 0, 1]);
         let machine = Machine {
             own,
@@ -151,33 +151,51 @@ impl World {
         Self { cm: Cm::new(), machine, now: 100 * S }
     }
 
+    /// How many ids there are.
+    pub(crate) fn ids(&self) -> usize {
+        self.cm.ids.len()
+    }
+
+    /// The file that an id belongs to, if there is such an id.
+    pub(crate) fn file_of(&self, id: u32) -> Option<FileId> {
+        self.cm.keys.get(&id).map(|key| self.cm.ids[key].file)
+    }
+
+    /// Whether there is such an id and it is of a datagram port space.
+    pub(crate) fn is_datagram(&self, id: u32) -> bool {
+        self.cm.keys.get(&id).is_some_and(|key| self.cm.ids[key].is_datagram)
+    }
+
     /// Two opened files.
-    pub(super) fn with_files() -> (Self, FileId, FileId) {
+    pub(crate) fn with_files() -> (Self, FileId, FileId) {
         let mut world = Self::new();
         let (server, client) = (world.cm.open(1), world.cm.open(2));
         (world, server, client)
     }
 
-    pub(super) fn run(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<Vec<u8>> {
-        self.cm.command(&mut self.machine, file, number, payload, 440, self.now)
+    pub(crate) fn run(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<Vec<u8>> {
+        let outcome = self.cm.command(&mut self.machine, file, number, payload, 440, self.now);
+        let has_reason = |error: &Errno| *error == Errno::EAGAIN || error.reason().is_some();
+        assert!(outcome.as_ref().err().is_none_or(has_reason), "{outcome:?} for no reason");
+        outcome
     }
 
-    pub(super) fn done(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<()> {
+    pub(crate) fn done(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<()> {
         self.run(file, number, payload).map(|answer| assert_eq!(answer, []))
     }
 
-    pub(super) fn create(&mut self, file: FileId, uid: u64, space: u16) -> u32 {
+    pub(crate) fn create(&mut self, file: FileId, uid: u64, space: u16) -> u32 {
         let parts: [(usize, &[u8]); 3] =
             [(0, &uid.to_le_bytes()), (16, &space.to_le_bytes()), (18, &[2])];
         word(&self.run(file, command::CREATE_ID, &bytes(24, &parts)).unwrap(), 0)
     }
 
-    pub(super) fn destroy(&mut self, file: FileId, id: u32) -> Result<u32> {
+    pub(crate) fn destroy(&mut self, file: FileId, id: u32) -> Result<u32> {
         self.about(file, command::DESTROY_ID, id, 0).map(|answer| word(&answer, 0))
     }
 
     /// The commands with a response address, an id and one more word.
-    pub(super) fn about(
+    pub(crate) fn about(
         &mut self,
         file: FileId,
         number: u32,
@@ -189,27 +207,27 @@ impl World {
     }
 
     /// The commands with an id and one more word.
-    pub(super) fn plain(&mut self, file: FileId, number: u32, id: u32, more: u32) -> Result<()> {
+    pub(crate) fn plain(&mut self, file: FileId, number: u32, id: u32, more: u32) -> Result<()> {
         let parts: [(usize, &[u8]); 2] = [(0, &id.to_le_bytes()), (4, &more.to_le_bytes())];
         self.done(file, number, &bytes(8, &parts))
     }
 
-    pub(super) fn bind(&mut self, file: FileId, id: u32, address: &str) -> Result<()> {
+    pub(crate) fn bind(&mut self, file: FileId, id: u32, address: &str) -> Result<()> {
         let address = sockaddr(address);
         let parts: [(usize, &[u8]); 3] =
             [(0, &id.to_le_bytes()), (4, &[address.len() as u8]), (8, &address)];
         self.done(file, command::BIND, &bytes(136, &parts))
     }
 
-    pub(super) fn listen(&mut self, file: FileId, id: u32, backlog: u32) -> Result<()> {
+    pub(crate) fn listen(&mut self, file: FileId, id: u32, backlog: u32) -> Result<()> {
         self.plain(file, command::LISTEN, id, backlog)
     }
 
-    pub(super) fn resolve(&mut self, file: FileId, id: u32, to: &str) -> Result<()> {
+    pub(crate) fn resolve(&mut self, file: FileId, id: u32, to: &str) -> Result<()> {
         self.resolve_from(file, id, None, to)
     }
 
-    pub(super) fn resolve_from(
+    pub(crate) fn resolve_from(
         &mut self,
         file: FileId,
         id: u32,
@@ -228,17 +246,17 @@ impl World {
         self.done(file, command::RESOLVE_ADDR, &bytes(272, &parts))
     }
 
-    pub(super) fn route(&mut self, file: FileId, id: u32) -> Result<()> {
+    pub(crate) fn route(&mut self, file: FileId, id: u32) -> Result<()> {
         self.plain(file, command::RESOLVE_ROUTE, id, 2000)
     }
 
-    pub(super) fn connect(&mut self, file: FileId, id: u32, param: &ConnParam) -> Result<()> {
+    pub(crate) fn connect(&mut self, file: FileId, id: u32, param: &ConnParam) -> Result<()> {
         let param = ConnParam { valid: 1, ..param.clone() };
         let parts: [(usize, &[u8]); 2] = [(0, &param.encode()), (272, &id.to_le_bytes())];
         self.done(file, command::CONNECT, &bytes(288, &parts))
     }
 
-    pub(super) fn accept(
+    pub(crate) fn accept(
         &mut self,
         file: FileId,
         id: u32,
@@ -252,21 +270,21 @@ impl World {
     }
 
     /// The asking side's "ready to use".
-    pub(super) fn establish(&mut self, file: FileId, id: u32) -> Result<()> {
+    pub(crate) fn establish(&mut self, file: FileId, id: u32) -> Result<()> {
         self.done(file, command::ACCEPT, &bytes(296, &[(280, &id.to_le_bytes())]))
     }
 
-    pub(super) fn reject(&mut self, file: FileId, id: u32, reason: u8, data: &[u8]) -> Result<()> {
+    pub(crate) fn reject(&mut self, file: FileId, id: u32, reason: u8, data: &[u8]) -> Result<()> {
         let parts: [(usize, &[u8]); 3] =
             [(0, &id.to_le_bytes()), (4, &[data.len() as u8, reason]), (8, data)];
         self.done(file, command::REJECT, &bytes(264, &parts))
     }
 
-    pub(super) fn disconnect(&mut self, file: FileId, id: u32) -> Result<()> {
+    pub(crate) fn disconnect(&mut self, file: FileId, id: u32) -> Result<()> {
         self.done(file, command::DISCONNECT, &id.to_le_bytes())
     }
 
-    pub(super) fn option(
+    pub(crate) fn option(
         &mut self,
         file: FileId,
         id: u32,
@@ -280,39 +298,39 @@ impl World {
         self.done(file, command::SET_OPTION, &bytes(24 + value.len(), &parts))
     }
 
-    pub(super) fn event(&mut self, file: FileId) -> Option<[u8; EVENT]> {
+    pub(crate) fn event(&mut self, file: FileId) -> Option<[u8; EVENT]> {
         self.cm.pop_event(file)
     }
 
     /// Fetches all events of a file; gives their types.
-    pub(super) fn events(&mut self, file: FileId) -> Vec<u32> {
+    pub(crate) fn events(&mut self, file: FileId) -> Vec<u32> {
         std::iter::from_fn(|| self.cm.pop_event(file)).map(|event| word(&event, 12)).collect()
     }
 
     /// Fetches all events of a file; gives their types and statuses.
-    pub(super) fn statuses(&mut self, file: FileId) -> Vec<(u32, i32)> {
+    pub(crate) fn statuses(&mut self, file: FileId) -> Vec<(u32, i32)> {
         std::iter::from_fn(|| self.cm.pop_event(file))
             .map(|event| (word(&event, 12), word(&event, 16) as i32))
             .collect()
     }
 
-    pub(super) fn pass(&mut self, ns: u64) {
+    pub(crate) fn pass(&mut self, ns: u64) {
         self.now += ns;
         self.cm.run_timers(&mut self.machine, self.now);
     }
 
     /// Waits until nothing is known any more of connections whose ids have gone.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (0..5).for_each(|_| self.pass(S));
         self.cm.take_messages();
     }
 
-    pub(super) fn close(&mut self, file: FileId) {
+    pub(crate) fn close(&mut self, file: FileId) {
         self.cm.close(&mut self.machine, file, self.now);
     }
 
     /// A listener at an address.
-    pub(super) fn listener(&mut self, file: FileId, uid: u64, space: u16, at: &str) -> u32 {
+    pub(crate) fn listener(&mut self, file: FileId, uid: u64, space: u16, at: &str) -> u32 {
         let id = self.create(file, uid, space);
         self.bind(file, id, at).unwrap();
         self.listen(file, id, 0).unwrap();
@@ -320,7 +338,7 @@ impl World {
     }
 
     /// An id with a route to an address, its events fetched.
-    pub(super) fn routed(&mut self, file: FileId, uid: u64, space: u16, to: &str) -> u32 {
+    pub(crate) fn routed(&mut self, file: FileId, uid: u64, space: u16, to: &str) -> u32 {
         let id = self.create(file, uid, space);
         self.resolve(file, id, to).unwrap();
         self.route(file, id).unwrap();
@@ -329,7 +347,7 @@ impl World {
     }
 
     /// A connection: the listener, the accepted id and the one that has asked.
-    pub(super) fn connected(&mut self, server: FileId, client: FileId) -> (u32, u32, u32) {
+    pub(crate) fn connected(&mut self, server: FileId, client: FileId) -> (u32, u32, u32) {
         let listener = self.listener(server, 0x51, TCP, "10.9.0.1:7471");
         let asking = self.routed(client, 0xc1, TCP, "10.9.0.1:7471");
         self.connect(client, asking, &ConnParam { qp_num: 0x11, ..ConnParam::default() }).unwrap();
@@ -344,7 +362,7 @@ impl World {
 }
 
 /// Nothing is left of anything.
-pub(super) fn check_empty(world: &World) {
+pub(crate) fn check_empty(world: &World) {
     let cm = &world.cm;
     assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
     assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
@@ -354,7 +372,7 @@ pub(super) fn check_empty(world: &World) {
 }
 
 /// Every table agrees with every other.
-pub(super) fn check(world: &World) {
+pub(crate) fn check(world: &World) {
     let cm = &world.cm;
     assert_eq!(cm.ids.len(), cm.keys.len());
     for (key, id) in &cm.ids {

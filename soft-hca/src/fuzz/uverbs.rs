@@ -3,19 +3,19 @@
 //! not registered stays as it is, and closing both files leaves nothing.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
 
-use super::object::Kind;
-use super::shapes;
-use super::{Object, UverbsFile};
 use crate::arena::{Entry, HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace, Word};
 use crate::daemon::fabric::{Fabric, InUse};
+use crate::daemon::uverbs::object::Kind;
+use crate::daemon::uverbs::{Object, UverbsFile};
 use crate::device::Device;
 use crate::engine::Actor;
 use crate::engine::tests::fabric::Wr;
+use crate::fuzz::shapes;
 use crate::ring;
 use crate::rpc::{FileKind, Hello};
 use crate::uapi::rxe::Sge;
@@ -174,7 +174,8 @@ impl Case {
                 Ok(())
             }
             Err(error) => {
-                assert!(ERRORS.contains(&error.0), "{error:?}");
+                assert!(ERRORS.contains(&error.number()), "{error:?}");
+                assert!(error.reason().is_some(), "{number:?}: {error:?} for no reason");
                 Err(error)
             }
         }
@@ -296,7 +297,7 @@ impl Case {
         if let Some(qp) = self.pick_qp(u, at)? {
             let actor = Actor { me: self.files[at].proc, ..self.fabric.actor() };
             if let Err(error) = actor.doorbell(qp.live.load(Acquire)) {
-                assert!(ERRORS.contains(&error.0), "{error:?}");
+                assert!(ERRORS.contains(&error.number()), "{error:?}");
             }
         }
         Ok(())
@@ -446,6 +447,8 @@ fn check_apart(rings: &[&RingPlace]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Release;
+
     use super::*;
 
     /// A program that has the arena can write to its tables. What the daemon gives back when the

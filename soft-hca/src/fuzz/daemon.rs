@@ -5,11 +5,12 @@ use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
 
-use super::uverbs::shapes;
-use super::{Daemon, File};
+use crate::daemon::Daemon;
+use crate::daemon::files::File;
 use crate::device::Device;
 use crate::engine::Async;
 use crate::errno::Errno;
+use crate::fuzz::shapes;
 use crate::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
 use crate::uapi::uverbs::command;
 use crate::uapi::verbs::Qpn;
@@ -144,7 +145,7 @@ impl Case {
         match client.receive() {
             Ok((bytes, _)) if !bytes.is_empty() => {
                 let reply = Reply::decode(&bytes).expect("the daemon speaks our language");
-                let is_error = |error: &Errno| (1..134).contains(&error.0);
+                let is_error = |error: &Errno| (1..134).contains(&error.number());
                 assert!(expected && reply.0.as_ref().err().is_none_or(is_error), "{reply:?}");
             }
             _ => assert!(!expected, "no answer to {message:?}"),

@@ -4,27 +4,10 @@
 
 use arbitrary::{Result, Unstructured};
 
-use soft_hca_roce::wire::mad::MAD_BYTES;
-use std::net::Ipv4Addr;
-
-use super::*;
-use crate::daemon::ucma::id::Space;
-use crate::daemon::ucma::message::{
-    Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq,
-};
-use crate::daemon::ucma::wire;
-use crate::uapi::ucma::{Accept, ConnParam, Connect, Ece, Reject, Sockaddr, event_type};
-
-/// The target on any bytes that a seed makes.
-#[cfg(test)]
-#[test]
-fn any_bytes_do_no_harm() {
-    for seed in 1..300 {
-        let mut random = hostile::Random(seed * 0x9e37_79b9);
-        let data: Vec<u8> = (0..6_000).map(|_| random.next() as u8).collect();
-        run(&data);
-    }
-}
+use crate::daemon::ucma::FileId;
+use crate::daemon::ucma::tests::*;
+use crate::errno::Errno;
+use crate::uapi::ucma::{Accept, ConnParam, Connect, Reject, command, event_type};
 
 /// Errors that the kernel's `ucma.c` and what lies under it answer with.
 const ERRORS: [i32; 15] = [
@@ -44,9 +27,6 @@ const ERRORS: [i32; 15] = [
     libc::EAFNOSUPPORT,
     libc::EPROTONOSUPPORT,
 ];
-
-/// Another host.
-const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
 
 const ADDRESSES: [&str; 13] = [
     "10.9.0.2:7471",
@@ -68,7 +48,7 @@ const ADDRESSES: [&str; 13] = [
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let mut world = World::new();
-    world.machine.neighbour = Some(NEIGHBOUR);
+    world.meet_neighbour();
     let mut files: Vec<FileId> = (1..4).map(|owner| world.cm.open(owner)).collect();
     let mut sent = Vec::new();
     while !u.is_empty() && step(&mut world, &mut files, &mut sent, &mut u).is_ok() {
@@ -98,7 +78,7 @@ fn step(
     let file = files[at];
     let id = pick_id(world, u)?;
     // Mostly the file that the id belongs to.
-    let owner = world.cm.keys.get(&id).map_or(file, |key| world.cm.ids[key].file);
+    let owner = world.file_of(id).unwrap_or(file);
     let by = if u.ratio(1, 16)? { file } else { owner };
     let address = *u.choose(&ADDRESSES)?;
     // Nobody's messages arrive, but for those below.
@@ -137,7 +117,7 @@ fn step(
         20 => ask(world, u, by, id)?,
         21 => any_bytes(world, u, by, sent)?,
         22..=26 => {
-            datagram(world, u, sent)?;
+            strangers::datagram(world, u, sent)?;
             Ok(())
         }
         _ => {
@@ -156,120 +136,11 @@ fn step(
     Ok(())
 }
 
-/// Where the messages have their programs' data behind the datagram's header, and how many bytes:
-/// REQ, REJ, REP, SIDR_REQ, SIDR_REP.
-const PRIVATE_DATA: [(usize, usize); 5] = [(176, 56), (84, 148), (36, 196), (52, 180), (96, 136)];
-
-/// A datagram comes from another host: mostly nearly a message for a connection that there is.
-fn datagram(world: &mut World, u: &mut Unstructured<'_>, sent: &mut Vec<Vec<u8>>) -> Result<()> {
-    let mut mad: [u8; MAD_BYTES] = match u.int_in_range(0..=15)? {
-        0 => u.arbitrary()?,
-        _ => wire::encode(&message(world, u)?, u.arbitrary()?),
-    };
-    for _ in 0..u.int_in_range(0..=4)? {
-        // Half of the time nothing else.
-        if u.arbitrary()? {
-            mad[u.choose_index(MAD_BYTES)?] = u.arbitrary()?;
-        }
-    }
-    sent.extend(PRIVATE_DATA.map(|(at, length)| mad[24 + at..][..length].to_vec()));
-    let from = *u.choose(&[NEIGHBOUR, NEIGHBOUR, NEIGHBOUR, IpAddr::from([10, 9, 0, 77])])?;
-    let own = world.machine.own;
-    world.cm.receive(&mut world.machine, (from, own), &mad, world.now);
-    let answers = world.cm.take_messages();
-    assert!(answers.len() <= 2 && answers.iter().all(|answer| answer.from == own));
-    Ok(())
-}
-
-/// A message with the numbers of a connection that there is, if there is one.
-fn message(world: &World, u: &mut Unstructured<'_>) -> Result<Message> {
-    let mut ends: Vec<_> = world.cm.ids.iter().collect();
-    ends.sort_unstable_by_key(|(key, _)| **key);
-    let ends: Vec<_> = ends.into_iter().filter_map(|(_, id)| id.connection.as_ref()).collect();
-    let (mut remote_comm_id, mut local_comm_id) = (CommId(u.int_in_range(0..=3)?), CommId::NONE);
-    let mut remote_qpn = 0x11;
-    if !ends.is_empty() && !u.ratio(1, 8)? {
-        let end = ends[u.choose_index(ends.len())?];
-        (remote_comm_id, local_comm_id) = (end.local_id, end.remote_id);
-        remote_qpn = end.qpn;
-    }
-    if local_comm_id == CommId::NONE {
-        local_comm_id = CommId(u.int_in_range(1..=9)?);
-    }
-    let about = *u.choose(&[Answered::Req, Answered::Rep, Answered::Other])?;
-    let space = *u.choose(&[Space::Tcp, Space::Tcp, Space::Udp])?;
-    let (src, dst) = ((NEIGHBOUR, 40_000).into(), (world.machine.own, 7471).into());
-    let (qpn, ca_guid) = (u.int_in_range(0x11..=0x13)?, u.int_in_range(1..=2)?);
-    let private_data = vec![u.arbitrary()?; u.int_in_range(0..=56)?];
-    let path = (Sockaddr::Ip(src).gid(), Sockaddr::Ip(dst).gid());
-    Ok(match u.int_in_range(0..=9)? {
-        0 | 1 => Message::Req(Req {
-            local_comm_id: CommId(u.int_in_range(1..=9)?),
-            space,
-            src,
-            dst,
-            local_gid: path.0,
-            remote_gid: path.1,
-            ca_guid,
-            qpn,
-            starting_psn: 1,
-            responder_resources: 1,
-            initiator_depth: 1,
-            retry_count: 7,
-            rnr_retry_count: 7,
-            flow_control: 1,
-            srq: false,
-            path_mtu: u.int_in_range(1..=5)?,
-            ack_timeout: 19,
-            flow_label: 0,
-            traffic_class: 0,
-            ece: Ece::default(),
-            private_data,
-        }),
-        2 => {
-            let service_timeout = u.arbitrary()?;
-            Message::Mra(Mra { local_comm_id, remote_comm_id, message: about, service_timeout })
-        }
-        3 => Message::Rej(Rej {
-            local_comm_id,
-            remote_comm_id: *u.choose(&[remote_comm_id, CommId::NONE])?,
-            rejected: about,
-            reason: u.int_in_range(0..=40)?,
-            ari: Vec::new(),
-            private_data,
-        }),
-        4 => Message::Rep(Rep {
-            local_comm_id,
-            remote_comm_id,
-            ca_guid,
-            qpn,
-            starting_psn: 1,
-            responder_resources: 1,
-            initiator_depth: 1,
-            rnr_retry_count: 7,
-            flow_control: 1,
-            srq: false,
-            ece: Ece::default(),
-            private_data,
-        }),
-        5 => Message::Rtu(Rtu { local_comm_id, remote_comm_id }),
-        6 => Message::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn }),
-        7 => Message::Drep(Drep { local_comm_id, remote_comm_id }),
-        8 => Message::SidrReq(SidrReq { request_id: local_comm_id, space, src, dst, private_data }),
-        _ => Message::SidrRep(SidrRep {
-            request_id: remote_comm_id,
-            status: u.int_in_range(0..=2)?,
-            service_id: space.service_id(7471),
-            qpn,
-            qkey: 0x0123_4567,
-            private_data,
-        }),
-    })
-}
-
 fn check_outcome<T>(outcome: &crate::errno::Result<T>) {
     if let Err(error) = outcome {
-        assert!(ERRORS.contains(&error.0), "{error:?}");
+        assert!(ERRORS.contains(&error.number()), "{error:?}");
+        let has_reason = *error == Errno::EAGAIN || error.reason().is_some();
+        assert!(has_reason, "{error:?} for no reason");
     }
 }
 
@@ -277,7 +148,7 @@ fn pick_id(world: &World, u: &mut Unstructured<'_>) -> Result<u32> {
     // Numbers are given from 0 on, the lowest free one first.
     match u.arbitrary::<u8>()? {
         255 => u.arbitrary(),
-        any => Ok(u32::from(any) % (world.cm.ids.len() as u32 + 1)),
+        any => Ok(u32::from(any) % (world.ids() as u32 + 1)),
     }
 }
 
@@ -289,7 +160,7 @@ fn create(
     let space = u.choose(&[TCP, TCP, UDP, 2, 0x13f, 0])?.to_le_bytes();
     let kind = [u.int_in_range(2..=4)?];
     let uid = u.int_in_range(0..=3u64)?.to_le_bytes();
-    if world.cm.ids.len() >= 32 {
+    if world.ids() >= 32 {
         return Ok(Ok(()));
     }
     let parts: [(usize, &[u8]); 3] = [(0, &uid), (16, &space), (18, &kind)];
@@ -370,9 +241,7 @@ fn fetch(world: &mut World, file: FileId, sent: &[Vec<u8>]) {
         if [event_type::MULTICAST_JOIN, event_type::MULTICAST_ERROR].contains(&kind) {
             continue;
         }
-        let id = world.cm.keys.get(&id).map(|key| &world.cm.ids[key]);
-        let (start, length_at) =
-            if id.is_some_and(|id| id.is_datagram) { (60, 316) } else { (28, 284) };
+        let (start, length_at) = if world.is_datagram(id) { (60, 316) } else { (28, 284) };
         let data = &event[start..][..usize::from(event[length_at])];
         let is_of = |sent: &Vec<u8>| {
             data.strip_prefix(&sent[..]).is_some_and(|rest| rest.iter().all(|byte| *byte == 0))

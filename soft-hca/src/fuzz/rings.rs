@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use arbitrary::{Result, Unstructured};
 
-use super::fabric::*;
 use crate::arena::{HEAP_START, PAGE, RingPlace};
+use crate::engine::tests::fabric::*;
 use crate::errno::Errno;
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::state;
@@ -77,7 +77,7 @@ impl Case {
             _ => self.engine(|world| {
                 let me = if qpn == self.qps[0] { US } else { THEM };
                 let outcome = world.actor(me).doorbell(qpn);
-                assert!(matches!(outcome, Ok(()) | Err(Errno::EINVAL | Errno::ENOENT)));
+                assert!([Ok(()), Err(Errno::EINVAL), Err(Errno::ENOENT)].contains(&outcome));
             }),
         }
         Ok(())

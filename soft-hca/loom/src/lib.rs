@@ -1,0 +1,16 @@
+//! Files of soft-hca that processes share memory by, compiled with loom's atomics: the tests here
+//! try every interleaving of a few threads, and every value that a load may see.
+
+mod sync {
+    pub(crate) use loom::{hint, thread};
+
+    pub(crate) mod atomic {
+        pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+    }
+}
+
+#[path = "../../src/engine/arming.rs"]
+pub mod arming;
+#[path = "../../src/arena/lock.rs"]
+#[allow(dead_code, reason = "the library uses more of it")]
+pub mod lock;

@@ -1,0 +1,8 @@
+//! Atomics, and what one does while one waits, for the files that `soft-hca/loom` compiles once
+//! more with others in their place.
+
+pub(crate) use std::{hint, thread};
+
+pub(crate) mod atomic {
+    pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
+}

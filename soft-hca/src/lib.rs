@@ -23,33 +23,35 @@
 //! | [`sysfs`] | the files in which a program finds devices |
 //! | [`client`] | a program's side: descriptors, commands, events |
 //! | [`daemon`] | the fabric's side: objects, connection manager, timers, clean-up |
-//! | `link` | other hosts: RoCE v2 over UDP |
+//! | [`link`] | other hosts: RoCE v2 over UDP |
 //! | [`rpc`], [`config`] | messages between the two sides; where a fabric lives |
 //! | [`device`] | what a device says of itself: ports, limits, GIDs, provider |
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
 //! | [`system`], [`errno`] | system calls, error numbers |
-//! | `sync` | atomics, which `soft-hca/loom` replaces |
+//! | [`sync`] | atomics, which `soft-hca/loom` replaces |
 //!
 //! A module uses those below it, and never the other way round, with one exception: the daemon
 //! runs the engine for retries.
 #![deny(unsafe_code)]
+#![warn(unreachable_pub)]
+#![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
 
 pub mod arena;
 pub mod client;
 pub mod command;
 pub mod config;
-pub mod daemon;
-pub mod device;
-pub mod engine;
+mod daemon;
+mod device;
+mod engine;
 pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod link;
-pub mod ring;
-pub mod rpc;
+mod ring;
+mod rpc;
 mod sync;
-pub mod sysfs;
+mod sysfs;
 pub mod system;
 pub mod uapi;

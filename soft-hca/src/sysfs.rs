@@ -25,18 +25,18 @@ const FINISHED: &str = "sys-";
 const UNFINISHED: &str = "new-";
 
 /// Where the tree with a name is.
-pub fn tree(dir: &Path, name: &str) -> PathBuf {
+pub(crate) fn tree(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{FINISHED}{name}"))
 }
 
 /// Whether a name in a fabric's folder is a tree's.
-pub fn is_tree(name: &str) -> bool {
+pub(crate) fn is_tree(name: &str) -> bool {
     name.starts_with(FINISHED) || name.starts_with(UNFINISHED)
 }
 
 /// Writes a tree with these devices, which appears when it is complete. The caller holds the lock
 /// of the fabric's folder.
-pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
+pub(crate) fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
     let unfinished = dir.join(format!("{UNFINISHED}{name}"));
     match fs::remove_dir_all(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

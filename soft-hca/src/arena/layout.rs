@@ -634,6 +634,7 @@ mod tests {
     entry! {
         /// One field of each type.
         #[derive(Debug, Default)]
+        #[allow(unreachable_pub, reason = "entries are public")]
         pub struct Each {
             pub lock: Lock,
             pub word: AtomicU32,

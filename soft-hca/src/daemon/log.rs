@@ -60,7 +60,7 @@ impl Write for Lazy {
 
 /// Begins the log of this process in a file, with lines up to a level. Whether a line can be written
 /// changes nothing else.
-pub fn begin(path: &Path, level: Level, fabric: &str) {
+pub(crate) fn begin(path: &Path, level: Level, fabric: &str) {
     let file = Lazy { path: path.into(), file: None };
     tracing_subscriber::fmt()
         .with_writer(Mutex::new(file))

@@ -26,14 +26,14 @@ pub(crate) mod fabric;
 pub(crate) mod files;
 mod known;
 mod listing;
-pub mod log;
+pub(crate) mod log;
 mod observe;
 mod parked;
 pub(crate) mod poller;
 mod process;
 mod reap;
 mod table;
-pub mod ucma;
+pub(crate) mod ucma;
 pub(crate) mod uverbs;
 
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ use crate::{link, system};
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// The fabric's runtime folder; the socket is in it.
     pub dir: PathBuf,
     /// Addresses and interfaces for the link to other hosts, if there is to be one; empty for the
@@ -93,7 +93,7 @@ const ERROR_SWEEP_NS: u64 = 20_000_000;
 const TOKEN_SWEEP_NS: u64 = 5_000_000;
 
 /// Serves a fabric until its last client has gone.
-pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Error> {
+pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Error> {
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
@@ -550,9 +550,4 @@ impl Daemon {
         self.cm.touched();
         self.files.settle(&self.cm);
     }
-}
-
-/// The way a client speaks to the daemon, for tests and tools.
-pub fn connect(dir: &std::path::Path) -> io::Result<Connection> {
-    Connection::connect(&dir.join(SOCKET))
 }

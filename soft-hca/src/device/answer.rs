@@ -8,7 +8,7 @@ const GRH_REQUIRED: u8 = 1;
 
 impl Device {
     /// QUERY_DEVICE's answer.
-    pub fn query(&self) -> answer::QueryDevice {
+    pub(crate) fn query(&self) -> answer::QueryDevice {
         let (provider, limits) = (&self.provider, &self.limits);
         answer::QueryDevice {
             node_guid: self.node_guid.to_be_bytes(),
@@ -45,7 +45,7 @@ impl Device {
     }
 
     /// The extended QUERY_DEVICE's answer.
-    pub fn query_ex(&self) -> answer::ExQueryDevice {
+    pub(crate) fn query_ex(&self) -> answer::ExQueryDevice {
         answer::ExQueryDevice {
             base: self.query(),
             response_length: size_of::<answer::ExQueryDevice>() as u32,
@@ -57,7 +57,7 @@ impl Device {
 
 impl Port {
     /// QUERY_PORT's answer.
-    pub fn query(&self) -> answer::QueryPort {
+    pub(crate) fn query(&self) -> answer::QueryPort {
         answer::QueryPort {
             port_cap_flags: self.cap_flags,
             max_msg_sz: self.max_message,

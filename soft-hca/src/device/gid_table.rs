@@ -6,7 +6,7 @@ use super::Interface;
 
 /// A port's GID table, and what else is local.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GidTable {
+pub(crate) struct GidTable {
     slots: u16,
     entries: Vec<GidEntry>,
     /// Addresses of the port's interfaces. Not all of them may have a slot.
@@ -15,7 +15,7 @@ pub struct GidTable {
 
 /// A used slot of the GID table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GidEntry {
+pub(crate) struct GidEntry {
     /// The GID.
     pub gid: [u8; 16],
     /// What kind of GID it is.
@@ -26,7 +26,7 @@ pub struct GidEntry {
 
 /// `ib_gid_type`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GidType {
+pub(crate) enum GidType {
     /// Of InfiniBand, or RoCE without IP.
     Ib,
     /// An address of IP.
@@ -35,7 +35,7 @@ pub enum GidType {
 
 impl GidEntry {
     /// The address that the GID stands for.
-    pub fn ip(&self) -> Option<IpAddr> {
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
         match self.gid_type {
             GidType::Ib => None,
             GidType::RoceV2 => Some(Ipv6Addr::from(self.gid).to_canonical()),
@@ -45,7 +45,7 @@ impl GidEntry {
 
 impl GidType {
     /// As sysfs names it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ib => "IB/RoCE v1",
             Self::RoceV2 => "RoCE v2",
@@ -58,7 +58,8 @@ const USUAL: u8 = 1;
 
 impl GidTable {
     /// A table of so many slots; the first are used.
-    pub fn new(slots: u16, entries: Vec<GidEntry>) -> Self {
+    #[cfg(test)]
+    pub(crate) fn new(slots: u16, entries: Vec<GidEntry>) -> Self {
         Self { slots, entries, local: Vec::new() }
     }
 
@@ -110,28 +111,28 @@ impl GidTable {
     }
 
     /// Slots, used or not.
-    pub fn slots(&self) -> u16 {
+    pub(crate) fn slots(&self) -> u16 {
         self.slots
     }
 
     /// The used slots, from index 0 on.
-    pub fn entries(&self) -> &[GidEntry] {
+    pub(crate) fn entries(&self) -> &[GidEntry] {
         &self.entries
     }
 
     /// The GID at an index; all zeros in an empty slot.
-    pub fn gid(&self, index: u8) -> [u8; 16] {
+    pub(crate) fn gid(&self, index: u8) -> [u8; 16] {
         self.entries.get(usize::from(index)).map_or([0; 16], |entry| entry.gid)
     }
 
     /// The address that a slot stands for.
-    pub fn ip(&self, index: u8) -> Option<IpAddr> {
+    pub(crate) fn ip(&self, index: u8) -> Option<IpAddr> {
         self.entries.get(usize::from(index)).and_then(GidEntry::ip)
     }
 
     /// The index of a local address. Loopback addresses share one, and those for which the table
     /// has no room go by index 1. `None` for what is not local, or has no GID.
-    pub fn find(&self, ip: IpAddr) -> Option<u8> {
+    pub(crate) fn find(&self, ip: IpAddr) -> Option<u8> {
         let ip = match ip.to_canonical() {
             IpAddr::V4(v4) if v4.is_loopback() => Ipv4Addr::LOCALHOST.into(),
             ip => ip,
@@ -145,13 +146,13 @@ impl GidTable {
     }
 
     /// Whether a GID, as somebody's address, leads here.
-    pub fn is_here(&self, gid: [u8; 16]) -> bool {
+    pub(crate) fn is_here(&self, gid: [u8; 16]) -> bool {
         self.entries.iter().any(|entry| entry.gid == gid)
             || self.find(Ipv6Addr::from(gid).into()).is_some()
     }
 
     /// The address behind GID 1.
-    pub fn ipv4(&self) -> Ipv4Addr {
+    pub(crate) fn ipv4(&self) -> Ipv4Addr {
         match self.ip(USUAL) {
             Some(IpAddr::V4(ip)) => ip,
             _ => Ipv4Addr::LOCALHOST,
@@ -159,7 +160,7 @@ impl GidTable {
     }
 
     /// The interface behind GID 1.
-    pub fn netdev(&self) -> Option<&str> {
+    pub(crate) fn netdev(&self) -> Option<&str> {
         self.entries.get(usize::from(USUAL))?.netdev.as_deref()
     }
 }

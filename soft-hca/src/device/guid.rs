@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::system;
 
 /// The node's GUID, stable for a fabric's name, a user and a machine.
-pub fn node_guid(dir: &Path) -> u64 {
+pub(crate) fn node_guid(dir: &Path) -> u64 {
     let fabric = dir.file_name().unwrap_or_default();
     guid_of(&[fabric.as_encoded_bytes(), &system::user().to_le_bytes()])
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A network interface that is up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Interface {
+pub(crate) struct Interface {
     /// Its name.
     pub name: String,
     /// It leads nowhere else.

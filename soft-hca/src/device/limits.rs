@@ -3,7 +3,7 @@
 /// Limits and capabilities of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the kernel's")]
-pub struct Limits {
+pub(crate) struct Limits {
     pub device_cap_flags: u32,
     pub max_mr_size: u64,
     pub page_size_cap: u64,

@@ -24,18 +24,18 @@ mod tests;
 
 use crate::errno::{Errno, Result};
 
-pub use gid_table::{GidEntry, GidTable, GidType};
-pub use guid::node_guid;
-pub use interfaces::Interface;
-pub use limits::Limits;
-pub use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};
-pub use provider::Provider;
-pub use route::route;
-pub use source::{Source, find_source};
+pub(crate) use gid_table::{GidEntry, GidTable, GidType};
+pub(crate) use guid::node_guid;
+pub(crate) use interfaces::Interface;
+pub(crate) use limits::Limits;
+pub(crate) use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};
+pub(crate) use provider::Provider;
+pub(crate) use route::route;
+pub(crate) use source::{Source, find_source};
 
 /// An RDMA device (`struct ib_device`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub(crate) struct Device {
     /// As in `/sys/class/infiniband`.
     pub name: String,
     /// The node's GUID. In answers and on the wire its bytes are in network order
@@ -51,7 +51,7 @@ pub struct Device {
 
 impl Device {
     /// The port with a number; `EINVAL` if there is none.
-    pub fn port(&self, number: u8) -> Result<&Port> {
+    pub(crate) fn port(&self, number: u8) -> Result<&Port> {
         let port = self.ports.iter().find(|port| port.number == number);
         port.ok_or(Errno::EINVAL.because("the device has no port with this number"))
     }

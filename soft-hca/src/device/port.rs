@@ -6,7 +6,7 @@ use super::GidTable;
 
 /// A port of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub(crate) struct Port {
     /// From 1.
     pub number: u8,
     /// What kind of network it is on.
@@ -48,7 +48,8 @@ pub struct Port {
 /// What kind of network a port is on (`rdma_link_layer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum LinkLayer {
+#[allow(dead_code, reason = "no device of today has such a port")]
+pub(crate) enum LinkLayer {
     /// Nodes are known by LIDs.
     InfiniBand = 1,
     /// RoCE: nodes are known by GIDs, which are addresses of IP.
@@ -67,7 +68,8 @@ impl fmt::Display for LinkLayer {
 /// `ib_port_state`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum PortState {
+#[allow(dead_code, reason = "no device of today has such a port")]
+pub(crate) enum PortState {
     /// No link.
     Down = 1,
     /// A link that no subnet manager has set up yet.
@@ -93,7 +95,8 @@ impl fmt::Display for PortState {
 /// `ib_port_phys_state`, those that software has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum PhysState {
+#[allow(dead_code, reason = "no device of today has such a port")]
+pub(crate) enum PhysState {
     /// Nobody is at the other end.
     Polling = 2,
     /// Switched off.
@@ -116,7 +119,8 @@ impl fmt::Display for PhysState {
 /// `ib_port_width`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Width {
+#[allow(dead_code, reason = "no device of today has such a port")]
+pub(crate) enum Width {
     /// One lane.
     X1 = 1,
     /// Four lanes.
@@ -135,7 +139,8 @@ impl Width {
 /// `ib_port_speed`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Speed {
+#[allow(dead_code, reason = "no device of today has such a port")]
+pub(crate) enum Speed {
     /// 10 Gb/s.
     Fdr10 = 8,
     /// 25 Gb/s.
@@ -153,14 +158,14 @@ impl Speed {
 
 impl Port {
     /// As sysfs has it (`rate_show`).
-    pub fn rate(&self) -> String {
+    pub(crate) fn rate(&self) -> String {
         let (speed, gbits) = self.speed.name_and_gbits();
         let lanes = self.width.lanes();
         format!("{} Gb/sec ({lanes}X {speed})", gbits * lanes)
     }
 
     /// Whether a GID has to be given to reach the port, since LIDs lead nowhere.
-    pub fn is_grh_required(&self) -> bool {
+    pub(crate) fn is_grh_required(&self) -> bool {
         self.link_layer == LinkLayer::Ethernet
     }
 }

@@ -3,7 +3,7 @@
 
 /// A kind of device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provider {
+pub(crate) struct Provider {
     /// Version of the provider's part of the uverbs commands (`uverbs_abi_ver`).
     pub abi_version: u32,
     /// The hardware's maker.
@@ -26,17 +26,17 @@ pub struct Provider {
 
 impl Provider {
     /// Bytes behind a send work request's fixed part: for elements or for inline data.
-    pub fn send_room(&self, max_sge: u32, max_inline: u32) -> u32 {
+    pub(crate) fn send_room(&self, max_sge: u32, max_inline: u32) -> u32 {
         (max_sge * self.sge_bytes).max(max_inline)
     }
 
     /// Bytes of a send work request with so much room.
-    pub fn send_slot(&self, room: u32) -> u32 {
+    pub(crate) fn send_slot(&self, room: u32) -> u32 {
         self.send_wqe_bytes + room
     }
 
     /// Bytes of a receive work request with so many elements.
-    pub fn recv_slot(&self, max_sge: u32) -> u32 {
+    pub(crate) fn recv_slot(&self, max_sge: u32) -> u32 {
         self.recv_wqe_bytes + max_sge * self.sge_bytes
     }
 }

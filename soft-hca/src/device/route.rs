@@ -6,7 +6,7 @@ use crate::errno::{Errno, Result};
 
 /// The source address from which this machine reaches `to`, as the system's routing says.
 /// Loopback and multicast need no route here, so they work where no interface is up.
-pub fn route(to: IpAddr) -> Result<IpAddr> {
+pub(crate) fn route(to: IpAddr) -> Result<IpAddr> {
     if to.is_loopback() {
         return Ok(to);
     }

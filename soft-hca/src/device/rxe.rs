@@ -20,13 +20,13 @@ const USUAL_MTU: u32 = 1500;
 
 impl Device {
     /// A Soft-RoCE device with all the addresses that this machine has now.
-    pub fn local(name: &str, node_guid: u64) -> Self {
+    pub(crate) fn local(name: &str, node_guid: u64) -> Self {
         Self::rxe(name, node_guid, &interfaces(), guid_of(&[b"link-local"]))
     }
 
     /// A Soft-RoCE device whose one port has the addresses of these interfaces; `made_up` is the
     /// identifier in its link-local GID if none of them has a MAC.
-    pub fn rxe(name: &str, node_guid: u64, interfaces: &[Interface], made_up: u64) -> Self {
+    pub(crate) fn rxe(name: &str, node_guid: u64, interfaces: &[Interface], made_up: u64) -> Self {
         Self {
             name: name.to_owned(),
             node_guid,
@@ -39,7 +39,7 @@ impl Device {
 
 impl Provider {
     /// The provider `rxe`.
-    pub fn rxe() -> Self {
+    pub(crate) fn rxe() -> Self {
         Self {
             abi_version: 2,
             vendor_id: 0x00ff_ffff,
@@ -56,7 +56,7 @@ impl Provider {
 
 impl Limits {
     /// Those of Soft-RoCE, with as many completion vectors as there are processors.
-    pub fn rxe() -> Self {
+    pub(crate) fn rxe() -> Self {
         Self {
             device_cap_flags: 0x0122_3c76,
             max_mr_size: u64::MAX,
@@ -93,7 +93,7 @@ impl Limits {
 impl Port {
     /// A port of Soft-RoCE with the addresses of these interfaces; `made_up` is as in
     /// [`Device::rxe`].
-    pub fn rxe(number: u8, interfaces: &[Interface], made_up: u64) -> Self {
+    pub(crate) fn rxe(number: u8, interfaces: &[Interface], made_up: u64) -> Self {
         let gids = GidTable::roce(GID_TABLE_LEN, interfaces, made_up);
         let netdev = gids.netdev().map(str::to_owned);
         let usual = interfaces.iter().find(|i| Some(&i.name) == netdev.as_ref());

@@ -8,7 +8,7 @@ use super::{Device, Port};
 
 /// A GID of a port of a device (`struct ib_gid_attr`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub(crate) struct Source {
     /// The device.
     pub device: Arc<Device>,
     /// The port's number.
@@ -19,13 +19,13 @@ pub struct Source {
 
 impl Source {
     /// The port.
-    pub fn port(&self) -> Option<&Port> {
+    pub(crate) fn port(&self) -> Option<&Port> {
         self.device.port(self.port_num).ok()
     }
 
     /// The MTU of paths that leave this machine by the GID's network interface (`ib_mtu`), not
     /// above the port's.
-    pub fn path_mtu(&self) -> u8 {
+    pub(crate) fn path_mtu(&self) -> u8 {
         let Some(port) = self.port() else { return 0 };
         let netdev = port.gids.entries().get(usize::from(self.gid_index));
         let netdev = netdev.and_then(|entry| entry.netdev.as_deref());
@@ -34,7 +34,7 @@ impl Source {
 }
 
 /// The first of the devices' ports that has an address.
-pub fn find_source(devices: &[Arc<Device>], ip: IpAddr) -> Option<Source> {
+pub(crate) fn find_source(devices: &[Arc<Device>], ip: IpAddr) -> Option<Source> {
     devices.iter().find_map(|device| {
         device.ports.iter().find_map(|port| {
             let gid_index = port.gids.find(ip)?;

@@ -335,7 +335,7 @@ impl Actor<'_> {
     /// Takes all locks that a dead process has in the arena from it. False if that has to wait for a
     /// helper that is at work for it. For the daemon.
     #[must_use]
-    pub fn release_all_of(&self, dead: usize) -> bool {
+    pub(crate) fn release_all_of(&self, dead: usize) -> bool {
         let is_over = self.end_bounces_of(dead);
         if is_over {
             self.arena.release_locks_of(dead);

@@ -12,7 +12,8 @@ use crate::uapi::verbs::status;
 impl Actor<'_> {
     /// Adds a completion, wakes the channel if the queue is armed for it. With the queue full the
     /// completion is lost, which is an asynchronous event.
-    pub fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
+    #[cfg(test)]
+    pub(crate) fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
         let mut deferred = Deferred::default();
         self.complete(cq, cqe, solicited, &mut deferred);
         self.run_deferred(&mut deferred);

@@ -4,8 +4,11 @@
 //! another key, no receive. A group's datagram goes to every member whose key is right, the
 //! sender among them.
 
+use std::net::IpAddr;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Acquire;
+
+use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
 use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::deferred::Deferred;
@@ -25,66 +28,31 @@ const MAX_DATAGRAM: u32 = 4096;
 /// Bytes that a datagram's receive has before the payload.
 const GRH: usize = 40;
 
-/// Bytes that RoCE v2 has around the payload, beside the IP header: UDP, BTH, DETH, ICRC.
-const ROCE_BYTES: u32 = 8 + 12 + 8 + 4;
-const IPV4_BYTES: u32 = 20;
-const UDP: u8 = 17;
+/// Bytes that RoCE v2 has around the payload, beside IP and UDP: BTH, DETH, ICRC.
+const ROCE_BYTES: u32 = 12 + 8 + 4;
 
 fn load(gid: &[AtomicU8; 16]) -> [u8; 16] {
     std::array::from_fn(|i| gid[i].load(Acquire))
 }
 
-/// The IPv4 address in a GID, if it is one.
-fn ipv4(gid: &[u8; 16]) -> Option<[u8; 4]> {
-    match gid {
-        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([*a, *b, *c, *d]),
-        _ => None,
-    }
-}
-
-fn is_multicast(gid: &[u8; 16]) -> bool {
-    gid[0] == 0xff || ipv4(gid).is_some_and(|[first, ..]| first & 0xf0 == 0xe0)
-}
-
-/// The IP header's checksum (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let sum = header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-    let sum: u32 = sum.sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    !((sum & 0xffff) + (sum >> 16)) as u16
-}
-
-/// What lies before the payload: the IP header that the datagram would have on a network. An IPv4
-/// header is the second half of the 40 bytes. rxe leaves its checksum 0 on the way to oneself;
-/// here it is always right.
+/// What lies before the payload: the IP header that the datagram would have on a network. rxe leaves
+/// an IPv4 header's checksum 0 on the way to oneself; here it is always right.
 fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
-    let mut grh = [0; GRH];
     let (sgid, dgid) = (load(&ah.sgid), load(&ah.dgid));
-    let traffic_class = ah.traffic_class.load(Acquire) as u8;
-    let payload = length.next_multiple_of(4) + ROCE_BYTES + if has_imm { 4 } else { 0 };
-    if let Some(to) = ipv4(&dgid) {
-        let ip = &mut grh[GRH - IPV4_BYTES as usize..];
-        ip[0] = 0x45;
-        ip[1] = traffic_class;
-        ip[2..4].copy_from_slice(&((payload + IPV4_BYTES) as u16).to_be_bytes());
-        ip[6] = 0x40; // not to be fragmented
-        ip[8] = if is_multicast(&dgid) { 1 } else { 64 };
-        ip[9] = UDP;
-        ip[12..16].copy_from_slice(&ipv4(&sgid).unwrap_or(own_ipv4));
-        ip[16..20].copy_from_slice(&to);
-        let sum = checksum(ip);
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    } else {
-        let first =
-            6 << 28 | u32::from(traffic_class) << 20 | ah.flow_label.load(Acquire) & 0xf_ffff;
-        grh[..4].copy_from_slice(&first.to_be_bytes());
-        grh[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
-        grh[6] = UDP;
-        grh[7] = if is_multicast(&dgid) { 1 } else { 64 };
-        grh[8..24].copy_from_slice(&sgid);
-        grh[24..].copy_from_slice(&dgid);
-    }
-    grh
+    let addresses = match (ip::address(&sgid), ip::address(&dgid)) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
+        (IpAddr::V6(_), IpAddr::V4(destination)) => {
+            Addresses::V4 { source: own_ipv4.into(), destination }
+        }
+        (_, IpAddr::V6(destination)) => Addresses::V6 { source: sgid.into(), destination },
+    };
+    let packet = length.next_multiple_of(4) + ROCE_BYTES + if has_imm { 4 } else { 0 };
+    let header = IpHeader {
+        traffic_class: ah.traffic_class.load(Acquire) as u8,
+        flow_label: ah.flow_label.load(Acquire),
+        ..IpHeader::new(addresses, packet as usize)
+    };
+    header.grh()
 }
 
 /// A datagram on its way.
@@ -132,7 +100,7 @@ impl<'a> Actor<'a> {
                 flags: wqe.flags,
                 imm: wqe.imm,
                 src_qp: requester.qpn,
-                network_type: if ipv4(&dgid).is_some() {
+                network_type: if ip::address(&dgid).is_ipv4() {
                     network_type::IPV4
                 } else {
                     network_type::IPV6
@@ -141,7 +109,7 @@ impl<'a> Actor<'a> {
             };
             let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
             match Route::load(&ah.route) {
-                Some(Route::Local) if is_multicast(&dgid) => {
+                Some(Route::Local) if ip::is_multicast(&dgid) => {
                     self.deliver_to_group(&dgid, &datagram, deferred)?;
                 }
                 Some(Route::Local) => taken = self.deliver(target.qpn, &datagram, deferred)?,
@@ -182,8 +150,6 @@ impl<'a> Actor<'a> {
         let sent = self.env.send_datagram(&RemoteDatagram {
             sgid: load(&ah.sgid),
             dgid: load(&ah.dgid),
-            traffic_class: ah.traffic_class.load(Acquire) as u8,
-            hop_limit: ah.hop_limit.load(Acquire) as u8,
             dest_qpn: target.qpn,
             qkey: if is_own_key { requester.qp.qkey.load(Acquire) } else { target.qkey },
             source_qpn: requester.qpn,
@@ -316,7 +282,6 @@ mod tests {
         assert_eq!(grh[..20], [0; 20]);
         assert_eq!(grh[20..30], [0x45, 0x20, 0x00, 0x44, 0, 0, 0x40, 0, 64, 17]);
         assert_eq!(grh[32..], [10, 9, 0, 1, 10, 9, 0, 2]);
-        assert_eq!(checksum(&grh[20..]), 0);
         // With 32 bytes, as measured; the immediate has four more.
         assert_eq!(header(ah, [0; 4], 32, false)[22..24], [0x00, 0x54]);
         assert_eq!(header(ah, [0; 4], 29, true)[22..24], [0x00, 0x58]);

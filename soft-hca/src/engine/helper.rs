@@ -20,11 +20,11 @@ use crate::engine::{DAEMON, futex, signals};
 const STACK: usize = 128 << 10;
 
 /// Tells which processes have ended.
-pub type IsDead = Box<dyn Fn(usize) -> bool + Send>;
+pub(crate) type IsDead = Box<dyn Fn(usize) -> bool + Send>;
 
 /// A helper; it ends with the value.
 #[derive(Debug)]
-pub struct Helper {
+pub(crate) struct Helper {
     arena: Arc<Mapping>,
     me: usize,
     is_over: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ pub struct Helper {
 impl Helper {
     /// Starts the helper of process `me`. That of the daemon also answers for helpers that are dead.
     /// The program's signals are not for this thread.
-    pub fn start(arena: Arc<Mapping>, me: usize, is_dead: IsDead) -> io::Result<Self> {
+    pub(crate) fn start(arena: Arc<Mapping>, me: usize, is_dead: IsDead) -> io::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = {
             let (arena, is_over) = (Arc::clone(&arena), Arc::clone(&is_over));

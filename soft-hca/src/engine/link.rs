@@ -13,7 +13,7 @@ use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, Memory, length};
 
 /// Moves bytes between processes.
-pub trait Link: Sync + fmt::Debug {
+pub(crate) trait Link: Sync + fmt::Debug {
     /// Copies all of `from` to `to`, which is as long; `me` is the process that runs this.
     fn copy(
         &self,
@@ -26,14 +26,14 @@ pub trait Link: Sync + fmt::Debug {
 
 /// Between processes of this machine that share the arena.
 #[derive(Debug, Default)]
-pub struct LocalLink {
+pub(crate) struct LocalLink {
     pids: Pids,
 }
 
 impl LocalLink {
     /// Whether process `me`, which runs this, can reach the memory of `proc`; if not, what the
     /// system says.
-    pub fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
+    pub(crate) fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
         self.pids.probe(arena, me, proc)
     }
 

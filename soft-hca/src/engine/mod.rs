@@ -59,12 +59,13 @@ mod link;
 mod locking;
 mod memory;
 mod notification;
+#[allow(dead_code, reason = "whoever watches reads what passes by")]
 mod observer;
 mod pids;
 mod process_memory;
 mod quiesce;
 mod receive;
-pub mod remote;
+pub(crate) mod remote;
 mod request;
 mod requester;
 mod responder;
@@ -88,25 +89,25 @@ use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Result};
 use crate::uapi::verbs::{qp_type, state};
 
-pub use helper::{Helper, IsDead};
-pub use link::{Link, LocalLink};
-pub use notification::{Reading, Tokens};
-pub use observer::{Command, Completion, Event, MatchedReceive, WorkRequest};
-pub use quiesce::Quiesce;
-pub use remote::RemoteDatagram;
-pub use route::Route;
-pub use segments::{Fault, Memory, Region, Segment};
+pub(crate) use helper::Helper;
+pub(crate) use link::{Link, LocalLink};
+pub(crate) use notification::{Reading, Tokens};
+pub(crate) use observer::{Command, Event};
+pub(crate) use quiesce::Quiesce;
+pub(crate) use remote::RemoteDatagram;
+pub(crate) use route::Route;
+pub(crate) use segments::Segment;
 
 /// The daemon's index in the table of processes.
-pub const DAEMON: usize = 0;
+pub(crate) const DAEMON: usize = 0;
 /// The index of the daemon's thread that serves the link to other hosts.
-pub const LINK: usize = 1;
+pub(crate) const LINK: usize = 1;
 
 /// What the data path needs from the process it runs in.
 ///
 /// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::observe`] and
 /// [`Env::is_there`] apart.
-pub trait Env: Sync {
+pub(crate) trait Env: Sync {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
 
@@ -146,7 +147,7 @@ pub trait Env: Sync {
 
 /// An asynchronous event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Async {
+pub(crate) enum Async {
     /// Completions were lost; `Cq::overflows` counts them. Index of the completion queue.
     CqOverflow(u32),
     /// A shared receive queue has fallen below its limit. Its index.
@@ -161,7 +162,7 @@ pub enum Async {
 
 impl Async {
     /// Kind and index, as they are sent to the daemon.
-    pub fn to_words(self) -> (u32, u32) {
+    pub(crate) fn to_words(self) -> (u32, u32) {
         match self {
             Self::CqOverflow(index) => (0, index),
             Self::SrqLimit(index) => (1, index),
@@ -172,7 +173,7 @@ impl Async {
     }
 
     /// What [`Async::to_words`] has taken apart.
-    pub fn from_words(kind: u32, index: u32) -> Option<Self> {
+    pub(crate) fn from_words(kind: u32, index: u32) -> Option<Self> {
         match kind {
             0 => Some(Self::CqOverflow(index)),
             1 => Some(Self::SrqLimit(index)),
@@ -186,7 +187,7 @@ impl Async {
 
 /// A process that runs the data path.
 #[derive(Clone, Copy)]
-pub struct Actor<'a> {
+pub(crate) struct Actor<'a> {
     /// The fabric's memory.
     pub arena: &'a Mapping,
     /// Index of this process in the arena; 0 is the daemon.
@@ -206,7 +207,7 @@ impl fmt::Debug for Actor<'_> {
 impl Actor<'_> {
     /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS;
     /// in the error state they are flushed, in SQD they wait.
-    pub fn doorbell(&self, qpn: u32) -> Result<()> {
+    pub(crate) fn doorbell(&self, qpn: u32) -> Result<()> {
         let qp = self.arena.qp(qpn).ok_or(Errno::ENOENT)?;
         if matches!(qp.state.load(Acquire), state::RESET | state::INIT | state::RTR) {
             return Err(Errno::EINVAL);
@@ -226,7 +227,7 @@ impl Actor<'_> {
 
     /// Executes what is in the queue pair's send ring: for the daemon, when a request that could
     /// not be executed is due again, or the queue pair has come to RTS or SQD.
-    pub fn run_send_queue(&self, qpn: u32) {
+    pub(crate) fn run_send_queue(&self, qpn: u32) {
         self.run(qpn, !self.is_daemon());
     }
 
@@ -234,7 +235,7 @@ impl Actor<'_> {
     /// Receives of a shared receive queue stay. For the daemon; false, and nothing is done, if
     /// somebody else has a lock that this needs.
     #[must_use]
-    pub fn enter_error(&self, qpn: u32) -> bool {
+    pub(crate) fn enter_error(&self, qpn: u32) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
         {
@@ -255,7 +256,7 @@ impl Actor<'_> {
 
     /// Flushes receives that were posted to a queue pair in the error state: nobody rings a bell
     /// for them.
-    pub fn poll_error_receives_of(&self, qpn: u32) {
+    pub(crate) fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         if qp.state.load(Acquire) != state::ERR || !self.has_receives(qp) {
             return;
@@ -267,7 +268,7 @@ impl Actor<'_> {
 
     /// Has send queues run again that are not empty. For the daemon, after the end of a process: it
     /// may have died executing one of them, before it could say that it is to be tried again.
-    pub fn run_again(&self, qps: impl IntoIterator<Item = usize>) {
+    pub(crate) fn run_again(&self, qps: impl IntoIterator<Item = usize>) {
         for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
             let ring = self.arena.ring(&qp.sq);
             if ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next) {

@@ -11,7 +11,7 @@ use crate::engine::deferred::{Deferred, Wake};
 
 /// What is known of a channel whose waker was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tokens {
+pub(crate) enum Tokens {
     /// There is no event, so no token is owed.
     Settled,
     /// There is a token, or somebody is about to give or to take one.
@@ -23,7 +23,7 @@ pub enum Tokens {
 impl Actor<'_> {
     /// REQ_NOTIFY_CQ: the next completion that is added gives one event. Completions that are
     /// already there give none.
-    pub fn arm(&self, cq: u32, solicited_only: bool) {
+    pub(crate) fn arm(&self, cq: u32, solicited_only: bool) {
         if let Some(cq) = self.arena.cqs.get(cq as usize) {
             arming::arm(&cq.armed, solicited_only);
         }
@@ -60,7 +60,7 @@ impl Actor<'_> {
     /// Channels, index and generation, that process `dead` may have left with an event and
     /// without its token: [`Actor::tokens_of`] tells. For the daemon, when `dead` has no lock any
     /// more. With the channels it tells whether these are all: somebody else may have a queue's lock.
-    pub fn missing_tokens_of(
+    pub(crate) fn missing_tokens_of(
         &self,
         dead: usize,
         cqs: impl IntoIterator<Item = usize>,
@@ -109,7 +109,7 @@ impl Actor<'_> {
     /// A waker that is killed right before it gives the token and one that is killed right after
     /// look the same. To give it once more in doubt is no way out: a program that finds its
     /// channel readable, and no event, may fail or block.
-    pub fn tokens_of(
+    pub(crate) fn tokens_of(
         &self,
         (channel, generation): (u32, u32),
         cqs: impl IntoIterator<Item = usize>,
@@ -141,11 +141,11 @@ impl Actor<'_> {
 
 /// Counts a look at a channel for a token and its event: odd while it lasts.
 #[derive(Debug)]
-pub struct Reading<'a>(&'a AtomicU32);
+pub(crate) struct Reading<'a>(&'a AtomicU32);
 
 impl<'a> Reading<'a> {
     /// `reads` is `Channel::reads`. One at a time for each channel.
-    pub fn begin(reads: &'a AtomicU32) -> Self {
+    pub(crate) fn begin(reads: &'a AtomicU32) -> Self {
         reads.fetch_add(1, AcqRel);
         Self(reads)
     }

@@ -10,7 +10,7 @@ use crate::uapi::rxe::{Cqe, SendWqe};
 
 /// Something that happens, in the order in which it happens in this process.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'e> {
+pub(crate) enum Event<'e> {
     /// A send work request has been executed. Its completion follows, if it has one.
     WorkRequest(WorkRequest<'e>),
     /// A completion is about to appear in a completion queue.
@@ -32,7 +32,7 @@ pub enum Event<'e> {
 
 /// A send work request that was executed.
 #[derive(Clone, Copy, Debug)]
-pub struct WorkRequest<'e> {
+pub(crate) struct WorkRequest<'e> {
     /// Number of the queue pair.
     pub qpn: u32,
     /// `ibv_qp_type`.
@@ -52,7 +52,7 @@ pub struct WorkRequest<'e> {
 
 /// The receive that a message has gone into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MatchedReceive {
+pub(crate) struct MatchedReceive {
     /// Number of its queue pair.
     pub qpn: u32,
     /// The program's name for it.
@@ -61,7 +61,7 @@ pub struct MatchedReceive {
 
 /// A completion: of a send or receive work request, with success, an error or flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// Index of the completion queue.
     pub cq: u32,
     /// What the program polls.
@@ -74,7 +74,7 @@ pub struct Completion {
 
 /// A command of a program.
 #[derive(Clone, Copy, Debug)]
-pub struct Command<'e> {
+pub(crate) struct Command<'e> {
     /// Index of the process.
     pub proc: usize,
     /// Header and request, as the program has written it.
@@ -92,7 +92,7 @@ impl Actor<'_> {
 
     /// Has an event pass by.
     #[inline]
-    pub fn observe<'e>(&self, event: impl FnOnce() -> Event<'e>) {
+    pub(crate) fn observe<'e>(&self, event: impl FnOnce() -> Event<'e>) {
         if self.is_observed() {
             self.tell(&event());
         }

@@ -15,7 +15,7 @@ const SPINS: u32 = 190;
 
 /// Who may still be using memory.
 #[derive(Debug)]
-pub struct Quiesce {
+pub(crate) struct Quiesce {
     /// Locks of queue pairs that were not seen free since: index, and whether it is the `send_lock`.
     locks: Vec<(usize, bool)>,
     /// Bounce slots with a helper at work: index, and the word that says so.
@@ -25,7 +25,7 @@ pub struct Quiesce {
 impl Actor<'_> {
     /// Begins to wait for work requests that use memory of process `proc`; `qps` are the indices of
     /// the queue pairs in use.
-    pub fn quiesce(&self, qps: impl IntoIterator<Item = usize>, proc: usize) -> Quiesce {
+    pub(crate) fn quiesce(&self, qps: impl IntoIterator<Item = usize>, proc: usize) -> Quiesce {
         let is_its_own = |index: &usize| {
             self.arena.qps.get(*index).is_some_and(|qp| {
                 qp.live.load(Acquire) >= FIRST_QPN && qp.proc.load(Acquire) as usize == proc
@@ -40,7 +40,7 @@ impl Actor<'_> {
     }
 
     /// Whether all of them are done. It may take a moment to find out.
-    pub fn is_quiet(&self, quiesce: &mut Quiesce) -> bool {
+    pub(crate) fn is_quiet(&self, quiesce: &mut Quiesce) -> bool {
         for look in 0..LOOKS {
             // Who has had a lock for a moment knows that those who had it before are done.
             quiesce.locks.retain(|of| self.lock(self.lock_of(*of)).is_none());

@@ -26,15 +26,11 @@ use crate::uapi::verbs::{access, network_type, opcode, qp_type, send_flag, state
 
 /// A datagram for another host.
 #[derive(Debug)]
-pub struct RemoteDatagram<'d> {
+pub(crate) struct RemoteDatagram<'d> {
     /// The sender's GID.
     pub sgid: [u8; 16],
     /// The receiver's GID.
     pub dgid: [u8; 16],
-    /// Traffic class of the address handle.
-    pub traffic_class: u8,
-    /// Hop limit of the address handle.
-    pub hop_limit: u8,
     /// The receiver's queue pair.
     pub dest_qpn: u32,
     /// The key that it has to have.
@@ -53,7 +49,7 @@ pub struct RemoteDatagram<'d> {
 
 /// What the send queue of a queue pair has for the link.
 #[derive(Debug)]
-pub enum NextRequest {
+pub(crate) enum NextRequest {
     /// A request, which is in flight from now on.
     Request(RemoteRequest),
     /// Nothing now.
@@ -128,7 +124,7 @@ impl<'a> Actor<'a> {
     }
 
     /// The next request of a connected queue pair that is for its peer.
-    pub fn next_request(&self, qpn: u32) -> NextRequest {
+    pub(crate) fn next_request(&self, qpn: u32) -> NextRequest {
         let Some(qp) = self.arena.qp(qpn) else { return NextRequest::Nothing };
         let mut deferred = Deferred::default();
         let next = {
@@ -200,7 +196,7 @@ impl<'a> Actor<'a> {
     /// # Errors
     ///
     /// [`Failure::Busy`], also when the queue pair has left its state; or the request's failure.
-    pub fn fetch_payload(
+    pub(crate) fn fetch_payload(
         &self,
         qpn: u32,
         id: u64,
@@ -308,7 +304,7 @@ impl<'a> Actor<'a> {
 
     /// Delivers a datagram of another host: `grh` are the 40 bytes before its payload. Whether
     /// somebody has taken it.
-    pub fn deliver_remote(
+    pub(crate) fn deliver_remote(
         &self,
         grh: &[u8; 40],
         payload: &[u8],
@@ -340,7 +336,7 @@ impl<'a> Actor<'a> {
 
 /// The send queue of a queue pair whose peer is on another host.
 #[derive(Debug)]
-pub struct RemoteSends<'a> {
+pub(crate) struct RemoteSends<'a> {
     /// Who does it.
     pub actor: Actor<'a>,
     /// The queue pair.
@@ -365,7 +361,7 @@ impl SendQueue for RemoteSends<'_> {
 
 /// What a connected queue pair keeps between two packets of a message that it receives.
 #[derive(Debug, Default)]
-pub struct Arriving {
+pub(crate) struct Arriving {
     incoming: Option<Incoming>,
     error: Option<ReceiveError>,
     /// The queue pair is to fail as soon as the lock is free.
@@ -374,14 +370,14 @@ pub struct Arriving {
 
 impl Arriving {
     /// Whether the failure of the queue pair waits for a lock.
-    pub fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         self.failing.is_some()
     }
 }
 
 /// The receives and the memory of a queue pair whose peer is on another host.
 #[derive(Debug)]
-pub struct RemoteTarget<'a, 'q> {
+pub(crate) struct RemoteTarget<'a, 'q> {
     /// Who does it.
     pub actor: Actor<'a>,
     /// The queue pair.
@@ -421,7 +417,7 @@ impl<'a> RemoteTarget<'a, '_> {
     /// # Errors
     ///
     /// As [`Target::check`].
-    pub fn read(&mut self, from: Remote, out: &mut [u8]) -> Result<(), Refusal> {
+    pub(crate) fn read(&mut self, from: Remote, out: &mut [u8]) -> Result<(), Refusal> {
         self.with(|actor, responder, _, _| {
             let (segment, region) = reach(actor, responder, access::REMOTE_READ, from, out.len())?;
             let (segments, regions) = ([segment], [region]);
@@ -434,7 +430,7 @@ impl<'a> RemoteTarget<'a, '_> {
     }
 
     /// Has the queue pair fail, if that has waited for a lock.
-    pub fn fail_now(&mut self) {
+    pub(crate) fn fail_now(&mut self) {
         if let Some(reason) = self.arriving.failing {
             self.fail(reason);
         }

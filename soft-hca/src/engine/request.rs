@@ -13,7 +13,7 @@ use crate::engine::segments::{Region, Segment, SegmentList};
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
-use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
 /// A queue pair that sends; its `send_lock` is held.
 pub(super) struct Requester<'a> {
@@ -329,12 +329,14 @@ impl<'a> Requester<'a> {
     }
 }
 
+#[cfg(test)]
 impl Actor<'_> {
     /// Completes the oldest requests of a queue pair that are in flight, `count` at most, and
     /// executes what has waited for them: for who gets the peer's answers. False, and nothing is
     /// done, if somebody else has a lock that the daemon needs for this.
     #[must_use]
-    pub fn complete_in_flight(&self, qpn: u32, count: u32) -> bool {
+    pub(crate) fn complete_in_flight(&self, qpn: u32, count: u32) -> bool {
+        use crate::uapi::verbs::state;
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
         {

@@ -100,7 +100,7 @@ impl<'a> Actor<'a> {
 
     /// Forgets all claims, among which a dead process's may be. For the daemon. `cqs` are the
     /// indices of the queues in use.
-    pub fn forget_claims(&self, cqs: impl IntoIterator<Item = usize>) {
+    pub(crate) fn forget_claims(&self, cqs: impl IntoIterator<Item = usize>) {
         for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
             cq.claimed.store(0, Release);
         }

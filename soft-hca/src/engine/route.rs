@@ -10,7 +10,7 @@ use crate::engine::Actor;
 /// address vector, which is with the change to RTR, for datagrams when an address handle is
 /// created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
+pub(crate) enum Route {
     /// To queue pairs of this fabric: whoever executes a request reaches them in the arena.
     Local,
     /// To another host: the link's thread executes requests.
@@ -21,7 +21,7 @@ impl Route {
     /// The one that was stored in [`Qp::route`] or [`Ah::route`]; `None` if there is no such.
     ///
     /// [`Ah::route`]: crate::arena::Ah::route
-    pub fn load(field: &AtomicU32) -> Option<Self> {
+    pub(crate) fn load(field: &AtomicU32) -> Option<Self> {
         match field.load(Acquire) {
             0 => Some(Self::Local),
             1 => Some(Self::Remote),
@@ -30,7 +30,7 @@ impl Route {
     }
 
     /// Stores it in an entry of the arena.
-    pub fn store(self, field: &AtomicU32) {
+    pub(crate) fn store(self, field: &AtomicU32) {
         let word = match self {
             Self::Local => 0,
             Self::Remote => 1,

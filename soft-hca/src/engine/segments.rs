@@ -8,7 +8,7 @@ pub(super) const MAX_SEGMENTS: usize = 64;
 /// A stretch of a process's memory. The same as the system's `iovec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// First address in that process.
     pub addr: u64,
     /// Bytes.
@@ -17,11 +17,11 @@ pub struct Segment {
 
 /// The memory region that a stretch lies in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Region(u32);
+pub(crate) struct Region(u32);
 
 impl Region {
     /// None: inline data in a ring, or a variable of ours.
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     /// The one with this index in the arena.
     pub(super) fn at(index: usize) -> Self {
@@ -46,7 +46,7 @@ impl Region {
 
 /// Memory of one process, as one stream of bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory<'a> {
+pub(crate) struct Memory<'a> {
     /// Index of the process in the arena.
     pub proc: usize,
     /// The stretches in order.
@@ -57,7 +57,7 @@ pub struct Memory<'a> {
 
 impl<'a> Memory<'a> {
     /// Memory that is in no region.
-    pub fn unregistered(proc: usize, segments: &'a [Segment]) -> Self {
+    pub(crate) fn unregistered(proc: usize, segments: &'a [Segment]) -> Self {
         Self { proc, segments, regions: &[] }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Memory<'a> {
 
 /// Why bytes could not be moved. Some of them may have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The source is not there, or may not be read.
     Source,
     /// The destination is not there, or may not be written.

@@ -2,34 +2,24 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::Qp;
+use soft_hca_roce::transport::timers::{ack_timeout_ns, rnr_wait_ns};
 
-/// Hundredths of milliseconds for each code of `min_rnr_timer` (IBTA table 45).
-const RNR_CENTI_MS: [u64; 32] = [
-    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
-    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-];
+use crate::arena::Qp;
 
 /// `rnr_retry` that means "for ever".
 const FOR_EVER: u32 = 7;
 
-/// The time that a peer waits for a receive before it tries again.
-fn rnr_timer_ns(code: u32) -> u64 {
-    RNR_CENTI_MS[code as usize % RNR_CENTI_MS.len()] * 10_000
-}
-
 /// How long a request may wait for a receive of the peer in all; `None` for ever.
 pub(super) fn rnr_limit_ns(requester: &Qp, responder_timer: u32) -> Option<u64> {
     let retries = requester.rnr_retry.load(Acquire);
-    (retries < FOR_EVER).then(|| u64::from(retries) * rnr_timer_ns(responder_timer))
+    (retries < FOR_EVER).then(|| u64::from(retries) * rnr_wait_ns(responder_timer as u8))
 }
 
 /// How long a request may wait for a peer that does not answer; `None` for ever. A `retry_cnt` of
 /// 7 is seven retries, as specified, where rxe never gives up.
 pub(super) fn ack_limit_ns(requester: &Qp) -> Option<u64> {
-    let timeout = requester.timeout.load(Acquire) & 31;
     let tries = u64::from(requester.retry_cnt.load(Acquire) & 7) + 1;
-    (timeout != 0).then(|| tries * (4096 << timeout))
+    Some(tries * ack_timeout_ns(requester.timeout.load(Acquire) as u8)?)
 }
 
 /// How long a request waits for room in a completion queue: time enough for a program that has

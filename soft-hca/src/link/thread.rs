@@ -187,8 +187,6 @@ impl Link {
         self.env.send_datagram(&RemoteDatagram {
             sgid: ip::gid(from),
             dgid: ip::gid(to),
-            traffic_class: 0,
-            hop_limit: 64,
             dest_qpn: GSI_QPN,
             qkey: GSI_QKEY,
             source_qpn: GSI_QPN,

@@ -2,4 +2,4 @@
 
 mod queue;
 
-pub use queue::{HEADER_BYTES, Ring, Slot, bytes};
+pub(crate) use queue::{Ring, Slot, bytes};

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Bytes before the first slot.
-pub const HEADER_BYTES: usize = 384;
+pub(crate) const HEADER_BYTES: usize = 384;
 
 /// Offsets in the header.
 mod header {
@@ -30,7 +30,7 @@ const MAX_MASK: u32 = (1 << 21) - 1;
 const LOG2_SLOT_BYTES: std::ops::RangeInclusive<u32> = 6..=12;
 
 /// Bytes of a ring, header included; `None` if there is no such ring.
-pub fn bytes(mask: u32, log2_slot: u32) -> Option<usize> {
+pub(crate) fn bytes(mask: u32, log2_slot: u32) -> Option<usize> {
     let is_ring = mask <= MAX_MASK && mask & mask.wrapping_add(1) == 0;
     (is_ring && LOG2_SLOT_BYTES.contains(&log2_slot))
         .then(|| HEADER_BYTES + ((mask as usize + 1) << log2_slot))

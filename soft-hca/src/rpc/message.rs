@@ -23,7 +23,7 @@ impl FileKind {
 
 /// The first message on every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hello {
+pub(crate) struct Hello {
     /// What the connection stands for.
     pub kind: FileKind,
     /// Where the process keeps its nonce; 0 if it takes no part in the data path.
@@ -34,7 +34,7 @@ pub struct Hello {
 
 /// What a program asks of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub(crate) enum Request {
     /// Opens a file. For device files answered with [`Created::File`] and the descriptors [arena,
     /// event descriptor].
     Hello(Hello),
@@ -63,7 +63,7 @@ pub enum Request {
 
 /// A completion channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelId {
+pub(crate) struct ChannelId {
     /// Index in the arena.
     pub index: u32,
     /// Generation of the entry.
@@ -72,7 +72,7 @@ pub struct ChannelId {
 
 /// What a request has created, for the client itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Created {
+pub(crate) enum Created {
     /// A device file.
     File {
         /// Index of the process in the arena.
@@ -104,7 +104,7 @@ pub enum Created {
 
 /// What the daemon answers a request with that it has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// What the client itself has to know.
     pub created: Option<Created>,
     /// Bytes for the program.
@@ -119,11 +119,11 @@ impl From<Vec<u8>> for Answer {
 
 /// The daemon's reply: an answer, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply(pub Result<Answer>);
+pub(crate) struct Reply(pub Result<Answer>);
 
 impl Reply {
     /// The message: an error number or 0; what was created, its kind first; bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let answer = match &self.0 {
             Ok(answer) => answer,
             Err(error) => return error.number().to_le_bytes().to_vec(),
@@ -149,7 +149,7 @@ impl Reply {
     }
 
     /// Reads a message; `EINVAL` for one that is none.
-    pub fn decode(message: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(message: &[u8]) -> Result<Self> {
         let mut words = Words(message);
         let error = words.u32()? as i32;
         if error != 0 {
@@ -181,7 +181,7 @@ impl Reply {
 
 impl Request {
     /// The message.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut word = |value: u32| out.extend(value.to_le_bytes());
         match self {
@@ -224,7 +224,7 @@ impl Request {
     }
 
     /// Reads a message; `EINVAL` for one that is none.
-    pub fn decode(message: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(message: &[u8]) -> Result<Self> {
         let mut words = Words(message);
         let request = match words.u32()? {
             1 => {

@@ -7,5 +7,5 @@
 mod message;
 mod socket;
 
-pub use message::{Answer, ChannelId, Created, FileKind, Hello, Reply, Request};
-pub use socket::{Connection, Listener, MAX_FDS};
+pub(crate) use message::{Answer, ChannelId, Created, FileKind, Hello, Reply, Request};
+pub(crate) use socket::{Connection, Listener};

@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::system::check;
 
 /// File descriptors that one message may carry.
-pub const MAX_FDS: usize = 3;
+pub(crate) const MAX_FDS: usize = 3;
 
 /// Bytes that one message may have. The longest are listings.
 const MAX_MESSAGE: usize = 128 * 1024;
@@ -28,7 +28,7 @@ pub struct Connection {
 
 /// Where the daemon waits for connections.
 #[derive(Debug)]
-pub struct Listener {
+pub(crate) struct Listener {
     fd: OwnedFd,
 }
 
@@ -59,7 +59,7 @@ fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
 
 impl Listener {
     /// Listens at a path, which must not exist.
-    pub fn bind(path: &Path) -> io::Result<Self> {
+    pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         let fd = socket()?;
         let (address, length) = address(path)?;
         // SAFETY: the address is valid for the length given.
@@ -71,7 +71,7 @@ impl Listener {
 
     /// The next connection, from a process of the same user only; others are turned away
     /// (`EPERM`). The daemon never waits for a client: its end does not block.
-    pub fn accept(&self) -> io::Result<Connection> {
+    pub(crate) fn accept(&self) -> io::Result<Connection> {
         // SAFETY: nobody wants the peer's address.
         let fd = check(unsafe {
             libc::accept4(

@@ -28,7 +28,7 @@ const MAX_LEAVES: usize = 0x1_0000;
 impl Cm {
     /// Whether there are disconnections that a fabric waits for before it ends: not much more
     /// than a second.
-    pub fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         !self.leaves.is_empty()
     }
 

@@ -8,7 +8,7 @@ use super::id::{Id, Space, State};
 
 /// An id, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CmIdInfo {
+pub(crate) struct CmIdInfo {
     /// Its number.
     pub id: u32,
     /// Index of the process that it belongs to.
@@ -65,7 +65,7 @@ fn space_name(space: Space) -> &'static str {
 
 impl Cm {
     /// All ids, by number.
-    pub fn listing(&self) -> Vec<CmIdInfo> {
+    pub(crate) fn listing(&self) -> Vec<CmIdInfo> {
         let info = |id: &Id| CmIdInfo {
             id: id.number,
             owner: self.files.get(&id.file).map_or(0, |file| file.owner),

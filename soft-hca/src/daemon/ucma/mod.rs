@@ -70,15 +70,14 @@ use crate::device::{self, Device, Source};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command};
 
-pub use crate::daemon::ucma::listing::CmIdInfo;
-pub use crate::daemon::ucma::peer::{Outgoing, Peer};
-pub use crate::uapi::ucma::command::MIGRATE_ID;
+pub(crate) use crate::daemon::ucma::peer::{Outgoing, Peer};
+pub(crate) use crate::uapi::ucma::command::MIGRATE_ID;
 
 /// An opened `/dev/infiniband/rdma_cm`.
-pub type FileId = u32;
+pub(crate) type FileId = u32;
 
 /// What the connection manager asks of the rest of the daemon.
-pub trait Host {
+pub(crate) trait Host {
     /// The fabric's devices, whose GIDs are what can be reached.
     fn devices(&self) -> &[Arc<Device>];
     /// A random number of 24 bits.
@@ -170,7 +169,7 @@ fn lookup(number: u32) -> Result<Command> {
 
 /// The connection manager of a fabric.
 #[derive(Debug, Default)]
-pub struct Cm {
+pub(crate) struct Cm {
     files: BTreeMap<FileId, File>,
     last_file: FileId,
     ids: HashMap<Key, Id>,
@@ -201,12 +200,12 @@ pub struct Cm {
 
 impl Cm {
     /// A connection manager without files.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Opens the device for a process, whose index is only given back in listings.
-    pub fn open(&mut self, owner: usize) -> FileId {
+    pub(crate) fn open(&mut self, owner: usize) -> FileId {
         self.last_file = self.last_file.wrapping_add(1).max(1);
         self.files.insert(self.last_file, File::new(owner));
         self.last_file
@@ -214,7 +213,7 @@ impl Cm {
 
     /// Closes a file, or notices that its process has died: all its ids are destroyed, which
     /// disconnects or rejects their peers.
-    pub fn close(&mut self, host: &mut dyn Host, file: FileId, now_ns: u64) {
+    pub(crate) fn close(&mut self, host: &mut dyn Host, file: FileId, now_ns: u64) {
         let cx = &mut Cx { host, now_ns, transaction: 0 };
         let mut keys: Vec<Key> = self.ids_of(file).collect();
         keys.sort_unstable();
@@ -230,7 +229,7 @@ impl Cm {
     ///
     /// Two payloads differ from what the program has written: MIGRATE_ID's names the old channel
     /// by its [`FileId`], and SET_OPTION's has the option's value behind it.
-    pub fn command(
+    pub(crate) fn command(
         &mut self,
         host: &mut dyn Host,
         file: FileId,
@@ -250,7 +249,7 @@ impl Cm {
     }
 
     /// Takes the oldest event of a file, which then counts as reported.
-    pub fn pop_event(&mut self, file: FileId) -> Option<[u8; EVENT]> {
+    pub(crate) fn pop_event(&mut self, file: FileId) -> Option<[u8; EVENT]> {
         let event = self.files.get_mut(&file)?.events.pop_front()?;
         self.touched.insert(file);
         self.count_reported(&event);
@@ -258,22 +257,22 @@ impl Cm {
     }
 
     /// How many events wait in a file.
-    pub fn pending_events(&self, file: FileId) -> usize {
+    pub(crate) fn pending_events(&self, file: FileId) -> usize {
         self.files.get(&file).map_or(0, |file| file.events.len())
     }
 
     /// When to call [`run_timers`](Self::run_timers) next.
-    pub fn next_timer(&self) -> Option<u64> {
+    pub(crate) fn next_timer(&self) -> Option<u64> {
         self.timers.first().map(|(at, _)| *at)
     }
 
     /// Does what is due.
-    pub fn run_timers(&mut self, host: &mut dyn Host, now_ns: u64) {
+    pub(crate) fn run_timers(&mut self, host: &mut dyn Host, now_ns: u64) {
         self.expire(&mut Cx { host, now_ns, transaction: 0 });
     }
 
     /// Files whose number of waiting events may have changed since the last call.
-    pub fn touched(&mut self) -> Vec<FileId> {
+    pub(crate) fn touched(&mut self) -> Vec<FileId> {
         std::mem::take(&mut self.touched).into_iter().collect()
     }
 

@@ -14,7 +14,7 @@ use super::{Cm, Cx, Host};
 /// The connection manager at the other end of a connection, decided on once, when the
 /// connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Peer {
+pub(crate) enum Peer {
     /// This one: a message to it is a call.
     Local,
     /// Another host's: messages to it are datagrams, which wait to be fetched.
@@ -35,7 +35,7 @@ impl Peer {
 
 /// A message for another host: a management datagram from queue pair 1 to queue pair 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub(crate) struct Outgoing {
     /// The own address that it is sent from.
     pub from: IpAddr,
     /// The other host's address.
@@ -138,7 +138,7 @@ impl Cm {
 
     /// A management datagram has come from another host's queue pair 1: `from` and `to` are the
     /// addresses of its packet. What is no message is dropped, or refused if it is a request.
-    pub fn receive(
+    pub(crate) fn receive(
         &mut self,
         host: &mut dyn Host,
         (from, to): (IpAddr, IpAddr),
@@ -158,7 +158,7 @@ impl Cm {
     }
 
     /// Messages for other hosts, to be sent in this order.
-    pub fn take_messages(&mut self) -> Vec<Outgoing> {
+    pub(crate) fn take_messages(&mut self) -> Vec<Outgoing> {
         std::mem::take(&mut self.outbox)
     }
 

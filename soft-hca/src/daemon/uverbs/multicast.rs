@@ -2,17 +2,14 @@
 
 use std::sync::atomic::Ordering::Release;
 
+use soft_hca_roce::wire::ip::is_multicast;
+
 use crate::daemon::fabric::{GONE, load_gid, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Outcome};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::uverbs::request;
 use crate::uapi::verbs::qp_type;
-
-fn is_multicast(gid: &[u8; 16]) -> bool {
-    let is_mapped_ipv4 = gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    gid[0] == 0xff || (is_mapped_ipv4 && gid[12] & 0xf0 == 0xe0)
-}
 
 /// Attaching once more changes nothing.
 pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Result<Outcome<()>> {

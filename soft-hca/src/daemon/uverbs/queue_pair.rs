@@ -334,7 +334,7 @@ fn set_attributes(
     Ok(())
 }
 
-/// `ERESTART` as [`Fabric::lock`]: the states for which that can be have no attributes.
+/// `ERESTART` as [`Fabric::lock`](crate::daemon::fabric::Fabric::lock): the states for which that can be have no attributes.
 fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Result<()> {
     let fabric = &*cx.fabric;
     let qp = &fabric.arena.qps[index];

@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
 use super::fabric::*;
+use crate::engine::Link;
 use crate::engine::bounce::{Job, Taken};
 use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::helper::Helper;
 use crate::engine::process_memory::{self, CopyError};
-use crate::engine::{Fault, Link, Memory, Region, Segment};
+use crate::engine::segments::{Fault, Memory, Region, Segment};
 use crate::uapi::verbs::access;
 
 /// A process that takes part in nothing.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
-use crate::engine::{Actor, Async, Completion, Env, Event, LocalLink, WorkRequest};
+use crate::engine::observer::{Completion, WorkRequest};
+use crate::engine::{Actor, Async, Env, Event, LocalLink};
 use crate::ring::{self, Slot};
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};

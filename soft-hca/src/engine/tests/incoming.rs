@@ -5,7 +5,8 @@ use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::receive::ReceiveError;
 use crate::engine::responder::{ReceiveCompletion, Responder};
-use crate::engine::{Actor, Async, Fault, Memory, process_memory, wc_status};
+use crate::engine::segments::{Fault, Memory};
+use crate::engine::{Actor, Async, process_memory, wc_status};
 use crate::uapi::rxe::{Cqe, RemoteWr};
 use crate::uapi::verbs::{access, opcode, qp_type, state, status, wc_flag, wc_opcode};
 

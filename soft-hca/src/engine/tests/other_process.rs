@@ -4,8 +4,9 @@
 use std::sync::atomic::Ordering::Release;
 
 use super::fabric::*;
+use crate::engine::Link;
 use crate::engine::process_memory;
-use crate::engine::{Fault, Link, Memory, Segment};
+use crate::engine::segments::{Fault, Memory, Segment};
 use crate::uapi::verbs::opcode;
 
 /// A child with a copy of all our memory, nonce included. Ends with the value.

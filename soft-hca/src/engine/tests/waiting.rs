@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use super::fabric::*;
 use crate::arena::Mapping;
-use crate::engine::{Actor, Env, Fault, Link, LocalLink, Memory};
+use crate::engine::segments::{Fault, Memory};
+use crate::engine::{Actor, Env, Link, LocalLink};
 use crate::uapi::verbs::{opcode, state, status};
 
 pub(super) const MS: u64 = 1_000_000;

@@ -101,6 +101,7 @@ impl Host {
         namespace.set_up(&format!(
             "ip link set lo up
             echo 0 >/proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad
+            echo 1 >/proc/sys/net/ipv6/conf/{INTERFACE}/keep_addr_on_down
             ip address add {address}/24 dev {INTERFACE}
             ip address add {address6}/64 nodad dev {INTERFACE}
             ip link set {INTERFACE} mtu {mtu} up

@@ -1,5 +1,6 @@
 //! Whether somebody waits for an event of a completion queue: the word that who waits and who adds
 //! completions agree by, without a lock.
+#![allow(unreachable_pub, reason = "the loom models are another crate")]
 
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicU32, fence};
@@ -17,7 +18,7 @@ const FOR_ANY: u32 = 2;
 /// before [`armed_for`], or that one sees the queue armed: both sides write, then read what the other
 /// writes, and a fence between the two keeps both reads from being early.
 #[inline]
-pub(super) fn arm(armed: &AtomicU32, solicited_only: bool) {
+pub fn arm(armed: &AtomicU32, solicited_only: bool) {
     let wish = if solicited_only { FOR_SOLICITED } else { FOR_ANY };
     let _ = armed.fetch_update(AcqRel, Relaxed, |word| {
         let kind = (word & KIND).max(wish);
@@ -28,7 +29,7 @@ pub(super) fn arm(armed: &AtomicU32, solicited_only: bool) {
 
 /// The word, if completions that were published before give an event.
 #[inline]
-pub(super) fn armed_for(armed: &AtomicU32, is_solicited: bool) -> Option<u32> {
+pub fn armed_for(armed: &AtomicU32, is_solicited: bool) -> Option<u32> {
     // See `arm`.
     fence(SeqCst);
     let word = armed.load(Relaxed);
@@ -39,7 +40,7 @@ pub(super) fn armed_for(armed: &AtomicU32, is_solicited: bool) -> Option<u32> {
 /// Ends the arming that has led to a word. If the queue has been armed anew, that is for the next
 /// completion.
 #[inline]
-pub(super) fn disarm(armed: &AtomicU32, word: u32) {
+pub fn disarm(armed: &AtomicU32, word: u32) {
     let _ = armed.compare_exchange(word, word & !KIND, AcqRel, Relaxed);
 }
 
@@ -48,7 +49,7 @@ pub(super) fn disarm(armed: &AtomicU32, word: u32) {
 /// As long as the queue is armed, who dies has told nobody. A program that looks for events at the
 /// token of another queue may see this one, and arm the queue again, before it is disarmed.
 #[inline]
-pub(super) fn give_event(armed: &AtomicU32, word: u32, pending_events: &AtomicU32) {
+pub fn give_event(armed: &AtomicU32, word: u32, pending_events: &AtomicU32) {
     pending_events.fetch_add(1, AcqRel);
     disarm(armed, word);
 }

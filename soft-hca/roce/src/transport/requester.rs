@@ -357,9 +357,8 @@ impl Requester {
         self.retries = self.attributes.retry_cnt;
         self.rnr_retries = self.attributes.rnr_retry;
         self.went_back = false;
-        if !matches!(self.timer, Timer::ReceiverNotReady(_)) {
-            self.wait_for_answer(now_ns);
-        }
+        // A receiver that was not ready has become so: a second copy of the packet found a receive.
+        self.wait_for_answer(now_ns);
     }
 
     fn wait_for_answer(&mut self, now_ns: u64) {

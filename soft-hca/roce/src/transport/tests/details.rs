@@ -219,6 +219,20 @@ fn nobody_goes_back_while_the_receiver_is_not_ready() {
 }
 
 #[test]
+fn an_acknowledgement_ends_the_wait_for_the_receiver() {
+    let (mut requester, mut program) = requester(attributes(MTU, FIRST), &[(SEND, 1); 2]);
+    sent(&mut requester);
+    acknowledge(&mut requester, &mut program, 0, Syndrome::RnrNak { timer: 1 });
+    assert!(sent(&mut requester).is_empty());
+    acknowledge(&mut requester, &mut program, 0, Syndrome::Ack { credits: 31 });
+    assert_eq!(program.completed, [(0, Status::Success)]);
+    assert_eq!(numbers(&sent(&mut requester)), [1]);
+    acknowledge(&mut requester, &mut program, 1, Syndrome::Ack { credits: 31 });
+    assert!(requester.is_idle());
+    assert_eq!(requester.deadline(), None);
+}
+
+#[test]
 fn an_answer_of_the_wrong_kind_is_an_error() {
     let responses: [(Opcode, Operation, &[u8]); 5] = [
         (SEND, Operation::ReadResponseOnly(ACK), &[0]),

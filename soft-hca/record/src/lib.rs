@@ -10,12 +10,18 @@
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`reason`] | why a work request or a call has failed |
 //! | [`file`] | reading and writing |
+//! | [`timeline`] | a page of HTML with a picture of the run |
 #![forbid(unsafe_code)]
 
 pub mod entry;
 pub mod file;
 pub mod reason;
+mod story;
+#[cfg(test)]
+mod testing;
+pub mod timeline;
 pub mod value;
+mod words;
 
 pub use entry::{Entry, Header, What};
 pub use file::{Reader, Writer};

@@ -144,7 +144,10 @@ impl Fabric {
         let sgid = port.map(|port| port.gids.gid(known.dest.sgid_index));
         let address = |gid| Ipv6Addr::from(gid).to_canonical();
         if let Some(sgid) = sgid {
-            let path = (address(sgid), address(known.dest.dgid));
+            let path = link::Path {
+                traffic_class: known.dest.traffic_class,
+                ..link::Path::new(address(sgid), address(known.dest.dgid))
+            };
             self.roce.set_state(known.qpn, to, path);
         }
     }

@@ -150,6 +150,8 @@ impl<'a> Actor<'a> {
         let sent = self.env.send_datagram(&RemoteDatagram {
             sgid: load(&ah.sgid),
             dgid: load(&ah.dgid),
+            traffic_class: ah.traffic_class.load(Acquire) as u8,
+            hop_limit: None,
             dest_qpn: target.qpn,
             qkey: if is_own_key { requester.qp.qkey.load(Acquire) } else { target.qkey },
             source_qpn: requester.qpn,

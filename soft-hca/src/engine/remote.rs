@@ -31,6 +31,10 @@ pub(crate) struct RemoteDatagram<'d> {
     pub sgid: [u8; 16],
     /// The receiver's GID.
     pub dgid: [u8; 16],
+    /// Of the address handle.
+    pub traffic_class: u8,
+    /// Of the address handle, if it is for a group. What is for one host has the system's.
+    pub hop_limit: Option<u8>,
     /// The receiver's queue pair.
     pub dest_qpn: u32,
     /// The key that it has to have.

@@ -11,6 +11,7 @@ use crate::arena::Mapping;
 use crate::daemon::event_fd::EventFd;
 use crate::device;
 use crate::link::counters::Counters;
+use crate::link::path::Path;
 
 /// Management datagrams that may wait for the main loop. More are lost, as on any way.
 const MAX_MADS: usize = 1024;
@@ -50,8 +51,8 @@ pub(super) enum Order {
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
-    /// it is destroyed). The path is its own address and the peer's.
-    State { qpn: u32, state: u32, path: (IpAddr, IpAddr) },
+    /// it is destroyed).
+    State { qpn: u32, state: u32, path: Path },
     /// The link's thread ends.
     End,
 }
@@ -99,7 +100,7 @@ impl Handle {
     }
 
     /// A queue pair with a peer on another host has come to a state; RESET also if it is destroyed.
-    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: (IpAddr, IpAddr)) {
+    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: Path) {
         if let Some(shared) = &self.0 {
             shared.orders.put(Order::State { qpn, state, path });
         }

@@ -18,11 +18,13 @@
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
+//! | `path` | where a packet goes, and what its IP header says |
 //! | `counters` | what was sent, received and dropped |
 
 mod addresses;
 mod counters;
 mod handle;
+mod path;
 mod port;
 mod queue_pair;
 mod socket;
@@ -38,6 +40,7 @@ use crate::device::Device;
 
 pub(crate) use addresses::addresses;
 pub(crate) use handle::{Handle, ReceivedMad};
+pub(crate) use path::Path;
 pub(crate) use thread::Thread;
 
 /// Why there is no link. The fabric goes on without other hosts.

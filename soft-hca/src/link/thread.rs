@@ -21,6 +21,7 @@ use crate::daemon::poller::{Poller, Ready};
 use crate::engine::{Actor, Async, DAEMON, Env, LINK, LocalLink, RemoteDatagram};
 use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
+use crate::link::path::Path;
 use crate::link::port::{Arrived, Port, check};
 use crate::link::queue_pair::QueuePair;
 use crate::system;
@@ -61,7 +62,11 @@ impl Env for LinkEnv {
     }
 
     fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {
-        let path = (ip::address(&datagram.sgid), ip::address(&datagram.dgid));
+        let path = Path {
+            traffic_class: datagram.traffic_class,
+            hop_limit: datagram.hop_limit,
+            ..Path::new(ip::address(&datagram.sgid), ip::address(&datagram.dgid))
+        };
         let deth = Deth { qkey: datagram.qkey, source_qpn: datagram.source_qpn };
         let headers = Headers {
             solicited: datagram.solicited,
@@ -76,7 +81,7 @@ impl Env for LinkEnv {
             bytes.copy_from_slice(datagram.payload);
             Ok(())
         };
-        self.port.send(path, &headers, datagram.payload.len(), fill).is_some()
+        self.port.send(&path, &headers, datagram.payload.len(), fill).is_some()
     }
 
     fn is_there(&self, proc: usize) -> bool {
@@ -187,6 +192,8 @@ impl Link {
         self.env.send_datagram(&RemoteDatagram {
             sgid: ip::gid(from),
             dgid: ip::gid(to),
+            traffic_class: 0,
+            hop_limit: None,
             dest_qpn: GSI_QPN,
             qkey: GSI_QKEY,
             source_qpn: GSI_QPN,
@@ -198,7 +205,7 @@ impl Link {
     }
 
     /// A queue pair whose peer is on another host has come to a state.
-    fn set_state(&mut self, qpn: u32, to: u32, path: (IpAddr, IpAddr)) {
+    fn set_state(&mut self, qpn: u32, to: u32, path: Path) {
         match (to, self.arena.qp(qpn)) {
             (state::RTR, Some(qp)) => {
                 if let Some(new) = QueuePair::new(qp, qpn, path) {
@@ -305,7 +312,7 @@ impl Link {
                 }
                 let known = self.qps.get(&qpn).filter(|known| known.has(service));
                 let known = known.ok_or(Reason::QueuePair)?;
-                if known.path != (*own, *from) {
+                if (known.path.own, known.path.peer) != (*own, *from) {
                     return Err(Reason::Address);
                 }
                 if let Some(mut known) = self.qps.remove(&qpn) {

@@ -51,6 +51,15 @@ pub(crate) struct RemoteDatagram<'d> {
     pub payload: &'d [u8],
 }
 
+/// Whom a datagram of another host is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DatagramReceiver {
+    /// The queue pair with this number.
+    QueuePair(u32),
+    /// All queue pairs that are attached to the group with this GID.
+    Group([u8; 16]),
+}
+
 /// What the send queue of a queue pair has for the link.
 #[derive(Debug)]
 pub(crate) enum NextRequest {
@@ -312,7 +321,8 @@ impl<'a> Actor<'a> {
         &self,
         grh: &[u8; 40],
         payload: &[u8],
-        (dest_qpn, qkey, source_qpn): (u32, u32, u32),
+        receiver: DatagramReceiver,
+        (qkey, source_qpn): (u32, u32),
         immediate: Option<[u8; 4]>,
         solicited: bool,
     ) -> bool {
@@ -332,9 +342,16 @@ impl<'a> Actor<'a> {
         };
         let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
         let mut deferred = Deferred::default();
-        let delivered = self.deliver(dest_qpn, &datagram, &mut deferred);
+        let is_taken = match receiver {
+            DatagramReceiver::QueuePair(qpn) => {
+                matches!(self.deliver(qpn, &datagram, &mut deferred), Ok(Some(_)))
+            }
+            DatagramReceiver::Group(group) => {
+                self.deliver_to_group(&group, &datagram, &mut deferred) == Ok(true)
+            }
+        };
         self.run_deferred(&mut deferred);
-        matches!(delivered, Ok(Some(_)))
+        is_taken
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use soft_hca_roce::wire::packet::PORT;
 
+use crate::link::multicast;
 use crate::link::path::{Control, Path};
 use crate::system::check;
 
@@ -18,7 +19,7 @@ const UDP_NO_CHECK6_RX: libc::c_int = 102;
 /// `IPV6_AUTOFLOWLABEL` (`linux/in6.h`): the system makes up flow labels.
 const IPV6_AUTOFLOWLABEL: libc::c_int = 70;
 
-/// The socket of one own address. It is never connected: only so has what it sends the
+/// The socket of one own address, or of a group. It is never connected: only so has what it sends the
 /// identification 0, which the ICRC covers.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -40,9 +41,15 @@ pub(super) struct Datagram {
 }
 
 impl Socket {
-    /// Binds an address.
-    pub(super) fn bind(address: IpAddr) -> io::Result<Self> {
+    /// Binds an own address. What is for groups leaves by the interface with this number.
+    pub(super) fn bind(address: IpAddr, interface: u32) -> io::Result<Self> {
         let socket = UdpSocket::bind((address, PORT))?;
+        multicast::send_by(&socket, address, interface)?;
+        Self::new(address, socket)
+    }
+
+    /// Of a socket that is bound to an own address or a group's.
+    pub(super) fn new(address: IpAddr, socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let this = Self { address, socket };
         let _ = this.set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
@@ -70,18 +77,7 @@ impl Socket {
     }
 
     fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        let length = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the value lives through the call and is as long as said.
-        let set = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                name,
-                (&raw const value).cast(),
-                length,
-            )
-        };
-        check(set).map(drop)
+        set_option(&self.socket, level, name, &value)
     }
 
     /// Sends a packet to another host or to a group.
@@ -170,6 +166,19 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Sets an option of a socket.
+pub(super) fn set_option<T: Copy>(
+    socket: &UdpSocket,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let bytes = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: the value lives through the call, which reads no more than it has.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, bytes) }).map(drop)
 }
 
 /// An address as the system reads it, and its bytes.

@@ -18,11 +18,15 @@
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
+//! | `multicast` | groups, and the sockets that hear them |
+//! | `path` | where a packet goes, and what its IP header says |
 //! | `counters` | what was sent, received and dropped |
 
 mod addresses;
 mod counters;
 mod handle;
+mod multicast;
+mod path;
 mod port;
 mod queue_pair;
 mod socket;
@@ -34,10 +38,12 @@ use std::sync::Arc;
 
 use crate::arena::Mapping;
 use crate::daemon::env::DaemonEnv;
-use crate::device::Device;
+use crate::device::{Device, interface_number};
+use crate::link::multicast::Groups;
 
 pub(crate) use addresses::addresses;
 pub(crate) use handle::{Handle, ReceivedMad};
+pub(crate) use path::Path;
 pub(crate) use thread::Thread;
 
 /// Why there is no link. The fabric goes on without other hosts.
@@ -66,14 +72,23 @@ pub(crate) fn start(
     env: Arc<DaemonEnv>,
 ) -> Result<(Handle, Thread), Error> {
     let addresses = addresses(wanted, device)?;
+    let entries = || device.ports.iter().flat_map(|port| port.gids.entries());
+    let interface_of = |address: IpAddr| {
+        let entry = entries().find(|entry| entry.ip() == Some(address))?;
+        interface_number(entry.netdev.as_deref()?)
+    };
     let bind = |&address: &IpAddr| {
-        socket::Socket::bind(address).map_err(|error| match error.kind() {
+        let interface = interface_of(address).unwrap_or_default();
+        socket::Socket::bind(address, interface).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => Error::Taken(address),
             _ => Error::Socket(address, error),
         })
     };
     let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();
-    let shared = Arc::new(handle::Shared::new(addresses, arena).map_err(Error::Thread)?);
+    let with_interface = |ip: &IpAddr| Some((interface_of(*ip)?, ip.is_ipv6()));
+    let groups = Groups::new(addresses.iter().filter_map(with_interface).collect());
+    let shared = handle::Shared::new(addresses, groups, arena).map_err(Error::Thread)?;
+    let shared = Arc::new(shared);
     let port = port::Port::new(sockets?, Arc::clone(&shared.counters));
     let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;
     Ok((Handle::on(shared), thread))

@@ -138,6 +138,10 @@ impl Fabric {
         let (arena, env) = (Arc::clone(&self.arena), Arc::clone(&self.env));
         let (handle, thread) = link::start(wanted, &self.devices[0], arena, env)?;
         self.env.set_link(handle.clone());
+        for port in &mut Arc::make_mut(&mut self.devices[0]).ports {
+            let of_link = handle.addresses().iter().filter_map(|ip| port.gids.netdev_of(*ip));
+            port.followed = of_link.map(str::to_owned).collect();
+        }
         self.roce = handle;
         Ok(thread)
     }

@@ -138,6 +138,11 @@ impl Host {
         self.namespace.set_up(&format!("ip link set {INTERFACE} {state}")).unwrap();
     }
 
+    /// Gives the host's end of the link another MTU.
+    pub fn set_mtu(&self, mtu: u32) {
+        self.namespace.set_up(&format!("ip link set {INTERFACE} mtu {mtu}")).unwrap();
+    }
+
     /// Starts a program that is in no fabric.
     pub fn start_plain(&self, line: &str) -> Program {
         let file = self.place.file(&format!("{}.txt", self.place.unique("plain")));

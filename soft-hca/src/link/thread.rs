@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::thread::JoinHandle;
 
 use soft_hca_roce::wire::bth::Psn;
@@ -23,6 +23,7 @@ use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
 use crate::link::port::{Arrived, Port, check};
 use crate::link::queue_pair::QueuePair;
+use crate::link::socket::Datagram;
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
@@ -149,6 +150,7 @@ impl Link {
                 self.rung(qpn);
             }
             let has_more = self.serve();
+            self.env.port.send_held();
             if !has_received && !has_more && !self.is_over {
                 self.sleep();
             }
@@ -158,6 +160,8 @@ impl Link {
     /// Waits for a packet, a bell or the time.
     fn sleep(&mut self) {
         let deadline = self.qps.values().filter_map(QueuePair::deadline).min();
+        let deadline = deadline.into_iter().chain(self.env.port.tap.deadline()).min();
+        self.env.port.tap.flush();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
             && self.dirty.is_empty()
@@ -261,18 +265,25 @@ impl Link {
                 let socket = &self.env.port.sockets[index];
                 let own = socket.address;
                 let Ok(datagram) = socket.receive(buffer) else { break };
-                let counters = Arc::clone(&self.env.port.counters);
-                counters.received.fetch_add(1, Relaxed);
-                let taken =
-                    check(own, &datagram, buffer).and_then(|arrived| self.arrived(&arrived));
-                if let Err(reason) = taken {
-                    counters.count(reason);
-                    tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+                if !self.env.port.heard(own, &datagram, buffer) {
+                    self.take(own, &datagram, buffer);
                 }
                 has_more |= packet + 1 == BURST;
             }
         }
+        while let Some((own, datagram)) = self.env.port.tap.next_received(buffer) {
+            self.take(own, &datagram, buffer);
+        }
         has_more
+    }
+
+    /// Takes a packet that has come to an own address.
+    fn take(&mut self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) {
+        let taken = check(own, datagram, bytes).and_then(|arrived| self.arrived(&arrived));
+        if let Err(reason) = taken {
+            self.env.port.counters.count(reason);
+            tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+        }
     }
 
     fn arrived(&mut self, arrived: &Arrived<'_>) -> Result<(), Reason> {

@@ -139,7 +139,11 @@ impl TypedValueParser for Faults {
     ) -> Result<Plan, clap::Error> {
         let text = value.to_string_lossy();
         if text == "help" {
-            return Err(clap::Error::raw(ErrorKind::DisplayHelp, format!("{}\n", fault::HELP)));
+            // The way to a help text of one's own.
+            let help = clap::Command::new("fault").override_help(fault::HELP);
+            if let Err(text) = help.try_get_matches_from(["fault", "--help"]) {
+                return Err(text);
+            }
         }
         text.parse().map_err(|error| {
             let text = format!("--fault {text:?}: {error}\n");

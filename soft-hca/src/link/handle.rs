@@ -12,6 +12,9 @@ use crate::daemon::event_fd::EventFd;
 use crate::device;
 use crate::link::counters::Counters;
 use crate::link::fault::FaultCounters;
+use crate::link::multicast::Groups;
+use crate::link::path::Path;
+use crate::link::socket::Socket;
 
 /// Management datagrams that may wait for the main loop. More are lost, as on any way.
 const MAX_MADS: usize = 1024;
@@ -38,6 +41,7 @@ pub(super) struct Shared {
     pub addresses: Vec<IpAddr>,
     /// Whether it leads to the own addresses, too.
     pub is_always: bool,
+    pub groups: Groups,
     /// To the link's thread.
     pub orders: Mailbox<Order>,
     /// To the main loop.
@@ -49,13 +53,17 @@ pub(super) struct Shared {
 }
 
 /// What the daemon wants of the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Order {
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
-    /// it is destroyed). The path is its own address and the peer's.
-    State { qpn: u32, state: u32, path: (IpAddr, IpAddr) },
+    /// it is destroyed).
+    State { qpn: u32, state: u32, path: Path },
+    /// These sockets hear a group.
+    Hear(Vec<Socket>),
+    /// This group is heard no more.
+    Leave(IpAddr),
     /// The link's thread ends.
     End,
 }
@@ -65,11 +73,13 @@ impl Shared {
         addresses: Vec<IpAddr>,
         is_always: bool,
         faults: Option<Arc<FaultCounters>>,
+        groups: Groups,
         arena: Arc<Mapping>,
     ) -> std::io::Result<Self> {
         Ok(Self {
             addresses,
             is_always,
+            groups,
             orders: Mailbox::new(usize::MAX)?,
             mads: Mailbox::new(MAX_MADS)?,
             arena,
@@ -116,8 +126,37 @@ impl Handle {
         has_socket && self.can_reach(to).is_some()
     }
 
+    /// Whether what is for a group leaves this host from an own address.
+    pub(crate) fn has_way_to_group(&self, from: IpAddr, group: IpAddr) -> bool {
+        let has_socket = self.0.as_ref().is_some_and(|shared| shared.addresses.contains(&from));
+        has_socket && from.is_ipv4() == group.is_ipv4()
+    }
+
+    /// A group has one more member. What other hosts send to it is heard from now on. Where the
+    /// system does not allow that, the group stays in the fabric.
+    pub(crate) fn join(&self, group: IpAddr) {
+        let Some(shared) = &self.0 else { return };
+        let heard = shared.groups.join(group).into_iter().filter_map(|socket| {
+            let refused = |error| tracing::warn!(%group, "other hosts are not heard: {error}");
+            socket.map_err(refused).ok()
+        });
+        let heard: Vec<Socket> = heard.collect();
+        if !heard.is_empty() {
+            shared.orders.put(Order::Hear(heard));
+        }
+    }
+
+    /// A group has one member less.
+    pub(crate) fn leave(&self, group: IpAddr) {
+        if let Some(shared) = &self.0
+            && shared.groups.leave(group)
+        {
+            shared.orders.put(Order::Leave(group));
+        }
+    }
+
     /// A queue pair with a peer on another host has come to a state; RESET also if it is destroyed.
-    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: (IpAddr, IpAddr)) {
+    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: Path) {
         if let Some(shared) = &self.0 {
             shared.orders.put(Order::State { qpn, state, path });
         }

@@ -21,12 +21,16 @@
 //! | `tap` | what is between these two if it is asked for: |
 //! | `fault` | packets that get lost, come twice, are late or damaged, on purpose |
 //! | `pcap` | a recording |
+//! | `multicast` | groups, and the sockets that hear them |
+//! | `path` | where a packet goes, and what its IP header says |
 //! | `counters` | what was sent, received and dropped |
 
 mod addresses;
 mod counters;
 mod fault;
 mod handle;
+mod multicast;
+mod path;
 mod pcap;
 mod port;
 mod queue_pair;
@@ -42,10 +46,12 @@ use std::sync::Arc;
 use crate::arena::Mapping;
 use crate::config::LinkOptions;
 use crate::daemon::env::DaemonEnv;
-use crate::device::Device;
+use crate::device::{Device, interface_number};
+use crate::link::multicast::Groups;
 
 pub(crate) use addresses::addresses;
 pub(crate) use handle::{Handle, ReceivedMad};
+pub(crate) use path::Path;
 pub(crate) use thread::Thread;
 
 /// Why there is no link. The fabric goes on without other hosts.
@@ -76,21 +82,29 @@ pub(crate) fn start(
     env: Arc<DaemonEnv>,
 ) -> Result<(Handle, Thread), Error> {
     let addresses = addresses(&wanted.addresses, device)?;
+    let entries = || device.ports.iter().flat_map(|port| port.gids.entries());
+    let interface_of = |address: IpAddr| {
+        let entry = entries().find(|entry| entry.ip() == Some(address))?;
+        interface_number(entry.netdev.as_deref()?)
+    };
     let bind = |&address: &IpAddr| {
-        socket::Socket::bind(address).map_err(|error| match error.kind() {
+        let interface = interface_of(address).unwrap_or_default();
+        socket::Socket::bind(address, interface).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => Error::Taken(address),
             _ => Error::Socket(address, error),
         })
     };
     let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();
     let sockets = sockets?;
+    let with_interface = |ip: &IpAddr| Some((interface_of(*ip)?, ip.is_ipv6()));
+    let groups = Groups::new(addresses.iter().filter_map(with_interface).collect());
     let create =
         |path: &PathBuf| pcap::Pcap::create(path).map_err(|error| Error::Pcap(path.clone(), error));
     let pcap = wanted.pcap.as_ref().map(create).transpose()?;
     let faults = (!wanted.faults.is_empty()).then(|| wanted.faults.clone().seeded());
     let counters = faults.clone().map(|plan| Arc::new(fault::FaultCounters::new(plan)));
     let tap = tap::Tap::new(faults.as_ref().zip(counters.clone()), pcap);
-    let shared = handle::Shared::new(addresses, wanted.is_always, counters, arena);
+    let shared = handle::Shared::new(addresses, wanted.is_always, counters, groups, arena);
     let shared = Arc::new(shared.map_err(Error::Thread)?);
     let port = port::Port::new(sockets, Arc::clone(&shared.counters), tap);
     let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;

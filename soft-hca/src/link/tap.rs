@@ -19,17 +19,20 @@ use soft_hca_roce::wire::pcapng;
 
 use crate::fault::{Direction, Plan};
 use crate::link::fault::{Disturbed, FaultCounters, Injector};
+use crate::link::path::Path;
 use crate::link::pcap::{About, Pcap};
 use crate::link::socket::Datagram;
 use crate::system;
 
 /// Packets that may be held in one direction before sending blocks, and receiving loses.
 const MAX_HELD: usize = 16_384;
+/// The hop limit that the system gives packets unless it is told another.
+const USUAL_HOP_LIMIT: u8 = 64;
 /// When a packet is sent again for which the system had no room.
 const NO_ROOM_NS: u64 = 100_000;
 
-/// Sends a packet from an own address to a peer's; false if the system has no room for it now.
-pub(super) type Put<'a> = &'a dyn Fn((IpAddr, IpAddr), &[u8]) -> bool;
+/// Sends a packet; false if the system has no room for it now.
+pub(super) type Put<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
 
 /// Faults and a recording; neither by default. Only the link's thread uses it.
 #[derive(Debug, Default)]
@@ -44,13 +47,19 @@ struct Faults {
     counters: Arc<FaultCounters>,
 }
 
-/// A packet on its way. What only received ones have is of no meaning for others.
+/// A packet on its way.
 #[derive(Clone, Debug)]
 struct Caught {
-    own: IpAddr,
-    /// The peer's address is in it in both directions.
-    datagram: Datagram,
+    way: Way,
     bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// To another host.
+    Out(Path),
+    /// To an own address.
+    In(IpAddr, Datagram),
 }
 
 impl Disturbed for Caught {
@@ -68,15 +77,12 @@ impl Tap {
     }
 
     /// Sends a packet, unless something goes wrong with it. False if it is to come again.
-    pub(super) fn send(&self, path: (IpAddr, IpAddr), packet: &[u8], put: Put<'_>) -> bool {
+    pub(super) fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
         let Some(faults) = &self.faults else { return put(path, packet) };
         if lock(&faults.injector).len(Direction::Send) >= MAX_HELD {
             return false;
         }
-        let peer = SocketAddr::from((path.1, PORT));
-        let datagram =
-            Datagram { length: packet.len(), from: peer, hop_limit: 64, traffic_class: 0 };
-        faults.take(Direction::Send, path.0, datagram, packet);
+        faults.take(Direction::Send, Way::Out(*path), packet);
         self.send_held(put);
         true
     }
@@ -87,8 +93,8 @@ impl Tap {
         let now = system::now_ns();
         loop {
             let popped = lock(&faults.injector).pop(now, Direction::Send);
-            let Some(caught) = popped else { break };
-            if !put((caught.own, caught.datagram.from.ip()), &caught.bytes) {
+            let Some(caught @ Caught { way: Way::Out(path), .. }) = popped else { break };
+            if !put(&path, &caught.bytes) {
                 let until = now + NO_ROOM_NS;
                 lock(&faults.injector).put_back(Direction::Send, caught, until);
                 break;
@@ -97,9 +103,10 @@ impl Tap {
     }
 
     /// A packet has been sent.
-    pub(super) fn sent(&self, (own, peer): (IpAddr, IpAddr), packet: &[u8]) {
-        let ends = (SocketAddr::from((own, PORT)), SocketAddr::from((peer, PORT)));
-        self.record(pcapng::Direction::Sent, ends, (64, 0), packet);
+    pub(super) fn sent(&self, path: &Path, packet: &[u8]) {
+        let ends = (SocketAddr::from((path.own, PORT)), SocketAddr::from((path.peer, PORT)));
+        let hop_limit = path.hop_limit.unwrap_or(USUAL_HOP_LIMIT);
+        self.record(pcapng::Direction::Sent, ends, (hop_limit, path.traffic_class), packet);
     }
 
     /// A packet has come to an own address. One from ourselves was recorded when it was sent. False
@@ -119,7 +126,7 @@ impl Tap {
         }
         let Some(faults) = &self.faults else { return false };
         if lock(&faults.injector).len(Direction::Receive) < MAX_HELD {
-            faults.take(Direction::Receive, own, *datagram, packet);
+            faults.take(Direction::Receive, Way::In(own, *datagram), packet);
         }
         true
     }
@@ -129,7 +136,10 @@ impl Tap {
         let faults = self.faults.as_ref()?;
         let caught = lock(&faults.injector).pop(system::now_ns(), Direction::Receive)?;
         buffer.get_mut(..caught.bytes.len())?.copy_from_slice(&caught.bytes);
-        Some((caught.own, caught.datagram))
+        match caught.way {
+            Way::In(own, datagram) => Some((own, datagram)),
+            Way::Out(_) => None,
+        }
     }
 
     /// When [`Tap::send_held`] and [`Tap::next_received`] are to be called at the latest.
@@ -159,13 +169,13 @@ impl Tap {
 }
 
 impl Faults {
-    fn take(&self, direction: Direction, own: IpAddr, datagram: Datagram, packet: &[u8]) {
+    fn take(&self, direction: Direction, way: Way, packet: &[u8]) {
         // BTH has the destination's number in its bytes 5 to 7.
         let qpn = match packet.get(5..8) {
             Some([high, middle, low]) => Some(u32::from_be_bytes([0, *high, *middle, *low])),
             _ => None,
         };
-        let caught = Caught { own, datagram, bytes: packet.to_vec() };
+        let caught = Caught { way, bytes: packet.to_vec() };
         let now = system::now_ns();
         lock(&self.injector).take(now, direction, qpn, caught, &self.counters);
     }

@@ -10,11 +10,15 @@
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`reason`] | why a work request or a call has failed |
 //! | [`file`] | reading and writing |
+//! | [`requests`] | which entries belong together |
+//! | [`perfetto`] | a record as a trace of Perfetto |
 #![forbid(unsafe_code)]
 
 pub mod entry;
 pub mod file;
+pub mod perfetto;
 pub mod reason;
+pub mod requests;
 pub mod value;
 
 pub use entry::{Entry, Header, What};

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32};
 use soft_hca_roce::wire::ip;
 
 use crate::arena::{self, Entry, Guard, Heap, Lock, MAX_QPS, Mapping, QPN_ROUNDS, RingPlace};
+use crate::config::LinkOptions;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
@@ -127,10 +128,10 @@ impl Fabric {
         ports.any(|port| port.gids.is_here(gid))
     }
 
-    /// Starts the link to other hosts on the addresses that `wanted` names.
+    /// Starts the link to other hosts.
     pub(crate) fn start_link(
         &mut self,
-        wanted: &str,
+        wanted: &LinkOptions,
     ) -> std::result::Result<link::Thread, link::Error> {
         let nonce_addr = std::ptr::from_ref(&*self.nonce).expose_provenance() as u64;
         self.announce(LINK, std::process::id(), nonce_addr, *self.nonce);

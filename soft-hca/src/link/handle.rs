@@ -11,6 +11,7 @@ use crate::arena::Mapping;
 use crate::daemon::event_fd::EventFd;
 use crate::device;
 use crate::link::counters::Counters;
+use crate::link::fault::FaultCounters;
 use crate::link::multicast::Groups;
 use crate::link::path::Path;
 use crate::link::socket::Socket;
@@ -38,6 +39,8 @@ pub(crate) struct Handle(Option<Arc<Shared>>);
 pub(super) struct Shared {
     /// Own addresses, each with a socket.
     pub addresses: Vec<IpAddr>,
+    /// Whether it leads to the own addresses, too.
+    pub is_always: bool,
     pub groups: Groups,
     /// To the link's thread.
     pub orders: Mailbox<Order>,
@@ -46,6 +49,7 @@ pub(super) struct Shared {
     /// Where doorbells are.
     pub arena: Arc<Mapping>,
     pub counters: Arc<Counters>,
+    pub faults: Option<Arc<FaultCounters>>,
 }
 
 /// What the daemon wants of the link.
@@ -67,16 +71,20 @@ pub(super) enum Order {
 impl Shared {
     pub(super) fn new(
         addresses: Vec<IpAddr>,
+        is_always: bool,
+        faults: Option<Arc<FaultCounters>>,
         groups: Groups,
         arena: Arc<Mapping>,
     ) -> std::io::Result<Self> {
         Ok(Self {
             addresses,
+            is_always,
             groups,
             orders: Mailbox::new(usize::MAX)?,
             mads: Mailbox::new(MAX_MADS)?,
             arena,
             counters: Arc::default(),
+            faults,
         })
     }
 }
@@ -100,6 +108,13 @@ impl Handle {
             return None;
         }
         device::route(to).ok().filter(|from| shared.addresses.contains(from))
+    }
+
+    /// Whether what goes from an own address to another own one goes by the link as well.
+    pub(crate) fn is_taken_to_self(&self, from: IpAddr, to: IpAddr) -> bool {
+        self.0.as_ref().is_some_and(|shared| {
+            shared.is_always && [from, to].iter().all(|ip| shared.addresses.contains(ip))
+        })
     }
 
     /// Sends a management datagram from queue pair 1 to another host's queue pair 1 (UD SEND_ONLY,
@@ -166,11 +181,15 @@ impl Handle {
         self.0.as_ref().map(|shared| shared.orders.bell.try_clone())
     }
 
-    /// What the link says of itself, if it is on: addresses and counters.
-    pub(crate) fn describe(&self) -> Option<String> {
-        let shared = self.0.as_ref()?;
+    /// What the link says of itself, if it is on: addresses and counters, and a line about what goes
+    /// wrong on purpose.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let Some(shared) = &self.0 else { return Vec::new() };
         let addresses: Vec<String> = shared.addresses.iter().map(IpAddr::to_string).collect();
-        Some(format!("roce {}: {}", addresses.join(", "), shared.counters))
+        let always = if shared.is_always { "always, " } else { "" };
+        let link = format!("roce {always}{}: {}", addresses.join(", "), shared.counters);
+        let faults = shared.faults.as_ref().map(|faults| faults.describe());
+        std::iter::once(link).chain(faults).collect()
     }
 
     /// Becomes readable when there is something for the main loop, which then calls

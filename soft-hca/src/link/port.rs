@@ -13,12 +13,15 @@ use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 use crate::link::counters::{Counters, Drop};
 use crate::link::path::Path;
 use crate::link::socket::{Datagram, Socket};
+use crate::link::tap::Tap;
 
 /// The sockets of a link.
 #[derive(Debug)]
 pub(super) struct Port {
     pub sockets: Vec<Socket>,
     pub counters: Arc<Counters>,
+    /// What is between the port and its sockets.
+    pub tap: Tap,
     /// Only the link's thread uses it.
     buffer: Mutex<Box<[u8; MAX_BYTES]>>,
 }
@@ -34,8 +37,8 @@ pub(super) struct Arrived<'p> {
 }
 
 impl Port {
-    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>) -> Self {
-        Self { sockets, counters, buffer: Mutex::new(Box::new([0; MAX_BYTES])) }
+    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>, tap: Tap) -> Self {
+        Self { sockets, counters, tap, buffer: Mutex::new(Box::new([0; MAX_BYTES])) }
     }
 
     /// Builds a packet, whose payload `fill` copies, and sends it. `None` if the system has no room
@@ -48,7 +51,7 @@ impl Port {
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((socket, addresses)) = self.way(path) else { return Some(Ok(())) };
+        let Some(addresses) = self.way(path) else { return Some(Ok(())) };
         let Ok(layout) = headers.build(payload, &mut buffer[..]) else {
             self.counters.count(Drop::Unsendable);
             return Some(Ok(()));
@@ -58,24 +61,46 @@ impl Port {
         }
         let packet = &mut buffer[..layout.length];
         icrc::seal(&Flow { addresses, source_port: PORT, destination_port: PORT }, packet);
+        let has_room = self.tap.send(path, packet, &|path, packet| self.put(path, packet));
+        has_room.then_some(Ok(()))
+    }
+
+    fn way(&self, path: &Path) -> Option<Addresses> {
+        let has_socket = self.sockets.iter().any(|socket| socket.address == path.own);
+        if has_socket { Addresses::new(path.own, path.peer) } else { None }
+    }
+
+    /// Sends a packet that is whole. False if the system has no room for it now.
+    fn put(&self, path: &Path, packet: &[u8]) -> bool {
+        let Some(socket) = self.sockets.iter().find(|socket| socket.address == path.own) else {
+            return true;
+        };
         match socket.send(path, packet) {
             Ok(()) => {
                 self.counters.sent.fetch_add(1, Relaxed);
-                Some(Ok(()))
+                self.tap.sent(path, packet);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(error) => {
                 let (to, bytes) = (path.peer, packet.len());
                 tracing::debug!(%to, bytes, "a packet cannot be sent: {error}");
                 self.counters.count(Drop::Unsendable);
-                Some(Ok(()))
             }
         }
+        true
     }
 
-    fn way(&self, path: &Path) -> Option<(&Socket, Addresses)> {
-        let socket = self.sockets.iter().find(|socket| socket.address == path.own)?;
-        Some((socket, Addresses::new(path.own, path.peer)?))
+    /// A packet has come; false if it is to be taken as it is, see [`Tap::received`].
+    pub(super) fn heard(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
+        self.counters.received.fetch_add(1, Relaxed);
+        let from = datagram.from.ip().to_canonical();
+        let is_from_us = self.sockets.iter().any(|socket| socket.address == from);
+        self.tap.received(own, datagram, bytes, is_from_us)
+    }
+
+    /// Sends the packets whose time has come.
+    pub(super) fn send_held(&self) {
+        self.tap.send_held(&|path, packet| self.put(path, packet));
     }
 }
 
@@ -174,7 +199,7 @@ mod tests {
         let Ok(sockets) = [own, peer].map(|ip| Socket::bind(ip, 0)).into_iter().collect() else {
             return;
         };
-        let port = Port::new(sockets, Arc::clone(&counters));
+        let port = Port::new(sockets, Arc::clone(&counters), Tap::default());
         let headers = Headers::new(Service::Uc, Operation::SendFirst, 0x12, Psn::new(7));
         let fill = |bytes: &mut [u8]| -> Result<(), ()> {
             bytes.copy_from_slice(b"payload!");

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::thread::JoinHandle;
 
 use soft_hca_roce::wire::bth::{MULTICAST_QPN, Psn};
@@ -24,7 +24,7 @@ use crate::link::handle::{Order, ReceivedMad, Shared};
 use crate::link::path::Path;
 use crate::link::port::{Arrived, Port, check};
 use crate::link::queue_pair::QueuePair;
-use crate::link::socket::Socket;
+use crate::link::socket::{Datagram, Socket};
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
@@ -162,6 +162,7 @@ impl Link {
                 self.rung(qpn);
             }
             let has_more = self.serve();
+            self.env.port.send_held();
             if !has_received && !has_more && !self.is_over {
                 self.sleep();
             }
@@ -171,6 +172,8 @@ impl Link {
     /// Waits for a packet, a bell or the time.
     fn sleep(&mut self) {
         let deadline = self.qps.values().filter_map(QueuePair::deadline).min();
+        let deadline = deadline.into_iter().chain(self.env.port.tap.deadline()).min();
+        self.env.port.tap.flush();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
             && self.dirty.is_empty()
@@ -305,18 +308,25 @@ impl Link {
                 let Some(socket) = self.socket(index) else { break };
                 let own = socket.address;
                 let Ok(datagram) = socket.receive(buffer) else { break };
-                let counters = Arc::clone(&self.env.port.counters);
-                counters.received.fetch_add(1, Relaxed);
-                let taken =
-                    check(own, &datagram, buffer).and_then(|arrived| self.arrived(&arrived));
-                if let Err(reason) = taken {
-                    counters.count(reason);
-                    tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+                if !self.env.port.heard(own, &datagram, buffer) {
+                    self.take(own, &datagram, buffer);
                 }
                 has_more |= packet + 1 == BURST;
             }
         }
+        while let Some((own, datagram)) = self.env.port.tap.next_received(buffer) {
+            self.take(own, &datagram, buffer);
+        }
         has_more
+    }
+
+    /// Takes a packet that has come to an own address.
+    fn take(&mut self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) {
+        let taken = check(own, datagram, bytes).and_then(|arrived| self.arrived(&arrived));
+        if let Err(reason) = taken {
+            self.env.port.counters.count(reason);
+            tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+        }
     }
 
     fn arrived(&mut self, arrived: &Arrived<'_>) -> Result<(), Reason> {

@@ -26,6 +26,8 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     } else if !fabric.has_gid(dgid) {
         let nobody = Errno::ETIMEDOUT.because("nobody has the destination GID");
         if fabric.roce.has_way(from, to) { Ok(Route::Remote) } else { Err(nobody) }
+    } else if fabric.roce.is_taken_to_self(from, to) {
+        Ok(Route::Remote)
     } else {
         Ok(Route::Local)
     }

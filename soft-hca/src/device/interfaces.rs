@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "the list of addresses that the C library gives")]
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -87,6 +87,14 @@ unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr)
         }
         _ => {}
     }
+}
+
+/// The number of a network interface.
+pub(crate) fn interface_number(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a string.
+    let number = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (number != 0).then_some(number)
 }
 
 pub(super) fn mtu_of(name: &str) -> u32 {

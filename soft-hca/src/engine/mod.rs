@@ -94,7 +94,7 @@ pub(crate) use link::{Link, LocalLink};
 pub(crate) use notification::{Reading, Tokens};
 pub(crate) use observer::{Command, Event};
 pub(crate) use quiesce::Quiesce;
-pub(crate) use remote::RemoteDatagram;
+pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
 pub(crate) use route::Route;
 pub(crate) use segments::Segment;
 
@@ -258,7 +258,7 @@ impl Actor<'_> {
     /// for them.
     pub(crate) fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
-        if qp.state.load(Acquire) != state::ERR || !self.has_receives(qp) {
+        if qp.state.load(Acquire) != state::ERR || !self.has_receives_to_flush(qp) {
             return;
         }
         let mut deferred = Deferred::default();

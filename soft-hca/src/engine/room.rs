@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use crate::arena::Cq;
 use crate::engine::Actor;
 use crate::engine::request::RequestError;
+use crate::engine::timing::CQ_FULL_NS;
 use crate::ring::Ring;
 
 /// With so much room nobody claims a part of it: more than all who may be adding completions at
@@ -87,6 +88,22 @@ impl<'a> Actor<'a> {
     pub(super) fn claim_one(&self, cq: u32) -> Result<Claim<'a>, RequestError> {
         let mut room = self.claim_room(cq, 1);
         if room.take() { Ok(room) } else { Err(RequestError::CqFull(cq)) }
+    }
+
+    /// Claims room for one completion of a message from another host. While there is none, and it
+    /// is to be waited for, `None`: `until_ns` says how long, from the first time on.
+    pub(super) fn claim_or_wait(&self, cq: u32, until_ns: &mut Option<u64>) -> Option<Claim<'a>> {
+        if let Ok(room) = self.claim_one(cq) {
+            *until_ns = None;
+            return Some(room);
+        }
+        let now = self.env.now_ns();
+        if now < *until_ns.get_or_insert(now + CQ_FULL_NS) {
+            return None;
+        }
+        *until_ns = None;
+        self.give_up_on(cq);
+        Some(self.claim_room(cq, 1))
     }
 
     /// Nobody waits for room in this queue any more, until its program has polled.

@@ -18,6 +18,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::place::Place;
@@ -119,6 +120,17 @@ impl Host {
     /// Whether somebody listens at a TCP port.
     pub fn listens(&self, port: u16) -> bool {
         tcp::listens_near(self.namespace.holder.id(), port)
+    }
+
+    /// Whether the link's interface has joined a multicast group.
+    pub fn has_joined(&self, group: &str) -> bool {
+        let (file, name) = match group.parse().unwrap() {
+            // A word as it lies in memory.
+            IpAddr::V4(ip) => ("igmp", format!("{:08X} ", u32::from_ne_bytes(ip.octets()))),
+            IpAddr::V6(ip) => ("igmp6", format!("{:032x} ", ip.to_bits())),
+        };
+        let file = format!("/proc/{}/net/{file}", self.namespace.holder.id());
+        fs::read_to_string(file).unwrap().contains(&name)
     }
 
     /// Has the host's end of the link go up or down.

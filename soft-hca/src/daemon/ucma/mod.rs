@@ -98,6 +98,12 @@ pub(crate) trait Host {
         self.find_source(ip).map(|_| Peer::Local)
     }
 
+    /// Whether messages for the other connection manager that [`Host::find_peer`] has found may be
+    /// sent from an address of this machine, to which the program has bound its id.
+    fn has_way(&self, _own: IpAddr, _to: IpAddr) -> bool {
+        true
+    }
+
     /// The MTU of paths to other hosts from an address of this machine (`ib_mtu`).
     fn path_mtu(&self, own: IpAddr) -> u8 {
         let source = self.find_source(own);

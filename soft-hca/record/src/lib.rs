@@ -11,11 +11,17 @@
 //! | [`reason`] | why a work request or a call has failed |
 //! | [`file`] | reading and writing |
 //! | [`timeline`] | a page of HTML with a picture of the run |
+//! | [`requests`] | which entries belong together |
+//! | [`perfetto`] | a record as a trace of Perfetto |
+//! | [`packets`] | a record as packets of RoCE v2 |
 #![forbid(unsafe_code)]
 
 pub mod entry;
 pub mod file;
+pub mod packets;
+pub mod perfetto;
 pub mod reason;
+pub mod requests;
 mod story;
 #[cfg(test)]
 mod testing;

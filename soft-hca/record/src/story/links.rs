@@ -3,33 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{Arrival, Flow, Story, Transfer, cm_id, queue_pair, value};
-use crate::entry::{
-    Call, Channel, Completion, ConnectionEvent, Executed, Outcome, ReceivePosted, ReceiveQueue,
-    What,
-};
+use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
+use crate::requests::requests;
 use crate::words::SUCCESS;
-
-/// A queue pair and a `wr_id`.
-type Request = (u32, u64);
 
 /// What has been seen so far.
 #[derive(Default)]
 struct Seen {
-    /// Posted and not executed.
-    waiting: HashMap<Request, VecDeque<usize>>,
-    /// The last that was executed and has no completion yet.
-    executed: HashMap<Request, usize>,
-    /// Receives in queue pairs' own queues.
-    receives: HashMap<Request, VecDeque<usize>>,
-    /// Receives in shared queues, by the party and the `wr_id`.
-    shared: HashMap<(usize, u64), VecDeque<usize>>,
-    /// Arrivals without a completion: transfer and number of the arrival.
-    arrivals: HashMap<Request, (usize, usize)>,
-    /// The last transfer that a party's thread has executed.
-    last_of: HashMap<u32, usize>,
-    /// The party of each queue pair.
+    /// The party of each queue pair, and of each process.
     owner: HashMap<u32, usize>,
-    /// The party of each process.
     party: HashMap<u32, usize>,
     /// The queue pair that each is connected to.
     peer: HashMap<u32, u32>,
@@ -39,6 +21,9 @@ struct Seen {
     woken: HashMap<(usize, Option<u32>), usize>,
     connections: Connections,
 }
+
+/// Entries behind a completion among which its sender's is looked for.
+const NEXT: usize = 64;
 
 /// A channel and its descriptor.
 type Channel2 = (u8, u32);
@@ -59,21 +44,18 @@ pub(super) fn find(story: &mut Story<'_>) {
             }
             What::SendPosted(send) => {
                 seen.owner.insert(send.qp, party);
-                let transfer = story.transfers.len();
-                story.transfers.push(Transfer { posted: Some(at), ..Transfer::default() });
-                story.transfer[at] = Some(transfer);
-                seen.waiting.entry((send.qp, send.wr_id)).or_default().push_back(transfer);
             }
-            What::ReceivePosted(receive) => seen.receive(at, party, receive),
-            What::Stalled { qp, wr_id, .. } => {
-                let waiting = seen.waiting.get(&(*qp, *wr_id)).and_then(VecDeque::front);
-                if let Some(&transfer) = waiting {
-                    story.transfers[transfer].stalls.push(at);
-                    story.transfer[at] = Some(transfer);
+            What::ReceivePosted(receive) => {
+                if let ReceiveQueue::Qp(qp) = receive.queue {
+                    seen.owner.insert(qp, party);
                 }
             }
-            What::Executed(executed) => seen.executed(at, party, executed, story),
-            What::Completion(completion) => seen.completion(at, party, completion, story),
+            What::Executed(executed) => {
+                seen.owner.insert(executed.qp, party);
+                if let Some(receive) = &executed.receive {
+                    seen.peer.insert(executed.qp, receive.qp);
+                }
+            }
             What::Wait { on, fd } => {
                 seen.waits.insert((party, thread, (channel(*on), *fd)), at);
             }
@@ -85,6 +67,8 @@ pub(super) fn find(story: &mut Story<'_>) {
             }
             What::ProcessBegan { .. }
             | What::ProcessEnded
+            | What::Stalled { .. }
+            | What::Completion(_)
             | What::AsyncEvent { .. }
             | What::Packet(_)
             | What::Dropped { .. } => {}
@@ -93,6 +77,7 @@ pub(super) fn find(story: &mut Story<'_>) {
             seen.woken.remove(&(party, thread));
         }
     }
+    transfers(&seen, story);
     for transfer in 0..story.transfers.len() {
         let peer = seen.peer_of(&story.transfers[transfer], story);
         story.transfers[transfer].peer = peer;
@@ -123,87 +108,6 @@ impl Seen {
         self.connections.call(at, party, call, story);
     }
 
-    fn receive(&mut self, at: usize, party: usize, receive: &ReceivePosted) {
-        match receive.queue {
-            ReceiveQueue::Qp(qp) => {
-                self.owner.insert(qp, party);
-                self.receives.entry((qp, receive.wr_id)).or_default().push_back(at);
-            }
-            ReceiveQueue::Srq(_) => {
-                self.shared.entry((party, receive.wr_id)).or_default().push_back(at);
-            }
-        }
-    }
-
-    /// The receive of this name that was posted first.
-    fn take_receive(&mut self, party: usize, request: Request) -> Option<usize> {
-        let own = self.receives.get_mut(&request).and_then(VecDeque::pop_front);
-        own.or_else(|| self.shared.get_mut(&(party, request.1)).and_then(VecDeque::pop_front))
-    }
-
-    fn executed(&mut self, at: usize, party: usize, executed: &Executed, story: &mut Story<'_>) {
-        let request = (executed.qp, executed.wr_id);
-        self.owner.insert(executed.qp, party);
-        let posted = self.waiting.get_mut(&request).and_then(VecDeque::pop_front);
-        let transfer = posted.unwrap_or_else(|| {
-            story.transfers.push(Transfer::default());
-            story.transfers.len() - 1
-        });
-        story.transfers[transfer].executed = Some(at);
-        story.transfer[at] = Some(transfer);
-        self.executed.insert(request, transfer);
-        self.last_of.insert(story.entries[at].process, transfer);
-        if let Some(receive) = &executed.receive {
-            let to = self.owner.get(&receive.qp).copied();
-            let party = to.or_else(|| self.party.get(&receive.process).copied()).unwrap_or(party);
-            self.peer.insert(executed.qp, receive.qp);
-            self.arrive(transfer, party, (receive.qp, receive.wr_id), story);
-        }
-    }
-
-    /// A message has gone into a receive.
-    fn arrive(&mut self, transfer: usize, party: usize, request: Request, story: &mut Story<'_>) {
-        let receive = self.take_receive(party, request);
-        if let Some(receive) = receive {
-            story.transfer[receive] = Some(transfer);
-        }
-        let arrivals = &mut story.transfers[transfer].arrivals;
-        arrivals.push(Arrival { party, receive, completion: None });
-        self.arrivals.insert(request, (transfer, arrivals.len() - 1));
-    }
-
-    fn completion(&mut self, at: usize, party: usize, done: &Completion, story: &mut Story<'_>) {
-        let request = (done.qp, done.wr_id);
-        let of_receive = done.opcode.starts_with("IBV_WC_RECV");
-        let success = done.status == SUCCESS;
-        let sent = self.executed.get(&request).copied().filter(|&transfer| {
-            let executed = story.transfers[transfer].executed.map(|at| &story.entries[at].what);
-            matches!(executed, Some(What::Executed(e)) if e.status == done.status)
-        });
-        match sent {
-            Some(transfer) if !(success && of_receive) => {
-                self.executed.remove(&request);
-                story.transfers[transfer].completion = Some(at);
-                story.transfer[at] = Some(transfer);
-                return;
-            }
-            _ => {}
-        }
-        if !self.arrivals.contains_key(&request) && success && of_receive {
-            // One of several receivers of a datagram, or one whose receive was not known.
-            let by = story.entries[at].by.unwrap_or(story.entries[at].process);
-            if let Some(&transfer) = self.last_of.get(&by) {
-                self.arrive(transfer, party, request, story);
-            }
-        }
-        if let Some((transfer, arrival)) = self.arrivals.remove(&request) {
-            story.transfers[transfer].arrivals[arrival].completion = Some(at);
-            story.transfer[at] = Some(transfer);
-        } else if let Some(from) = self.take_receive(party, request) {
-            story.returned.push(Flow { from, to: at });
-        }
-    }
-
     /// Whom a work request is for.
     fn peer_of(&self, transfer: &Transfer, story: &Story<'_>) -> Option<usize> {
         if let Some(arrival) = transfer.arrivals.first() {
@@ -221,6 +125,108 @@ impl Seen {
             _ => None,
         })
     }
+}
+
+/// Makes a transfer of each send work request with what belongs to it.
+fn transfers(seen: &Seen, story: &mut Story<'_>) {
+    let mut alone = Vec::new();
+    let all = requests(story.entries);
+    // Receives that nobody has taken, in their order.
+    let mut unused: HashMap<(u32, u64), VecDeque<usize>> = HashMap::new();
+    for at in all.iter().filter(|all| all.received.is_none()).filter_map(|all| all.receive) {
+        if let What::ReceivePosted(receive) = &story.entries[at].what
+            && let ReceiveQueue::Qp(qp) = receive.queue
+        {
+            unused.entry((qp, receive.wr_id)).or_default().push_back(at);
+        }
+    }
+    for request in all {
+        // The opcode of a completion that is no success says nothing: it may be a receive's.
+        if let (None, None, Some(to)) = (request.posted, request.executed, request.completion)
+            && let What::Completion(done) = &story.entries[to].what
+            && let Some(from) = unused.get_mut(&(done.qp, done.wr_id)).and_then(VecDeque::pop_front)
+        {
+            story.returned.push(Flow { from, to });
+            continue;
+        }
+        if let (None, None, None) = (request.posted, request.executed, request.completion) {
+            alone.push(request);
+            continue;
+        }
+        let met = request.executed.and_then(|at| match &story.entries[at].what {
+            What::Executed(executed) => executed.receive.as_ref(),
+            _ => None,
+        });
+        let own = request.entries().next().map_or(0, |at| story.party[at]);
+        let arrivals = met.map(|met| Arrival {
+            party: seen.party.get(&met.process).copied().unwrap_or(own),
+            receive: request.receive,
+            completion: request.received,
+        });
+        put(
+            story,
+            Transfer {
+                posted: request.posted,
+                stalls: request.stalled.into_iter().collect(),
+                executed: request.executed,
+                completion: request.completion,
+                arrivals: arrivals.into_iter().collect(),
+                peer: None,
+            },
+        );
+    }
+    let mut last: HashMap<(u32, u32, u64), usize> = HashMap::new();
+    for at in 0..story.entries.len() {
+        let process = story.entries[at].process;
+        match (&story.entries[at].what, story.transfer[at]) {
+            (What::SendPosted(send), Some(transfer)) => {
+                last.insert((process, send.qp, send.wr_id), transfer);
+            }
+            // It has to wait once more.
+            (What::Stalled { qp, wr_id, .. }, None) => {
+                if let Some(&transfer) = last.get(&(process, *qp, *wr_id)) {
+                    story.transfers[transfer].stalls.push(at);
+                    story.transfer[at] = Some(transfer);
+                }
+            }
+            _ => {}
+        }
+    }
+    for request in alone {
+        let Some(received) = request.received else { continue };
+        match sender(story, received) {
+            // One of several receivers of a datagram.
+            Some(transfer) => {
+                let party = story.party[received];
+                let receive = request.receive;
+                let completion = request.received;
+                story.transfers[transfer].arrivals.push(Arrival { party, receive, completion });
+                for at in request.entries() {
+                    story.transfer[at] = Some(transfer);
+                }
+            }
+            None => story.returned.extend(request.receive.map(|from| Flow { from, to: received })),
+        }
+    }
+}
+
+fn put(story: &mut Story<'_>, transfer: Transfer) {
+    for at in transfer.entries() {
+        story.transfer[at] = Some(story.transfers.len());
+    }
+    story.transfers.push(transfer);
+}
+
+/// The datagram that another process has put into a receive: what it executes next.
+fn sender(story: &Story<'_>, received: usize) -> Option<usize> {
+    let by = story.entries[received].by?;
+    let is_success =
+        matches!(&story.entries[received].what, What::Completion(done) if done.status == SUCCESS);
+    let mut behind = story.entries[received..].iter().zip(received..).take(NEXT);
+    let (_, at) = behind
+        .find(|(entry, _)| entry.process == by && matches!(entry.what, What::Executed(_)))
+        .filter(|_| is_success)?;
+    story.transfer[at]
 }
 
 /// An id of the connection manager: the party and the number.
@@ -344,13 +350,13 @@ impl Connections {
             }
             "RDMA_CM_EVENT_CONNECT_RESPONSE" | "RDMA_CM_EVENT_ESTABLISHED" => {
                 // Who accepts is told when the other side's answer has come.
-                let told = other.and_then(|other| self.leads.get(&(other, "established")));
-                let accepted = other.and_then(|other| self.leads.get(&(other, "accept")));
+                let of_other =
+                    |what| other.and_then(|other| self.leads.get(&(other, what))).copied();
+                let accepted = of_other("accept");
                 let from = match self.leads.contains_key(&(id, "accept")) {
-                    true => told,
+                    true => accepted.or_else(|| of_other("established")),
                     false => accepted,
                 };
-                let from = from.copied();
                 self.leads.insert((id, "established"), at);
                 from
             }

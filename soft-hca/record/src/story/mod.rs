@@ -78,6 +78,9 @@ pub(crate) struct Story<'r> {
     pub(crate) parties: Vec<Party>,
     /// The party of each entry.
     pub(crate) party: Vec<usize>,
+    /// Entries that are no part of the story: the beginning and the end of a daemon that has done
+    /// nothing else.
+    pub(crate) aside: Vec<usize>,
     pub(crate) transfers: Vec<Transfer>,
     /// The transfer that an entry is part of.
     pub(crate) transfer: Vec<Option<usize>>,
@@ -95,12 +98,13 @@ pub(crate) struct Story<'r> {
 impl<'r> Story<'r> {
     /// Understands a record.
     pub(crate) fn new(header: &'r Header, entries: &'r [Entry]) -> Self {
-        let (parties, party) = parties(entries);
+        let (parties, party, aside) = parties(entries);
         let mut story = Self {
             header,
             entries,
             parties,
             party,
+            aside,
             transfers: Vec::new(),
             transfer: vec![None; entries.len()],
             flows: Vec::new(),
@@ -147,7 +151,7 @@ impl<'r> Story<'r> {
 }
 
 /// The parties in the order in which they stand side by side, and each entry's.
-fn parties(entries: &[Entry]) -> (Vec<Party>, Vec<usize>) {
+fn parties(entries: &[Entry]) -> (Vec<Party>, Vec<usize>, Vec<usize>) {
     let mut parties: Vec<Party> = Vec::new();
     let mut numbers: HashMap<u32, usize> = HashMap::new();
     let mut of_entries = Vec::with_capacity(entries.len());
@@ -176,14 +180,14 @@ fn parties(entries: &[Entry]) -> (Vec<Party>, Vec<usize>) {
         of_entries.push(party);
     }
     let others = other_hosts(entries);
-    drop_silent(entries, &mut parties, &mut of_entries);
+    let aside = drop_silent(entries, &mut parties, &mut of_entries);
     parties.extend(others.into_iter().map(|host| Party {
         title: host,
         subtitle: "another host; its side is not in this record".into(),
         recorded: false,
     }));
     client_first(entries, &mut parties, &mut of_entries);
-    (parties, of_entries)
+    (parties, of_entries, aside)
 }
 
 /// A command line without the folder of its program.
@@ -220,25 +224,31 @@ pub(crate) fn other_host(entry: &Entry) -> Option<&str> {
     }
 }
 
-/// A daemon that has done nothing of its own needs no lifeline; its beginning and end go to the
-/// first process.
-fn drop_silent(entries: &[Entry], parties: &mut Vec<Party>, of_entries: &mut [usize]) {
+/// A daemon that has done nothing of its own needs no lifeline; gives its entries.
+fn drop_silent(
+    entries: &[Entry],
+    parties: &mut Vec<Party>,
+    of_entries: &mut [usize],
+) -> Vec<usize> {
+    let mut aside = Vec::new();
     for party in (0..parties.len()).rev() {
-        let mut own = entries.iter().zip(of_entries.iter()).filter(|(_, of)| **of == party);
-        let silent = own.all(|(entry, _)| {
-            matches!(entry.what, What::ProcessEnded | What::ProcessBegan { role: Role::Daemon, .. })
+        let own: Vec<usize> = (0..entries.len())
+            .filter(|&at| of_entries[at] == party && !aside.contains(&at))
+            .collect();
+        let silent = own.iter().all(|&at| {
+            let is_end = matches!(entries[at].what, What::ProcessEnded);
+            is_end || matches!(entries[at].what, What::ProcessBegan { role: Role::Daemon, .. })
         });
         if silent && parties.len() > 1 {
             parties.remove(party);
             for of in of_entries.iter_mut() {
-                *of = match *of {
-                    of if of == party => 0,
-                    of if of > party => of - 1,
-                    of => of,
-                };
+                *of = if *of > party { *of - 1 } else { *of };
             }
+            own.iter().for_each(|&at| of_entries[at] = 0);
+            aside.extend(own);
         }
     }
+    aside
 }
 
 /// Of two, who asks for the connection stands left, as on the course's slides; else who sends

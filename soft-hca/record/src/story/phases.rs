@@ -2,6 +2,7 @@
 
 use super::Story;
 use crate::entry::{Entry, What};
+use crate::value::{Named, Value};
 use crate::words::SUCCESS;
 
 /// A part of a run, as the course takes it apart.
@@ -110,6 +111,10 @@ fn takes_down(entry: &Entry) -> bool {
     const BEGINNINGS: [&str; 6] =
         ["rdma_disconnect", "rdma_destroy_", "rdma_leave_", "ibv_destroy_", "ibv_de", "ibv_close_"];
     match &entry.what {
+        What::Call(call) if call.name == "ibv_modify_qp" => {
+            let error = Value::Text("IBV_QPS_ERR".into());
+            call.args.iter().any(|Named(_, value)| *value == error)
+        }
         What::Call(call) => BEGINNINGS.iter().any(|beginning| call.name.starts_with(beginning)),
         What::ConnectionEvent(event) => event.event == "RDMA_CM_EVENT_DISCONNECTED",
         What::ProcessEnded => true,

@@ -42,7 +42,10 @@ pub(crate) struct Folded {
 /// Cuts a run into pieces that are shown and pieces that are folded.
 pub(crate) fn pieces(story: &Story<'_>) -> Vec<Piece> {
     let (places, signatures) = sequence(story);
-    let folds = repeats(&signatures);
+    let first =
+        story.transfers.iter().filter_map(|transfer| transfer.posted.or(transfer.executed)).min();
+    let first = first.and_then(|at| signatures.get(places[at])).copied();
+    let folds = repeats(&signatures, first);
     let mut ranges: Vec<(Range<usize>, Option<usize>)> = Vec::new();
     let mut from = 0;
     for Repeat { begin, period, rounds } in folds {
@@ -79,6 +82,8 @@ fn sequence(story: &Story<'_>) -> (Vec<usize>, Vec<u64>) {
     let mut places = Vec::with_capacity(story.entries.len());
     let mut of_transfer: HashMap<usize, usize> = HashMap::new();
     let mut sending = false;
+    // Receives belong to what their process does next.
+    let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
     for (at, entry) in story.entries.iter().enumerate() {
         let party = story.party[at];
         let mut own = |what: &dyn Fn(&mut DefaultHasher)| {
@@ -125,6 +130,16 @@ fn sequence(story: &Story<'_>) -> (Vec<usize>, Vec<u64>) {
             _ => signatures.len().saturating_sub(1),
         };
         places.push(place);
+        let is_receive = matches!(entry.what, What::ReceivePosted(_));
+        if is_receive && sending && entry.by.is_none() {
+            waiting.entry(party).or_default().push(at);
+        } else if entry.by.is_none()
+            && !matches!(entry.what, What::Wait { .. } | What::Woken { .. })
+        {
+            for receive in waiting.remove(&party).unwrap_or_default() {
+                places[receive] = place;
+            }
+        }
     }
     (places, signatures)
 }
@@ -155,8 +170,8 @@ struct Repeat {
 }
 
 /// Finds the repeats of a sequence from its beginning on; of those that begin together the one that
-/// covers most.
-fn repeats(signatures: &[u64]) -> Vec<Repeat> {
+/// covers most. A round begins with `first`, if that is in it.
+fn repeats(signatures: &[u64], first: Option<u64>) -> Vec<Repeat> {
     let mut found = Vec::new();
     let mut begin = 0;
     while begin < signatures.len() {
@@ -174,8 +189,16 @@ fn repeats(signatures: &[u64]) -> Vec<Repeat> {
             }
         }
         match best {
-            Some(repeat) => {
-                begin += repeat.period * repeat.rounds;
+            Some(mut repeat) => {
+                let Repeat { period, rounds, .. } = repeat;
+                let round = &signatures[begin..begin + period];
+                let shift = round.iter().position(|sign| Some(*sign) == first).unwrap_or(0);
+                begin += period * rounds;
+                if shift > 0 && rounds > BEFORE + BEHIND + FEWEST {
+                    repeat.begin += shift;
+                    repeat.rounds -= 1;
+                    begin -= period - shift;
+                }
                 found.push(repeat);
             }
             None => begin += 1,
@@ -190,7 +213,10 @@ mod tests {
 
     fn found(text: &str) -> Vec<(usize, usize, usize)> {
         let signatures: Vec<u64> = text.bytes().map(u64::from).collect();
-        repeats(&signatures).iter().map(|r| (r.begin, r.period, r.rounds)).collect()
+        repeats(&signatures, Some(u64::from(b'F')))
+            .iter()
+            .map(|r| (r.begin, r.period, r.rounds))
+            .collect()
     }
 
     #[test]
@@ -201,6 +227,8 @@ mod tests {
         assert_eq!(found("xaaaaaaaay"), [(1, 1, 8)]);
         assert_eq!(found("setupABABABABABABend"), [(5, 2, 6)]);
         assert_eq!(found("ABCABCABCABCABCABCAB"), [(0, 3, 6)]);
+        // A round begins with what comes first.
+        assert_eq!(found("xBFBFBFBFBFBFBFBz"), [(2, 2, 6)]);
         // What differs cuts a run in two.
         assert_eq!(found("aaaaaaaaBaaaaaaaa"), [(0, 1, 8), (9, 1, 8)]);
     }

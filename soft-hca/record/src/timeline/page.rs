@@ -64,12 +64,13 @@ fn header(story: &Story<'_>, layout: &Layout, title: &str, out: &mut String) {
     let began = story.header.began.get(..19).unwrap_or(&story.header.began).replacen('T', " ", 1);
     let _ = writeln!(
         out,
-        "<header>\n<h1>{}</h1>\n<p class=\"about\">recorded {} UTC, device {}, {} entries in {}</p>",
+        "<header>\n<h1>{}</h1>\n<p class=\"about\">recorded {} UTC, device {}, {} entries in {}{}</p>",
         escape(title),
         escape(&began),
         escape(&story.header.device),
         thousands(story.entries.len() as u64),
-        words::duration(last)
+        words::duration(last),
+        escape(&aside(story))
     );
     let failures = story.failures();
     let mut lanes: Vec<Lane> = Vec::new();
@@ -117,6 +118,15 @@ fn header(story: &Story<'_>, layout: &Layout, title: &str, out: &mut String) {
     *out += "</header>\n";
 }
 
+/// Who is not in the picture.
+fn aside(story: &Story<'_>) -> String {
+    let pids = story.aside.iter().filter_map(|&at| match story.entries[at].what {
+        What::ProcessBegan { pid, .. } => Some(format!("; soft-hca's daemon has pid {pid}")),
+        _ => None,
+    });
+    pids.collect()
+}
+
 fn block(story: &Story<'_>, layout: &Layout, number: usize, out: &mut String) {
     let block = &layout.blocks[number];
     let above = number.checked_sub(1);
@@ -161,7 +171,11 @@ fn block(story: &Story<'_>, layout: &Layout, number: usize, out: &mut String) {
 }
 
 fn more(rounds: &Folded) -> String {
-    format!("\u{2026} {} more rounds like this one \u{2026}", thousands(rounds.rounds as u64))
+    let number = thousands(rounds.rounds as u64);
+    match rounds.transfers {
+        0 => format!("\u{2026} {number} more like this \u{2026}"),
+        _ => format!("\u{2026} {number} more rounds like this one \u{2026}"),
+    }
 }
 
 fn took(rounds: &Folded) -> String {

@@ -105,7 +105,12 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout, spans: &Spans) {
         let grade = outcome(story, span);
         let to = span.to.and_then(|to| layout.places[to]);
         let ends = to.is_some();
-        let to = to.map_or_else(|| end(layout, party, from.block), |to| (to.block, to.y));
+        let to = match (to, span.to) {
+            (Some(to), _) => (to.block, to.y),
+            // Its end is not in the picture.
+            (None, Some(_)) => (from.block, from.y + STUB),
+            (None, None) => end(layout, party, from.block),
+        };
         let crowded = span.track >= TRACKS;
         if crowded && span.kind != BarKind::Wait {
             let (from_y, entry) = (from.y, span.from);

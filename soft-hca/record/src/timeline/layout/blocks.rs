@@ -22,7 +22,11 @@ pub(super) struct Draft {
 
 /// Cuts a run into blocks.
 pub(super) fn cut(story: &Story<'_>) -> Vec<Draft> {
-    let pieces = rounds::pieces(story);
+    let mut pieces = rounds::pieces(story);
+    for piece in &mut pieces {
+        piece.entries.retain(|at| !story.aside.contains(at));
+    }
+    pieces.retain(|piece| !piece.entries.is_empty());
     let shown = shown(story, &pieces);
     let folds = pieces.iter().filter(|piece| piece.folded.is_some()).count().max(1);
     let phases = Phases::of(story);

@@ -21,8 +21,8 @@ pub(crate) const REASON_SIZE: f64 = 12.0;
 /// Pixels of the number that says which party a text is about, where they share a column.
 pub(crate) const TAG: f64 = 26.0;
 /// Times that are worth a break: so many nanoseconds, and so many times what is usual.
-const IDLE: u64 = 400_000;
-const UNUSUAL: u64 = 6;
+const IDLE: u64 = 1_500_000;
+const UNUSUAL: u64 = 12;
 
 /// A row before it has its place.
 #[derive(Debug, Default)]
@@ -41,85 +41,75 @@ pub(super) struct Placed {
 
 /// Puts entries into rows.
 pub(super) fn share(story: &Story<'_>, entries: &[usize], columns: usize) -> Vec<Draft> {
-    let column = |at: usize| if columns == 1 { 0 } else { story.party[at] };
     let mut rows: Vec<Draft> = Vec::new();
-    let mut row_of: HashMap<usize, usize> = HashMap::new();
+    // Where each work request was posted, and where it met its end.
+    let mut posted: HashMap<usize, usize> = HashMap::new();
+    let mut met: HashMap<usize, usize> = HashMap::new();
+    // Ends of waits, which are where the events are that ended them.
+    let mut woken: HashMap<usize, usize> = HashMap::new();
     // The last row with a text of each column.
     let mut last: Vec<Option<usize>> = vec![None; columns];
     for (number, &at) in entries.iter().enumerate() {
-        let column = column(at);
-        let beside = beside(story, at, entries.get(number + 1).copied());
-        let shared = match beside {
-            Beside::Nothing | Beside::Silent => None,
-            Beside::Entry(other) => row_of.get(&other).copied(),
-        };
-        let shared = shared.filter(|&row| {
-            rows[row].texts[column].is_none() && last[column].is_none_or(|last| last <= row)
-        });
-        // The end of a wait is where the event is that ended it.
-        let before = rows.last().and_then(|row| row.entries.last()).copied();
-        let after_wait = before.filter(|&before| {
-            matches!(beside_event(story, before, at), Some(()))
-                && column == self_column(story, before, columns)
-        });
-        let row = match (shared, after_wait) {
-            (Some(row), _) => row,
-            (None, Some(_)) => rows.len() - 1,
-            (None, None) => {
-                rows.push(Draft { entries: Vec::new(), texts: vec![None; columns] });
-                rows.len() - 1
+        let column = if columns == 1 { 0 } else { story.party[at] };
+        if let Some(event) = event_of(story, at, &entries[number + 1..]) {
+            woken.insert(event, at);
+            continue;
+        }
+        let transfer = story.transfer[at];
+        let has_text = !is_told(story, at);
+        let shared = transfer.and_then(|transfer| match &story.entries[at].what {
+            What::Executed(_) | What::Completion(_) => met.get(&transfer).copied(),
+            What::ReceivePosted(receive) if receive.seen == Seen::AtMessage => {
+                posted.get(&transfer).copied()
             }
-        };
+            _ => None,
+        });
+        let shared = shared.filter(|&row| {
+            let free = rows[row].texts[column].is_none() && last[column].is_none_or(|l| l <= row);
+            free || !has_text
+        });
+        let row = shared.unwrap_or_else(|| {
+            rows.push(Draft { entries: Vec::new(), texts: vec![None; columns] });
+            rows.len() - 1
+        });
+        rows[row].entries.extend(woken.remove(&at));
         rows[row].entries.push(at);
-        row_of.insert(at, row);
-        if !matches!(beside, Beside::Silent) {
+        if has_text {
             rows[row].texts[column] = Some(at);
             last[column] = Some(row);
+        }
+        if let Some(transfer) = transfer {
+            match &story.entries[at].what {
+                What::SendPosted(_) => posted.insert(transfer, row),
+                What::Executed(_) | What::Completion(_) => {
+                    Some(*met.entry(transfer).or_insert(row))
+                }
+                _ => None,
+            };
         }
     }
     rows
 }
 
-fn self_column(story: &Story<'_>, at: usize, columns: usize) -> usize {
-    if columns == 1 { 0 } else { story.party[at] }
-}
-
-/// What an entry can share a row with.
-enum Beside {
-    /// It needs its own.
-    Nothing,
-    /// Nothing, and it has no text: others say it.
-    Silent,
-    /// This one's.
-    Entry(usize),
-}
-
-fn beside(story: &Story<'_>, at: usize, next: Option<usize>) -> Beside {
+/// Whether others tell what there is to tell of an entry.
+fn is_told(story: &Story<'_>, at: usize) -> bool {
     let transfer = story.transfer[at].map(|transfer| &story.transfers[transfer]);
-    match (&story.entries[at].what, transfer) {
-        (What::Executed(_), Some(transfer)) if transfer.completion.is_some() => Beside::Silent,
-        (What::Woken { .. }, _) => match next.and_then(|next| beside_event(story, at, next)) {
-            Some(()) => Beside::Silent,
-            None => Beside::Nothing,
-        },
-        (What::Completion(_), Some(transfer)) => {
-            transfer.executed.map_or(Beside::Nothing, Beside::Entry)
-        }
-        (What::ReceivePosted(receive), Some(transfer)) if receive.seen == Seen::AtMessage => {
-            transfer.posted.map_or(Beside::Nothing, Beside::Entry)
-        }
-        _ => Beside::Nothing,
-    }
+    let completed = transfer.is_some_and(|transfer| transfer.completion.is_some());
+    completed && matches!(story.entries[at].what, What::Executed(_))
 }
 
-/// Whether an event is what a thread was woken for.
-fn beside_event(story: &Story<'_>, woken: usize, event: usize) -> Option<()> {
-    let [first, second] = [woken, event].map(|at| &story.entries[at]);
-    let is = matches!(first.what, What::Woken { .. })
-        && matches!(second.what, What::ConnectionEvent(_))
-        && first.process == second.process
-        && first.thread == second.thread;
-    is.then_some(())
+/// The event that has ended a wait: what its thread does next, if that is soon.
+fn event_of(story: &Story<'_>, at: usize, behind: &[usize]) -> Option<usize> {
+    const SOON: usize = 16;
+    let woken = &story.entries[at];
+    if !matches!(woken.what, What::Woken { .. }) {
+        return None;
+    }
+    let mut own = behind.iter().take(SOON).copied().filter(|&at| {
+        let entry = &story.entries[at];
+        entry.process == woken.process && entry.thread == woken.thread
+    });
+    own.next().filter(|&at| matches!(story.entries[at].what, What::ConnectionEvent(_)))
 }
 
 /// The shortest time that is worth a break in this run.
@@ -146,12 +136,14 @@ pub(super) fn place(
     let mut placed = Placed { rows: Vec::new(), breaks: Vec::new(), height: 0.0 };
     for draft in drafts {
         let Some(&first) = draft.entries.first() else { continue };
-        let t = story.entries[first].t;
+        let told = draft.texts.iter().flatten().map(|&at| story.entries[at].t).min();
+        let t = told.unwrap_or(story.entries[first].t);
         if let Some(pause) = before.map(|before| t.saturating_sub(before)).filter(|p| *p >= idle) {
             placed.breaks.push(Break { y: placed.height + BREAK / 2.0, duration: pause });
             placed.height += BREAK;
         }
-        before = draft.entries.iter().map(|&at| story.entries[at].t).max();
+        let until = draft.entries.iter().map(|&at| story.entries[at].t).max();
+        before = before.max(until);
         let written = draft.texts.iter().flatten().map(|&at| write(story, frame, at));
         let texts: Vec<Text> = written.collect();
         let lines = texts.iter().map(|text| text.reason.len()).max().unwrap_or(0);

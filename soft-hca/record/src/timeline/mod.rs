@@ -5,6 +5,8 @@
 //! - `svg`: the picture
 //! - `page`: the page around it
 
+#[cfg(test)]
+mod browser;
 mod frame;
 mod layout;
 mod page;

@@ -23,7 +23,7 @@ pub(super) fn page(story: &Story<'_>, layout: &Layout) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
+         style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'\">\n\
          <link rel=\"icon\" href=\"data:,\">\n\
          <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
         escape(&title)

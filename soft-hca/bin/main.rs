@@ -5,8 +5,9 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use soft_hca::command::line::{self, Line, RunArgs, Subcommands};
-use soft_hca::command::{Error, doctor, fabric, ls, run};
+use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, Subcommands};
+use soft_hca::command::record::{self, RecordOptions};
+use soft_hca::command::{Error, doctor, fabric, ls, run, show};
 use soft_hca::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
@@ -18,6 +19,13 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             let never: Infallible = run::run(&options)?;
             match never {}
         }
+        Subcommands::Record(arguments) => {
+            let RecordArgs { output: file, limit, fabric, name: device, roce, command } = arguments;
+            let roce = roce.or_else(config::link_wanted);
+            let options = RecordOptions { file, limit, fabric, device, roce, command };
+            return record::record(&options).map(ExitCode::from);
+        }
+        Subcommands::Show { follow, stable, file } => show::show(&file, follow, stable)?,
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
         Subcommands::Doctor => {}

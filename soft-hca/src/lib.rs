@@ -28,6 +28,7 @@
 //! | [`device`] | what a device says of itself: ports, limits, GIDs, provider |
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`engine`] | the data path: work requests, completions, memory |
+//! | [`recording`] | what each process notes down while it is recorded |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
 //! | [`system`], [`errno`] | system calls, error numbers |
 //! | [`sync`] | atomics, which `soft-hca/loom` replaces |
@@ -49,6 +50,7 @@ pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod link;
+mod recording;
 mod ring;
 mod rpc;
 mod sync;

@@ -10,11 +10,15 @@
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`reason`] | why a work request or a call has failed |
 //! | [`file`] | reading and writing |
+//! | [`text`] | a line for each entry |
+//! | [`stable`] | text that is the same in every run |
 #![forbid(unsafe_code)]
 
 pub mod entry;
 pub mod file;
 pub mod reason;
+pub mod stable;
+pub mod text;
 pub mod value;
 
 pub use entry::{Entry, Header, What};

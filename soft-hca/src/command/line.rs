@@ -36,6 +36,9 @@ Examples:
 
 const RUN_USAGE: &str =
     "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]] -- CMD [ARG]...";
+const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
+     [--roce[=ADDRESS|INTERFACE]] [-- CMD [ARG]...]";
+const SHOW_USAGE: &str = "soft-hca show [--follow | --stable] FILE";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
 
 /// The subcommands.
@@ -51,6 +54,27 @@ pub enum Subcommands {
     /// stay outside.
     #[command(verbatim_doc_comment, override_usage = RUN_USAGE)]
     Run(RunArgs),
+    /// Record what programs do and what becomes of it, for `soft-hca show`
+    ///
+    /// Runs a program in a fabric of its own, or the named one, and records until it ends; the
+    /// exit status is the program's. Without a program the named fabric is recorded, which has to
+    /// run, until Ctrl-C.
+    #[command(verbatim_doc_comment, override_usage = RECORD_USAGE)]
+    Record(RecordArgs),
+    /// Show a record as text, a line for each thing that happened
+    #[command(override_usage = SHOW_USAGE)]
+    Show {
+        /// Go on while it is being recorded
+        #[arg(long)]
+        follow: bool,
+        /// Leave out what is different in every run: times, and who came first where nobody waits
+        /// for another; numbers get names in the order in which they appear
+        #[arg(long, conflicts_with = "follow")]
+        stable: bool,
+        /// The record
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
     /// Show the fabrics: their processes, queue pairs and connections
     #[command(override_usage = LS_USAGE)]
     Ls {
@@ -104,6 +128,40 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(
         required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The arguments of `record`.
+#[derive(Args)]
+pub struct RecordArgs {
+    /// The record
+    #[arg(short, long, value_name = "FILE", default_value = "run.shr", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// How much each process may write down before it is read, in bytes [default: 67108864]
+    #[arg(long, value_name = "BYTES")]
+    pub limit: Option<u64>,
+    /// The fabric [default: one of its own; without CMD: SOFT_HCA_FABRIC, else `default`]
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<FabricName>,
+    /// The name of the device that the program finds
+    #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
+    pub name: DeviceName,
+    /// Reach other hosts; see `soft-hca run --help`
+    #[arg(
+        long,
+        value_name = "ADDRESS|INTERFACE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub roce: Option<String>,
+    /// The program and its arguments
+    #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "CMD",

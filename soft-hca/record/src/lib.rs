@@ -12,10 +12,12 @@
 //! | [`file`] | reading and writing |
 //! | [`requests`] | which entries belong together |
 //! | [`perfetto`] | a record as a trace of Perfetto |
+//! | [`packets`] | a record as packets of RoCE v2 |
 #![forbid(unsafe_code)]
 
 pub mod entry;
 pub mod file;
+pub mod packets;
 pub mod perfetto;
 pub mod reason;
 pub mod requests;

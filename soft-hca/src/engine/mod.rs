@@ -12,7 +12,7 @@
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
-//! | `room` | waiting for room in completion queues | |
+//! | `room`, `claims` | waiting for room in completion queues | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
@@ -47,6 +47,7 @@ mod atomic;
 mod batch;
 mod bounce;
 mod bounce_buffer;
+mod claims;
 mod completion;
 mod cursor;
 mod datagram;

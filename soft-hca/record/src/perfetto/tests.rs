@@ -2,15 +2,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::file::Reader;
-
-const SAMPLE: &str = include_str!("../sample.shr");
-
-fn read(record: &str) -> (Header, Vec<Entry>) {
-    let mut reader = Reader::new(record.as_bytes()).unwrap();
-    let header = reader.header().clone();
-    (header, reader.by_ref().map(Result::unwrap).collect())
-}
+use crate::file::samples::{EVERY, SAMPLE, read};
 
 fn sample() -> Trace {
     let (header, entries) = read(SAMPLE);
@@ -31,8 +23,13 @@ fn name(event: &TrackEvent) -> &str {
 
 #[test]
 fn a_trace_is_in_order_of_time_and_slices_nest() {
-    let trace = sample();
-    let events = track_events(&trace);
+    slices_nest(&sample());
+    let (header, entries) = read(EVERY);
+    slices_nest(&packets(&header, &entries));
+}
+
+fn slices_nest(trace: &Trace) {
+    let events = track_events(trace);
     assert!(events.is_sorted_by_key(|event| event.0));
     let mut open = HashMap::new();
     for (t, event) in events {

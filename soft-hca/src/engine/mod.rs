@@ -272,6 +272,14 @@ impl Actor<'_> {
         self.run_deferred(&mut deferred);
     }
 
+    /// Whether a queue pair has requests that are posted and neither executed nor flushed.
+    pub(crate) fn has_unsent(&self, qpn: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return false };
+        let is_up = qp.state.load(Acquire) == state::RTS;
+        let ring = self.arena.ring(&qp.sq).filter(|_| is_up);
+        ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next)
+    }
+
     /// Has send queues run again that are not empty. For the daemon, after the end of a process: it
     /// may have died executing one of them, before it could say that it is to be tried again.
     pub(crate) fn run_again(&self, qps: impl IntoIterator<Item = usize>) {

@@ -15,6 +15,8 @@
 //! | [`requests`] | which entries belong together |
 //! | [`perfetto`] | a record as a trace of Perfetto |
 //! | [`packets`] | a record as packets of RoCE v2 |
+//! | [`text`] | a line for each entry |
+//! | [`stable`] | text that is the same in every run |
 #![forbid(unsafe_code)]
 
 pub mod entry;
@@ -24,9 +26,11 @@ pub mod perfetto;
 pub mod reason;
 pub mod requests;
 pub mod sequence;
+pub mod stable;
 mod story;
 #[cfg(test)]
 mod testing;
+pub mod text;
 pub mod timeline;
 pub mod value;
 mod words;

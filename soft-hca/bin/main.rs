@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, Subcommands};
 use soft_hca::command::record::{self, RecordOptions};
-use soft_hca::command::{Error, doctor, fabric, ls, run, show};
+use soft_hca::command::{Error, doctor, fabric, ls, picture, run, show};
 use soft_hca::config::FabricName;
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
@@ -24,7 +24,13 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             let options = RecordOptions { file, limit, fabric, device, link, command };
             return record::record(&options).map(ExitCode::from);
         }
-        Subcommands::Show { follow, stable, file } => show::show(&file, follow, stable)?,
+        Subcommands::Show { html: Some(out), title, file, .. } => {
+            picture::page(&file, &out, title.as_deref())?;
+        }
+        Subcommands::Show { sequence: Some(entries), file, .. } => {
+            picture::lifelines(&file, entries)?;
+        }
+        Subcommands::Show { follow, stable, file, .. } => show::show(&file, follow, stable)?,
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
         Subcommands::Doctor => {}

@@ -5,6 +5,7 @@ use crate::entry::{
     What,
 };
 use crate::reason::Reason;
+pub(crate) use crate::text::duration;
 use crate::value::{Name, Named, Value};
 
 /// An entry as a line of a picture.
@@ -451,25 +452,6 @@ pub(crate) fn thousands(number: u64) -> String {
     if digits.len() <= 4 { digits } else { text }
 }
 
-/// A time, with three digits that count.
-pub(crate) fn duration(nanoseconds: u64) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "\u{b5}s")];
-    for (size, unit) in units {
-        if nanoseconds >= size {
-            let value = nanoseconds as f64 / size as f64;
-            let digits = if value >= 99.95 {
-                0
-            } else if value >= 9.995 {
-                1
-            } else {
-                2
-            };
-            return format!("{value:.digits$} {unit}");
-        }
-    }
-    format!("{nanoseconds} ns")
-}
-
 /// A command line. Words that hold a space are in quotation marks.
 pub(crate) fn command_line(words: &[String]) -> String {
     let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
@@ -494,11 +476,5 @@ mod tests {
         assert_eq!(thousands(4096), "4096");
         assert_eq!(thousands(65_536), "65\u{2009}536");
         assert_eq!(thousands(1_000_000), "1\u{2009}000\u{2009}000");
-        assert_eq!(duration(0), "0 ns");
-        assert_eq!(duration(999), "999 ns");
-        assert_eq!(duration(1_500), "1.50 \u{b5}s");
-        assert_eq!(duration(20_340_000), "20.3 ms");
-        assert_eq!(duration(655_360_000), "655 ms");
-        assert_eq!(duration(1_200_000_000), "1.20 s");
     }
 }

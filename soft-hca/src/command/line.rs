@@ -40,7 +40,8 @@ Examples:
 const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
-const SHOW_USAGE: &str = "soft-hca show [--follow | --stable] FILE";
+const SHOW_USAGE: &str =
+    "soft-hca show [--follow | --stable | --sequence[=N] | --html OUT [--title TITLE]] FILE";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
 
 /// The subcommands.
@@ -73,6 +74,27 @@ pub enum Subcommands {
         /// for another; numbers get names in the order in which they appear
         #[arg(long, conflicts_with = "follow")]
         stable: bool,
+        /// Draw lifelines and arrows, of the first N entries
+        #[arg(
+            long,
+            value_name = "N",
+            num_args = 0..=1,
+            require_equals = true,
+            default_missing_value = "50",
+            conflicts_with_all = ["follow", "stable"]
+        )]
+        sequence: Option<usize>,
+        /// Write a page with a picture of the run, for any browser
+        #[arg(
+            long,
+            value_name = "OUT",
+            value_hint = ValueHint::FilePath,
+            conflicts_with_all = ["follow", "stable", "sequence"]
+        )]
+        html: Option<PathBuf>,
+        /// What the page is called [default: the command that was recorded]
+        #[arg(long, value_name = "TITLE", requires = "html")]
+        title: Option<String>,
         /// The record
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,

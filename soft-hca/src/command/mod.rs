@@ -2,7 +2,7 @@
 //!
 //! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
 //! - [`record`]: writes down what happens in a fabric
-//! - [`show`]: a record as text
+//! - [`show`], [`picture`]: a record as text, and as a picture
 //! - [`ls`]: shows the fabrics
 //! - [`doctor`]: finds out whether all this can work here
 //! - [`mod@line`]: how all that is written on a command line
@@ -13,6 +13,7 @@ pub mod fabric;
 mod folder_lock;
 pub mod line;
 pub mod ls;
+pub mod picture;
 mod preload;
 mod rdma_core;
 pub mod record;

@@ -13,6 +13,7 @@ mod event_fd;
 mod memory_file;
 mod process;
 mod random;
+mod terminal;
 
 use std::io;
 
@@ -22,6 +23,7 @@ pub use event_fd::take_token;
 pub use memory_file::{memory_file, seal_size};
 pub use process::{allow_peers, user};
 pub use random::random;
+pub use terminal::columns;
 
 /// The result of a call that is -1 where it fails.
 pub(crate) fn check(ret: libc::c_int) -> io::Result<libc::c_int> {

@@ -205,7 +205,7 @@ impl<'p> Picture<'p> {
         let rest = self.plain(&label.rest);
         // What a call gives is worth more than what it was asked for.
         let parts = [label.name.as_str(), &label.result].map(|part| part.chars().count() + 1);
-        let room = (self.width - 2).saturating_sub(parts.iter().sum());
+        let room = (self.width - 3).saturating_sub(parts.iter().sum());
         let rest = if room < 6 { String::new() } else { cut(&rest, room, self.ascii) };
         let parts = [label.name.as_str(), &rest, &label.result];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();

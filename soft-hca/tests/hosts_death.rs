@@ -176,7 +176,7 @@ fn another_pair(hosts: &Hosts, pair: Pair) -> Duration {
         let line = format!("-a {} -p {PORT} -C 3 -v -V", hosts.a.address);
         by_cm(hosts, PORT, &format!("rping -s {line}"), &format!("rping -c {line}"));
     } else {
-        ping_pong(hosts, "ibv_rc_pingpong", "");
+        ping_pong(hosts, "ibv_rc_pingpong", "-e");
     }
     since.elapsed()
 }
@@ -224,7 +224,9 @@ fn either_side_is_killed() {
         };
         ends.wait_for(pair, !is_early, survivor);
         kept.iter().zip([&hosts.a, &hosts.b]).for_each(|(kept, host)| kept.assert_as_before(host));
-        longest_next = longest_next.max(another_pair(&hosts, pair));
+        let next = another_pair(&hosts, pair);
+        longest_next = longest_next.max(next);
+        println!("{round}: {pair:?}, {victim:?}, the next pair was done in {next:.1?}");
     }
     println!("{rounds} kills: {ends:?}; the next pair was done within {longest_next:?}");
     assert!(ends.told as usize > rounds / 3);

@@ -421,7 +421,11 @@ entry! {
         /// The way to the peer, 0 within the fabric. See `engine::Route`.
         pub route: AtomicU32,
 
-        // What holds up the request at the head of the send queue
+        // What is known of the request at the head of the send queue
+        /// Not 0: its datagram has reached the group's members of this fabric, and is still to be sent
+        /// to other hosts.
+        pub sq_group_reached: AtomicU32,
+        // What holds it up
         /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
         /// full.
         pub stall: AtomicU32,

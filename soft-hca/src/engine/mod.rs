@@ -95,7 +95,7 @@ pub(crate) use link::{Link, LocalLink};
 pub(crate) use notification::{Reading, Tokens};
 pub(crate) use observer::{Command, Event};
 pub(crate) use quiesce::Quiesce;
-pub(crate) use remote::RemoteDatagram;
+pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
 pub(crate) use room::Full;
 pub(crate) use route::Route;
 pub(crate) use segments::Segment;

@@ -32,6 +32,10 @@ pub(crate) struct RemoteDatagram<'d> {
     pub sgid: [u8; 16],
     /// The receiver's GID.
     pub dgid: [u8; 16],
+    /// Of the address handle.
+    pub traffic_class: u8,
+    /// Of the address handle, if it is for a group. What is for one host has the system's.
+    pub hop_limit: Option<u8>,
     /// The receiver's queue pair.
     pub dest_qpn: u32,
     /// The key that it has to have.
@@ -46,6 +50,15 @@ pub(crate) struct RemoteDatagram<'d> {
     pub solicited: bool,
     /// Its bytes.
     pub payload: &'d [u8],
+}
+
+/// Whom a datagram of another host is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DatagramReceiver {
+    /// The queue pair with this number.
+    QueuePair(u32),
+    /// All queue pairs that are attached to the group with this GID.
+    Group([u8; 16]),
 }
 
 /// What the send queue of a queue pair has for the link.
@@ -319,7 +332,8 @@ impl<'a> Actor<'a> {
         &self,
         grh: &[u8; 40],
         payload: &[u8],
-        (dest_qpn, qkey, source_qpn): (u32, u32, u32),
+        receiver: DatagramReceiver,
+        (qkey, source_qpn): (u32, u32),
         immediate: Option<[u8; 4]>,
         solicited: bool,
     ) -> bool {
@@ -339,9 +353,16 @@ impl<'a> Actor<'a> {
         };
         let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
         let mut deferred = Deferred::default();
-        let delivered = self.deliver(dest_qpn, &datagram, &mut deferred);
+        let is_taken = match receiver {
+            DatagramReceiver::QueuePair(qpn) => {
+                matches!(self.deliver(qpn, &datagram, &mut deferred), Ok(Some(_)))
+            }
+            DatagramReceiver::Group(group) => {
+                self.deliver_to_group(&group, &datagram, &mut deferred) == Ok(true)
+            }
+        };
         self.run_deferred(&mut deferred);
-        matches!(delivered, Ok(Some(_)))
+        is_taken
     }
 }
 

@@ -1,7 +1,6 @@
 //! A connected queue pair whose peer is on another host: its protocol, and how that uses the
 //! engine.
 
-use std::net::IpAddr;
 use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
@@ -16,6 +15,7 @@ use soft_hca_roce::wire::packet::Packet;
 use crate::arena::Qp;
 use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
 use crate::engine::{Actor, Full};
+use crate::link::path::Path;
 use crate::link::port::Port;
 use crate::uapi::verbs::{qp_type, state};
 
@@ -29,8 +29,7 @@ const BURST: usize = 64;
 pub(super) struct QueuePair {
     qpn: u32,
     kind: u32,
-    /// Own address, and the peer's.
-    pub path: (IpAddr, IpAddr),
+    pub path: Path,
     halves: Halves,
     arriving: Arriving,
     /// A completion of a send that waits for room.
@@ -64,7 +63,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
 
 impl QueuePair {
     /// A queue pair that has come to RTR. `None` if it is of no connected type.
-    pub(super) fn new(qp: &Qp, qpn: u32, path: (IpAddr, IpAddr)) -> Option<Self> {
+    pub(super) fn new(qp: &Qp, qpn: u32, path: Path) -> Option<Self> {
         let attributes = attributes(qp)?;
         let kind = qp.qp_type.load(Acquire);
         let halves = match kind {
@@ -223,11 +222,11 @@ fn send(
     actor: Actor<'_>,
     qpn: u32,
     port: &Port,
-    path: (IpAddr, IpAddr),
+    path: Path,
     packet: &Outgoing,
 ) -> Result<(), Failure> {
     let payload = packet.payload;
-    port.send(path, &packet.headers, payload.length as usize, |bytes| {
+    port.send(&path, &packet.headers, payload.length as usize, |bytes| {
         actor.fetch_payload(qpn, payload.id, payload.offset, bytes)
     })
     .unwrap_or(Err(Failure::Busy))
@@ -237,11 +236,11 @@ fn send(
 fn answer(
     target: &mut RemoteTarget<'_, '_>,
     port: &Port,
-    path: (IpAddr, IpAddr),
+    path: Path,
     reply: &Reply,
 ) -> Result<(), Refusal> {
     let length = reply.payload.map_or(0, |(_, length)| length as usize);
-    port.send(path, &reply.headers, length, |bytes| match reply.payload {
+    port.send(&path, &reply.headers, length, |bytes| match reply.payload {
         Some((from, _)) => target.read(from, bytes),
         None => Ok(()),
     })

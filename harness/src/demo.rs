@@ -23,9 +23,6 @@ const APM_REASON: &str = "the kernel's Soft-RoCE refuses path migration (errno 2
 const APM_REASON_SOFT_HCA: &str =
     "soft-hca, like the kernel's Soft-RoCE, refuses path migration (errno 22)";
 
-/// Why an example is left out.
-const NO_MULTICAST: &str = "soft-hca carries no multicast between hosts";
-
 /// Where the tour takes place.
 #[derive(Clone, Debug)]
 pub struct Demo {
@@ -55,8 +52,6 @@ pub(crate) enum Verdict {
     Ok,
     /// Not 0, but as it has to be on this fabric, and why.
     Expected(&'static str),
-    /// It cannot run on this fabric, and why.
-    Skipped(&'static str),
     Failed(String),
 }
 
@@ -68,17 +63,11 @@ impl Demo {
         self.print(&format!("{}\n", self.fabric()))?;
         for example in EXAMPLES {
             self.print(&format!("{:<13} ", example.name))?;
-            if let Some(why) = self.leaves_out(example) {
-                self.print(&format!("skipped: {why}\n"))?;
-                rows.push((example, Verdict::Skipped(why), 0.0));
-                continue;
-            }
             let (outcome, verdict) =
                 self.play(example, self.plan(example, None)?, &mut Unobserved)?;
             let time = outcome.elapsed.as_secs_f64();
             let text = match &verdict {
                 Verdict::Ok => "ok".to_owned(),
-                Verdict::Skipped(why) => format!("skipped: {why}"),
                 Verdict::Expected(why) => format!("as expected: {why}\n{}", evidence(&outcome)),
                 Verdict::Failed(why) => format!("FAILED: {why}\n{}", everything(&outcome)),
             };
@@ -100,9 +89,6 @@ impl Demo {
             let names: Vec<_> = EXAMPLES.iter().map(|example| example.name).collect();
             Error::Usage(format!("no example is called {name:?}; there are {}", names.join(", ")))
         })?;
-        if let Some(why) = self.leaves_out(example) {
-            return Err(Error::Usage(format!("{name} cannot run here: {why}")));
-        }
         let plan = self.plan(example, (!flags.is_empty()).then_some(flags))?;
         let mut text = format!("{}\n", self.fabric());
         for (side, program) in Side::BOTH.into_iter().zip([&plan.server, &client(&plan)]) {
@@ -122,20 +108,11 @@ impl Demo {
         show.finish().map_err(Error::write(Path::new("standard output")))?;
         let word = match &verdict {
             Verdict::Ok => "ok".to_owned(),
-            Verdict::Skipped(why) => format!("skipped: {why}"),
             Verdict::Expected(why) => format!("as expected: {why}"),
             Verdict::Failed(why) => format!("FAILED: {why}"),
         };
         self.print(&format!("{name}: {word} ({:.1} s)\n", outcome.elapsed.as_secs_f64()))?;
         Ok(!matches!(verdict, Verdict::Failed(_)))
-    }
-
-    /// Why an example cannot run on this fabric, if it cannot.
-    fn leaves_out(&self, example: &Example) -> Option<&'static str> {
-        // Of a multicast pair, and of no other, each side has an address of its own.
-        let needs_multicast = example.own_address;
-        let is_between_hosts = self.client_host.is_some() || !self.hosts.is_local();
-        (needs_multicast && is_between_hosts && self.on_soft_hca).then_some(NO_MULTICAST)
     }
 
     /// The first line: which fabric the programs use.
@@ -332,7 +309,6 @@ fn table(rows: &[(&Example, Verdict, f64)]) -> String {
     let result = |verdict: &Verdict| match verdict {
         Verdict::Ok => "ok",
         Verdict::Expected(_) => "as expected*",
-        Verdict::Skipped(_) => "skipped*",
         Verdict::Failed(_) => "FAILED",
     };
     let shows = rows.iter().map(|(example, ..)| example.lesson.len()).max().unwrap_or(0);
@@ -343,15 +319,11 @@ fn table(rows: &[(&Example, Verdict, f64)]) -> String {
     for (example, verdict, time) in rows {
         text += &row(example.name, example.lesson, result(verdict), &format!("{time:.1} s"));
     }
-    let count = |which: fn(&Verdict) -> bool| rows.iter().filter(|row| which(&row.1)).count();
-    let good = count(|verdict| matches!(verdict, Verdict::Ok | Verdict::Expected(_)));
-    text += &format!("\n{good} of {} examples ran as expected", rows.len());
-    match count(|verdict| matches!(verdict, Verdict::Skipped(_))) {
-        0 => text += "\n",
-        skipped => text += &format!(", {skipped} skipped\n"),
-    }
+    let failed =
+        rows.iter().filter(|(_, verdict, _)| matches!(verdict, Verdict::Failed(_))).count();
+    text += &format!("\n{} of {} examples ran as expected\n", rows.len() - failed, rows.len());
     for (example, verdict, _) in rows {
-        if let Verdict::Expected(why) | Verdict::Skipped(why) = verdict {
+        if let Verdict::Expected(why) = verdict {
             text += &format!("* {}: {why}\n", example.name);
         }
     }

@@ -85,9 +85,7 @@ pub fn judge(example: &Example, makers: [Maker; 2], played: &Played) -> (bool, O
     }
     match demo::judge(example, outcome, soft_hca::is_inside()) {
         demo::Verdict::Ok => return (true, None),
-        demo::Verdict::Expected(why) | demo::Verdict::Skipped(why) => {
-            return (true, Some(why.to_owned()));
-        }
+        demo::Verdict::Expected(why) => return (true, Some(why.to_owned())),
         demo::Verdict::Failed(_) => {}
     }
     let by_chance = |side: Side, maker: Maker| {

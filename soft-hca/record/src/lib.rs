@@ -13,6 +13,8 @@
 //! | [`requests`] | which entries belong together |
 //! | [`perfetto`] | a record as a trace of Perfetto |
 //! | [`packets`] | a record as packets of RoCE v2 |
+//! | [`text`] | a line for each entry |
+//! | [`stable`] | text that is the same in every run |
 #![forbid(unsafe_code)]
 
 pub mod entry;
@@ -21,6 +23,8 @@ pub mod packets;
 pub mod perfetto;
 pub mod reason;
 pub mod requests;
+pub mod stable;
+pub mod text;
 pub mod value;
 
 pub use entry::{Entry, Header, What};

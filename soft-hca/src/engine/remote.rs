@@ -317,7 +317,7 @@ impl<'a> Actor<'a> {
         set_error(qp, qpn, can_fail, deferred);
         let oldest = qp.sq_consumer.load(Acquire) & requester.ring.mask();
         let wr_id = requester.wqe(oldest).wr_id;
-        requester.observe(self, oldest, (0, status), None);
+        requester.observe(self, oldest, (0, status), None, deferred.cause);
         let retiring = retire(&qp.sq_consumer, &requester.ring, oldest.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);

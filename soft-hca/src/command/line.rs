@@ -141,9 +141,7 @@ impl TypedValueParser for Faults {
         if text == "help" {
             // The way to a help text of one's own.
             let help = clap::Command::new("fault").override_help(fault::HELP);
-            if let Err(text) = help.try_get_matches_from(["fault", "--help"]) {
-                return Err(text);
-            }
+            help.try_get_matches_from(["fault", "--help"])?;
         }
         text.parse().map_err(|error| {
             let text = format!("--fault {text:?}: {error}\n");

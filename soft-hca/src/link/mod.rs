@@ -18,11 +18,13 @@
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
+//! | `outbox` | packets that go out together |
 //! | `counters` | what was sent, received and dropped |
 
 mod addresses;
 mod counters;
 mod handle;
+mod outbox;
 mod port;
 mod queue_pair;
 mod socket;

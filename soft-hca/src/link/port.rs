@@ -1,16 +1,16 @@
 //! Where packets leave the link and come in: sockets, checks, counters.
 
-use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
-use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
+use soft_hca_roce::wire::packet::{Headers, PORT, Packet};
 
 use crate::link::counters::{Counters, Drop};
+use crate::link::outbox::{Outbox, Sent};
 use crate::link::socket::{Datagram, Socket};
 
 /// The sockets of a link.
@@ -18,8 +18,8 @@ use crate::link::socket::{Datagram, Socket};
 pub(super) struct Port {
     pub sockets: Vec<Socket>,
     pub counters: Arc<Counters>,
-    /// Only the link's thread uses it.
-    buffer: Mutex<Box<[u8; MAX_BYTES]>>,
+    /// What waits at each socket. Only the link's thread uses it.
+    outboxes: Mutex<Vec<Outbox>>,
 }
 
 /// A packet that has passed all checks that need no queue pair.
@@ -34,11 +34,17 @@ pub(super) struct Arrived<'p> {
 
 impl Port {
     pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>) -> Self {
-        Self { sockets, counters, buffer: Mutex::new(Box::new([0; MAX_BYTES])) }
+        let outboxes = sockets.iter().map(|_| Outbox::new()).collect();
+        Self { sockets, counters, outboxes: Mutex::new(outboxes) }
     }
 
-    /// Builds a packet, whose payload `fill` copies, and sends it. `None` if the system has no room
-    /// for it now. What the system refuses otherwise counts as sent, and lost.
+    fn outboxes(&self) -> MutexGuard<'_, Vec<Outbox>> {
+        self.outboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Builds a packet, whose payload `fill` copies. It leaves with [`Port::flush`], or when there
+    /// are many. `None` if the system has no room for it now. What the system refuses otherwise
+    /// counts as sent, and lost.
     pub(super) fn send<E>(
         &self,
         (own, peer): (IpAddr, IpAddr),
@@ -46,38 +52,42 @@ impl Port {
         payload: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
-        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((socket, addresses)) = self.way(own, peer) else { return Some(Ok(())) };
-        let Ok(layout) = headers.build(payload, &mut buffer[..]) else {
+        let Some(index) = self.sockets.iter().position(|socket| socket.address == own) else {
+            return Some(Ok(()));
+        };
+        let outbox = &mut self.outboxes()[index];
+        if outbox.room().is_none() {
+            self.leave(&self.sockets[index], outbox);
+        }
+        let room = outbox.room()?;
+        let Ok(layout) = headers.build(payload, room) else {
             self.counters.count(Drop::Unsendable);
             return Some(Ok(()));
         };
-        if let Err(error) = fill(&mut buffer[layout.payload]) {
+        if let Err(error) = fill(&mut room[layout.payload]) {
             return Some(Err(error));
         }
-        let packet = &mut buffer[..layout.length];
-        icrc::seal(&Flow { addresses, source_port: PORT, destination_port: PORT }, packet);
-        match socket.send(peer, packet) {
-            Ok(()) => {
-                self.counters.sent.fetch_add(1, Relaxed);
-                Some(Ok(()))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) => {
-                tracing::debug!(%peer, bytes = packet.len(), "a packet cannot be sent: {error}");
-                self.counters.count(Drop::Unsendable);
-                Some(Ok(()))
-            }
-        }
+        outbox.put(peer, layout.length, false);
+        Some(Ok(()))
     }
 
-    fn way(&self, own: IpAddr, peer: IpAddr) -> Option<(&Socket, Addresses)> {
-        let socket = self.sockets.iter().find(|socket| socket.address == own)?;
-        Some((socket, Addresses::new(own, peer)?))
+    /// Sends what waits. Whether nothing waits any longer.
+    pub(super) fn flush(&self) -> bool {
+        let mut outboxes = self.outboxes();
+        for (socket, outbox) in self.sockets.iter().zip(outboxes.iter_mut()) {
+            self.leave(socket, outbox);
+        }
+        outboxes.iter().all(Outbox::is_empty)
+    }
+
+    fn leave(&self, socket: &Socket, outbox: &mut Outbox) {
+        let Sent { sent, refused } = outbox.flush(socket);
+        self.counters.sent.fetch_add(sent as u64, Relaxed);
+        (0..refused).for_each(|_| self.counters.count(Drop::Unsendable));
     }
 }
 
-/// Checks a datagram that has come to an own address: the ICRC, with the addresses that it really
+/// Checks a packet of a message that has come to an own address: the ICRC, with the addresses that it really
 /// has, and whether it is a packet.
 pub(super) fn check<'p>(
     own: IpAddr,
@@ -85,7 +95,6 @@ pub(super) fn check<'p>(
     bytes: &'p [u8],
 ) -> Result<Arrived<'p>, Drop> {
     let from = datagram.from.ip().to_canonical();
-    let bytes = bytes.get(..datagram.length).ok_or(Drop::Malformed)?;
     let addresses = Addresses::new(from, own).ok_or(Drop::Malformed)?;
     let flow = Flow { addresses, source_port: datagram.from.port(), destination_port: PORT };
     let packet = Packet::parse(bytes).map_err(|_| Drop::Malformed)?;
@@ -108,6 +117,7 @@ pub(super) fn check<'p>(
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::net::SocketAddr;
 
     use soft_hca_roce::wire::bth::Psn;
@@ -115,6 +125,7 @@ mod tests {
     use soft_hca_roce::wire::opcode::{Operation, Service};
 
     use super::*;
+    use crate::link::socket::Inbox;
 
     /// A sealed packet from one address to another, as a datagram.
     fn sent(from: SocketAddr, to: IpAddr, pkey: u16) -> (Datagram, Vec<u8>) {
@@ -126,7 +137,7 @@ mod tests {
         bytes.truncate(layout.length);
         let flow = Flow::new(from, SocketAddr::from((to, PORT))).unwrap();
         icrc::seal(&flow, &mut bytes);
-        (Datagram { length: bytes.len(), from, hop_limit: 63, traffic_class: 2 }, bytes)
+        (Datagram { from, hop_limit: 63, traffic_class: 2, segment: 0 }, bytes)
     }
 
     #[test]
@@ -149,17 +160,27 @@ mod tests {
         assert_eq!(reason(other, &datagram, &good), Some(Drop::Icrc));
         let mixed = "2001:db8::1".parse().unwrap();
         assert_eq!(reason(mixed, &datagram, &good), Some(Drop::Malformed));
-        // Longer than the buffer, or no packet at all.
-        let long = Datagram { length: good.len() + 1, ..datagram };
-        assert_eq!(reason(own, &long, &good), Some(Drop::Malformed));
+        // Longer than a packet can be, or no packet at all.
+        assert_eq!(reason(own, &datagram, &vec![0; 1 << 16]), Some(Drop::Malformed));
         for length in 0..good.len() {
-            let short = Datagram { length, ..datagram };
-            assert_eq!(reason(own, &short, &good), Some(Drop::Malformed), "{length}");
+            assert_eq!(reason(own, &datagram, &good[..length]), Some(Drop::Malformed), "{length}");
         }
         let (datagram, foreign) = sent(from, own, 0x7ffe);
         assert_eq!(reason(own, &datagram, &foreign), Some(Drop::Partition));
         let (datagram, limited) = sent(from, own, 0x7fff);
         assert!(check(own, &datagram, &limited).is_ok());
+    }
+
+    /// Waits for messages.
+    fn receive(socket: &Socket, inbox: &mut Inbox) -> usize {
+        loop {
+            match socket.receive(inbox) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::yield_now();
+                }
+                received => break received.unwrap(),
+            }
+        }
     }
 
     #[test]
@@ -168,30 +189,40 @@ mod tests {
         let [own, peer] = ["127.7.91.1", "127.7.91.2"].map(|text| text.parse().unwrap());
         let Ok(sockets) = [own, peer].map(Socket::bind).into_iter().collect() else { return };
         let port = Port::new(sockets, Arc::clone(&counters));
-        let headers = Headers::new(Service::Uc, Operation::SendFirst, 0x12, Psn::new(7));
+        let headers = |psn| Headers::new(Service::Uc, Operation::SendFirst, 0x12, Psn::new(psn));
         let fill = |bytes: &mut [u8]| -> Result<(), ()> {
             bytes.copy_from_slice(b"payload!");
             Ok(())
         };
-        assert_eq!(port.send((own, peer), &headers, 8, fill), Some(Ok(())));
-        assert_eq!(port.send((own, peer), &headers, 8, |_| Err(7)), Some(Err(7)));
-        let mut buffer = [0; 128];
-        let datagram = loop {
-            match port.sockets[1].receive(&mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    std::thread::yield_now();
+        assert_eq!(port.send((own, peer), &headers(0), 8, |_| Err(7)), Some(Err(7)));
+        for psn in 0..100 {
+            assert_eq!(port.send((own, peer), &headers(psn), 8, fill), Some(Ok(())));
+        }
+        // A shorter one ends a run.
+        let empty = |_: &mut [u8]| -> Result<(), ()> { Ok(()) };
+        assert_eq!(port.send((own, peer), &headers(100), 0, empty), Some(Ok(())));
+        assert_eq!(port.send((own, peer), &headers(101), 8, fill), Some(Ok(())));
+        let mut inbox = Inbox::new();
+        assert!(port.sockets[1].receive(&mut inbox).is_err());
+        assert!(port.flush());
+        let mut psn = 0;
+        while psn < 102 {
+            for index in 0..receive(&port.sockets[1], &mut inbox) {
+                let (datagram, packets) = inbox.packets(index).unwrap();
+                for bytes in packets {
+                    let arrived = check(peer, &datagram, bytes).unwrap();
+                    assert_eq!(arrived.path, (peer, own));
+                    let payload: &[u8] = if psn == 100 { b"" } else { b"payload!" };
+                    assert_eq!(arrived.packet, Packet { headers: headers(psn), payload });
+                    psn += 1;
                 }
-                received => break received.unwrap(),
             }
-        };
-        let arrived = check(peer, &datagram, &buffer).unwrap();
-        assert_eq!(arrived.path, (peer, own));
-        assert_eq!(arrived.packet, Packet { headers, payload: b"payload!" });
-        assert_eq!(counters.to_string(), "1 packets sent, 0 received");
+        }
+        assert_eq!(counters.to_string(), "102 packets sent, 0 received");
         // Too long for what the operation is: nothing is sent.
-        let long = port.send((own, peer), &headers, 5000, |_| Ok::<(), ()>(()));
+        let long = port.send((own, peer), &headers(0), 5000, |_| Ok::<(), ()>(()));
         assert_eq!(long, Some(Ok(())));
         assert_eq!(counters.dropped(Drop::Unsendable), 1);
-        assert!(port.sockets[1].receive(&mut buffer).is_err());
+        assert!(port.flush() && port.sockets[1].receive(&mut inbox).is_err());
     }
 }

@@ -13,7 +13,7 @@ use soft_hca_roce::wire::headers::Deth;
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
 use soft_hca_roce::wire::opcode::{Operation, Service};
-use soft_hca_roce::wire::packet::{Headers, MAX_BYTES};
+use soft_hca_roce::wire::packet::Headers;
 
 use crate::arena::Mapping;
 use crate::daemon::env::DaemonEnv;
@@ -23,11 +23,12 @@ use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
 use crate::link::port::{Arrived, Port, check};
 use crate::link::queue_pair::QueuePair;
+use crate::link::socket::Inbox;
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
-/// Packets that are taken from a socket before others have their turn.
-const BURST: usize = 64;
+/// When a socket that was full is tried again.
+const FULL_NS: u64 = 100_000;
 
 /// What the data path asks of the link's thread.
 #[derive(Debug)]
@@ -141,23 +142,25 @@ struct Link {
 
 impl Link {
     fn run(mut self) {
-        let mut buffer = vec![0; MAX_BYTES + 1];
+        let mut inbox = Inbox::new();
         while !self.is_over {
             self.take_orders();
-            let has_received = self.receive(&mut buffer);
+            let has_received = self.receive(&mut inbox);
             for qpn in self.arena.take_rung() {
                 self.rung(qpn);
             }
             let has_more = self.serve();
+            let is_sent = self.env.port.flush();
             if !has_received && !has_more && !self.is_over {
-                self.sleep();
+                self.sleep(is_sent);
             }
         }
     }
 
-    /// Waits for a packet, a bell or the time.
-    fn sleep(&mut self) {
-        let deadline = self.qps.values().filter_map(QueuePair::deadline).min();
+    /// Waits for a packet, a bell or the time; not for long unless everything `is_sent`.
+    fn sleep(&mut self, is_sent: bool) {
+        let full = (!is_sent).then(|| system::now_ns() + FULL_NS);
+        let deadline = self.qps.values().filter_map(QueuePair::deadline).chain(full).min();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
             && self.dirty.is_empty()
@@ -253,26 +256,29 @@ impl Link {
         !self.dirty.is_empty()
     }
 
-    /// Takes packets from all sockets. Whether there may be more.
-    fn receive(&mut self, buffer: &mut [u8]) -> bool {
-        let mut has_more = false;
+    /// Takes packets from all sockets. Whether there were any, so that there may be more.
+    fn receive(&mut self, inbox: &mut Inbox) -> bool {
+        let counters = Arc::clone(&self.env.port.counters);
+        let mut has_received = false;
         for index in 0..self.env.port.sockets.len() {
-            for packet in 0..BURST {
-                let socket = &self.env.port.sockets[index];
-                let own = socket.address;
-                let Ok(datagram) = socket.receive(buffer) else { break };
-                let counters = Arc::clone(&self.env.port.counters);
-                counters.received.fetch_add(1, Relaxed);
-                let taken =
-                    check(own, &datagram, buffer).and_then(|arrived| self.arrived(&arrived));
-                if let Err(reason) = taken {
-                    counters.count(reason);
-                    tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+            let socket = &self.env.port.sockets[index];
+            let own = socket.address;
+            let Ok(messages) = socket.receive(inbox) else { continue };
+            has_received |= messages > 0;
+            for message in 0..messages {
+                let Some((datagram, packets)) = inbox.packets(message) else { continue };
+                for bytes in packets {
+                    counters.received.fetch_add(1, Relaxed);
+                    let taken =
+                        check(own, &datagram, bytes).and_then(|arrived| self.arrived(&arrived));
+                    if let Err(reason) = taken {
+                        counters.count(reason);
+                        tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+                    }
                 }
-                has_more |= packet + 1 == BURST;
             }
         }
-        has_more
+        has_received
     }
 
     fn arrived(&mut self, arrived: &Arrived<'_>) -> Result<(), Reason> {

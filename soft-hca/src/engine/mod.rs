@@ -96,7 +96,6 @@ pub(crate) use observer::{Command, Event};
 pub(crate) use quiesce::Quiesce;
 pub(crate) use remote::RemoteDatagram;
 pub(crate) use route::Route;
-pub(crate) use segments::Segment;
 
 /// The daemon's index in the table of processes.
 pub(crate) const DAEMON: usize = 0;

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::icrc;
 use soft_hca_roce::wire::ip::{Addresses, Flow};
-use soft_hca_roce::wire::packet::{MAX_BYTES, PORT};
+use soft_hca_roce::wire::packet::PORT;
 
 use crate::link::socket::{Message, Socket};
 
 /// Bytes that may wait.
-const BYTES: usize = 256 << 10;
+const BYTES: usize = 512 << 10;
 /// Packets that the system cuts one message into at most (`UDP_MAX_SEGMENTS` before Linux 6.9).
 const SEGMENTS: usize = 64;
 /// Bytes of a message: what IPv4's 16 bits of length leave.
@@ -64,13 +64,13 @@ impl Outbox {
         self.packets.is_empty()
     }
 
-    /// Room for another packet; `None` if [`Outbox::flush`] has to make some.
-    pub(super) fn room(&mut self) -> Option<&mut [u8]> {
-        self.bytes.get_mut(self.used..self.used + MAX_BYTES)
+    /// Room for more packets, so many bytes of them; `None` if [`Outbox::flush`] has to make some.
+    pub(super) fn room(&mut self, needed: usize) -> Option<&mut [u8]> {
+        self.bytes.get_mut(self.used..self.used + needed)
     }
 
-    /// The packet of so many bytes that lies in the room waits now. `alone`: it is not to be part of
-    /// a run.
+    /// The packet of so many bytes that lies at the front of the room waits now. `alone`: it is not to
+    /// be part of a run.
     pub(super) fn put(&mut self, to: IpAddr, length: usize, alone: bool) {
         self.packets.push(Queued { to, start: self.used, length, alone });
         self.used += length;
@@ -170,12 +170,14 @@ fn is_unsupported(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use soft_hca_roce::wire::packet::MAX_BYTES;
+
     use super::*;
 
     fn outbox(packets: &[(u8, usize, bool)]) -> Outbox {
         let mut outbox = Outbox::new();
         for &(host, length, alone) in packets {
-            assert!(outbox.room().is_some());
+            assert!(outbox.room(length).is_some());
             outbox.put(IpAddr::from([192, 0, 2, host]), length, alone);
         }
         outbox
@@ -216,7 +218,7 @@ mod tests {
     fn what_is_full_says_so() {
         let mut outbox = Outbox::new();
         let mut count = 0;
-        while outbox.room().is_some() {
+        while outbox.room(MAX_BYTES).is_some() {
             outbox.put(IpAddr::from([192, 0, 2, 1]), MAX_BYTES, false);
             count += 1;
         }

@@ -4,14 +4,18 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
-use soft_hca_roce::wire::packet::{Headers, PORT, Packet};
+use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
 use crate::link::counters::{Counters, Drop};
 use crate::link::outbox::{Outbox, Sent};
 use crate::link::socket::{Datagram, Socket};
+
+/// Packets that are built together.
+pub(super) const RUN: usize = 64;
 
 /// The sockets of a link.
 #[derive(Debug)]
@@ -42,9 +46,7 @@ impl Port {
         self.outboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Builds a packet, whose payload `fill` copies. It leaves with [`Port::flush`], or when there
-    /// are many. `None` if the system has no room for it now. What the system refuses otherwise
-    /// counts as sent, and lost.
+    /// Builds a packet as [`Port::send_all`].
     pub(super) fn send<E>(
         &self,
         (own, peer): (IpAddr, IpAddr),
@@ -52,22 +54,48 @@ impl Port {
         payload: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
+        let packet = [(*headers, payload)];
+        self.send_all((own, peer), &packet, |parts| match parts {
+            [bytes] => fill(bytes),
+            _ => Ok(()),
+        })
+    }
+
+    /// Builds packets of headers and so many bytes of payload, which `fill` copies, all or none.
+    /// They leave with [`Port::flush`], or when there are many. `None` if the system has no room for
+    /// them now. What it refuses otherwise counts as sent, and lost.
+    pub(super) fn send_all<E>(
+        &self,
+        (own, peer): (IpAddr, IpAddr),
+        packets: &[(Headers, usize)],
+        fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
         let Some(index) = self.sockets.iter().position(|socket| socket.address == own) else {
             return Some(Ok(()));
         };
         let outbox = &mut self.outboxes()[index];
-        if outbox.room().is_none() {
+        let needed = packets.len() * MAX_BYTES;
+        if outbox.room(needed).is_none() {
             self.leave(&self.sockets[index], outbox);
         }
-        let room = outbox.room()?;
-        let Ok(layout) = headers.build(payload, room) else {
-            self.counters.count(Drop::Unsendable);
-            return Some(Ok(()));
-        };
-        if let Err(error) = fill(&mut room[layout.payload]) {
+        let mut room = outbox.room(needed)?;
+        let mut lengths = ArrayVec::<usize, RUN>::new();
+        let mut payloads = ArrayVec::<&mut [u8], RUN>::new();
+        for (headers, payload) in packets.iter().take(RUN) {
+            let Ok(layout) = headers.build(*payload, room) else {
+                self.counters.count(Drop::Unsendable);
+                return Some(Ok(()));
+            };
+            let (packet, rest) = room.split_at_mut(layout.length);
+            lengths.push(layout.length);
+            payloads.push(&mut packet[layout.payload]);
+            room = rest;
+        }
+        if let Err(error) = fill(&mut payloads) {
             return Some(Err(error));
         }
-        outbox.put(peer, layout.length, false);
+        drop(payloads);
+        lengths.into_iter().for_each(|length| outbox.put(peer, length, false));
         Some(Ok(()))
     }
 

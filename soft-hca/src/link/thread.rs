@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::thread::JoinHandle;
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::Psn;
 use soft_hca_roce::wire::headers::Deth;
 use soft_hca_roce::wire::ip;
@@ -21,12 +22,14 @@ use crate::daemon::poller::{Poller, Ready};
 use crate::engine::{Actor, Async, DAEMON, Env, LINK, LocalLink, RemoteDatagram};
 use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
-use crate::link::port::{Arrived, Port, check};
+use crate::link::port::{Arrived, Port, RUN, check};
 use crate::link::queue_pair::QueuePair;
 use crate::link::socket::Inbox;
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
+/// The thread is seldom long at work, and programs that poll leave no processor idle.
+const TIME_SLICE_NS: u64 = 100_000;
 /// When a socket that was full is tried again.
 const FULL_NS: u64 = 100_000;
 
@@ -142,6 +145,7 @@ struct Link {
 
 impl Link {
     fn run(mut self) {
+        system::set_time_slice(TIME_SLICE_NS);
         let mut inbox = Inbox::new();
         while !self.is_over {
             self.take_orders();
@@ -267,13 +271,28 @@ impl Link {
             has_received |= messages > 0;
             for message in 0..messages {
                 let Some((datagram, packets)) = inbox.packets(message) else { continue };
-                for bytes in packets {
+                let mut rest = packets.map(|bytes| {
                     counters.received.fetch_add(1, Relaxed);
-                    let taken =
-                        check(own, &datagram, bytes).and_then(|arrived| self.arrived(&arrived));
-                    if let Err(reason) = taken {
+                    check(own, &datagram, bytes)
+                });
+                loop {
+                    let checked: ArrayVec<_, RUN> = rest.by_ref().take(RUN).collect();
+                    if checked.is_empty() {
+                        break;
+                    }
+                    let drop = |reason| {
                         counters.count(reason);
                         tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+                    };
+                    let mut arrived = ArrayVec::<_, RUN>::new();
+                    checked.into_iter().for_each(|packet| match packet {
+                        Ok(packet) => arrived.push(packet),
+                        Err(reason) => drop(reason),
+                    });
+                    for run in arrived.chunk_by(goes_with) {
+                        if let Err(reason) = self.arrived(run) {
+                            run.iter().for_each(|_| drop(reason));
+                        }
                     }
                 }
             }
@@ -281,8 +300,9 @@ impl Link {
         has_received
     }
 
-    fn arrived(&mut self, arrived: &Arrived<'_>) -> Result<(), Reason> {
-        let Arrived { path: (own, from), ip, packet } = arrived;
+    /// Packets of one service for one queue pair, either all responses or none; of datagrams one.
+    fn arrived(&mut self, run: &[Arrived<'_>]) -> Result<(), Reason> {
+        let Some(Arrived { path: (own, from), ip, packet }) = run.first() else { return Ok(()) };
         let headers = &packet.headers;
         let qpn = headers.dest_qpn;
         match (headers.service, headers.operation) {
@@ -315,7 +335,9 @@ impl Link {
                     return Err(Reason::Address);
                 }
                 if let Some(mut known) = self.qps.remove(&qpn) {
-                    known.hear(self.actor(), system::now_ns(), packet);
+                    let packets: ArrayVec<_, RUN> =
+                        run.iter().take(RUN).map(|arrived| arrived.packet).collect();
+                    known.hear(self.actor(), system::now_ns(), &packets);
                     self.qps.insert(qpn, known);
                     self.dirty.insert(qpn);
                 }
@@ -323,4 +345,13 @@ impl Link {
             }
         }
     }
+}
+
+/// Whether a packet is looked at together with the one before.
+fn goes_with(before: &Arrived<'_>, packet: &Arrived<'_>) -> bool {
+    let (before, packet) = (&before.packet.headers, &packet.packet.headers);
+    packet.service == before.service
+        && packet.service != Service::Ud
+        && packet.dest_qpn == before.dest_qpn
+        && packet.operation.is_response() == before.operation.is_response()
 }

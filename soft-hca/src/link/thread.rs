@@ -17,6 +17,7 @@ use soft_hca_roce::wire::opcode::{Operation, Service};
 use soft_hca_roce::wire::packet::Headers;
 
 use crate::arena::Mapping;
+use crate::daemon::deadlines::Deadlines;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::poller::{Poller, Ready};
 use crate::engine::{Actor, Async, DAEMON, Env, LINK, LocalLink, RemoteDatagram};
@@ -114,6 +115,7 @@ impl Thread {
             poller,
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
+            deadlines: Deadlines::default(),
             is_over: false,
         };
         let thread = std::thread::Builder::new().name("link".into()).spawn(move || link.run())?;
@@ -140,6 +142,8 @@ struct Link {
     qps: HashMap<u32, QueuePair>,
     /// Those that are to be served.
     dirty: BTreeSet<u32>,
+    /// When queue pairs are to be served at the latest, or earlier.
+    deadlines: Deadlines<u32>,
     is_over: bool,
 }
 
@@ -164,7 +168,7 @@ impl Link {
     /// Waits for a packet, a bell or the time; not for long unless everything `is_sent`.
     fn sleep(&mut self, is_sent: bool) {
         let full = (!is_sent).then(|| system::now_ns() + FULL_NS);
-        let deadline = self.qps.values().filter_map(QueuePair::deadline).chain(full).min();
+        let deadline = self.deadlines.next().into_iter().chain(full).min();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
             && self.dirty.is_empty()
@@ -244,9 +248,14 @@ impl Link {
     /// Serves the queue pairs that have something to do. Whether any has more.
     fn serve(&mut self) -> bool {
         let now = system::now_ns();
-        for (qpn, qp) in &self.qps {
-            if qp.deadline().is_some_and(|at| at <= now) {
-                self.dirty.insert(*qpn);
+        for qpn in self.deadlines.due(now) {
+            // It may have become later, or be over.
+            match self.qps.get(&qpn).and_then(QueuePair::deadline) {
+                Some(at) if at > now => self.deadlines.add(qpn, at),
+                Some(_) => {
+                    self.dirty.insert(qpn);
+                }
+                None => {}
             }
         }
         let dirty = std::mem::take(&mut self.dirty);
@@ -254,6 +263,9 @@ impl Link {
             let Some(mut qp) = self.qps.remove(&qpn) else { continue };
             if qp.serve(self.actor(), now, &self.env.port) {
                 self.dirty.insert(qpn);
+            }
+            if let Some(at) = qp.deadline() {
+                self.deadlines.add(qpn, at);
             }
             self.qps.insert(qpn, qp);
         }

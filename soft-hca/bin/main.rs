@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use soft_hca::command::line::{self, Line, RunArgs, Subcommands};
 use soft_hca::command::{Error, doctor, fabric, ls, run};
-use soft_hca::config::{self, FabricName};
+use soft_hca::config::{FabricName, LinkOptions};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { fabric, name, roce, command }) => {
+        Subcommands::Run(RunArgs { fabric, name, roce, fault, pcap, command }) => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            let roce = roce.or_else(config::link_wanted);
-            let options = run::Options { fabric, device: name, roce, command };
+            let link = LinkOptions::wanted(roce, fault, pcap)?;
+            let options = run::Options { fabric, device: name, link, command };
             let never: Infallible = run::run(&options)?;
             match never {}
         }

@@ -28,6 +28,7 @@
 //! | [`device`] | what a device says of itself: ports, limits, GIDs, provider |
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`engine`] | the data path: work requests, completions, memory |
+//! | [`fault`] | faults on purpose: what is to go wrong, and how often |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
 //! | [`system`], [`errno`] | system calls, error numbers |
 //! | [`sync`] | atomics, which `soft-hca/loom` replaces |
@@ -46,6 +47,7 @@ mod daemon;
 mod device;
 mod engine;
 pub mod errno;
+pub mod fault;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod link;

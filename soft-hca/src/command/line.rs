@@ -1,12 +1,15 @@
 //! The command line's definition. Manual pages and completions are made from it as well.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 
 use super::{doctor, fabric};
 use crate::config::{self, DeviceName, FabricName};
+use crate::fault::{self, Plan};
 
 /// Runs RDMA programs on any Linux machine: no network card, no kernel module, no root.
 ///
@@ -34,8 +37,7 @@ Examples:
     soft-hca run -- bash
     soft-hca ls";
 
-const RUN_USAGE: &str =
-    "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]] -- CMD [ARG]...";
+const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
 
 /// The subcommands.
@@ -91,8 +93,9 @@ pub struct RunArgs {
     pub name: DeviceName,
     /// Reach other hosts, by RoCE v2 over UDP port 4791 of these addresses or interfaces
     ///
-    /// A list with commas; without one, the address of the default route. Anybody who can send to
-    /// that port may guess keys: use it in networks that you trust.
+    /// A list with commas; without one, the address of the default route. With `always` in it, what
+    /// stays in the fabric goes by these addresses, too, and can be looked at. Anybody who can send
+    /// to that port may guess keys: use it in networks that you trust.
     #[arg(
         long,
         value_name = "ADDRESS|INTERFACE",
@@ -101,6 +104,15 @@ pub struct RunArgs {
         default_missing_value = ""
     )]
     pub roce: Option<String>,
+    /// Have packets of the link go wrong on purpose; `--fault help` says how
+    ///
+    /// As drop:1%, duplicate:1%, corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive,
+    /// drop:nth=3,qp=17. With seed=N the same happens again. May be given more than once.
+    #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
+    pub fault: Vec<Plan>,
+    /// Record the link's packets in a file, as pcapng, which Wireshark reads
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub pcap: Option<PathBuf>,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -110,6 +122,34 @@ pub struct RunArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
+}
+
+/// Parses faults, or explains them.
+#[derive(Clone, Copy, Debug)]
+struct Faults;
+
+impl TypedValueParser for Faults {
+    type Value = Plan;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Plan, clap::Error> {
+        let text = value.to_string_lossy();
+        if text == "help" {
+            // The way to a help text of one's own.
+            let help = clap::Command::new("fault").override_help(fault::HELP);
+            if let Err(text) = help.try_get_matches_from(["fault", "--help"]) {
+                return Err(text);
+            }
+        }
+        text.parse().map_err(|error| {
+            let text = format!("--fault {text:?}: {error}\n");
+            clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command)
+        })
+    }
 }
 
 /// The command line as clap knows it. The long help ends with the environment variables.

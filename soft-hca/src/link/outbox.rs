@@ -1,13 +1,13 @@
 //! Packets that wait to be sent together.
 
 use std::io;
-use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::icrc;
 use soft_hca_roce::wire::ip::{Addresses, Flow};
 use soft_hca_roce::wire::packet::PORT;
 
+use crate::link::path::Path;
 use crate::link::socket::{Message, Socket};
 
 /// Bytes that may wait.
@@ -38,11 +38,9 @@ pub(super) struct Outbox {
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
-    to: IpAddr,
+    path: Path,
     start: usize,
     length: usize,
-    /// Not to go as part of a run.
-    alone: bool,
 }
 
 /// What became of packets.
@@ -69,10 +67,9 @@ impl Outbox {
         self.bytes.get_mut(self.used..self.used + needed)
     }
 
-    /// The packet of so many bytes that lies at the front of the room waits now. `alone`: it is not to
-    /// be part of a run.
-    pub(super) fn put(&mut self, to: IpAddr, length: usize, alone: bool) {
-        self.packets.push(Queued { to, start: self.used, length, alone });
+    /// The packet of so many bytes that lies at the front of the room waits now.
+    pub(super) fn put(&mut self, path: Path, length: usize) {
+        self.packets.push(Queued { path, start: self.used, length });
         self.used += length;
     }
 
@@ -82,7 +79,7 @@ impl Outbox {
         while self.gone < self.packets.len() {
             let runs = self.runs();
             for &(first, count) in &runs {
-                self.seal(socket.address, first, count);
+                self.seal(first, count);
             }
             let messages: ArrayVec<Message<'_>, MESSAGES> =
                 runs.iter().map(|&(first, count)| self.message(first, count)).collect();
@@ -101,8 +98,8 @@ impl Outbox {
                     self.cuts = false;
                 }
                 Err(error) => {
-                    let Queued { to, length, .. } = self.packets[self.gone];
-                    tracing::debug!(%to, length, "a packet cannot be sent: {error}");
+                    let Queued { path, length, .. } = self.packets[self.gone];
+                    tracing::debug!(to = %path.peer, length, "a packet cannot be sent: {error}");
                     done.refused += runs[0].1;
                     self.gone += runs[0].1;
                 }
@@ -128,14 +125,14 @@ impl Outbox {
     /// How many packets behind `first`, with it, may go as one message.
     fn run(&self, first: usize) -> usize {
         let head = self.packets[first];
-        if head.alone || !self.cuts {
+        if !self.cuts {
             return 1;
         }
         let most = SEGMENTS.min(MESSAGE / head.length.max(1));
         let rest = self.packets[first + 1..].iter().take(most.saturating_sub(1));
         let mut count = 1;
         for packet in rest {
-            if packet.alone || packet.to != head.to || packet.length > head.length {
+            if packet.path != head.path || packet.length > head.length {
                 break;
             }
             count += 1;
@@ -147,9 +144,10 @@ impl Outbox {
         count
     }
 
-    fn seal(&mut self, own: IpAddr, first: usize, count: usize) {
+    fn seal(&mut self, first: usize, count: usize) {
         for (id, packet) in self.packets[first..first + count].iter().enumerate() {
-            let Some(addresses) = Addresses::new(own, packet.to) else { continue };
+            let Path { own, peer, .. } = packet.path;
+            let Some(addresses) = Addresses::new(own, peer) else { continue };
             let flow = Flow { addresses, source_port: PORT, destination_port: PORT };
             let bytes = &mut self.bytes[packet.start..packet.start + packet.length];
             icrc::seal_segment(&flow, bytes, id as u16);
@@ -160,7 +158,7 @@ impl Outbox {
         let (head, last) = (self.packets[first], self.packets[first + count - 1]);
         let bytes = &self.bytes[head.start..last.start + last.length];
         let segment = (count > 1).then_some(head.length as u16);
-        Message { to: head.to, bytes, segment }
+        Message { path: head.path, bytes, segment }
     }
 }
 
@@ -170,35 +168,33 @@ fn is_unsupported(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use soft_hca_roce::wire::packet::MAX_BYTES;
 
     use super::*;
 
-    fn outbox(packets: &[(u8, usize, bool)]) -> Outbox {
+    fn path(host: u8) -> Path {
+        Path::new(IpAddr::from([192, 0, 2, 100]), IpAddr::from([192, 0, 2, host]))
+    }
+
+    fn outbox(packets: &[(u8, usize)]) -> Outbox {
         let mut outbox = Outbox::new();
-        for &(host, length, alone) in packets {
+        for &(host, length) in packets {
             assert!(outbox.room(length).is_some());
-            outbox.put(IpAddr::from([192, 0, 2, host]), length, alone);
+            outbox.put(path(host), length);
         }
         outbox
     }
 
     #[test]
     fn runs_are_of_one_length_and_to_one_host() {
-        let packets = [
-            (1, 1040, false),
-            (1, 1040, false),
-            (1, 16, false),
-            (1, 16, false),
-            (1, 20, false),
-            (2, 20, false),
-            (2, 20, true),
-            (2, 20, false),
-            (2, 20, false),
-        ];
+        let lengths = [1040, 1040, 16, 16, 20, 20];
+        let hosts = [1, 1, 1, 1, 1, 2];
+        let packets: Vec<_> = hosts.into_iter().zip(lengths).collect();
         let mut outbox = outbox(&packets);
         let runs = outbox.runs();
-        assert_eq!(runs[..], [(0, 3), (3, 1), (4, 1), (5, 1), (6, 1), (7, 2)]);
+        assert_eq!(runs[..], [(0, 3), (3, 1), (4, 1), (5, 1)]);
         let message = outbox.message(0, 3);
         assert_eq!((message.bytes.len(), message.segment), (2096, Some(1040)));
         assert_eq!(outbox.message(3, 1).segment, None);
@@ -208,9 +204,9 @@ mod tests {
 
     #[test]
     fn runs_are_as_long_as_a_message_may_be() {
-        let small = vec![(1, 24, false); 100];
+        let small = vec![(1, 24); 100];
         assert_eq!(outbox(&small).runs()[..], [(0, 64), (64, 36)]);
-        let large = vec![(1, 4124, false); 30];
+        let large = vec![(1, 4124); 30];
         assert_eq!(outbox(&large).runs()[..], [(0, 15), (15, 15)]);
     }
 
@@ -219,7 +215,7 @@ mod tests {
         let mut outbox = Outbox::new();
         let mut count = 0;
         while outbox.room(MAX_BYTES).is_some() {
-            outbox.put(IpAddr::from([192, 0, 2, 1]), MAX_BYTES, false);
+            outbox.put(path(1), MAX_BYTES);
             count += 1;
         }
         assert_eq!(count, BYTES / MAX_BYTES);

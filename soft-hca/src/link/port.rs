@@ -1,5 +1,6 @@
 //! Where packets leave the link and come in: sockets, checks, counters.
 
+use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,9 @@ use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
 use crate::link::counters::{Counters, Drop};
 use crate::link::outbox::{Outbox, Sent};
-use crate::link::socket::{Datagram, Socket};
+use crate::link::path::Path;
+use crate::link::socket::{Datagram, Message, Socket};
+use crate::link::tap::Tap;
 
 /// Packets that are built together.
 pub(super) const RUN: usize = 64;
@@ -22,6 +25,8 @@ pub(super) const RUN: usize = 64;
 pub(super) struct Port {
     pub sockets: Vec<Socket>,
     pub counters: Arc<Counters>,
+    /// What is between the port and its sockets.
+    pub tap: Tap,
     /// What waits at each socket. Only the link's thread uses it.
     outboxes: Mutex<Vec<Outbox>>,
 }
@@ -37,9 +42,9 @@ pub(super) struct Arrived<'p> {
 }
 
 impl Port {
-    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>, tap: Tap) -> Self {
         let outboxes = sockets.iter().map(|_| Outbox::new()).collect();
-        Self { sockets, counters, outboxes: Mutex::new(outboxes) }
+        Self { sockets, counters, tap, outboxes: Mutex::new(outboxes) }
     }
 
     fn outboxes(&self) -> MutexGuard<'_, Vec<Outbox>> {
@@ -49,13 +54,13 @@ impl Port {
     /// Builds a packet as [`Port::send_all`].
     pub(super) fn send<E>(
         &self,
-        (own, peer): (IpAddr, IpAddr),
+        path: &Path,
         headers: &Headers,
         payload: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
         let packet = [(*headers, payload)];
-        self.send_all((own, peer), &packet, |parts| match parts {
+        self.send_all(path, &packet, |parts| match parts {
             [bytes] => fill(bytes),
             _ => Ok(()),
         })
@@ -66,11 +71,11 @@ impl Port {
     /// them now. What it refuses otherwise counts as sent, and lost.
     pub(super) fn send_all<E>(
         &self,
-        (own, peer): (IpAddr, IpAddr),
+        path: &Path,
         packets: &[(Headers, usize)],
         fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
-        let Some(index) = self.sockets.iter().position(|socket| socket.address == own) else {
+        let Some(index) = self.sockets.iter().position(|socket| socket.address == path.own) else {
             return Some(Ok(()));
         };
         let outbox = &mut self.outboxes()[index];
@@ -95,8 +100,65 @@ impl Port {
             return Some(Err(error));
         }
         drop(payloads);
-        lengths.into_iter().for_each(|length| outbox.put(peer, length, false));
+        if self.tap.is_on() {
+            return self.send_through_tap(path, outbox.room(needed)?, &lengths).then_some(Ok(()));
+        }
+        lengths.into_iter().for_each(|length| outbox.put(*path, length));
         Some(Ok(()))
+    }
+
+    /// Sends packets one by one. False if there is no room even for the first; what there is no room
+    /// for behind that counts as lost.
+    fn send_through_tap(&self, path: &Path, mut bytes: &mut [u8], lengths: &[usize]) -> bool {
+        let Some(addresses) = Addresses::new(path.own, path.peer) else { return true };
+        let flow = Flow { addresses, source_port: PORT, destination_port: PORT };
+        let mut is_sent = false;
+        for &length in lengths {
+            let (packet, rest) = bytes.split_at_mut(length);
+            icrc::seal(&flow, packet);
+            if !self.tap.send(path, packet, &|path, packet| self.put(path, packet)) {
+                break;
+            }
+            is_sent = true;
+            bytes = rest;
+        }
+        is_sent
+    }
+
+    /// Sends a packet that is whole. False if the system has no room for it now.
+    fn put(&self, path: &Path, packet: &[u8]) -> bool {
+        let Some(socket) = self.sockets.iter().find(|socket| socket.address == path.own) else {
+            return true;
+        };
+        match socket.send(&[Message { path: *path, bytes: packet, segment: None }]) {
+            Ok(_) => {
+                self.counters.sent.fetch_add(1, Relaxed);
+                self.tap.sent(path, packet);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) => {
+                let (to, bytes) = (path.peer, packet.len());
+                tracing::debug!(%to, bytes, "a packet cannot be sent: {error}");
+                self.counters.count(Drop::Unsendable);
+            }
+        }
+        true
+    }
+
+    /// A packet has come; false if it is to be taken as it is, see [`Tap::received`].
+    pub(super) fn heard(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
+        self.counters.received.fetch_add(1, Relaxed);
+        if !self.tap.is_on() {
+            return false;
+        }
+        let from = datagram.from.ip().to_canonical();
+        let is_from_us = self.sockets.iter().any(|socket| socket.address == from);
+        self.tap.received(own, datagram, bytes, is_from_us)
+    }
+
+    /// Sends the packets whose time has come.
+    pub(super) fn send_held(&self) {
+        self.tap.send_held(&|path, packet| self.put(path, packet));
     }
 
     /// Sends what waits. Whether nothing waits any longer.
@@ -115,7 +177,7 @@ impl Port {
     }
 }
 
-/// Checks a packet of a message that has come to an own address: the ICRC, with the addresses that it really
+/// Checks a datagram that has come to an own address: the ICRC, with the addresses that it really
 /// has, and whether it is a packet.
 pub(super) fn check<'p>(
     own: IpAddr,
@@ -123,6 +185,7 @@ pub(super) fn check<'p>(
     bytes: &'p [u8],
 ) -> Result<Arrived<'p>, Drop> {
     let from = datagram.from.ip().to_canonical();
+    let bytes = bytes.get(..datagram.length).ok_or(Drop::Malformed)?;
     let addresses = Addresses::new(from, own).ok_or(Drop::Malformed)?;
     let flow = Flow { addresses, source_port: datagram.from.port(), destination_port: PORT };
     let packet = Packet::parse(bytes).map_err(|_| Drop::Malformed)?;
@@ -135,6 +198,7 @@ pub(super) fn check<'p>(
     }
     let ip = IpHeader {
         traffic_class: datagram.traffic_class,
+        flow_label: datagram.flow_label,
         hop_limit: datagram.hop_limit,
         id,
         dont_fragment,
@@ -145,7 +209,6 @@ pub(super) fn check<'p>(
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::net::SocketAddr;
 
     use soft_hca_roce::wire::bth::Psn;
@@ -165,7 +228,8 @@ mod tests {
         bytes.truncate(layout.length);
         let flow = Flow::new(from, SocketAddr::from((to, PORT))).unwrap();
         icrc::seal(&flow, &mut bytes);
-        (Datagram { from, hop_limit: 63, traffic_class: 2, segment: 0 }, bytes)
+        let length = bytes.len();
+        (Datagram { length, from, hop_limit: 63, traffic_class: 2, flow_label: 0 }, bytes)
     }
 
     #[test]
@@ -188,10 +252,12 @@ mod tests {
         assert_eq!(reason(other, &datagram, &good), Some(Drop::Icrc));
         let mixed = "2001:db8::1".parse().unwrap();
         assert_eq!(reason(mixed, &datagram, &good), Some(Drop::Malformed));
-        // Longer than a packet can be, or no packet at all.
-        assert_eq!(reason(own, &datagram, &vec![0; 1 << 16]), Some(Drop::Malformed));
+        // Longer than the buffer, or no packet at all.
+        let long = Datagram { length: good.len() + 1, ..datagram };
+        assert_eq!(reason(own, &long, &good), Some(Drop::Malformed));
         for length in 0..good.len() {
-            assert_eq!(reason(own, &datagram, &good[..length]), Some(Drop::Malformed), "{length}");
+            let short = Datagram { length, ..datagram };
+            assert_eq!(reason(own, &short, &good), Some(Drop::Malformed), "{length}");
         }
         let (datagram, foreign) = sent(from, own, 0x7ffe);
         assert_eq!(reason(own, &datagram, &foreign), Some(Drop::Partition));
@@ -215,31 +281,34 @@ mod tests {
     fn one_port_hears_the_other() {
         let counters = Arc::new(Counters::default());
         let [own, peer] = ["127.7.91.1", "127.7.91.2"].map(|text| text.parse().unwrap());
-        let Ok(sockets) = [own, peer].map(Socket::bind).into_iter().collect() else { return };
-        let port = Port::new(sockets, Arc::clone(&counters));
+        let path = Path { traffic_class: 0x68, hop_limit: Some(9), ..Path::new(own, peer) };
+        let Ok(sockets) = [own, peer].map(|ip| Socket::bind(ip, 0)).into_iter().collect() else {
+            return;
+        };
+        let port = Port::new(sockets, Arc::clone(&counters), Tap::default());
         let headers = |psn| Headers::new(Service::Uc, Operation::SendFirst, 0x12, Psn::new(psn));
         let fill = |bytes: &mut [u8]| -> Result<(), ()> {
             bytes.copy_from_slice(b"payload!");
             Ok(())
         };
-        assert_eq!(port.send((own, peer), &headers(0), 8, |_| Err(7)), Some(Err(7)));
+        assert_eq!(port.send(&path, &headers(0), 8, |_| Err(7)), Some(Err(7)));
         for psn in 0..100 {
-            assert_eq!(port.send((own, peer), &headers(psn), 8, fill), Some(Ok(())));
+            assert_eq!(port.send(&path, &headers(psn), 8, fill), Some(Ok(())));
         }
         // A shorter one ends a run.
         let empty = |_: &mut [u8]| -> Result<(), ()> { Ok(()) };
-        assert_eq!(port.send((own, peer), &headers(100), 0, empty), Some(Ok(())));
-        assert_eq!(port.send((own, peer), &headers(101), 8, fill), Some(Ok(())));
+        assert_eq!(port.send(&path, &headers(100), 0, empty), Some(Ok(())));
+        assert_eq!(port.send(&path, &headers(101), 8, fill), Some(Ok(())));
         let mut inbox = Inbox::new();
         assert!(port.sockets[1].receive(&mut inbox).is_err());
         assert!(port.flush());
         let mut psn = 0;
         while psn < 102 {
             for index in 0..receive(&port.sockets[1], &mut inbox) {
-                let (datagram, packets) = inbox.packets(index).unwrap();
-                for bytes in packets {
+                for (datagram, bytes) in inbox.packets(index) {
                     let arrived = check(peer, &datagram, bytes).unwrap();
                     assert_eq!(arrived.path, (peer, own));
+                    assert_eq!((arrived.ip.traffic_class, arrived.ip.hop_limit), (0x68, 9));
                     let payload: &[u8] = if psn == 100 { b"" } else { b"payload!" };
                     assert_eq!(arrived.packet, Packet { headers: headers(psn), payload });
                     psn += 1;
@@ -248,7 +317,7 @@ mod tests {
         }
         assert_eq!(counters.to_string(), "102 packets sent, 0 received");
         // Too long for what the operation is: nothing is sent.
-        let long = port.send((own, peer), &headers(0), 5000, |_| Ok::<(), ()>(()));
+        let long = port.send(&path, &headers(0), 5000, |_| Ok::<(), ()>(()));
         assert_eq!(long, Some(Ok(())));
         assert_eq!(counters.dropped(Drop::Unsendable), 1);
         assert!(port.flush() && port.sockets[1].receive(&mut inbox).is_err());

@@ -1,7 +1,6 @@
 //! A connected queue pair whose peer is on another host: its protocol, and how that uses the
 //! engine.
 
-use std::net::IpAddr;
 use std::sync::atomic::Ordering::Acquire;
 
 use arrayvec::ArrayVec;
@@ -17,6 +16,7 @@ use soft_hca_roce::wire::packet::Packet;
 use crate::arena::Qp;
 use crate::engine::Actor;
 use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
+use crate::link::path::Path;
 use crate::link::port::{Port, RUN};
 use crate::uapi::verbs::{qp_type, state};
 
@@ -30,10 +30,11 @@ const BURST: usize = 128;
 pub(super) struct QueuePair {
     qpn: u32,
     kind: u32,
-    /// Own address, and the peer's.
-    pub path: (IpAddr, IpAddr),
+    pub path: Path,
     halves: Halves,
     arriving: Arriving,
+    /// How long a completion of a send waits for room.
+    full_until_ns: Option<u64>,
     /// When it is to be served at the latest, apart from the protocol's own time.
     retry_at: Option<u64>,
 }
@@ -63,7 +64,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
 
 impl QueuePair {
     /// A queue pair that has come to RTR. `None` if it is of no connected type.
-    pub(super) fn new(qp: &Qp, qpn: u32, path: (IpAddr, IpAddr)) -> Option<Self> {
+    pub(super) fn new(qp: &Qp, qpn: u32, path: Path) -> Option<Self> {
         let attributes = attributes(qp)?;
         let kind = qp.qp_type.load(Acquire);
         let halves = match kind {
@@ -71,7 +72,15 @@ impl QueuePair {
             qp_type::UC => Halves::Unreliable(None, uc::Responder::new(attributes)),
             _ => return None,
         };
-        Some(Self { qpn, kind, path, halves, arriving: Arriving::default(), retry_at: None })
+        Some(Self {
+            qpn,
+            kind,
+            path,
+            halves,
+            arriving: Arriving::default(),
+            full_until_ns: None,
+            retry_at: None,
+        })
     }
 
     /// It has come to RTS.
@@ -107,14 +116,14 @@ impl QueuePair {
     /// Packets of the peer, either all responses or none.
     pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
         let Some(first) = packets.first() else { return };
-        let Self { qpn, kind, halves, arriving, .. } = self;
+        let Self { qpn, kind, halves, arriving, full_until_ns, .. } = self;
         let mut target = RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving };
         match halves {
             Halves::Reliable(requester, responder) => {
                 if !first.headers.operation.is_response() {
                     responder.on_packets(packets, &mut target);
                 } else if let Some(requester) = requester {
-                    let mut queue = RemoteSends { actor, qpn: *qpn, is_busy: false };
+                    let mut queue = RemoteSends { actor, qpn: *qpn, full_until_ns, is_busy: false };
                     requester.on_packets(now, packets, &mut queue);
                     if queue.is_busy {
                         self.retry_at = Some(now + BUSY_NS);
@@ -127,9 +136,9 @@ impl QueuePair {
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
     pub(super) fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port) -> bool {
-        let Self { qpn, kind, path, halves, arriving, .. } = self;
+        let Self { qpn, kind, path, halves, arriving, full_until_ns, .. } = self;
         let (qpn, path) = (*qpn, *path);
-        let mut queue = RemoteSends { actor, qpn, is_busy: false };
+        let mut queue = RemoteSends { actor, qpn, full_until_ns, is_busy: false };
         let mut target = RemoteTarget { actor, qpn, kind: *kind, arriving };
         target.fail_now();
         let mut sent = 0;
@@ -215,7 +224,7 @@ fn send(
     actor: Actor<'_>,
     qpn: u32,
     port: &Port,
-    path: (IpAddr, IpAddr),
+    path: Path,
     packets: &[Outgoing],
 ) -> Result<(), Failure> {
     let Some(first) = packets.first().map(|packet| packet.payload) else { return Ok(()) };
@@ -224,7 +233,7 @@ fn send(
         .take(RUN)
         .map(|packet| (packet.headers, packet.payload.length as usize))
         .collect();
-    port.send_all(path, &parts, |payloads| {
+    port.send_all(&path, &parts, |payloads| {
         actor.fetch_payload(qpn, first.id, first.offset, payloads)
     })
     .unwrap_or(Err(Failure::Busy))
@@ -234,11 +243,11 @@ fn send(
 fn answer(
     target: &mut RemoteTarget<'_, '_>,
     port: &Port,
-    path: (IpAddr, IpAddr),
+    path: Path,
     reply: &Reply,
 ) -> Result<(), Refusal> {
     let length = reply.payload.map_or(0, |(_, length)| length as usize);
-    port.send(path, &reply.headers, length, |bytes| match reply.payload {
+    port.send(&path, &reply.headers, length, |bytes| match reply.payload {
         Some((from, _)) => target.read(from, &mut [bytes]),
         None => Ok(()),
     })

@@ -2,13 +2,17 @@
 #![allow(unsafe_code, reason = "options of sockets and what comes with a datagram")]
 
 use std::io;
-use std::mem::{MaybeUninit, size_of, size_of_val, zeroed};
+use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::wire::packet::PORT;
 
+use crate::link::multicast;
+use crate::link::path::{Control, Path};
 use crate::system::check;
 
 /// Bytes that may wait in either direction; the system allows as much as it likes.
@@ -19,10 +23,10 @@ const UDP_NO_CHECK6_RX: libc::c_int = 102;
 const MESSAGES: usize = 16;
 /// The longest message: bytes of payload of a UDP datagram of IPv4, rounded up.
 const LONGEST: usize = 1 << 16;
-/// What it takes to tell the system the length of packets, in words of 8 bytes.
-const SEGMENT_WORDS: usize = 3;
+/// `IPV6_AUTOFLOWLABEL` (`linux/in6.h`): the system makes up flow labels.
+const IPV6_AUTOFLOWLABEL: libc::c_int = 70;
 
-/// The socket of one own address. It is never connected: only so has what it sends the
+/// The socket of one own address, or of a group. It is never connected: only so has what it sends the
 /// identification 0, which the ICRC covers.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -33,29 +37,36 @@ pub(super) struct Socket {
 /// Packets that go to another host at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message<'b> {
-    pub to: IpAddr,
+    pub path: Path,
     /// The packets, one behind the other.
     pub bytes: &'b [u8],
     /// The length of each packet but the last, which may be shorter; none if there is but one.
     pub segment: Option<u16>,
 }
 
-/// What came with a message.
+/// A datagram that was received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Datagram {
+    pub length: usize,
     pub from: SocketAddr,
     /// Time to live, or hop limit.
     pub hop_limit: u8,
     /// Type of service, or traffic class.
     pub traffic_class: u8,
-    /// The length of the packets in the message, but of the last; 0 if there is but one.
-    pub segment: usize,
+    /// The flow label; 0 with IPv4.
+    pub flow_label: u32,
 }
 
 impl Socket {
-    /// Binds an address.
-    pub(super) fn bind(address: IpAddr) -> io::Result<Self> {
+    /// Binds an own address. What is for groups leaves by the interface with this number.
+    pub(super) fn bind(address: IpAddr, interface: u32) -> io::Result<Self> {
         let socket = UdpSocket::bind((address, PORT))?;
+        multicast::send_by(&socket, address, interface)?;
+        Self::new(address, socket)
+    }
+
+    /// Of a socket that is bound to an own address or a group's.
+    pub(super) fn new(address: IpAddr, socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let this = Self { address, socket };
         for (privileged, name) in
@@ -80,6 +91,9 @@ impl Socket {
                 this.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe)?;
                 this.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
                 this.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+                this.set(libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO, 1)?;
+                // As kernel Soft-RoCE, without a flow label.
+                this.set(libc::IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0)?;
                 // Kernel Soft-RoCE sends none.
                 this.set(libc::IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)?;
             }
@@ -88,18 +102,7 @@ impl Socket {
     }
 
     fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        let length = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the value lives through the call and is as long as said.
-        let set = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                name,
-                (&raw const value).cast(),
-                length,
-            )
-        };
-        check(set).map(drop)
+        set_option(&self.socket, level, name, &value)
     }
 
     /// Sends what `messages` say, and returns how many of them.
@@ -109,31 +112,27 @@ impl Socket {
     /// The first of them could not be sent; `WouldBlock` if there is no room now.
     pub(super) fn send(&self, messages: &[Message<'_>]) -> io::Result<usize> {
         let messages = &messages[..messages.len().min(MESSAGES)];
-        let mut names = [const { MaybeUninit::<SockAddr>::uninit() }; MESSAGES];
+        let mut names: ArrayVec<_, MESSAGES> = messages
+            .iter()
+            .map(|message| sockaddr(SocketAddr::from((message.path.peer, PORT))))
+            .collect();
+        let mut controls: ArrayVec<_, MESSAGES> =
+            messages.iter().map(|message| Control::of(&message.path, message.segment)).collect();
         // SAFETY: plain numbers and null pointers, for which zeros are good.
         let mut parts: [libc::iovec; MESSAGES] = unsafe { zeroed() };
-        let mut controls = [[0u64; SEGMENT_WORDS]; MESSAGES];
         // SAFETY: as above.
         let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { zeroed() };
         for (index, message) in messages.iter().enumerate() {
-            let name = names[index].write(SockAddr::new(message.to));
             parts[index].iov_base = message.bytes.as_ptr().cast_mut().cast();
             parts[index].iov_len = message.bytes.len();
             let header = &mut headers[index].msg_hdr;
-            (header.msg_name, header.msg_namelen) = name.as_raw();
+            let (name, bytes) = &mut names[index];
+            header.msg_name = (&raw mut *name).cast();
+            header.msg_namelen = *bytes;
             header.msg_iov = &raw mut parts[index];
             header.msg_iovlen = 1;
-            if let Some(segment) = message.segment {
-                header.msg_control = controls[index].as_mut_ptr().cast();
-                header.msg_controllen = size_of_val(&controls[index]) as _;
-                // SAFETY: the header's control has room for one entry with a number of 16 bits.
-                unsafe {
-                    let entry = libc::CMSG_FIRSTHDR(header);
-                    (*entry).cmsg_level = libc::SOL_UDP;
-                    (*entry).cmsg_type = libc::UDP_SEGMENT;
-                    (*entry).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
-                    libc::CMSG_DATA(entry).cast::<u16>().write_unaligned(segment);
-                }
+            if !controls[index].is_empty() {
+                controls[index].attach(header);
             }
         }
         // SAFETY: all parts of the headers live through the call.
@@ -179,17 +178,19 @@ impl Socket {
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         for (slot, header) in inbox.0.iter_mut().zip(&headers).take(received) {
             let length = header.msg_len as usize;
+            slot.length = length.min(slot.bytes.len());
             slot.datagram = address(&slot.name).map(|from| Datagram::new(from, &header.msg_hdr));
-            slot.length = length;
         }
         Ok(received)
     }
 }
 
 impl Datagram {
-    /// What the system says in the header of a message.
-    fn new(from: SocketAddr, header: &libc::msghdr) -> Self {
-        let mut datagram = Self { from, hop_limit: 64, traffic_class: 0, segment: 0 };
+    /// What the system says in the header of a message, and the length of the packets in it, if there
+    /// are several.
+    fn new(from: SocketAddr, header: &libc::msghdr) -> (Self, Option<NonZeroUsize>) {
+        let mut segment = None;
+        let mut datagram = Self { length: 0, from, hop_limit: 64, traffic_class: 0, flow_label: 0 };
         // SAFETY: the header is as the call has left it.
         let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
         // SAFETY: null or an entry within the header's control.
@@ -207,15 +208,19 @@ impl Datagram {
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                     datagram.traffic_class = number() as u8;
                 }
+                (libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO) => {
+                    // In network byte order.
+                    datagram.flow_label = u32::from_be(number() as u32) & 0xf_ffff;
+                }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
-                    datagram.segment = usize::try_from(number()).unwrap_or(0);
+                    segment = usize::try_from(number()).ok().and_then(NonZeroUsize::new);
                 }
                 _ => {}
             }
             // SAFETY: an entry of this header.
             next = unsafe { libc::CMSG_NXTHDR(header, next) };
         }
-        datagram
+        (datagram, segment)
     }
 }
 
@@ -228,7 +233,7 @@ struct Slot {
     control: [u64; 24],
     length: usize,
     /// `None` if the sender has no address.
-    datagram: Option<Datagram>,
+    datagram: Option<(Datagram, Option<NonZeroUsize>)>,
 }
 
 impl Inbox {
@@ -244,49 +249,14 @@ impl Inbox {
         Self(std::iter::repeat_with(slot).take(MESSAGES).collect())
     }
 
-    /// A message that was received, and the packets in it.
-    pub(super) fn packets(
-        &self,
-        index: usize,
-    ) -> Option<(Datagram, impl Iterator<Item = &[u8]> + Clone)> {
-        let slot = self.0.get(index)?;
-        let datagram = slot.datagram?;
-        let bytes = &slot.bytes[..slot.length.min(slot.bytes.len())];
-        let segment = if datagram.segment == 0 { LONGEST } else { datagram.segment };
-        Some((datagram, bytes.chunks(segment)))
-    }
-}
-
-/// The address of a socket, as the system takes it.
-enum SockAddr {
-    V4(libc::sockaddr_in),
-    V6(libc::sockaddr_in6),
-}
-
-impl SockAddr {
-    fn new(to: IpAddr) -> Self {
-        match to {
-            IpAddr::V4(to) => Self::V4(libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: PORT.to_be(),
-                sin_addr: libc::in_addr { s_addr: to.to_bits().to_be() },
-                sin_zero: [0; 8],
-            }),
-            IpAddr::V6(to) => Self::V6(libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: PORT.to_be(),
-                sin6_flowinfo: 0,
-                sin6_addr: libc::in6_addr { s6_addr: to.octets() },
-                sin6_scope_id: 0,
-            }),
-        }
-    }
-
-    fn as_raw(&mut self) -> (*mut libc::c_void, libc::socklen_t) {
-        match self {
-            Self::V4(name) => ((&raw mut *name).cast(), size_of_val(name) as libc::socklen_t),
-            Self::V6(name) => ((&raw mut *name).cast(), size_of_val(name) as libc::socklen_t),
-        }
+    /// The packets of a message that was received.
+    pub(super) fn packets(&self, index: usize) -> impl Iterator<Item = (Datagram, &[u8])> {
+        let slot = self.0.get(index);
+        let known = slot.and_then(|slot| Some((slot.datagram?, &slot.bytes[..slot.length])));
+        known.into_iter().flat_map(|((datagram, segment), bytes)| {
+            let packets = bytes.chunks(segment.map_or(LONGEST, NonZeroUsize::get));
+            packets.map(move |packet| (Datagram { length: packet.len(), ..datagram }, packet))
+        })
     }
 }
 
@@ -294,6 +264,52 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Sets an option of a socket.
+pub(super) fn set_option<T: Copy>(
+    socket: &UdpSocket,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let bytes = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: the value lives through the call, which reads no more than it has.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, bytes) }).map(drop)
+}
+
+/// An address as the system reads it, and its bytes.
+pub(super) fn sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: plain numbers, for which zeros are good.
+    let mut name: libc::sockaddr_storage = unsafe { zeroed() };
+    let at = &raw mut name;
+    let bytes = match address {
+        SocketAddr::V4(v4) => {
+            let v4 = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: v4.ip().to_bits().to_be() },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: the storage has room for any address.
+            unsafe { at.cast::<libc::sockaddr_in>().write(v4) };
+            size_of_val(&v4)
+        }
+        SocketAddr::V6(v6) => {
+            let v6 = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: the storage has room for any address.
+            unsafe { at.cast::<libc::sockaddr_in6>().write(v6) };
+            size_of_val(&v6)
+        }
+    };
+    (name, bytes as libc::socklen_t)
 }
 
 /// The address that the system has written.

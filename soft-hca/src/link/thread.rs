@@ -5,27 +5,28 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
-use soft_hca_roce::wire::bth::Psn;
+use soft_hca_roce::wire::bth::{MULTICAST_QPN, Psn};
 use soft_hca_roce::wire::headers::Deth;
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
 use soft_hca_roce::wire::opcode::{Operation, Service};
-use soft_hca_roce::wire::packet::Headers;
+use soft_hca_roce::wire::packet::{Headers, MAX_BYTES};
 
 use crate::arena::Mapping;
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::poller::{Poller, Ready};
-use crate::engine::{Actor, Async, DAEMON, Env, LINK, LocalLink, RemoteDatagram};
+use crate::engine::{Actor, Async, DAEMON, DatagramReceiver, Env, LINK, LocalLink, RemoteDatagram};
 use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
+use crate::link::path::Path;
 use crate::link::port::{Arrived, Port, RUN, check};
 use crate::link::queue_pair::QueuePair;
-use crate::link::socket::Inbox;
+use crate::link::socket::{Datagram, Inbox, Socket};
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
@@ -66,7 +67,15 @@ impl Env for LinkEnv {
     }
 
     fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {
-        let path = (ip::address(&datagram.sgid), ip::address(&datagram.dgid));
+        if datagram.hop_limit == Some(0) {
+            // For a group, but for none of other hosts.
+            return true;
+        }
+        let path = Path {
+            traffic_class: datagram.traffic_class,
+            hop_limit: datagram.hop_limit,
+            ..Path::new(ip::address(&datagram.sgid), ip::address(&datagram.dgid))
+        };
         let deth = Deth { qkey: datagram.qkey, source_qpn: datagram.source_qpn };
         let headers = Headers {
             solicited: datagram.solicited,
@@ -81,7 +90,7 @@ impl Env for LinkEnv {
             bytes.copy_from_slice(datagram.payload);
             Ok(())
         };
-        self.port.send(path, &headers, datagram.payload.len(), fill).is_some()
+        self.port.send(&path, &headers, datagram.payload.len(), fill).is_some()
     }
 
     fn is_there(&self, proc: usize) -> bool {
@@ -113,6 +122,7 @@ impl Thread {
             env,
             memory: LocalLink::default(),
             poller,
+            groups: Vec::new(),
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
             deadlines: Deadlines::default(),
@@ -138,6 +148,8 @@ struct Link {
     env: LinkEnv,
     memory: LocalLink,
     poller: Poller,
+    /// The sockets that hear groups.
+    groups: Vec<Socket>,
     /// Connected queue pairs with a peer on another host, by number.
     qps: HashMap<u32, QueuePair>,
     /// Those that are to be served.
@@ -158,6 +170,7 @@ impl Link {
                 self.rung(qpn);
             }
             let has_more = self.serve();
+            self.env.port.send_held();
             let is_sent = self.env.port.flush();
             if !has_received && !has_more && !self.is_over {
                 self.sleep(is_sent);
@@ -168,7 +181,9 @@ impl Link {
     /// Waits for a packet, a bell or the time; not for long unless everything `is_sent`.
     fn sleep(&mut self, is_sent: bool) {
         let full = (!is_sent).then(|| system::now_ns() + FULL_NS);
-        let deadline = self.deadlines.next().into_iter().chain(full).min();
+        let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];
+        let deadline = times.into_iter().flatten().min();
+        self.env.port.tap.flush();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
             && self.dirty.is_empty()
@@ -189,15 +204,46 @@ impl Link {
             match order {
                 Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
                 Order::State { qpn, state, path } => self.set_state(qpn, state, path),
+                Order::Hear(sockets) => self.hear(sockets),
+                Order::Leave(group) => self.stop_hearing(group),
                 Order::End => self.is_over = true,
             }
         }
+    }
+
+    fn hear(&mut self, sockets: Vec<Socket>) {
+        for socket in sockets {
+            match self.poller.add(socket.as_fd().as_raw_fd(), Ready::Link) {
+                Ok(()) => self.groups.push(socket),
+                Err(error) => {
+                    tracing::warn!(group = %socket.address, "other hosts are not heard: {error}");
+                }
+            }
+        }
+    }
+
+    fn stop_hearing(&mut self, group: IpAddr) {
+        let poller = &mut self.poller;
+        self.groups.retain(|socket| {
+            let stays = socket.address != group;
+            if !stays {
+                poller.remove(socket.as_fd().as_raw_fd());
+            }
+            stays
+        });
+    }
+
+    /// The sockets of own addresses, and those of groups behind them.
+    fn socket(&self, index: usize) -> Option<&Socket> {
+        self.env.port.sockets.iter().chain(&self.groups).nth(index)
     }
 
     fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8]) {
         self.env.send_datagram(&RemoteDatagram {
             sgid: ip::gid(from),
             dgid: ip::gid(to),
+            traffic_class: 0,
+            hop_limit: None,
             dest_qpn: GSI_QPN,
             qkey: GSI_QKEY,
             source_qpn: GSI_QPN,
@@ -209,7 +255,7 @@ impl Link {
     }
 
     /// A queue pair whose peer is on another host has come to a state.
-    fn set_state(&mut self, qpn: u32, to: u32, path: (IpAddr, IpAddr)) {
+    fn set_state(&mut self, qpn: u32, to: u32, path: Path) {
         match (to, self.arena.qp(qpn)) {
             (state::RTR, Some(qp)) => {
                 if let Some(new) = QueuePair::new(qp, qpn, path) {
@@ -274,49 +320,67 @@ impl Link {
 
     /// Takes packets from all sockets. Whether there were any, so that there may be more.
     fn receive(&mut self, inbox: &mut Inbox) -> bool {
-        let counters = Arc::clone(&self.env.port.counters);
         let mut has_received = false;
-        for index in 0..self.env.port.sockets.len() {
-            let socket = &self.env.port.sockets[index];
+        for index in 0..self.env.port.sockets.len() + self.groups.len() {
+            let Some(socket) = self.socket(index) else { break };
             let own = socket.address;
             let Ok(messages) = socket.receive(inbox) else { continue };
             has_received |= messages > 0;
             for message in 0..messages {
-                let Some((datagram, packets)) = inbox.packets(message) else { continue };
-                let mut rest = packets.map(|bytes| {
-                    counters.received.fetch_add(1, Relaxed);
-                    check(own, &datagram, bytes)
-                });
-                loop {
-                    let checked: ArrayVec<_, RUN> = rest.by_ref().take(RUN).collect();
-                    if checked.is_empty() {
-                        break;
-                    }
-                    let drop = |reason| {
-                        counters.count(reason);
-                        tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
-                    };
+                let mut packets = inbox.packets(message).peekable();
+                while packets.peek().is_some() {
                     let mut arrived = ArrayVec::<_, RUN>::new();
-                    checked.into_iter().for_each(|packet| match packet {
-                        Ok(packet) => arrived.push(packet),
-                        Err(reason) => drop(reason),
-                    });
-                    for run in arrived.chunk_by(goes_with) {
-                        if let Err(reason) = self.arrived(run) {
-                            run.iter().for_each(|_| drop(reason));
+                    for (datagram, bytes) in packets.by_ref().take(RUN) {
+                        if !self.env.port.heard(own, &datagram, bytes) {
+                            arrived.extend(self.check(own, &datagram, bytes));
                         }
                     }
+                    self.take(&arrived);
                 }
             }
+        }
+        let mut buffer = [0; MAX_BYTES];
+        while let Some((own, datagram)) = self.env.port.tap.next_received(&mut buffer) {
+            let arrived = self.check(own, &datagram, &buffer);
+            self.take(arrived.as_slice());
         }
         has_received
     }
 
+    /// Checks a packet that has come to an own address, and counts a bad one.
+    fn check<'p>(&self, own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Option<Arrived<'p>> {
+        let from = datagram.from.ip().to_canonical();
+        check(own, datagram, bytes).map_err(|reason| self.dropped(from, reason)).ok()
+    }
+
+    fn dropped(&self, from: IpAddr, reason: Reason) {
+        self.env.port.counters.count(reason);
+        tracing::debug!(%from, ?reason, "a packet is dropped");
+    }
+
+    /// Takes packets that have come together.
+    fn take(&mut self, arrived: &[Arrived<'_>]) {
+        for run in arrived.chunk_by(goes_with) {
+            if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
+                run.iter().for_each(|_| self.dropped(first.path.1, reason));
+            }
+        }
+    }
+
     /// Packets of one service for one queue pair, either all responses or none; of datagrams one.
     fn arrived(&mut self, run: &[Arrived<'_>]) -> Result<(), Reason> {
-        let Some(Arrived { path: (own, from), ip, packet }) = run.first() else { return Ok(()) };
+        let Some(Arrived { path: (own, from), ip: header, packet }) = run.first() else {
+            return Ok(());
+        };
         let headers = &packet.headers;
         let qpn = headers.dest_qpn;
+        let is_echo = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
+        if own.is_multicast() && is_echo() {
+            return Err(Reason::Address);
+        }
+        if own.is_multicast() != (qpn == MULTICAST_QPN) {
+            return Err(Reason::QueuePair);
+        }
         match (headers.service, headers.operation) {
             (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
                 let mad = packet.payload.try_into().map_err(|_| Reason::Malformed)?;
@@ -327,10 +391,15 @@ impl Link {
                 Ok(())
             }
             (Service::Ud, Operation::Datagram(deth, immediate)) => {
+                let receiver = match qpn {
+                    MULTICAST_QPN => DatagramReceiver::Group(ip::gid(*own)),
+                    _ => DatagramReceiver::QueuePair(qpn),
+                };
                 let is_taken = self.actor().deliver_remote(
-                    &ip.grh(),
+                    &header.grh(),
                     packet.payload,
-                    (qpn, deth.qkey, deth.source_qpn),
+                    receiver,
+                    (deth.qkey, deth.source_qpn),
                     immediate,
                     headers.solicited,
                 );
@@ -343,7 +412,7 @@ impl Link {
                 }
                 let known = self.qps.get(&qpn).filter(|known| known.has(service));
                 let known = known.ok_or(Reason::QueuePair)?;
-                if known.path != (*own, *from) {
+                if (known.path.own, known.path.peer) != (*own, *from) {
                     return Err(Reason::Address);
                 }
                 if let Some(mut known) = self.qps.remove(&qpn) {

@@ -1,0 +1,429 @@
+//! What a line of a record can say.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::reason::Reason;
+use crate::value::{Name, Named};
+
+/// The value of [`Header::format`].
+pub const FORMAT: &str = "soft-hca record";
+/// The value of [`Header::version`]: another one for files that this reader would misunderstand.
+/// Further members and kinds of entries may come without a new number.
+pub const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// When the recording began, RFC 3339 in UTC.
+    pub began: String,
+    /// The device's name.
+    pub device: String,
+    /// The fabric's name.
+    pub fabric: String,
+    /// The device's GIDs by their index.
+    #[serde(default)]
+    pub gids: Vec<String>,
+    /// The command that was recorded, if it was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+}
+
+impl Header {
+    /// When the recording began, since 1970; zero if [`Header::began`] is no time.
+    pub fn began_since_1970(&self) -> Duration {
+        let began = humantime::parse_rfc3339(&self.began).ok();
+        let began = began.and_then(|began| began.duration_since(SystemTime::UNIX_EPOCH).ok());
+        began.unwrap_or_default()
+    }
+}
+
+/// A line behind the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Nanoseconds from the beginning of the recording, by the clock `CLOCK_MONOTONIC`. Of what
+    /// takes time this is its beginning.
+    pub t: u64,
+    /// Whom it is about: a number that a [`What::ProcessBegan`] has introduced.
+    pub process: u32,
+    /// The thread that did it, by the system's number; none where the process did not do it
+    /// itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
+    /// The process that did it in the name of the first, if it was another one: who sends also
+    /// takes the receiver's receive and writes its completion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<u32>,
+    /// What it was.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What has happened. In JSON members of the entry, with `what` to tell which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum What {
+    /// A process is part of the recording from here on. Its numbers count from 0 in the order of
+    /// these entries.
+    ProcessBegan {
+        /// Its id, as it sees it itself.
+        pid: u32,
+        /// What kind of process it is.
+        role: Role,
+        /// Its command line.
+        command: Vec<String>,
+        /// Another host's name or address, if it is not on this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
+    /// The process has ended, or has closed its last device file.
+    ProcessEnded,
+    /// A verb or a call of the connection manager that needs the kernel.
+    Call(Call),
+    /// A program has taken an event of the connection manager.
+    ConnectionEvent(ConnectionEvent),
+    /// An asynchronous event has been raised.
+    AsyncEvent {
+        /// Such as `IBV_EVENT_QP_FATAL`.
+        event: String,
+        /// What it is about.
+        element: Name,
+    },
+    /// `ibv_post_send`: a work request was put into a send queue.
+    SendPosted(SendPosted),
+    /// `ibv_post_recv` or `ibv_post_srq_recv`: a receive was seen in its queue. The program tells
+    /// nobody when it posts one, so this entry is later than the call; see [`ReceivePosted::seen`].
+    ReceivePosted(ReceivePosted),
+    /// A send work request cannot be executed yet; it will be tried again.
+    Stalled {
+        /// The queue pair.
+        qp: u32,
+        /// The request.
+        wr_id: u64,
+        /// What it waits for; `waited` in it is 0.
+        reason: Reason,
+    },
+    /// A send work request was executed, or has failed.
+    Executed(Executed),
+    /// A completion was put into a completion queue.
+    Completion(Completion),
+    /// A thread waits for an event.
+    Wait {
+        /// The channel that it waits at.
+        on: Channel,
+        /// The channel's descriptor.
+        fd: u32,
+    },
+    /// It goes on, with an event or because it was interrupted.
+    Woken {
+        /// The channel that it has waited at.
+        on: Channel,
+        /// The channel's descriptor.
+        fd: u32,
+        /// Nanoseconds for which it has waited.
+        waited: u64,
+        /// Whether there is an event.
+        event: bool,
+    },
+    /// A packet of the link to another host.
+    Packet(Packet),
+    /// So many entries of this process are missing from here on, for its share of the memory for
+    /// recording was full.
+    Dropped {
+        /// How many.
+        entries: u64,
+    },
+}
+
+/// What kind of process it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// A program.
+    Program,
+    /// The fabric's daemon, which tries again what had to wait.
+    Daemon,
+}
+
+/// A verb or a call of the connection manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The function's name in rdma-core, such as `ibv_create_qp` or `rdma_connect`. What a program
+    /// calls may be another one that ends in this: `rdma_create_qp` calls `ibv_create_qp`.
+    pub name: String,
+    /// What it was asked for, in the order of the verb's parameters.
+    pub args: Vec<Named>,
+    /// Nanoseconds that it took.
+    pub duration: u64,
+    /// What it gave.
+    pub result: Outcome,
+}
+
+/// What a call gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Success, with what the program gets.
+    Done(Vec<Named>),
+    /// It was refused.
+    Refused {
+        /// The error's name, such as `EINVAL`.
+        errno: String,
+        /// Its number.
+        number: i32,
+        /// Which check has failed, in a few words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// An event of the connection manager, as a program takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionEvent {
+    /// Such as `RDMA_CM_EVENT_ESTABLISHED`.
+    pub event: String,
+    /// The id that it is about.
+    pub id: u32,
+    /// For a connection request the id that it has come to; `id` is the new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen_id: Option<u32>,
+    /// 0, a negative error number, or the reason of a rejection.
+    pub status: i32,
+    /// The peer's queue pair, if it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qp: Option<u32>,
+    /// Bytes of private data.
+    pub private_data: u32,
+}
+
+/// An element of a scatter/gather list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sge {
+    /// Where the memory begins.
+    pub address: u64,
+    /// Its bytes.
+    pub length: u32,
+    /// The region's key.
+    pub lkey: u32,
+}
+
+/// What an RDMA operation names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remote {
+    /// First address.
+    pub address: u64,
+    /// The region's or window's key.
+    pub rkey: u32,
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Destination {
+    /// The queue pair; 0xffffff for a multicast group.
+    pub qp: u32,
+    /// Its Q_Key.
+    pub qkey: u32,
+    /// The GID of the address handle.
+    pub gid: String,
+}
+
+/// A send work request as it was posted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendPosted {
+    /// The queue pair.
+    pub qp: u32,
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// Such as `IBV_WR_SEND`.
+    pub opcode: String,
+    /// Such as `IBV_SEND_SIGNALED`.
+    pub flags: Vec<String>,
+    /// Bytes of the message.
+    pub length: u64,
+    /// The memory that it is sent from or read into; empty for inline data.
+    pub sges: Vec<Sge>,
+    /// What it reaches in the peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
+    /// Immediate data, in host byte order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imm: Option<u32>,
+    /// The key that is invalidated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalidate: Option<u32>,
+    /// Of an atomic operation: what is added, or compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare_add: Option<u64>,
+    /// Of compare and swap: what is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<u64>,
+    /// Where a datagram goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Destination>,
+}
+
+/// The queue that a receive is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiveQueue {
+    /// A queue pair's own.
+    Qp(u32),
+    /// A shared one.
+    Srq(u32),
+}
+
+/// A receive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceivePosted {
+    /// Where it is.
+    pub queue: ReceiveQueue,
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// Bytes of room.
+    pub length: u64,
+    /// Where they are.
+    pub sges: Vec<Sge>,
+    /// On what occasion it was seen.
+    pub seen: Seen,
+}
+
+/// On what occasion a receive was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen {
+    /// Its process has made a call, so it was posted between that and the call before.
+    AtCall,
+    /// A message was about to take it or one before it.
+    AtMessage,
+}
+
+/// A send work request that was executed, or has failed. Its completion, if it has one, follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Executed {
+    /// The queue pair.
+    pub qp: u32,
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// Such as `IBV_WR_SEND`.
+    pub opcode: String,
+    /// Bytes that were moved; 0 if it has failed.
+    pub length: u64,
+    /// Such as `IBV_WC_SUCCESS`.
+    pub status: String,
+    /// The receive that has taken the message, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<MatchedReceive>,
+    /// Why it has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}
+
+/// A receive that a message has gone into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatchedReceive {
+    /// The receiver.
+    pub process: u32,
+    /// Its queue pair.
+    pub qp: u32,
+    /// Its name for the receive.
+    pub wr_id: u64,
+}
+
+/// A completion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completion {
+    /// The completion queue, by its number in the fabric.
+    pub cq: u32,
+    /// The queue pair.
+    pub qp: u32,
+    /// The work request.
+    pub wr_id: u64,
+    /// Such as `IBV_WC_RECV`; means nothing unless the status is success.
+    pub opcode: String,
+    /// Such as `IBV_WC_SUCCESS`.
+    pub status: String,
+    /// Bytes.
+    pub length: u32,
+    /// Immediate data, in host byte order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imm: Option<u32>,
+    /// The sender has asked for an event.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub solicited: bool,
+    /// The queue was full: nobody will poll it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub lost: bool,
+    /// Why it is no success, where that is not told by an [`Executed`] of the same queue pair and
+    /// `wr_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// What a thread can wait at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// A completion channel (`ibv_get_cq_event`).
+    Completion,
+    /// An event channel (`rdma_get_cm_event`).
+    Connection,
+    /// A device's asynchronous events (`ibv_get_async_event`).
+    Async,
+}
+
+/// A packet of the link to another host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packet {
+    /// Whether it was sent or received.
+    pub direction: Direction,
+    /// IP address of the sender.
+    pub from: String,
+    /// IP address of the receiver.
+    pub to: String,
+    /// As the specification has it, such as `RC_SEND_ONLY`.
+    pub opcode: String,
+    /// The queue pair that it goes to.
+    pub dest_qp: u32,
+    /// Packet sequence number.
+    pub psn: u32,
+    /// Bytes of payload.
+    pub length: u32,
+    /// What else there is to tell of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<PacketNote>,
+}
+
+/// Whether a packet was sent or received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Sent.
+    Sent,
+    /// Received.
+    Received,
+}
+
+/// What there is to tell of a packet beyond its headers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacketNote {
+    /// It is sent again, and why.
+    Retransmission(String),
+    /// It acknowledges all up to its sequence number.
+    Ack,
+    /// It asks to wait for so many nanoseconds: the receiver is not ready.
+    RnrNak(u64),
+    /// It refuses, and why.
+    Nak(String),
+    /// It was not taken, and why.
+    Ignored(String),
+}

@@ -1,0 +1,177 @@
+//! Reading and writing records.
+
+use std::io::{self, BufRead, Write};
+
+use crate::entry::{Entry, FORMAT, Header, VERSION};
+
+/// Why a file cannot be read as a record.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refuses.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It begins with something else.
+    #[error("this is no record of soft-hca")]
+    NoRecord,
+    /// It is of another version.
+    #[error("the record has format version {0}, and this program knows version {VERSION} only")]
+    Version(u32),
+    /// A line is not an entry.
+    #[error("line {line} is no entry of a record: {source}")]
+    Line {
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// Reads a record line by line.
+#[derive(Debug)]
+pub struct Reader<R> {
+    from: R,
+    header: Header,
+    line: u64,
+    /// A line whose end has not been written yet.
+    partial: Vec<u8>,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads the header.
+    pub fn new(mut from: R) -> Result<Self, Error> {
+        #[derive(serde::Deserialize)]
+        struct Format {
+            format: String,
+            version: u32,
+        }
+        let mut first = Vec::new();
+        from.read_until(b'\n', &mut first)?;
+        let format: Format = serde_json::from_slice(&first).map_err(|_| Error::NoRecord)?;
+        if format.format != FORMAT {
+            return Err(Error::NoRecord);
+        }
+        if format.version != VERSION {
+            return Err(Error::Version(format.version));
+        }
+        let header = serde_json::from_slice(&first);
+        let header = header.map_err(|source| Error::Line { line: 1, source })?;
+        Ok(Self { from, header, line: 1, partial: Vec::new() })
+    }
+
+    /// The first line.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The next entry; none at the end, and as long as its line has none: who follows a file that
+    /// grows asks again later.
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, Error> {
+        self.from.read_until(b'\n', &mut self.partial)?;
+        if self.partial.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        self.line += 1;
+        let entry = serde_json::from_slice(&self.partial);
+        self.partial.clear();
+        entry.map(Some).map_err(|source| Error::Line { line: self.line, source })
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_entry().transpose()
+    }
+}
+
+/// Writes a record.
+#[derive(Debug)]
+pub struct Writer<W> {
+    to: W,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    pub fn new(mut to: W, header: &Header) -> io::Result<Self> {
+        line(&mut to, header)?;
+        Ok(Self { to })
+    }
+
+    /// Writes an entry.
+    pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
+        line(&mut self.to, entry)
+    }
+
+    /// Hands over what is still in memory.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+fn line(to: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, value)?;
+    to.write_all(b"\n")
+}
+
+/// A record of a few entries, and one with work requests of all kinds.
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    pub(crate) const SAMPLE: &str = include_str!("sample.shr");
+    pub(crate) const EVERY: &str = include_str!("every.shr");
+
+    pub(crate) fn read(record: &str) -> (Header, Vec<Entry>) {
+        let mut reader = Reader::new(record.as_bytes()).unwrap();
+        let header = reader.header().clone();
+        (header, reader.by_ref().map(Result::unwrap).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::SAMPLE;
+    use super::*;
+
+    #[test]
+    fn a_record_is_written_as_it_was_read() {
+        let mut reader = Reader::new(SAMPLE.as_bytes()).unwrap();
+        let mut written = Vec::new();
+        let mut writer = Writer::new(&mut written, reader.header()).unwrap();
+        let mut before = 0;
+        while let Some(entry) = reader.next_entry().unwrap() {
+            assert!(entry.t >= before);
+            before = entry.t;
+            writer.write(&entry).unwrap();
+        }
+        assert_eq!(String::from_utf8(written).unwrap(), SAMPLE);
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let refusal = |text: &str| Reader::new(text.as_bytes()).unwrap_err().to_string();
+        for other in ["", "\n", "{}\n", "{\"format\":\"else\",\"version\":1}\n"] {
+            assert_eq!(refusal(other), "this is no record of soft-hca");
+        }
+        let newer = SAMPLE.replacen("\"version\":1", "\"version\":2", 1);
+        assert!(refusal(&newer).contains("version 2"));
+        let header = SAMPLE.lines().next().unwrap();
+        let text = format!("{header}\n{{}}\n");
+        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        assert!(reader.next_entry().unwrap_err().to_string().starts_with("line 2 "));
+    }
+
+    #[test]
+    fn a_line_without_its_end_is_waited_for() {
+        let cut = SAMPLE.len() - 10;
+        let mut reader = Reader::new(&SAMPLE.as_bytes()[..cut]).unwrap();
+        let whole = SAMPLE.lines().count() - 2;
+        for _ in 0..whole {
+            assert!(reader.next_entry().unwrap().is_some());
+        }
+        assert_eq!(reader.next_entry().unwrap(), None);
+        reader.from = &SAMPLE.as_bytes()[cut..];
+        assert!(reader.next_entry().unwrap().is_some());
+    }
+}

@@ -1,0 +1,29 @@
+//! Records of RDMA runs: what programs have asked for, what became of it, and why.
+//!
+//! A record is a file of JSON Lines: a [`Header`], then an [`Entry`] on each line, in the order of
+//! time. Numbers and names are those that a program sees. `soft-hca record` writes such files;
+//! nothing here needs a fabric, a device or the daemon.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`entry`] | what a line can say |
+//! | [`value`] | arguments and results of calls, and numbers that name something |
+//! | [`reason`] | why a work request or a call has failed |
+//! | [`file`] | reading and writing |
+//! | [`requests`] | which entries belong together |
+//! | [`perfetto`] | a record as a trace of Perfetto |
+//! | [`packets`] | a record as packets of RoCE v2 |
+#![forbid(unsafe_code)]
+
+pub mod entry;
+pub mod file;
+pub mod packets;
+pub mod perfetto;
+pub mod reason;
+pub mod requests;
+pub mod value;
+
+pub use entry::{Entry, Header, What};
+pub use file::{Reader, Writer};
+pub use reason::Reason;
+pub use value::{Name, Named, Value};

@@ -1,0 +1,184 @@
+//! Why a work request or a call has failed: the check, the side, and what was compared.
+
+use serde::{Deserialize, Serialize};
+
+/// Whose memory or queue pair a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Who has posted the send work request.
+    Requester,
+    /// The peer.
+    Responder,
+}
+
+/// What memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// The scatter/gather list of a send work request.
+    Local,
+    /// The scatter list of a receive.
+    Receive,
+    /// What an RDMA operation names by its remote address and rkey.
+    Remote,
+}
+
+/// Why a work request is not executed, or has failed. In JSON an object whose `check` names the
+/// check that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "check", rename_all = "snake_case")]
+pub enum Reason {
+    /// No region or window has this key: never registered, deregistered, or another process's
+    /// number.
+    Key {
+        /// Whose memory.
+        side: Side,
+        /// What for.
+        memory: Memory,
+        /// The key.
+        key: u32,
+    },
+    /// The region or window does not cover the access.
+    Bounds {
+        /// Whose memory.
+        side: Side,
+        /// What for.
+        memory: Memory,
+        /// The key.
+        key: u32,
+        /// First address of the access.
+        address: u64,
+        /// Its bytes.
+        length: u64,
+        /// First address of the region, as accesses name it.
+        region_address: u64,
+        /// The region's bytes.
+        region_length: u64,
+    },
+    /// The region or window, or the responder's queue pair, does not allow the access.
+    Access {
+        /// Whose memory.
+        side: Side,
+        /// What for.
+        memory: Memory,
+        /// The key; none if it is the queue pair that does not allow it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<u32>,
+        /// What is needed, such as `IBV_ACCESS_REMOTE_WRITE`.
+        needed: String,
+        /// What is allowed, joined by `|`; `0` for nothing.
+        allowed: String,
+    },
+    /// The region belongs to another protection domain or process than the queue pair.
+    ProtectionDomain {
+        /// Whose memory.
+        side: Side,
+        /// What for.
+        memory: Memory,
+        /// The key.
+        key: u32,
+    },
+    /// A window of type 2 is not bound, or is bound to another queue pair.
+    Window {
+        /// Whose memory.
+        side: Side,
+        /// The key.
+        key: u32,
+    },
+    /// The memory is registered, but the process has unmapped it.
+    Unmapped {
+        /// Whose memory.
+        side: Side,
+        /// What for.
+        memory: Memory,
+    },
+    /// The message is longer than the receive that it has met.
+    ReceiveTooSmall {
+        /// Bytes of the message.
+        length: u64,
+        /// Bytes of the receive.
+        room: u64,
+    },
+    /// The message is longer than any may be, or than inline data may be.
+    MessageTooLong {
+        /// Bytes of the message.
+        length: u64,
+        /// What may be.
+        limit: u64,
+    },
+    /// The address of an atomic operation is not a multiple of eight, or its length is not eight.
+    Alignment {
+        /// The address.
+        address: u64,
+    },
+    /// The work request makes no sense.
+    Malformed {
+        /// Why not.
+        text: String,
+    },
+    /// The peer had no receive posted in all the time that the sender's retries allow.
+    ReceiverNotReady {
+        /// Nanoseconds for which the request has waited.
+        waited: u64,
+        /// The responder's `min_rnr_timer`.
+        min_rnr_timer: u32,
+        /// The requester's `rnr_retry`; 7 is for ever.
+        rnr_retry: u32,
+    },
+    /// The peer did not answer in all the time that the sender's retries allow.
+    NoResponse {
+        /// Nanoseconds for which the request has waited.
+        waited: u64,
+        /// The requester's `timeout`: 4.096 us times two to the power of it; 0 is for ever.
+        timeout: u32,
+        /// The requester's `retry_cnt`.
+        retry_cnt: u32,
+        /// What soft-hca knows of the peer.
+        peer: Peer,
+    },
+    /// A completion queue had no room.
+    CqFull {
+        /// Whose.
+        side: Side,
+        /// Its number in the fabric.
+        cq: u32,
+    },
+    /// Not a failure of its own: the queue pair had failed, or was put into the error state,
+    /// before the request's turn.
+    Flushed,
+    /// Another check.
+    Other {
+        /// Which, in a few words.
+        text: String,
+    },
+}
+
+/// Why a peer does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Peer {
+    /// There is no such queue pair, any more or at all.
+    Gone,
+    /// It is connected to another queue pair, or to none.
+    NotConnectedToUs {
+        /// The queue pair that it is connected to, 0 for none.
+        dest_qp: u32,
+    },
+    /// Its state does not let it receive.
+    InState {
+        /// `enum ibv_qp_state`.
+        state: u32,
+    },
+    /// Its `rq_psn` is not the sender's `sq_psn`.
+    OtherPsn {
+        /// What it expects.
+        expected: u32,
+        /// What is sent.
+        sent: u32,
+    },
+    /// It is on another host: nothing is known.
+    Remote,
+    /// Its process's memory cannot be reached any more.
+    Unreachable,
+}

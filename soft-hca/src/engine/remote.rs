@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::transport::request::{
     Failure, Opcode, Remote, SendQueue, Status, WorkRequest as RemoteRequest,
 };
@@ -20,7 +21,7 @@ use crate::engine::receive::ReceiveError;
 use crate::engine::request::{Payload, RequestError, Requester};
 use crate::engine::responder::{ReceiveCompletion, Responder};
 use crate::engine::room::Full;
-use crate::engine::segments::{Fault, Memory, Region, SegmentList};
+use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, SegmentList, length};
 use crate::engine::{Actor, process_memory, wc_status};
 use crate::uapi::rxe::{AtomicWr, Cqe, RemoteWr, SendWqe};
 use crate::uapi::verbs::{access, network_type, opcode, qp_type, send_flag, state, status};
@@ -72,9 +73,15 @@ pub(crate) enum NextRequest {
     Busy,
 }
 
-/// The memory of this process as one part.
-fn part<'s>(me: usize, segments: &'s [crate::engine::Segment; 1]) -> Memory<'s> {
-    Memory::unregistered(me, segments)
+/// Stretches of this process's memory.
+type Ours = ArrayVec<Segment, MAX_SEGMENTS>;
+
+fn read_only(parts: &[&[u8]]) -> Ours {
+    parts.iter().take(MAX_SEGMENTS).map(|part| process_memory::ours(part)).collect()
+}
+
+fn writable(parts: &mut [&mut [u8]]) -> Ours {
+    parts.iter_mut().take(MAX_SEGMENTS).map(|part| process_memory::ours_mut(part)).collect()
 }
 
 fn remote(wr: RemoteWr) -> Remote {
@@ -205,7 +212,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Copies bytes of a request in flight into `out`.
+    /// Copies bytes of a request in flight into `out`, one part behind the other.
     ///
     /// # Errors
     ///
@@ -215,9 +222,9 @@ impl<'a> Actor<'a> {
         qpn: u32,
         id: u64,
         offset: u32,
-        out: &mut [u8],
+        out: &mut [&mut [u8]],
     ) -> Result<(), Failure> {
-        if out.is_empty() {
+        if out.iter().all(|part| part.is_empty()) {
             return Ok(());
         }
         let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
@@ -226,8 +233,8 @@ impl<'a> Actor<'a> {
         let wqe = requester.wqe(id as u32);
         if wqe.opcode == opcode::ATOMIC_WRITE {
             let bytes = wqe.atomic_write_data().to_ne_bytes();
-            return match out.len() {
-                8 => {
+            return match out {
+                [out] if out.len() == bytes.len() => {
                     out.copy_from_slice(&bytes);
                     Ok(())
                 }
@@ -245,37 +252,38 @@ impl<'a> Actor<'a> {
         place: Payload,
         list: &SegmentList,
         offset: u32,
-        out: &mut [u8],
+        out: &mut [&mut [u8]],
     ) -> Result<(), Failure> {
-        let wanted = out.len() as u64;
+        let ours = writable(out);
+        let wanted = length(&ours);
         let piece = list.piece(offset.into(), wanted);
         if piece.bytes() != wanted {
             // The program has changed a request in flight.
             return Err(Failure::Failed(Status::LocalOperation));
         }
-        let ours = [process_memory::ours_mut(out)];
         let from = piece.of_process(requester.proc_of(place, self.me));
-        self.link.copy(self.arena, self.me, from, part(self.me, &ours)).map_err(|fault| match fault
-        {
+        let ours = Memory::unregistered(self.me, &ours);
+        self.link.copy(self.arena, self.me, from, ours).map_err(|fault| match fault {
             Fault::Unreachable => Failure::Busy,
             _ => Failure::Failed(Status::LocalProtection),
         })
     }
 
-    fn place_answer(&self, qpn: u32, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
+    fn place_answer(&self, qpn: u32, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
         let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
         let _guard = self.lock(&qp.send_lock).ok_or(Failure::Busy)?;
         let requester = self.up(qp, qpn).ok_or(Failure::Busy)?;
         let mut list = SegmentList::new();
         let gathered = requester.gather(self, &requester.wqe(id as u32), SCATTER, &mut list);
         gathered.map_err(failure_of)?;
-        let piece = list.piece(offset.into(), bytes.len() as u64);
-        if piece.bytes() != bytes.len() as u64 {
+        let ours = read_only(parts);
+        let piece = list.piece(offset.into(), length(&ours));
+        if piece.bytes() != length(&ours) {
             return Err(Failure::Failed(Status::LocalOperation));
         }
-        let ours = [process_memory::ours(bytes)];
         let to = piece.of_process(requester.owner.proc);
-        self.link.copy(self.arena, self.me, part(self.me, &ours), to).map_err(|fault| match fault {
+        let ours = Memory::unregistered(self.me, &ours);
+        self.link.copy(self.arena, self.me, ours, to).map_err(|fault| match fault {
             Fault::Unreachable => Failure::Busy,
             _ => Failure::Failed(Status::LocalProtection),
         })
@@ -380,8 +388,8 @@ pub(crate) struct RemoteSends<'a, 'q> {
 }
 
 impl SendQueue for RemoteSends<'_, '_> {
-    fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
-        let placed = self.actor.place_answer(self.qpn, id, offset, bytes);
+    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
+        let placed = self.actor.place_answer(self.qpn, id, offset, parts);
         self.is_busy |= placed == Err(Failure::Busy);
         placed
     }
@@ -453,15 +461,16 @@ impl<'a> RemoteTarget<'a, '_> {
     /// # Errors
     ///
     /// As [`Target::check`].
-    pub(crate) fn read(&mut self, from: Remote, out: &mut [u8]) -> Result<(), Refusal> {
+    pub(crate) fn read(&mut self, from: Remote, out: &mut [&mut [u8]]) -> Result<(), Refusal> {
+        let ours = writable(out);
         self.with(|actor, responder, _, _| {
-            let (segment, region) = reach(actor, responder, access::REMOTE_READ, from, out.len())?;
+            let right = access::REMOTE_READ;
+            let (segment, region) = reach(actor, responder, right, from, length(&ours))?;
             let (segments, regions) = ([segment], [region]);
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
-            let ours = [process_memory::ours_mut(out)];
-            let copied = actor.link.copy(actor.arena, actor.me, memory, part(actor.me, &ours));
-            copied.map_err(refusal_of)
+            let ours = Memory::unregistered(actor.me, &ours);
+            actor.link.copy(actor.arena, actor.me, memory, ours).map_err(refusal_of)
         })
     }
 
@@ -485,10 +494,10 @@ fn reach(
     responder: &Responder<'_>,
     right: u32,
     remote: Remote,
-    length: usize,
-) -> Result<(crate::engine::Segment, Region), Refusal> {
+    length: u64,
+) -> Result<(Segment, Region), Refusal> {
     let wr = RemoteWr { addr: remote.address, rkey: remote.rkey };
-    let reached = responder.reach(actor.arena, right, wr, length as u64);
+    let reached = responder.reach(actor.arena, right, wr, length);
     reached.map_err(|status| match status {
         wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,
         _ => Refusal::Access,
@@ -508,12 +517,13 @@ impl Target for RemoteTarget<'_, '_> {
         })
     }
 
-    fn place(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Refusal> {
+    fn place(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
+        let ours = read_only(parts);
         self.with(|actor, responder, arriving, _| {
             let incoming = arriving.incoming.as_mut().ok_or(Refusal::Busy)?;
             incoming.go_to(offset.into());
-            let ours = [process_memory::ours(bytes)];
-            incoming.place(responder, actor, part(actor.me, &ours)).map_err(|error| match error {
+            let ours = Memory::unregistered(actor.me, &ours);
+            incoming.place(responder, actor, ours).map_err(|error| match error {
                 PlaceError::Receive(error) => {
                     arriving.error = Some(error);
                     Refusal::Receive
@@ -565,20 +575,20 @@ impl Target for RemoteTarget<'_, '_> {
             Access::Write => access::REMOTE_WRITE,
         };
         self.with(|actor, responder, _, _| {
-            reach(actor, responder, right, remote, length as usize).map(drop)
+            reach(actor, responder, right, remote, length.into()).map(drop)
         })
     }
 
-    fn write(&mut self, remote: Remote, bytes: &[u8]) -> Result<(), Refusal> {
+    fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
+        let ours = read_only(parts);
         self.with(|actor, responder, _, _| {
             let right = access::REMOTE_WRITE;
-            let (segment, region) = reach(actor, responder, right, remote, bytes.len())?;
+            let (segment, region) = reach(actor, responder, right, remote, length(&ours))?;
             let (segments, regions) = ([segment], [region]);
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
-            let ours = [process_memory::ours(bytes)];
-            let copied = actor.link.copy(actor.arena, actor.me, part(actor.me, &ours), memory);
-            copied.map_err(refusal_of)
+            let ours = Memory::unregistered(actor.me, &ours);
+            actor.link.copy(actor.arena, actor.me, ours, memory).map_err(refusal_of)
         })
     }
 

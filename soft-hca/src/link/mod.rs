@@ -18,6 +18,7 @@
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
+//! | `outbox` | packets that go out together |
 //! | `tap` | what is between these two if it is asked for: |
 //! | `fault` | packets that get lost, come twice, are late or damaged, on purpose |
 //! | `pcap` | a recording |
@@ -30,6 +31,7 @@ mod counters;
 mod fault;
 mod handle;
 mod multicast;
+mod outbox;
 mod path;
 mod pcap;
 mod port;

@@ -126,9 +126,9 @@ fn fails_in_mid_message(fail: impl FnOnce(&World, u32, &mut RemoteTarget<'_, '_>
     let mut arriving = Arriving::default();
     let mut target = target(&world, qpn, &mut arriving);
     assert_eq!(target.take_receive(), Ok(()));
-    assert_eq!((target.place(0, b"1234"), target.complete(MESSAGE)), (Ok(()), Ok(())));
+    assert_eq!((target.place(0, &[b"1234"]), target.complete(MESSAGE)), (Ok(()), Ok(())));
     assert_eq!(world.statuses(qpn), [(20, SUCCESS)]);
-    assert_eq!((target.take_receive(), target.place(0, b"5678")), (Ok(()), Ok(())));
+    assert_eq!((target.take_receive(), target.place(0, &[b"5678"])), (Ok(()), Ok(())));
     fail(&world, qpn, &mut target);
     assert_eq!(world.state(qpn), state::ERR);
     assert_eq!(world.statuses(qpn), [(21, FLUSHED)], "and no other receive of the shared queue");
@@ -136,7 +136,7 @@ fn fails_in_mid_message(fail: impl FnOnce(&World, u32, &mut RemoteTarget<'_, '_>
     assert!(raised.contains(&Async::LastWqeReached(qpn)), "{raised:?}");
     world.actor(DAEMON).poll_error_receives_of(qpn);
     assert_eq!(world.statuses(qpn), []);
-    assert_eq!(target.place(4, b"90"), Err(Refusal::Busy), "nothing more comes");
+    assert_eq!(target.place(4, &[b"90"]), Err(Refusal::Busy), "nothing more comes");
     world.assert_unlocked();
 }
 

@@ -10,11 +10,21 @@
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`reason`] | why a work request or a call has failed |
 //! | [`file`] | reading and writing |
+//! | [`requests`] | which entries belong together |
+//! | [`perfetto`] | a record as a trace of Perfetto |
+//! | [`packets`] | a record as packets of RoCE v2 |
+//! | [`text`] | a line for each entry |
+//! | [`stable`] | text that is the same in every run |
 #![forbid(unsafe_code)]
 
 pub mod entry;
 pub mod file;
+pub mod packets;
+pub mod perfetto;
 pub mod reason;
+pub mod requests;
+pub mod stable;
+pub mod text;
 pub mod value;
 
 pub use entry::{Entry, Header, What};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use crate::arena::lock::Lock;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x05");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -328,6 +328,8 @@ entry! {
         pub max_sge: AtomicU32,
         /// The next receive to be taken.
         pub consumer: AtomicU32,
+        /// The next receive to be told to who watches.
+        pub seen_receives: AtomicU32,
         /// The ring of receives.
         pub ring: RingPlace,
     }
@@ -377,6 +379,11 @@ entry! {
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::room`].
         pub rq_posted: AtomicU32,
+        /// 1: a receive was taken from the shared queue for a message of which more packets are to
+        /// come. If the queue pair fails before, nobody else knows of it.
+        pub taken: AtomicU32,
+        /// The program's name for that receive.
+        pub taken_wr_id: AtomicU64,
         /// Scatter-gather elements of a send, at most.
         pub max_send_sge: AtomicU32,
         /// Scatter-gather elements of a receive, at most.
@@ -426,6 +433,12 @@ entry! {
         pub stall: AtomicU32,
         /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
         pub stall_deadline_ns: AtomicU64,
+
+        // For who watches
+        /// The next send work request to be told.
+        pub seen_sends: AtomicU32,
+        /// The next receive to be told.
+        pub seen_receives: AtomicU32,
     }
 }
 
@@ -512,6 +525,8 @@ pub struct Arena {
     pub srqs_used: AtomicU32,
     /// Not 0: somebody watches what happens. See `engine::observer`.
     pub observed: AtomicU32,
+    /// Bytes that each process may note down while it is watched.
+    pub record_limit: AtomicU64,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,

@@ -12,7 +12,7 @@
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
-//! | `room` | waiting for room in completion queues | |
+//! | `room`, `claims` | waiting for room in completion queues | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
@@ -27,7 +27,7 @@
 //! | `bounce`, `bounce_buffer` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
-//! | `observer` | what passes by, for whoever watches | |
+//! | `observer`, `posted`, `cause`, `diagnosis` | what passes by, for whoever watches, and why it fails | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -47,10 +47,13 @@ mod atomic;
 mod batch;
 mod bounce;
 mod bounce_buffer;
+pub(crate) mod cause;
+mod claims;
 mod completion;
 mod cursor;
 mod datagram;
 mod deferred;
+mod diagnosis;
 mod flush;
 mod futex;
 mod helper;
@@ -59,9 +62,9 @@ mod link;
 mod locking;
 mod memory;
 mod notification;
-#[allow(dead_code, reason = "whoever watches reads what passes by")]
 mod observer;
 mod pids;
+mod posted;
 mod process_memory;
 mod quiesce;
 mod receive;
@@ -92,7 +95,7 @@ use crate::uapi::verbs::{qp_type, state};
 pub(crate) use helper::Helper;
 pub(crate) use link::{Link, LocalLink};
 pub(crate) use notification::{Reading, Tokens};
-pub(crate) use observer::{Command, Event};
+pub(crate) use observer::{Event, ReceiveQueue};
 pub(crate) use quiesce::Quiesce;
 pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
 pub(crate) use route::Route;
@@ -209,6 +212,9 @@ impl Actor<'_> {
     /// in the error state they are flushed, in SQD they wait.
     pub(crate) fn doorbell(&self, qpn: u32) -> Result<()> {
         let qp = self.arena.qp(qpn).ok_or(Errno::ENOENT)?;
+        if self.is_observed() {
+            self.tell_posted(qp, qpn);
+        }
         if matches!(qp.state.load(Acquire), state::RESET | state::INIT | state::RTR) {
             return Err(Errno::EINVAL);
         }
@@ -258,12 +264,20 @@ impl Actor<'_> {
     /// for them.
     pub(crate) fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
-        if qp.state.load(Acquire) != state::ERR || !self.has_receives(qp) {
+        if qp.state.load(Acquire) != state::ERR || !self.has_receives_to_flush(qp) {
             return;
         }
         let mut deferred = Deferred::default();
         self.flush_receives(qp, qpn, &mut deferred);
         self.run_deferred(&mut deferred);
+    }
+
+    /// Whether a queue pair has requests that are posted and neither executed nor flushed.
+    pub(crate) fn has_unsent(&self, qpn: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return false };
+        let is_up = qp.state.load(Acquire) == state::RTS;
+        let ring = self.arena.ring(&qp.sq).filter(|_| is_up);
+        ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next)
     }
 
     /// Has send queues run again that are not empty. For the daemon, after the end of a process: it

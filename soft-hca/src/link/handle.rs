@@ -95,6 +95,11 @@ impl Handle {
         Self(Some(shared))
     }
 
+    /// Own addresses; none if the link is off.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        self.0.as_ref().map_or(&[], |shared| &shared.addresses)
+    }
+
     /// The own address from which the link reaches another one; `None` if it does not, for one
     /// because it is off.
     pub(crate) fn can_reach(&self, to: IpAddr) -> Option<IpAddr> {

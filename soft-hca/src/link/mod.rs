@@ -82,10 +82,8 @@ pub(crate) fn start(
     env: Arc<DaemonEnv>,
 ) -> Result<(Handle, Thread), Error> {
     let addresses = addresses(&wanted.addresses, device)?;
-    let entries = || device.ports.iter().flat_map(|port| port.gids.entries());
     let interface_of = |address: IpAddr| {
-        let entry = entries().find(|entry| entry.ip() == Some(address))?;
-        interface_number(entry.netdev.as_deref()?)
+        interface_number(device.ports.iter().find_map(|port| port.gids.netdev_of(address))?)
     };
     let bind = |&address: &IpAddr| {
         let interface = interface_of(address).unwrap_or_default();

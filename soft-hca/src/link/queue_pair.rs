@@ -32,6 +32,8 @@ pub(super) struct QueuePair {
     pub path: Path,
     halves: Halves,
     arriving: Arriving,
+    /// How long a completion of a send waits for room.
+    full_until_ns: Option<u64>,
     /// When it is to be served at the latest, apart from the protocol's own time.
     retry_at: Option<u64>,
 }
@@ -69,7 +71,15 @@ impl QueuePair {
             qp_type::UC => Halves::Unreliable(None, uc::Responder::new(attributes)),
             _ => return None,
         };
-        Some(Self { qpn, kind, path, halves, arriving: Arriving::default(), retry_at: None })
+        Some(Self {
+            qpn,
+            kind,
+            path,
+            halves,
+            arriving: Arriving::default(),
+            full_until_ns: None,
+            retry_at: None,
+        })
     }
 
     /// It has come to RTS.
@@ -104,14 +114,14 @@ impl QueuePair {
 
     /// A packet of the peer.
     pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packet: &Packet<'_>) {
-        let Self { qpn, kind, halves, arriving, .. } = self;
+        let Self { qpn, kind, halves, arriving, full_until_ns, .. } = self;
         let mut target = RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving };
         match halves {
             Halves::Reliable(requester, responder) => {
                 if !packet.headers.operation.is_response() {
                     responder.on_packet(packet, &mut target);
                 } else if let Some(requester) = requester {
-                    let mut queue = RemoteSends { actor, qpn: *qpn, is_busy: false };
+                    let mut queue = RemoteSends { actor, qpn: *qpn, full_until_ns, is_busy: false };
                     requester.on_packet(now, packet, &mut queue);
                     if queue.is_busy {
                         self.retry_at = Some(now + BUSY_NS);
@@ -124,9 +134,9 @@ impl QueuePair {
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
     pub(super) fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port) -> bool {
-        let Self { qpn, kind, path, halves, arriving, .. } = self;
+        let Self { qpn, kind, path, halves, arriving, full_until_ns, .. } = self;
         let (qpn, path) = (*qpn, *path);
-        let mut queue = RemoteSends { actor, qpn, is_busy: false };
+        let mut queue = RemoteSends { actor, qpn, full_until_ns, is_busy: false };
         let mut target = RemoteTarget { actor, qpn, kind: *kind, arriving };
         target.fail_now();
         let mut sent = 0;

@@ -174,6 +174,8 @@ fn packets_are_right() {
         return;
     }
     let Some(hosts) = Hosts::new("packets") else { return };
+    hosts.a.cut_before_the_link();
+    hosts.b.cut_before_the_link();
     let _alone = the_processors();
     let recording = recorded(&hosts, || {
         ping_pong(&hosts, "ibv_rc_pingpong", "");

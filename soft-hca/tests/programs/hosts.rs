@@ -143,6 +143,12 @@ impl Host {
         self.namespace.set_up(&format!("ip link set {INTERFACE} mtu {mtu}")).unwrap();
     }
 
+    /// Has the system cut what is to be several packets before it comes to the link, where a recording
+    /// would show it in one piece.
+    pub fn cut_before_the_link(&self) {
+        self.namespace.set_up(&format!("ip link set {INTERFACE} gso_max_segs 1")).unwrap();
+    }
+
     /// Starts a program that is in no fabric.
     pub fn start_plain(&self, line: &str) -> Program {
         let file = self.place.file(&format!("{}.txt", self.place.unique("plain")));

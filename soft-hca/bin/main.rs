@@ -5,19 +5,26 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use soft_hca::command::line::{self, Line, RunArgs, Subcommands};
-use soft_hca::command::{Error, doctor, fabric, ls, run};
-use soft_hca::config::{FabricName, LinkOptions};
+use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, Subcommands};
+use soft_hca::command::record::{self, RecordOptions};
+use soft_hca::command::{Error, doctor, fabric, ls, run, show};
+use soft_hca::config::FabricName;
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { fabric, name, roce, fault, pcap, command }) => {
+        Subcommands::Run(RunArgs { fabric, device, command }) => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            let link = LinkOptions::wanted(roce, fault, pcap)?;
-            let options = run::Options { fabric, device: name, link, command };
+            let (device, link) = device.wanted()?;
+            let options = run::Options { fabric, device, link, command };
             let never: Infallible = run::run(&options)?;
             match never {}
         }
+        Subcommands::Record(RecordArgs { output: file, limit, fabric, device, command }) => {
+            let (device, link) = device.wanted()?;
+            let options = RecordOptions { file, limit, fabric, device, link, command };
+            return record::record(&options).map(ExitCode::from);
+        }
+        Subcommands::Show { follow, stable, file } => show::show(&file, follow, stable)?,
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
         Subcommands::Doctor => {}

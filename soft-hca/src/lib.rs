@@ -29,6 +29,7 @@
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`fault`] | faults on purpose: what is to go wrong, and how often |
+//! | [`recording`] | what each process notes down while it is recorded |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
 //! | [`system`], [`errno`] | system calls, error numbers |
 //! | [`sync`] | atomics, which `soft-hca/loom` replaces |
@@ -51,6 +52,7 @@ pub mod fault;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod link;
+mod recording;
 mod ring;
 mod rpc;
 mod sync;

@@ -42,8 +42,13 @@ unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
             Err(error) => return fail(error) as isize,
         }
         // Nothing is held here, so the thread may be cancelled.
+        let waiting = client::wait(fd);
         // SAFETY: our own descriptor.
-        if unsafe { wait(fd) } < 0 {
+        let waited = unsafe { wait(fd) };
+        if let Some(waiting) = waiting {
+            keeping_errno(|| waiting.is_over(waited >= 0));
+        }
+        if waited < 0 {
             return -1;
         }
     }

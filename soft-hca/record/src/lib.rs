@@ -9,10 +9,14 @@
 //! | [`entry`] | what a line can say |
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`reason`] | why a work request or a call has failed |
-//! | [`file`] | reading and writing |
+//! | [`mod@file`] | reading and writing |
+//! | [`sequence`] | the beginning of a run in the terminal, with lifelines and arrows |
+//! | [`timeline`] | a page of HTML with a picture of the run |
 //! | [`requests`] | which entries belong together |
 //! | [`perfetto`] | a record as a trace of Perfetto |
 //! | [`packets`] | a record as packets of RoCE v2 |
+//! | [`text`] | a line for each entry |
+//! | [`stable`] | text that is the same in every run |
 #![forbid(unsafe_code)]
 
 pub mod entry;
@@ -21,7 +25,15 @@ pub mod packets;
 pub mod perfetto;
 pub mod reason;
 pub mod requests;
+pub mod sequence;
+pub mod stable;
+mod story;
+#[cfg(test)]
+mod testing;
+pub mod text;
+pub mod timeline;
 pub mod value;
+mod words;
 
 pub use entry::{Entry, Header, What};
 pub use file::{Reader, Writer};

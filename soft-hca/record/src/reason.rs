@@ -1,6 +1,10 @@
 //! Why a work request or a call has failed: the check, the side, and what was compared.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use crate::text::duration;
 
 /// Whose memory or queue pair a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,4 +185,96 @@ pub enum Peer {
     Remote,
     /// Its process's memory cannot be reached any more.
     Unreachable,
+}
+
+impl Reason {
+    /// The check that failed, in a few words without numbers.
+    pub fn check(&self) -> &'static str {
+        match self {
+            Self::Key { .. } => "no region has the key",
+            Self::Bounds { .. } => "the access is not within the region",
+            Self::Access { key: Some(_), .. } => "the region does not allow the access",
+            Self::Access { key: None, .. } => "the peer's queue pair does not allow the access",
+            Self::ProtectionDomain { .. } => "the region is of another protection domain",
+            Self::Window { .. } => "the window is not bound to this queue pair",
+            Self::Unmapped { .. } => "the registered memory has been unmapped",
+            Self::ReceiveTooSmall { .. } => "the message is longer than the receive",
+            Self::MessageTooLong { .. } => "the message is too long",
+            Self::Alignment { .. } => "the address is not a multiple of eight",
+            Self::Malformed { .. } => "the work request makes no sense",
+            Self::ReceiverNotReady { .. } => "the receiver has no receive posted",
+            Self::NoResponse { .. } => "the peer does not answer",
+            Self::CqFull { .. } => "the completion queue is full",
+            Self::Flushed => "the queue pair is in the error state",
+            Self::Other { .. } => "another check has failed",
+        }
+    }
+}
+
+/// The check with the values that were compared.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.check())?;
+        match self {
+            Self::Key { key, .. }
+            | Self::ProtectionDomain { key, .. }
+            | Self::Window { key, .. } => write!(f, ": key {key:#x}"),
+            Self::Bounds { key, address, length, region_address, region_length, .. } => {
+                let end = address.wrapping_add(*length);
+                let region_end = region_address.wrapping_add(*region_length);
+                write!(
+                    f,
+                    ": {address:#x} to {end:#x} ({length} bytes), and the region of key {key:#x} \
+                     is {region_address:#x} to {region_end:#x} ({region_length} bytes)"
+                )
+            }
+            Self::Access { needed, allowed, .. } => {
+                write!(f, ": {needed} is needed, {allowed} is allowed")
+            }
+            Self::ReceiveTooSmall { length, room } => {
+                write!(f, ": {length} bytes, room for {room}")
+            }
+            Self::MessageTooLong { length, limit } => write!(f, ": {length} bytes, limit {limit}"),
+            Self::Alignment { address } => write!(f, ": {address:#x}"),
+            Self::Malformed { text } | Self::Other { text } => write!(f, ": {text}"),
+            Self::ReceiverNotReady { waited, min_rnr_timer, rnr_retry } => {
+                if *waited > 0 {
+                    write!(f, " for {}", duration(*waited))?;
+                }
+                write!(f, " (rnr_retry {rnr_retry}, the receiver's min_rnr_timer {min_rnr_timer})")
+            }
+            Self::NoResponse { waited, timeout, retry_cnt, peer } => {
+                if *waited > 0 {
+                    write!(f, " for {}", duration(*waited))?;
+                }
+                write!(f, " (timeout {timeout}, retry_cnt {retry_cnt}): ")?;
+                peer.fmt(f)
+            }
+            Self::CqFull { cq, .. } => write!(f, ": cq {cq}"),
+            Self::Unmapped { .. } | Self::Flushed => Ok(()),
+        }
+    }
+}
+
+/// Why it does not answer.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("its queue pair does not exist"),
+            Self::NotConnectedToUs { dest_qp: 0 } => f.write_str("it is connected to nobody"),
+            Self::NotConnectedToUs { dest_qp } => {
+                write!(f, "it is connected to another queue pair, {dest_qp}")
+            }
+            Self::InState { state } => {
+                let states = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+                let name = states.get(*state as usize).copied().unwrap_or("an unknown one");
+                write!(f, "it is in state {name}")
+            }
+            Self::OtherPsn { expected, sent } => {
+                write!(f, "it expects packet {expected}, and {sent} is sent (rq_psn and sq_psn)")
+            }
+            Self::Remote => f.write_str("it is on another host"),
+            Self::Unreachable => f.write_str("its memory cannot be reached"),
+        }
+    }
 }

@@ -328,6 +328,8 @@ entry! {
         pub max_sge: AtomicU32,
         /// The next receive to be taken.
         pub consumer: AtomicU32,
+        /// The next receive to be told to who watches.
+        pub seen_receives: AtomicU32,
         /// The ring of receives.
         pub ring: RingPlace,
     }
@@ -431,6 +433,14 @@ entry! {
         pub stall: AtomicU32,
         /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
         pub stall_deadline_ns: AtomicU64,
+        /// While a completion queue is full: up to where its program had polled at the last look.
+        pub stall_polled: AtomicU32,
+
+        // For who watches
+        /// The next send work request to be told.
+        pub seen_sends: AtomicU32,
+        /// The next receive to be told.
+        pub seen_receives: AtomicU32,
     }
 }
 
@@ -517,6 +527,8 @@ pub struct Arena {
     pub srqs_used: AtomicU32,
     /// Not 0: somebody watches what happens. See `engine::observer`.
     pub observed: AtomicU32,
+    /// Bytes that each process may note down while it is watched.
+    pub record_limit: AtomicU64,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,

@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::client::process::{self, Opened, Process};
+use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
 use crate::client::{Outcome, daemon, memory};
 use crate::errno::{Errno, Result};
@@ -57,7 +58,30 @@ fn word<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
 
 impl CmFile {
     /// `write(2)`: one command.
-    pub(crate) fn write(&self, written: &[u8]) -> Result<Outcome> {
+    pub(crate) fn write(&self, fd: RawFd, written: &[u8]) -> Result<Outcome> {
+        let call = recorded::begin(self.process);
+        let outcome = self.execute(written);
+        let is_event = written.first_chunk() == Some(&GET_EVENT.to_ne_bytes());
+        match (call, &outcome) {
+            (None, _) | (_, Ok(None)) => {}
+            (Some(call), Ok(Some(event))) if is_event => {
+                call.end_with_event(self.process, fd, event);
+            }
+            (Some(call), outcome) => {
+                let answer = outcome.as_ref().map(|answer| answer.as_deref().unwrap_or_default());
+                let result = answer.map_err(|error| *error);
+                let request = written;
+                call.end(self.process, &Called { fd, is_cm: true, request, result, created: 0 });
+            }
+        }
+        Ok(match outcome? {
+            Some(_) => Outcome::Done(written.len()),
+            None => Outcome::Wait,
+        })
+    }
+
+    /// Does a command and gives its answer; none if there is no event yet.
+    fn execute(&self, written: &[u8]) -> Result<Option<Vec<u8>>> {
         let number = u32::from_le_bytes(word(written, 0)?);
         let in_len = usize::from(u16::from_le_bytes(word(written, 4)?));
         let out_len = usize::from(u16::from_le_bytes(word(written, 6)?));
@@ -82,7 +106,7 @@ impl CmFile {
         let reply = match daemon::ask(&connection, &request) {
             Ok((reply, _)) => reply,
             Err(error) if error == Errno::EAGAIN && number == GET_EVENT => {
-                return Ok(Outcome::Wait);
+                return Ok(None);
             }
             Err(error) => return Err(error),
         };
@@ -90,11 +114,11 @@ impl CmFile {
         let response_at = match number {
             CREATE_ID => HEADER + 8,
             _ if ANSWERED.contains(&number) => HEADER,
-            _ => return Ok(Outcome::Done(written.len())),
+            _ => return Ok(Some(reply.bytes)),
         };
         let address = u64::from_le_bytes(word(written, response_at)?);
         memory::write(address, &reply.bytes[..reply.bytes.len().min(out_len)])?;
-        Ok(Outcome::Done(written.len()))
+        Ok(Some(reply.bytes))
     }
 
     /// Puts the file's number in the place of the program's descriptor for it.

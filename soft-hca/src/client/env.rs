@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use crate::arena::Mapping;
 use crate::client::cancel::put_off;
 use crate::client::daemon;
-use crate::engine::{Async, Env};
+use crate::config;
+use crate::engine::{Async, Env, Event};
 use crate::errno::Errno;
+use crate::recording::Recorder;
 use crate::rpc::{ChannelId, Connection, FileKind, Hello, Request};
 use crate::system;
 use crate::uapi::verbs::Qpn;
@@ -23,12 +25,17 @@ pub(crate) struct ClientEnv {
     control: Mutex<Option<Connection>>,
     /// Wakes the link to other hosts.
     bell: Option<OwnedFd>,
+    /// Where this process notes what passes by.
+    pub recorder: Recorder,
 }
 
 impl ClientEnv {
-    /// In a fabric with this arena, and what its link to other hosts is woken by, if it has one.
-    pub(crate) fn new(arena: Arc<Mapping>, bell: Option<OwnedFd>) -> Self {
-        Self { arena, channels: RwLock::default(), control: Mutex::default(), bell }
+    /// For the process with an index in a fabric with this arena, and what the fabric's link to
+    /// other hosts is woken by, if it has one.
+    pub(crate) fn new(arena: Arc<Mapping>, index: usize, bell: Option<OwnedFd>) -> Self {
+        let dir = config::fabric_dir_of_program();
+        let recorder = Recorder::new(Arc::clone(&arena), dir, index);
+        Self { arena, channels: RwLock::default(), control: Mutex::default(), bell, recorder }
     }
 
     /// Does something with the control connection; without one, or if it fails, nothing happens.
@@ -122,6 +129,10 @@ impl Env for ClientEnv {
             daemon::connect()
                 .is_err_and(|error| [Errno::ECONNREFUSED, Errno::ENOENT].contains(&error))
         })
+    }
+
+    fn observe(&self, event: &Event<'_>) {
+        self.recorder.observe(event);
     }
 
     fn raise(&self, what: Async) {

@@ -16,6 +16,7 @@ mod memory;
 mod memory_owner;
 mod netlink;
 mod process;
+mod recorded;
 mod table;
 mod uverbs;
 
@@ -28,6 +29,7 @@ pub use cancel::put_off;
 #[cfg(test)]
 pub(crate) use netlink::read_tree;
 pub use netlink::socket;
+pub use recorded::{Waiting, wait};
 pub use table::{close, close_range, duplicate, ours};
 
 /// Device files that exist only here.
@@ -88,14 +90,26 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
 pub fn ring(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
     let qpn = doorbell::rung(fd, written)?;
     let process = process::current()?;
-    Some(process.actor().doorbell(qpn).map(|()| written.len()))
+    let rung = process.actor().doorbell(qpn);
+    if let Err(error) = rung {
+        note_refused_doorbell(process, fd, written, error);
+    }
+    Some(rung.map(|()| written.len()))
+}
+
+#[cold]
+fn note_refused_doorbell(process: &process::Process, fd: RawFd, request: &[u8], error: Errno) {
+    if let Some(call) = recorded::begin(process) {
+        let result = Err(error);
+        call.end(process, &recorded::Called { fd, is_cm: false, request, result, created: 0 });
+    }
 }
 
 /// `write(2)`: a command.
 pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
         table::Entry::Uverbs(file) => file.write(fd, bytes).map(Outcome::Done),
-        table::Entry::Cm(file) => file.write(bytes),
+        table::Entry::Cm(file) => file.write(fd, bytes),
         table::Entry::Netlink => netlink::send(fd, bytes).map(Outcome::Done),
         table::Entry::Async(_) | table::Entry::Channel(_) => Err(Errno::EINVAL),
     }

@@ -36,6 +36,7 @@ pub(crate) struct Process {
 impl Process {
     /// The data path, run by this process.
     pub(crate) fn actor(&self) -> Actor<'_> {
+        self.env.recorder.prepare();
         Actor { arena: &self.arena, me: self.index, env: &self.env, link: &self.link }
     }
 
@@ -120,7 +121,7 @@ fn join(
         identity: Identity::new(),
         index,
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
-        env: ClientEnv::new(Arc::clone(&arena), bell),
+        env: ClientEnv::new(Arc::clone(&arena), index, bell),
         arena,
         link,
     }));

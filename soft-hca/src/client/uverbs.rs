@@ -11,6 +11,7 @@ use zerocopy::FromBytes;
 use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
+use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
 use crate::client::{Outcome, daemon, doorbell, memory};
 use crate::errno::{Errno, Result};
@@ -59,6 +60,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl UverbsFile {
     /// `write(2)`: one command. What the data path needs is done here, all else by the daemon.
     pub(crate) fn write(self: &Arc<Self>, fd: RawFd, written: &[u8]) -> Result<usize> {
+        let call = recorded::begin(self.process);
+        if call.is_some() {
+            let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
+            self.process.actor().tell_posted_to(qps.iter().copied().filter(|qpn| *qpn != 0));
+        }
+        let mut created = 0;
+        let outcome = self.execute(fd, written, &mut created);
+        let is_doorbell = written.first_chunk() == Some(&command::POST_SEND.to_ne_bytes());
+        if let Some(call) = call
+            && !(is_doorbell && outcome.is_ok())
+        {
+            let result = outcome.as_ref().map(|answer| &answer[..]).map_err(|error| *error);
+            let request = written;
+            call.end(self.process, &Called { fd, is_cm: false, request, result, created });
+        }
+        outcome.map(|_| written.len())
+    }
+
+    /// Does a command and gives its answer, and the index of the completion queue that it creates.
+    fn execute(self: &Arc<Self>, fd: RawFd, written: &[u8], created: &mut u32) -> Result<Vec<u8>> {
         let command = Command::parse(written)?;
         // The kernel lets only the process that opened the device command it.
         if !self.process.is_current() {
@@ -67,9 +88,9 @@ impl UverbsFile {
         match command.number {
             command::POST_SEND => self.post_send(&command.request()?)?,
             command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?)?,
-            _ => self.forward(fd, written, &command)?,
+            _ => return self.forward(fd, written, &command, created),
         }
-        Ok(written.len())
+        Ok(Vec::new())
     }
 
     fn post_send(&self, request: &request::PostSend) -> Result<()> {
@@ -88,7 +109,13 @@ impl UverbsFile {
     }
 
     /// Has a command done by the daemon and brings the answer to where the program wants it.
-    fn forward(self: &Arc<Self>, fd: RawFd, written: &[u8], command: &Command<'_>) -> Result<()> {
+    fn forward(
+        self: &Arc<Self>,
+        fd: RawFd,
+        written: &[u8],
+        command: &Command<'_>,
+        created: &mut u32,
+    ) -> Result<Vec<u8>> {
         let mut channel = None;
         let bytes = match command.number {
             command::CREATE_CQ => {
@@ -114,17 +141,21 @@ impl UverbsFile {
         let request = Request::Command { out_len: command.out_len as u32, bytes };
         let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
         self.note(fd, command, &mut answer, fds, channel)?;
+        if let Some(Created::Cq { index, .. }) = answer.created {
+            *created = index;
+        }
         let Answer { bytes, .. } = answer;
         match command.number {
             command::MODIFY_SRQ if !bytes.is_empty() => {
                 let driver_data = command.driver_data::<request::ModifySrq, ModifySrqCmd>()?;
-                memory::write(driver_data.mmap_info_addr, &bytes)
+                memory::write(driver_data.mmap_info_addr, &bytes)?;
             }
             _ => match &bytes[..bytes.len().min(command.out_len)] {
-                [] => Ok(()),
-                answer => memory::write(command.response()?, answer),
+                [] => {}
+                answer => memory::write(command.response()?, answer)?,
             },
         }
+        Ok(bytes)
     }
 
     /// Takes note of what a command has created or destroyed, and puts into the answer what only

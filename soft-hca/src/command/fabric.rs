@@ -18,6 +18,7 @@ use super::{Error, cannot, preload};
 use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use crate::daemon;
 use crate::device::{self, Device};
+use crate::recording::FOLDER;
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 use crate::sysfs;
 use crate::system;
@@ -110,8 +111,11 @@ pub fn connect(dir: &Path, kind: FileKind) -> Result<Option<Connection>, Error> 
     }
 }
 
-/// One request, and what the reply brings with it.
-pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Vec<OwnedFd>, Error> {
+/// One request: the reply's bytes, and what it brings with it.
+pub(super) fn ask(
+    connection: &Connection,
+    request: &Request,
+) -> Result<(Vec<u8>, Vec<OwnedFd>), Error> {
     let asked = connection.send(&request.encode(), &[]).and_then(|()| connection.receive());
     let (message, fds) = asked.map_err(cannot("speak to the fabric's daemon"))?;
     if message.is_empty() {
@@ -119,7 +123,7 @@ pub(super) fn ask(connection: &Connection, request: &Request) -> Result<Vec<Owne
         return Err(cannot("speak to the fabric's daemon")(gone));
     }
     let Reply(outcome) = Reply::decode(&message).map_err(Error::Refused)?;
-    outcome.map(|_| fds).map_err(Error::Refused)
+    outcome.map(|answer| (answer.bytes, fds)).map_err(Error::Refused)
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.
@@ -255,7 +259,7 @@ fn clear(dir: &Path) -> io::Result<()> {
     for (entry, name) in entries(dir)? {
         if name == SOCKET || name == config::LINK {
             fs::remove_file(entry)?;
-        } else if sysfs::is_tree(&name) {
+        } else if sysfs::is_tree(&name) || name == FOLDER {
             fs::remove_dir_all(entry)?;
         }
     }

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 
 use super::{doctor, fabric};
-use crate::config::{self, DeviceName, FabricName};
+use crate::config::{self, DeviceName, FabricName, LinkOptions};
 use crate::fault::{self, Plan};
 
 /// Runs RDMA programs on any Linux machine: no network card, no kernel module, no root.
@@ -38,6 +38,9 @@ Examples:
     soft-hca ls";
 
 const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
+const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
+     [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
+const SHOW_USAGE: &str = "soft-hca show [--follow | --stable] FILE";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
 
 /// The subcommands.
@@ -53,6 +56,27 @@ pub enum Subcommands {
     /// stay outside.
     #[command(verbatim_doc_comment, override_usage = RUN_USAGE)]
     Run(RunArgs),
+    /// Record what programs do and what becomes of it, for `soft-hca show`
+    ///
+    /// Runs a program in a fabric of its own, or the named one, and records until it ends; the
+    /// exit status is the program's. Without a program the named fabric is recorded, which has to
+    /// run, until Ctrl-C.
+    #[command(verbatim_doc_comment, override_usage = RECORD_USAGE)]
+    Record(RecordArgs),
+    /// Show a record as text, a line for each thing that happened
+    #[command(override_usage = SHOW_USAGE)]
+    Show {
+        /// Go on while it is being recorded
+        #[arg(long)]
+        follow: bool,
+        /// Leave out what is different in every run: times, and who came first where nobody waits
+        /// for another; numbers get names in the order in which they appear
+        #[arg(long, conflicts_with = "follow")]
+        stable: bool,
+        /// The record
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
     /// Show the fabrics: their processes, queue pairs and connections
     #[command(override_usage = LS_USAGE)]
     Ls {
@@ -82,12 +106,9 @@ pub enum Subcommands {
     },
 }
 
-/// The arguments of `run`.
+/// What kind of device there is to be.
 #[derive(Args)]
-pub struct RunArgs {
-    /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
-    #[arg(long, value_name = "FABRIC")]
-    pub fabric: Option<FabricName>,
+pub struct DeviceArgs {
     /// The name of the device that the program finds
     #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
     pub name: DeviceName,
@@ -113,9 +134,52 @@ pub struct RunArgs {
     /// Record the link's packets in a file, as pcapng, which Wireshark reads
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub pcap: Option<PathBuf>,
+}
+
+impl DeviceArgs {
+    /// The device's name, and the link that is wanted by these arguments or by the environment.
+    pub fn wanted(self) -> Result<(DeviceName, Option<LinkOptions>), config::Error> {
+        Ok((self.name, LinkOptions::wanted(self.roce, self.fault, self.pcap)?))
+    }
+}
+
+/// The arguments of `run`.
+#[derive(Args)]
+pub struct RunArgs {
+    /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<FabricName>,
+    /// What kind of device there is to be.
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// The program and its arguments
     #[arg(
         required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The arguments of `record`.
+#[derive(Args)]
+pub struct RecordArgs {
+    /// The record
+    #[arg(short, long, value_name = "FILE", default_value = "run.shr", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// How much each process may write down before it is read, in bytes [default: 67108864]
+    #[arg(long, value_name = "BYTES")]
+    pub limit: Option<u64>,
+    /// The fabric [default: one of its own; without CMD: SOFT_HCA_FABRIC, else `default`]
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<FabricName>,
+    /// What kind of device there is to be.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// The program and its arguments
+    #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "CMD",
@@ -141,9 +205,7 @@ impl TypedValueParser for Faults {
         if text == "help" {
             // The way to a help text of one's own.
             let help = clap::Command::new("fault").override_help(fault::HELP);
-            if let Err(text) = help.try_get_matches_from(["fault", "--help"]) {
-                return Err(text);
-            }
+            help.try_get_matches_from(["fault", "--help"])?;
         }
         text.parse().map_err(|error| {
             let text = format!("--fault {text:?}: {error}\n");

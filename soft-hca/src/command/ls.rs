@@ -34,7 +34,7 @@ pub fn ls(only: Option<&FabricName>) -> Result<(), Error> {
 fn listing(dir: &Path) -> Result<Option<String>, Error> {
     let Some(connection) = fabric::look(dir)? else { return Ok(None) };
     let fds = match fabric::ask(&connection, &Request::List) {
-        Ok(fds) => fds,
+        Ok((_, fds)) => fds,
         Err(Error::System { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };

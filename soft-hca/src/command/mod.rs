@@ -1,6 +1,8 @@
 //! What the `soft-hca` command does.
 //!
 //! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
+//! - [`record`]: writes down what happens in a fabric
+//! - [`show`]: a record as text
 //! - [`ls`]: shows the fabrics
 //! - [`doctor`]: finds out whether all this can work here
 //! - [`mod@line`]: how all that is written on a command line
@@ -13,13 +15,15 @@ pub mod line;
 pub mod ls;
 mod preload;
 mod rdma_core;
+pub mod record;
 pub mod run;
+pub mod show;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::config;
+use crate::config::{self, FabricName};
 use crate::errno::Errno;
 
 /// Why the command cannot do what it was asked for. One line each.
@@ -68,13 +72,22 @@ pub enum Error {
     /// The program could not be started.
     #[error("cannot run {}: {}", .0.display(), .1)]
     Exec(OsString, #[source] io::Error),
+    /// A fabric that is to be recorded does not run.
+    #[error("fabric {0} does not run: name a command to run in it")]
+    NoFabric(FabricName),
+    /// A record cannot be read.
+    #[error("cannot show {}: {}", .0.display(), .1)]
+    Record(PathBuf, #[source] soft_hca_record::file::Error),
     /// A daemon's end, other than the intended one.
     #[error(transparent)]
     Daemon(#[from] crate::daemon::Error),
 }
 
-fn describe(error: &Errno) -> io::Error {
-    io::Error::from_raw_os_error(error.number())
+fn describe(error: &Errno) -> String {
+    match error.reason() {
+        Some(reason) => reason.into(),
+        None => io::Error::from_raw_os_error(error.number()).to_string(),
+    }
 }
 
 /// What the system refused.

@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Error, fabric, preload};
+use super::fabric::{self, Membership};
+use super::{Error, preload};
 use crate::config::{self, DeviceName, FabricName, LinkOptions};
 
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
@@ -27,6 +28,14 @@ pub struct Options {
 
 /// Runs the program in place of this process. Comes back only if that fails.
 pub fn run(options: &Options) -> Result<Infallible, Error> {
+    let (mut command, membership) = prepare(options)?;
+    membership.keep_across_exec()?;
+    let error = command.exec();
+    Err(Error::Exec(command.get_program().into(), error))
+}
+
+/// The program with all that it needs to be in the fabric, which is there.
+pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error> {
     let library = preload::library()?;
     preload::check(&library, &config::fabric_dir(&options.fabric)?)?;
     let (program, arguments) =
@@ -49,7 +58,5 @@ pub fn run(options: &Options) -> Result<Infallible, Error> {
     if std::env::var_os("RDMAV_DRIVERS").is_none() && !Path::new(RXE_DRIVER).exists() {
         command.env("RDMAV_DRIVERS", "rxe");
     }
-    membership.keep_across_exec()?;
-    let error = command.exec();
-    Err(Error::Exec(program.clone(), error))
+    Ok((command, membership))
 }

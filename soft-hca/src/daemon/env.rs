@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::process;
-use crate::engine::{Async, Env};
+use crate::engine::{Async, Env, Event};
+use crate::recording::Recorder;
 use crate::{link, system};
 
 /// Wakes, timers and events, collected while the data path runs.
@@ -20,9 +21,8 @@ pub(crate) struct DaemonEnv {
     processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
     raised: Mutex<VecDeque<Async>>,
     link: OnceLock<link::Handle>,
-    /// What has passed by, as text.
-    #[cfg(test)]
-    observed: Mutex<Vec<String>>,
+    /// Where the daemon notes what passes by.
+    recorder: OnceLock<Recorder>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -101,9 +101,14 @@ impl DaemonEnv {
         std::mem::take(&mut *lock(&self.raised))
     }
 
-    #[cfg(test)]
-    pub(crate) fn take_observed(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.observed))
+    /// Notes can be taken from now on.
+    pub(crate) fn set_recorder(&self, recorder: Recorder) {
+        let _ = self.recorder.set(recorder);
+    }
+
+    /// Where the daemon notes what passes by.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.get()
     }
 
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
@@ -142,9 +147,10 @@ impl Env for DaemonEnv {
         lock(&self.raised).push_back(what);
     }
 
-    #[cfg(test)]
-    fn observe(&self, event: &crate::engine::Event<'_>) {
-        lock(&self.observed).push(format!("{event:?}"));
+    fn observe(&self, event: &Event<'_>) {
+        if let Some(recorder) = self.recorder.get() {
+            recorder.observe(event);
+        }
     }
 
     fn ring_link(&self, qpn: u32) {

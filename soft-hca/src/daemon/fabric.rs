@@ -20,7 +20,7 @@ use crate::daemon::table::Table;
 use crate::device::Device;
 use crate::engine::{Actor, DAEMON, Helper, LINK, LocalLink, Quiesce};
 use crate::errno::{Errno, Result, ensure};
-use crate::uapi::verbs::state;
+use crate::uapi::verbs::{qp_type, state};
 use crate::{link, ring, system};
 
 /// All objects of the fabric.
@@ -61,6 +61,9 @@ pub(crate) struct Membership {
     /// The group.
     pub gid: [u8; 16],
 }
+
+/// How long the end of a datagram queue pair or address handle waits for the link, at most.
+const LINK_NS: u64 = 100_000_000;
 
 /// Of an object whose entry has been given back.
 pub(crate) const GONE: Errno = Errno::EINVAL.because("the object has been destroyed");
@@ -160,6 +163,28 @@ impl Fabric {
             };
             self.roce.set_state(known.qpn, to, path);
         }
+    }
+
+    /// `ERESTART` while the link is still to send datagrams of a queue pair that is to end. The
+    /// kernel's rxe has sent them when the doorbell returns, so programs do not wait for them.
+    pub(crate) fn await_link(&mut self, qp: usize) -> Result<()> {
+        let is_on = !self.roce.addresses().is_empty();
+        let is_datagram = |known: &&KnownQp| is_on && known.qp_type == qp_type::UD;
+        let Some(known) = self.qps.get(qp).filter(is_datagram) else { return Ok(()) };
+        let has_unsent = self.actor().has_unsent(known.qpn);
+        let now = system::now_ns();
+        let ends_at = known.ends_at_ns.unwrap_or(now.saturating_add(LINK_NS));
+        if let Some(known) = self.qps.get_mut(qp) {
+            known.ends_at_ns = has_unsent.then_some(ends_at);
+        }
+        ensure(!has_unsent || now >= ends_at, Errno::ERESTART)
+    }
+
+    /// The same for all queue pairs of a protection domain, one of whose address handles is to end.
+    pub(crate) fn await_link_of(&mut self, pd: u32) -> Result<()> {
+        let of_pd = self.qps.iter().filter(|(_, known)| known.pd == pd);
+        let of_pd: Vec<usize> = of_pd.map(|(index, _)| index).collect();
+        of_pd.into_iter().try_for_each(|index| self.await_link(index))
     }
 
     /// Starts the thread that moves memory for programs that cannot reach each other.
@@ -418,6 +443,7 @@ impl Fabric {
     }
 
     pub(crate) fn release_qp(&mut self, index: usize) -> Result<()> {
+        self.await_link(index)?;
         let arena = Arc::clone(&self.arena);
         let qp = &arena.qps[index];
         // Nobody begins anything new with it, however long this takes.

@@ -56,6 +56,8 @@ pub(crate) struct KnownQp {
     pub dest: QpDest,
     /// Its peer is on another host.
     pub is_remote: bool,
+    /// Its program wants its end, which waits for the link until then. See `Fabric::await_link`.
+    pub ends_at_ns: Option<u64>,
     /// As it was set.
     pub pkey_index: u16,
     /// As it was set.

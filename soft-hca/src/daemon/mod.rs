@@ -17,7 +17,6 @@
 //! | `parked` | what waits for a lock that a program has |
 //! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
 //! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
-//! | `observe` | commands and events, for whoever watches |
 
 mod deadlines;
 pub(crate) mod env;
@@ -27,7 +26,6 @@ pub(crate) mod files;
 mod known;
 mod listing;
 pub(crate) mod log;
-mod observe;
 mod parked;
 pub(crate) mod poller;
 mod process;
@@ -41,7 +39,7 @@ use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use zerocopy::IntoBytes;
 
@@ -52,9 +50,10 @@ use crate::daemon::files::{File, Files};
 use crate::daemon::parked::{Answered, Parked, Work};
 use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Device};
-use crate::engine::Quiesce;
-use crate::errno::{Errno, Result};
+use crate::engine::{DAEMON, Quiesce};
+use crate::errno::{Errno, Result, ensure};
 use crate::link::ReceivedMad;
+use crate::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
 use crate::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
@@ -98,6 +97,8 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
     let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir));
     let mut daemon = Daemon::new(Arc::new(device), system::random())?;
+    let arena = Arc::clone(&daemon.fabric.arena);
+    daemon.fabric.env.set_recorder(Recorder::new(arena, Some(config.dir.clone()), DAEMON));
     system::allow_peers();
     let _helper = daemon.fabric.start_helper().map_err(because("cannot start a thread"))?;
     daemon
@@ -138,6 +139,10 @@ pub(crate) struct Daemon {
     /// Queue pairs in the error state. Who puts one there kicks it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
+    /// The connection for which the fabric is recorded.
+    recorder: Option<u32>,
+    /// Number of the last recording.
+    recordings: u32,
     /// Somebody has been here; with the last one the daemon ends.
     has_served: bool,
 }
@@ -154,6 +159,8 @@ impl Daemon {
             parked: Parked::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
+            recorder: None,
+            recordings: 0,
             has_served: false,
         })
     }
@@ -304,14 +311,9 @@ impl Daemon {
     fn handle(&mut self, token: u32, request: Request) -> Result<Handled> {
         match request {
             Request::Hello(hello) => self.hello(token, &hello).map(Handled::Answered),
-            Request::Command { out_len, bytes } => {
-                let outcome = self.command(token, out_len as usize, &bytes);
-                self.observe_command(token, &bytes, &outcome);
-                outcome
-            }
+            Request::Command { out_len, bytes } => self.command(token, out_len as usize, &bytes),
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
-                self.observe_connection(token, &bytes);
                 Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
             Request::ChannelFd(ChannelId { index, generation }) => {
@@ -336,6 +338,10 @@ impl Daemon {
                 files::raise(&mut self.files, &self.fabric, what);
                 Ok(Handled::Silently)
             }
+            Request::Record(limit) => {
+                let number = self.record(token, limit)?;
+                Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
+            }
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
                 // It may be longer than a message.
@@ -346,6 +352,22 @@ impl Daemon {
                 Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
         }
+    }
+
+    /// Records the fabric for as long as a connection lasts.
+    fn record(&mut self, token: u32, limit: u64) -> Result<u32> {
+        const TAKEN: Errno = Errno::EBUSY.because("the fabric is being recorded already");
+        const LIMIT: Errno = Errno::EINVAL.because("a record cannot have so few or so many bytes");
+        ensure((MIN_LIMIT..=MAX_LIMIT).contains(&limit), LIMIT)?;
+        ensure(self.recorder.is_none(), TAKEN)?;
+        self.recorder = Some(token);
+        self.recordings += 1;
+        self.fabric.arena.record_limit.store(limit, Relaxed);
+        self.fabric.arena.observed.store(self.recordings, Release);
+        if let Some(recorder) = self.fabric.env.recorder() {
+            recorder.prepare();
+        }
+        Ok(self.recordings)
     }
 
     /// What a program asks for and does not get. That there is no event yet is nothing to tell.
@@ -459,6 +481,10 @@ impl Daemon {
             self.poller.remove(fd);
         }
         self.parked.forget(token);
+        if self.recorder == Some(token) {
+            self.recorder = None;
+            self.fabric.arena.observed.store(0, Release);
+        }
         match self.files.remove(token) {
             Some(File::Uverbs { file, .. }) => self.work(Work::Close(file), None),
             Some(File::Cm { proc, file, .. }) => {
@@ -496,6 +522,9 @@ impl Daemon {
         let qps = self.fabric.qps.iter().map(|(_, qp)| qp.qpn);
         self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
         self.fabric.process_ended(index);
+        if let Some(recorder) = self.fabric.env.recorder() {
+            recorder.note(recorder.about(index as u32), &note::Ended {}, &[]);
+        }
         None
     }
 

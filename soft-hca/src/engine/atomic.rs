@@ -8,6 +8,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
+use crate::engine::cause::{Cause, Place};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::request::{RequestError, Requester, SendCompletion};
@@ -19,6 +20,11 @@ use crate::uapi::verbs::{access, opcode};
 
 /// Bytes that an atomic operation works on, and the alignment they need.
 const WORD: u32 = 8;
+
+/// What the responder has to allow.
+fn right(kind: u32) -> u32 {
+    if kind == opcode::ATOMIC_WRITE { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC }
+}
 
 impl<'a> Actor<'a> {
     /// Executes an atomic operation.
@@ -48,6 +54,7 @@ impl<'a> Actor<'a> {
         let old = match self.operate(&responder, wqe.opcode, operation) {
             Ok(old) => old,
             Err(stop) => {
+                deferred.cause = Some(self.why_atomic(&responder, wqe.opcode, operation));
                 if stop != RequestError::NoResponse {
                     responder.fail(self, None, deferred);
                 }
@@ -70,6 +77,20 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
+    /// Why the responder refuses.
+    #[cold]
+    fn why_atomic(&self, responder: &Responder<'_>, kind: u32, operation: AtomicWr) -> Cause {
+        let address = operation.remote.addr;
+        if !address.is_multiple_of(WORD.into()) {
+            return Cause::Alignment { address };
+        }
+        let right = right(kind);
+        match responder.reach(self.arena, right, operation.remote, WORD.into()) {
+            Ok(_) => Cause::Unmapped { place: Place::Remote },
+            Err(_) => responder.why_not(self.arena, right, operation.remote, WORD.into()),
+        }
+    }
+
     /// The responder's part: checks, then reads and writes. Gives the old value.
     pub(super) fn operate(
         &self,
@@ -78,11 +99,10 @@ impl<'a> Actor<'a> {
         operation: AtomicWr,
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
-        let right = if is_write { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC };
         if !operation.remote.addr.is_multiple_of(WORD.into()) {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
-        let reached = responder.reach(self.arena, right, operation.remote, WORD.into());
+        let reached = responder.reach(self.arena, right(kind), operation.remote, WORD.into());
         let (segment, region) = reached.map_err(RequestError::Failed)?;
         let remote =
             Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use arrayvec::ArrayVec;
 
+use crate::engine::cause::{Cause, Place};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::observer::MatchedReceive;
@@ -252,10 +253,15 @@ impl<'a> Actor<'a> {
         };
         if right != 0 {
             let reached = responder.reach(self.arena, right, wqe.remote(), length.into());
-            let (segment, region) = reached.map_err(refused)?;
+            let (segment, region) = reached.map_err(|status| {
+                let remote = wqe.remote();
+                deferred.cause = Some(responder.why_not(self.arena, right, remote, length.into()));
+                refused(status)
+            })?;
             batch.remote.push(segment, region);
         }
         if wqe.opcode == opcode::SEND_WITH_INV && !self.can_invalidate(&responder.owner, wqe.imm) {
+            deferred.cause = Some(Cause::Key { place: Place::Remote, key: wqe.imm });
             return Err(refused(wc_status::REMOTE_MEMORY));
         }
         if !takes_receive(wqe.opcode) {
@@ -274,6 +280,7 @@ impl<'a> Actor<'a> {
         if right == 0 {
             let (owner, to) = (&responder.owner, &mut batch.remote);
             receive.scatter(self.arena, owner, 0, length.into(), to).map_err(|error| {
+                deferred.cause = Some(receive.why_not(self.arena, owner, error, length.into()));
                 let failed = (receive.wr_id, error.status());
                 NotPlanned::Responder(wc_status::REMOTE_RECEIVE, Some(failed))
             })?;
@@ -328,6 +335,12 @@ impl<'a> Actor<'a> {
         }
         let received = batch.messages.first().and_then(|message| message.received);
         let is_send = received.is_some_and(|received| takes_receive_memory(received.opcode));
+        let place = match (fault, is_read) {
+            (Fault::Source, false) | (Fault::Destination, true) => Place::Local,
+            _ if is_send => Place::Receive,
+            _ => Place::Remote,
+        };
+        deferred.cause = (fault != Fault::Unreachable).then_some(Cause::Unmapped { place });
         let (stop, receive) = match (fault, is_read) {
             (Fault::Unreachable, _) => (RequestError::NoResponse, None),
             (Fault::Source, false) | (Fault::Destination, true) => {

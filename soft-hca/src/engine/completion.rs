@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use crate::engine::cause::Cause;
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::observer::{Completion, Event};
@@ -57,7 +58,19 @@ impl Actor<'_> {
             }
             let is_lost = room == 0;
             self.observe(|| {
-                Event::Completion(Completion { cq: index, cqe, is_solicited: solicited, is_lost })
+                let cause = match cqe.status {
+                    status::SUCCESS => None,
+                    status::WR_FLUSH_ERR => Some(Cause::Flushed),
+                    _ => deferred.cause,
+                };
+                Event::Completion(Completion {
+                    proc: cq.proc.load(Acquire),
+                    cq: index,
+                    cqe,
+                    is_solicited: solicited,
+                    is_lost,
+                    cause,
+                })
             });
             if is_lost {
                 cq.overflows.fetch_add(1, AcqRel);

@@ -260,7 +260,11 @@ impl<'a> Actor<'a> {
             Err(error) => error,
         };
         let of_receive = match error {
-            PlaceError::Receive(error) => Some(error),
+            PlaceError::Receive(error) => {
+                let bytes = datagram.segments.bytes();
+                deferred.cause = Some(incoming.why_not(&responder, self, error, bytes));
+                Some(error)
+            }
             PlaceError::Source | PlaceError::Unreachable => None,
         };
         incoming.abort(&mut responder, self, of_receive, deferred);

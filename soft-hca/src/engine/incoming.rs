@@ -1,6 +1,7 @@
 //! A message that goes into a receive, in one part or in several.
 
 use crate::engine::Actor;
+use crate::engine::cause::Cause;
 use crate::engine::deferred::Deferred;
 use crate::engine::receive::{Receive, ReceiveError};
 use crate::engine::responder::{ReceiveCompletion, Responder};
@@ -70,6 +71,17 @@ impl Incoming {
         })?;
         self.placed += length;
         Ok(())
+    }
+
+    /// Why a part of so many bytes is not placed.
+    pub(super) fn why_not(
+        &self,
+        responder: &Responder<'_>,
+        actor: &Actor<'_>,
+        error: ReceiveError,
+        length: u64,
+    ) -> Cause {
+        self.receive.why_not(actor.arena, &responder.owner, error, self.placed + length)
     }
 
     /// The last part is placed: completes the receive. What else there is to tell comes from

@@ -27,7 +27,7 @@
 //! | `bounce`, `bounce_buffer` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
-//! | `observer` | what passes by, for whoever watches | |
+//! | `observer`, `posted`, `cause`, `diagnosis` | what passes by, for whoever watches, and why it fails | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -47,11 +47,13 @@ mod atomic;
 mod batch;
 mod bounce;
 mod bounce_buffer;
+pub(crate) mod cause;
 mod claims;
 mod completion;
 mod cursor;
 mod datagram;
 mod deferred;
+mod diagnosis;
 mod flush;
 mod futex;
 mod helper;
@@ -60,9 +62,9 @@ mod link;
 mod locking;
 mod memory;
 mod notification;
-#[allow(dead_code, reason = "whoever watches reads what passes by")]
 mod observer;
 mod pids;
+mod posted;
 mod process_memory;
 mod quiesce;
 mod receive;
@@ -93,9 +95,10 @@ use crate::uapi::verbs::{qp_type, state};
 pub(crate) use helper::Helper;
 pub(crate) use link::{Link, LocalLink};
 pub(crate) use notification::{Reading, Tokens};
-pub(crate) use observer::{Command, Event};
+pub(crate) use observer::{Event, ReceiveQueue};
 pub(crate) use quiesce::Quiesce;
 pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
+pub(crate) use room::Full;
 pub(crate) use route::Route;
 pub(crate) use segments::Segment;
 
@@ -210,6 +213,9 @@ impl Actor<'_> {
     /// in the error state they are flushed, in SQD they wait.
     pub(crate) fn doorbell(&self, qpn: u32) -> Result<()> {
         let qp = self.arena.qp(qpn).ok_or(Errno::ENOENT)?;
+        if self.is_observed() {
+            self.tell_posted(qp, qpn);
+        }
         if matches!(qp.state.load(Acquire), state::RESET | state::INIT | state::RTR) {
             return Err(Errno::EINVAL);
         }
@@ -265,6 +271,14 @@ impl Actor<'_> {
         let mut deferred = Deferred::default();
         self.flush_receives(qp, qpn, &mut deferred);
         self.run_deferred(&mut deferred);
+    }
+
+    /// Whether a queue pair has requests that are posted and neither executed nor flushed.
+    pub(crate) fn has_unsent(&self, qpn: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return false };
+        let is_up = qp.state.load(Acquire) == state::RTS;
+        let ring = self.arena.ring(&qp.sq).filter(|_| is_up);
+        ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next)
     }
 
     /// Has send queues run again that are not empty. For the daemon, after the end of a process: it

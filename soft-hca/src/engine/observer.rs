@@ -4,42 +4,83 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::engine::cause::Cause;
 use crate::engine::{Actor, Async};
-use crate::errno::Errno;
-use crate::uapi::rxe::{Cqe, SendWqe};
+use crate::uapi::rxe::{Cqe, RecvWqe, SendWqe};
 
 /// Something that happens, in the order in which it happens in this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'e> {
+    /// A send work request was posted.
+    SendPosted(SendPosted<'e>),
+    /// A receive was posted some time ago.
+    ReceivePosted(ReceivePosted<'e>),
+    /// A send work request has to wait.
+    Stalled {
+        /// Index of its process.
+        proc: u32,
+        /// Number of the queue pair.
+        qpn: u32,
+        /// The request.
+        wr_id: u64,
+        /// What for.
+        cause: Cause,
+    },
     /// A send work request has been executed. Its completion follows, if it has one.
     WorkRequest(WorkRequest<'e>),
     /// A completion is about to appear in a completion queue.
     Completion(Completion),
     /// An asynchronous event is about to be raised.
     Async(Async),
-    /// A command of the uverbs file has been answered.
-    UverbsCommand(Command<'e>),
-    /// A command of the connection manager's file has been answered.
-    UcmaCommand(Command<'e>),
-    /// A program takes an event of the connection manager.
-    Connection {
-        /// Index of the process.
-        proc: usize,
-        /// `struct rdma_ucm_event_resp`.
-        event: &'e [u8],
-    },
+}
+
+/// A send work request as it was posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendPosted<'e> {
+    /// Index of the process.
+    pub proc: u32,
+    /// Number of the queue pair.
+    pub qpn: u32,
+    /// `ibv_qp_type`.
+    pub qp_type: u32,
+    /// The request.
+    pub wqe: SendWqe<'e>,
+    /// Elements that it has.
+    pub elements: usize,
+    /// Where the address handle of a datagram leads to.
+    pub dgid: [u8; 16],
+}
+
+/// The queue that a receive is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReceiveQueue {
+    /// Of the queue pair with a number.
+    Own(u32),
+    /// The shared one with an index.
+    Shared(u32),
+}
+
+/// A receive that was posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReceivePosted<'e> {
+    /// Index of the process.
+    pub proc: u32,
+    /// Where it is.
+    pub queue: ReceiveQueue,
+    /// The receive.
+    pub wqe: RecvWqe<'e>,
+    /// It was seen because of a message, not of a call of its process.
+    pub at_message: bool,
 }
 
 /// A send work request that was executed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkRequest<'e> {
+    /// Index of the process.
+    pub proc: u32,
     /// Number of the queue pair.
     pub qpn: u32,
-    /// `ibv_qp_type`.
-    pub qp_type: u32,
-    /// Number of the connected peer; a datagram has its own.
-    pub dest_qpn: u32,
-    /// The request: its name, opcode, flags and all the rest.
+    /// The request.
     pub wqe: SendWqe<'e>,
     /// Bytes of the message; 0 if it has failed.
     pub length: u32,
@@ -48,6 +89,10 @@ pub(crate) struct WorkRequest<'e> {
     /// The receive that has taken the message, if that is known: a group's datagram has many, and
     /// one that is sent to another host none here.
     pub receive: Option<MatchedReceive>,
+    /// Index of the receive's process.
+    pub receive_proc: u32,
+    /// Why it has failed.
+    pub cause: Option<Cause>,
 }
 
 /// The receive that a message has gone into.
@@ -62,6 +107,8 @@ pub(crate) struct MatchedReceive {
 /// A completion: of a send or receive work request, with success, an error or flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Completion {
+    /// Index of the process.
+    pub proc: u32,
     /// Index of the completion queue.
     pub cq: u32,
     /// What the program polls.
@@ -70,17 +117,8 @@ pub(crate) struct Completion {
     pub is_solicited: bool,
     /// The queue is full: nobody will poll it.
     pub is_lost: bool,
-}
-
-/// A command of a program.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Command<'e> {
-    /// Index of the process.
-    pub proc: usize,
-    /// Header and request, as the program has written it.
-    pub request: &'e [u8],
-    /// What it gets.
-    pub result: Result<&'e [u8], Errno>,
+    /// Why it is no success.
+    pub cause: Option<Cause>,
 }
 
 impl Actor<'_> {

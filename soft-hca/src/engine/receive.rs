@@ -3,7 +3,8 @@
 use arrayvec::ArrayVec;
 
 use crate::arena::Arena;
-use crate::engine::memory::{Owner, SCATTER};
+use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::memory::{Owner, SCATTER, Wanted};
 use crate::engine::segments::{Segment, SegmentList};
 use crate::engine::wc_status;
 use crate::uapi::rxe::{MAX_SGE, RecvWqe, Sge};
@@ -53,6 +54,31 @@ impl Receive {
         if !self.is_malformed {
             self.elements.extend((0..count).map(|index| wqe.sge(index)));
         }
+    }
+
+    /// Why a message of `length` bytes does not go into it.
+    #[cold]
+    pub(super) fn why_not(
+        &self,
+        arena: &Arena,
+        owner: &Owner,
+        error: ReceiveError,
+        length: u64,
+    ) -> Cause {
+        if self.is_malformed {
+            return Cause::Malformed(Senseless::ReceiveElements);
+        }
+        if error == ReceiveError::Small {
+            let room = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
+            return Cause::Small { length, room };
+        }
+        let elements = self.elements.iter().filter(|sge| sge.length > 0);
+        let mut bad = elements.filter(|sge| owner.local(arena, **sge, SCATTER).is_none());
+        bad.next().map_or(Cause::Unmapped { place: Place::Receive }, |sge| {
+            let (addr, length) = (sge.addr, sge.length.into());
+            let wanted = Wanted { key: sge.lkey, addr, length, access: SCATTER };
+            owner.why_not(arena, wanted, Place::Receive)
+        })
     }
 
     /// Lists where `length` bytes of a message go that come behind its first `skip`. Only elements

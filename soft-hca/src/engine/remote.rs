@@ -19,6 +19,7 @@ use crate::engine::memory::SCATTER;
 use crate::engine::receive::ReceiveError;
 use crate::engine::request::{Payload, RequestError, Requester};
 use crate::engine::responder::{ReceiveCompletion, Responder};
+use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, Region, SegmentList};
 use crate::engine::{Actor, process_memory, wc_status};
 use crate::uapi::rxe::{AtomicWr, Cqe, RemoteWr, SendWqe};
@@ -282,7 +283,7 @@ impl<'a> Actor<'a> {
 
     /// The oldest request in flight has ended. False if a lock or room for its completion is
     /// missing.
-    fn end_oldest(&self, qpn: u32, ended: Status, full_until_ns: &mut Option<u64>) -> bool {
+    fn end_oldest(&self, qpn: u32, ended: Status, full: &mut Option<Full>) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
         {
@@ -295,7 +296,7 @@ impl<'a> Actor<'a> {
             match status_of(ended) {
                 status::SUCCESS => {
                     let _room = if requester.is_signaled(requester.oldest().flags) {
-                        match self.claim_or_wait(requester.send_cq, full_until_ns) {
+                        match self.claim_or_wait(requester.send_cq, full) {
                             None => return false,
                             room => room,
                         }
@@ -317,7 +318,7 @@ impl<'a> Actor<'a> {
         set_error(qp, qpn, can_fail, deferred);
         let oldest = qp.sq_consumer.load(Acquire) & requester.ring.mask();
         let wr_id = requester.wqe(oldest).wr_id;
-        requester.observe(self, oldest, (0, status), None);
+        requester.observe(self, oldest, (0, status), None, deferred.cause);
         let retiring = retire(&qp.sq_consumer, &requester.ring, oldest.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);
@@ -372,8 +373,8 @@ pub(crate) struct RemoteSends<'a, 'q> {
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,
-    /// How long a completion waits for room in its queue, while one does: kept between two calls.
-    pub full_until_ns: &'q mut Option<u64>,
+    /// A completion that waits for room in its queue.
+    pub full: &'q mut Option<Full>,
     /// A lock or room was missing: it is to be tried again.
     pub is_busy: bool,
 }
@@ -386,7 +387,7 @@ impl SendQueue for RemoteSends<'_, '_> {
     }
 
     fn complete(&mut self, _id: u64, status: Status) -> bool {
-        let is_done = self.actor.end_oldest(self.qpn, status, self.full_until_ns);
+        let is_done = self.actor.end_oldest(self.qpn, status, self.full);
         self.is_busy |= !is_done;
         is_done
     }
@@ -397,8 +398,8 @@ impl SendQueue for RemoteSends<'_, '_> {
 pub(crate) struct Arriving {
     incoming: Option<Incoming>,
     error: Option<ReceiveError>,
-    /// How long its completion waits for room in the queue.
-    full_until_ns: Option<u64>,
+    /// Its completion waits for room in the queue.
+    full: Option<Full>,
     /// The queue pair is to fail as soon as the lock is free.
     failing: Option<Refusal>,
 }
@@ -541,7 +542,7 @@ impl Target for RemoteTarget<'_, '_> {
                 }
             };
             let cq = responder.qp.recv_cq.load(Acquire);
-            let room = actor.claim_or_wait(cq, &mut arriving.full_until_ns);
+            let room = actor.claim_or_wait(cq, &mut arriving.full);
             let _room = room.ok_or(Refusal::Busy)?;
             let received = ReceiveCompletion {
                 wr_id: incoming.wr_id(),

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Qp;
+use crate::engine::cause::Cause;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
@@ -276,27 +277,31 @@ impl<'a> Requester<'a> {
         done: impl Iterator<Item = (SendCompletion, Option<MatchedReceive>)>,
     ) {
         for (index, (done, receive)) in (self.head()..).zip(done) {
-            self.observe(actor, index, (done.length, status::SUCCESS), receive);
+            self.observe(actor, index, (done.length, status::SUCCESS), receive, None);
         }
     }
 
-    /// Has the request at an index pass by, with the message's length and its status.
+    /// Has the request at an index pass by, with the message's length, its status and, if that is no
+    /// success, why.
     pub(super) fn observe(
         &self,
         actor: &Actor<'_>,
         index: u32,
         (length, status): (u32, u32),
         receive: Option<MatchedReceive>,
+        cause: Option<Cause>,
     ) {
         actor.observe(|| {
+            let receiver = receive.and_then(|receive| actor.arena.qp(receive.qpn));
             Event::WorkRequest(WorkRequest {
+                proc: self.owner.proc as u32,
                 qpn: self.qpn,
-                qp_type: self.kind,
-                dest_qpn: self.qp.dest_qpn.load(Acquire),
                 wqe: self.wqe(index),
                 length,
                 status,
                 receive,
+                receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
+                cause,
             })
         });
     }

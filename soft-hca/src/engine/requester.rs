@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
 use crate::arena::Qp;
+use crate::engine::cause::Cause;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
+use crate::engine::observer::Event;
 use crate::engine::request::{RequestError, Requester};
 use crate::engine::{Actor, Async, Route, timing, wc_status};
 use crate::uapi::rxe::Cqe;
@@ -109,6 +111,7 @@ impl<'a> Actor<'a> {
             }
             _ => return NextStep::Ends,
         }
+        deferred.cause = None;
         let requester = Requester::new(qp, qpn, ring);
         let posted = ring.distance(requester.head(), ring.producer());
         let burst = if self.is_daemon() { DAEMON_BURST } else { u32::MAX };
@@ -233,8 +236,12 @@ impl<'a> Actor<'a> {
         }
         set_error(qp, qpn, can_fail, deferred);
         let head = requester.head();
-        let wr_id = requester.wqe(head).wr_id;
-        requester.observe(self, head, (0, status), None);
+        let wqe = requester.wqe(head);
+        let wr_id = wqe.wr_id;
+        if self.is_observed() {
+            deferred.cause = deferred.cause.or_else(|| self.why(requester, &wqe, status));
+        }
+        requester.observe(self, head, (0, status), None, deferred.cause);
         let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);
@@ -275,11 +282,25 @@ impl<'a> Actor<'a> {
             return NextStep::Awaits;
         }
         let now = self.env.now_ns();
-        if is_new {
+        let has_polled = match stop {
+            RequestError::CqFull(cq) => self.has_polled_since(cq, &qp.stall_polled),
+            _ => false,
+        };
+        if is_new || has_polled {
             let deadline = limit.map_or(u64::MAX, |limit| now.saturating_add(limit));
             qp.stall_deadline_ns.store(deadline, Release);
         }
         let deadline = qp.stall_deadline_ns.load(Acquire);
+        if self.is_observed() {
+            let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
+            let cause = self.why_stalled(requester, stop, now.saturating_sub(began));
+            deferred.cause = Some(cause);
+            if is_new {
+                let (proc, qpn) = (requester.owner.proc as u32, requester.qpn);
+                let wr_id = requester.wqe(requester.head()).wr_id;
+                self.observe(|| Event::Stalled { proc, qpn, wr_id, cause });
+            }
+        }
         if now >= deadline {
             if let RequestError::CqFull(cq) = stop {
                 self.give_up_on(cq);
@@ -301,6 +322,24 @@ impl<'a> Actor<'a> {
             deferred.kicks.push((requester.qpn, wait));
         }
         NextStep::Ends
+    }
+
+    /// What a request waits for, and for how long it has.
+    #[cold]
+    fn why_stalled(&self, requester: &Requester<'_>, stop: RequestError, waited: u64) -> Cause {
+        let qp = requester.qp;
+        match stop {
+            RequestError::ReceiverNotReady(timer) => {
+                Cause::NotReady { waited, timer, retries: qp.rnr_retry.load(Acquire) }
+            }
+            RequestError::CqFull(cq) => Cause::CqFull { is_requester: cq == requester.send_cq, cq },
+            _ => Cause::NoResponse {
+                waited,
+                timeout: qp.timeout.load(Acquire),
+                retries: qp.retry_cnt.load(Acquire),
+                peer: self.why_silent(requester),
+            },
+        }
     }
 
     /// Waits a moment for the queue pair's peer to post a receive. The caller holds no lock.

@@ -179,6 +179,9 @@ impl<'a> Responder<'a> {
         receive: &mut Receive,
         deferred: &mut Deferred,
     ) -> bool {
+        if actor.is_observed() {
+            actor.tell_receives(self.qp, self.owner.qpn, true);
+        }
         match &self.receives {
             Receives::Own(ring, first, posted) if skip < *posted => {
                 let wqe = RecvWqe::read(ring.slot(first.wrapping_add(skip)));

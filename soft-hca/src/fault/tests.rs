@@ -110,7 +110,7 @@ fn an_occasion_comes_as_often_as_it_says() {
     assert_eq!(count("drop", 1).len(), 100_000);
     assert_eq!(count("drop:nth=3", 1), [3]);
     assert_eq!(count("drop:times=3", 1), [1, 2, 3]);
-    assert_eq!(count("drop:0%", 1), []);
+    assert!(count("drop:0%", 1).is_empty());
     let times = count("drop:1%", 1).len();
     assert!((900..1100).contains(&times), "{times}");
     assert_eq!(count("drop:1%", 1), count("drop:1%", 1));

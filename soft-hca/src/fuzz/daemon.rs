@@ -101,7 +101,8 @@ impl Case {
             }
             8 => Request::List,
             9 => Request::CloseChannel(channel(u)?),
-            10..=16 => self.cm_command(u)?,
+            10 => Request::Record(u.arbitrary()?),
+            11..=16 => self.cm_command(u)?,
             _ => {
                 let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 Request::Command { out_len: u32::from(u.arbitrary::<u8>()?), bytes }

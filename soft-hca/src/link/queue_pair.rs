@@ -13,8 +13,8 @@ use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::Packet;
 
 use crate::arena::Qp;
-use crate::engine::Actor;
 use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
+use crate::engine::{Actor, Full};
 use crate::link::path::Path;
 use crate::link::port::Port;
 use crate::uapi::verbs::{qp_type, state};
@@ -32,8 +32,8 @@ pub(super) struct QueuePair {
     pub path: Path,
     halves: Halves,
     arriving: Arriving,
-    /// How long a completion of a send waits for room.
-    full_until_ns: Option<u64>,
+    /// A completion of a send that waits for room.
+    full: Option<Full>,
     /// When it is to be served at the latest, apart from the protocol's own time.
     retry_at: Option<u64>,
 }
@@ -77,7 +77,7 @@ impl QueuePair {
             path,
             halves,
             arriving: Arriving::default(),
-            full_until_ns: None,
+            full: None,
             retry_at: None,
         })
     }
@@ -114,14 +114,14 @@ impl QueuePair {
 
     /// A packet of the peer.
     pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packet: &Packet<'_>) {
-        let Self { qpn, kind, halves, arriving, full_until_ns, .. } = self;
+        let Self { qpn, kind, halves, arriving, full, .. } = self;
         let mut target = RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving };
         match halves {
             Halves::Reliable(requester, responder) => {
                 if !packet.headers.operation.is_response() {
                     responder.on_packet(packet, &mut target);
                 } else if let Some(requester) = requester {
-                    let mut queue = RemoteSends { actor, qpn: *qpn, full_until_ns, is_busy: false };
+                    let mut queue = RemoteSends { actor, qpn: *qpn, full, is_busy: false };
                     requester.on_packet(now, packet, &mut queue);
                     if queue.is_busy {
                         self.retry_at = Some(now + BUSY_NS);
@@ -134,9 +134,9 @@ impl QueuePair {
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
     pub(super) fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port) -> bool {
-        let Self { qpn, kind, path, halves, arriving, full_until_ns, .. } = self;
+        let Self { qpn, kind, path, halves, arriving, full, .. } = self;
         let (qpn, path) = (*qpn, *path);
-        let mut queue = RemoteSends { actor, qpn, full_until_ns, is_busy: false };
+        let mut queue = RemoteSends { actor, qpn, full, is_busy: false };
         let mut target = RemoteTarget { actor, qpn, kind: *kind, arriving };
         target.fail_now();
         let mut sent = 0;

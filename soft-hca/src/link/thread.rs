@@ -18,7 +18,9 @@ use soft_hca_roce::wire::packet::{Headers, MAX_BYTES};
 use crate::arena::Mapping;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::poller::{Poller, Ready};
-use crate::engine::{Actor, Async, DAEMON, DatagramReceiver, Env, LINK, LocalLink, RemoteDatagram};
+use crate::engine::{
+    Actor, Async, DAEMON, DatagramReceiver, Env, Event, LINK, LocalLink, RemoteDatagram,
+};
 use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
 use crate::link::path::Path;
@@ -56,6 +58,10 @@ impl Env for LinkEnv {
     fn raise(&self, what: Async) {
         self.daemon.raise(what);
         self.shared.mads.ring();
+    }
+
+    fn observe(&self, event: &Event<'_>) {
+        self.daemon.observe(event);
     }
 
     fn ring_link(&self, qpn: u32) {

@@ -1,5 +1,8 @@
 //! The messages' bytes: little-endian words, then a tail.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
 use crate::uapi::verbs::Qpn;
@@ -59,6 +62,9 @@ pub(crate) enum Request {
     List,
     /// The program has done with a completion channel of this file. Not answered.
     CloseChannel(ChannelId),
+    /// Record the fabric until this connection ends, with so many bytes for each process. Answered
+    /// with the recording's number; `EBUSY` if it is recorded already.
+    Record(u64),
 }
 
 /// A completion channel.
@@ -122,11 +128,15 @@ impl From<Vec<u8>> for Answer {
 pub(crate) struct Reply(pub Result<Answer>);
 
 impl Reply {
-    /// The message: an error number or 0; what was created, its kind first; bytes.
+    /// The message: 0, what was created, its kind first, and bytes; or an error number and its reason.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let answer = match &self.0 {
             Ok(answer) => answer,
-            Err(error) => return error.number().to_le_bytes().to_vec(),
+            Err(error) => {
+                let mut out = error.number().to_le_bytes().to_vec();
+                out.extend(error.reason().unwrap_or_default().as_bytes());
+                return out;
+            }
         };
         let mut out = Vec::with_capacity(24 + answer.bytes.len());
         let mut words = |words: &[u32]| words.iter().for_each(|w| out.extend(w.to_le_bytes()));
@@ -153,11 +163,15 @@ impl Reply {
         let mut words = Words(message);
         let error = words.u32()? as i32;
         if error != 0 {
-            return if words.0.is_empty() {
-                Ok(Self(Err(Errno::new(error))))
-            } else {
-                Err(Errno::EINVAL)
-            };
+            let reason = std::str::from_utf8(words.0).map_err(|_| Errno::EINVAL)?;
+            if reason.contains(char::is_control) {
+                return Err(Errno::EINVAL);
+            }
+            let error = Errno::new(error);
+            return Ok(Self(Err(match reason {
+                "" => error,
+                reason => error.because(kept(reason)),
+            })));
         }
         let created = match words.u32()? {
             0 => None,
@@ -176,6 +190,25 @@ impl Reply {
             _ => return Err(Errno::EINVAL),
         };
         Ok(Self(Ok(Answer { created, bytes: words.0.to_vec() })))
+    }
+}
+
+/// Reasons that have come, each once: there are as many as checks.
+static REASONS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+/// More than there are checks.
+const MAX_REASONS: usize = 4096;
+
+/// A reason, for good.
+fn kept(reason: &str) -> &'static str {
+    let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
+    match reasons.get(reason) {
+        Some(known) => known,
+        None if reasons.len() >= MAX_REASONS => "",
+        None => {
+            let known: &'static str = Box::leak(reason.into());
+            reasons.insert(known);
+            known
+        }
     }
 }
 
@@ -219,6 +252,10 @@ impl Request {
                 word(*index);
                 word(*generation);
             }
+            Self::Record(limit) => {
+                word(9);
+                out.extend(limit.to_le_bytes());
+            }
         }
         out
     }
@@ -248,6 +285,7 @@ impl Request {
             }
             7 => Self::List,
             8 => Self::CloseChannel(words.channel()?),
+            9 => Self::Record(words.u64()?),
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -296,6 +334,7 @@ mod tests {
             Request::Raise(Async::SrqLimit(2)),
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
+            Request::Record(1 << 33),
         ];
         for request in requests {
             assert_eq!(Request::decode(&request.encode()), Ok(request));
@@ -316,6 +355,17 @@ mod tests {
         for reply in answers.into_iter().chain([Err(Errno::EINVAL)]).map(Reply) {
             assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
         }
+    }
+
+    #[test]
+    fn a_refusal_brings_its_reason() {
+        let reply = Reply(Err(Errno::EINVAL.because("too many")));
+        for _ in 0..2 {
+            let Reply(refused) = Reply::decode(&reply.encode()).unwrap();
+            assert_eq!(refused.unwrap_err().reason(), Some("too many"));
+        }
+        let Reply(refused) = Reply::decode(&Reply(Err(Errno::EIO)).encode()).unwrap();
+        assert_eq!(refused.unwrap_err().reason(), None);
     }
 
     #[test]

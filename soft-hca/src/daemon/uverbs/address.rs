@@ -75,6 +75,10 @@ pub(super) fn destroy_ah(
     cx: &mut Context<'_>,
     request: &request::DestroyAh,
 ) -> Result<Outcome<()>> {
+    let object = cx.file.handles.get(request.ah_handle, Kind::Ah)?;
+    if let Some(pd) = object.uses_pd() {
+        cx.fabric.await_link_of(pd)?;
+    }
     let index = cx.file.handles.index(request.ah_handle, Kind::Ah)?;
     cx.file.handles.remove(request.ah_handle);
     cx.fabric.release_ah(index);

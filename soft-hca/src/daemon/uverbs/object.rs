@@ -61,7 +61,7 @@ impl Refusals {
 
 /// The order in which a closing file destroys its objects.
 pub(crate) const DESTRUCTION: [Kind; 7] =
-    [Kind::Ah, Kind::Qp, Kind::Mw, Kind::Mr, Kind::Srq, Kind::Cq, Kind::Pd];
+    [Kind::Qp, Kind::Ah, Kind::Mw, Kind::Mr, Kind::Srq, Kind::Cq, Kind::Pd];
 
 impl Object {
     pub(crate) fn kind(self) -> Kind {

@@ -249,9 +249,11 @@ fn members_here_and_on_other_hosts_get_it_once() {
     set(&case.world.env.is_full, 1);
     case.world.actor(LINK).run_send_queue(case.a);
     assert_eq!(case.world.statuses(case.a), []);
+    assert!(case.world.actor(DAEMON).has_unsent(case.a));
     set(&case.world.env.is_full, 0);
     case.world.actor(LINK).run_send_queue(case.a);
     assert_eq!(case.world.statuses(case.a), [(1, 0)]);
+    assert!(!case.world.actor(DAEMON).has_unsent(case.a));
     assert_eq!(case.world.statuses(case.b), [(20, 0)]);
     assert_eq!(case.theirs.bytes[40..64], case.ours.bytes[..24]);
     // The next one is another one, also if the link comes first.

@@ -173,7 +173,7 @@ fn nobody_listens() {
     let asking = world.routed(client, 7, TCP, "10.9.0.1:7471");
     world.connect(client, asking, &ConnParam::default()).unwrap();
     world.pass(LISTENER_NS - 1);
-    assert_eq!(world.events(client), []);
+    assert_eq!(world.events(client), [0; 0]);
     world.pass(1);
     let expected =
         bytes(336, &[(0, &[7]), (8, &[asking as u8]), (12, &[8]), (16, &[8]), (284, &[148])]);
@@ -184,7 +184,7 @@ fn nobody_listens() {
     assert_eq!(world.reject(client, asking, 0, &[]), Err(Errno::EINVAL));
     assert_eq!(world.establish(client, asking), Err(Errno::EINVAL));
     assert_eq!(qp_attr(&mut world, client, asking, 1), Err(Errno::EINVAL));
-    assert_eq!(world.events(client), []);
+    assert_eq!(world.events(client), [0; 0]);
     assert_eq!(world.destroy(client, asking), Ok(3));
 }
 
@@ -200,7 +200,7 @@ fn somebody_listens_in_time() {
     world.listener(server, 3, TCP, "10.9.0.1:7471");
     assert_eq!(world.events(server), [4]);
     world.pass(LISTENER_NS);
-    assert_eq!(world.events(client), []);
+    assert_eq!(world.events(client), [0; 0]);
 }
 
 fn one_request(world: &mut World, server: FileId, client: FileId) -> (u32, u32) {
@@ -258,7 +258,7 @@ fn the_asking_side_leaves_before_the_answer() {
     let (mut world, server, client) = World::with_files();
     let (asking, request) = one_request(&mut world, server, client);
     world.destroy(client, asking).unwrap();
-    assert_eq!(world.events(server), []);
+    assert_eq!(world.events(server), [0; 0]);
     assert_eq!(qp_attr(&mut world, server, request, 1), Err(Errno::EINVAL));
     assert_eq!(world.accept(server, request, 3, &ConnParam::default()), Err(Errno::EINVAL));
     assert_eq!(world.destroy(server, request), Ok(0));
@@ -459,7 +459,7 @@ fn the_queue_pair_notices_the_connection_first() {
     let again = world.plain(server, command::NOTIFY, request, 4);
     assert_eq!(again, Err(Errno::EISCONN));
     world.establish(client, asking).unwrap();
-    assert_eq!(world.events(server), []);
+    assert_eq!(world.events(server), [0; 0]);
     world.disconnect(server, request).unwrap();
     assert_eq!(world.events(client), [5, 10]);
 }

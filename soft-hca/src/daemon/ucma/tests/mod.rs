@@ -181,7 +181,7 @@ impl World {
     }
 
     pub(crate) fn done(&mut self, file: FileId, number: u32, payload: &[u8]) -> Result<()> {
-        self.run(file, number, payload).map(|answer| assert_eq!(answer, []))
+        self.run(file, number, payload).map(|answer| assert_eq!(answer, [0; 0]))
     }
 
     pub(crate) fn create(&mut self, file: FileId, uid: u64, space: u16) -> u32 {

@@ -1,0 +1,400 @@
+//! Which entries belong together.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{Arrival, Flow, Story, Transfer, cm_id, queue_pair, value};
+use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
+use crate::requests::requests;
+use crate::words::SUCCESS;
+
+/// What has been seen so far.
+#[derive(Default)]
+struct Seen {
+    /// The party of each queue pair, and of each process.
+    owner: HashMap<u32, usize>,
+    party: HashMap<u32, usize>,
+    /// The queue pair that each is connected to.
+    peer: HashMap<u32, u32>,
+    /// Threads that wait.
+    waits: HashMap<(usize, Option<u32>, Channel2), usize>,
+    /// A wait's end that the event behind it belongs to.
+    woken: HashMap<(usize, Option<u32>), usize>,
+    connections: Connections,
+}
+
+/// Entries behind a completion among which its sender's is looked for.
+const NEXT: usize = 64;
+
+/// A channel and its descriptor.
+type Channel2 = (u8, u32);
+
+/// Finds all of it.
+pub(super) fn find(story: &mut Story<'_>) {
+    let mut seen = Seen::default();
+    for at in 0..story.entries.len() {
+        let (party, thread) = (story.party[at], story.entries[at].thread);
+        seen.party.insert(story.entries[at].process, party);
+        match &story.entries[at].what {
+            What::Call(call) => seen.call(at, party, call, story),
+            What::ConnectionEvent(event) => {
+                if let Some(woken) = seen.woken.remove(&(party, thread)) {
+                    story.groups.push(vec![woken, at]);
+                }
+                seen.connections.event(at, party, event, &seen.owner, story);
+            }
+            What::SendPosted(send) => {
+                seen.owner.insert(send.qp, party);
+            }
+            What::ReceivePosted(receive) => {
+                if let ReceiveQueue::Qp(qp) = receive.queue {
+                    seen.owner.insert(qp, party);
+                }
+            }
+            What::Executed(executed) => {
+                seen.owner.insert(executed.qp, party);
+                if let Some(receive) = &executed.receive {
+                    seen.peer.insert(executed.qp, receive.qp);
+                }
+            }
+            What::Wait { on, fd } => {
+                seen.waits.insert((party, thread, (channel(*on), *fd)), at);
+            }
+            What::Woken { on, fd, .. } => {
+                if let Some(from) = seen.waits.remove(&(party, thread, (channel(*on), *fd))) {
+                    story.waits.push(Flow { from, to: at });
+                }
+                seen.woken.insert((party, thread), at);
+            }
+            What::ProcessBegan { .. }
+            | What::ProcessEnded
+            | What::Stalled { .. }
+            | What::Completion(_)
+            | What::AsyncEvent { .. }
+            | What::Packet(_)
+            | What::Dropped { .. } => {}
+        }
+        if !matches!(story.entries[at].what, What::Woken { .. }) {
+            seen.woken.remove(&(party, thread));
+        }
+    }
+    transfers(&seen, story);
+    for transfer in 0..story.transfers.len() {
+        let peer = seen.peer_of(&story.transfers[transfer], story);
+        story.transfers[transfer].peer = peer;
+    }
+    gather(story);
+}
+
+fn channel(channel: Channel) -> u8 {
+    match channel {
+        Channel::Completion => 0,
+        Channel::Connection => 1,
+        Channel::Async => 2,
+    }
+}
+
+impl Seen {
+    fn call(&mut self, at: usize, party: usize, call: &Call, story: &mut Story<'_>) {
+        if let Outcome::Done(results) = &call.result
+            && let Some(qp) = value(results, "qp_num").and_then(queue_pair)
+        {
+            self.owner.insert(qp, party);
+        }
+        let dest = value(&call.args, "dest_qp_num").and_then(queue_pair);
+        let own = call.args.iter().find(|named| named.0 == "qp" || named.0 == "qp_num");
+        if let (Some(dest), Some(own)) = (dest, own.and_then(|own| queue_pair(&own.1))) {
+            self.peer.insert(own, dest);
+        }
+        self.connections.call(at, party, call, story);
+    }
+
+    /// Whom a work request is for.
+    fn peer_of(&self, transfer: &Transfer, story: &Story<'_>) -> Option<usize> {
+        if let Some(arrival) = transfer.arrivals.first() {
+            return Some(arrival.party);
+        }
+        let at = transfer.posted.or(transfer.executed)?;
+        let qp = match &story.entries[at].what {
+            What::SendPosted(send) => send.qp,
+            What::Executed(executed) => executed.qp,
+            _ => return None,
+        };
+        let connected = self.peer.get(&qp).and_then(|peer| self.owner.get(peer)).copied();
+        connected.or_else(|| match story.parties.len() {
+            2 => Some(1 - story.party[at]),
+            _ => None,
+        })
+    }
+}
+
+/// Makes a transfer of each send work request with what belongs to it.
+fn transfers(seen: &Seen, story: &mut Story<'_>) {
+    let mut alone = Vec::new();
+    let all = requests(story.entries);
+    // Receives that nobody has taken, in their order.
+    let mut unused: HashMap<(u32, u64), VecDeque<usize>> = HashMap::new();
+    for at in all.iter().filter(|all| all.received.is_none()).filter_map(|all| all.receive) {
+        if let What::ReceivePosted(receive) = &story.entries[at].what
+            && let ReceiveQueue::Qp(qp) = receive.queue
+        {
+            unused.entry((qp, receive.wr_id)).or_default().push_back(at);
+        }
+    }
+    for request in all {
+        // The opcode of a completion that is no success says nothing: it may be a receive's.
+        if let (None, None, Some(to)) = (request.posted, request.executed, request.completion)
+            && let What::Completion(done) = &story.entries[to].what
+            && let Some(from) = unused.get_mut(&(done.qp, done.wr_id)).and_then(VecDeque::pop_front)
+        {
+            story.returned.push(Flow { from, to });
+            continue;
+        }
+        if let (None, None, None) = (request.posted, request.executed, request.completion) {
+            alone.push(request);
+            continue;
+        }
+        let met = request.executed.and_then(|at| match &story.entries[at].what {
+            What::Executed(executed) => executed.receive.as_ref(),
+            _ => None,
+        });
+        let own = request.entries().next().map_or(0, |at| story.party[at]);
+        let arrivals = met.map(|met| Arrival {
+            party: seen.party.get(&met.process).copied().unwrap_or(own),
+            receive: request.receive,
+            completion: request.received,
+        });
+        put(
+            story,
+            Transfer {
+                posted: request.posted,
+                stalls: request.stalled.into_iter().collect(),
+                executed: request.executed,
+                completion: request.completion,
+                arrivals: arrivals.into_iter().collect(),
+                peer: None,
+            },
+        );
+    }
+    let mut last: HashMap<(u32, u32, u64), usize> = HashMap::new();
+    for at in 0..story.entries.len() {
+        let process = story.entries[at].process;
+        match (&story.entries[at].what, story.transfer[at]) {
+            (What::SendPosted(send), Some(transfer)) => {
+                last.insert((process, send.qp, send.wr_id), transfer);
+            }
+            // It has to wait once more.
+            (What::Stalled { qp, wr_id, .. }, None) => {
+                if let Some(&transfer) = last.get(&(process, *qp, *wr_id)) {
+                    story.transfers[transfer].stalls.push(at);
+                    story.transfer[at] = Some(transfer);
+                }
+            }
+            _ => {}
+        }
+    }
+    for request in alone {
+        let Some(received) = request.received else { continue };
+        match sender(story, received) {
+            // One of several receivers of a datagram.
+            Some(transfer) => {
+                let party = story.party[received];
+                let receive = request.receive;
+                let completion = request.received;
+                story.transfers[transfer].arrivals.push(Arrival { party, receive, completion });
+                for at in request.entries() {
+                    story.transfer[at] = Some(transfer);
+                }
+            }
+            None => story.returned.extend(request.receive.map(|from| Flow { from, to: received })),
+        }
+    }
+}
+
+fn put(story: &mut Story<'_>, transfer: Transfer) {
+    for at in transfer.entries() {
+        story.transfer[at] = Some(story.transfers.len());
+    }
+    story.transfers.push(transfer);
+}
+
+/// The datagram that another process has put into a receive: what it executes next.
+fn sender(story: &Story<'_>, received: usize) -> Option<usize> {
+    let by = story.entries[received].by?;
+    let is_success =
+        matches!(&story.entries[received].what, What::Completion(done) if done.status == SUCCESS);
+    let mut behind = story.entries[received..].iter().zip(received..).take(NEXT);
+    let (_, at) = behind
+        .find(|(entry, _)| entry.process == by && matches!(entry.what, What::Executed(_)))
+        .filter(|_| is_success)?;
+    story.transfer[at]
+}
+
+/// An id of the connection manager: the party and the number.
+type Id = (usize, u32);
+
+/// The connection manager's conversations.
+#[derive(Default)]
+struct Connections {
+    /// The group of what an id is about now.
+    chain: HashMap<Id, usize>,
+    /// The other end.
+    other: HashMap<Id, Id>,
+    /// What was called last on an id, by the event that it leads to.
+    leads: HashMap<(Id, &'static str), usize>,
+    /// Connections that were asked for and have not arrived, in their order.
+    asked: VecDeque<(Id, usize)>,
+}
+
+/// The calls that lead to events, and the beginning of the events' names.
+const LOCAL: [(&str, &str); 3] = [
+    ("rdma_resolve_addr", "RDMA_CM_EVENT_ADDR_"),
+    ("rdma_resolve_route", "RDMA_CM_EVENT_ROUTE_"),
+    ("rdma_join_multicast", "RDMA_CM_EVENT_MULTICAST_"),
+];
+
+impl Connections {
+    fn join(&mut self, at: usize, id: Id, story: &mut Story<'_>) {
+        let chain = *self.chain.entry(id).or_insert_with(|| {
+            story.groups.push(Vec::new());
+            story.groups.len() - 1
+        });
+        story.groups[chain].push(at);
+    }
+
+    /// From here on an id is about something new.
+    fn anew(&mut self, id: Id, story: &mut Story<'_>) {
+        story.groups.push(Vec::new());
+        self.chain.insert(id, story.groups.len() - 1);
+    }
+
+    fn call(&mut self, at: usize, party: usize, call: &Call, story: &mut Story<'_>) {
+        let Some(id) = cm_id(&call.args).map(|id| (party, id)) else { return };
+        if let Some((_, event)) = LOCAL.iter().find(|(name, _)| *name == call.name) {
+            self.anew(id, story);
+            self.leads.insert((id, event), at);
+            self.join(at, id, story);
+            return;
+        }
+        match call.name.as_str() {
+            "rdma_connect" => {
+                self.anew(id, story);
+                self.asked.push_back((id, at));
+                self.leads.insert((id, "connect"), at);
+            }
+            "rdma_accept" => {
+                self.leads.insert((id, "accept"), at);
+            }
+            "rdma_reject" => {
+                self.leads.insert((id, "reject"), at);
+            }
+            "rdma_disconnect" => {
+                let closing = self.other.get(&id).and_then(|other| {
+                    self.leads.contains_key(&(*other, "disconnect")).then(|| self.chain.get(other))
+                });
+                match closing.flatten().copied() {
+                    Some(chain) => {
+                        self.chain.insert(id, chain);
+                    }
+                    None => {
+                        self.anew(id, story);
+                        if let (Some(&other), Some(&chain)) =
+                            (self.other.get(&id), self.chain.get(&id))
+                        {
+                            self.chain.insert(other, chain);
+                        }
+                    }
+                }
+                self.leads.insert((id, "disconnect"), at);
+            }
+            _ => return,
+        }
+        self.join(at, id, story);
+    }
+
+    fn event(
+        &mut self,
+        at: usize,
+        party: usize,
+        event: &ConnectionEvent,
+        owner: &HashMap<u32, usize>,
+        story: &mut Story<'_>,
+    ) {
+        let id = (party, event.id);
+        let local = LOCAL.iter().find(|(_, beginning)| event.event.starts_with(beginning));
+        if let Some((_, beginning)) = local {
+            if let Some(from) = self.leads.remove(&(id, beginning)) {
+                story.flows.push(Flow { from, to: at });
+            }
+            self.join(at, id, story);
+            return;
+        }
+        let other = self.other.get(&id).copied();
+        let from = match event.event.as_str() {
+            "RDMA_CM_EVENT_CONNECT_REQUEST" => {
+                let asker = event.qp.and_then(|qp| owner.get(&qp)).copied();
+                let asked = asker.and_then(|asker| {
+                    self.asked.iter().position(|((party, _), _)| *party == asker)
+                });
+                let asked = asked.or(if self.asked.is_empty() { None } else { Some(0) });
+                let asked = asked.and_then(|asked| self.asked.remove(asked));
+                if let Some((asker, _)) = asked {
+                    self.other.insert(asker, id);
+                    self.other.insert(id, asker);
+                    if let Some(&chain) = self.chain.get(&asker) {
+                        self.chain.insert(id, chain);
+                    }
+                } else {
+                    self.anew(id, story);
+                }
+                asked.map(|(_, at)| at)
+            }
+            "RDMA_CM_EVENT_CONNECT_RESPONSE" | "RDMA_CM_EVENT_ESTABLISHED" => {
+                // Who accepts is told when the other side's answer has come.
+                let of_other =
+                    |what| other.and_then(|other| self.leads.get(&(other, what))).copied();
+                let accepted = of_other("accept");
+                let from = match self.leads.contains_key(&(id, "accept")) {
+                    true => accepted.or_else(|| of_other("established")),
+                    false => accepted,
+                };
+                self.leads.insert((id, "established"), at);
+                from
+            }
+            "RDMA_CM_EVENT_REJECTED" => {
+                other.and_then(|other| self.leads.remove(&(other, "reject")))
+            }
+            "RDMA_CM_EVENT_DISCONNECTED" => {
+                other.and_then(|other| self.leads.remove(&(other, "disconnect")))
+            }
+            "RDMA_CM_EVENT_UNREACHABLE" | "RDMA_CM_EVENT_CONNECT_ERROR" => {
+                self.leads.get(&(id, "connect")).copied()
+            }
+            _ => None,
+        };
+        if let Some(from) = from {
+            story.flows.push(Flow { from, to: at });
+        }
+        self.join(at, id, story);
+    }
+}
+
+/// Makes groups of transfers and waits, and lists each entry's groups.
+fn gather(story: &mut Story<'_>) {
+    for transfer in &story.transfers {
+        let mut entries: Vec<_> = transfer.entries().collect();
+        entries.sort_unstable();
+        story.groups.push(entries);
+    }
+    for pair in story.waits.iter().chain(&story.returned) {
+        story.groups.push(vec![pair.from, pair.to]);
+    }
+    story.groups.retain(|group| group.len() > 1);
+    story.groups_of = vec![Vec::new(); story.entries.len()];
+    for (number, group) in story.groups.iter_mut().enumerate() {
+        group.sort_unstable();
+        group.dedup();
+        for &at in group.iter() {
+            story.groups_of[at].push(number);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! What belongs together in a record, which part of a run each entry is in, and what repeats.
+//!
+//! - [`links`]: a work request, the receive that it met and both completions; a call and the
+//!   events that it leads to
+//! - [`phases`]: setup, connection, messages, teardown
+//! - [`rounds`]: parts that repeat, such as the rounds of a ping-pong
+
+mod links;
+pub(crate) mod phases;
+pub(crate) mod rounds;
+
+use std::collections::HashMap;
+
+use crate::entry::{Direction, Entry, Header, Role, What};
+use crate::value::{Name, Named, Value};
+use crate::words;
+
+/// Who takes part: a process, or another host of which only packets are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Party {
+    /// The command line, or the other host.
+    pub(crate) title: String,
+    /// The pid and what else there is to say.
+    pub(crate) subtitle: String,
+    /// Whether it is a process of this record, which has entries.
+    pub(crate) recorded: bool,
+}
+
+/// A send work request with all that became of it. Numbers are those of entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    /// `ibv_post_send`.
+    pub(crate) posted: Option<usize>,
+    /// When it had to wait.
+    pub(crate) stalls: Vec<usize>,
+    /// When it was executed or failed.
+    pub(crate) executed: Option<usize>,
+    /// The sender's completion.
+    pub(crate) completion: Option<usize>,
+    /// Where it went: for a datagram to a group there may be several.
+    pub(crate) arrivals: Vec<Arrival>,
+    /// The party whose memory an RDMA operation reaches, or that would have received it.
+    pub(crate) peer: Option<usize>,
+}
+
+impl Transfer {
+    /// All its entries.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = usize> {
+        let arrivals = self.arrivals.iter().flat_map(|a| a.receive.into_iter().chain(a.completion));
+        let own = self.posted.into_iter().chain(self.stalls.iter().copied());
+        own.chain(self.executed).chain(self.completion).chain(arrivals)
+    }
+}
+
+/// A receive that a message went into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The party that receives.
+    pub(crate) party: usize,
+    /// The receive as it was seen in its queue.
+    pub(crate) receive: Option<usize>,
+    /// Its completion.
+    pub(crate) completion: Option<usize>,
+}
+
+/// Something leads to something else: a call to an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+/// A record, understood.
+#[derive(Debug)]
+pub(crate) struct Story<'r> {
+    pub(crate) header: &'r Header,
+    pub(crate) entries: &'r [Entry],
+    pub(crate) parties: Vec<Party>,
+    /// The party of each entry.
+    pub(crate) party: Vec<usize>,
+    /// Entries that are no part of the story: the beginning and the end of a daemon that has done
+    /// nothing else.
+    pub(crate) aside: Vec<usize>,
+    pub(crate) transfers: Vec<Transfer>,
+    /// The transfer that an entry is part of.
+    pub(crate) transfer: Vec<Option<usize>>,
+    pub(crate) flows: Vec<Flow>,
+    /// The waits that ended, and how: `Wait` and `Woken`.
+    pub(crate) waits: Vec<Flow>,
+    /// Receives that were given back unused, and the completions by which they were.
+    pub(crate) returned: Vec<Flow>,
+    /// Entries that belong together, each group in the order of time.
+    pub(crate) groups: Vec<Vec<usize>>,
+    /// The groups that an entry is in.
+    pub(crate) groups_of: Vec<Vec<usize>>,
+}
+
+impl<'r> Story<'r> {
+    /// Understands a record.
+    pub(crate) fn new(header: &'r Header, entries: &'r [Entry]) -> Self {
+        let (parties, party, aside) = parties(entries);
+        let mut story = Self {
+            header,
+            entries,
+            parties,
+            party,
+            aside,
+            transfers: Vec::new(),
+            transfer: vec![None; entries.len()],
+            flows: Vec::new(),
+            waits: Vec::new(),
+            returned: Vec::new(),
+            groups: Vec::new(),
+            groups_of: Vec::new(),
+        };
+        links::find(&mut story);
+        story
+    }
+
+    /// The worst entries, in the order of time. Of a work request only its completion counts, if
+    /// it has one.
+    pub(crate) fn failures(&self) -> Vec<usize> {
+        (0..self.entries.len())
+            .filter(|&at| words::grade(&self.entries[at]) == words::Grade::Failure)
+            .filter(|&at| {
+                let is_executed = matches!(self.entries[at].what, What::Executed(_));
+                !(is_executed
+                    && self.transfer[at].is_some_and(|t| self.transfers[t].completion.is_some()))
+            })
+            .collect()
+    }
+
+    /// An entry as a line; of a completion with the reason of its work request.
+    pub(crate) fn label(&self, at: usize) -> words::Label {
+        let mut label = words::label(&self.entries[at]);
+        if label.reason.is_none() {
+            label.reason = self.reason(at);
+        }
+        label
+    }
+
+    /// Why a completion is no success, where its work request's execution tells.
+    pub(crate) fn reason(&self, at: usize) -> Option<String> {
+        let transfer = &self.transfers[self.transfer[at]?];
+        let executed = transfer.executed.filter(|_| transfer.completion == Some(at))?;
+        match &self.entries[executed].what {
+            What::Executed(executed) => executed.reason.as_ref().map(words::reason),
+            _ => None,
+        }
+    }
+}
+
+/// The parties in the order in which they stand side by side, and each entry's.
+fn parties(entries: &[Entry]) -> (Vec<Party>, Vec<usize>, Vec<usize>) {
+    let mut parties: Vec<Party> = Vec::new();
+    let mut numbers: HashMap<u32, usize> = HashMap::new();
+    let mut of_entries = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let party = *numbers.entry(entry.process).or_insert_with(|| {
+            parties.push(match &entry.what {
+                What::ProcessBegan { pid, command, role, host } => Party {
+                    title: match role {
+                        Role::Daemon => "soft-hca's daemon".into(),
+                        Role::Program => short(command),
+                    },
+                    subtitle: match host {
+                        Some(host) => format!("pid {pid} on {host}"),
+                        None => format!("pid {pid}"),
+                    },
+                    recorded: true,
+                },
+                _ => Party {
+                    title: format!("process {}", entry.process),
+                    subtitle: "began before the recording".into(),
+                    recorded: true,
+                },
+            });
+            parties.len() - 1
+        });
+        of_entries.push(party);
+    }
+    let others = other_hosts(entries);
+    let aside = drop_silent(entries, &mut parties, &mut of_entries);
+    parties.extend(others.into_iter().map(|host| Party {
+        title: host,
+        subtitle: "another host; its side is not in this record".into(),
+        recorded: false,
+    }));
+    client_first(entries, &mut parties, &mut of_entries);
+    (parties, of_entries, aside)
+}
+
+/// A command line without the folder of its program.
+fn short(command: &[String]) -> String {
+    let mut words = command.to_vec();
+    if let Some(program) = words.first_mut()
+        && let Some(name) = program.rsplit('/').next()
+        && !name.is_empty()
+    {
+        *program = name.to_owned();
+    }
+    words::command_line(&words)
+}
+
+/// Hosts that packets came from or went to.
+fn other_hosts(entries: &[Entry]) -> Vec<String> {
+    let mut hosts: Vec<String> = Vec::new();
+    for entry in entries {
+        if let Some(host) = other_host(entry)
+            && !hosts.iter().any(|known| known == host)
+        {
+            hosts.push(host.to_owned());
+        }
+    }
+    hosts
+}
+
+/// The host that a packet came from or went to.
+pub(crate) fn other_host(entry: &Entry) -> Option<&str> {
+    match &entry.what {
+        What::Packet(packet) if packet.direction == Direction::Sent => Some(&packet.to),
+        What::Packet(packet) => Some(&packet.from),
+        _ => None,
+    }
+}
+
+/// A daemon that has done nothing of its own needs no lifeline; gives its entries.
+fn drop_silent(
+    entries: &[Entry],
+    parties: &mut Vec<Party>,
+    of_entries: &mut [usize],
+) -> Vec<usize> {
+    let mut aside = Vec::new();
+    for party in (0..parties.len()).rev() {
+        let own: Vec<usize> = (0..entries.len())
+            .filter(|&at| of_entries[at] == party && !aside.contains(&at))
+            .collect();
+        let silent = own.iter().all(|&at| {
+            let is_end = matches!(entries[at].what, What::ProcessEnded);
+            is_end || matches!(entries[at].what, What::ProcessBegan { role: Role::Daemon, .. })
+        });
+        if silent && parties.len() > 1 {
+            parties.remove(party);
+            for of in of_entries.iter_mut() {
+                *of = if *of > party { *of - 1 } else { *of };
+            }
+            own.iter().for_each(|&at| of_entries[at] = 0);
+            aside.extend(own);
+        }
+    }
+    aside
+}
+
+/// Of two, who asks for the connection stands left, as on the course's slides; else who sends
+/// first.
+fn client_first(entries: &[Entry], parties: &mut [Party], of_entries: &mut [usize]) {
+    if parties.len() != 2 || !parties[1].recorded {
+        return;
+    }
+    let calls = |name: &'static str| move |entry: &Entry| matches!(&entry.what, What::Call(call) if call.name == name);
+    let first = |is: &dyn Fn(&Entry) -> bool| entries.iter().position(is).map(|at| of_entries[at]);
+    let client = first(&calls("rdma_connect"))
+        .or_else(|| first(&|entry| matches!(entry.what, What::SendPosted(_) | What::Executed(_))));
+    if client == Some(1) {
+        parties.swap(0, 1);
+        for of in of_entries.iter_mut() {
+            *of = 1 - *of;
+        }
+    }
+}
+
+/// An argument or result of this name.
+fn value<'v>(values: &'v [Named], name: &str) -> Option<&'v Value> {
+    values.iter().find(|Named(known, _)| known == name).map(|Named(_, value)| value)
+}
+
+/// The first id of the connection manager among values.
+fn cm_id(values: &[Named]) -> Option<u32> {
+    values.iter().find_map(|Named(_, value)| match value {
+        Value::Name(Name::CmId(id)) => Some(*id),
+        _ => None,
+    })
+}
+
+/// The number in a value that names a queue pair.
+fn queue_pair(value: &Value) -> Option<u32> {
+    match value {
+        Value::Name(Name::Qp(qp)) => Some(*qp),
+        Value::Number(qp) => u32::try_from(*qp).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,372 @@
+//! A record as text: a line for each entry, as strace has it for system calls.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use crate::entry::{
+    Call, Channel, Completion, ConnectionEvent, Direction, Entry, Executed, Outcome, Packet,
+    PacketNote, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge, What,
+};
+use crate::reason::Reason;
+use crate::value::{Name, Named, Value};
+
+/// What numbers are called.
+pub(crate) trait Names {
+    /// A number of a process.
+    fn name(&mut self, process: u32, name: Name) -> String;
+}
+
+/// Numbers as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AsTheyAre;
+
+impl Names for AsTheyAre {
+    fn name(&mut self, _process: u32, name: Name) -> String {
+        name.to_string()
+    }
+}
+
+/// Makes lines of entries, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    /// Name and id of each process.
+    processes: HashMap<u32, String>,
+}
+
+impl Text {
+    /// At the beginning of a record.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The line of an entry, with its end.
+    pub fn line(&mut self, entry: &Entry) -> String {
+        if let What::ProcessBegan { pid, role, command, .. } = &entry.what {
+            let label = format!("{}[{pid}]", short_name(*role, command));
+            self.processes.insert(entry.process, label);
+        }
+        let seconds = entry.t / 1_000_000_000;
+        let micros = entry.t % 1_000_000_000 / 1000;
+        let who = self.who(entry.process);
+        let by = entry.by.map_or(String::new(), |by| format!(" (by {})", self.who(by)));
+        let what = describe(entry.process, &entry.what, &mut AsTheyAre, Style::Full, |process| {
+            self.who(process)
+        });
+        format!("{seconds:4}.{micros:06} {who} {what}{by}\n")
+    }
+
+    fn who(&self, process: u32) -> String {
+        self.processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
+    }
+}
+
+/// What a process is called: its program without the folder.
+pub(crate) fn short_name(role: Role, command: &[String]) -> String {
+    match (role, command.first()) {
+        (Role::Daemon, _) => "soft-hca".into(),
+        (Role::Program, Some(program)) => {
+            program.rsplit('/').next().unwrap_or(program.as_str()).into()
+        }
+        (Role::Program, None) => "?".into(),
+    }
+}
+
+/// How much a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// All.
+    Full,
+    /// Not what is different in every run.
+    Stable,
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+/// What an entry says, without time and process.
+pub(crate) fn describe(
+    process: u32,
+    what: &What,
+    names: &mut impl Names,
+    style: Style,
+    who: impl Fn(u32) -> String,
+) -> String {
+    let mut line = Line { process, names, style, text: String::new() };
+    match what {
+        What::ProcessBegan { command, host, .. } => {
+            line.put("begins");
+            if !command.is_empty() {
+                line.put(&format!(": {}", command.join(" ")));
+            }
+            if let Some(host) = host {
+                line.put(&format!(" on {host}"));
+            }
+        }
+        What::ProcessEnded => line.put("ends"),
+        What::Call(call) => line.call(call),
+        What::ConnectionEvent(event) => line.connection_event(event),
+        What::AsyncEvent { event, element } => {
+            let element_name = line.name(*element);
+            line.put(&format!("{event} {} {element_name}", element.kind()));
+        }
+        What::SendPosted(posted) => line.send_posted(posted),
+        What::ReceivePosted(posted) => line.receive_posted(posted),
+        What::Stalled { qp, wr_id, reason } => {
+            line.request(*qp, *wr_id);
+            line.put("waits: ");
+            line.reason(reason);
+        }
+        What::Executed(executed) => line.executed(executed, who),
+        What::Completion(completion) => line.completion(completion),
+        What::Wait { on, fd } => {
+            let channel = line.channel(*on, *fd);
+            line.put(&format!("waits at {channel}"));
+        }
+        What::Woken { on, fd, waited, event } => {
+            let channel = line.channel(*on, *fd);
+            let how = if *event { "goes on" } else { "is interrupted" };
+            line.put(&format!("{how} at {channel} after {}", duration(*waited)));
+        }
+        What::Packet(packet) => line.packet(packet),
+        What::Dropped { entries } => line.put(&format!("{entries} entries are missing from here")),
+    }
+    line.text
+}
+
+struct Line<'n, N> {
+    process: u32,
+    names: &'n mut N,
+    style: Style,
+    text: String,
+}
+
+impl<N: Names> Line<'_, N> {
+    fn put(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    fn name(&mut self, name: Name) -> String {
+        self.names.name(self.process, name)
+    }
+
+    fn value(&mut self, value: &Value) -> String {
+        match value {
+            Value::Name(name) => self.name(*name),
+            other => other.to_string(),
+        }
+    }
+
+    fn list(&mut self, values: &[Named]) -> String {
+        let mut words = Vec::new();
+        for Named(name, value) in values {
+            words.push(format!("{name}={}", self.value(value)));
+        }
+        words.join(", ")
+    }
+
+    fn call(&mut self, call: &Call) {
+        let args = self.list(&call.args);
+        self.put(&format!("{}({args})", call.name));
+        match &call.result {
+            Outcome::Done(values) if values.is_empty() => self.put(" = 0"),
+            Outcome::Done(values) => {
+                let values = self.list(values);
+                self.put(&format!(" = {values}"));
+            }
+            Outcome::Refused { errno, reason, .. } => {
+                self.put(&format!(" = {errno}"));
+                if let Some(reason) = reason {
+                    self.put(&format!(" ({reason})"));
+                }
+            }
+        }
+        if self.style == Style::Full {
+            self.put(&format!(" <{}>", duration(call.duration)));
+        }
+    }
+
+    fn connection_event(&mut self, event: &ConnectionEvent) {
+        let id = self.name(Name::CmId(event.id));
+        self.put(&format!("{} id={id}", event.event));
+        if let Some(listen_id) = event.listen_id {
+            let listen_id = self.name(Name::CmId(listen_id));
+            self.put(&format!(", listen_id={listen_id}"));
+        }
+        if event.status != 0 {
+            self.put(&format!(", status={}", event.status));
+        }
+        if let Some(qp) = event.qp {
+            let qp = self.name(Name::Qp(qp));
+            self.put(&format!(", qp_num={qp}"));
+        }
+        if event.private_data > 0 {
+            self.put(&format!(", private_data_len={}", event.private_data));
+        }
+    }
+
+    fn sges(&mut self, sges: &[Sge]) {
+        let mut words = Vec::new();
+        for sge in sges {
+            let address = self.name(Name::Address(sge.address));
+            let lkey = self.name(Name::Key(sge.lkey));
+            words.push(format!("{address}/{} lkey={lkey}", sge.length));
+        }
+        if !words.is_empty() {
+            self.put(&format!(" [{}]", words.join(", ")));
+        }
+    }
+
+    fn request(&mut self, qp: u32, wr_id: u64) {
+        let (qp, wr_id) = (self.name(Name::Qp(qp)), self.name(Name::WrId(wr_id)));
+        self.put(&format!("qp={qp} wr_id={wr_id} "));
+    }
+
+    fn send_posted(&mut self, posted: &SendPosted) {
+        self.put("ibv_post_send(");
+        let (qp, wr_id) = (self.name(Name::Qp(posted.qp)), self.name(Name::WrId(posted.wr_id)));
+        self.put(&format!("qp={qp}, wr_id={wr_id}, {}", posted.opcode));
+        if !posted.flags.is_empty() {
+            self.put(&format!(", {}", posted.flags.join("|")));
+        }
+        self.put(&format!(", {} bytes", posted.length));
+        self.sges(&posted.sges);
+        if let Some(remote) = posted.remote {
+            let address = self.name(Name::Address(remote.address));
+            let rkey = self.name(Name::Key(remote.rkey));
+            self.put(&format!(", remote_addr={address}, rkey={rkey}"));
+        }
+        if let Some(imm) = posted.imm {
+            self.put(&format!(", imm={imm:#x}"));
+        }
+        if let Some(key) = posted.invalidate {
+            let key = self.name(Name::Key(key));
+            self.put(&format!(", invalidate={key}"));
+        }
+        if let Some(value) = posted.compare_add {
+            self.put(&format!(", compare_add={value}"));
+        }
+        if let Some(value) = posted.swap {
+            self.put(&format!(", swap={value}"));
+        }
+        if let Some(to) = &posted.destination {
+            let qp = match to.qp {
+                0xff_ffff => "group".into(),
+                qp => self.name(Name::Qp(qp)),
+            };
+            self.put(&format!(", to qp={qp} gid={} qkey={:#x}", to.gid, to.qkey));
+        }
+        self.put(")");
+    }
+
+    fn receive_posted(&mut self, posted: &ReceivePosted) {
+        let queue = match posted.queue {
+            ReceiveQueue::Qp(qp) => format!("ibv_post_recv(qp={}", self.name(Name::Qp(qp))),
+            ReceiveQueue::Srq(srq) => {
+                format!("ibv_post_srq_recv(srq={}", self.name(Name::Srq(srq)))
+            }
+        };
+        let wr_id = self.name(Name::WrId(posted.wr_id));
+        self.put(&format!("{queue}, wr_id={wr_id}, {} bytes", posted.length));
+        self.sges(&posted.sges);
+        self.put(")");
+        if self.style == Style::Full {
+            self.put(match posted.seen {
+                Seen::AtCall => " some time before this",
+                Seen::AtMessage => " some time before this message",
+            });
+        }
+    }
+
+    fn executed(&mut self, executed: &Executed, who: impl Fn(u32) -> String) {
+        self.request(executed.qp, executed.wr_id);
+        self.put(&executed.opcode);
+        if executed.status != "IBV_WC_SUCCESS" {
+            self.put(&format!(" fails: {}", executed.status));
+        } else {
+            self.put(&format!(" is executed, {} bytes", executed.length));
+        }
+        if let Some(receive) = executed.receive {
+            let qp = self.names.name(receive.process, Name::Qp(receive.qp));
+            let wr_id = self.names.name(receive.process, Name::WrId(receive.wr_id));
+            let who = who(receive.process);
+            self.put(&format!(", into the receive qp={qp} wr_id={wr_id} of {who}"));
+        }
+        if let Some(reason) = &executed.reason {
+            self.put(": ");
+            self.reason(reason);
+        }
+    }
+
+    fn completion(&mut self, completion: &Completion) {
+        let cq = self.name(Name::Cq(completion.cq));
+        self.put(&format!("completion in cq={cq}: "));
+        self.request(completion.qp, completion.wr_id);
+        if completion.status == "IBV_WC_SUCCESS" {
+            self.put(&format!("{}, {} bytes", completion.opcode, completion.length));
+        } else {
+            self.put(&completion.status);
+        }
+        if let Some(imm) = completion.imm {
+            self.put(&format!(", imm={imm:#x}"));
+        }
+        if completion.solicited {
+            self.put(", solicited");
+        }
+        if completion.lost {
+            self.put(", lost: the queue is full");
+        }
+        if let Some(reason) = completion.reason.as_ref().filter(|r| **r != Reason::Flushed) {
+            self.put(": ");
+            self.reason(reason);
+        }
+    }
+
+    fn channel(&mut self, channel: Channel, fd: u32) -> String {
+        match channel {
+            Channel::Completion => {
+                format!("completion channel {}", self.name(Name::Channel(fd)))
+            }
+            Channel::Connection => {
+                format!("event channel {}", self.name(Name::EventChannel(fd)))
+            }
+            Channel::Async => "asynchronous events".into(),
+        }
+    }
+
+    fn packet(&mut self, packet: &Packet) {
+        let direction = match packet.direction {
+            Direction::Sent => "sent",
+            Direction::Received => "received",
+        };
+        let qp = self.name(Name::Qp(packet.dest_qp));
+        let psn = self.name(Name::Psn(packet.psn));
+        let Packet { from, to, opcode, length, .. } = packet;
+        let _ = write!(
+            self.text,
+            "packet {direction} {from} > {to} {opcode} qp={qp} psn={psn}, {length} bytes"
+        );
+        match &packet.note {
+            None => {}
+            Some(PacketNote::Retransmission(why)) => self.put(&format!(", again: {why}")),
+            Some(PacketNote::Ack) => self.put(", ACK"),
+            Some(PacketNote::RnrNak(wait)) => self.put(&format!(", RNR NAK {}", duration(*wait))),
+            Some(PacketNote::Nak(why)) => self.put(&format!(", NAK: {why}")),
+            Some(PacketNote::Ignored(why)) => self.put(&format!(", ignored: {why}")),
+        }
+    }
+
+    fn reason(&mut self, reason: &Reason) {
+        let text = match self.style {
+            Style::Full => reason.to_string(),
+            Style::Stable => reason.check().to_string(),
+        };
+        self.put(&text);
+    }
+}

@@ -1,0 +1,77 @@
+// What the browser test does with a page. The outcome is in the element `outcome`.
+addEventListener("load", () => {
+  const failures = window.testErrors;
+  const check = (holds, what) => holds || failures.push(what);
+  const key = (name) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  const main = document.querySelector("main");
+  const card = document.getElementById("card");
+  const things = [...main.querySelectorAll("[data-i]")];
+  const seen = (element) => element.checkVisibility();
+
+  check(performance.getEntriesByType("resource").length === 0, "something was fetched");
+  check(main.scrollWidth <= main.clientWidth + 1, "the picture is wider than its place");
+
+  // Folds open, without the script as well.
+  const hidden = things.filter((thing) => !seen(thing));
+  const folds = [...main.querySelectorAll("details")];
+  check((hidden.length > 0) === (folds.length > 0), "what is not seen is folded");
+  for (const fold of folds) fold.querySelector("summary").click();
+  check(things.every(seen), "all can be unfolded");
+
+  // Texts in the fonts of this browser.
+  const texts = [...main.querySelectorAll("text")].filter((text) => text.textContent).map((text) => [text, text.getBoundingClientRect()]);
+  texts.sort((a, b) => a[1].top - b[1].top);
+  for (let a = 0; a < texts.length; a += 1) {
+    const box = texts[a][1];
+    for (let b = a + 1; b < texts.length && texts[b][1].top < box.bottom; b += 1) {
+      const other = texts[b][1];
+      const wide = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+      const high = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+      // Boxes have room for accents and descenders, which is nobody's ink.
+      const head = texts[a][0].closest(".heads") || texts[b][0].closest(".heads");
+      check(head || wide < 2 || high < 5, `texts overlap: ${texts[a][0].textContent} / ${texts[b][0].textContent}`);
+    }
+  }
+
+  // The keyboard.
+  const first = things.find((thing) => thing.tabIndex === 0);
+  if (first) {
+    first.focus();
+    check(document.activeElement === first, "the first thing has the focus");
+    check(!card.hidden, "focus shows what there is to know");
+    key("ArrowDown");
+    check(document.activeElement === things[1], "down goes to the next");
+    key("ArrowUp");
+    check(document.activeElement === first, "up goes back");
+    key("End");
+    check(document.activeElement === things.at(-1), "End goes to the last");
+    check(things.filter((thing) => thing.tabIndex === 0).length === 1, "one thing has a place in the order of Tab");
+  }
+
+  // What belongs together.
+  const send = things.find((thing) => thing.getAttribute("aria-label").includes("ibv_post_send"));
+  if (send) {
+    send.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    check(card.classList.contains("kept"), "a click keeps what is shown");
+    const hot = things.filter((thing) => thing.classList.contains("hot"));
+    check(hot.length >= 3, `a request is highlighted with what belongs to it, not with ${hot.length}`);
+    check(hot.some((thing) => thing.classList.contains("completion")), "its completion is");
+    check(main.querySelector(".line.hot"), "its arrow is");
+    check(card.textContent.includes("wr_id") && card.textContent.includes("send_flags"), "all members are shown");
+    document.activeElement.blur();
+    send.focus();
+    key("ArrowRight");
+    check(document.activeElement !== send && document.activeElement.classList.contains("hot"), "right goes to what belongs to it");
+    key("Escape");
+    check(card.hidden && !main.querySelector(".hot"), "Escape lets it go");
+  }
+  const link = document.querySelector(".failures [data-go]");
+  if (link) {
+    link.click();
+    check(document.activeElement.dataset.i === link.dataset.go, "a listed failure leads to its place");
+    check(document.activeElement.classList.contains("bad"), "which stands out");
+  }
+  const outcome = document.body.appendChild(document.createElement("pre"));
+  outcome.id = "outcome";
+  outcome.textContent = failures.length === 0 ? "all is well" : failures.join("\n");
+});

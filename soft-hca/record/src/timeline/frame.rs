@@ -1,0 +1,233 @@
+//! What stands where from left to right: the time, texts, and each party's lanes.
+//!
+//! Two parties face each other, with their texts outside and the queues inside, so that no arrow
+//! crosses a text. One, or more than two, have their texts in one column, and the lanes beside it.
+
+use crate::entry::{Channel, Entry, What};
+use crate::story::Story;
+
+/// A lane of a party.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Lane {
+    Calls,
+    Events,
+    Completions,
+    SendQueue,
+    ReceiveQueue,
+    Memory,
+    Packets,
+    /// The only lane of another host.
+    Host,
+}
+
+impl Lane {
+    /// The heading, in two lines.
+    pub(super) fn heading(self) -> [&'static str; 2] {
+        match self {
+            Self::Calls => ["", "calls"],
+            Self::Events => ["", "events"],
+            Self::Completions => ["comple-", "tions"],
+            Self::SendQueue => ["send", "queue"],
+            Self::ReceiveQueue => ["receive", "queue"],
+            Self::Memory => ["", "memory"],
+            Self::Packets => ["", "packets"],
+            Self::Host => ["", "network"],
+        }
+    }
+}
+
+/// The lane that an entry is in.
+pub(super) fn lane(entry: &Entry) -> Lane {
+    match &entry.what {
+        What::ConnectionEvent(_) | What::AsyncEvent { .. } => Lane::Events,
+        What::SendPosted(_) | What::Stalled { .. } | What::Executed(_) => Lane::SendQueue,
+        What::ReceivePosted(_) => Lane::ReceiveQueue,
+        What::Completion(_) => Lane::Completions,
+        What::Wait { on, .. } | What::Woken { on, .. } => match on {
+            Channel::Completion | Channel::Connection | Channel::Async => Lane::Calls,
+        },
+        What::Packet(_) => Lane::Packets,
+        What::ProcessBegan { .. } | What::ProcessEnded | What::Call(_) | What::Dropped { .. } => {
+            Lane::Calls
+        }
+    }
+}
+
+/// A column of texts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Column {
+    pub(super) x: f64,
+    pub(super) width: f64,
+}
+
+/// Where a party stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Seat {
+    /// The number of its column of texts.
+    pub(super) column: usize,
+    /// Its lanes, with the middle and the width of each.
+    pub(super) lanes: Vec<(Lane, f64, f64)>,
+    /// Whether the first lane stands right.
+    pub(super) mirrored: bool,
+    /// All that it takes, with its texts if they are its own.
+    pub(super) x: f64,
+    pub(super) width: f64,
+}
+
+impl Seat {
+    /// The middle of a lane; of the last one if there is no such lane.
+    pub(super) fn lane(&self, lane: Lane) -> f64 {
+        let own = self.lanes.iter().find(|(own, ..)| *own == lane).or(self.lanes.last());
+        own.map_or(self.x, |(_, x, _)| *x)
+    }
+
+    /// The outermost points of its lanes.
+    pub(super) fn span(&self) -> (f64, f64) {
+        let left = self.lanes.iter().map(|(_, x, width)| x - width / 2.0);
+        let right = self.lanes.iter().map(|(_, x, width)| x + width / 2.0);
+        (left.fold(f64::INFINITY, f64::min), right.fold(f64::NEG_INFINITY, f64::max))
+    }
+}
+
+/// Where everything stands from left to right.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub(super) width: f64,
+    /// Where the times end.
+    pub(super) time: f64,
+    pub(super) columns: Vec<Column>,
+    pub(super) seats: Vec<Seat>,
+}
+
+/// Pixels between two bars of a lane.
+pub(super) const TRACK: f64 = 9.0;
+/// Bars that stand side by side in a lane at most.
+pub(super) const TRACKS: usize = 8;
+
+const TIME: f64 = 74.0;
+const AFTER_TIME: f64 = 16.0;
+const TEXT: f64 = 356.0;
+const TEXT_OF_ALL: f64 = 430.0;
+const BESIDE_TEXT: f64 = 10.0;
+const LANE: f64 = 50.0;
+const BETWEEN_TWO: f64 = 206.0;
+const BETWEEN_MORE: f64 = 40.0;
+/// What a party's title needs above its lanes.
+const TITLE: f64 = 190.0;
+
+impl Frame {
+    /// For a run whose lanes need so many bars side by side.
+    pub(super) fn of(story: &Story<'_>, tracks: impl Fn(usize, Lane) -> usize) -> Self {
+        let count = story.parties.len();
+        let used = |party: usize| used_lanes(story, party);
+        let width = |party: usize, lane: Lane| {
+            let least = match count {
+                2 if story.parties[party].recorded => LANE,
+                2 => TITLE,
+                _ => LANE.max(TITLE / used(party).len() as f64),
+            };
+            match lane {
+                Lane::SendQueue | Lane::ReceiveQueue => {
+                    let bars = tracks(party, lane).clamp(1, TRACKS) as f64;
+                    least.max(bars * TRACK + 14.0)
+                }
+                _ => least,
+            }
+        };
+        let place = |party: usize, lanes: &[Lane], from: f64, mirrored: bool| {
+            let mut x = from;
+            let mut placed = Vec::new();
+            let mut order = lanes.to_vec();
+            if mirrored {
+                order.reverse();
+            }
+            for lane in order {
+                let width = width(party, lane);
+                placed.push((lane, x + width / 2.0, width));
+                x += width;
+            }
+            if mirrored {
+                placed.reverse();
+            }
+            (placed, x)
+        };
+        let mut x = TIME + AFTER_TIME;
+        if count == 2 {
+            let left = Column { x, width: TEXT };
+            let mut lanes = [used(0), used(1)];
+            if story.parties.iter().all(|party| party.recorded) {
+                // Both sides have the same lanes, so that the picture is even.
+                let mut all: Vec<_> = lanes.concat();
+                all.sort_unstable();
+                all.dedup();
+                lanes = [all.clone(), all];
+            }
+            let (placed, end) = place(0, &lanes[0], x + TEXT + BESIDE_TEXT, false);
+            let first = Seat { column: 0, lanes: placed, mirrored: false, x, width: end - x };
+            x = end + BETWEEN_TWO;
+            let (placed, end) = place(1, &lanes[1], x, true);
+            let right = Column { x: end + BESIDE_TEXT, width: TEXT };
+            let second =
+                Seat { column: 1, lanes: placed, mirrored: true, x, width: right.x + TEXT - x };
+            let width = right.x + TEXT + BESIDE_TEXT;
+            return Self {
+                width,
+                time: TIME,
+                columns: vec![left, right],
+                seats: vec![first, second],
+            };
+        }
+        let column = Column { x, width: TEXT_OF_ALL };
+        x += TEXT_OF_ALL + BESIDE_TEXT + 14.0;
+        let mut seats = Vec::new();
+        for party in 0..count {
+            let (lanes, end) = place(party, &used(party), x, false);
+            seats.push(Seat { column: 0, lanes, mirrored: false, x, width: end - x });
+            x = end + BETWEEN_MORE;
+        }
+        Self { width: x - BETWEEN_MORE + BESIDE_TEXT, time: TIME, columns: vec![column], seats }
+    }
+}
+
+/// The lanes that a party needs.
+fn used_lanes(story: &Story<'_>, party: usize) -> Vec<Lane> {
+    if !story.parties[party].recorded {
+        return vec![Lane::Host];
+    }
+    let own = story.entries.iter().zip(&story.party).filter(|(_, of)| **of == party);
+    let mut lanes: Vec<_> = own.map(|(entry, _)| lane(entry)).collect();
+    let reached = story
+        .transfers
+        .iter()
+        .any(|transfer| transfer.peer == Some(party) && reaches_memory(story, transfer));
+    lanes.push(Lane::Calls);
+    if reached {
+        lanes.push(Lane::Memory);
+    }
+    lanes.sort_unstable();
+    lanes.dedup();
+    lanes
+}
+
+/// Whether a work request reads or writes the peer's memory without its help.
+pub(super) fn reaches_memory(story: &Story<'_>, transfer: &crate::story::Transfer) -> bool {
+    transfer.arrivals.is_empty() && opcode(story, transfer).is_some_and(is_remote)
+}
+
+/// Whether the opcode is of an operation on remote memory.
+fn is_remote(opcode: &str) -> bool {
+    opcode.starts_with("IBV_WR_RDMA_") || opcode.starts_with("IBV_WR_ATOMIC_")
+}
+
+/// The opcode of a work request.
+pub(super) fn opcode<'s>(
+    story: &'s Story<'_>,
+    transfer: &crate::story::Transfer,
+) -> Option<&'s str> {
+    let at = transfer.posted.or(transfer.executed)?;
+    match &story.entries[at].what {
+        What::SendPosted(send) => Some(&send.opcode),
+        What::Executed(executed) => Some(&executed.opcode),
+        _ => None,
+    }
+}

@@ -1,0 +1,166 @@
+//! Arrows.
+
+use super::{Layout, Line, LineKind, Place};
+use crate::entry::{Direction, What};
+use crate::reason::{Reason, Side};
+use crate::story::{Story, Transfer, other_host};
+use crate::timeline::frame::{Lane, opcode, reaches_memory};
+use crate::words::{self, SUCCESS};
+
+/// Draws all of them.
+pub(super) fn draw(story: &Story<'_>, layout: &mut Layout) {
+    for transfer in &story.transfers {
+        of_transfer(story, layout, transfer);
+    }
+    for flow in &story.flows {
+        if let (Some(from), Some(to)) = (layout.places[flow.from], layout.places[flow.to]) {
+            put(layout, [flow.from, flow.to], LineKind::Leads, (from, from.x), (to, to.x));
+        }
+    }
+    for (at, entry) in story.entries.iter().enumerate() {
+        let What::Packet(packet) = &entry.what else { continue };
+        let host = other_host(entry)
+            .and_then(|host| story.parties.iter().position(|p| !p.recorded && p.title == host));
+        if let (Some(place), Some(host)) = (layout.places[at], host) {
+            let there = layout.frame.seats[host].lane(Lane::Host);
+            let (from, to) = match packet.direction {
+                Direction::Sent => (place.x, there),
+                Direction::Received => (there, place.x),
+            };
+            let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
+            line.label = Some(packet.opcode.clone());
+            line.failed = words::grade(entry) != words::Grade::Well;
+        }
+    }
+}
+
+/// Where the bar of a posted request is, or else its lane.
+fn bar(layout: &Layout, at: Option<usize>, place: Place, party: usize, lane: Lane) -> f64 {
+    let blocks = [at.and_then(|at| layout.places[at]).map(|place| place.block), Some(place.block)];
+    let bars = blocks.into_iter().flatten().flat_map(|block| &layout.blocks[block].bars);
+    let own = bars.filter(|bar| Some(bar.entry) == at).map(|bar| bar.x).next();
+    own.unwrap_or_else(|| layout.frame.seats[party].lane(lane))
+}
+
+fn of_transfer(story: &Story<'_>, layout: &mut Layout, transfer: &Transfer) {
+    let Some(at) = transfer.executed else { return };
+    let Some(place) = layout.places[at] else { return };
+    let What::Executed(executed) = &story.entries[at].what else { return };
+    let party = story.party[at];
+    let own = bar(layout, transfer.posted, place, party, Lane::SendQueue);
+    let label = format!(
+        "{} {}",
+        words::short_opcode(&executed.opcode),
+        words::bytes(size(story, transfer))
+    );
+    let failed = executed.status != SUCCESS;
+    for arrival in &transfer.arrivals {
+        let there = bar(layout, arrival.receive, place, arrival.party, Lane::ReceiveQueue);
+        let second = arrival.receive.or(arrival.completion).unwrap_or(at);
+        let line = put(layout, [at, second], LineKind::Message, (place, own), (place, there));
+        line.failed = failed;
+        line.label = Some(label.clone());
+        if let Some(done) = arrival.completion
+            && let Some(to) = layout.places[done]
+        {
+            put(layout, [at, done], LineKind::Completes, (place, there), (to, to.x));
+        }
+    }
+    // Where nothing has left the requester, no arrow does.
+    let leaves = match &executed.reason {
+        Some(
+            Reason::Key { side, .. }
+            | Reason::Bounds { side, .. }
+            | Reason::Access { side, .. }
+            | Reason::ProtectionDomain { side, .. }
+            | Reason::Window { side, .. }
+            | Reason::Unmapped { side, .. }
+            | Reason::CqFull { side, .. },
+        ) => *side == Side::Responder,
+        Some(Reason::Flushed | Reason::MessageTooLong { .. } | Reason::Malformed { .. }) => false,
+        Some(_) => true,
+        None => !failed,
+    };
+    let kind = if reaches_memory(story, transfer) { LineKind::Memory } else { LineKind::Message };
+    let is_message = kind == LineKind::Memory
+        || opcode(story, transfer).is_some_and(|opcode| opcode.starts_with("IBV_WR_SEND"));
+    if let Some(peer) = transfer.peer
+        && transfer.arrivals.is_empty()
+        && leaves
+        && is_message
+        && peer != party
+    {
+        let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
+        let there = layout.frame.seats[peer].lane(lane);
+        let reads = executed.opcode == "IBV_WR_RDMA_READ" && !failed;
+        let (from, to) = if reads { (there, own) } else { (own, there) };
+        let line = put(layout, [at, at], kind, (place, from), (place, to));
+        line.failed = failed;
+        line.reads = reads;
+        line.label = Some(label);
+        // The old value comes back.
+        line.heads[0] = executed.opcode.starts_with("IBV_WR_ATOMIC_") && !failed;
+    }
+    if let Some(done) = transfer.completion
+        && let Some(to) = layout.places[done]
+    {
+        let line = put(layout, [at, done], LineKind::Completes, (place, own), (to, to.x));
+        line.failed = failed;
+    }
+}
+
+/// Bytes of a message, even if they were not moved.
+fn size(story: &Story<'_>, transfer: &Transfer) -> u64 {
+    let of = |at: usize| match &story.entries[at].what {
+        What::SendPosted(send) => send.length,
+        What::Executed(executed) => executed.length,
+        _ => 0,
+    };
+    transfer.posted.or(transfer.executed).map_or(0, of)
+}
+
+/// Puts an arrow into the blocks that it crosses, and gives its last piece.
+fn put(
+    layout: &mut Layout,
+    entries: [usize; 2],
+    kind: LineKind,
+    (from, from_x): (Place, f64),
+    (to, to_x): (Place, f64),
+) -> &mut Line {
+    let whole = ((from.block, from.y), (to.block, to.y));
+    let pieces = layout.pieces(whole.0, whole.1);
+    let down = whole.0 <= whole.1;
+    let height: f64 = pieces.iter().map(|(_, top, bottom)| bottom - top).sum();
+    let (upper, lower) = if down { (from_x, to_x) } else { (to_x, from_x) };
+    let mut passed = 0.0;
+    let count = pieces.len();
+    let target = to.block;
+    for (number, (block, top, bottom)) in pieces.into_iter().enumerate() {
+        let at = |passed: f64| match height > 0.0 {
+            true => upper + (lower - upper) * passed / height,
+            false => upper,
+        };
+        let begin = (at(passed), top);
+        passed += bottom - top;
+        let end = (if count == 1 { lower } else { at(passed) }, bottom);
+        let (from, to) = if down { (begin, end) } else { (end, begin) };
+        let (begins, last) = match (number == 0, number + 1 == count) {
+            (first, last) if down => (first, last),
+            (first, last) => (last, first),
+        };
+        layout.blocks[block].lines.push(Line {
+            entries,
+            kind,
+            from,
+            to,
+            begins,
+            heads: [false, last],
+            reads: false,
+            failed: false,
+            label: None,
+        });
+    }
+    let lines = &mut layout.blocks[target].lines;
+    let last = lines.len() - 1;
+    &mut lines[last]
+}

@@ -1,0 +1,30 @@
+//! The timeline of a run: one HTML file with a picture of it.
+//!
+//! - `frame`: what stands where from left to right
+//! - `layout`: what stands where from top to bottom
+//! - `svg`: the picture
+//! - `page`: the page around it
+
+#[cfg(test)]
+mod browser;
+mod frame;
+mod layout;
+mod page;
+mod svg;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::entry::{Entry, Header};
+use crate::story::Story;
+
+/// A page of HTML that shows a run: complete in itself, for the eyes, the keyboard and paper.
+///
+/// Of a long run, rounds that are like the one before are folded, and of what is left the middle is
+/// left out where it is more than a browser likes; errors are always there. So the page has some
+/// megabytes at most.
+pub fn html(header: &Header, entries: &[Entry]) -> String {
+    let story = Story::new(header, entries);
+    let layout = layout::Layout::of(&story);
+    page::page(&story, &layout)
+}

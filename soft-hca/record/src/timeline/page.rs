@@ -1,0 +1,258 @@
+//! The page around the picture.
+
+use std::fmt::Write as _;
+
+use super::frame::Lane;
+use super::layout::{Kind, Layout};
+use super::svg::{self, escape};
+use crate::entry::What;
+use crate::story::Story;
+use crate::story::phases::Phase;
+use crate::story::rounds::Folded;
+use crate::words::{self, thousands};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+/// Failures that are listed at the top.
+const LISTED: usize = 8;
+
+/// All of it.
+pub(super) fn page(story: &Story<'_>, layout: &Layout) -> String {
+    let title = title(story);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+        escape(&title)
+    );
+    header(story, layout, &title, &mut out);
+    let _ =
+        write!(out, "<main style=\"--width:{:.0}px\">\n<div class=\"heads\">", layout.frame.width);
+    out += &svg::head(story, &layout.frame);
+    out += "</div>\n";
+    for number in 0..layout.blocks.len() {
+        block(story, layout, number, &mut out);
+    }
+    out += "</main>\n<aside id=\"card\" aria-live=\"polite\" hidden></aside>\n";
+    out += "<footer>Arrow keys go from thing to thing: up and down in time, left and right among what \
+            belongs together. Enter keeps what is shown, Escape lets it go.</footer>\n";
+    let _ = writeln!(
+        out,
+        "<script type=\"application/json\" id=\"run\">{}</script>",
+        data(story, layout)
+    );
+    let _ = writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>");
+    out
+}
+
+/// What was recorded.
+fn title(story: &Story<'_>) -> String {
+    if !story.header.command.is_empty() {
+        return words::command_line(&story.header.command);
+    }
+    let programs = story.parties.iter().map(|party| party.title.split(' ').next().unwrap_or(""));
+    let mut programs: Vec<_> = programs.collect();
+    programs.dedup();
+    programs.join(", ")
+}
+
+fn header(story: &Story<'_>, layout: &Layout, title: &str, out: &mut String) {
+    let last = story.entries.last().map_or(0, |entry| entry.t);
+    let began = story.header.began.get(..19).unwrap_or(&story.header.began).replacen('T', " ", 1);
+    let _ = writeln!(
+        out,
+        "<header>\n<h1>{}</h1>\n<p class=\"about\">recorded {} UTC, device {}, {} entries in {}{}</p>",
+        escape(title),
+        escape(&began),
+        escape(&story.header.device),
+        thousands(story.entries.len() as u64),
+        words::duration(last),
+        escape(&aside(story))
+    );
+    let failures = story.failures();
+    let mut lanes: Vec<Lane> = Vec::new();
+    for seat in &layout.frame.seats {
+        lanes.extend(seat.lanes.iter().map(|(lane, ..)| *lane));
+    }
+    let waits = story.entries.iter().any(|entry| matches!(entry.what, What::Wait { .. }));
+    let legend = svg::legend(&lanes, waits, !failures.is_empty());
+    let _ = writeln!(out, "<ul class=\"legend\">{legend}</ul>");
+    let dropped: u64 = story
+        .entries
+        .iter()
+        .map(|entry| match entry.what {
+            What::Dropped { entries } => entries,
+            _ => 0,
+        })
+        .sum();
+    if dropped > 0 {
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\">{} entries are missing: they came faster than they could be written.</p>",
+            thousands(dropped)
+        );
+    }
+    if !failures.is_empty() {
+        *out += "<ul class=\"failures\">\n";
+        for &at in failures.iter().take(LISTED) {
+            let label = story.label(at);
+            let why = label.reason.unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "<li><a href=\"#\" data-go=\"{at}\"><b>{}</b> {}</a> <span>{}, {}</span></li>",
+                escape(&label.name),
+                escape(&why),
+                escape(&story.parties[story.party[at]].title),
+                svg::time_and_unit(story, story.entries[at].t)
+            );
+        }
+        if failures.len() > LISTED {
+            let more = thousands((failures.len() - LISTED) as u64);
+            let _ = writeln!(out, "<li>and {more} more failures</li>");
+        }
+        *out += "</ul>\n";
+    }
+    *out += "</header>\n";
+}
+
+/// Who is not in the picture.
+fn aside(story: &Story<'_>) -> String {
+    let pids = story.aside.iter().filter_map(|&at| match story.entries[at].what {
+        What::ProcessBegan { pid, .. } => Some(format!("; soft-hca's daemon has pid {pid}")),
+        _ => None,
+    });
+    pids.collect()
+}
+
+fn block(story: &Story<'_>, layout: &Layout, number: usize, out: &mut String) {
+    let block = &layout.blocks[number];
+    let above = number.checked_sub(1);
+    if let Some(phase) = block.heading {
+        let strip = svg::strip(layout, above, number, "strip");
+        let _ = writeln!(
+            out,
+            "<section class=\"phase\">{strip}<h2>{} <span>{}</span></h2></section>",
+            phase.title(),
+            escape(&summary(story, phase))
+        );
+    }
+    match block.kind {
+        Kind::Shown => {
+            let _ =
+                writeln!(out, "<div class=\"block\">{}</div>", svg::block(story, layout, number));
+        }
+        Kind::Folded { rounds, left_out } => {
+            let strip = svg::strip(layout, above, number, "strip torn");
+            let _ = write!(
+                out,
+                "<details class=\"fold\"><summary>{strip}<span class=\"more\"><b>{}</b> {}</span></summary>\
+                 <div class=\"block\">{}</div>",
+                escape(&more(&rounds)),
+                took(&rounds),
+                svg::block(story, layout, number)
+            );
+            if left_out > 0 {
+                let _ = write!(out, "<p class=\"left-out\">{}</p>", not_here(left_out));
+            }
+            *out += "</details>\n";
+        }
+        Kind::LeftOut { entries } => {
+            let strip = svg::strip(layout, above, number, "strip torn");
+            let _ = writeln!(
+                out,
+                "<div class=\"fold\">{strip}<span class=\"more\">{}</span></div>",
+                not_here(entries)
+            );
+        }
+    }
+}
+
+fn more(rounds: &Folded) -> String {
+    let number = thousands(rounds.rounds as u64);
+    match rounds.transfers {
+        0 => format!("\u{2026} {number} more like this \u{2026}"),
+        _ => format!("\u{2026} {number} more rounds like this one \u{2026}"),
+    }
+}
+
+fn took(rounds: &Folded) -> String {
+    let each = rounds.duration / rounds.rounds.max(1) as u64;
+    format!("{}, {} each", words::duration(rounds.duration), words::duration(each))
+}
+
+fn not_here(entries: usize) -> String {
+    format!(
+        "{} more entries are not in this picture; soft-hca show has them as text",
+        thousands(entries as u64)
+    )
+}
+
+/// What there is in a part of the run, in a few words.
+fn summary(story: &Story<'_>, phase: Phase) -> String {
+    if phase != Phase::Messages {
+        return String::new();
+    }
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    for transfer in &story.transfers {
+        let Some(opcode) = super::frame::opcode(story, transfer) else { continue };
+        match kinds.iter_mut().find(|(known, _)| *known == opcode) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((opcode, 1)),
+        }
+    }
+    let kinds = kinds
+        .iter()
+        .map(|(opcode, count)| format!("{} {}", thousands(*count), words::short_opcode(opcode)));
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
+/// What the script needs: of each entry that is shown its time, kind, name, members and groups; and
+/// the groups.
+fn data(story: &Story<'_>, layout: &Layout) -> String {
+    let mut entries = serde_json::Map::new();
+    let mut groups = serde_json::Map::new();
+    for at in (0..story.entries.len()).filter(|&at| layout.places[at].is_some()) {
+        let entry = &story.entries[at];
+        let mut members = words::members(entry);
+        if let Some(by) = entry.by {
+            members.push(("done by".into(), by_name(story, by)));
+        }
+        if let Some(why) = story.reason(at) {
+            members.push(("because".into(), why));
+        }
+        let members: Vec<_> = members.into_iter().map(|(name, value)| [name, value]).collect();
+        let of = &story.groups_of[at];
+        for &group in of {
+            let shown = story.groups[group].iter().filter(|&&at| layout.places[at].is_some());
+            // What belongs to a thing has to be seen at a glance.
+            let shown: Vec<_> = shown.take(64).collect();
+            groups.insert(group.to_string(), serde_json::json!(shown));
+        }
+        let value = serde_json::json!([
+            svg::time_and_unit(story, entry.t),
+            words::kind(entry),
+            words::label(entry).name,
+            story.parties[story.party[at]].title,
+            members,
+            of,
+        ]);
+        entries.insert(at.to_string(), value);
+    }
+    let data = serde_json::json!({ "entries": entries, "groups": groups });
+    // The end of a script must not be in it.
+    data.to_string()
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+fn by_name(story: &Story<'_>, process: u32) -> String {
+    let at = story.entries.iter().position(|entry| entry.process == process);
+    match at {
+        Some(at) => format!("{}, in its name", story.parties[story.party[at]].title),
+        None => format!("process {process}, in its name"),
+    }
+}

@@ -1,0 +1,143 @@
+"use strict";
+(() => {
+  const run = JSON.parse(document.getElementById("run").textContent);
+  const main = document.querySelector("main");
+  const card = document.getElementById("card");
+  const things = [...main.querySelectorAll("[data-i]")];
+  const byNumber = new Map(things.map((thing) => [thing.dataset.i, thing]));
+  const parts = [...main.querySelectorAll("[data-b]")].map((part) => [part, part.dataset.b.split(" ")]);
+  let kept = null;
+  let hot = [];
+
+  const groupsOf = (i) => run.entries[i][5].map((group) => run.groups[group]);
+  const mates = (i) => {
+    const all = new Set(groupsOf(i).flat());
+    all.add(Number(i));
+    return [...all].sort((a, b) => a - b);
+  };
+
+  function clear() {
+    for (const element of hot) element.classList.remove("hot", "here");
+    hot = [];
+    main.classList.remove("dim");
+    card.hidden = true;
+    card.classList.remove("kept");
+  }
+
+  function element(parent, name, text) {
+    const made = parent.appendChild(document.createElement(name));
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  function show(thing) {
+    clear();
+    const i = thing.dataset.i;
+    const [time, kind, name, party, members] = run.entries[i];
+    const belongs = mates(i);
+    const numbers = new Set(belongs.map(String));
+    hot = [...numbers].map((number) => byNumber.get(number)).filter(Boolean);
+    for (const [part, of] of parts) if (of.every((number) => numbers.has(number))) hot.push(part);
+    for (const element of hot) element.classList.add("hot");
+    thing.classList.add("here");
+    main.classList.add("dim");
+
+    card.replaceChildren();
+    element(card, "h3", name);
+    element(card, "p", `${kind}, ${time}, ${party}`);
+    const list = element(card, "dl");
+    for (const [member, value] of members) {
+      element(list, "dt", member);
+      element(list, "dd", value);
+    }
+    if (belongs.length > 1) {
+      const more = element(card, "ol");
+      for (const other of belongs) {
+        if (String(other) === i) continue;
+        const [time, , name] = run.entries[other];
+        const button = element(element(more, "li"), "button", `${name}, ${time}`);
+        button.dataset.go = other;
+      }
+    }
+    const box = thing.getBoundingClientRect();
+    card.classList.toggle("left", box.left + box.width / 2 > innerWidth / 2);
+    card.hidden = false;
+  }
+
+  function keep(thing) {
+    kept = thing;
+    show(thing);
+    card.classList.add("kept");
+  }
+
+  function release() {
+    kept = null;
+    clear();
+  }
+
+  function go(thing) {
+    for (let fold = thing.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    for (const other of things) other.tabIndex = -1;
+    thing.tabIndex = 0;
+    thing.focus({ preventScroll: true });
+    thing.scrollIntoView({ block: "center" });
+  }
+
+  const seen = (thing) => {
+    const fold = thing.closest("details");
+    return !fold || fold.open;
+  };
+
+  main.addEventListener("pointerover", (event) => {
+    const thing = event.target.closest("[data-i]");
+    if (kept) return;
+    if (thing) show(thing);
+    else clear();
+  });
+  main.addEventListener("pointerleave", () => kept || clear());
+  main.addEventListener("click", (event) => {
+    const thing = event.target.closest("[data-i]");
+    if (thing) {
+      if (kept === thing) return release();
+      go(thing);
+      keep(thing);
+    } else if (!event.target.closest("summary")) release();
+  });
+  main.addEventListener("focusin", (event) => {
+    const thing = event.target.closest("[data-i]");
+    if (!thing) return;
+    if (kept) keep(thing);
+    else show(thing);
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-go]");
+    if (!link) return;
+    event.preventDefault();
+    const thing = byNumber.get(link.dataset.go);
+    if (!thing) return;
+    go(thing);
+    keep(thing);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") return release();
+    const thing = event.target.closest ? event.target.closest("[data-i]") : null;
+    if (!thing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = things.indexOf(thing);
+    let next;
+    if (event.key === "ArrowDown") next = things.slice(at + 1).find(seen);
+    else if (event.key === "ArrowUp") next = things.slice(0, at).reverse().find(seen);
+    else if (event.key === "Home") next = things.find(seen);
+    else if (event.key === "End") next = [...things].reverse().find(seen);
+    else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+      const around = mates(thing.dataset.i);
+      const step = event.key === "ArrowRight" ? 1 : around.length - 1;
+      next = byNumber.get(String(around[(around.indexOf(Number(thing.dataset.i)) + step) % around.length]));
+    } else if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      return kept === thing ? release() : keep(thing);
+    } else return;
+    event.preventDefault();
+    if (next) go(next);
+  });
+  if (things.length > 0) things[0].tabIndex = 0;
+})();

@@ -1,0 +1,264 @@
+//! Tests of the whole picture: nothing is lost, nothing overlaps, arrows have both ends.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+
+use super::frame::lane;
+use super::layout::{Kind, Layout, LineKind};
+use super::{html, svg};
+use crate::entry::What;
+use crate::story::Story;
+use crate::story::phases::Phase;
+use crate::testing::{CLIENT, Run, SERVER, header, out_of_bounds, ping_pong};
+use crate::{Entry, Header};
+
+fn runs() -> Vec<(Header, Vec<Entry>)> {
+    let sample = crate::Reader::new(include_str!("../sample.shr").as_bytes()).unwrap();
+    let sample = (sample.header().clone(), sample.map(Result::unwrap).collect());
+    vec![sample, ping_pong(2), ping_pong(500), out_of_bounds(), three(), (header(), Vec::new())]
+}
+
+/// A ping-pong, and somebody else.
+fn three() -> (Header, Vec<Entry>) {
+    let mut run = Run::connected(&["server"]);
+    run.put(5, 2, "process_began", json!({ "pid": 9, "role": "program", "command": ["other"] }));
+    run.ping_pong(1).ends()
+}
+
+/// Entries that are not in the picture, by what it says of them.
+fn left_out(layout: &Layout) -> usize {
+    let of = |kind: Kind| match kind {
+        Kind::Shown => 0,
+        Kind::Folded { left_out, .. } => left_out,
+        Kind::LeftOut { entries } => entries,
+    };
+    layout.blocks.iter().map(|block| of(block.kind)).sum()
+}
+
+#[test]
+fn each_entry_is_there_or_counted() {
+    for (header, entries) in runs() {
+        let story = Story::new(&header, &entries);
+        let layout = Layout::of(&story);
+        let placed = layout.places.iter().flatten().count();
+        assert_eq!(placed + left_out(&layout) + story.aside.len(), entries.len());
+        let drawn = svg::count(&html(&header, &entries));
+        assert_eq!(drawn.len(), placed);
+        assert!(drawn.values().all(|&count| count == 1));
+    }
+}
+
+#[test]
+fn nothing_overlaps() {
+    for (header, entries) in runs() {
+        let story = Story::new(&header, &entries);
+        let layout = Layout::of(&story);
+        for block in &layout.blocks {
+            let mut below = 0.0;
+            for row in &block.rows {
+                assert!(row.y >= below, "rows stand one beneath the other");
+                below = row.y + row.height;
+                let columns: HashSet<_> = row.texts.iter().map(|text| text.column).collect();
+                assert_eq!(columns.len(), row.texts.len(), "a text has its column for itself");
+                for text in &row.texts {
+                    let column = layout.frame.columns[text.column];
+                    assert!(
+                        text.end <= column.x + column.width + 1.0,
+                        "{} {}",
+                        text.name,
+                        text.rest
+                    );
+                }
+                let mut marks = HashSet::new();
+                for &at in &row.entries {
+                    // The end of a wait is where the event is that it led to.
+                    let kind = lane(&entries[at]);
+                    assert!(
+                        marks.insert((story.party[at], kind)),
+                        "a mark has its place for itself"
+                    );
+                }
+            }
+            assert!(block.height >= below);
+            for pause in &block.breaks {
+                assert!(
+                    block
+                        .rows
+                        .iter()
+                        .all(|row| { pause.y < row.y || pause.y > row.y + row.height })
+                );
+            }
+            for (number, bar) in block.bars.iter().enumerate() {
+                assert!(bar.from <= bar.to);
+                for other in &block.bars[number + 1..] {
+                    let apart = (bar.x - other.x).abs() >= 7.0;
+                    assert!(apart || bar.to <= other.from || other.to <= bar.from, "bars overlap");
+                }
+            }
+        }
+        let mut right = 0.0;
+        for seat in &layout.frame.seats {
+            let (from, to) = seat.span();
+            assert!(from > right, "lanes of a party stand beside those of another");
+            right = to;
+            assert!(to <= layout.frame.width);
+        }
+    }
+}
+
+#[test]
+fn arrows_have_both_ends() {
+    for (header, entries) in runs() {
+        let story = Story::new(&header, &entries);
+        let layout = Layout::of(&story);
+        let mut heads = 0;
+        let mut tails = 0;
+        for block in &layout.blocks {
+            for line in &block.lines {
+                heads += usize::from(line.heads[1]);
+                tails += usize::from(line.begins);
+                for (x, y) in [line.from, line.to] {
+                    assert!((0.0..=block.height).contains(&y));
+                    assert!((0.0..=layout.frame.width).contains(&x));
+                }
+                assert!(line.entries.iter().all(|&at| layout.places[at].is_some()));
+            }
+        }
+        assert_eq!(heads, tails);
+        let shown = |at: Option<usize>| at.is_some_and(|at| layout.places[at].is_some());
+        let met = story.transfers.iter().filter(|t| shown(t.executed)).map(|t| t.arrivals.len());
+        let lines = layout.blocks.iter().flat_map(|block| &block.lines);
+        let messages = lines.filter(|line| line.kind == LineKind::Message && line.heads[1]);
+        assert_eq!(messages.count(), met.sum::<usize>(), "each message that arrived has its arrow");
+    }
+}
+
+#[test]
+fn what_belongs_together_is_found() {
+    let (header, entries) = ping_pong(2);
+    let story = Story::new(&header, &entries);
+    assert_eq!(story.transfers.len(), 4);
+    for transfer in &story.transfers {
+        assert!(transfer.posted.is_some() && transfer.executed.is_some());
+        assert!(transfer.completion.is_some());
+        let [arrival] = transfer.arrivals.as_slice() else { panic!("one receive") };
+        assert!(arrival.receive.is_some() && arrival.completion.is_some());
+        let sender = story.party[transfer.posted.unwrap()];
+        assert_eq!(arrival.party, 1 - sender);
+    }
+    let name = |at: usize| match &entries[at].what {
+        What::Call(call) => call.name.as_str(),
+        What::ConnectionEvent(event) => event.event.as_str(),
+        _ => "",
+    };
+    let flows: Vec<_> = story.flows.iter().map(|flow| (name(flow.from), name(flow.to))).collect();
+    assert_eq!(
+        flows,
+        [
+            ("rdma_resolve_addr", "RDMA_CM_EVENT_ADDR_RESOLVED"),
+            ("rdma_connect", "RDMA_CM_EVENT_CONNECT_REQUEST"),
+            ("rdma_accept", "RDMA_CM_EVENT_ESTABLISHED"),
+            ("RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_ESTABLISHED"),
+            ("rdma_disconnect", "RDMA_CM_EVENT_DISCONNECTED"),
+        ]
+    );
+    let connect = entries
+        .iter()
+        .position(|entry| matches!(&entry.what, What::Call(call) if call.name == "rdma_connect"));
+    let group = &story.groups[story.groups_of[connect.unwrap()][0]];
+    let names: Vec<_> = group.iter().map(|&at| name(at)).collect();
+    assert_eq!(names[0], "rdma_connect");
+    assert!(names.contains(&"rdma_accept"));
+    assert_eq!(names.iter().filter(|name| name.ends_with("ESTABLISHED")).count(), 2);
+    // The client stands left although it came later.
+    assert!(story.parties[0].title.starts_with("ping-sr-1-client"));
+}
+
+#[test]
+fn a_run_has_its_phases() {
+    let (header, entries) = ping_pong(2);
+    let story = Story::new(&header, &entries);
+    let layout = Layout::of(&story);
+    let headings: Vec<_> = layout.blocks.iter().filter_map(|block| block.heading).collect();
+    assert_eq!(headings, [Phase::Setup, Phase::Connection, Phase::Messages, Phase::Teardown]);
+}
+
+#[test]
+fn rounds_are_folded_and_can_be_unfolded() {
+    let (header, entries) = ping_pong(200);
+    let story = Story::new(&header, &entries);
+    let layout = Layout::of(&story);
+    let folds: Vec<_> =
+        layout.blocks.iter().filter(|b| matches!(b.kind, Kind::Folded { .. })).collect();
+    let [fold] = folds.as_slice() else { panic!("one fold") };
+    let Kind::Folded { rounds, left_out } = fold.kind else { panic!() };
+    assert_eq!((rounds.rounds, rounds.transfers, left_out), (197, 394, 0));
+    let page = html(&header, &entries);
+    assert!(page.contains("197 more rounds like this one"));
+    // What differs is never folded.
+    let mut run = Run::connected(&["server"]);
+    let reason =
+        json!({ "check": "receiver_not_ready", "waited": 9, "min_rnr_timer": 0, "rnr_retry": 1 });
+    run.ping_pong(50)
+        .posts(SERVER, "IBV_WR_SEND")
+        .fails(SERVER, "IBV_WR_SEND", "IBV_WC_RNR_RETRY_EXC_ERR", reason)
+        .receive(CLIENT, "at_call");
+    let (header, entries) = run.ping_pong(50).ends();
+    let story = Story::new(&header, &entries);
+    let layout = Layout::of(&story);
+    let failed = story.failures()[0];
+    let place = layout.places[failed].unwrap();
+    assert!(matches!(layout.blocks[place.block].kind, Kind::Shown));
+}
+
+#[test]
+fn a_long_run_gives_a_page_of_bounded_size() {
+    let (header, entries) = ping_pong(2_000);
+    assert!(html(&header, &entries).len() < 3_000_000);
+    // What has no rounds at all is cut in the middle.
+    let mut run = Run::connected(&["server"]);
+    for i in 0..3_000u64 {
+        let name = format!("ibv_call_{}", i * i % 7919);
+        run.call(CLIENT, &name, json!([]), json!([]));
+    }
+    let reason = json!({ "check": "flushed" });
+    run.posts(CLIENT, "IBV_WR_SEND").fails(CLIENT, "IBV_WR_SEND", "IBV_WC_LOC_QP_OP_ERR", reason);
+    for i in 0..3_000u64 {
+        let name = format!("ibv_call_{}", i * i % 7907);
+        run.call(CLIENT, &name, json!([]), json!([]));
+    }
+    let (header, entries) = run.ends();
+    let page = html(&header, &entries);
+    assert!(page.len() < 4_000_000, "{}", page.len());
+    assert!(page.contains("not in this picture"));
+    let story = Story::new(&header, &entries);
+    let layout = Layout::of(&story);
+    assert!(layout.places[story.failures()[0]].is_some(), "a failure is always there");
+}
+
+#[test]
+fn what_a_record_holds_is_never_markup() {
+    let evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{7}\u{2028}";
+    let mut run = Run::connected(&[evil, evil]);
+    run.call(CLIENT, evil, json!([[evil, evil]]), json!([[evil, evil]]));
+    run.put(9, CLIENT, "async_event", json!({ "event": evil, "element": { "qp": 1 } }));
+    let (mut header, entries) = run.ping_pong(1).ends();
+    header.command = vec![evil.into()];
+    header.device = evil.into();
+    header.began = evil.into();
+    let page = html(&header, &entries);
+    assert!(!page.contains("<img") && !page.contains("alert(1)</script>"));
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script").count(), 2);
+    assert!(!page.contains('\u{7}'));
+}
+
+#[test]
+fn a_failure_says_why() {
+    let (header, entries) = out_of_bounds();
+    let page = html(&header, &entries);
+    assert!(page.contains("class=\"failures\""));
+    assert!(page.contains("IBV_WC_REM_ACCESS_ERR"));
+    assert!(page.contains("0x1008"));
+}

@@ -1,0 +1,504 @@
+//! An entry in words: one line of it, all its members, and the reason of a failure.
+
+use crate::entry::{
+    Call, Channel, Direction, Entry, Outcome, Packet, PacketNote, ReceiveQueue, Role, Seen, Sge,
+    What,
+};
+use crate::reason::Reason;
+use crate::value::{Name, Named, Value};
+
+/// An entry as a line of a picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// The function's or the event's name.
+    pub(crate) name: String,
+    /// What there is to say behind it, as far as it fits.
+    pub(crate) rest: String,
+    /// What a call gives, which comes behind that and is worth more.
+    pub(crate) result: String,
+    /// The reason, if it is a failure or has to wait.
+    pub(crate) reason: Option<String>,
+}
+
+/// How bad an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grade {
+    /// As it should be.
+    Well,
+    /// It has to wait, or was given back unexecuted because something else has failed.
+    Notable,
+    /// A failure.
+    Failure,
+}
+
+/// The status of a work request that went well.
+pub(crate) const SUCCESS: &str = "IBV_WC_SUCCESS";
+const FLUSHED: &str = "IBV_WC_WR_FLUSH_ERR";
+
+/// How bad an entry is.
+pub(crate) fn grade(entry: &Entry) -> Grade {
+    let by_status = |status: &str| match status {
+        SUCCESS => Grade::Well,
+        FLUSHED => Grade::Notable,
+        _ => Grade::Failure,
+    };
+    match &entry.what {
+        What::Call(Call { result: Outcome::Refused { .. }, .. }) => Grade::Failure,
+        What::ConnectionEvent(event) => match event.event.as_str() {
+            // Its status is a timer's.
+            "RDMA_CM_EVENT_TIMEWAIT_EXIT" => Grade::Well,
+            _ if event.status != 0 => Grade::Failure,
+            _ => Grade::Well,
+        },
+        What::AsyncEvent { event, .. } => match event.as_str() {
+            "IBV_EVENT_COMM_EST" | "IBV_EVENT_SQ_DRAINED" | "IBV_EVENT_QP_LAST_WQE_REACHED" => {
+                Grade::Well
+            }
+            "IBV_EVENT_SRQ_LIMIT_REACHED" | "IBV_EVENT_PORT_ACTIVE" => Grade::Well,
+            _ => Grade::Failure,
+        },
+        What::Stalled { .. } | What::Dropped { .. } => Grade::Notable,
+        What::Executed(executed) => by_status(&executed.status),
+        What::Completion(completion) if completion.lost => Grade::Failure,
+        What::Completion(completion) => by_status(&completion.status),
+        What::Packet(packet) => match packet.note {
+            Some(PacketNote::Nak(_)) => Grade::Failure,
+            Some(
+                PacketNote::Retransmission(_) | PacketNote::RnrNak(_) | PacketNote::Ignored(_),
+            ) => Grade::Notable,
+            Some(PacketNote::Ack) | None => Grade::Well,
+        },
+        _ => Grade::Well,
+    }
+}
+
+/// An entry as a line.
+pub(crate) fn label(entry: &Entry) -> Label {
+    let plain = |name: &str, rest: String| Label { name: name.into(), rest, ..Label::default() };
+    match &entry.what {
+        What::ProcessBegan { .. } => plain("begins", String::new()),
+        What::ProcessEnded => plain("ends", String::new()),
+        What::Call(call) => called(call),
+        What::ConnectionEvent(event) => {
+            let mut rest = format!("id {}", event.id);
+            if let Some(listen) = event.listen_id {
+                rest += &format!(" (came to id {listen})");
+            }
+            if event.status != 0 {
+                rest += &format!(", status {}", event.status);
+            }
+            plain(&event.event, rest)
+        }
+        What::AsyncEvent { event, element } => plain(event, name(element)),
+        What::SendPosted(send) => {
+            let opcode = short_opcode(&send.opcode);
+            let rest = format!("{opcode} {}, wr_id {}", bytes(send.length), wr_id(send.wr_id));
+            plain("ibv_post_send", rest)
+        }
+        What::ReceivePosted(receive) => {
+            let rest = format!("{}, wr_id {}", bytes(receive.length), wr_id(receive.wr_id));
+            plain(post_receive(receive.queue), rest)
+        }
+        What::Stalled { wr_id: id, reason: why, .. } => Label {
+            name: "has to wait".into(),
+            rest: format!("wr_id {}", wr_id(*id)),
+            reason: Some(reason(why)),
+            ..Label::default()
+        },
+        What::Executed(executed) => {
+            let mut label = match executed.status.as_str() {
+                SUCCESS => plain(
+                    "executed",
+                    format!("wr_id {}, no completion asked for", wr_id(executed.wr_id)),
+                ),
+                status => plain(status, format!("wr_id {}", wr_id(executed.wr_id))),
+            };
+            label.reason = executed.reason.as_ref().map(reason);
+            label
+        }
+        What::Completion(done) if done.status == SUCCESS => {
+            let mut rest = format!("{}, wr_id {}", bytes(done.length.into()), wr_id(done.wr_id));
+            if done.lost {
+                rest = format!("lost: the completion queue is full; {rest}");
+            }
+            plain(&done.opcode, rest)
+        }
+        What::Completion(done) => Label {
+            name: done.status.clone(),
+            rest: format!("wr_id {}", wr_id(done.wr_id)),
+            reason: done.reason.as_ref().map(reason),
+            ..Label::default()
+        },
+        What::Wait { on, .. } => plain(takes(*on), "waits".into()),
+        What::Woken { on, waited, event, .. } => {
+            let end = if *event { "goes on after" } else { "is interrupted after" };
+            plain(takes(*on), format!("{end} {}", duration(*waited)))
+        }
+        What::Packet(packet) => of_packet(packet),
+        What::Dropped { entries } => {
+            plain("dropped", format!("{} entries are missing from here on", thousands(*entries)))
+        }
+    }
+}
+
+fn called(call: &Call) -> Label {
+    let mut rest = list(&call.args);
+    let mut result = String::new();
+    let mut reason = None;
+    match &call.result {
+        Outcome::Done(results) if results.is_empty() => {}
+        Outcome::Done(results) => {
+            // Of what a call gives, its first value matters most.
+            result = format!("\u{2192} {}", list(&results[..1]));
+        }
+        Outcome::Refused { errno, reason: why, .. } => {
+            rest = format!("{errno}; {rest}");
+            reason = Some(match why {
+                Some(why) => format!("{errno}: {why}"),
+                None => format!("{errno}: the call is refused"),
+            });
+        }
+    }
+    Label { name: call.name.clone(), rest, result, reason }
+}
+
+fn list(values: &[Named]) -> String {
+    let mut text = String::new();
+    for Named(name, value) in values.iter().filter(|Named(_, value)| *value != Value::None) {
+        if !text.is_empty() {
+            text += ", ";
+        }
+        match value {
+            // Constants speak for themselves.
+            Value::Text(value) => text += value,
+            value => text += &format!("{name} {value}"),
+        }
+    }
+    text
+}
+
+fn of_packet(packet: &Packet) -> Label {
+    let way = match packet.direction {
+        Direction::Sent => "sent",
+        Direction::Received => "received",
+    };
+    let mut rest = format!("{way}, psn {}", packet.psn);
+    if packet.length > 0 {
+        rest += &format!(", {}", bytes(packet.length.into()));
+    }
+    let reason = match &packet.note {
+        None | Some(PacketNote::Ack) => None,
+        Some(PacketNote::Retransmission(why)) => Some(format!("sent again: {why}")),
+        Some(PacketNote::RnrNak(wait)) => {
+            Some(format!("receiver not ready: to be sent again in {}", duration(*wait)))
+        }
+        Some(PacketNote::Nak(why)) => Some(format!("refused: {why}")),
+        Some(PacketNote::Ignored(why)) => Some(format!("not taken: {why}")),
+    };
+    Label { name: packet.opcode.clone(), rest, result: String::new(), reason }
+}
+
+/// All of an entry, as names and values.
+pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    let mut put = |name: &str, value: String| all.push((name.to_owned(), value));
+    match &entry.what {
+        What::ProcessBegan { pid, role, command, host } => {
+            put("command", command_line(command));
+            put("pid", pid.to_string());
+            put(
+                "role",
+                if *role == Role::Daemon { "the fabric's daemon" } else { "program" }.into(),
+            );
+            if let Some(host) = host {
+                put("host", host.clone());
+            }
+        }
+        What::ProcessEnded => put("what", "the process has ended, or has closed the device".into()),
+        What::Call(call) => {
+            for Named(name, value) in &call.args {
+                put(name, value.to_string());
+            }
+            match &call.result {
+                Outcome::Done(results) => {
+                    for Named(name, value) in results {
+                        put(&format!("gives {name}"), value.to_string());
+                    }
+                }
+                Outcome::Refused { errno, number, reason } => {
+                    put("refused with", format!("{errno} ({number})"));
+                    if let Some(reason) = reason {
+                        put("because", reason.clone());
+                    }
+                }
+            }
+            put("took", duration(call.duration));
+        }
+        What::ConnectionEvent(event) => {
+            put("id", event.id.to_string());
+            if let Some(listen) = event.listen_id {
+                put("came to the id", listen.to_string());
+            }
+            put("status", event.status.to_string());
+            if let Some(qp) = event.qp {
+                put("the peer's queue pair", qp.to_string());
+            }
+            put("private data", bytes(event.private_data.into()));
+        }
+        What::AsyncEvent { element, .. } => put("about", name(element)),
+        What::SendPosted(send) => {
+            put("queue pair", send.qp.to_string());
+            put("wr_id", wr_id(send.wr_id));
+            put("opcode", send.opcode.clone());
+            put(
+                "send_flags",
+                if send.flags.is_empty() { "0".into() } else { send.flags.join(" | ") },
+            );
+            put("length", bytes(send.length));
+            put("sg_list", pieces(&send.sges));
+            if let Some(remote) = &send.remote {
+                put("remote_addr", format!("{:#x}", remote.address));
+                put("rkey", format!("{:#x}", remote.rkey));
+            }
+            if let Some(imm) = send.imm {
+                put("imm_data", imm.to_string());
+            }
+            if let Some(key) = send.invalidate {
+                put("invalidate_rkey", format!("{key:#x}"));
+            }
+            if let Some(value) = send.compare_add {
+                put("compare_add", value.to_string());
+            }
+            if let Some(value) = send.swap {
+                put("swap", value.to_string());
+            }
+            if let Some(to) = &send.destination {
+                put("to the queue pair", to.qp.to_string());
+                put("remote_qkey", format!("{:#x}", to.qkey));
+                put("to the GID", to.gid.clone());
+            }
+        }
+        What::ReceivePosted(receive) => {
+            match receive.queue {
+                ReceiveQueue::Qp(qp) => put("queue pair", qp.to_string()),
+                ReceiveQueue::Srq(srq) => put("shared receive queue", srq.to_string()),
+            }
+            put("wr_id", wr_id(receive.wr_id));
+            put("length", bytes(receive.length));
+            put("sg_list", pieces(&receive.sges));
+            let posted = match receive.seen {
+                Seen::AtCall => "before this, since the process's last call",
+                Seen::AtMessage => "some time before this, when a message was about to take it",
+            };
+            put("was posted", posted.into());
+        }
+        What::Stalled { qp, wr_id: id, reason: why } => {
+            put("queue pair", qp.to_string());
+            put("wr_id", wr_id(*id));
+            put("waits because", reason(why));
+        }
+        What::Executed(executed) => {
+            put("queue pair", executed.qp.to_string());
+            put("wr_id", wr_id(executed.wr_id));
+            put("opcode", executed.opcode.clone());
+            put("status", executed.status.clone());
+            put("moved", bytes(executed.length));
+            if let Some(receive) = &executed.receive {
+                put("went into the receive", wr_id(receive.wr_id));
+                put("of the queue pair", receive.qp.to_string());
+            }
+            if let Some(why) = &executed.reason {
+                put("because", reason(why));
+            }
+        }
+        What::Completion(done) => {
+            put("status", done.status.clone());
+            if done.status == SUCCESS {
+                put("opcode", done.opcode.clone());
+                put("byte_len", bytes(done.length.into()));
+            }
+            put("wr_id", wr_id(done.wr_id));
+            put("qp_num", done.qp.to_string());
+            put("completion queue", done.cq.to_string());
+            if let Some(imm) = done.imm {
+                put("imm_data", imm.to_string());
+            }
+            if done.solicited {
+                put("solicited", "yes, the sender asks for an event".into());
+            }
+            if done.lost {
+                put("lost", "the completion queue was full; nobody will poll it".into());
+            }
+            if let Some(why) = &done.reason {
+                put("because", reason(why));
+            }
+        }
+        What::Wait { on, fd } => {
+            put("waits at", channel(*on).into());
+            put("descriptor", fd.to_string());
+        }
+        What::Woken { on, fd, waited, event } => {
+            put("has waited at", channel(*on).into());
+            put("descriptor", fd.to_string());
+            put("for", duration(*waited));
+            put("with", if *event { "an event" } else { "nothing, it was interrupted" }.into());
+        }
+        What::Packet(packet) => {
+            put("from", packet.from.clone());
+            put("to", packet.to.clone());
+            put("to the queue pair", packet.dest_qp.to_string());
+            put("psn", packet.psn.to_string());
+            put("payload", bytes(packet.length.into()));
+            if packet.note == Some(PacketNote::Ack) {
+                put("note", "acknowledges all up to its sequence number".into());
+            }
+            if let Some(why) = of_packet(packet).reason {
+                put("note", why);
+            }
+        }
+        What::Dropped { entries } => {
+            put("missing", format!("{} entries of this process", thousands(*entries)));
+        }
+    }
+    if let Some(thread) = entry.thread {
+        all.push(("thread".into(), thread.to_string()));
+    }
+    all
+}
+
+/// What kind of thing an entry is.
+pub(crate) fn kind(entry: &Entry) -> &'static str {
+    match &entry.what {
+        What::ProcessBegan { .. } => "process begins",
+        What::ProcessEnded => "process ends",
+        What::Call(_) => "call",
+        What::ConnectionEvent(_) => "event of the connection manager",
+        What::AsyncEvent { .. } => "asynchronous event",
+        What::SendPosted(_) => "send work request, posted",
+        What::ReceivePosted(_) => "receive, posted",
+        What::Stalled { .. } => "send work request, has to wait",
+        What::Executed(_) => "send work request, executed",
+        What::Completion(_) => "completion",
+        What::Wait { .. } => "wait",
+        What::Woken { .. } => "wait, ended",
+        What::Packet(_) => "packet",
+        What::Dropped { .. } => "missing entries",
+    }
+}
+
+fn pieces(sges: &[Sge]) -> String {
+    if sges.is_empty() {
+        return "none, the data is inline".into();
+    }
+    let piece = |sge: &Sge| {
+        format!("{} at {:#x}, lkey {:#x}", bytes(sge.length.into()), sge.address, sge.lkey)
+    };
+    sges.iter().map(piece).collect::<Vec<_>>().join("; ")
+}
+
+fn post_receive(queue: ReceiveQueue) -> &'static str {
+    match queue {
+        ReceiveQueue::Qp(_) => "ibv_post_recv",
+        ReceiveQueue::Srq(_) => "ibv_post_srq_recv",
+    }
+}
+
+fn takes(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Completion => "ibv_get_cq_event",
+        Channel::Connection => "rdma_get_cm_event",
+        Channel::Async => "ibv_get_async_event",
+    }
+}
+
+fn channel(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Completion => "a completion channel",
+        Channel::Connection => "an event channel of the connection manager",
+        Channel::Async => "the device's asynchronous events",
+    }
+}
+
+/// A name with its kind.
+fn name(name: &Name) -> String {
+    format!("{} {name}", name.kind())
+}
+
+fn wr_id(id: u64) -> String {
+    Name::WrId(id).to_string()
+}
+
+/// An opcode without its beginning.
+pub(crate) fn short_opcode(opcode: &str) -> String {
+    opcode.strip_prefix("IBV_WR_").unwrap_or(opcode).replace('_', " ")
+}
+
+/// A number of bytes.
+pub(crate) fn bytes(bytes: u64) -> String {
+    format!("{} B", thousands(bytes))
+}
+
+/// A number with its digits in groups of three, so that it can be read.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    if digits.len() <= 4 { digits } else { text }
+}
+
+/// A time, with three digits that count.
+pub(crate) fn duration(nanoseconds: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "\u{b5}s")];
+    for (size, unit) in units {
+        if nanoseconds >= size {
+            let value = nanoseconds as f64 / size as f64;
+            let digits = if value >= 99.95 {
+                0
+            } else if value >= 9.995 {
+                1
+            } else {
+                2
+            };
+            return format!("{value:.digits$} {unit}");
+        }
+    }
+    format!("{nanoseconds} ns")
+}
+
+/// A command line. Words that hold a space are in quotation marks.
+pub(crate) fn command_line(words: &[String]) -> String {
+    let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("\"{word}\""),
+        false => word.clone(),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Why something has failed or has to wait.
+pub(crate) fn reason(reason: &Reason) -> String {
+    reason.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_can_be_read() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(4096), "4096");
+        assert_eq!(thousands(65_536), "65\u{2009}536");
+        assert_eq!(thousands(1_000_000), "1\u{2009}000\u{2009}000");
+        assert_eq!(duration(0), "0 ns");
+        assert_eq!(duration(999), "999 ns");
+        assert_eq!(duration(1_500), "1.50 \u{b5}s");
+        assert_eq!(duration(20_340_000), "20.3 ms");
+        assert_eq!(duration(655_360_000), "655 ms");
+        assert_eq!(duration(1_200_000_000), "1.20 s");
+    }
+}

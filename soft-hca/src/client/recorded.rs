@@ -1,0 +1,105 @@
+//! What a program asks for, noted down while its fabric is recorded.
+
+use std::os::fd::RawFd;
+
+use crate::client::process::{self, Process};
+use crate::client::table::{self, Entry};
+use crate::errno::Errno;
+use crate::recording::{About, note};
+use crate::system;
+
+/// A call that has begun and will be noted.
+#[derive(Debug)]
+pub(super) struct Pending(About);
+
+/// What there is to note of a call.
+#[derive(Debug)]
+pub(super) struct Called<'a> {
+    /// Descriptor of the device file.
+    pub fd: RawFd,
+    /// It is the connection manager's.
+    pub is_cm: bool,
+    /// The command.
+    pub request: &'a [u8],
+    /// What it gets.
+    pub result: Result<&'a [u8], Errno>,
+    /// Index in the fabric of the completion queue that it has created.
+    pub created: u32,
+}
+
+/// A call begins; `None` if nobody records.
+pub(super) fn begin(process: &Process) -> Option<Pending> {
+    let recorder = &process.env.recorder;
+    if !recorder.is_on() {
+        return None;
+    }
+    recorder.prepare();
+    Some(Pending(recorder.about(recorder.index())))
+}
+
+impl Pending {
+    /// The call is over.
+    pub(super) fn end(self, process: &Process, called: &Called<'_>) {
+        let (answer, error) = match called.result {
+            Ok(answer) => (answer, None),
+            Err(error) => (&[][..], Some(error)),
+        };
+        let body = note::Call {
+            duration: system::now_ns().saturating_sub(self.0.t),
+            fd: called.fd,
+            device: called.is_cm.into(),
+            errno: error.map_or(0, Errno::number),
+            created: called.created,
+            request: called.request.len() as u32,
+            answer: answer.len() as u32,
+        };
+        let reason = error.and_then(Errno::reason).unwrap_or_default();
+        let tail = [called.request, answer, reason.as_bytes()];
+        process.env.recorder.note(self.0, &body, &tail);
+    }
+
+    /// The call has brought an event of the connection manager.
+    pub(super) fn end_with_event(self, process: &Process, fd: RawFd, event: &[u8]) {
+        let recorder = &process.env.recorder;
+        let about = recorder.about(recorder.index());
+        recorder.note(about, &note::Connection { fd }, &[event]);
+    }
+}
+
+/// A thread that waits for an event.
+#[derive(Debug)]
+pub struct Waiting {
+    process: &'static Process,
+    channel: u32,
+    fd: RawFd,
+    began: u64,
+}
+
+/// A thread is about to wait until a descriptor is readable. What it gives is told when the thread
+/// goes on.
+pub fn wait(fd: RawFd) -> Option<Waiting> {
+    let process = process::current().filter(|process| process.env.recorder.is_on())?;
+    let channel = match table::get(fd)? {
+        Entry::Channel(_) => 0,
+        Entry::Cm(_) => 1,
+        Entry::Async(_) => 2,
+        Entry::Uverbs(_) | Entry::Netlink => return None,
+    };
+    let recorder = &process.env.recorder;
+    recorder.prepare();
+    let about = recorder.about(recorder.index());
+    recorder.note(about, &note::Wait { channel, fd }, &[]);
+    Some(Waiting { process, channel, fd, began: about.t })
+}
+
+impl Waiting {
+    /// It goes on.
+    pub fn is_over(self, is_event: bool) {
+        let recorder = &self.process.env.recorder;
+        let about = recorder.about(recorder.index());
+        let waited = about.t.saturating_sub(self.began);
+        let Self { channel, fd, .. } = self;
+        let body = note::Woken { waited, channel, fd, is_event: is_event.into() };
+        recorder.note(about, &body, &[]);
+    }
+}

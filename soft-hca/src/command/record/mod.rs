@@ -1,0 +1,190 @@
+//! `soft-hca record`: writes down what happens in a fabric.
+
+mod cm;
+mod collect;
+mod signals;
+mod verbs;
+mod words;
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use soft_hca_record::Header;
+use soft_hca_record::entry::{FORMAT, VERSION};
+use tracing_subscriber::fmt::format;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+use super::run::{self, Options};
+use super::{Error, cannot, fabric};
+use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
+use crate::recording::{self, FOLDER};
+use crate::rpc::{Connection, FileKind, Request};
+use crate::{device, system};
+use collect::Collector;
+
+/// How often the recorder looks.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// What to record, and where to.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// The record.
+    pub file: PathBuf,
+    /// Bytes that each process may note down before somebody reads them.
+    pub limit: Option<u64>,
+    /// The fabric, if one is named.
+    pub fabric: Option<FabricName>,
+    /// The name that the program's device has.
+    pub device: DeviceName,
+    /// See [`Options::link`].
+    pub link: Option<LinkOptions>,
+    /// The program and its arguments; empty to record a fabric that runs.
+    pub command: Vec<OsString>,
+}
+
+/// Records a program, or a fabric that runs until somebody interrupts. Gives the exit status.
+pub fn record(options: &RecordOptions) -> Result<u8, Error> {
+    let own = || format!("record-{}", std::process::id()).parse().map_err(Error::Config);
+    let fabric = match &options.fabric {
+        Some(fabric) => fabric.clone(),
+        None if options.command.is_empty() => FabricName::of_environment()?,
+        None => own()?,
+    };
+    let dir = config::fabric_dir(&fabric)?;
+    // The fabric lives until the record is complete.
+    let (program, _membership) = if options.command.is_empty() {
+        (None, None)
+    } else {
+        let (program, membership) = run::prepare(&Options {
+            fabric: fabric.clone(),
+            device: options.device.clone(),
+            link: options.link.clone(),
+            command: options.command.clone(),
+        })?;
+        (Some(program), Some(membership))
+    };
+    let connection = fabric::connect(&dir, FileKind::Observer)?;
+    let connection = connection.ok_or_else(|| Error::NoFabric(fabric.clone()))?;
+    let to = File::create(&options.file)
+        .map_err(cannot(format!("write to {}", options.file.display())))?;
+    let recording = Recording::begin(&dir, connection, options.limit)?;
+    let header = header(options, &fabric, &dir);
+    let failed = || cannot(format!("record to {}", options.file.display()));
+    let (generation, began) = (recording.generation, recording.began);
+    let to = BufWriter::new(to);
+    let mut collector = Collector::new(&dir, generation, began, to, &header).map_err(failed())?;
+    signals::heed();
+    let mut child = match program {
+        Some(mut program) => {
+            let name = program.get_program().to_os_string();
+            Some(program.spawn().map_err(|error| Error::Exec(name, error))?)
+        }
+        None => None,
+    };
+    let status = loop {
+        if let Some(status) = ended(child.as_mut(), &recording)? {
+            break status;
+        }
+        collector.collect(false).map_err(failed())?;
+        thread::sleep(PERIOD);
+    };
+    let folder = recording.end();
+    // Who is in the midst of a note finishes it.
+    thread::sleep(PERIOD);
+    collector.collect(true).map_err(failed())?;
+    let _ = fs::remove_dir_all(folder);
+    let (written, dropped) = (collector.written, collector.dropped);
+    let missing = match dropped {
+        0 => String::new(),
+        dropped => format!(", {dropped} are missing: try a larger --limit"),
+    };
+    eprintln!("soft-hca: {written} entries in {}{missing}", options.file.display());
+    Ok(status)
+}
+
+/// The exit status if the recording is to end.
+fn ended(child: Option<&mut Child>, recording: &Recording) -> Result<Option<u8>, Error> {
+    let signal = signals::taken();
+    let Some(child) = child else {
+        return Ok((signal.is_some() || recording.has_ended()).then_some(0));
+    };
+    if let Some(signal) = signal {
+        signals::pass_on(child, signal);
+    }
+    let status = child.try_wait().map_err(cannot("wait for the program"))?;
+    Ok(status.map(exit_status))
+}
+
+/// As a shell has it.
+fn exit_status(status: ExitStatus) -> u8 {
+    let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    number.map_or(1, |number| number as u8)
+}
+
+fn header(options: &RecordOptions, fabric: &FabricName, dir: &Path) -> Header {
+    let local = device::Device::local(&options.device.to_string(), device::node_guid(dir));
+    let gids = (1..=local.ports.len() as u8)
+        .filter_map(|number| local.port(number).ok())
+        .flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));
+    Header {
+        format: FORMAT.into(),
+        version: VERSION,
+        began: now(),
+        device: options.device.to_string(),
+        fabric: fabric.to_string(),
+        gids: gids.collect(),
+        command: options.command.iter().map(|word| word.to_string_lossy().into()).collect(),
+    }
+}
+
+/// The time of day, RFC 3339.
+fn now() -> String {
+    let mut text = String::new();
+    // A string takes all that is written to it.
+    let _ = SystemTime.format_time(&mut format::Writer::new(&mut text));
+    text
+}
+
+/// A fabric is recorded as long as this lives.
+struct Recording {
+    /// Its end is that of the recording.
+    _connection: Connection,
+    dir: PathBuf,
+    generation: u32,
+    /// `CLOCK_MONOTONIC` nanoseconds.
+    began: u64,
+}
+
+impl Recording {
+    fn begin(dir: &Path, connection: Connection, limit: Option<u64>) -> Result<Self, Error> {
+        let folder = dir.join(FOLDER);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(cannot(format!("create {}", folder.display()))(error));
+            }
+            _ => config::check_private(&folder)?,
+        }
+        let began = system::now_ns();
+        let request = Request::Record(limit.unwrap_or(recording::DEFAULT_LIMIT));
+        let (bytes, _) = fabric::ask(&connection, &request)?;
+        let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
+        Ok(Self { _connection: connection, dir: dir.into(), generation, began })
+    }
+
+    /// Whether the fabric has ended.
+    fn has_ended(&self) -> bool {
+        !self.dir.join(SOCKET).exists()
+    }
+
+    /// Ends it; gives the folder with the files.
+    fn end(self) -> PathBuf {
+        self.dir.join(FOLDER)
+    }
+}

@@ -1,0 +1,427 @@
+//! A file of notes: one process appends, another reads.
+//!
+//! A note begins with a word that has its length and, once all of it is there, a mark. To append
+//! is to put the length into the first word that is 0, which nobody else can then do, to write the
+//! rest, and to set the mark. A process that is killed in between leaves a note without the mark,
+//! whose length is known: readers pass over it. Nothing waits.
+#![allow(unsafe_code, reason = "a mapped file")]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::note::Body;
+use crate::system;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"hcaspool");
+/// The mark of a note that is all there.
+const WHOLE: u32 = 1 << 31;
+/// Notes begin at multiples of this.
+const ALIGN: usize = 8;
+/// The file grows by so much: the system gives memory here, or says that it has none.
+const CHUNK: u64 = 256 << 10;
+
+/// Begins the file.
+#[repr(C, align(64))]
+struct Header {
+    magic: AtomicU64,
+    /// Index of the process in the fabric.
+    index: AtomicU32,
+    /// The recording.
+    generation: AtomicU32,
+    /// Bytes up to which the file has memory.
+    allocated: AtomicU64,
+    /// Where the next note goes, or somewhat before that.
+    end: AtomicU64,
+    /// Notes for which there was no room.
+    dropped: AtomicU64,
+}
+
+const START: usize = size_of::<Header>();
+
+/// Begins each note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+struct Head {
+    /// Kind of the note.
+    kind: u32,
+    about: About,
+}
+
+/// Whom a note is about, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct About {
+    /// The thread, 0 for none.
+    pub thread: u32,
+    /// Index of the process.
+    pub proc: u32,
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    pub t: u64,
+}
+
+/// A note, as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub kind: u32,
+    pub about: About,
+    pub bytes: Vec<u8>,
+}
+
+/// A mapped file of notes.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    base: NonNull<u8>,
+    length: usize,
+    file: File,
+    /// Device and inode of the file.
+    identity: (u64, u64),
+}
+
+// SAFETY: notes are claimed by atomics, and whoever has claimed one is the only one to write it.
+unsafe impl Send for Spool {}
+// SAFETY: as above.
+unsafe impl Sync for Spool {}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    file.metadata().map(|found| (found.dev(), found.ino()))
+}
+
+/// How long a file the process may write.
+fn file_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills the structure that it is given.
+    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } {
+        0 => limit.rlim_cur,
+        _ => u64::MAX,
+    }
+}
+
+impl Spool {
+    /// Creates a file for at most `limit` bytes.
+    pub(crate) fn create(path: &Path, index: u32, generation: u32, limit: u64) -> io::Result<Self> {
+        // Beyond its limit for files a process would get a signal.
+        let length = limit.min(file_limit()) / CHUNK * CHUNK;
+        if length == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)?;
+        file.set_len(length)?;
+        let spool = Self::map(file, length as usize)?;
+        spool.allocate(0, CHUNK)?;
+        let header = spool.header();
+        header.index.store(index, Relaxed);
+        header.generation.store(generation, Relaxed);
+        header.end.store(START as u64, Relaxed);
+        header.allocated.store(CHUNK, Relaxed);
+        header.magic.store(MAGIC, Release);
+        Ok(spool)
+    }
+
+    /// Maps the file of another process; `None` if that has not written its header yet.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
+        let file =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let length = file.metadata()?.len() as usize;
+        if length < CHUNK as usize {
+            return Ok(None);
+        }
+        let spool = Self::map(file, length)?;
+        Ok((spool.header().magic.load(Acquire) == MAGIC).then_some(spool))
+    }
+
+    fn map(file: File, length: usize) -> io::Result<Self> {
+        let identity = identity(&file)?;
+        // SAFETY: a new mapping at an address of the system's choice.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).expect("mmap does not map address 0 unasked");
+        Ok(Self { base, length, file: system::hide(file.into()).into(), identity })
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is page-aligned and longer than the header, which is all atomics.
+        unsafe { self.base.cast().as_ref() }
+    }
+
+    /// Index of the process.
+    pub(crate) fn index(&self) -> u32 {
+        self.header().index.load(Relaxed)
+    }
+
+    /// The recording that it belongs to.
+    pub(crate) fn generation(&self) -> u32 {
+        self.header().generation.load(Relaxed)
+    }
+
+    /// Notes for which there was no room.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.header().dropped.load(Relaxed)
+    }
+
+    /// Has the system give memory to a part of the file.
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        // A program may have closed our descriptor, as one does that closes all it finds.
+        if identity(&self.file)? != self.identity {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        let length = (to - from) as libc::off_t;
+        // SAFETY: changes our own file only.
+        match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), from as libc::off_t, length) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Whether there is memory up to an offset.
+    fn reaches(&self, end: u64) -> bool {
+        if end > self.length as u64 {
+            return false;
+        }
+        let allocated = self.header().allocated.load(Acquire);
+        if end <= allocated {
+            return true;
+        }
+        let wanted = end.next_multiple_of(CHUNK).min(self.length as u64);
+        if self.allocate(allocated, wanted).is_err() {
+            return false;
+        }
+        self.header().allocated.fetch_max(wanted, AcqRel);
+        true
+    }
+
+    /// The first word of the note at an offset, which has memory.
+    fn word(&self, at: u64) -> &AtomicU32 {
+        debug_assert!(at.is_multiple_of(ALIGN as u64) && at + 4 <= self.length as u64);
+        // SAFETY: within the mapping and aligned; all processes use it as an atomic only.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at as usize).cast()) }
+    }
+
+    /// Appends a note, or counts that there was no room for it.
+    pub(crate) fn append<B: Body>(&self, about: About, body: &B, tail: &[&[u8]]) {
+        let head = Head { kind: B::KIND, about };
+        let parts = [head.as_bytes(), body.as_bytes()].into_iter().chain(tail.iter().copied());
+        let length = 4 + parts.clone().map(<[u8]>::len).sum::<usize>();
+        let header = self.header();
+        let Some(at) = self.claim(length) else {
+            header.dropped.fetch_add(1, Relaxed);
+            return;
+        };
+        let mut to = at as usize + 4;
+        for part in parts {
+            // SAFETY: the note is ours, it has memory, and nobody reads it before the mark is set.
+            unsafe {
+                ptr::copy_nonoverlapping(part.as_ptr(), self.base.as_ptr().add(to), part.len());
+            }
+            to += part.len();
+        }
+        self.word(at).store(length as u32 | WHOLE, Release);
+    }
+
+    /// Claims room for a note of so many bytes; where it begins.
+    fn claim(&self, length: usize) -> Option<u64> {
+        let header = self.header();
+        let room = length.next_multiple_of(ALIGN) as u64;
+        loop {
+            let at = header.end.load(Acquire);
+            // The word behind it, too, so that readers find a 0 there.
+            if !self.reaches(at + room + ALIGN as u64) {
+                return None;
+            }
+            match self.word(at).compare_exchange(0, length as u32, AcqRel, Acquire) {
+                Ok(_) => {
+                    header.end.fetch_max(at + room, AcqRel);
+                    return Some(at);
+                }
+                // Somebody else's, who has not said so yet.
+                Err(taken) => {
+                    let taken = u64::from(taken & !WHOLE).next_multiple_of(ALIGN as u64);
+                    header.end.fetch_max(at + taken, AcqRel);
+                }
+            }
+        }
+    }
+
+    /// Where the first note is.
+    pub(crate) fn start() -> u64 {
+        START as u64
+    }
+
+    /// The note at an offset, which is then that of the next. `None` if it is not there yet; with
+    /// `is_over` one that is not whole is passed over.
+    pub(crate) fn read(&self, at: &mut u64, is_over: bool) -> Option<Note> {
+        loop {
+            if *at + ALIGN as u64 > self.header().allocated.load(Acquire) {
+                return None;
+            }
+            let word = self.word(*at).load(Acquire);
+            let length = (word & !WHOLE) as usize;
+            let start = *at as usize + 4;
+            let end = *at + length.next_multiple_of(ALIGN) as u64;
+            if length < 4 + size_of::<Head>() || end > self.length as u64 {
+                return None;
+            }
+            if word & WHOLE == 0 {
+                if !is_over {
+                    return None;
+                }
+                *at = end;
+                continue;
+            }
+            let mut bytes = vec![0; length - 4];
+            // SAFETY: the note is whole: nobody writes it any more.
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    self.base.as_ptr().add(start),
+                    bytes.as_mut_ptr(),
+                    bytes.len(),
+                );
+            }
+            *at = end;
+            let (head, _) = Head::read_from_prefix(&bytes).ok()?;
+            bytes.drain(..size_of::<Head>());
+            return Some(Note { kind: head.kind, about: head.about, bytes });
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // SAFETY: unmaps what `map` has mapped; nothing borrowed from it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::thread;
+
+    use super::*;
+    use crate::recording::note::Stalled;
+
+    /// A folder that goes with the value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let name = format!("soft-hca-spool-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn spool(&self, limit: u64) -> (Spool, Spool) {
+            let path = self.0.join("spool");
+            let ours = Spool::create(&path, 7, 3, limit).unwrap();
+            let theirs = Spool::open(&path).unwrap().unwrap();
+            assert_eq!((theirs.index(), theirs.generation()), (7, 3));
+            (ours, theirs)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn about(t: u64) -> About {
+        About { thread: 1, proc: 2, t }
+    }
+
+    fn times(spool: &Spool, at: &mut u64, is_over: bool) -> Vec<u64> {
+        std::iter::from_fn(|| spool.read(at, is_over)).map(|note| note.about.t).collect()
+    }
+
+    #[test]
+    fn what_one_appends_another_reads() {
+        let folder = Folder::new("reads");
+        let (ours, theirs) = folder.spool(CHUNK);
+        let mut at = Spool::start();
+        assert_eq!(theirs.read(&mut at, true), None);
+        let body = Stalled { wr_id: 5, qpn: 17 };
+        ours.append(about(1), &body, &[b"ab", b"c"]);
+        ours.append(about(2), &body, &[]);
+        let note = theirs.read(&mut at, false).unwrap();
+        assert_eq!((note.kind, note.about), (Stalled::KIND, about(1)));
+        assert_eq!(Stalled::take(&note.bytes), Some((body, &b"abc"[..])));
+        assert_eq!(times(&theirs, &mut at, false), [2]);
+    }
+
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let folder = Folder::new("room");
+        let (ours, theirs) = folder.spool(3 * CHUNK + 1);
+        let text = [0; 1000];
+        let count = 4 * CHUNK / 1000;
+        (0..count).for_each(|t| ours.append(about(t), &Stalled::default(), &[&text]));
+        let read = times(&theirs, &mut Spool::start(), false);
+        assert!(read.iter().copied().eq(0..read.len() as u64));
+        assert_eq!(read.len() as u64 + theirs.dropped(), count);
+        assert!(theirs.dropped() > 0 && read.len() as u64 > 2 * CHUNK / 1000);
+    }
+
+    #[test]
+    fn a_note_that_was_never_finished_is_passed_over_in_the_end() {
+        let folder = Folder::new("torn");
+        let (ours, theirs) = folder.spool(CHUNK);
+        ours.append(about(1), &Stalled::default(), &[]);
+        ours.claim(60).unwrap();
+        ours.append(about(2), &Stalled::default(), &[]);
+        let mut at = Spool::start();
+        assert_eq!(times(&theirs, &mut at, false), [1]);
+        assert_eq!(times(&theirs, &mut at, true), [2]);
+    }
+
+    #[test]
+    fn threads_do_not_disturb_each_other() {
+        let folder = Folder::new("threads");
+        let (ours, theirs) = folder.spool(16 * CHUNK);
+        thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let ours = &ours;
+                scope.spawn(move || {
+                    for t in 0..5000 {
+                        let text = vec![thread; usize::from(thread) * 3];
+                        ours.append(about(t), &Stalled::default(), &[&text]);
+                    }
+                });
+            }
+        });
+        let mut next = [0; 4];
+        let mut at = Spool::start();
+        while let Some(note) = theirs.read(&mut at, false) {
+            let (_, text) = Stalled::take(&note.bytes).unwrap();
+            let thread = text.len() / 3;
+            assert!(text.iter().all(|byte| usize::from(*byte) == thread));
+            assert_eq!(note.about.t, next[thread]);
+            next[thread] += 1;
+        }
+        assert_eq!((next, theirs.dropped()), ([5000; 4], 0));
+    }
+}

@@ -12,9 +12,11 @@
 //! | [`file`] | reading and writing |
 //! | [`text`] | a line for each entry |
 //! | [`stable`] | text that is the same in every run |
+//! | [`explain`] | what went wrong, and what usually causes it |
 #![forbid(unsafe_code)]
 
 pub mod entry;
+pub mod explain;
 pub mod file;
 pub mod reason;
 pub mod stable;

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::str::FromStr;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use crate::transcript::Transcript;
 const MARK: &str = "\u{1}harness-agent: ";
 /// How often the agent looks whether the server listens.
 const TICK: Duration = Duration::from_millis(20);
+/// How long a program may take that is told to end.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a program has cost, as wait4(2) tells, and how long it has run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +113,8 @@ pub struct Agent {
     pub ready: Option<Ready>,
     /// End it after this time, or when nobody reads its output any more.
     pub limit: Option<Duration>,
+    /// End it when standard input ends.
+    pub until_input_ends: bool,
 }
 
 impl Agent {
@@ -135,10 +139,12 @@ impl Agent {
         unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
         let pid = child.id();
         let (stop, stopped) = mpsc::channel::<()>();
-        let watched = self.ready.is_some() || self.limit.is_some();
+        let watched = self.ready.is_some() || self.limit.is_some() || self.until_input_ends;
+        let input = self.until_input_ends.then(input_ends);
         let watch = watched.then(|| {
             thread::spawn(move || {
-                let mut watch = Watch { pid, ready: self.ready, limit: self.limit, start };
+                let Agent { ready, limit, .. } = self;
+                let mut watch = Watch { pid, ready, limit, input, told_at: None, start };
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                     watch.look();
                 }
@@ -176,6 +182,10 @@ struct Watch {
     /// Not once it has been told.
     ready: Option<Ready>,
     limit: Option<Duration>,
+    /// Disconnected when standard input has ended.
+    input: Option<Receiver<()>>,
+    /// When it was told to end because of that.
+    told_at: Option<Instant>,
     start: Instant,
 }
 
@@ -190,17 +200,37 @@ impl Watch {
                 self.ready = None;
             }
         }
-        if self.limit.is_some() && (self.timed_out() || nobody_reads()) {
-            let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
-            // SAFETY: kill(2) takes two numbers. The process has not been collected, so
-            // that the id is still its own.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+        let ended = |input: &Receiver<()>| input.try_recv() == Err(TryRecvError::Disconnected);
+        if self.told_at.is_none() && self.input.as_ref().is_some_and(ended) {
+            self.told_at = Some(Instant::now());
+            self.signal(libc::SIGTERM);
         }
+        let is_deaf = self.told_at.is_some_and(|at| at.elapsed() >= PATIENCE);
+        if is_deaf || self.limit.is_some() && (self.timed_out() || nobody_reads()) {
+            self.signal(libc::SIGKILL);
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
+        // SAFETY: kill(2) takes two numbers. The process has not been collected, so
+        // that the id is still its own.
+        unsafe { libc::kill(pid, signal) };
     }
 
     fn timed_out(&self) -> bool {
         self.limit.is_some_and(|limit| self.start.elapsed() >= limit)
     }
+}
+
+/// What is disconnected when standard input has ended.
+fn input_ends() -> Receiver<()> {
+    let (open, input) = mpsc::channel();
+    thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        drop(open);
+    });
+    input
 }
 
 /// Has the other end of standard error gone?

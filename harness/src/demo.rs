@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::examples::{EXAMPLES, Example, Sides};
+use crate::hosts::Hosts;
 use crate::process::{Ending, Program};
 use crate::quote::quoted;
-use crate::run::{Client, Outcome, Plan, Unobserved, run};
+use crate::run::{Client, Observer, Outcome, Plan, Unobserved};
 use crate::show::Labelled;
-use crate::soft_hca;
 use crate::transcript::{Side, Stream};
 
 /// What apm prints on both sides where the device cannot migrate a path.
@@ -22,9 +22,6 @@ const APM_REASON: &str = "the kernel's Soft-RoCE refuses path migration (errno 2
 /// What it means on soft-hca.
 const APM_REASON_SOFT_HCA: &str =
     "soft-hca, like the kernel's Soft-RoCE, refuses path migration (errno 22)";
-
-/// Why an example is left out.
-const NO_MULTICAST: &str = "soft-hca carries no multicast between hosts";
 
 /// Where the tour takes place.
 #[derive(Clone, Debug)]
@@ -37,16 +34,22 @@ pub struct Demo {
     pub address: String,
     /// Where the clients run, if not here.
     pub client_host: Option<ClientHost>,
+    /// Other hosts that agents run the sides on.
+    pub hosts: Hosts,
+    /// The client's address, if it has its own.
+    pub client_address: Option<String>,
+    /// Index of these addresses in the devices' tables of GIDs, of the server's and the client's.
+    pub gid_indices: [u16; 2],
+    /// Is the device soft-hca's?
+    pub on_soft_hca: bool,
     /// Time limit of each pair.
     pub limit: Duration,
 }
 
-/// Another host, for the clients.
+/// Another host, for the clients, whose processes are this machine's.
 #[derive(Clone, Debug)]
 pub struct ClientHost {
-    /// Its address.
-    pub address: String,
-    /// The program that runs its arguments there, as a command line.
+    /// The program that runs its arguments there, as a command line, in its own place.
     pub by: PathBuf,
 }
 
@@ -57,7 +60,7 @@ impl ClientHost {
         let shell = ["bash", "-c", "exec -a \"$0\" \"$@\""].map(OsString::from);
         let path = program.path.into_os_string();
         let args = shell.into_iter().chain([arg0, path]).chain(program.args).collect();
-        Program { path: self.by.clone(), arg0: None, args }
+        Program { path: self.by.clone(), arg0: None, args, ends_with_input: false }
     }
 }
 
@@ -67,8 +70,6 @@ pub(crate) enum Verdict {
     Ok,
     /// Not 0, but as it has to be on this fabric, and why.
     Expected(&'static str),
-    /// It cannot run on this fabric, and why.
-    Skipped(&'static str),
     Failed(String),
 }
 
@@ -80,18 +81,11 @@ impl Demo {
         self.print(&format!("{}\n", self.fabric()))?;
         for example in EXAMPLES {
             self.print(&format!("{:<13} ", example.name))?;
-            if let Some(why) = self.leaves_out(example) {
-                self.print(&format!("skipped: {why}\n"))?;
-                rows.push((example, Verdict::Skipped(why), 0.0));
-                continue;
-            }
-            let plan = self.on_its_hosts(self.plan(example, None)?);
-            let outcome = run(&plan, &mut Unobserved)?;
-            let verdict = judge(example, &outcome);
+            let (outcome, verdict) =
+                self.play(example, self.plan(example, None)?, &mut Unobserved)?;
             let time = outcome.elapsed.as_secs_f64();
             let text = match &verdict {
                 Verdict::Ok => "ok".to_owned(),
-                Verdict::Skipped(why) => format!("skipped: {why}"),
                 Verdict::Expected(why) => format!("as expected: {why}\n{}", evidence(&outcome)),
                 Verdict::Failed(why) => format!("FAILED: {why}\n{}", everything(&outcome)),
             };
@@ -113,9 +107,6 @@ impl Demo {
             let names: Vec<_> = EXAMPLES.iter().map(|example| example.name).collect();
             Error::Usage(format!("no example is called {name:?}; there are {}", names.join(", ")))
         })?;
-        if let Some(why) = self.leaves_out(example) {
-            return Err(Error::Usage(format!("{name} cannot run here: {why}")));
-        }
         let plan = self.plan(example, (!flags.is_empty()).then_some(flags))?;
         let mut text = format!("{}\n", self.fabric());
         for (side, program) in Side::BOTH.into_iter().zip([&plan.server, &client(&plan)]) {
@@ -131,12 +122,10 @@ impl Demo {
         self.print(&text)?;
         let mut show =
             Labelled::with_labels(label(example, Side::Server), label(example, Side::Client));
-        let outcome = run(&self.on_its_hosts(plan), &mut show)?;
+        let (outcome, verdict) = self.play(example, plan, &mut show)?;
         show.finish().map_err(Error::write(Path::new("standard output")))?;
-        let verdict = judge(example, &outcome);
         let word = match &verdict {
             Verdict::Ok => "ok".to_owned(),
-            Verdict::Skipped(why) => format!("skipped: {why}"),
             Verdict::Expected(why) => format!("as expected: {why}"),
             Verdict::Failed(why) => format!("FAILED: {why}"),
         };
@@ -144,20 +133,12 @@ impl Demo {
         Ok(!matches!(verdict, Verdict::Failed(_)))
     }
 
-    /// Why an example cannot run on this fabric, if it cannot.
-    fn leaves_out(&self, example: &Example) -> Option<&'static str> {
-        // Of a multicast pair, and of no other, each side has an address of its own.
-        let needs_multicast = example.own_address;
-        let is_between_hosts = self.client_host.is_some() && soft_hca::is_inside();
-        (needs_multicast && is_between_hosts).then_some(NO_MULTICAST)
-    }
-
     /// The first line: which fabric the programs use.
     fn fabric(&self) -> String {
         if let Some(name) = &self.fabric_name {
             return format!("fabric: {name}");
         }
-        if soft_hca::is_inside() {
+        if self.on_soft_hca {
             return "fabric: soft-hca".to_owned();
         }
         let mut devices: Vec<_> = fs::read_dir("/sys/class/infiniband")
@@ -174,7 +155,11 @@ impl Demo {
     }
 
     fn plan(&self, example: &Example, flags: Option<&[OsString]>) -> Result<Plan, Error> {
-        let (server, client) = arguments(example, self.addresses(example), flags)?;
+        let (mut server, mut client) = arguments(example, self.addresses(example), flags)?;
+        if let Some(server) = &mut server {
+            set_gid_index(server, self.gid_indices[0]);
+        }
+        set_gid_index(&mut client, self.gid_indices[1]);
         let program = |side, args| example.program(&self.bin_dir, side, args);
         let plan = Plan {
             server: server.map(|args| program(Side::Server, args)),
@@ -197,8 +182,23 @@ impl Demo {
 
     /// The addresses that server and client are told.
     fn addresses(&self, example: &Example) -> [&str; 2] {
-        let own = self.client_host.as_ref().filter(|_| example.own_address);
-        [&self.address, own.map_or(&self.address, |host| &host.address)]
+        let own = self.client_address.as_ref().filter(|_| example.own_address);
+        [&self.address, own.unwrap_or(&self.address)]
+    }
+
+    /// Runs a plan on its hosts.
+    fn play(
+        &self,
+        example: &Example,
+        plan: Plan,
+        observer: &mut dyn Observer,
+    ) -> Result<(Outcome, Verdict), Error> {
+        let played = self.hosts.play(self.on_its_hosts(plan), false, observer)?;
+        let verdict = match played.not_started {
+            Some(why) => Verdict::Failed(why),
+            None => judge(example, &played.outcome, self.on_soft_hca),
+        };
+        Ok((played.outcome, verdict))
     }
 
     fn on_its_hosts(&self, mut plan: Plan) -> Plan {
@@ -272,12 +272,19 @@ fn arguments(
     Ok((server.filter(|_| example.sides != Sides::Single), client))
 }
 
+/// Of a command line as the example's table has it: the first `-g 1` is of the table.
+fn set_gid_index(args: &mut [OsString], index: u16) {
+    if let Some(at) = args.windows(2).position(|words| words == ["-g", "1"]) {
+        args[at + 1] = index.to_string().into();
+    }
+}
+
 fn words(text: &str) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
 /// How a run of the pair has to be taken on this fabric.
-pub(crate) fn judge(example: &Example, outcome: &Outcome) -> Verdict {
+pub(crate) fn judge(example: &Example, outcome: &Outcome, on_soft_hca: bool) -> Verdict {
     if let Some(why) = &outcome.never_ready {
         return Verdict::Failed(why.clone());
     }
@@ -290,8 +297,7 @@ pub(crate) fn judge(example: &Example, outcome: &Outcome) -> Verdict {
             && outcome.transcript.stream(side, Stream::Stderr) == [APM_REFUSED]
     };
     if example.name == "apm" && sides.iter().all(refused) {
-        let is_soft_hca = soft_hca::is_inside();
-        return Verdict::Expected(if is_soft_hca { APM_REASON_SOFT_HCA } else { APM_REASON });
+        return Verdict::Expected(if on_soft_hca { APM_REASON_SOFT_HCA } else { APM_REASON });
     }
     let endings: Vec<_> = sides
         .iter()
@@ -321,7 +327,6 @@ fn table(rows: &[(&Example, Verdict, f64)]) -> String {
     let result = |verdict: &Verdict| match verdict {
         Verdict::Ok => "ok",
         Verdict::Expected(_) => "as expected*",
-        Verdict::Skipped(_) => "skipped*",
         Verdict::Failed(_) => "FAILED",
     };
     let shows = rows.iter().map(|(example, ..)| example.lesson.len()).max().unwrap_or(0);
@@ -332,15 +337,11 @@ fn table(rows: &[(&Example, Verdict, f64)]) -> String {
     for (example, verdict, time) in rows {
         text += &row(example.name, example.lesson, result(verdict), &format!("{time:.1} s"));
     }
-    let count = |which: fn(&Verdict) -> bool| rows.iter().filter(|row| which(&row.1)).count();
-    let good = count(|verdict| matches!(verdict, Verdict::Ok | Verdict::Expected(_)));
-    text += &format!("\n{good} of {} examples ran as expected", rows.len());
-    match count(|verdict| matches!(verdict, Verdict::Skipped(_))) {
-        0 => text += "\n",
-        skipped => text += &format!(", {skipped} skipped\n"),
-    }
+    let failed =
+        rows.iter().filter(|(_, verdict, _)| matches!(verdict, Verdict::Failed(_))).count();
+    text += &format!("\n{} of {} examples ran as expected\n", rows.len() - failed, rows.len());
     for (example, verdict, _) in rows {
-        if let Verdict::Expected(why) | Verdict::Skipped(why) = verdict {
+        if let Verdict::Expected(why) = verdict {
             text += &format!("* {}: {why}\n", example.name);
         }
     }
@@ -386,13 +387,25 @@ mod tests {
     }
 
     #[test]
+    fn each_host_has_its_own_index_of_a_gid() {
+        let mut words = ["-g", "1", "-g", "1", "10.0.0.7"].map(OsString::from);
+        set_gid_index(&mut words, 3);
+        assert_eq!(words, ["-g", "3", "-g", "1", "10.0.0.7"]);
+        set_gid_index(&mut words[..2], 4);
+        assert_eq!(words[1], "3");
+    }
+
+    #[test]
     fn a_client_on_another_host_is_called_as_here_and_may_have_its_own_address() {
-        let host = ClientHost { address: "10.0.0.8".into(), by: "/there".into() };
         let demo = Demo {
             bin_dir: "/b".into(),
             fabric_name: None,
             address: "10.0.0.7".into(),
-            client_host: Some(host),
+            client_host: Some(ClientHost { by: "/there".into() }),
+            hosts: Hosts::default(),
+            client_address: Some("10.0.0.8".into()),
+            gid_indices: [1, 3],
+            on_soft_hca: false,
             limit: Duration::ZERO,
         };
         let addresses = |name| demo.addresses(Example::named(name).unwrap());
@@ -432,11 +445,11 @@ mod tests {
     fn only_apm_may_be_refused_and_only_with_its_message() {
         let apm = Example::named("apm").unwrap();
         let mc = Example::named("mc").unwrap();
-        assert_eq!(judge(apm, &outcome(0, 0, "")), Verdict::Ok);
-        assert!(matches!(judge(apm, &outcome(22, 22, APM_REFUSED)), Verdict::Expected(_)));
-        assert!(matches!(judge(apm, &outcome(22, 22, "other")), Verdict::Failed(_)));
-        assert!(matches!(judge(apm, &outcome(22, 0, APM_REFUSED)), Verdict::Failed(_)));
-        assert!(matches!(judge(mc, &outcome(22, 22, APM_REFUSED)), Verdict::Failed(_)));
-        assert!(matches!(judge(mc, &outcome(0, 1, "")), Verdict::Failed(_)));
+        assert_eq!(judge(apm, &outcome(0, 0, ""), true), Verdict::Ok);
+        assert!(matches!(judge(apm, &outcome(22, 22, APM_REFUSED), true), Verdict::Expected(_)));
+        assert!(matches!(judge(apm, &outcome(22, 22, "other"), true), Verdict::Failed(_)));
+        assert!(matches!(judge(apm, &outcome(22, 0, APM_REFUSED), true), Verdict::Failed(_)));
+        assert!(matches!(judge(mc, &outcome(22, 22, APM_REFUSED), true), Verdict::Failed(_)));
+        assert!(matches!(judge(mc, &outcome(0, 1, ""), true), Verdict::Failed(_)));
     }
 }

@@ -94,7 +94,7 @@ impl Example {
     /// The program in `bin_dir` that plays `side`, with argv\[0\] as the C's.
     pub fn program(&self, bin_dir: &Path, side: Side, args: Vec<OsString>) -> Program {
         let arg0 = Some(self.arg0(side).into());
-        Program { path: bin_dir.join(self.binary(side)), arg0, args }
+        Program { path: bin_dir.join(self.binary(side)), arg0, args, ends_with_input: false }
     }
 
     /// What the C program that plays `side` is called on its command line.

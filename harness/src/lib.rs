@@ -11,7 +11,9 @@
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
 //! - [`compare`]: the C originals and the Rust programs side by side
+//! - [`hosts`]: the sides of a pair on other hosts
 //! - [`agent`]: runs one program for somebody else, and says what it cost
+//! - [`reach`]: whether datagrams pass from one host to another
 //! - [`pair`]: any two commands as a pair
 //! - [`show`]: labelled output
 //! - [`lines`]: comparing lists of lines
@@ -22,6 +24,7 @@ pub mod demo;
 pub mod error;
 pub mod examples;
 pub mod golden;
+pub mod hosts;
 pub mod lines;
 pub mod listen;
 pub mod pair;
@@ -30,6 +33,7 @@ pub mod private;
 pub mod process;
 mod quote;
 mod rdma_netlink;
+pub mod reach;
 pub mod run;
 pub mod show;
 pub mod soft_hca;

@@ -14,6 +14,7 @@ use harness::demo::{self, ClientHost, Demo};
 use harness::golden::case::Device;
 use harness::golden::share::{self, Share};
 use harness::golden::suite::{Selection, Suite};
+use harness::hosts::Hosts;
 use harness::listen::Ready;
 use harness::pair::Pair;
 use harness::private::{self, Network};
@@ -136,12 +137,35 @@ struct DemoArgs {
     /// Address of the RDMA device [default: 10.9.0.1, on soft-hca 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
-    /// Run the clients on another host: PROGRAM runs its arguments there, as a command line
+    /// Run the clients elsewhere on this machine: PROGRAM becomes its arguments there, a command
+    /// line
     #[arg(long, value_name = "PROGRAM", requires = "client_address")]
     client_by: Option<PathBuf>,
-    /// The address of that host's RDMA device
-    #[arg(long, value_name = "ADDRESS", requires = "client_by")]
+    /// Run the servers on this host, over ssh
+    #[arg(long, value_name = "HOST")]
+    server_host: Option<String>,
+    /// Run the clients on this host, over ssh
+    #[arg(long, value_name = "HOST", conflicts_with = "client_by")]
+    client_host: Option<String>,
+    /// The command that runs programs there, with its options, separated by blanks
+    #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
+    ssh: String,
+    /// Folder on those hosts in which a relative --bin-dir is looked for [default: the current
+    /// one]
+    #[arg(long, value_name = "DIR")]
+    remote_dir: Option<PathBuf>,
+    /// The address of the client's RDMA device
+    #[arg(long, value_name = "ADDRESS")]
     client_address: Option<String>,
+    /// Index of the server's address in the table of GIDs of its device
+    #[arg(long, value_name = "INDEX", default_value_t = 1)]
+    gid_index: u16,
+    /// Index of the client's address in the table of GIDs of its device
+    #[arg(long, value_name = "INDEX", default_value_t = 1)]
+    client_gid_index: u16,
+    /// The hosts' devices are soft-hca's
+    #[arg(long)]
+    on_soft_hca: bool,
     /// Kill what still runs after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
@@ -291,14 +315,23 @@ fn demo(args: DemoArgs) -> Result<bool, Error> {
         return listed.map(|()| true).map_err(Error::write(Path::new("standard output")));
     }
     let usual = if soft_hca::is_inside() { "127.0.0.1" } else { "10.9.0.1" };
+    let bin_dir = bin_dir(args.bin_dir)?;
+    let here = std::env::current_dir().map_err(Error::read(Path::new(".")))?;
     let demo = Demo {
-        bin_dir: bin_dir(args.bin_dir)?,
+        hosts: Hosts {
+            server: args.server_host,
+            client: args.client_host,
+            ssh: args.ssh.split_whitespace().map(OsString::from).collect(),
+            dir: args.remote_dir.unwrap_or(here),
+            bin_dir: bin_dir.clone(),
+        },
+        bin_dir,
         fabric_name: args.fabric_name,
         address: args.address.unwrap_or_else(|| usual.to_owned()),
-        client_host: args
-            .client_by
-            .zip(args.client_address)
-            .map(|(by, address)| ClientHost { address, by }),
+        client_host: args.client_by.map(|by| ClientHost { by }),
+        client_address: args.client_address,
+        gid_indices: [args.gid_index, args.client_gid_index],
+        on_soft_hca: args.on_soft_hca || soft_hca::is_inside(),
         limit: Duration::from_secs(args.time_limit),
     };
     match args.example.split_first() {

@@ -56,5 +56,10 @@ impl Pair {
 }
 
 fn shell(command: String) -> Program {
-    Program { path: "/bin/sh".into(), arg0: None, args: vec!["-c".into(), command.into()] }
+    Program {
+        path: "/bin/sh".into(),
+        arg0: None,
+        args: vec!["-c".into(), command.into()],
+        ends_with_input: false,
+    }
 }

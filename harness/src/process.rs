@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::mpsc::SyncSender;
 use std::thread;
@@ -32,6 +32,9 @@ pub struct Program {
     pub arg0: Option<OsString>,
     /// The arguments after argv\[0\].
     pub args: Vec<OsString>,
+    /// Does it end with its standard input? That is a pipe then, which is closed instead of sending
+    /// SIGTERM: a signal would not get to another host.
+    pub ends_with_input: bool,
 }
 
 /// How a process ended.
@@ -97,6 +100,8 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
+    /// What it ends with.
+    input: Option<ChildStdin>,
     open_streams: usize,
     ending: Option<Ending>,
 }
@@ -116,7 +121,7 @@ impl Running {
         command
             .args(&program.args)
             .env("LC_ALL", "C")
-            .stdin(Stdio::null())
+            .stdin(if program.ends_with_input { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
@@ -151,7 +156,8 @@ impl Running {
             await_exit(pid);
             let _ = events.send(Event::Exited(side));
         });
-        Ok(Running { child, open_streams, ending: None })
+        let input = child.stdin.take();
+        Ok(Running { child, input, open_streams, ending: None })
     }
 
     /// The process id, which is also the id of its group.
@@ -175,7 +181,10 @@ impl Running {
     }
 
     /// Sends a signal to the whole group, unless the process is over.
-    pub(crate) fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&mut self, signal: i32) {
+        if signal == libc::SIGTERM && self.input.take().is_some() {
+            return;
+        }
         if self.ending.is_none() {
             kill_group(self.pid(), signal);
         }

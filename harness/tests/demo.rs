@@ -15,7 +15,7 @@ impl Folder {
         let name = format!("harness demo's {name} {}", std::process::id());
         let folder = Self(std::env::temp_dir().join(name));
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for file in ["demo", "harness/devices.sh"] {
+        for file in ["demo", "harness/devices.sh", "harness/hosts.sh"] {
             folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
         }
         for file in ["harness/install", "lab/install", "path/cargo"] {

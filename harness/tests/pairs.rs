@@ -16,6 +16,7 @@ fn shell(script: &str) -> Program {
         path: "/bin/sh".into(),
         arg0: Some("./script".into()),
         args: vec!["-c".into(), script.into()],
+        ends_with_input: false,
     }
 }
 
@@ -76,6 +77,7 @@ fn a_tcp_server_is_ready_when_it_listens() {
         path: std::env::current_exe().unwrap(),
         arg0: None,
         args: play.map(Into::into).to_vec(),
+        ends_with_input: false,
     });
     plan.ready = Ready::Tcp;
     let outcome = played(&plan);
@@ -183,8 +185,12 @@ fn a_settled_run_is_ended_early_and_counts_as_timed_out() {
 #[test]
 fn a_program_that_does_not_exist_is_named() {
     let mut plan = plan(None, None);
-    plan.server =
-        Some(Program { path: "/nonexistent/program".into(), arg0: None, args: Vec::new() });
+    plan.server = Some(Program {
+        path: "/nonexistent/program".into(),
+        arg0: None,
+        args: Vec::new(),
+        ends_with_input: false,
+    });
     let error = run(&plan, &mut Unobserved).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/program"), "{error}");
 }

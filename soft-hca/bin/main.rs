@@ -5,24 +5,28 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, Subcommands};
+use soft_hca::command::line::{self, Line, LinkArgs, RecordArgs, RunArgs, Subcommands};
 use soft_hca::command::record::{self, RecordOptions};
 use soft_hca::command::{Error, doctor, fabric, ls, run, show};
-use soft_hca::config::{self, FabricName};
+use soft_hca::config::{FabricName, LinkOptions};
+
+fn wanted(LinkArgs { roce, fault, pcap }: LinkArgs) -> Result<Option<LinkOptions>, Error> {
+    Ok(LinkOptions::wanted(roce, fault, pcap)?)
+}
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { fabric, name, roce, command }) => {
+        Subcommands::Run(RunArgs { fabric, name, link, command }) => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            let roce = roce.or_else(config::link_wanted);
-            let options = run::Options { fabric, device: name, roce, command };
+            let link = wanted(link)?;
+            let options = run::Options { fabric, device: name, link, command };
             let never: Infallible = run::run(&options)?;
             match never {}
         }
         Subcommands::Record(arguments) => {
-            let RecordArgs { output: file, limit, fabric, name: device, roce, command } = arguments;
-            let roce = roce.or_else(config::link_wanted);
-            let options = RecordOptions { file, limit, fabric, device, roce, command };
+            let RecordArgs { output: file, limit, fabric, name: device, link, command } = arguments;
+            let link = wanted(link)?;
+            let options = RecordOptions { file, limit, fabric, device, link, command };
             return record::record(&options).map(ExitCode::from);
         }
         Subcommands::Show { follow, stable, file } => show::show(&file, follow, stable)?,

@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::fault;
 use crate::system;
 
 /// The fabric's folder, for programs in it.
@@ -29,15 +30,21 @@ pub const LOG_LEVEL: &str = "SOFT_HCA_LOG_LEVEL";
 /// The library to be preloaded, if it is not beside the command.
 pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
 
-/// Addresses and interfaces for a link to other hosts; see [`link_wanted`].
+/// Addresses and interfaces for a link to other hosts; see [`LinkOptions`].
 pub const ROCE: &str = "SOFT_HCA_ROCE";
+/// What is to go wrong with the link's packets; see [`fault`](crate::fault).
+pub const FAULT: &str = "SOFT_HCA_FAULT";
+/// The file that the link's packets are recorded in.
+pub const PCAP: &str = "SOFT_HCA_PCAP";
 
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 7] = [
+pub const VARIABLES: [(&str, &str); 9] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
     (ROCE, "as --roce=...; `default` for --roce alone"),
+    (FAULT, "as --fault, several separated by blanks"),
+    (PCAP, "as --pcap"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -46,8 +53,8 @@ pub const VARIABLES: [(&str, &str); 7] = [
 /// Name of the daemon's socket in its fabric's folder.
 pub const SOCKET: &str = "socket";
 
-/// Name of the file that is there if a fabric was to have a link to other hosts. It says why there
-/// is none, or nothing.
+/// Name of the file that is there if a fabric was to have a link to other hosts. Its first line says
+/// why there is none, or nothing; the second one is [`LinkOptions::extras`].
 pub const LINK: &str = "link";
 
 /// Bytes that the path of a socket may have.
@@ -76,6 +83,12 @@ pub enum Error {
     /// Not one of the levels of the log.
     #[error("{LOG_LEVEL} is error, warn, info or debug")]
     LogLevel,
+    /// A fault that there is not.
+    #[error("{0}; see `soft-hca run --fault help`")]
+    Fault(#[from] fault::Error),
+    /// What only a link has.
+    #[error("--fault and --pcap are about packets of the link, so they need --roce")]
+    NoLink,
     /// Anything that the system refuses.
     #[error("cannot use {}: {}", .0.display(), .1)]
     Io(PathBuf, #[source] io::Error),
@@ -126,6 +139,69 @@ impl FromStr for DeviceName {
     }
 }
 
+/// The link to other hosts that is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkOptions {
+    /// Addresses and interfaces, separated by commas; empty for the machine's own choice.
+    pub addresses: String,
+    /// What stays in the fabric goes by the link, too.
+    pub is_always: bool,
+    /// What is to go wrong with packets.
+    pub faults: fault::Plan,
+    /// The file that packets are recorded in, an absolute path.
+    pub pcap: Option<PathBuf>,
+}
+
+impl LinkOptions {
+    /// The word in a list for a link that the fabric's own programs use, too.
+    const ALWAYS: &str = "always";
+    /// The word for an empty list where there has to be something.
+    const DEFAULT: &str = "default";
+
+    /// What a command line wants, and in place of what it does not mention the environment; `None`
+    /// for no link.
+    pub fn wanted(
+        roce: Option<String>,
+        faults: Vec<fault::Plan>,
+        pcap: Option<PathBuf>,
+    ) -> Result<Option<Self>, Error> {
+        let text = |value: OsString| value.to_string_lossy().into_owned();
+        let faults = match variable(FAULT) {
+            Some(value) if faults.is_empty() => text(value).parse()?,
+            _ => faults.into_iter().fold(fault::Plan::default(), fault::Plan::and),
+        };
+        let pcap = pcap.or_else(|| variable(PCAP).map(PathBuf::from));
+        let absolute = |path: PathBuf| std::path::absolute(&path).map_err(|e| Error::Io(path, e));
+        let pcap = pcap.map(absolute).transpose()?;
+        let Some(list) = roce.or_else(|| variable(ROCE).map(text)) else {
+            return if faults.is_empty() && pcap.is_none() { Ok(None) } else { Err(Error::NoLink) };
+        };
+        let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let (always, words): (Vec<&str>, Vec<&str>) =
+            words.filter(|word| *word != Self::DEFAULT).partition(|word| *word == Self::ALWAYS);
+        let is_always = !always.is_empty();
+        Ok(Some(Self { addresses: words.join(","), is_always, faults, pcap }))
+    }
+
+    /// Variables that say the same to the daemon.
+    pub(crate) fn variables(&self) -> [(&'static str, OsString); 3] {
+        let words = if self.addresses.is_empty() { Self::DEFAULT } else { &self.addresses };
+        let list =
+            if self.is_always { format!("{},{words}", Self::ALWAYS) } else { words.to_string() };
+        let pcap = self.pcap.clone().map_or_else(OsString::new, PathBuf::into_os_string);
+        [(ROCE, list.into()), (FAULT, self.faults.to_string().into()), (PCAP, pcap)]
+    }
+
+    /// What else than addresses is wanted, as options of `soft-hca run`; empty if nothing is.
+    pub(crate) fn extras(&self) -> String {
+        let always = self.is_always.then(|| format!("--roce={}", Self::ALWAYS));
+        let has_faults = self.faults != fault::Plan::default();
+        let faults = has_faults.then(|| format!("--fault '{}'", self.faults));
+        let pcap = self.pcap.as_ref().map(|path| format!("--pcap {}", path.display()));
+        always.into_iter().chain(faults).chain(pcap).collect::<Vec<_>>().join(" ")
+    }
+}
+
 impl fmt::Display for FabricName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -155,19 +231,17 @@ pub fn base_dirs() -> Vec<PathBuf> {
     dirs
 }
 
-/// What the environment says of a link to other hosts: `None` for none, an empty list for the
-/// machine's own choice.
-pub fn link_wanted() -> Option<String> {
-    let value = std::env::var(ROCE).ok().filter(|value| !value.is_empty())?;
-    Some(if value == "default" { String::new() } else { value })
-}
-
 /// How much is logged.
 pub fn log_level() -> Result<tracing::Level, Error> {
     match std::env::var_os(LOG_LEVEL).filter(|level| !level.is_empty()) {
         Some(level) => level.to_str().and_then(|level| level.parse().ok()).ok_or(Error::LogLevel),
         None => Ok(tracing::Level::INFO),
     }
+}
+
+/// A variable that is not empty.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// The file of the log.
@@ -251,6 +325,42 @@ mod tests {
         for bad in ["mlx5_0", "", "rxe/0", "rxe.0", "rxe 0"] {
             assert!(bad.parse::<DeviceName>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn lists_of_addresses_may_say_always() {
+        let wanted =
+            |list: &str| LinkOptions::wanted(Some(list.into()), vec![], None).unwrap().unwrap();
+        let link = |addresses: &str, is_always| LinkOptions {
+            addresses: addresses.into(),
+            is_always,
+            ..LinkOptions::default()
+        };
+        for (list, options) in [
+            ("", link("", false)),
+            ("default", link("", false)),
+            ("always", link("", true)),
+            ("always, eth0", link("eth0", true)),
+            ("192.0.2.1,always,eth0", link("192.0.2.1,eth0", true)),
+        ] {
+            assert_eq!(wanted(list), options, "{list}");
+            let [(_, list), ..] = options.variables();
+            assert_eq!(wanted(list.to_str().unwrap()), options);
+        }
+    }
+
+    #[test]
+    fn faults_and_recordings_need_a_link() {
+        let drop: fault::Plan = "drop:1%".parse().unwrap();
+        let none = |faults, pcap| LinkOptions::wanted(None, faults, pcap);
+        assert!(matches!(none(vec![drop.clone()], None), Err(Error::NoLink)));
+        assert!(matches!(none(vec![], Some("file".into())), Err(Error::NoLink)));
+        assert_eq!(none(vec![], None).unwrap(), None);
+        let seed = "seed=7".parse().unwrap();
+        let path = Some("/tmp/file".into());
+        let both = LinkOptions::wanted(Some("always".into()), vec![drop, seed], path);
+        let both = both.unwrap().unwrap();
+        assert_eq!(both.extras(), "--roce=always --fault 'drop:1% seed=7' --pcap /tmp/file");
     }
 
     #[test]

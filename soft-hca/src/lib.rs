@@ -29,6 +29,7 @@
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`recording`] | what each process notes down while it is recorded |
+//! | [`fault`] | faults on purpose: what is to go wrong, and how often |
 //! | [`ring`], [`arena`] | queues and tables in shared memory |
 //! | [`system`], [`errno`] | system calls, error numbers |
 //! | [`sync`] | atomics, which `soft-hca/loom` replaces |
@@ -47,6 +48,7 @@ mod daemon;
 mod device;
 mod engine;
 pub mod errno;
+pub mod fault;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod link;

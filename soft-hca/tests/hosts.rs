@@ -162,6 +162,25 @@ fn traffic_with_events() {
     mixed_traffic("hosts-events", "--events --threads 2");
 }
 
+/// As that of the kernel's Soft-RoCE does.
+#[test]
+fn the_ports_mtu_follows_the_interface() {
+    if !installed(&["ibv_devinfo"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::with("hosts-mtu", 9000, &["--roce"]) else { return };
+    let place = &hosts.a.place;
+    let keeper = place.keep();
+    for (mtu, active) in [(9000, "4096 (5)"), (1500, "1024 (3)"), (4176, "4096 (5)")] {
+        hosts.a.set_mtu(mtu);
+        let text = place.start("ibv_devinfo").succeed();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_has(&words, &[&format!("active_mtu: {active}")]);
+    }
+    place.end(keeper);
+    assert_gone(&hosts);
+}
+
 /// A recording of everything on the link while `run` runs.
 fn recorded(hosts: &Hosts, run: impl FnOnce()) -> Vec<u8> {
     let file = hosts.a.place.file("link.pcap");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::compare::stage::{Maker, Played, Stage, ending_in_words};
+use crate::compare::stage::{Maker, Stage, ending_in_words};
 use crate::compare::unified::unified;
 use crate::error::Error;
 use crate::examples::Example;
@@ -12,6 +12,7 @@ use crate::golden::case::{Case, ClientProgram, Device, Item, read_cases};
 use crate::golden::differences::Unlisted;
 use crate::golden::expect::Expectation;
 use crate::golden::rules::{Rules, Watch};
+use crate::hosts::Played;
 use crate::process::Ending;
 use crate::run::Unobserved;
 use crate::transcript::{Side, Stream};

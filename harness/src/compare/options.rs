@@ -13,6 +13,7 @@ use crate::compare::stage::Stage;
 use crate::compare::{Compare, Part};
 use crate::error::Error;
 use crate::examples::{EXAMPLES, Example};
+use crate::hosts::Hosts;
 
 /// Options and arguments.
 #[derive(Args, Clone, Debug)]
@@ -134,14 +135,18 @@ impl CompareArgs {
             parts => parts.to_vec(),
         };
         let workspace = source.parent().unwrap_or(source).to_owned();
+        let bin_dir = bin_dir(self.bin_dir)?;
         Ok(Compare {
             stage: Stage {
                 originals,
-                bin_dir: bin_dir(self.bin_dir)?,
-                server_host: self.server_host,
-                client_host: self.client_host,
-                ssh: self.ssh.split_whitespace().map(OsString::from).collect(),
-                remote_dir,
+                hosts: Hosts {
+                    server: self.server_host,
+                    client: self.client_host,
+                    ssh: self.ssh.split_whitespace().map(OsString::from).collect(),
+                    dir: remote_dir,
+                    bin_dir: bin_dir.clone(),
+                },
+                bin_dir,
                 address: self.address,
                 client_address: self.client_address,
                 limit: Duration::from_secs(self.time_limit),

@@ -282,7 +282,9 @@ impl Suite {
                 Side::Client => &case.client_path,
             };
             match path {
-                Some(path) => Program { path: path.clone(), arg0: None, args },
+                Some(path) => {
+                    Program { path: path.clone(), arg0: None, args, ends_with_input: false }
+                }
                 None => example.program(dir, side, args),
             }
         }))

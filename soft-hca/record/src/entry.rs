@@ -1,5 +1,7 @@
 //! What a line of a record can say.
 
+use std::time::{Duration, SystemTime};
+
 use serde::{Deserialize, Serialize};
 
 use crate::reason::Reason;
@@ -30,6 +32,15 @@ pub struct Header {
     /// The command that was recorded, if it was one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+}
+
+impl Header {
+    /// When the recording began, since 1970; zero if [`Header::began`] is no time.
+    pub fn began_since_1970(&self) -> Duration {
+        let began = humantime::parse_rfc3339(&self.began).ok();
+        let began = began.and_then(|began| began.duration_since(SystemTime::UNIX_EPOCH).ok());
+        began.unwrap_or_default()
+    }
 }
 
 /// A line behind the first.
@@ -257,7 +268,7 @@ pub struct SendPosted {
 }
 
 /// The queue that a receive is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiveQueue {
     /// A queue pair's own.

@@ -114,11 +114,25 @@ fn line(to: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
+/// A record of a few entries, and one with work requests of all kinds.
 #[cfg(test)]
-mod tests {
+pub(crate) mod samples {
     use super::*;
 
-    const SAMPLE: &str = include_str!("sample.shr");
+    pub(crate) const SAMPLE: &str = include_str!("sample.shr");
+    pub(crate) const EVERY: &str = include_str!("every.shr");
+
+    pub(crate) fn read(record: &str) -> (Header, Vec<Entry>) {
+        let mut reader = Reader::new(record.as_bytes()).unwrap();
+        let header = reader.header().clone();
+        (header, reader.by_ref().map(Result::unwrap).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::SAMPLE;
+    use super::*;
 
     #[test]
     fn a_record_is_written_as_it_was_read() {

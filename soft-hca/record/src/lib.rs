@@ -13,12 +13,18 @@
 //! | [`text`] | a line for each entry |
 //! | [`stable`] | text that is the same in every run |
 //! | [`explain`] | what went wrong, and what usually causes it |
+//! | [`requests`] | which entries belong together |
+//! | [`perfetto`] | a record as a trace of Perfetto |
+//! | [`packets`] | a record as packets of RoCE v2 |
 #![forbid(unsafe_code)]
 
 pub mod entry;
 pub mod explain;
 pub mod file;
+pub mod packets;
+pub mod perfetto;
 pub mod reason;
+pub mod requests;
 pub mod stable;
 pub mod text;
 pub mod value;

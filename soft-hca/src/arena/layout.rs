@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use crate::arena::lock::Lock;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x05");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -379,6 +379,11 @@ entry! {
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::room`].
         pub rq_posted: AtomicU32,
+        /// 1: a receive was taken from the shared queue for a message of which more packets are to
+        /// come. If the queue pair fails before, nobody else knows of it.
+        pub taken: AtomicU32,
+        /// The program's name for that receive.
+        pub taken_wr_id: AtomicU64,
         /// Scatter-gather elements of a send, at most.
         pub max_send_sge: AtomicU32,
         /// Scatter-gather elements of a receive, at most.
@@ -418,7 +423,11 @@ entry! {
         /// The way to the peer, 0 within the fabric. See `engine::Route`.
         pub route: AtomicU32,
 
-        // What holds up the request at the head of the send queue
+        // What is known of the request at the head of the send queue
+        /// Not 0: its datagram has reached the group's members of this fabric, and is still to be sent
+        /// to other hosts.
+        pub sq_group_reached: AtomicU32,
+        // What holds it up
         /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
         /// full.
         pub stall: AtomicU32,

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use super::daemonize::become_daemon;
 use super::folder_lock::FolderLock;
 use super::{Error, cannot, preload};
-use crate::config::{self, DeviceName, FabricName, SOCKET};
+use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use crate::daemon;
 use crate::device::{self, Device};
 use crate::recording::FOLDER;
@@ -48,7 +48,7 @@ impl Membership {
 pub fn join(
     fabric: &FabricName,
     device: &DeviceName,
-    roce: Option<&str>,
+    link: Option<&LinkOptions>,
 ) -> Result<Membership, Error> {
     let dir = config::fabric_dir(fabric)?;
     let device = device.to_string();
@@ -64,7 +64,7 @@ pub fn join(
         if lock.is_none() {
             continue;
         }
-        return match start(&dir, &device, roce) {
+        return match start(&dir, &device, link) {
             Ok(lifeline) => Ok(Membership { dir, sysfs, lifeline }),
             Err(error) => {
                 remove_locked(&dir);
@@ -74,17 +74,19 @@ pub fn join(
     }
 }
 
-/// Why a fabric that was to have a link to other hosts has none, if so.
-pub fn link_warning(dir: &Path) -> Option<String> {
-    match fs::read_to_string(dir.join(config::LINK)) {
-        Ok(said) if said.is_empty() => None,
-        Ok(said) => Some(format!("{said}; programs reach only those of this fabric")),
-        Err(_) => Some(
-            "this fabric runs already, without a link to other hosts: end its programs first, or \
-             take another one by --fabric"
-                .into(),
-        ),
+/// Why a fabric has not the link to other hosts that is wanted, if so.
+pub fn link_warning(dir: &Path, wanted: &LinkOptions) -> Option<String> {
+    const INSTEAD: &str = "end its programs first, or take another one by --fabric";
+    let Ok(said) = fs::read_to_string(dir.join(config::LINK)) else {
+        return Some(format!("this fabric runs already, without a link to other hosts: {INSTEAD}"));
+    };
+    let (reason, extras) = said.split_once('\n').unwrap_or((&said, ""));
+    if !reason.is_empty() {
+        return Some(format!("{reason}; programs reach only those of this fabric"));
     }
+    let wanted = wanted.extras();
+    let is_other = !wanted.is_empty() && wanted != extras;
+    is_other.then(|| format!("this fabric runs already, without {wanted}: {INSTEAD}"))
 }
 
 /// Connects to a fabric that runs; `None` if it does not, or is about to end.
@@ -125,7 +127,7 @@ pub(super) fn ask(
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.
-fn start(dir: &Path, device: &str, roce: Option<&str>) -> Result<Connection, Error> {
+fn start(dir: &Path, device: &str, link: Option<&LinkOptions>) -> Result<Connection, Error> {
     let running = connect(dir, FileKind::Lifeline)?;
     if running.is_none() {
         // What a killed daemon has left behind, but for that by which its programs still get their
@@ -140,14 +142,14 @@ fn start(dir: &Path, device: &str, roce: Option<&str>) -> Result<Connection, Err
     if let Some(lifeline) = running {
         return Ok(lifeline);
     }
-    let _guard = spawn(dir, roce)?;
+    let _guard = spawn(dir, link)?;
     let lifeline = connect(dir, FileKind::Lifeline)?;
     lifeline.ok_or_else(|| Error::NotStarted("it has gone at once".into()))
 }
 
 /// Starts a daemon and waits until it listens. Gives a first connection to it, which the daemon
 /// itself has made: if this process is killed at any moment, the daemon sees that end.
-fn spawn(dir: &Path, roce: Option<&str>) -> Result<OwnedFd, Error> {
+fn spawn(dir: &Path, link: Option<&LinkOptions>) -> Result<OwnedFd, Error> {
     let cannot_start = || cannot("start the fabric's daemon");
     let (ours, theirs) = UnixStream::pair().map_err(cannot_start())?;
     let log = config::log_file();
@@ -161,15 +163,14 @@ fn spawn(dir: &Path, roce: Option<&str>) -> Result<OwnedFd, Error> {
             .map_err(cannot(format!("write to {}", log.display())))?;
     }
     let exe = std::env::current_exe().map_err(cannot_start())?;
+    let nothing = || [config::ROCE, config::FAULT, config::PCAP].map(|name| (name, "".into()));
+    let variables = link.map_or_else(nothing, LinkOptions::variables);
     let mut child = Command::new(exe)
         .arg(SUBCOMMAND)
         .arg(dir)
         .current_dir("/")
         .env(config::LOG, log)
-        .env(
-            config::ROCE,
-            roce.map_or("", |wanted| if wanted.is_empty() { "default" } else { wanted }),
-        )
+        .envs(variables)
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
@@ -205,8 +206,8 @@ pub fn serve(dir: PathBuf) -> Result<(), Error> {
             let _ = starter.send(b"1", &[guard.into_fd().as_fd()]);
         }
     };
-    let served =
-        daemon::run(&daemon::Config { dir: dir.clone(), roce: config::link_wanted() }, announce);
+    let link = LinkOptions::wanted(None, Vec::new(), None)?;
+    let served = daemon::run(&daemon::Config { dir: dir.clone(), link }, announce);
     if let Err(error) = &served {
         let _ = starter.send(error.to_string().as_bytes(), &[]);
     }

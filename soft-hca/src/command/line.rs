@@ -1,12 +1,15 @@
 //! The command line's definition. Manual pages and completions are made from it as well.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 
 use super::{doctor, fabric};
 use crate::config::{self, DeviceName, FabricName};
+use crate::fault::{self, Plan};
 
 /// Runs RDMA programs on any Linux machine: no network card, no kernel module, no root.
 ///
@@ -34,10 +37,9 @@ Examples:
     soft-hca run -- bash
     soft-hca ls";
 
-const RUN_USAGE: &str =
-    "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]] -- CMD [ARG]...";
+const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
-     [--roce[=ADDRESS|INTERFACE]] [-- CMD [ARG]...]";
+     [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--follow | --stable] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
@@ -124,18 +126,9 @@ pub struct RunArgs {
     /// The name of the device that the program finds
     #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
     pub name: DeviceName,
-    /// Reach other hosts, by RoCE v2 over UDP port 4791 of these addresses or interfaces
-    ///
-    /// A list with commas; without one, the address of the default route. Anybody who can send to
-    /// that port may guess keys: use it in networks that you trust.
-    #[arg(
-        long,
-        value_name = "ADDRESS|INTERFACE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = ""
-    )]
-    pub roce: Option<String>,
+    /// The link to other hosts
+    #[command(flatten)]
+    pub link: LinkArgs,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -145,6 +138,33 @@ pub struct RunArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
+}
+
+/// Arguments about the link to other hosts.
+#[derive(Args)]
+pub struct LinkArgs {
+    /// Reach other hosts, by RoCE v2 over UDP port 4791 of these addresses or interfaces
+    ///
+    /// A list with commas; without one, the address of the default route. With `always` in it, what
+    /// stays in the fabric goes by these addresses, too, and can be looked at. Anybody who can send
+    /// to that port may guess keys: use it in networks that you trust.
+    #[arg(
+        long,
+        value_name = "ADDRESS|INTERFACE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub roce: Option<String>,
+    /// Have packets of the link go wrong on purpose; `--fault help` says how
+    ///
+    /// As drop:1%, duplicate:1%, corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive,
+    /// drop:nth=3,qp=17. With seed=N the same happens again. May be given more than once.
+    #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
+    pub fault: Vec<Plan>,
+    /// Record the link's packets in a file, as pcapng, which Wireshark reads
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub pcap: Option<PathBuf>,
 }
 
 /// The arguments of `record`.
@@ -162,15 +182,9 @@ pub struct RecordArgs {
     /// The name of the device that the program finds
     #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
     pub name: DeviceName,
-    /// Reach other hosts; see `soft-hca run --help`
-    #[arg(
-        long,
-        value_name = "ADDRESS|INTERFACE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = ""
-    )]
-    pub roce: Option<String>,
+    /// The link to other hosts
+    #[command(flatten)]
+    pub link: LinkArgs,
     /// The program and its arguments
     #[arg(
         trailing_var_arg = true,
@@ -179,6 +193,34 @@ pub struct RecordArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
+}
+
+/// Parses faults, or explains them.
+#[derive(Clone, Copy, Debug)]
+struct Faults;
+
+impl TypedValueParser for Faults {
+    type Value = Plan;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Plan, clap::Error> {
+        let text = value.to_string_lossy();
+        if text == "help" {
+            // The way to a help text of one's own.
+            let help = clap::Command::new("fault").override_help(fault::HELP);
+            if let Err(text) = help.try_get_matches_from(["fault", "--help"]) {
+                return Err(text);
+            }
+        }
+        text.parse().map_err(|error| {
+            let text = format!("--fault {text:?}: {error}\n");
+            clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command)
+        })
+    }
 }
 
 /// The command line as clap knows it. The long help ends with the environment variables.

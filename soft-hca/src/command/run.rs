@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::fabric::{self, Membership};
 use super::{Error, preload};
-use crate::config::{self, DeviceName, FabricName};
+use crate::config::{self, DeviceName, FabricName, LinkOptions};
 
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
 const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
@@ -20,9 +20,8 @@ pub struct Options {
     pub fabric: FabricName,
     /// The name that the program's device has.
     pub device: DeviceName,
-    /// Addresses and interfaces for a link to other hosts, if there is to be one; empty for the
-    /// machine's own choice.
-    pub roce: Option<String>,
+    /// The link to other hosts, if there is to be one.
+    pub link: Option<LinkOptions>,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
 }
@@ -41,9 +40,9 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     preload::check(&library, &config::fabric_dir(&options.fabric)?)?;
     let (program, arguments) =
         options.command.split_first().expect("the command line has a program");
-    let membership = fabric::join(&options.fabric, &options.device, options.roce.as_deref())?;
-    if options.roce.is_some()
-        && let Some(warning) = fabric::link_warning(&membership.dir)
+    let membership = fabric::join(&options.fabric, &options.device, options.link.as_ref())?;
+    if let Some(link) = &options.link
+        && let Some(warning) = fabric::link_warning(&membership.dir, link)
     {
         eprintln!("soft-hca: {warning}");
     }

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
+use soft_hca_roce::wire::ip;
+
 use crate::arena::{self, Entry, Guard, Heap, Lock, MAX_QPS, Mapping, QPN_ROUNDS, RingPlace};
+use crate::config::LinkOptions;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
@@ -41,14 +44,22 @@ pub(crate) struct Fabric {
     pub qps: Table<KnownQp>,
     mrs: Table<()>,
     ahs: Table<()>,
-    /// Whose a membership is: an index in the table of queue pairs.
-    members: Table<usize>,
+    members: Table<Membership>,
     /// See [`arena::qpn`].
     qpn_round: u32,
     qpn_base: u32,
     last_qp: Option<usize>,
     next_pd: u32,
     next_generation: u32,
+}
+
+/// A queue pair's membership in a multicast group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Membership {
+    /// Index in the table of queue pairs.
+    pub qp: usize,
+    /// The group.
+    pub gid: [u8; 16],
 }
 
 /// Of an object whose entry has been given back.
@@ -66,11 +77,6 @@ fn begin(taken: Option<usize>, entries: &[impl Entry], used: Option<&AtomicU32>)
         used.fetch_max(index as u32 + 1, AcqRel);
     }
     Ok(index)
-}
-
-/// Reads a GID of the arena.
-pub(crate) fn load_gid(gid: &[AtomicU8; 16]) -> [u8; 16] {
-    std::array::from_fn(|i| gid[i].load(Acquire))
 }
 
 /// Writes a GID of the arena.
@@ -122,10 +128,10 @@ impl Fabric {
         ports.any(|port| port.gids.is_here(gid))
     }
 
-    /// Starts the link to other hosts on the addresses that `wanted` names.
+    /// Starts the link to other hosts.
     pub(crate) fn start_link(
         &mut self,
-        wanted: &str,
+        wanted: &LinkOptions,
     ) -> std::result::Result<link::Thread, link::Error> {
         let nonce_addr = std::ptr::from_ref(&*self.nonce).expose_provenance() as u64;
         self.announce(LINK, std::process::id(), nonce_addr, *self.nonce);
@@ -133,6 +139,10 @@ impl Fabric {
         let (arena, env) = (Arc::clone(&self.arena), Arc::clone(&self.env));
         let (handle, thread) = link::start(wanted, &self.devices[0], arena, env)?;
         self.env.set_link(handle.clone());
+        for port in &mut Arc::make_mut(&mut self.devices[0]).ports {
+            let of_link = handle.addresses().iter().filter_map(|ip| port.gids.netdev_of(*ip));
+            port.followed = of_link.map(str::to_owned).collect();
+        }
         self.roce = handle;
         Ok(thread)
     }
@@ -144,7 +154,10 @@ impl Fabric {
         let sgid = port.map(|port| port.gids.gid(known.dest.sgid_index));
         let address = |gid| Ipv6Addr::from(gid).to_canonical();
         if let Some(sgid) = sgid {
-            let path = (address(sgid), address(known.dest.dgid));
+            let path = link::Path {
+                traffic_class: known.dest.traffic_class,
+                ..link::Path::new(address(sgid), address(known.dest.dgid))
+            };
             self.roce.set_state(known.qpn, to, path);
         }
     }
@@ -314,15 +327,21 @@ impl Fabric {
         begin(self.ahs.take(()), &self.arena.ahs, None)
     }
 
-    /// For a queue pair.
-    pub(crate) fn take_member(&mut self, qp: usize) -> Result<usize> {
-        let taken = self.members.take_lowest(qp);
-        begin(taken, &self.arena.members, Some(&self.arena.members_used))
+    /// A queue pair becomes member of a group.
+    pub(crate) fn add_member(&mut self, membership: Membership) -> Result<()> {
+        let qpn = self.qpn(membership.qp)?;
+        let taken = self.members.take_lowest(membership);
+        let index = begin(taken, &self.arena.members, Some(&self.arena.members_used))?;
+        let member = &self.arena.members[index];
+        store_gid(&member.gid, membership.gid);
+        member.live.store(qpn, Release);
+        self.roce.join(ip::address(&membership.gid));
+        Ok(())
     }
 
-    /// Indices of a queue pair's memberships.
-    pub(crate) fn members_of(&self, qp: usize) -> impl Iterator<Item = usize> + '_ {
-        self.members.iter().filter(move |(_, of)| **of == qp).map(|(index, _)| index)
+    /// A queue pair's memberships: index and group.
+    pub(crate) fn members_of(&self, qp: usize) -> impl Iterator<Item = (usize, [u8; 16])> + '_ {
+        self.members.iter().filter(move |(_, of)| of.qp == qp).map(|(index, of)| (index, of.gid))
     }
 
     /// The queue pair with a number.
@@ -364,7 +383,9 @@ impl Fabric {
 
     pub(crate) fn release_member(&mut self, index: usize) {
         self.arena.members[index].live.store(0, Release);
-        self.members.release(index);
+        if let Some(membership) = self.members.release(index) {
+            self.roce.leave(ip::address(&membership.gid));
+        }
     }
 
     // What is in use by the data path: `ERESTART` as `Fabric::lock`.
@@ -408,7 +429,7 @@ impl Fabric {
             qp.sq.offset.store(0, Release);
             qp.rq.offset.store(0, Release);
         }
-        let memberships: Vec<usize> = self.members_of(index).collect();
+        let memberships: Vec<usize> = self.members_of(index).map(|(member, _)| member).collect();
         memberships.into_iter().for_each(|i| self.release_member(i));
         self.release_ring_of(RingOf::Send(index));
         self.release_ring_of(RingOf::Receive(index));

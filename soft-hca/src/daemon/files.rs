@@ -187,10 +187,20 @@ impl Host for CmHost<'_> {
 
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         if self.find_source(ip).is_some() {
-            return Some(Peer::Local);
+            // From an address to itself: the system would choose that one as well.
+            let is_remote = self.fabric.roce.is_taken_to_self(ip, ip);
+            return Some(if is_remote {
+                Peer::Remote { own: ip, address: ip }
+            } else {
+                Peer::Local
+            });
         }
         let own = self.fabric.roce.can_reach(ip)?;
         Some(Peer::Remote { own, address: ip })
+    }
+
+    fn has_way(&self, own: IpAddr, to: IpAddr) -> bool {
+        self.find_source(to).is_none() || self.fabric.roce.is_taken_to_self(own, to)
     }
 
     fn path_mtu(&self, own: IpAddr) -> u8 {

@@ -13,8 +13,8 @@ use crate::uapi::verbs::{qp_type, state};
 /// of `rdma resource show`.
 pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     let mut out = String::new();
-    if let Some(link) = fabric.roce.describe() {
-        let _ = writeln!(out, "{link}");
+    for line in fabric.roce.describe() {
+        let _ = writeln!(out, "{line}");
     }
     let pid = |proc: usize| fabric.processes.pid(proc).unwrap_or(0);
     for (_, file) in files.iter() {

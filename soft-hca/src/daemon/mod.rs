@@ -43,7 +43,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use zerocopy::IntoBytes;
 
-use crate::config::{self, SOCKET};
+use crate::config::{self, LinkOptions, SOCKET};
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::files::{File, Files};
@@ -67,9 +67,8 @@ use crate::{link, system};
 pub(crate) struct Config {
     /// The fabric's runtime folder; the socket is in it.
     pub dir: PathBuf,
-    /// Addresses and interfaces for the link to other hosts, if there is to be one; empty for the
-    /// machine's own choice.
-    pub roce: Option<String>,
+    /// The link to other hosts, if there is to be one.
+    pub link: Option<LinkOptions>,
 }
 
 /// Why a daemon could not start or go on.
@@ -106,7 +105,7 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
         .poller
         .add(listener.as_raw_fd(), Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
-    let _link = config.roce.as_ref().and_then(|wanted| daemon.start_link(wanted, &config.dir));
+    let _link = config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &config.dir));
     if let Some(notice) = daemon.fabric.roce.notice() {
         let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
@@ -167,16 +166,19 @@ impl Daemon {
     }
 
     /// Starts the link to other hosts, and writes down for `soft-hca run` what has become of it.
-    fn start_link(&mut self, wanted: &str, dir: &Path) -> Option<link::Thread> {
+    fn start_link(&mut self, wanted: &LinkOptions, dir: &Path) -> Option<link::Thread> {
         let started = self.fabric.start_link(wanted);
-        let said = match &started {
+        let reason = match &started {
             Ok(_) => String::new(),
             Err(error) => error.to_string(),
         };
         match &started {
-            Ok(_) => tracing::info!("{}", self.fabric.roce.describe().unwrap_or_default()),
+            Ok(_) => {
+                self.fabric.roce.describe().iter().for_each(|line| tracing::info!("{line}"));
+            }
             Err(error) => tracing::warn!("no link to other hosts: {error}"),
         }
+        let said = format!("{reason}\n{}", wanted.extras());
         if let Err(error) = std::fs::write(dir.join(config::LINK), said) {
             tracing::warn!("cannot write down whether there is a link: {error}");
         }

@@ -67,7 +67,7 @@ impl Port {
             sm_lid: self.sm_lid,
             state: self.state as u8,
             max_mtu: self.max_mtu,
-            active_mtu: self.active_mtu,
+            active_mtu: self.active_mtu(),
             lmc: self.lmc,
             max_vl_num: self.max_vl_num,
             sm_sl: self.sm_sl,

@@ -159,6 +159,11 @@ impl GidTable {
         }
     }
 
+    /// The interface that has an address.
+    pub(crate) fn netdev_of(&self, ip: IpAddr) -> Option<&str> {
+        self.entries.iter().find(|entry| entry.ip() == Some(ip))?.netdev.as_deref()
+    }
+
     /// The interface behind GID 1.
     pub(crate) fn netdev(&self) -> Option<&str> {
         self.entries.get(usize::from(USUAL))?.netdev.as_deref()

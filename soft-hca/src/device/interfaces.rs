@@ -2,9 +2,9 @@
 #![allow(unsafe_code, reason = "the list of addresses that the C library gives")]
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ffi::{CStr, CString};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsRawFd;
 
 /// A network interface that is up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +89,34 @@ unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr)
     }
 }
 
+/// The number of a network interface.
+pub(crate) fn interface_number(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a string.
+    let number = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (number != 0).then_some(number)
+}
+
+/// The MTU of a network interface now, in bytes. The system is asked by a socket, for `/sys` may show
+/// the interfaces of another network namespace.
 pub(super) fn mtu_of(name: &str) -> u32 {
-    let text = fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap_or_default();
-    text.trim().parse().unwrap_or(1500)
+    asked_mtu(name).unwrap_or(1500)
+}
+
+fn asked_mtu(name: &str) -> Option<u32> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // SAFETY: plain numbers, for which zeros are good.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays 0.
+    if name.len() >= request.ifr_name.len() {
+        return None;
+    }
+    for (to, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = byte as libc::c_char;
+    }
+    // SAFETY: the request lives through the call, which fills in the number.
+    let asked = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    // SAFETY: a number of the system's, if it has answered, or else zeros.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    (asked == 0).then(|| u32::try_from(mtu).ok()).flatten()
 }

@@ -26,7 +26,7 @@ use crate::errno::{Errno, Result};
 
 pub(crate) use gid_table::{GidEntry, GidTable, GidType};
 pub(crate) use guid::node_guid;
-pub(crate) use interfaces::Interface;
+pub(crate) use interfaces::{Interface, interface_number};
 pub(crate) use limits::Limits;
 pub(crate) use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};
 pub(crate) use provider::Provider;

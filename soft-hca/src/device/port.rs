@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::GidTable;
+use super::rxe::active_mtu_of;
 
 /// A port of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +22,11 @@ pub(crate) struct Port {
     pub max_message: u32,
     /// `ib_mtu`: 1 for 256 bytes to 5 for 4096.
     pub max_mtu: u8,
-    /// The MTU of the path to everybody (`ib_mtu`).
-    pub active_mtu: u8,
+    /// The MTU of the path to everybody (`ib_mtu`), unless it follows others; see
+    /// [`Port::active_mtu`].
+    pub own_mtu: u8,
+    /// Network interfaces whose MTU the port's follows: those of the link to other hosts.
+    pub followed: Vec<String>,
     /// Virtual lanes (`max_vl_num`).
     pub max_vl_num: u8,
     /// Lanes of the link.
@@ -157,6 +161,13 @@ impl Speed {
 }
 
 impl Port {
+    /// The MTU of the path to everybody (`ib_mtu`): that of the followed interface with the smallest
+    /// one now, as rxe follows its interface (`rxe_set_mtu`).
+    pub(crate) fn active_mtu(&self) -> u8 {
+        let followed = self.followed.iter().map(|name| active_mtu_of(name));
+        followed.min().unwrap_or(self.own_mtu)
+    }
+
     /// As sysfs has it (`rate_show`).
     pub(crate) fn rate(&self) -> String {
         let (speed, gbits) = self.speed.name_and_gbits();

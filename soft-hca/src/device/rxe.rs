@@ -106,7 +106,8 @@ impl Port {
             cap_flags: 0x0001_0000,
             max_message: 0x80_0000,
             max_mtu: 5,
-            active_mtu: path_mtu(mtu),
+            own_mtu: path_mtu(mtu),
+            followed: Vec::new(),
             max_vl_num: 1,
             width: Width::X1,
             speed: Speed::Fdr10,
@@ -119,6 +120,11 @@ impl Port {
             netdev,
         }
     }
+}
+
+/// The MTU (`ib_mtu`) of a port on a network interface (`rxe_set_mtu`).
+pub(super) fn active_mtu_of(interface: &str) -> u8 {
+    path_mtu(mtu_of(interface))
 }
 
 /// The path MTU (`ib_mtu`) of connections on a network interface (`iboe_get_mtu`).

@@ -29,7 +29,8 @@ impl Source {
         let Some(port) = self.port() else { return 0 };
         let netdev = port.gids.entries().get(usize::from(self.gid_index));
         let netdev = netdev.and_then(|entry| entry.netdev.as_deref());
-        netdev.map_or(port.active_mtu, |name| port.active_mtu.min(path_mtu_of(name)))
+        let of_port = port.active_mtu();
+        netdev.map_or(of_port, |name| of_port.min(path_mtu_of(name)))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
@@ -35,6 +35,11 @@ fn load(gid: &[AtomicU8; 16]) -> [u8; 16] {
     std::array::from_fn(|i| gid[i].load(Acquire))
 }
 
+/// The hop limit of what is sent to a group; what is for one host has the system's.
+fn group_hop_limit(ah: &Ah) -> Option<u8> {
+    ip::is_multicast(&load(&ah.dgid)).then(|| ah.hop_limit.load(Acquire) as u8)
+}
+
 /// What lies before the payload: the IP header that the datagram would have on a network. rxe leaves
 /// an IPv4 header's checksum 0 on the way to oneself; here it is always right.
 fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
@@ -47,10 +52,12 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
         (_, IpAddr::V6(destination)) => Addresses::V6 { source: sgid.into(), destination },
     };
     let packet = length.next_multiple_of(4) + ROCE_BYTES + if has_imm { 4 } else { 0 };
+    let usual = IpHeader::new(addresses, packet as usize);
     let header = IpHeader {
         traffic_class: ah.traffic_class.load(Acquire) as u8,
         flow_label: ah.flow_label.load(Acquire),
-        ..IpHeader::new(addresses, packet as usize)
+        hop_limit: group_hop_limit(ah).unwrap_or(usual.hop_limit),
+        ..usual
     };
     header.grh()
 }
@@ -79,17 +86,19 @@ impl<'a> Actor<'a> {
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah =
             self.address(requester, target.ah).ok_or(RequestError::Failed(wc_status::MALFORMED))?;
-        if Route::load(&ah.route) == Some(Route::Remote) {
-            self.send_away(requester, wqe, ah, (place, &payload), deferred)?;
-        } else if length <= MAX_DATAGRAM {
-            let dgid = load(&ah.dgid);
+        let route = Route::load(&ah.route);
+        let dgid = load(&ah.dgid);
+        let is_group = ip::is_multicast(&dgid);
+        let goes_away = route == Some(Route::Remote);
+        let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0;
+        let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
+        if stays && length <= MAX_DATAGRAM {
             let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();
             let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
             let mut copy = Vec::new();
-            self.fetch(requester, place, &mut payload, &mut copy)?;
             let mut segments = SegmentList::new();
             segments.push(process_memory::ours(&grh), Region::NONE);
-            payload.parts().for_each(|(segment, region)| segments.push(segment, region));
+            self.fetch(requester, place, &payload, &mut copy, &mut segments)?;
             let qkey = if target.qkey & SET_QKEY != 0 {
                 requester.qp.qkey.load(Acquire)
             } else {
@@ -108,14 +117,17 @@ impl<'a> Actor<'a> {
                 ..ReceiveCompletion::default()
             };
             let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
-            match Route::load(&ah.route) {
-                Some(Route::Local) if ip::is_multicast(&dgid) => {
-                    self.deliver_to_group(&dgid, &datagram, deferred)?;
-                }
-                Some(Route::Local) => taken = self.deliver(target.qpn, &datagram, deferred)?,
-                // It is lost.
-                Some(Route::Remote) | None => {}
+            if is_group {
+                self.deliver_to_group(&dgid, &datagram, deferred)?;
+            } else {
+                taken = self.deliver(target.qpn, &datagram, deferred)?;
             }
+        }
+        if goes_away {
+            // The link's thread, or its next attempt, is not to deliver it once more.
+            requester.qp.sq_group_reached.store(is_group.into(), Release);
+            self.send_away(requester, wqe, ah, (place, &payload), deferred)?;
+            requester.qp.sq_group_reached.store(0, Release);
         }
         requester.count_packets(None, length);
         requester.complete(self, [(SendCompletion::of(wqe, length), taken)], deferred);
@@ -150,6 +162,8 @@ impl<'a> Actor<'a> {
         let sent = self.env.send_datagram(&RemoteDatagram {
             sgid: load(&ah.sgid),
             dgid: load(&ah.dgid),
+            traffic_class: ah.traffic_class.load(Acquire) as u8,
+            hop_limit: group_hop_limit(ah),
             dest_qpn: target.qpn,
             qkey: if is_own_key { requester.qp.qkey.load(Acquire) } else { target.qkey },
             source_qpn: requester.qpn,
@@ -170,17 +184,19 @@ impl<'a> Actor<'a> {
         is_ours.then_some(ah)
     }
 
-    /// Sees to it that the payload is in our own memory, as the header is: in the daemon, it has
-    /// to be fetched.
+    /// Adds the payload to `segments`, in our own memory, as the header is: in the daemon, it has
+    /// to be fetched into `copy`.
     fn fetch(
         &self,
         requester: &Requester<'_>,
         place: Payload,
-        payload: &mut SegmentList,
+        payload: &SegmentList,
         copy: &mut Vec<u8>,
+        segments: &mut SegmentList,
     ) -> Result<(), RequestError> {
         let proc = requester.proc_of(place, self.me);
         if proc == self.me || payload.bytes() == 0 {
+            payload.parts().for_each(|(segment, region)| segments.push(segment, region));
             return Ok(());
         }
         copy.resize(payload.bytes() as usize, 0);
@@ -188,29 +204,31 @@ impl<'a> Actor<'a> {
         let to = Memory::unregistered(self.me, &ours);
         let copied = self.link.copy(self.arena, self.me, payload.of_process(proc), to);
         copied.map_err(|_| RequestError::Failed(wc_status::LOCAL_MEMORY))?;
-        *payload = SegmentList::new();
-        payload.push(ours[0], Region::NONE);
+        segments.push(ours[0], Region::NONE);
         Ok(())
     }
 
-    fn deliver_to_group(
+    /// Delivers to all members of a group. Whether any of them has taken it.
+    pub(super) fn deliver_to_group(
         &self,
         group: &[u8; 16],
         datagram: &Datagram<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
+    ) -> Result<bool, RequestError> {
+        let mut is_taken = false;
         let used = (self.arena.members_used.load(Acquire) as usize).min(MAX_MEMBERS);
         for member in &self.arena.members[..used] {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
                 match self.deliver(qpn, datagram, deferred) {
+                    Ok(taken) => is_taken |= taken.is_some(),
                     // The others are not to wait for a member that does not poll or is stopped.
-                    Ok(_) | Err(RequestError::CqFull(_) | RequestError::Busy) => {}
+                    Err(RequestError::CqFull(_) | RequestError::Busy) => {}
                     Err(failed) => return Err(failed),
                 }
             }
         }
-        Ok(())
+        Ok(is_taken)
     }
 
     /// Delivers to one queue pair, if it takes the datagram; gives the receive. Fails only if the
@@ -289,8 +307,10 @@ mod tests {
         // With 32 bytes, as measured; the immediate has four more.
         assert_eq!(header(ah, [0; 4], 32, false)[22..24], [0x00, 0x54]);
         assert_eq!(header(ah, [0; 4], 29, true)[22..24], [0x00, 0x58]);
+        ah.hop_limit.store(7, Release);
+        assert_eq!(header(ah, [0; 4], 16, false)[28], 64);
         set(&ah.dgid, mapped([239, 1, 1, 1]));
-        assert_eq!(header(ah, [0; 4], 16, false)[28], 1);
+        assert_eq!(header(ah, [0; 4], 16, false)[28], 7);
     }
 
     #[test]

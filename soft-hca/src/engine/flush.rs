@@ -87,8 +87,15 @@ impl Actor<'_> {
         Some((guard, self.hold_cq(cq.load(Acquire))?))
     }
 
-    /// Flushes all receives of the queue pair's own. The caller holds the `recv_lock`.
+    /// Flushes all receives of the queue pair's own, and one that it has taken from a shared queue.
+    /// The caller holds the `recv_lock`.
     pub(super) fn flush_receive_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
+        let cq = qp.recv_cq.load(Acquire);
+        if qp.taken.load(Acquire) != 0 {
+            let wr_id = qp.taken_wr_id.load(Acquire);
+            self.complete(cq, &Cqe::error(wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
+            qp.taken.store(0, Release);
+        }
         if qp.srq.load(Acquire) != 0 {
             return;
         }
@@ -96,7 +103,6 @@ impl Actor<'_> {
         if self.is_observed() {
             self.tell_receives(qp, qpn, false);
         }
-        let cq = qp.recv_cq.load(Acquire);
         qp.rq_posted.store(0, Release);
         let consumer = qp.rq_consumer.load(Acquire) & ring.mask();
         for i in 0..ring.distance(consumer, ring.producer()) {
@@ -104,6 +110,11 @@ impl Actor<'_> {
             let _retiring = retire(&qp.rq_consumer, &ring, consumer.wrapping_add(i + 1));
             self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
         }
+    }
+
+    /// Whether there is something for [`Actor::flush_receives`].
+    pub(super) fn has_receives_to_flush(&self, qp: &Qp) -> bool {
+        qp.taken.load(Acquire) != 0 || self.has_receives(qp)
     }
 
     /// Whether receives are posted to the queue pair's own queue.

@@ -12,7 +12,7 @@
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
 //! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
-//! | `room` | waiting for room in completion queues | |
+//! | `room`, `claims` | waiting for room in completion queues | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
@@ -48,6 +48,7 @@ mod batch;
 mod bounce;
 mod bounce_buffer;
 pub(crate) mod cause;
+mod claims;
 mod completion;
 mod cursor;
 mod datagram;
@@ -96,7 +97,7 @@ pub(crate) use link::{Link, LocalLink};
 pub(crate) use notification::{Reading, Tokens};
 pub(crate) use observer::{Event, ReceiveQueue};
 pub(crate) use quiesce::Quiesce;
-pub(crate) use remote::RemoteDatagram;
+pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
 pub(crate) use route::Route;
 pub(crate) use segments::Segment;
 
@@ -263,7 +264,7 @@ impl Actor<'_> {
     /// for them.
     pub(crate) fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
-        if qp.state.load(Acquire) != state::ERR || !self.has_receives(qp) {
+        if qp.state.load(Acquire) != state::ERR || !self.has_receives_to_flush(qp) {
             return;
         }
         let mut deferred = Deferred::default();

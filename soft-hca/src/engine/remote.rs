@@ -31,6 +31,10 @@ pub(crate) struct RemoteDatagram<'d> {
     pub sgid: [u8; 16],
     /// The receiver's GID.
     pub dgid: [u8; 16],
+    /// Of the address handle.
+    pub traffic_class: u8,
+    /// Of the address handle, if it is for a group. What is for one host has the system's.
+    pub hop_limit: Option<u8>,
     /// The receiver's queue pair.
     pub dest_qpn: u32,
     /// The key that it has to have.
@@ -45,6 +49,15 @@ pub(crate) struct RemoteDatagram<'d> {
     pub solicited: bool,
     /// Its bytes.
     pub payload: &'d [u8],
+}
+
+/// Whom a datagram of another host is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DatagramReceiver {
+    /// The queue pair with this number.
+    QueuePair(u32),
+    /// All queue pairs that are attached to the group with this GID.
+    Group([u8; 16]),
 }
 
 /// What the send queue of a queue pair has for the link.
@@ -269,7 +282,7 @@ impl<'a> Actor<'a> {
 
     /// The oldest request in flight has ended. False if a lock or room for its completion is
     /// missing.
-    fn end_oldest(&self, qpn: u32, ended: Status) -> bool {
+    fn end_oldest(&self, qpn: u32, ended: Status, full_until_ns: &mut Option<u64>) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
         {
@@ -280,7 +293,17 @@ impl<'a> Actor<'a> {
             };
             let Some(_cq) = self.hold_cq(requester.send_cq) else { return false };
             match status_of(ended) {
-                status::SUCCESS => requester.complete_in_flight(self, 1, &mut deferred),
+                status::SUCCESS => {
+                    let _room = if requester.is_signaled(requester.oldest().flags) {
+                        match self.claim_or_wait(requester.send_cq, full_until_ns) {
+                            None => return false,
+                            room => room,
+                        }
+                    } else {
+                        None
+                    };
+                    requester.complete_in_flight(self, 1, &mut deferred);
+                }
                 failed => self.fail_oldest(&requester, failed, &mut deferred),
             }
         }
@@ -308,7 +331,8 @@ impl<'a> Actor<'a> {
         &self,
         grh: &[u8; 40],
         payload: &[u8],
-        (dest_qpn, qkey, source_qpn): (u32, u32, u32),
+        receiver: DatagramReceiver,
+        (qkey, source_qpn): (u32, u32),
         immediate: Option<[u8; 4]>,
         solicited: bool,
     ) -> bool {
@@ -328,24 +352,33 @@ impl<'a> Actor<'a> {
         };
         let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
         let mut deferred = Deferred::default();
-        let delivered = self.deliver(dest_qpn, &datagram, &mut deferred);
+        let is_taken = match receiver {
+            DatagramReceiver::QueuePair(qpn) => {
+                matches!(self.deliver(qpn, &datagram, &mut deferred), Ok(Some(_)))
+            }
+            DatagramReceiver::Group(group) => {
+                self.deliver_to_group(&group, &datagram, &mut deferred) == Ok(true)
+            }
+        };
         self.run_deferred(&mut deferred);
-        matches!(delivered, Ok(Some(_)))
+        is_taken
     }
 }
 
 /// The send queue of a queue pair whose peer is on another host.
 #[derive(Debug)]
-pub(crate) struct RemoteSends<'a> {
+pub(crate) struct RemoteSends<'a, 'q> {
     /// Who does it.
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,
+    /// How long a completion waits for room in its queue, while one does: kept between two calls.
+    pub full_until_ns: &'q mut Option<u64>,
     /// A lock or room was missing: it is to be tried again.
     pub is_busy: bool,
 }
 
-impl SendQueue for RemoteSends<'_> {
+impl SendQueue for RemoteSends<'_, '_> {
     fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
         let placed = self.actor.place_answer(self.qpn, id, offset, bytes);
         self.is_busy |= placed == Err(Failure::Busy);
@@ -353,7 +386,7 @@ impl SendQueue for RemoteSends<'_> {
     }
 
     fn complete(&mut self, _id: u64, status: Status) -> bool {
-        let is_done = self.actor.end_oldest(self.qpn, status);
+        let is_done = self.actor.end_oldest(self.qpn, status, self.full_until_ns);
         self.is_busy |= !is_done;
         is_done
     }
@@ -364,6 +397,8 @@ impl SendQueue for RemoteSends<'_> {
 pub(crate) struct Arriving {
     incoming: Option<Incoming>,
     error: Option<ReceiveError>,
+    /// How long its completion waits for room in the queue.
+    full_until_ns: Option<u64>,
     /// The queue pair is to fail as soon as the lock is free.
     failing: Option<Refusal>,
 }
@@ -463,6 +498,10 @@ impl Target for RemoteTarget<'_, '_> {
     fn take_receive(&mut self) -> Result<(), Refusal> {
         self.with(|actor, responder, arriving, deferred| {
             let incoming = Incoming::begin(responder, actor, deferred).ok_or(Refusal::NotReady)?;
+            if responder.is_shared() {
+                responder.qp.taken_wr_id.store(incoming.wr_id(), Release);
+                responder.qp.taken.store(1, Release);
+            }
             arriving.incoming = Some(incoming);
             Ok(())
         })
@@ -502,7 +541,8 @@ impl Target for RemoteTarget<'_, '_> {
                 }
             };
             let cq = responder.qp.recv_cq.load(Acquire);
-            let _room = actor.claim_one(cq).map_err(|_| Refusal::Busy)?;
+            let room = actor.claim_or_wait(cq, &mut arriving.full_until_ns);
+            let _room = room.ok_or(Refusal::Busy)?;
             let received = ReceiveCompletion {
                 wr_id: incoming.wr_id(),
                 opcode,
@@ -512,6 +552,7 @@ impl Target for RemoteTarget<'_, '_> {
                 ..ReceiveCompletion::default()
             };
             arriving.incoming = None;
+            responder.qp.taken.store(0, Release);
             actor.complete_received(responder, [&received], deferred);
             Ok(())
         })
@@ -564,6 +605,7 @@ impl Target for RemoteTarget<'_, '_> {
                 _ => status::WR_FLUSH_ERR,
             };
             let receive = arriving.incoming.take().map(|incoming| (incoming.wr_id(), status));
+            responder.qp.taken.store(0, Release);
             responder.fail(actor, receive, deferred);
             Ok(())
         });

@@ -220,6 +220,11 @@ impl<'a> Requester<'a> {
         self.cursors.next
     }
 
+    /// The oldest request that is not completed.
+    pub(super) fn oldest(&self) -> SendWqe<'a> {
+        self.wqe(self.cursors.completed)
+    }
+
     /// Requests that are executed and not completed.
     pub(super) fn in_flight(&self) -> u32 {
         self.ring.distance(self.cursors.completed, self.cursors.next)

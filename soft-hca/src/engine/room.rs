@@ -6,11 +6,13 @@
 //!
 //! [`timing::CQ_FULL_NS`]: super::timing::CQ_FULL_NS
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
+use crate::engine::claims::{claim, release};
 use crate::engine::request::RequestError;
+use crate::engine::timing::CQ_FULL_NS;
 use crate::ring::Ring;
 
 /// With so much room nobody claims a part of it: more than all who may be adding completions at
@@ -40,14 +42,9 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if let Some(cq) = self.cq.filter(|_| self.claimed > 0) {
-            release(cq, self.claimed);
+            release(&cq.claimed, self.claimed);
         }
     }
-}
-
-/// The daemon may have forgotten all claims in between.
-fn release(cq: &Cq, count: u32) {
-    let _ = cq.claimed.fetch_update(AcqRel, Acquire, |claimed| Some(claimed.saturating_sub(count)));
 }
 
 /// How [`Cq::given_up`] names a program that has polled up to here.
@@ -65,20 +62,10 @@ impl<'a> Actor<'a> {
             return unclaimed;
         }
         let Some(ring) = self.arena.ring(&cq.ring) else { return unclaimed };
-        // First the claim, then the look: whose claim is not among those before has its
-        // completions in the queue already.
-        let others = cq.claimed.fetch_add(wanted, AcqRel);
-        let free_of = |room: u32| room.saturating_sub(others).min(wanted);
-        let mut free = free_of(cq.room.load(Acquire).min(ring.mask()));
-        if free < wanted {
-            free = free_of(ring.mask() - ring.unread());
-        }
+        let known = || cq.room.load(Acquire).min(ring.mask());
+        let free = claim(&cq.claimed, wanted, known, || ring.mask() - ring.unread());
         if free == 0 && cq.given_up.load(Acquire) == mark_of(&ring) {
-            release(cq, wanted);
             return unclaimed;
-        }
-        if free < wanted {
-            release(cq, wanted - free);
         }
         Claim { cq: Some(cq), claimed: free, left: free }
     }
@@ -87,6 +74,22 @@ impl<'a> Actor<'a> {
     pub(super) fn claim_one(&self, cq: u32) -> Result<Claim<'a>, RequestError> {
         let mut room = self.claim_room(cq, 1);
         if room.take() { Ok(room) } else { Err(RequestError::CqFull(cq)) }
+    }
+
+    /// Claims room for one completion of a message from another host. While there is none, and it
+    /// is to be waited for, `None`: `until_ns` says how long, from the first time on.
+    pub(super) fn claim_or_wait(&self, cq: u32, until_ns: &mut Option<u64>) -> Option<Claim<'a>> {
+        if let Ok(room) = self.claim_one(cq) {
+            *until_ns = None;
+            return Some(room);
+        }
+        let now = self.env.now_ns();
+        if now < *until_ns.get_or_insert(now + CQ_FULL_NS) {
+            return None;
+        }
+        *until_ns = None;
+        self.give_up_on(cq);
+        Some(self.claim_room(cq, 1))
     }
 
     /// Nobody waits for room in this queue any more, until its program has polled.

@@ -7,6 +7,7 @@ use crate::client::DeviceFile;
 use crate::config::{DeviceName, FabricName};
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
+use crate::fault::Plan;
 use crate::rpc;
 use crate::uapi::ucma::{
     Accept, Bind, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen, MigrateId, Notify,
@@ -168,6 +169,9 @@ fn names(text: &str) {
     if let Ok(name) = text.parse::<DeviceName>() {
         assert_eq!(name.to_string(), text);
         assert!(text.starts_with("rxe") && text.len() <= 32 && !text.contains(['/', '.']));
+    }
+    if let Ok(plan) = text.parse::<Plan>() {
+        assert_eq!(plan.to_string().parse(), Ok(plan));
     }
     if let Some(device) = DeviceFile::of_path(text.as_bytes()) {
         assert!(text.starts_with("/dev/infiniband/") && device.number().0 > 0);

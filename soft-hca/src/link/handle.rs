@@ -11,6 +11,10 @@ use crate::arena::Mapping;
 use crate::daemon::event_fd::EventFd;
 use crate::device;
 use crate::link::counters::Counters;
+use crate::link::fault::FaultCounters;
+use crate::link::multicast::Groups;
+use crate::link::path::Path;
+use crate::link::socket::Socket;
 
 /// Management datagrams that may wait for the main loop. More are lost, as on any way.
 const MAX_MADS: usize = 1024;
@@ -35,6 +39,9 @@ pub(crate) struct Handle(Option<Arc<Shared>>);
 pub(super) struct Shared {
     /// Own addresses, each with a socket.
     pub addresses: Vec<IpAddr>,
+    /// Whether it leads to the own addresses, too.
+    pub is_always: bool,
+    pub groups: Groups,
     /// To the link's thread.
     pub orders: Mailbox<Order>,
     /// To the main loop.
@@ -42,28 +49,42 @@ pub(super) struct Shared {
     /// Where doorbells are.
     pub arena: Arc<Mapping>,
     pub counters: Arc<Counters>,
+    pub faults: Option<Arc<FaultCounters>>,
 }
 
 /// What the daemon wants of the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Order {
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
-    /// it is destroyed). The path is its own address and the peer's.
-    State { qpn: u32, state: u32, path: (IpAddr, IpAddr) },
+    /// it is destroyed).
+    State { qpn: u32, state: u32, path: Path },
+    /// These sockets hear a group.
+    Hear(Vec<Socket>),
+    /// This group is heard no more.
+    Leave(IpAddr),
     /// The link's thread ends.
     End,
 }
 
 impl Shared {
-    pub(super) fn new(addresses: Vec<IpAddr>, arena: Arc<Mapping>) -> std::io::Result<Self> {
+    pub(super) fn new(
+        addresses: Vec<IpAddr>,
+        is_always: bool,
+        faults: Option<Arc<FaultCounters>>,
+        groups: Groups,
+        arena: Arc<Mapping>,
+    ) -> std::io::Result<Self> {
         Ok(Self {
             addresses,
+            is_always,
+            groups,
             orders: Mailbox::new(usize::MAX)?,
             mads: Mailbox::new(MAX_MADS)?,
             arena,
             counters: Arc::default(),
+            faults,
         })
     }
 }
@@ -74,6 +95,11 @@ impl Handle {
         Self(Some(shared))
     }
 
+    /// Own addresses; none if the link is off.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        self.0.as_ref().map_or(&[], |shared| &shared.addresses)
+    }
+
     /// The own address from which the link reaches another one; `None` if it does not, for one
     /// because it is off.
     pub(crate) fn can_reach(&self, to: IpAddr) -> Option<IpAddr> {
@@ -82,6 +108,13 @@ impl Handle {
             return None;
         }
         device::route(to).ok().filter(|from| shared.addresses.contains(from))
+    }
+
+    /// Whether what goes from an own address to another own one goes by the link as well.
+    pub(crate) fn is_taken_to_self(&self, from: IpAddr, to: IpAddr) -> bool {
+        self.0.as_ref().is_some_and(|shared| {
+            shared.is_always && [from, to].iter().all(|ip| shared.addresses.contains(ip))
+        })
     }
 
     /// Sends a management datagram from queue pair 1 to another host's queue pair 1 (UD SEND_ONLY,
@@ -98,8 +131,37 @@ impl Handle {
         has_socket && self.can_reach(to).is_some()
     }
 
+    /// Whether what is for a group leaves this host from an own address.
+    pub(crate) fn has_way_to_group(&self, from: IpAddr, group: IpAddr) -> bool {
+        let has_socket = self.0.as_ref().is_some_and(|shared| shared.addresses.contains(&from));
+        has_socket && from.is_ipv4() == group.is_ipv4()
+    }
+
+    /// A group has one more member. What other hosts send to it is heard from now on. Where the
+    /// system does not allow that, the group stays in the fabric.
+    pub(crate) fn join(&self, group: IpAddr) {
+        let Some(shared) = &self.0 else { return };
+        let heard = shared.groups.join(group).into_iter().filter_map(|socket| {
+            let refused = |error| tracing::warn!(%group, "other hosts are not heard: {error}");
+            socket.map_err(refused).ok()
+        });
+        let heard: Vec<Socket> = heard.collect();
+        if !heard.is_empty() {
+            shared.orders.put(Order::Hear(heard));
+        }
+    }
+
+    /// A group has one member less.
+    pub(crate) fn leave(&self, group: IpAddr) {
+        if let Some(shared) = &self.0
+            && shared.groups.leave(group)
+        {
+            shared.orders.put(Order::Leave(group));
+        }
+    }
+
     /// A queue pair with a peer on another host has come to a state; RESET also if it is destroyed.
-    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: (IpAddr, IpAddr)) {
+    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: Path) {
         if let Some(shared) = &self.0 {
             shared.orders.put(Order::State { qpn, state, path });
         }
@@ -119,11 +181,15 @@ impl Handle {
         self.0.as_ref().map(|shared| shared.orders.bell.try_clone())
     }
 
-    /// What the link says of itself, if it is on: addresses and counters.
-    pub(crate) fn describe(&self) -> Option<String> {
-        let shared = self.0.as_ref()?;
+    /// What the link says of itself, if it is on: addresses and counters, and a line about what goes
+    /// wrong on purpose.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let Some(shared) = &self.0 else { return Vec::new() };
         let addresses: Vec<String> = shared.addresses.iter().map(IpAddr::to_string).collect();
-        Some(format!("roce {}: {}", addresses.join(", "), shared.counters))
+        let always = if shared.is_always { "always, " } else { "" };
+        let link = format!("roce {always}{}: {}", addresses.join(", "), shared.counters);
+        let faults = shared.faults.as_ref().map(|faults| faults.describe());
+        std::iter::once(link).chain(faults).collect()
     }
 
     /// Becomes readable when there is something for the main loop, which then calls

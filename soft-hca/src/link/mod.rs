@@ -6,8 +6,8 @@
 //!  doorbell ── a bit in the arena ─> link's thread
 //!              (its bell, if it      `queue_pair`: transport's machines
 //!              sleeps)               engine::remote: requests, memory, completions
-//!                                    `port`: builds, seals ─── UDP ───> its link, rxe or adapter
-//!                                            checks       <── UDP ────
+//!                                    `port`: builds, seals ─ `tap` ── UDP ──> its link, rxe or
+//!                                            checks       <─ `tap` ── UDP ─── adapter
 //!  main loop ── `handle`: states of queue pairs, management datagrams
 //! ```
 //!
@@ -18,26 +18,40 @@
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
+//! | `tap` | what is between these two if it is asked for: |
+//! | `fault` | packets that get lost, come twice, are late or damaged, on purpose |
+//! | `pcap` | a recording |
+//! | `multicast` | groups, and the sockets that hear them |
+//! | `path` | where a packet goes, and what its IP header says |
 //! | `counters` | what was sent, received and dropped |
 
 mod addresses;
 mod counters;
+mod fault;
 mod handle;
+mod multicast;
+mod path;
+mod pcap;
 mod port;
 mod queue_pair;
 mod socket;
+mod tap;
 mod thread;
 
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::arena::Mapping;
+use crate::config::LinkOptions;
 use crate::daemon::env::DaemonEnv;
-use crate::device::Device;
+use crate::device::{Device, interface_number};
+use crate::link::multicast::Groups;
 
 pub(crate) use addresses::addresses;
 pub(crate) use handle::{Handle, ReceivedMad};
+pub(crate) use path::Path;
 pub(crate) use thread::Thread;
 
 /// Why there is no link. The fabric goes on without other hosts.
@@ -54,27 +68,43 @@ pub(crate) enum Error {
     Taken(IpAddr),
     #[error("cannot use UDP port 4791 of {0}: {1}")]
     Socket(IpAddr, #[source] io::Error),
+    #[error("cannot record to {}: {}", .0.display(), .1)]
+    Pcap(PathBuf, #[source] io::Error),
     #[error("cannot start the link's thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// Starts the link with sockets of all addresses that `wanted` names.
+/// Starts the link with sockets of all addresses that are wanted.
 pub(crate) fn start(
-    wanted: &str,
+    wanted: &LinkOptions,
     device: &Device,
     arena: Arc<Mapping>,
     env: Arc<DaemonEnv>,
 ) -> Result<(Handle, Thread), Error> {
-    let addresses = addresses(wanted, device)?;
+    let addresses = addresses(&wanted.addresses, device)?;
+    let interface_of = |address: IpAddr| {
+        interface_number(device.ports.iter().find_map(|port| port.gids.netdev_of(address))?)
+    };
     let bind = |&address: &IpAddr| {
-        socket::Socket::bind(address).map_err(|error| match error.kind() {
+        let interface = interface_of(address).unwrap_or_default();
+        socket::Socket::bind(address, interface).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => Error::Taken(address),
             _ => Error::Socket(address, error),
         })
     };
     let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();
-    let shared = Arc::new(handle::Shared::new(addresses, arena).map_err(Error::Thread)?);
-    let port = port::Port::new(sockets?, Arc::clone(&shared.counters));
+    let sockets = sockets?;
+    let with_interface = |ip: &IpAddr| Some((interface_of(*ip)?, ip.is_ipv6()));
+    let groups = Groups::new(addresses.iter().filter_map(with_interface).collect());
+    let create =
+        |path: &PathBuf| pcap::Pcap::create(path).map_err(|error| Error::Pcap(path.clone(), error));
+    let pcap = wanted.pcap.as_ref().map(create).transpose()?;
+    let faults = (!wanted.faults.is_empty()).then(|| wanted.faults.clone().seeded());
+    let counters = faults.clone().map(|plan| Arc::new(fault::FaultCounters::new(plan)));
+    let tap = tap::Tap::new(faults.as_ref().zip(counters.clone()), pcap);
+    let shared = handle::Shared::new(addresses, wanted.is_always, counters, groups, arena);
+    let shared = Arc::new(shared.map_err(Error::Thread)?);
+    let port = port::Port::new(sockets, Arc::clone(&shared.counters), tap);
     let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;
     Ok((Handle::on(shared), thread))
 }

@@ -11,13 +11,17 @@ use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
 use crate::link::counters::{Counters, Drop};
+use crate::link::path::Path;
 use crate::link::socket::{Datagram, Socket};
+use crate::link::tap::Tap;
 
 /// The sockets of a link.
 #[derive(Debug)]
 pub(super) struct Port {
     pub sockets: Vec<Socket>,
     pub counters: Arc<Counters>,
+    /// What is between the port and its sockets.
+    pub tap: Tap,
     /// Only the link's thread uses it.
     buffer: Mutex<Box<[u8; MAX_BYTES]>>,
 }
@@ -33,21 +37,21 @@ pub(super) struct Arrived<'p> {
 }
 
 impl Port {
-    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>) -> Self {
-        Self { sockets, counters, buffer: Mutex::new(Box::new([0; MAX_BYTES])) }
+    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>, tap: Tap) -> Self {
+        Self { sockets, counters, tap, buffer: Mutex::new(Box::new([0; MAX_BYTES])) }
     }
 
     /// Builds a packet, whose payload `fill` copies, and sends it. `None` if the system has no room
     /// for it now. What the system refuses otherwise counts as sent, and lost.
     pub(super) fn send<E>(
         &self,
-        (own, peer): (IpAddr, IpAddr),
+        path: &Path,
         headers: &Headers,
         payload: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((socket, addresses)) = self.way(own, peer) else { return Some(Ok(())) };
+        let Some(addresses) = self.way(path) else { return Some(Ok(())) };
         let Ok(layout) = headers.build(payload, &mut buffer[..]) else {
             self.counters.count(Drop::Unsendable);
             return Some(Ok(()));
@@ -57,23 +61,46 @@ impl Port {
         }
         let packet = &mut buffer[..layout.length];
         icrc::seal(&Flow { addresses, source_port: PORT, destination_port: PORT }, packet);
-        match socket.send(peer, packet) {
-            Ok(()) => {
-                self.counters.sent.fetch_add(1, Relaxed);
-                Some(Ok(()))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) => {
-                tracing::debug!(%peer, bytes = packet.len(), "a packet cannot be sent: {error}");
-                self.counters.count(Drop::Unsendable);
-                Some(Ok(()))
-            }
-        }
+        let has_room = self.tap.send(path, packet, &|path, packet| self.put(path, packet));
+        has_room.then_some(Ok(()))
     }
 
-    fn way(&self, own: IpAddr, peer: IpAddr) -> Option<(&Socket, Addresses)> {
-        let socket = self.sockets.iter().find(|socket| socket.address == own)?;
-        Some((socket, Addresses::new(own, peer)?))
+    fn way(&self, path: &Path) -> Option<Addresses> {
+        let has_socket = self.sockets.iter().any(|socket| socket.address == path.own);
+        if has_socket { Addresses::new(path.own, path.peer) } else { None }
+    }
+
+    /// Sends a packet that is whole. False if the system has no room for it now.
+    fn put(&self, path: &Path, packet: &[u8]) -> bool {
+        let Some(socket) = self.sockets.iter().find(|socket| socket.address == path.own) else {
+            return true;
+        };
+        match socket.send(path, packet) {
+            Ok(()) => {
+                self.counters.sent.fetch_add(1, Relaxed);
+                self.tap.sent(path, packet);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) => {
+                let (to, bytes) = (path.peer, packet.len());
+                tracing::debug!(%to, bytes, "a packet cannot be sent: {error}");
+                self.counters.count(Drop::Unsendable);
+            }
+        }
+        true
+    }
+
+    /// A packet has come; false if it is to be taken as it is, see [`Tap::received`].
+    pub(super) fn heard(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
+        self.counters.received.fetch_add(1, Relaxed);
+        let from = datagram.from.ip().to_canonical();
+        let is_from_us = self.sockets.iter().any(|socket| socket.address == from);
+        self.tap.received(own, datagram, bytes, is_from_us)
+    }
+
+    /// Sends the packets whose time has come.
+    pub(super) fn send_held(&self) {
+        self.tap.send_held(&|path, packet| self.put(path, packet));
     }
 }
 
@@ -98,6 +125,7 @@ pub(super) fn check<'p>(
     }
     let ip = IpHeader {
         traffic_class: datagram.traffic_class,
+        flow_label: datagram.flow_label,
         hop_limit: datagram.hop_limit,
         id,
         dont_fragment,
@@ -126,7 +154,8 @@ mod tests {
         bytes.truncate(layout.length);
         let flow = Flow::new(from, SocketAddr::from((to, PORT))).unwrap();
         icrc::seal(&flow, &mut bytes);
-        (Datagram { length: bytes.len(), from, hop_limit: 63, traffic_class: 2 }, bytes)
+        let length = bytes.len();
+        (Datagram { length, from, hop_limit: 63, traffic_class: 2, flow_label: 0 }, bytes)
     }
 
     #[test]
@@ -166,15 +195,18 @@ mod tests {
     fn one_port_hears_the_other() {
         let counters = Arc::new(Counters::default());
         let [own, peer] = ["127.7.91.1", "127.7.91.2"].map(|text| text.parse().unwrap());
-        let Ok(sockets) = [own, peer].map(Socket::bind).into_iter().collect() else { return };
-        let port = Port::new(sockets, Arc::clone(&counters));
+        let path = Path { traffic_class: 0x68, hop_limit: Some(9), ..Path::new(own, peer) };
+        let Ok(sockets) = [own, peer].map(|ip| Socket::bind(ip, 0)).into_iter().collect() else {
+            return;
+        };
+        let port = Port::new(sockets, Arc::clone(&counters), Tap::default());
         let headers = Headers::new(Service::Uc, Operation::SendFirst, 0x12, Psn::new(7));
         let fill = |bytes: &mut [u8]| -> Result<(), ()> {
             bytes.copy_from_slice(b"payload!");
             Ok(())
         };
-        assert_eq!(port.send((own, peer), &headers, 8, fill), Some(Ok(())));
-        assert_eq!(port.send((own, peer), &headers, 8, |_| Err(7)), Some(Err(7)));
+        assert_eq!(port.send(&path, &headers, 8, fill), Some(Ok(())));
+        assert_eq!(port.send(&path, &headers, 8, |_| Err(7)), Some(Err(7)));
         let mut buffer = [0; 128];
         let datagram = loop {
             match port.sockets[1].receive(&mut buffer) {
@@ -186,10 +218,11 @@ mod tests {
         };
         let arrived = check(peer, &datagram, &buffer).unwrap();
         assert_eq!(arrived.path, (peer, own));
+        assert_eq!((arrived.ip.traffic_class, arrived.ip.hop_limit), (0x68, 9));
         assert_eq!(arrived.packet, Packet { headers, payload: b"payload!" });
         assert_eq!(counters.to_string(), "1 packets sent, 0 received");
         // Too long for what the operation is: nothing is sent.
-        let long = port.send((own, peer), &headers, 5000, |_| Ok::<(), ()>(()));
+        let long = port.send(&path, &headers, 5000, |_| Ok::<(), ()>(()));
         assert_eq!(long, Some(Ok(())));
         assert_eq!(counters.dropped(Drop::Unsendable), 1);
         assert!(port.sockets[1].receive(&mut buffer).is_err());

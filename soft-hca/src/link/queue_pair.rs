@@ -1,7 +1,6 @@
 //! A connected queue pair whose peer is on another host: its protocol, and how that uses the
 //! engine.
 
-use std::net::IpAddr;
 use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
@@ -16,6 +15,7 @@ use soft_hca_roce::wire::packet::Packet;
 use crate::arena::Qp;
 use crate::engine::Actor;
 use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
+use crate::link::path::Path;
 use crate::link::port::Port;
 use crate::uapi::verbs::{qp_type, state};
 
@@ -29,10 +29,11 @@ const BURST: usize = 64;
 pub(super) struct QueuePair {
     qpn: u32,
     kind: u32,
-    /// Own address, and the peer's.
-    pub path: (IpAddr, IpAddr),
+    pub path: Path,
     halves: Halves,
     arriving: Arriving,
+    /// How long a completion of a send waits for room.
+    full_until_ns: Option<u64>,
     /// When it is to be served at the latest, apart from the protocol's own time.
     retry_at: Option<u64>,
 }
@@ -62,7 +63,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
 
 impl QueuePair {
     /// A queue pair that has come to RTR. `None` if it is of no connected type.
-    pub(super) fn new(qp: &Qp, qpn: u32, path: (IpAddr, IpAddr)) -> Option<Self> {
+    pub(super) fn new(qp: &Qp, qpn: u32, path: Path) -> Option<Self> {
         let attributes = attributes(qp)?;
         let kind = qp.qp_type.load(Acquire);
         let halves = match kind {
@@ -70,7 +71,15 @@ impl QueuePair {
             qp_type::UC => Halves::Unreliable(None, uc::Responder::new(attributes)),
             _ => return None,
         };
-        Some(Self { qpn, kind, path, halves, arriving: Arriving::default(), retry_at: None })
+        Some(Self {
+            qpn,
+            kind,
+            path,
+            halves,
+            arriving: Arriving::default(),
+            full_until_ns: None,
+            retry_at: None,
+        })
     }
 
     /// It has come to RTS.
@@ -105,14 +114,14 @@ impl QueuePair {
 
     /// A packet of the peer.
     pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packet: &Packet<'_>) {
-        let Self { qpn, kind, halves, arriving, .. } = self;
+        let Self { qpn, kind, halves, arriving, full_until_ns, .. } = self;
         let mut target = RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving };
         match halves {
             Halves::Reliable(requester, responder) => {
                 if !packet.headers.operation.is_response() {
                     responder.on_packet(packet, &mut target);
                 } else if let Some(requester) = requester {
-                    let mut queue = RemoteSends { actor, qpn: *qpn, is_busy: false };
+                    let mut queue = RemoteSends { actor, qpn: *qpn, full_until_ns, is_busy: false };
                     requester.on_packet(now, packet, &mut queue);
                     if queue.is_busy {
                         self.retry_at = Some(now + BUSY_NS);
@@ -125,9 +134,9 @@ impl QueuePair {
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
     pub(super) fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port) -> bool {
-        let Self { qpn, kind, path, halves, arriving, .. } = self;
+        let Self { qpn, kind, path, halves, arriving, full_until_ns, .. } = self;
         let (qpn, path) = (*qpn, *path);
-        let mut queue = RemoteSends { actor, qpn, is_busy: false };
+        let mut queue = RemoteSends { actor, qpn, full_until_ns, is_busy: false };
         let mut target = RemoteTarget { actor, qpn, kind: *kind, arriving };
         target.fail_now();
         let mut sent = 0;
@@ -213,11 +222,11 @@ fn send(
     actor: Actor<'_>,
     qpn: u32,
     port: &Port,
-    path: (IpAddr, IpAddr),
+    path: Path,
     packet: &Outgoing,
 ) -> Result<(), Failure> {
     let payload = packet.payload;
-    port.send(path, &packet.headers, payload.length as usize, |bytes| {
+    port.send(&path, &packet.headers, payload.length as usize, |bytes| {
         actor.fetch_payload(qpn, payload.id, payload.offset, bytes)
     })
     .unwrap_or(Err(Failure::Busy))
@@ -227,11 +236,11 @@ fn send(
 fn answer(
     target: &mut RemoteTarget<'_, '_>,
     port: &Port,
-    path: (IpAddr, IpAddr),
+    path: Path,
     reply: &Reply,
 ) -> Result<(), Refusal> {
     let length = reply.payload.map_or(0, |(_, length)| length as usize);
-    port.send(path, &reply.headers, length, |bytes| match reply.payload {
+    port.send(&path, &reply.headers, length, |bytes| match reply.payload {
         Some((from, _)) => target.read(from, bytes),
         None => Ok(()),
     })

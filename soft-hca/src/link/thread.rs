@@ -5,10 +5,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::thread::JoinHandle;
 
-use soft_hca_roce::wire::bth::Psn;
+use soft_hca_roce::wire::bth::{MULTICAST_QPN, Psn};
 use soft_hca_roce::wire::headers::Deth;
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
@@ -18,11 +18,15 @@ use soft_hca_roce::wire::packet::{Headers, MAX_BYTES};
 use crate::arena::Mapping;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::poller::{Poller, Ready};
-use crate::engine::{Actor, Async, DAEMON, Env, Event, LINK, LocalLink, RemoteDatagram};
+use crate::engine::{
+    Actor, Async, DAEMON, DatagramReceiver, Env, Event, LINK, LocalLink, RemoteDatagram,
+};
 use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
+use crate::link::path::Path;
 use crate::link::port::{Arrived, Port, check};
 use crate::link::queue_pair::QueuePair;
+use crate::link::socket::{Datagram, Socket};
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
@@ -65,7 +69,15 @@ impl Env for LinkEnv {
     }
 
     fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {
-        let path = (ip::address(&datagram.sgid), ip::address(&datagram.dgid));
+        if datagram.hop_limit == Some(0) {
+            // For a group, but for none of other hosts.
+            return true;
+        }
+        let path = Path {
+            traffic_class: datagram.traffic_class,
+            hop_limit: datagram.hop_limit,
+            ..Path::new(ip::address(&datagram.sgid), ip::address(&datagram.dgid))
+        };
         let deth = Deth { qkey: datagram.qkey, source_qpn: datagram.source_qpn };
         let headers = Headers {
             solicited: datagram.solicited,
@@ -80,7 +92,7 @@ impl Env for LinkEnv {
             bytes.copy_from_slice(datagram.payload);
             Ok(())
         };
-        self.port.send(path, &headers, datagram.payload.len(), fill).is_some()
+        self.port.send(&path, &headers, datagram.payload.len(), fill).is_some()
     }
 
     fn is_there(&self, proc: usize) -> bool {
@@ -112,6 +124,7 @@ impl Thread {
             env,
             memory: LocalLink::default(),
             poller,
+            groups: Vec::new(),
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
             is_over: false,
@@ -136,6 +149,8 @@ struct Link {
     env: LinkEnv,
     memory: LocalLink,
     poller: Poller,
+    /// The sockets that hear groups.
+    groups: Vec<Socket>,
     /// Connected queue pairs with a peer on another host, by number.
     qps: HashMap<u32, QueuePair>,
     /// Those that are to be served.
@@ -153,6 +168,7 @@ impl Link {
                 self.rung(qpn);
             }
             let has_more = self.serve();
+            self.env.port.send_held();
             if !has_received && !has_more && !self.is_over {
                 self.sleep();
             }
@@ -162,6 +178,8 @@ impl Link {
     /// Waits for a packet, a bell or the time.
     fn sleep(&mut self) {
         let deadline = self.qps.values().filter_map(QueuePair::deadline).min();
+        let deadline = deadline.into_iter().chain(self.env.port.tap.deadline()).min();
+        self.env.port.tap.flush();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
             && self.dirty.is_empty()
@@ -182,15 +200,46 @@ impl Link {
             match order {
                 Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
                 Order::State { qpn, state, path } => self.set_state(qpn, state, path),
+                Order::Hear(sockets) => self.hear(sockets),
+                Order::Leave(group) => self.stop_hearing(group),
                 Order::End => self.is_over = true,
             }
         }
+    }
+
+    fn hear(&mut self, sockets: Vec<Socket>) {
+        for socket in sockets {
+            match self.poller.add(socket.as_fd().as_raw_fd(), Ready::Link) {
+                Ok(()) => self.groups.push(socket),
+                Err(error) => {
+                    tracing::warn!(group = %socket.address, "other hosts are not heard: {error}");
+                }
+            }
+        }
+    }
+
+    fn stop_hearing(&mut self, group: IpAddr) {
+        let poller = &mut self.poller;
+        self.groups.retain(|socket| {
+            let stays = socket.address != group;
+            if !stays {
+                poller.remove(socket.as_fd().as_raw_fd());
+            }
+            stays
+        });
+    }
+
+    /// The sockets of own addresses, and those of groups behind them.
+    fn socket(&self, index: usize) -> Option<&Socket> {
+        self.env.port.sockets.iter().chain(&self.groups).nth(index)
     }
 
     fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8]) {
         self.env.send_datagram(&RemoteDatagram {
             sgid: ip::gid(from),
             dgid: ip::gid(to),
+            traffic_class: 0,
+            hop_limit: None,
             dest_qpn: GSI_QPN,
             qkey: GSI_QKEY,
             source_qpn: GSI_QPN,
@@ -202,7 +251,7 @@ impl Link {
     }
 
     /// A queue pair whose peer is on another host has come to a state.
-    fn set_state(&mut self, qpn: u32, to: u32, path: (IpAddr, IpAddr)) {
+    fn set_state(&mut self, qpn: u32, to: u32, path: Path) {
         match (to, self.arena.qp(qpn)) {
             (state::RTR, Some(qp)) => {
                 if let Some(new) = QueuePair::new(qp, qpn, path) {
@@ -260,29 +309,43 @@ impl Link {
     /// Takes packets from all sockets. Whether there may be more.
     fn receive(&mut self, buffer: &mut [u8]) -> bool {
         let mut has_more = false;
-        for index in 0..self.env.port.sockets.len() {
+        for index in 0..self.env.port.sockets.len() + self.groups.len() {
             for packet in 0..BURST {
-                let socket = &self.env.port.sockets[index];
+                let Some(socket) = self.socket(index) else { break };
                 let own = socket.address;
                 let Ok(datagram) = socket.receive(buffer) else { break };
-                let counters = Arc::clone(&self.env.port.counters);
-                counters.received.fetch_add(1, Relaxed);
-                let taken =
-                    check(own, &datagram, buffer).and_then(|arrived| self.arrived(&arrived));
-                if let Err(reason) = taken {
-                    counters.count(reason);
-                    tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+                if !self.env.port.heard(own, &datagram, buffer) {
+                    self.take(own, &datagram, buffer);
                 }
                 has_more |= packet + 1 == BURST;
             }
         }
+        while let Some((own, datagram)) = self.env.port.tap.next_received(buffer) {
+            self.take(own, &datagram, buffer);
+        }
         has_more
     }
 
+    /// Takes a packet that has come to an own address.
+    fn take(&mut self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) {
+        let taken = check(own, datagram, bytes).and_then(|arrived| self.arrived(&arrived));
+        if let Err(reason) = taken {
+            self.env.port.counters.count(reason);
+            tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+        }
+    }
+
     fn arrived(&mut self, arrived: &Arrived<'_>) -> Result<(), Reason> {
-        let Arrived { path: (own, from), ip, packet } = arrived;
+        let Arrived { path: (own, from), ip: header, packet } = arrived;
         let headers = &packet.headers;
         let qpn = headers.dest_qpn;
+        let is_echo = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
+        if own.is_multicast() && is_echo() {
+            return Err(Reason::Address);
+        }
+        if own.is_multicast() != (qpn == MULTICAST_QPN) {
+            return Err(Reason::QueuePair);
+        }
         match (headers.service, headers.operation) {
             (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
                 let mad = packet.payload.try_into().map_err(|_| Reason::Malformed)?;
@@ -293,10 +356,15 @@ impl Link {
                 Ok(())
             }
             (Service::Ud, Operation::Datagram(deth, immediate)) => {
+                let receiver = match qpn {
+                    MULTICAST_QPN => DatagramReceiver::Group(ip::gid(*own)),
+                    _ => DatagramReceiver::QueuePair(qpn),
+                };
                 let is_taken = self.actor().deliver_remote(
-                    &ip.grh(),
+                    &header.grh(),
                     packet.payload,
-                    (qpn, deth.qkey, deth.source_qpn),
+                    receiver,
+                    (deth.qkey, deth.source_qpn),
                     immediate,
                     headers.solicited,
                 );
@@ -309,7 +377,7 @@ impl Link {
                 }
                 let known = self.qps.get(&qpn).filter(|known| known.has(service));
                 let known = known.ok_or(Reason::QueuePair)?;
-                if known.path != (*own, *from) {
+                if (known.path.own, known.path.peer) != (*own, *from) {
                     return Err(Reason::Address);
                 }
                 if let Some(mut known) = self.qps.remove(&qpn) {

@@ -18,6 +18,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::place::Place;
@@ -121,9 +122,25 @@ impl Host {
         tcp::listens_near(self.namespace.holder.id(), port)
     }
 
+    /// Whether the link's interface has joined a multicast group.
+    pub fn has_joined(&self, group: &str) -> bool {
+        let (file, name) = match group.parse().unwrap() {
+            // A word as it lies in memory.
+            IpAddr::V4(ip) => ("igmp", format!("{:08X} ", u32::from_ne_bytes(ip.octets()))),
+            IpAddr::V6(ip) => ("igmp6", format!("{:032x} ", ip.to_bits())),
+        };
+        let file = format!("/proc/{}/net/{file}", self.namespace.holder.id());
+        fs::read_to_string(file).unwrap().contains(&name)
+    }
+
     /// Has the host's end of the link go up or down.
     pub fn set_link(&self, state: &str) {
         self.namespace.set_up(&format!("ip link set {INTERFACE} {state}")).unwrap();
+    }
+
+    /// Gives the host's end of the link another MTU.
+    pub fn set_mtu(&self, mtu: u32) {
+        self.namespace.set_up(&format!("ip link set {INTERFACE} mtu {mtu}")).unwrap();
     }
 
     /// Starts a program that is in no fabric.

@@ -7,9 +7,10 @@ use crate::agent::Usage;
 use crate::compare::interop::judge;
 use crate::compare::speed::work::{Clock, Work};
 use crate::compare::speed::{Effort, Failure};
-use crate::compare::stage::{Maker, Played, Stage};
+use crate::compare::stage::{Maker, Stage};
 use crate::error::Error;
 use crate::examples::{Example, Sides};
+use crate::hosts::Played;
 use crate::run::Unobserved;
 use crate::transcript::{Side, Stream};
 

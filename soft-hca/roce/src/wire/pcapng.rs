@@ -154,6 +154,11 @@ impl<W: Write> Recording<W> {
         self.end()
     }
 
+    /// Flushes what the recording is written to.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+
     /// What the recording is written to so far.
     #[cfg(test)]
     pub(super) fn written(&self) -> &W {

@@ -23,7 +23,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::run::{self, Options};
 use super::{Error, cannot, fabric};
-use crate::config::{self, DeviceName, FabricName, SOCKET};
+use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use crate::recording::{self, FOLDER};
 use crate::rpc::{Connection, FileKind, Request};
 use crate::{device, system};
@@ -43,8 +43,8 @@ pub struct RecordOptions {
     pub fabric: Option<FabricName>,
     /// The name that the program's device has.
     pub device: DeviceName,
-    /// See [`Options::roce`].
-    pub roce: Option<String>,
+    /// See [`Options::link`].
+    pub link: Option<LinkOptions>,
     /// The program and its arguments; empty to record a fabric that runs.
     pub command: Vec<OsString>,
 }
@@ -65,7 +65,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
         let (program, membership) = run::prepare(&Options {
             fabric: fabric.clone(),
             device: options.device.clone(),
-            roce: options.roce.clone(),
+            link: options.link.clone(),
             command: options.command.clone(),
         })?;
         (Some(program), Some(membership))

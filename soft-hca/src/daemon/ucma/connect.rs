@@ -149,9 +149,12 @@ impl Cm {
         ensure(has_room, PRIVATE_DATA)?;
         let (src, dst) = ends(id).ok_or(UNBOUND)?;
         // A group's address leads to nobody, and that is known here.
+        let own = src.ip().to_canonical();
         let peer = match cx.host.find_peer(dst.ip().to_canonical()).unwrap_or(Peer::Local) {
-            Peer::Remote { address, .. } => Peer::Remote { own: src.ip().to_canonical(), address },
-            Peer::Local => Peer::Local,
+            Peer::Remote { address, .. } if cx.host.has_way(own, address) => {
+                Peer::Remote { own, address }
+            }
+            _ => Peer::Local,
         };
         let local_id = self.comm_ids.take(cx.host, key);
         let (stage, opens) = if is_datagram {

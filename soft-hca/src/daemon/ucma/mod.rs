@@ -66,7 +66,7 @@ use crate::daemon::ucma::multicast::Membership;
 use crate::daemon::ucma::peer::{CommIds, RemoteId};
 use crate::daemon::ucma::stale::RemoteQp;
 use crate::daemon::ucma::timer::Due;
-use crate::device::{self, Device, Source};
+use crate::device::{self, Device, Port, Source};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command};
 
@@ -98,10 +98,16 @@ pub(crate) trait Host {
         self.find_source(ip).map(|_| Peer::Local)
     }
 
+    /// Whether messages for the other connection manager that [`Host::find_peer`] has found may be
+    /// sent from an address of this machine, to which the program has bound its id.
+    fn has_way(&self, _own: IpAddr, _to: IpAddr) -> bool {
+        true
+    }
+
     /// The MTU of paths to other hosts from an address of this machine (`ib_mtu`).
     fn path_mtu(&self, own: IpAddr) -> u8 {
         let source = self.find_source(own);
-        source.as_ref().and_then(Source::port).map_or(0, |port| port.active_mtu)
+        source.as_ref().and_then(Source::port).map_or(0, Port::active_mtu)
     }
 }
 

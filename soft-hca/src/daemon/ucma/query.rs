@@ -3,7 +3,7 @@
 use super::bind::UNBOUND;
 use super::id::{Id, Key};
 use super::{Call, Cm, Cx, NO_ROOM};
-use crate::device::Source;
+use crate::device::{Port, Source};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{
     AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
@@ -49,7 +49,7 @@ impl Id {
 
     /// The MTU of its path (`ib_mtu`).
     pub(super) fn path_mtu(&self) -> u8 {
-        let usual = || self.source.as_ref().and_then(Source::port).map_or(0, |p| p.active_mtu);
+        let usual = || self.source.as_ref().and_then(Source::port).map_or(0, Port::active_mtu);
         self.path_mtu.unwrap_or_else(usual)
     }
 

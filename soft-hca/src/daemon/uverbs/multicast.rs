@@ -1,10 +1,8 @@
 //! Membership in multicast groups: `rxe_mcast.c`.
 
-use std::sync::atomic::Ordering::Release;
-
 use soft_hca_roce::wire::ip::is_multicast;
 
-use crate::daemon::fabric::{GONE, load_gid, store_gid};
+use crate::daemon::fabric::{GONE, Membership};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Outcome};
 use crate::errno::{Errno, Result, ensure};
@@ -22,10 +20,7 @@ pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Re
     if find(cx, gid, qp).is_some() {
         return Ok(().into());
     }
-    let index = cx.fabric.take_member(qp)?;
-    let member = &cx.fabric.arena.members[index];
-    store_gid(&member.gid, gid);
-    member.live.store(known.qpn, Release);
+    cx.fabric.add_member(Membership { qp, gid })?;
     Ok(().into())
 }
 
@@ -39,6 +34,5 @@ pub(super) fn detach(cx: &mut Context<'_>, request: &request::DetachMcast) -> Re
 }
 
 fn find(cx: &Context<'_>, gid: [u8; 16], qp: usize) -> Option<usize> {
-    let members = &cx.fabric.arena.members;
-    cx.fabric.members_of(qp).find(|&i| load_gid(&members[i].gid) == gid)
+    cx.fabric.members_of(qp).find(|(_, group)| *group == gid).map(|(index, _)| index)
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Release;
 
 use super::fabric::*;
+use crate::engine::{DatagramReceiver, LINK, Route};
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{
     opcode, qp_type, send_flag, state,
@@ -200,6 +201,7 @@ fn the_senders_errors() {
 fn every_member_of_a_group_gets_it() {
     let mut case = Case::new();
     let group = handle(&case.world, 1, GROUP);
+    set(&case.world.arena.ahs[1].hop_limit, 9);
     let other_key = case.world.qp(qp_type::UD, US);
     set(&case.world.entry(other_key).qkey, 0x2222);
     let stranger = case.world.qp(qp_type::UD, US);
@@ -220,9 +222,64 @@ fn every_member_of_a_group_gets_it() {
     assert_eq!((case.world.poll(other_key), case.world.poll(stranger)), (vec![], vec![]));
     assert_eq!(case.theirs.bytes[40..64], case.ours.bytes[..24]);
     assert_eq!(room.bytes[40..], case.ours.bytes[..24]);
-    assert_eq!(room.bytes[28], 1, "time to live");
+    assert_eq!(room.bytes[28], 9, "time to live");
     // A count that is too big harms nobody.
     set(&case.world.arena.members_used, u32::MAX);
     case.world.send(case.a, &to(2, 0xff_ffff, 0x1111, group));
     assert_eq!(case.world.statuses(case.a), [(2, 0)]);
+}
+
+#[test]
+fn members_here_and_on_other_hosts_get_it_once() {
+    let mut case = Case::new();
+    let group = handle(&case.world, 1, GROUP);
+    Route::Remote.store(&case.world.arena.ahs[1].route);
+    let member = &case.world.arena.members[0];
+    set_gid(&member.gid, GROUP);
+    member.live.store(case.b, Release);
+    set(&case.world.arena.members_used, 1);
+    for wr_id in [20, 21, 22] {
+        case.world.receive(case.b, wr_id, &[case.theirs.sge(0, 64)]);
+    }
+    let wr = to(1, 0xff_ffff, 0x1111, group).sge(case.ours.sge(0, 24));
+    // The program, however often it rings, and a link that has no room.
+    case.world.send(case.a, &wr);
+    case.world.actor(US).doorbell(case.a).unwrap();
+    assert_eq!(case.world.env.rung.lock().unwrap()[..], [case.a; 2]);
+    set(&case.world.env.is_full, 1);
+    case.world.actor(LINK).run_send_queue(case.a);
+    assert_eq!(case.world.statuses(case.a), []);
+    set(&case.world.env.is_full, 0);
+    case.world.actor(LINK).run_send_queue(case.a);
+    assert_eq!(case.world.statuses(case.a), [(1, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(20, 0)]);
+    assert_eq!(case.theirs.bytes[40..64], case.ours.bytes[..24]);
+    // The next one is another one, also if the link comes first.
+    case.world.put(case.a, &to(2, 0xff_ffff, 0x1111, group).sge(case.ours.sge(8, 24)));
+    case.world.actor(LINK).run_send_queue(case.a);
+    assert_eq!(case.world.statuses(case.a), [(2, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(21, 0)]);
+    assert_eq!(case.theirs.bytes[40..64], case.ours.bytes[8..32]);
+    let away = case.world.env.away.lock().unwrap();
+    assert_eq!(away[..], [case.ours.bytes[..24].to_vec(), case.ours.bytes[8..32].to_vec()]);
+}
+
+#[test]
+fn what_another_host_sends_to_a_group() {
+    let mut case = Case::new();
+    for (i, qpn) in [case.a, case.b].into_iter().enumerate() {
+        let member = &case.world.arena.members[i];
+        set_gid(&member.gid, GROUP);
+        member.live.store(qpn, Release);
+    }
+    set(&case.world.arena.members_used, 2);
+    case.world.receive(case.b, 20, &[case.theirs.sge(0, 64)]);
+    let deliver = |gid, qkey| {
+        let receiver = DatagramReceiver::Group(gid);
+        case.world.actor(LINK).deliver_remote(&[4; 40], b"group", receiver, (qkey, 5), None, false)
+    };
+    assert!(!deliver(LOCAL, 0x1111) && !deliver(GROUP, 0x2222));
+    assert!(deliver(GROUP, 0x1111));
+    assert!(!deliver(GROUP, 0x1111), "no receive");
+    assert_eq!(case.theirs.bytes[40..45], *b"group");
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::cause::Cause;
 use crate::engine::observer::{Completion, WorkRequest};
-use crate::engine::{Actor, Async, Env, Event, LocalLink};
+use crate::engine::{Actor, Async, Env, Event, LocalLink, RemoteDatagram};
 use crate::ring::{self, Slot};
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
@@ -33,6 +33,12 @@ pub(crate) struct TestEnv {
     pub wakes: Mutex<Vec<(u32, u32)>>,
     pub kicks: Mutex<Vec<(u32, u64)>>,
     pub raised: Mutex<Vec<Async>>,
+    /// Queue pairs at which the link is to look.
+    pub rung: Mutex<Vec<u32>>,
+    /// Payloads that were sent to other hosts.
+    pub away: Mutex<Vec<Vec<u8>>>,
+    /// Not 0: the link has no room.
+    pub is_full: AtomicU32,
     /// What has passed by, as text.
     pub observed: Mutex<Vec<String>>,
     /// Why work requests wait, fail, or complete with an error, in the order in which that passes by.
@@ -54,6 +60,18 @@ impl Env for TestEnv {
 
     fn raise(&self, what: Async) {
         self.raised.lock().unwrap().push(what);
+    }
+
+    fn ring_link(&self, qpn: u32) {
+        self.rung.lock().unwrap().push(qpn);
+    }
+
+    fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {
+        if self.is_full.load(Acquire) != 0 {
+            return false;
+        }
+        self.away.lock().unwrap().push(datagram.payload.to_vec());
+        true
     }
 
     fn observe(&self, event: &Event<'_>) {

@@ -28,6 +28,8 @@ mod queues;
 #[cfg(test)]
 mod random;
 #[cfg(test)]
+mod remote;
+#[cfg(test)]
 mod room;
 #[cfg(test)]
 mod routes;

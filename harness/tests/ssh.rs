@@ -1,0 +1,187 @@
+//! `./demo` on two hosts over ssh: this one, and a few namespaces with an sshd of their own.
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// In a namespace of its own, which is the near host; makes the far one, and then runs lines with
+/// `demo` for both.
+const HOSTS: &str = r#"
+set -euo pipefail
+folder=$PWD
+# The far host has its own /tmp with all that its sshd needs, root's home too, and its own processes,
+# which end with the first of them.
+mkdir -p far/root/.ssh
+chmod 700 far/root far/root/.ssh
+ssh-keygen -q -t ed25519 -N '' -f key
+cp key.pub far/root/.ssh/authorized_keys
+echo 'root:x:0:0:root:/tmp/root:/bin/sh' >far/passwd
+dropbearkey -t ed25519 -f far/key >/dev/null 2>&1
+coproc far {
+    exec unshare --net --mount --pid --fork --kill-child --mount-proc sh -e -c '
+        mount --bind "$1/far/passwd" /etc/passwd
+        mount --bind "$1/far" /tmp
+        echo ready
+        read -r _
+        exec dropbear -F -E -s -r /tmp/key -P "" -p 2222
+    ' sh "$folder" 2>far.log
+}
+read -r _ <&"${far[0]}"
+for host in $$ $far_PID; do
+    nsenter "--net=/proc/$host/ns/net" ip link set lo up
+done
+ip link add name link0 type veth peer name link0 netns "$far_PID"
+ip address add 192.0.2.1/24 dev link0
+nsenter "--net=/proc/$far_PID/ns/net" ip address add 192.0.2.2/24 dev link0
+ip link set link0 up
+nsenter "--net=/proc/$far_PID/ns/net" ip link set link0 up
+echo >&"${far[1]}"
+until (exec 3<>/dev/tcp/192.0.2.2/2222) 2>/dev/null; do
+    kill -0 "$far_PID" || { cat far.log && exit 1; }
+    sleep 0.05
+done
+ssh="ssh -F none -p 2222 -i $folder/key -o UserKnownHostsFile=$folder/known -o StrictHostKeyChecking=no"
+export TMPDIR=$folder/tmp
+demo() { "$folder/demo" --soft-hca --ssh "$ssh" "$@"; }
+# Folders and programs of either host.
+left() {
+    find "$TMPDIR" far -mindepth 1 -maxdepth 1 -name '*.*'
+    ls -l /proc/[0-9]*/exe 2>/dev/null | grep -F " $TMPDIR/" || true
+    nsenter "--pid=/proc/$far_PID/ns/pid_for_children" "--mount=/proc/$(pgrep -P "$far_PID")/ns/mnt" \
+        sh -c 'ls -l /proc/[0-9]*/exe 2>/dev/null || true' | { grep -F ' /tmp/' || true; }
+}
+LINES
+found=$(left)
+test -z "$found" || { echo "left behind: $found"; exit 1; }
+"#;
+
+/// A folder with `demo` and what it calls, and with stand-ins for what builds and installs.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("harness-ssh-{name}-{}", std::process::id()));
+        let folder = Self(folder);
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for file in ["demo", "harness/devices.sh", "harness/hosts.sh"] {
+            folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
+        }
+        for file in ["harness/install", "path/cargo"] {
+            folder.script(file, "#!/bin/sh\n");
+        }
+        fs::create_dir_all(folder.0.join("tmp")).unwrap();
+        fs::create_dir_all(folder.0.join("target")).unwrap();
+        let own = std::env::current_exe().unwrap();
+        let bin_dir = own.parent().and_then(Path::parent).unwrap();
+        for file in ["soft-hca", "libsoft_hca_preload.so", "srq"] {
+            let path = bin_dir.join(file);
+            assert!(path.exists(), "build the workspace first: {} is missing", path.display());
+        }
+        symlink(bin_dir, folder.0.join("target/release")).unwrap();
+        folder
+    }
+
+    fn script(&self, file: &str, text: &str) {
+        let path = self.0.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Runs lines of a shell between the two hosts.
+    fn run(&self, lines: &str) -> Output {
+        let path = std::env::var("PATH").unwrap();
+        self.script("hosts", &HOSTS.replace("LINES", &format!("{{\n{lines}\n}} 2>&1")));
+        Command::new("unshare")
+            .args(["--net", "bash", "hosts"])
+            .current_dir(&self.0)
+            .env("PATH", format!("{}:{path}:/usr/sbin", self.0.join("path").display()))
+            .env_remove("CARGO_TARGET_DIR")
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the lines print; nothing where there cannot be two such hosts.
+fn between_hosts(name: &str, lines: &str) -> Option<String> {
+    let made = Command::new("unshare").args(["--net", "--mount", "true"]).output().unwrap();
+    // In a user namespace sshd cannot become another user.
+    if !made.status.success() || !Path::new("/usr/sbin/dropbear").exists() {
+        println!("left out here: it needs root, and dropbear as sshd");
+        return None;
+    }
+    let output = Folder::new(name).run(lines);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success());
+    Some(text)
+}
+
+#[test]
+fn pairs_run_both_ways() {
+    let lines = "demo --server-host 192.0.2.2 ping-sr-2e -c 3
+        demo --client-host=192.0.2.2 rc-example
+        demo --server-host 192.0.2.2 --client-host localhost read-write";
+    let Some(text) = between_hosts("both-ways", lines) else { return };
+    for line in [
+        "fabric: soft-hca on two hosts, 192.0.2.2 (192.0.2.2) and localhost (192.0.2.1)",
+        "client$ ping-sr-2e-client -a 192.0.2.2 -c 3",
+        "client| client: 3 recv completions, 3 send completions",
+        "fabric: soft-hca on two hosts, localhost (192.0.2.1) and 192.0.2.2 (192.0.2.2)",
+        "client| test result is 0",
+        "server| peer disconnected.",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}");
+    }
+    for example in ["ping-sr-2e", "rc-example", "read-write"] {
+        assert!(text.contains(&format!("\n{example}: ok (")), "{example}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let lines = "says() { local said; said=$(demo \"${@:2}\" srq 2>&1) && exit 1; echo \"$1: ${said##*demo: }\"; }
+        says here --server-host localhost
+        says refused --ssh \"${ssh/2222/2223}\" --server-host 192.0.2.2
+        says key --ssh \"${ssh/=no/=yes} -o UserKnownHostsFile=/dev/null\" --server-host 192.0.2.2
+        says foreign --server-host 192.0.2.2 --address 192.0.2.77
+        # Not even the table of own addresses comes before this rule.
+        ip rule add pref 100 lookup local
+        ip rule del pref 0
+        ip rule add pref 50 iif link0 ipproto udp dport 4791 blackhole
+        says blocked --client-host 192.0.2.2
+        says back --server-host 192.0.2.2";
+    let Some(text) = between_hosts("missing", lines) else { return };
+    for said in [
+        "here: both hosts are this one; ",
+        "refused: cannot use the host 192.0.2.2: ssh: connect to host 192.0.2.2 port 2223: ",
+        "key: cannot use the host 192.0.2.2: No ED25519 host key is known ",
+        "foreign: 192.0.2.77 is no address of 192.0.2.2: ",
+        "blocked: UDP port 4791 is blocked: what 192.0.2.2 on 192.0.2.2 sends does not reach ",
+        "back: UDP port 4791 is blocked on the way back: what 192.0.2.2 on 192.0.2.2 sends ",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(said)), "{said}");
+    }
+}
+
+#[test]
+fn nothing_is_left_after_a_signal() {
+    let lines = "coproc pair { exec \"$folder/demo\" --soft-hca --ssh \"$ssh\" --server-host 192.0.2.2 ping-sr-1 -c 50000000; }
+        pid=$pair_PID
+        while read -r line; [[ $line != *'connected cm_id'* ]]; do echo \"$line\"; done <&\"${pair[0]}\"
+        kill -TERM $pid
+        status=0
+        wait $pid || status=$?
+        echo \"status $status\"";
+    let Some(text) = between_hosts("signal", lines) else { return };
+    assert!(text.ends_with("status 143\n"));
+}

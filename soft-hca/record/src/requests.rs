@@ -1,0 +1,164 @@
+//! Which entries belong together: a send work request, its execution, the receive that it met, and
+//! their completions.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::entry::{Completion, Entry, Executed, ReceiveQueue, What};
+
+/// A send work request, or a receive that none has met, by the indices of its entries. Each is
+/// missing where it was not recorded, and where it never happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// [`What::SendPosted`].
+    pub posted: Option<usize>,
+    /// [`What::Stalled`].
+    pub stalled: Option<usize>,
+    /// [`What::Executed`].
+    pub executed: Option<usize>,
+    /// [`What::ReceivePosted`]: the receive that has taken the message, or is one alone.
+    pub receive: Option<usize>,
+    /// The receive's [`What::Completion`].
+    pub received: Option<usize>,
+    /// The request's [`What::Completion`].
+    pub completion: Option<usize>,
+}
+
+impl Request {
+    /// The entries, from the request to its completion.
+    pub fn entries(&self) -> impl Iterator<Item = usize> + use<> {
+        let all = [self.posted, self.stalled, self.receive, self.executed];
+        all.into_iter().chain([self.received, self.completion]).flatten()
+    }
+}
+
+/// A queue pair: `process` and `qp_num`.
+type Qp = (u32, u32);
+
+#[derive(Debug, Default)]
+struct Matching {
+    requests: Vec<Request>,
+    /// Sends that are posted and not executed, by their `wr_id` and index of the request.
+    posted: HashMap<Qp, VecDeque<(u64, usize)>>,
+    /// The send that was executed last.
+    last: HashMap<Qp, (u64, usize)>,
+    /// Receives that no message has taken.
+    receives: BTreeMap<(u32, ReceiveQueue), VecDeque<(u64, usize)>>,
+    /// Receives that a message has taken and that have no completion yet, by index of the request.
+    taken: HashMap<(Qp, u64), VecDeque<usize>>,
+    /// Completions of receives whose message was not executed yet, by index of the entry.
+    early: BTreeMap<(Qp, u64), VecDeque<usize>>,
+}
+
+/// Finds what belongs together, in the order in which the first entry of each was recorded.
+pub fn requests(entries: &[Entry]) -> Vec<Request> {
+    let mut matching = Matching::default();
+    for (index, entry) in entries.iter().enumerate() {
+        matching.add(index, entry);
+    }
+    // Receives that were flushed, or whose senders are on another host.
+    for (((process, qp), wr_id), completions) in std::mem::take(&mut matching.early) {
+        for completion in completions {
+            let receive = matching.take_receive(process, qp, wr_id);
+            let received = Some(completion);
+            matching.requests.push(Request { receive, received, ..Request::default() });
+        }
+    }
+    let left = std::mem::take(&mut matching.receives).into_values().flatten();
+    let left = left.map(|(_, index)| Request { receive: Some(index), ..Request::default() });
+    matching.requests.extend(left);
+    matching.requests.sort_by_key(|request| request.entries().min());
+    matching.requests
+}
+
+impl Matching {
+    fn add(&mut self, index: usize, entry: &Entry) {
+        let process = entry.process;
+        match &entry.what {
+            What::SendPosted(posted) => {
+                let request = self.request(Request { posted: Some(index), ..Request::default() });
+                let queue = self.posted.entry((process, posted.qp)).or_default();
+                queue.push_back((posted.wr_id, request));
+            }
+            What::ReceivePosted(posted) => {
+                let queue = self.receives.entry((process, posted.queue)).or_default();
+                queue.push_back((posted.wr_id, index));
+            }
+            What::Stalled { qp, wr_id, .. } => {
+                let queue = self.posted.get(&(process, *qp));
+                if let Some((_, request)) = queue.and_then(|queue| find(queue, *wr_id)) {
+                    self.requests[request].stalled.get_or_insert(index);
+                }
+            }
+            What::Executed(executed) => self.executed(index, process, executed),
+            What::Completion(completion) => self.completion(index, process, completion),
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, request: Request) -> usize {
+        self.requests.push(request);
+        self.requests.len() - 1
+    }
+
+    fn executed(&mut self, index: usize, process: u32, executed: &Executed) {
+        let qp = (process, executed.qp);
+        let posted = self.posted.get_mut(&qp).and_then(|queue| take(queue, executed.wr_id));
+        let request = posted.unwrap_or_else(|| self.request(Request::default()));
+        self.requests[request].executed = Some(index);
+        self.last.insert(qp, (executed.wr_id, request));
+        let Some(receive) = executed.receive else { return };
+        let key = ((receive.process, receive.qp), receive.wr_id);
+        self.requests[request].receive = self.take_receive(receive.process, receive.qp, key.1);
+        let early = self.early.get_mut(&key).and_then(VecDeque::pop_front);
+        if early.is_some() {
+            self.requests[request].received = early;
+        } else {
+            self.taken.entry(key).or_default().push_back(request);
+        }
+    }
+
+    fn completion(&mut self, index: usize, process: u32, completion: &Completion) {
+        let Completion { wr_id, .. } = *completion;
+        let qp = (process, completion.qp);
+        if completion.opcode.starts_with("IBV_WC_RECV") {
+            let taken = self.taken.get_mut(&(qp, wr_id)).and_then(VecDeque::pop_front);
+            if let Some(request) = taken {
+                self.requests[request].received = Some(index);
+            } else {
+                self.early.entry((qp, wr_id)).or_default().push_back(index);
+            }
+            return;
+        }
+        let last = self.last.get(&qp).filter(|last| last.0 == wr_id).map(|last| last.1);
+        let open = last.filter(|request| self.requests[*request].completion.is_none());
+        // A request that was flushed is not executed.
+        let request =
+            open.or_else(|| self.posted.get_mut(&qp).and_then(|queue| take(queue, wr_id)));
+        let request = request.unwrap_or_else(|| self.request(Request::default()));
+        self.requests[request].completion = Some(index);
+    }
+
+    /// The receive of a queue pair, which may be in a shared queue.
+    fn take_receive(&mut self, process: u32, qp: u32, wr_id: u64) -> Option<usize> {
+        let own = self.receives.get_mut(&(process, ReceiveQueue::Qp(qp)));
+        own.and_then(|queue| take(queue, wr_id)).or_else(|| {
+            let mut queues = self.receives.iter_mut();
+            queues.find_map(|((of, queue), receives)| {
+                let is_shared = matches!(queue, ReceiveQueue::Srq(_));
+                if *of == process && is_shared { take(receives, wr_id) } else { None }
+            })
+        })
+    }
+}
+
+/// The first of a `wr_id`, which need not be unique.
+fn find(queue: &VecDeque<(u64, usize)>, wr_id: u64) -> Option<(usize, usize)> {
+    let at = queue.iter().position(|item| item.0 == wr_id)?;
+    Some((at, queue[at].1))
+}
+
+fn take(queue: &mut VecDeque<(u64, usize)>, wr_id: u64) -> Option<usize> {
+    let (at, index) = find(queue, wr_id)?;
+    queue.remove(at);
+    Some(index)
+}

@@ -1,0 +1,173 @@
+//! Queue pairs whose peer is on another host, as the link's thread uses them.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use soft_hca_roce::transport::request::{SendQueue, Status};
+use soft_hca_roce::transport::target::{Completion, Received, Refusal, Target};
+use soft_hca_roce::wire::opcode::SendEnd;
+
+use super::fabric::*;
+use super::waiting::MS;
+use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
+use crate::engine::{Async, LINK, Route};
+use crate::uapi::verbs::{opcode, qp_type, state, status};
+
+const SUCCESS: u32 = status::SUCCESS;
+const FLUSHED: u32 = status::WR_FLUSH_ERR;
+
+/// A connected queue pair with a peer on another host.
+fn remote(world: &World) -> u32 {
+    let (qpn, _) = world.rc();
+    Route::Remote.store(&world.entry(qpn).route);
+    qpn
+}
+
+/// The same with a shared receive queue.
+fn remote_with_srq(world: &World) -> (u32, u32) {
+    let (qpn, srq) = (remote(world), world.srq(7));
+    set(&world.entry(qpn).srq, srq + 1);
+    (qpn, srq)
+}
+
+fn target<'a, 'q>(world: &'a World, qpn: u32, arriving: &'q mut Arriving) -> RemoteTarget<'a, 'q> {
+    RemoteTarget { actor: world.actor(LINK), qpn, kind: qp_type::RC, arriving }
+}
+
+const MESSAGE: Completion =
+    Completion { received: Received::Send(SendEnd::Plain), length: 0, solicited: false };
+
+/// Posts requests, and has the link take them.
+fn in_flight(world: &World, qpn: u32, wrs: &[Wr]) {
+    for wr in wrs {
+        world.put(qpn, wr);
+        let next = world.actor(LINK).next_request(qpn);
+        assert!(matches!(next, NextRequest::Request(_)), "{next:?}");
+    }
+}
+
+/// The answer to the oldest request has come; whether it could be noted.
+fn answered(world: &World, qpn: u32, full_until_ns: &mut Option<u64>) -> bool {
+    let mut sends = RemoteSends { actor: world.actor(LINK), qpn, full_until_ns, is_busy: false };
+    let is_done = sends.complete(0, Status::Success);
+    assert_eq!(sends.is_busy, !is_done);
+    is_done
+}
+
+#[test]
+fn a_completion_waits_for_room_in_the_senders_queue() {
+    let world = World::new();
+    let qpn = remote(&world);
+    let small = world.cq(1);
+    set(&world.entry(qpn).send_cq, small);
+    set(&world.entry(qpn).sq_sig_all, 0);
+    let wr = |wr_id| Wr::new(wr_id, opcode::SEND);
+    in_flight(&world, qpn, &[wr(0), wr(1), wr(2).flags(0), wr(3)]);
+    let mut until = None;
+    assert!(answered(&world, qpn, &mut until));
+    for _ in 0..3 {
+        assert!(!answered(&world, qpn, &mut until), "the queue is full");
+    }
+    assert_eq!(world.poll_cq(small)[0].wr_id, 0);
+    assert!(answered(&world, qpn, &mut until));
+    assert_eq!(until, None);
+    assert!(answered(&world, qpn, &mut until), "it has no completion and needs no room");
+    // Who does not poll loses completions after a time.
+    assert!(!answered(&world, qpn, &mut until));
+    world.env.now_ns.fetch_add(1999 * MS, AcqRel);
+    assert!(!answered(&world, qpn, &mut until));
+    assert_eq!(world.env.take_raised(), []);
+    world.env.now_ns.fetch_add(MS, AcqRel);
+    assert!(answered(&world, qpn, &mut until));
+    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small)]);
+    assert_eq!(world.poll_cq(small)[0].wr_id, 1);
+    assert_eq!((world.entry(qpn).sq_in_flight.load(Acquire), until), (0, None));
+    world.assert_unlocked();
+}
+
+#[test]
+fn a_completion_waits_for_room_in_the_receivers_queue() {
+    let world = World::new();
+    let qpn = remote(&world);
+    let small = world.cq(1);
+    set(&world.entry(qpn).recv_cq, small);
+    let mut arriving = Arriving::default();
+    let mut target = target(&world, qpn, &mut arriving);
+    for wr_id in 0..3 {
+        world.receive(qpn, wr_id, &[]);
+    }
+    assert_eq!(target.take_receive(), Ok(()));
+    assert_eq!(target.complete(MESSAGE), Ok(()));
+    assert_eq!(target.take_receive(), Ok(()));
+    assert_eq!(target.complete(MESSAGE), Err(Refusal::Busy));
+    assert_eq!(world.poll_cq(small)[0].wr_id, 0);
+    assert_eq!(target.complete(MESSAGE), Ok(()));
+    assert_eq!(target.take_receive(), Ok(()));
+    assert_eq!(target.complete(MESSAGE), Err(Refusal::Busy));
+    world.env.now_ns.fetch_add(2000 * MS, AcqRel);
+    assert_eq!(target.complete(MESSAGE), Ok(()));
+    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small)]);
+    world.assert_unlocked();
+}
+
+/// The queue pair fails in one way or another while a message is half there.
+fn fails_in_mid_message(fail: impl FnOnce(&World, u32, &mut RemoteTarget<'_, '_>)) {
+    let world = World::new();
+    let (qpn, srq) = remote_with_srq(&world);
+    let mut memory = world.buffer(US, vec![0; 8]);
+    for wr_id in [20, 21, 22] {
+        world.receive_shared(srq, wr_id, &[memory.whole()]);
+    }
+    let mut arriving = Arriving::default();
+    let mut target = target(&world, qpn, &mut arriving);
+    assert_eq!(target.take_receive(), Ok(()));
+    assert_eq!((target.place(0, b"1234"), target.complete(MESSAGE)), (Ok(()), Ok(())));
+    assert_eq!(world.statuses(qpn), [(20, SUCCESS)]);
+    assert_eq!((target.take_receive(), target.place(0, b"5678")), (Ok(()), Ok(())));
+    fail(&world, qpn, &mut target);
+    assert_eq!(world.state(qpn), state::ERR);
+    assert_eq!(world.statuses(qpn), [(21, FLUSHED)], "and no other receive of the shared queue");
+    let raised = world.env.take_raised();
+    assert!(raised.contains(&Async::LastWqeReached(qpn)), "{raised:?}");
+    world.actor(DAEMON).poll_error_receives_of(qpn);
+    assert_eq!(world.statuses(qpn), []);
+    assert_eq!(target.place(4, b"90"), Err(Refusal::Busy), "nothing more comes");
+    world.assert_unlocked();
+}
+
+#[test]
+fn a_receive_taken_from_a_shared_queue_is_not_lost_when_the_program_ends_the_connection() {
+    fails_in_mid_message(|world, qpn, _| assert!(world.actor(DAEMON).enter_error(qpn)));
+}
+
+#[test]
+fn a_receive_taken_from_a_shared_queue_is_not_lost_when_the_peer_breaks_the_rules() {
+    fails_in_mid_message(|_, _, target| target.fail(Refusal::InvalidRequest));
+}
+
+#[test]
+fn a_receive_taken_from_a_shared_queue_is_not_lost_when_a_send_fails() {
+    fails_in_mid_message(|world, qpn, _| {
+        let (qp, send_cq) = (world.entry(qpn), world.cq(7));
+        set(&qp.send_cq, send_cq);
+        in_flight(world, qpn, &[Wr::new(1, opcode::SEND)]);
+        let (actor, full_until_ns) = (world.actor(LINK), &mut None);
+        let mut sends = RemoteSends { actor, qpn, full_until_ns, is_busy: false };
+        assert!(sends.complete(0, Status::RetryExceeded));
+        assert_eq!(world.statuses(qpn), [(1, status::RETRY_EXC_ERR)]);
+        set(&qp.send_cq, qp.recv_cq.load(Acquire));
+    });
+}
+
+#[test]
+fn a_receive_taken_from_a_shared_queue_is_not_lost_for_want_of_a_lock() {
+    fails_in_mid_message(|world, qpn, _| {
+        in_flight(world, qpn, &[Wr::new(1, opcode::SEND)]);
+        let held = world.entry(qpn).recv_lock.try_lock(THEM).unwrap();
+        let (actor, full_until_ns) = (world.actor(LINK), &mut None);
+        let mut sends = RemoteSends { actor, qpn, full_until_ns, is_busy: false };
+        assert!(sends.complete(0, Status::RetryExceeded));
+        drop(held);
+        assert_eq!(world.statuses(qpn), [(1, status::RETRY_EXC_ERR)]);
+        world.actor(DAEMON).poll_error_receives_of(qpn);
+    });
+}

@@ -1,0 +1,111 @@
+//! The way of a packet, and how its IP header is told to a socket.
+#![allow(unsafe_code, reason = "control messages")]
+
+use std::fmt;
+use std::mem::{size_of, size_of_val, zeroed};
+use std::net::IpAddr;
+
+/// The way of a packet from this host to another one or to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    /// An own address.
+    pub own: IpAddr,
+    /// Where it goes.
+    pub peer: IpAddr,
+    /// Type of service, or traffic class.
+    pub traffic_class: u8,
+    /// Time to live, or hop limit. `None` is that of the system's route, which the kernel takes for
+    /// all packets that are for one host, whatever the program asks for
+    /// (`ib_resolve_unicast_gid_dmac`).
+    pub hop_limit: Option<u8>,
+}
+
+impl Path {
+    /// With the system's usual header.
+    pub(crate) fn new(own: IpAddr, peer: IpAddr) -> Self {
+        Self { own, peer, traffic_class: 0, hop_limit: None }
+    }
+}
+
+/// A control message with a number.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Entry {
+    header: libc::cmsghdr,
+    value: libc::c_int,
+}
+
+/// The control messages that go with a packet (`ip(7)`, `ipv6(7)`).
+#[derive(Clone, Copy)]
+pub(super) struct Control {
+    entries: [Entry; 2],
+    used: usize,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("used", &self.used).finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// What a path has that is not as usual.
+    pub(super) fn of(path: &Path) -> Self {
+        // SAFETY: plain numbers, for which zeros are good.
+        let mut this = Self { entries: unsafe { zeroed() }, used: 0 };
+        let (level, class, limit) = match path.peer {
+            IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_TTL),
+            IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT),
+        };
+        if path.traffic_class != 0 {
+            this.add(level, class, path.traffic_class);
+        }
+        if let Some(hop_limit) = path.hop_limit {
+            this.add(level, limit, hop_limit);
+        }
+        this
+    }
+
+    fn add(&mut self, level: libc::c_int, kind: libc::c_int, value: u8) {
+        let entry = &mut self.entries[self.used];
+        let length = size_of::<libc::cmsghdr>() + size_of::<libc::c_int>();
+        entry.header.cmsg_len = length as _;
+        entry.header.cmsg_level = level;
+        entry.header.cmsg_type = kind;
+        entry.value = value.into();
+        self.used += 1;
+    }
+
+    /// Whether there is anything to tell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Makes a header name them. They have to live as long as it is used.
+    pub(super) fn attach(&mut self, header: &mut libc::msghdr) {
+        header.msg_control = self.entries.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&self.entries[..self.used]) as _;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_usual_is_told() {
+        let [own, peer] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().unwrap());
+        let path = Path::new(own, peer);
+        assert!(Control::of(&path).is_empty());
+        let of = |path: Path| {
+            let control = Control::of(&path);
+            let told = control.entries[..control.used].iter();
+            told.map(|entry| (entry.header.cmsg_type, entry.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Path { traffic_class: 0x68, ..path }), [(libc::IP_TOS, 0x68)]);
+        let both = Path { traffic_class: 3, hop_limit: Some(0), ..path };
+        assert_eq!(of(both), [(libc::IP_TOS, 3), (libc::IP_TTL, 0)]);
+        let v6 = Path { hop_limit: Some(64), ..Path::new(own, "2001:db8::1".parse().unwrap()) };
+        assert_eq!(of(v6), [(libc::IPV6_HOPLIMIT, 64)]);
+    }
+}

@@ -25,6 +25,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             return record::record(&options).map(ExitCode::from);
         }
         Subcommands::Show { follow, stable, file } => show::show(&file, follow, stable)?,
+        Subcommands::Explain { file } => show::explain(&file)?,
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
         Subcommands::Doctor => {}

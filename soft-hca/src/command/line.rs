@@ -41,6 +41,7 @@ const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[
 const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--follow | --stable] FILE";
+const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
 
 /// The subcommands.
@@ -73,6 +74,16 @@ pub enum Subcommands {
         /// for another; numbers get names in the order in which they appear
         #[arg(long, conflicts_with = "follow")]
         stable: bool,
+        /// The record
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Say what went wrong in a record, and what usually causes it
+    ///
+    /// For each call that was refused and each work request that has failed: which check, on
+    /// which side, with the values that were compared; then what waits still.
+    #[command(verbatim_doc_comment, override_usage = EXPLAIN_USAGE)]
+    Explain {
         /// The record
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::examples::{EXAMPLES, Example, Sides};
-use crate::hosts::Hosts;
+use crate::hosts::{ClientHost, Hosts};
 use crate::process::{Ending, Program};
 use crate::quote::quoted;
 use crate::run::{Client, Observer, Outcome, Plan, Unobserved};
@@ -44,24 +44,6 @@ pub struct Demo {
     pub on_soft_hca: bool,
     /// Time limit of each pair.
     pub limit: Duration,
-}
-
-/// Another host, for the clients, whose processes are this machine's.
-#[derive(Clone, Debug)]
-pub struct ClientHost {
-    /// The program that runs its arguments there, as a command line, in its own place.
-    pub by: PathBuf,
-}
-
-impl ClientHost {
-    /// The program on that host, called as it is here.
-    fn there(&self, program: Program) -> Program {
-        let arg0 = program.arg0.unwrap_or_else(|| program.path.clone().into());
-        let shell = ["bash", "-c", "exec -a \"$0\" \"$@\""].map(OsString::from);
-        let path = program.path.into_os_string();
-        let args = shell.into_iter().chain([arg0, path]).chain(program.args).collect();
-        Program { path: self.by.clone(), arg0: None, args, ends_with_input: false }
-    }
 }
 
 /// How a pair did.

@@ -31,6 +31,24 @@ pub struct Hosts {
     pub bin_dir: PathBuf,
 }
 
+/// Another host, for the clients, whose processes are this machine's.
+#[derive(Clone, Debug)]
+pub struct ClientHost {
+    /// The program that runs its arguments there, as a command line, in its own place.
+    pub by: PathBuf,
+}
+
+impl ClientHost {
+    /// The program on that host, called as it is here.
+    pub(crate) fn there(&self, program: Program) -> Program {
+        let arg0 = program.arg0.unwrap_or_else(|| program.path.clone().into());
+        let shell = ["bash", "-c", "exec -a \"$0\" \"$@\""].map(OsString::from);
+        let path = program.path.into_os_string();
+        let args = shell.into_iter().chain([arg0, path]).chain(program.args).collect();
+        Program { path: self.by.clone(), arg0: None, args, ends_with_input: false }
+    }
+}
+
 /// A finished run.
 #[derive(Debug)]
 pub struct Played {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use harness::Error;
 use harness::compare::{self, options::CompareArgs};
-use harness::demo::{self, ClientHost, Demo};
+use harness::demo::{self, Demo};
 use harness::golden::case::Device;
 use harness::golden::share::{self, Share};
 use harness::golden::suite::{Selection, Suite};
-use harness::hosts::Hosts;
+use harness::hosts::{ClientHost, Hosts};
 use harness::listen::Ready;
 use harness::pair::Pair;
 use harness::private::{self, Network};
@@ -100,13 +100,20 @@ struct CaseArgs {
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true,
         conflicts_with = "private_network")]
     soft_hca: Option<Option<PathBuf>>,
+    /// With --soft-hca: run the clients on another host, and only cases with both sides. The hosts are
+    /// network namespaces, each with a fabric of its own, and RoCE packets between them
+    #[arg(long, requires = "soft_hca")]
+    two_hosts: bool,
     /// Run so many cases at the same time, each in a fabric of its own
     #[arg(long, value_name = "N", default_value_t = 1, requires = "soft_hca",
         overrides_with = "at_once", value_parser = clap::value_parser!(u32).range(1..=16))]
     at_once: u32,
-    /// Run this share of the cases, and end with the counts for who runs the others
-    #[arg(long, value_name = "NUMBER/OF", hide = true)]
+    /// Run only this share of the cases, such as 1/2: the others can run somewhere else meanwhile
+    #[arg(long, value_name = "NUMBER/OF")]
     share: Option<Share>,
+    /// End with the counts for who adds them up
+    #[arg(long, hide = true)]
+    json_counts: bool,
 }
 
 #[derive(Args)]
@@ -236,7 +243,9 @@ fn compare(args: CompareArgs) -> Result<bool, Error> {
     let on_soft_hca = soft_hca::is_inside();
     if let Some(program) = args.soft_hca.as_ref().filter(|_| !on_soft_hca) {
         let names = SOURCE.join("private-network.nsswitch");
-        return Err(soft_hca::enter(program.as_deref(), &names, std::env::args_os().skip(1)));
+        let again = std::env::args_os().skip(1);
+        let network = Network::WithInterface;
+        return Err(soft_hca::enter(network, program.as_deref(), &names, again));
     }
     args.comparison(bin_dir, &SOURCE, on_soft_hca)?.run()
 }
@@ -264,7 +273,9 @@ fn cases(
     }
     if let Some(program) = args.soft_hca.filter(|_| !on_soft_hca) {
         // The same command again; inside it finds that it is in a fabric.
-        return Err(soft_hca::enter(program.as_deref(), &names, std::env::args_os().skip(1)));
+        let network = if args.two_hosts { Network::TwoHosts } else { Network::WithInterface };
+        let again = std::env::args_os().skip(1);
+        return Err(soft_hca::enter(network, program.as_deref(), &names, again));
     }
     if args.private_network {
         // The same command again, inside, without asking for it once more.
@@ -285,6 +296,7 @@ fn cases(
         skip_missing: args.skip_missing,
         no_differences: args.no_differences,
         on_soft_hca,
+        client_host: args.two_hosts.then(|| ClientHost { by: private::ON_CLIENT.into() }),
         patience: args.patience,
         keep_output: args.keep_output,
     })?;
@@ -297,7 +309,7 @@ fn cases(
         Some((folder, runs)) => suite.record(&folder, runs, &mut out).map(|()| true),
         None => {
             let counts = suite.run(&mut out)?;
-            if args.share.is_some() {
+            if args.json_counts {
                 let line = serde_json::to_string(&counts)
                     .map_err(Error::json(Path::new("standard output")))?;
                 writeln!(out, "{line}").map_err(Error::write(Path::new("standard output")))?;

@@ -17,7 +17,17 @@ pub enum Network {
     Loopback,
     /// An interface like the one of the recorded device, and an empty runtime folder.
     WithInterface,
+    /// The same, and at the other end of the interface another host, which joins a soft-hca
+    /// fabric: [`ON_CLIENT`] runs programs there. What is run has to be `env VARIABLE soft-hca ...`.
+    TwoHosts,
 }
+
+/// The address of the recorded device.
+pub(crate) const ADDRESS: &str = "10.9.0.1";
+/// Of two hosts, the other one's.
+pub(crate) const CLIENT_ADDRESS: &str = "10.9.0.2";
+/// Becomes its arguments, a command line, on the other one of two hosts.
+pub const ON_CLIENT: &str = "/dev/shm/on-client";
 
 /// What is done inside, as root of a user namespace, before the program: `$1` is the
 /// file that names the sources of names.
@@ -51,6 +61,49 @@ const WITH_INTERFACE: &str = "set -e
     shift
     exec \"$@\"";
 
+/// The same with a second host. It ends when this shell does, or what takes its place.
+const TWO_HOSTS: &str = r#"set -e
+    ip link set lo up
+    mount -t tmpfs -o mode=0700 tmpfs /dev/shm
+    mkdir /dev/shm/server /dev/shm/client
+    mount --bind "$1" /etc/nsswitch.conf
+    shift
+    cat >/dev/shm/host <<'END'
+        read -r _
+        export XDG_RUNTIME_DIR=/dev/shm/client
+        exec "$1" run --fabric client --roce=10.9.0.2 -- sh -c 'echo ready; exec sleep infinity'
+END
+    mkfifo /dev/shm/to /dev/shm/from
+    setpriv --pdeathsig KILL unshare --net sh /dev/shm/host "$3" </dev/shm/to >/dev/shm/from &
+    host=$!
+    exec 8>/dev/shm/to 9</dev/shm/from
+    while [ /proc/$host/ns/net -ef /proc/self/ns/net ]; do sleep 0.01; done
+    ip link add rdma0 address 02:00:00:00:00:01 mtu 1500 type veth \
+        peer name rdma0 address 02:00:00:00:00:02 mtu 1500 netns $host
+    ip address add 10.9.0.1/24 dev rdma0
+    ip link set rdma0 up
+    nsenter --net=/proc/$host/ns/net sh -e -c '
+        ip link set lo up
+        ip address add 10.9.0.2/24 dev rdma0
+        ip link set rdma0 up'
+    for net in /proc/self/ns/net /proc/$host/ns/net; do
+        nsenter --net=$net sh -c '
+            [ ! -w /proc/sys/net/ipv4/tcp_max_tw_buckets ] ||
+                echo 0 >/proc/sys/net/ipv4/tcp_max_tw_buckets'
+    done
+    cat >/dev/shm/on-client <<END
+#!/bin/sh
+unset LD_PRELOAD SYSFS_PATH SOFT_HCA_DIR SOFT_HCA_FABRIC SOFT_HCA_DEVICE
+export XDG_RUNTIME_DIR=/dev/shm/client
+exec nsenter --net=/proc/$host/ns/net '$3' run --fabric client -- "\$@"
+END
+    chmod +x /dev/shm/on-client
+    echo >&8
+    read -r _ <&9
+    exec 8>&- 9<&-
+    export XDG_RUNTIME_DIR=/dev/shm/server
+    exec "$@""#;
+
 /// May this user have one here? Containers often forbid it.
 pub fn is_possible(network: Network, names: &Path) -> bool {
     refusal(network, names).is_none()
@@ -58,6 +111,8 @@ pub fn is_possible(network: Network, names: &Path) -> bool {
 
 /// Why this user cannot have one.
 fn refusal(network: Network, names: &Path) -> Option<String> {
+    // With two hosts there would have to be a soft-hca.
+    let network = if network == Network::TwoHosts { Network::WithInterface } else { network };
     let tried = command(network, names, ["true".into()]).stdin(Stdio::null()).output();
     match tried {
         Ok(output) if output.status.success() => None,
@@ -85,6 +140,7 @@ pub fn command(
     let set_up = match network {
         Network::Loopback => LOOPBACK,
         Network::WithInterface => WITH_INTERFACE,
+        Network::TwoHosts => TWO_HOSTS,
     };
     let mut command = Command::new("unshare");
     command

@@ -21,10 +21,11 @@ pub fn is_inside() -> bool {
     std::env::var_os(DIR).is_some_and(|dir| !dir.is_empty())
 }
 
-/// Runs this program again in a fabric of its own, in a private network with an
-/// interface like the recorded one. `program` is the command, if not the one beside
+/// Runs this program again in a fabric of its own, in a private network that has an
+/// interface like the recorded one; with two hosts, in the server's. `program` is the command, if not the one beside
 /// this program. Returns only if that fails.
 pub fn enter(
+    network: Network,
     program: Option<&Path>,
     names: &Path,
     arguments: impl IntoIterator<Item = OsString>,
@@ -44,12 +45,10 @@ pub fn enter(
     let environment =
         [PROGRAM.into(), "=".into(), program.clone()].into_iter().collect::<OsString>();
     let before = ["env".into(), environment, program];
-    let run = ["run", "--fabric", &fabric, "--"].map(OsString::from);
-    private::enter(
-        Network::WithInterface,
-        names,
-        before.into_iter().chain(run).chain([own]).chain(arguments),
-    )
+    let link = (network == Network::TwoHosts).then(|| format!("--roce={}", private::ADDRESS));
+    let run = ["run".to_owned(), format!("--fabric={fabric}")].into_iter().chain(link);
+    let run = run.chain(["--".to_owned()]).map(OsString::from);
+    private::enter(network, names, before.into_iter().chain(run).chain([own]).chain(arguments))
 }
 
 /// The process ids of all listeners of the connection manager, as `soft-hca ls` shows

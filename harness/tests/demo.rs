@@ -92,6 +92,24 @@ exit 1
 }
 
 #[test]
+fn a_run_can_be_recorded() {
+    let folder = Folder::new("record");
+    folder.script("target/release/soft-hca", "#!/bin/sh\necho \"$@\"\n");
+    for arguments in
+        [&["--record", "/x/run.shr", "mc", "-s"], &["mc", "--record", "/x/run.shr", "-s"]]
+    {
+        let output = folder.run(arguments);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("record -o /x/run.shr --fabric demo-"), "{text}");
+        assert!(text.ends_with(" mc -s\n"), "{text}");
+    }
+    for arguments in [&["mc", "--record"][..], &["--device", "--record", "/x/run.shr"]] {
+        assert_eq!(folder.run(arguments).status.code(), Some(1));
+    }
+}
+
+#[test]
 fn two_hosts_are_two_network_namespaces() {
     let folder = Folder::new("two hosts");
     folder.script("path/unshare", "#!/bin/sh\necho not for you >&2\nexit 1\n");

@@ -31,6 +31,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             picture::lifelines(&file, entries)?;
         }
         Subcommands::Show { follow, stable, file, .. } => show::show(&file, follow, stable)?,
+        Subcommands::Explain { file } => show::explain(&file)?,
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
         Subcommands::Doctor => {}

@@ -46,6 +46,10 @@ macro_rules! errnos {
                 #[doc = concat!("`", stringify!($name), "`")]
                 pub const $name: Errno = Errno::new(libc::$name);
             )*
+
+            /// The names of all that are known.
+            #[cfg(test)]
+            const NAMES: &[&'static str] = &[$( stringify!($name) ),*];
         }
 
         impl fmt::Debug for Errno {
@@ -95,3 +99,6 @@ pub type Result<T, E = Errno> = std::result::Result<T, E>;
 pub(crate) fn ensure(condition: bool, error: Errno) -> Result<()> {
     if condition { Ok(()) } else { Err(error) }
 }
+
+#[cfg(test)]
+mod tests;

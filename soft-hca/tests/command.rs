@@ -228,3 +228,26 @@ fn help_teaches() {
     assert!(!text.contains("doctor-peer"));
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
+
+#[test]
+fn faults_are_explained_and_checked() {
+    let place = Place::new();
+    let run = |arguments: &[&str]| {
+        let output = place.output(&[&["run"], arguments, &["--", "true"]].concat());
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let (status, help) = run(&["--fault", "help"]);
+    assert_eq!(status, Some(0), "{help}");
+    assert!(help.starts_with("A fault is WHAT") && help.contains("--fault drop:1%"), "{help}");
+    let (status, said) = run(&["--roce", "--fault", "drop:1"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("--fault \"drop:1\": drop cannot take \"1\""), "{said}");
+    let (status, said) = run(&["--fault", "drop:1%"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("they need --roce"), "{said}");
+    let mut command = place.command(&["run", "--roce", "--", "true"]);
+    let output = command.env("SOFT_HCA_FAULT", "dorp").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("\"dorp\" is no fault") && said.contains("--fault help"), "{said}");
+}

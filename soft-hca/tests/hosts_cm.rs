@@ -3,33 +3,11 @@
 
 mod programs;
 
-use std::time::Instant;
-
-use programs::hosts::Hosts;
-use programs::{LIMIT, comes_about, installed, perftest, tcp, the_processors};
+use programs::hosts::{Hosts, assert_gone, assert_has, by_cm};
+use programs::{installed, perftest, tcp, the_processors};
 
 /// A port of the connection manager.
 const PORT: u16 = 7471;
-
-/// Runs a server on host A, which listens at a port of the connection manager, and a client on host
-/// B. Gives what both have written.
-fn by_cm(hosts: &Hosts, port: u16, server: &str, client: &str) -> [String; 2] {
-    let mut server = hosts.a.place.start(server);
-    server.wait_until(|| hosts.a.place.listens(port));
-    let client = hosts.b.place.start(client).succeed();
-    [server.succeed(), client]
-}
-
-fn assert_has(text: &str, expected: &[&str]) {
-    for part in expected {
-        assert!(text.contains(part), "no {part:?} in:\n{text}");
-    }
-}
-
-fn assert_gone(hosts: &Hosts) {
-    hosts.a.place.assert_gone();
-    hosts.b.place.assert_gone();
-}
 
 /// By either family of addresses.
 #[test]
@@ -124,36 +102,6 @@ fn perftests() {
         let line = perftest::line(program, port, "-R");
         let [_, text] = by_cm(&hosts, port, &line, &format!("{line} {}", hosts.a.address));
         perftest::assert_results("-R", &text);
-    }
-    assert_gone(&hosts);
-}
-
-/// A peer that is killed is disconnected, and after that a new pair connects at once.
-#[test]
-fn either_side_is_killed() {
-    if !installed(&["rping"]) {
-        return;
-    }
-    let Some(hosts) = Hosts::new("hosts-rping-kill") else { return };
-    let _alone = the_processors();
-    let line = format!("-a {} -p {PORT} -S 10000 -V", hosts.a.address);
-    for round in 0..6 {
-        let mut server = hosts.a.place.start(&format!("rping -s {line}"));
-        server.wait_until(|| hosts.a.place.listens(PORT));
-        let mut client = hosts.b.place.start(&format!("rping -c {line}"));
-        let connected =
-            |line: &String| line.starts_with("cm_id ") && line.contains(" state CONNECT ");
-        client.wait_until(|| hosts.b.place.objects().iter().any(connected));
-        let (victim, survivor) =
-            if round % 2 == 0 { (&mut server, &mut client) } else { (&mut client, &mut server) };
-        victim.kill();
-        let since = Instant::now();
-        survivor.wait();
-        println!("the other one ended after {:?}", since.elapsed());
-        let is_free = || hosts.a.place.objects().is_empty() && hosts.b.place.objects().is_empty();
-        assert!(comes_about(LIMIT, is_free), "{:?} {:?}", hosts.a.place, hosts.b.place);
-        let line = format!("-a {} -p {PORT} -C 3 -V", hosts.a.address);
-        by_cm(&hosts, PORT, &format!("rping -s {line}"), &format!("rping -c {line}"));
     }
     assert_gone(&hosts);
 }

@@ -216,6 +216,12 @@ impl Case {
         }
     }
 
+    /// Does a client of the example meet a server of it?
+    pub fn is_pair(&self) -> bool {
+        Side::BOTH.into_iter().all(|side| self.has(side))
+            && self.client_program == ClientProgram::Client
+    }
+
     /// How it is run. `program` says which program sits in a seat, what side it plays there,
     /// and with which arguments: a case may have two servers.
     pub(crate) fn plan(

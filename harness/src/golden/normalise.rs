@@ -92,6 +92,8 @@ pub struct Live {
 pub struct Normaliser {
     common: Vec<Rule>,
     groups: Vec<(Vec<String>, Vec<Rule>)>,
+    /// A text, and that which it is taken for.
+    same: Vec<(String, String)>,
 }
 
 impl Normaliser {
@@ -118,7 +120,12 @@ impl Normaliser {
         if let Some(list) = file.lists.keys().next() {
             return Err(Error::data(path, format!("no group is called {list}")));
         }
-        Ok(Normaliser { common: compile(file.common)?, groups })
+        Ok(Normaliser { common: compile(file.common)?, groups, same: Vec::new() })
+    }
+
+    /// Takes a text for another one, before the rules.
+    pub fn take_for(&mut self, text: &str, other: &str) {
+        self.same.push((text.to_owned(), other.to_owned()));
     }
 
     /// The lines of an example's stream, made comparable.
@@ -142,6 +149,9 @@ impl Normaliser {
             .filter(|(examples, _)| examples.iter().any(|name| name == example))
             .flat_map(|(_, rules)| rules);
         let mut line = line.to_owned();
+        for (text, other) in &self.same {
+            line = line.replace(text, other);
+        }
         for rule in self.common.iter().chain(of_groups) {
             if rule.live {
                 live.extend(rule.pattern.find_iter(&line).map(|found| Live {

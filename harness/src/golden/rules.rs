@@ -1,7 +1,10 @@
 //! The data that say how a run is judged: rules for lines, for timing, and the lists of
 //! differences.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
 
 use crate::error::Error;
 use crate::golden::case::Case;
@@ -9,6 +12,7 @@ use crate::golden::differences::{Difference, Differences};
 use crate::golden::expect::Expectation;
 use crate::golden::normalise::Normaliser;
 use crate::golden::timing::Timing;
+use crate::private::{ADDRESS, CLIENT_ADDRESS};
 use crate::run::{Observer, Outcome, Progress};
 use crate::transcript::Side;
 
@@ -22,6 +26,26 @@ pub struct Rules {
     /// The differences by design.
     pub differences: Differences,
     of_soft_hca: Differences,
+    left_out: Vec<LeftOut>,
+}
+
+/// Cases that are not run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeftOut {
+    /// Of this example, or of all.
+    example: Option<String>,
+    /// The case of this name, or all.
+    case: Option<String>,
+    /// Why.
+    reason: String,
+}
+
+impl LeftOut {
+    fn means(&self, case: &Case) -> bool {
+        self.example.as_ref().is_none_or(|name| *name == case.example)
+            && self.case.as_ref().is_none_or(|name| *name == case.case)
+    }
 }
 
 /// What is expected of a case.
@@ -69,7 +93,33 @@ impl Rules {
             timing: Timing::read(data)?,
             differences,
             of_soft_hca,
+            left_out: Vec::new(),
         })
+    }
+
+    /// Takes the other host of two for the recorded one, and what is listed in `two-hosts.json` for
+    /// impossible there.
+    pub fn are_for_two_hosts(&mut self, cases: &[Case]) -> Result<(), Error> {
+        let path = self.data.join("two-hosts.json");
+        if path.exists() {
+            let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+            self.left_out = serde_json::from_str(&text).map_err(Error::json(&path))?;
+        }
+        for entry in &self.left_out {
+            if !cases.iter().any(|case| entry.means(case)) {
+                let what = format!("{:?} {:?}: there is no such case", entry.example, entry.case);
+                return Err(Error::data(&path, what));
+            }
+        }
+        self.normaliser.take_for(CLIENT_ADDRESS, ADDRESS);
+        self.normaliser.take_for("0a:09:00:02", "0a:09:00:01");
+        Ok(())
+    }
+
+    /// Why a case is not run here, if it is not.
+    pub fn leave_out(&self, case: &Case) -> Option<&str> {
+        let entry = self.left_out.iter().find(|entry| entry.means(case))?;
+        Some(&entry.reason)
     }
 
     /// What is expected of a case, from its recordings and the lists.

@@ -57,7 +57,7 @@ pub fn run_all(of: u32, arguments: &[OsString], out: &mut dyn Write) -> Result<C
     for number in 1..=of {
         let child = Command::new(&own)
             .args(arguments)
-            .args(["--at-once", "1", "--share", &format!("{number}/{of}")])
+            .args(["--at-once", "1", "--json-counts", "--share", &format!("{number}/{of}")])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -14,6 +14,8 @@ use crate::golden::expect::Expectation;
 use crate::golden::record::{Recordings, keep};
 use crate::golden::rules::{Rules, Watch};
 use crate::golden::share::Share;
+use crate::hosts::ClientHost;
+use crate::private::{ADDRESS, CLIENT_ADDRESS};
 use crate::process::{Ending, Program};
 use crate::run::{Plan, Unobserved, run};
 use crate::transcript::Side;
@@ -41,6 +43,9 @@ pub struct Selection {
     pub no_differences: bool,
     /// The device is soft-hca's: what is listed as different there is expected.
     pub on_soft_hca: bool,
+    /// Where the clients run, if that is another host: then only cases with both sides are run,
+    /// but for those that are listed as impossible there.
+    pub client_host: Option<ClientHost>,
     /// How many times as long as the recorded program a case may take.
     pub patience: u32,
     /// Where to keep what each case printed.
@@ -113,8 +118,11 @@ impl Suite {
     /// Reads the data and chooses the cases.
     pub fn read(selection: Selection) -> Result<Suite, Error> {
         let mut cases = read_cases(&selection.data)?;
-        let rules =
+        let mut rules =
             Rules::read(&selection.data, &cases, !selection.no_differences, selection.on_soft_hca)?;
+        if selection.client_host.is_some() {
+            rules.are_for_two_hosts(&cases)?;
+        }
         for wanted in &selection.examples {
             if !cases.iter().any(|case| case.example == *wanted) {
                 return Err(Error::Usage(format!("no case belongs to an example {wanted:?}")));
@@ -127,6 +135,7 @@ impl Suite {
         }
         cases.retain(|case| {
             selection.devices.contains(&case.device)
+                && (selection.client_host.is_none() || case.is_pair())
                 && (selection.examples.is_empty() || selection.examples.contains(&case.example))
                 && (selection.cases.is_empty()
                     || selection.cases.iter().any(|name| case.is_called(name)))
@@ -224,6 +233,9 @@ impl Suite {
     }
 
     fn judge(&self, case: &Case) -> Result<Verdict, Error> {
+        if let Some(why) = self.rules.leave_out(case) {
+            return Ok(Verdict::Skipped(why.to_owned()));
+        }
         let plan = self.plan(case)?;
         let missing = plan.programs().find(|program| !program.path.exists());
         if let Some(program) = missing {
@@ -275,17 +287,27 @@ impl Suite {
         })?;
         let bin_dir = &self.selection.bin_dir;
         let client_bin_dir = self.selection.client_bin_dir.as_ref().unwrap_or(bin_dir);
-        Ok(case.plan(example, self.selection.patience, |seat, side, args| {
+        Ok(case.plan(example, self.selection.patience, |seat, side, mut args| {
+            let host = self.selection.client_host.as_ref().filter(|_| side == Side::Client);
+            if host.is_some() && example.own_address {
+                for arg in args.iter_mut().filter(|arg| *arg == ADDRESS) {
+                    *arg = CLIENT_ADDRESS.into();
+                }
+            }
             let dir = if side == Side::Client { client_bin_dir } else { bin_dir };
             let path = match seat {
                 Side::Server => &case.server_path,
                 Side::Client => &case.client_path,
             };
-            match path {
+            let program = match path {
                 Some(path) => {
                     Program { path: path.clone(), arg0: None, args, ends_with_input: false }
                 }
                 None => example.program(dir, side, args),
+            };
+            match host {
+                Some(host) => host.there(program),
+                None => program,
             }
         }))
     }

@@ -56,7 +56,7 @@ fn await_word(word: &AtomicU32, value: u32) {
 }
 
 /// Microseconds that each of `count` calls takes on average.
-fn time<T>(count: u32, mut call: impl FnMut() -> T) -> f64 {
+pub fn time<T>(count: u32, mut call: impl FnMut() -> T) -> f64 {
     let start = Instant::now();
     for _ in 0..count {
         hint::black_box(call());
@@ -64,7 +64,8 @@ fn time<T>(count: u32, mut call: impl FnMut() -> T) -> f64 {
     start.elapsed().as_secs_f64() * 1e6 / f64::from(count)
 }
 
-fn median_of(batches: usize, mut batch: impl FnMut() -> f64) -> f64 {
+/// The median of what batches give.
+pub fn median_of(batches: usize, mut batch: impl FnMut() -> f64) -> f64 {
     let times: Vec<f64> = (0..batches).map(|_| batch()).collect();
     stats::summary(&times).map_or(f64::NAN, |summary| summary.median)
 }

@@ -20,6 +20,12 @@ pub enum Error {
     /// The two devices to be compared are not what they should be.
     #[error("the kernel has to have a device {0} and none named {1}; lab/run gives such a machine")]
     NoRxe(&'static str, &'static str),
+    /// There are no two network namespaces.
+    #[error(
+        "two hosts need two network namespaces, which take root or a system that lets users have \
+         namespaces of their own: {0}"
+    )]
+    NoHosts(String),
     /// A program's output has no figures.
     #[error("{0} printed no column {1}:\n{2}")]
     NoFigure(String, &'static str, String),

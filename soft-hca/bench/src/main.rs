@@ -3,17 +3,21 @@
 //! In every repeat the machine's own figures are measured first ([`baseline`]), then programs of
 //! the distribution's perftest under `soft-hca run` ([`pair`], [`perftest`]), and each figure is
 //! compared with the baselines of the same repeat ([`goals`]). The table has medians. On a kernel
-//! with Soft-RoCE, soft-hca can be compared with that instead ([`rxe`]).
+//! with Soft-RoCE, soft-hca can be compared with that instead ([`rxe`]). The link to other hosts is
+//! measured between two network namespaces ([`hosts`]), beside raw UDP ([`udp`]): [`roce`].
 #![deny(unsafe_code)]
 
 mod baseline;
 mod child;
 mod error;
 mod goals;
+mod hosts;
 mod pair;
 mod perftest;
+mod roce;
 mod rxe;
 mod stats;
+mod udp;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -43,6 +47,10 @@ struct Cli {
     /// with nothing else
     #[arg(long)]
     against_rxe: bool,
+    /// Measures the link to other hosts instead, between two network namespaces of this machine and
+    /// beside raw UDP; needs root, or a system where users may have namespaces
+    #[arg(long, conflicts_with = "against_rxe")]
+    roce: bool,
 }
 
 fn main() -> ExitCode {
@@ -119,8 +127,11 @@ fn run(cli: &Cli) -> Result<()> {
         stack: Stack::SoftHca(soft_hca, format!("bench-{}", std::process::id())),
         device: "rxe_soft",
         cores: cores.map_or([None; 2], |cores| cores.map(Some)),
+        host: None,
     };
-    if cli.against_rxe {
+    if cli.roce {
+        roce::run(&place, cli.repeats)
+    } else if cli.against_rxe {
         rxe::run(&place, cli.repeats)
     } else {
         against_machine(&place, cli.repeats)
@@ -165,7 +176,7 @@ fn against_machine(place: &Place, repeats: u32) -> Result<()> {
 fn print_circumstances(place: &Place, repeats: u32, load_before: &str) {
     let placed = match place.cores {
         [Some(a), Some(b)] => format!("pinned to cores {a} and {b}"),
-        _ => "not pinned (one core)".to_owned(),
+        _ => "not pinned".to_owned(),
     };
     println!("{repeats} repeats, {placed}, load {load_before} before and {} after\n", load());
 }

@@ -1,5 +1,6 @@
 //! Runs two programs that meet in a fabric.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
@@ -26,6 +27,21 @@ pub struct Place {
     pub device: &'static str,
     /// Cores for servers and clients.
     pub cores: [Option<usize>; 2],
+    /// On which host, if not simply on this machine.
+    pub host: Option<Host>,
+}
+
+/// A host: a network namespace of this machine.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// What a command line begins with that is to run there.
+    pub by: Vec<String>,
+    /// A process there.
+    pub pid: u32,
+    /// Its address.
+    pub address: String,
+    /// The fabric there has a link to other hosts.
+    pub has_link: bool,
 }
 
 /// What gives programs an RDMA device.
@@ -90,10 +106,11 @@ impl Running {
         }
     }
 
-    /// Waits until it listens on a TCP port, without connecting to it.
-    fn listens(&mut self, port: u16) -> Result<()> {
+    /// Waits until it listens on a TCP port, without connecting to it. `near` is a process on its
+    /// host.
+    fn listens(&mut self, near: u32, port: u16) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
-        while !is_listening(port) {
+        while !is_listening(near, port) {
             if let Some(status) = self.child.try_wait().map_err(cannot("wait for a program"))? {
                 return Err(Error::Failed(self.name.clone(), status.to_string(), self.output()));
             }
@@ -114,11 +131,11 @@ impl Drop for Running {
     }
 }
 
-/// Whether somebody on this machine listens on a port.
-fn is_listening(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
+/// Whether somebody on the host of a process listens on a port.
+fn is_listening(near: u32, port: u16) -> bool {
+    ["tcp", "tcp6"]
         .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
+        .filter_map(|table| fs::read_to_string(format!("/proc/{near}/net/{table}")).ok())
         .any(|table| table.lines().any(|line| listens_line(line, port)))
 }
 
@@ -137,16 +154,28 @@ fn free_port() -> Result<u16> {
 impl Place {
     /// A program that finds the device.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = match &self.stack {
-            Stack::Kernel => Command::new(program),
-            Stack::SoftHca(soft_hca, fabric) => {
-                let mut command = Command::new(soft_hca);
-                command.args(["run", "--fabric", fabric, "--name", self.device, "--", program]);
-                command
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(host) = &self.host {
+            words.extend(host.by.iter().map(OsString::from));
+        }
+        if let Stack::SoftHca(soft_hca, fabric) = &self.stack {
+            words.push(soft_hca.into());
+            words.extend(["run", "--fabric", fabric, "--name", self.device].map(OsString::from));
+            if let Some(host) = self.host.as_ref().filter(|host| host.has_link) {
+                words.push(format!("--roce={}", host.address).into());
             }
-        };
-        command.args(arguments);
+            words.push("--".into());
+        }
+        words.push(program.into());
+        words.extend(arguments.iter().map(OsString::from));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command
+    }
+
+    /// A process on the host.
+    fn near(&self) -> u32 {
+        self.host.as_ref().map_or(std::process::id(), |host| host.pid)
     }
 
     /// The same place with a fabric of its own.
@@ -162,20 +191,37 @@ impl Place {
 
     /// Runs one of perftest's programs against itself; gives what the client has printed.
     pub fn perftest(&self, program: &str, arguments: &[&str]) -> Result<String> {
-        self.perftest_under(&[], program, arguments)
+        self.perftest_under(self, &[], program, arguments)
+    }
+
+    /// Runs one of perftest's programs, the server in another place; gives what the client has
+    /// printed.
+    pub fn perftest_with(
+        &self,
+        server: &Self,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<String> {
+        self.perftest_under(server, &[], program, arguments)
     }
 
     /// The same, with a command before the client's, `soft-hca run` included.
-    fn perftest_under(&self, before: &[&str], program: &str, more: &[&str]) -> Result<String> {
+    fn perftest_under(
+        &self,
+        place: &Self,
+        before: &[&str],
+        program: &str,
+        more: &[&str],
+    ) -> Result<String> {
         let port = free_port()?;
         let port_text = port.to_string();
         // `-x 1`: the GID with the IPv4 address; `-F`: no word about the clock's frequency.
         let mut arguments = vec!["-d", self.device, "-x", "1", "-F", "-p", &port_text];
         arguments.extend(more);
-        let server = self.command(program, &arguments);
+        let server = place.command(program, &arguments);
         let mut server = Running::start(server, self.cores[1], program)?;
-        server.listens(port)?;
-        arguments.push("127.0.0.1");
+        server.listens(place.near(), port)?;
+        arguments.push(place.host.as_ref().map_or("127.0.0.1", |host| &host.address));
         let client = self.command(program, &arguments);
         let client = match before.split_first() {
             None => client,
@@ -216,7 +262,7 @@ impl Place {
             let count = messages.to_string();
             let mut arguments = vec!["-n", count.as_str()];
             arguments.extend(more);
-            self.perftest_under(&["strace", "-c", "-o", &path], program, &arguments)?;
+            self.perftest_under(self, &["strace", "-c", "-o", &path], program, &arguments)?;
             let table = fs::read_to_string(&log.0).map_err(cannot("read strace's table"))?;
             tables.push(perftest::system_calls(&table));
         }
@@ -269,7 +315,7 @@ mod tests {
         assert!(!listens_line(&line.replace(" 0A ", " 01 "), 0x4855));
         assert!(!listens_line("  sl  local_address rem_address   st", 0x4855));
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        assert!(is_listening(listener.local_addr().unwrap().port()));
+        assert!(is_listening(std::process::id(), listener.local_addr().unwrap().port()));
     }
 
     #[test]
@@ -279,7 +325,7 @@ mod tests {
         let error = Running::start(command, None, "sh").unwrap().finish().unwrap_err();
         assert!(error.to_string().contains("why"), "{error}");
         let mut running = Running::start(Command::new("true"), None, "true").unwrap();
-        assert!(matches!(running.listens(1), Err(Error::Failed(..))));
+        assert!(matches!(running.listens(std::process::id(), 1), Err(Error::Failed(..))));
         assert!(matches!(
             Running::start(Command::new("/no/such/program"), None, "it"),
             Err(Error::Start(..))

@@ -9,9 +9,19 @@ use crate::{aside, real};
 /// `close(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
-    aside(|| client::close(fd));
-    // SAFETY: the caller's own call.
-    unsafe { real::close(fd) }
+    if !client::ours(fd) {
+        // SAFETY: the caller's own call.
+        return unsafe { real::close(fd) };
+    }
+    aside(|| {
+        let closed = client::close(fd);
+        // First the descriptor and then the file, as in the kernel: what another thread still does
+        // with the number meanwhile is EBADF.
+        // SAFETY: the caller's own call.
+        let ret = unsafe { real::close(fd) };
+        drop(closed);
+        ret
+    })
 }
 
 /// `close_range(2)`

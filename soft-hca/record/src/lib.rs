@@ -10,16 +10,18 @@
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`reason`] | why a work request or a call has failed |
 //! | [`mod@file`] | reading and writing |
+//! | [`text`] | a line for each entry |
+//! | [`stable`] | text that is the same in every run |
+//! | [`explain`] | what went wrong, and what usually causes it |
 //! | [`sequence`] | the beginning of a run in the terminal, with lifelines and arrows |
 //! | [`timeline`] | a page of HTML with a picture of the run |
 //! | [`requests`] | which entries belong together |
 //! | [`perfetto`] | a record as a trace of Perfetto |
 //! | [`packets`] | a record as packets of RoCE v2 |
-//! | [`text`] | a line for each entry |
-//! | [`stable`] | text that is the same in every run |
 #![forbid(unsafe_code)]
 
 pub mod entry;
+pub mod explain;
 pub mod file;
 pub mod packets;
 pub mod perfetto;

@@ -2,13 +2,13 @@
 //!
 //! Times are left out, and numbers get names in the order in which they appear. Which of two
 //! processes came first differs from run to run, and so does whether a thread had to wait. So each
-//! process has a part of its own: first what each of its threads did, then what became of the work
-//! requests of each queue pair. Waiting, the arming of completion queues and what was tried in vain
+//! process has a part of its own: first what each of its threads did, then what became of the sends
+//! and of the receives of each queue pair. Waiting, the arming of completion queues and what was tried in vain
 //! are left out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
+use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, What};
 use crate::text::{Names, Style, describe, short_name};
 use crate::value::{Name, Named, Value};
 
@@ -57,6 +57,7 @@ impl Names for Given {
     fn name(&mut self, process: u32, name: Name) -> String {
         match name {
             Name::WrId(number) if number < SMALL => return number.to_string(),
+            Name::Key(0) => return "0".into(),
             Name::Address(address) => {
                 if let Some(place) = self.region(process, address) {
                     return place;
@@ -67,6 +68,7 @@ impl Names for Given {
         // Numbers of the whole fabric, and those that each process has for itself.
         let owner = match name {
             Name::Qp(_) | Name::Cq(_) | Name::Srq(_) | Name::CmId(_) | Name::Key(_) => None,
+            Name::Psn(_) => None,
             _ => Some(process),
         };
         if let Some(known) = self.names.get(&(owner, name)) {
@@ -85,8 +87,9 @@ impl Names for Given {
 enum Part {
     /// What a thread did, by the number of the thread within its process.
     Thread(usize),
-    /// What became of a queue pair's or shared queue's requests, by its place in the record.
-    Queue(usize),
+    /// What became of a queue pair's or shared queue's requests, by its place in the record: sends
+    /// first, then receives, for which of them came first is chance.
+    Queue(usize, bool),
 }
 
 /// The parts of a process.
@@ -96,6 +99,10 @@ struct Process<'e> {
     command: Vec<String>,
     threads: Vec<u32>,
     queues: Vec<(bool, u32)>,
+    /// Sends that have failed and receives that were posted, to tell completions with an error, which
+    /// have no opcode.
+    failing: HashSet<(u32, u64)>,
+    receives: HashSet<((bool, u32), u64)>,
     parts: BTreeMap<Part, Vec<&'e What>>,
 }
 
@@ -107,21 +114,47 @@ fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 }
 
 impl<'e> Process<'e> {
+    /// Whether a completion is a receive's.
+    fn is_receive(&mut self, completion: &Completion) -> bool {
+        let Completion { qp, wr_id, .. } = *completion;
+        match completion.status.as_str() {
+            "IBV_WC_SUCCESS" => completion.opcode.starts_with("IBV_WC_RECV"),
+            // Some programs name a send and a receive alike: sends are told by what is before.
+            _ => {
+                !self.failing.remove(&(qp, wr_id)) && self.receives.contains(&((false, qp), wr_id))
+            }
+        }
+    }
+
     fn add(&mut self, entry: &'e Entry) {
+        let mut is_receive = false;
         let queue = match &entry.what {
             What::SendPosted(_) | What::ConnectionEvent(_) | What::AsyncEvent { .. } => None,
             What::Call(call) if call.name == "ibv_req_notify_cq" => return,
             What::Call(_) => None,
-            What::ReceivePosted(posted) => Some(match posted.queue {
-                ReceiveQueue::Qp(qp) => (false, qp),
-                ReceiveQueue::Srq(srq) => (true, srq),
-            }),
-            What::Executed(executed) => Some((false, executed.qp)),
-            What::Completion(completion) => Some((false, completion.qp)),
+            What::ReceivePosted(posted) => {
+                is_receive = true;
+                let queue = match posted.queue {
+                    ReceiveQueue::Qp(qp) => (false, qp),
+                    ReceiveQueue::Srq(srq) => (true, srq),
+                };
+                self.receives.insert((queue, posted.wr_id));
+                Some(queue)
+            }
+            What::Executed(executed) => {
+                if executed.status != "IBV_WC_SUCCESS" {
+                    self.failing.insert((executed.qp, executed.wr_id));
+                }
+                Some((false, executed.qp))
+            }
+            What::Completion(completion) => {
+                is_receive = self.is_receive(completion);
+                Some((false, completion.qp))
+            }
             _ => return,
         };
         let part = match queue {
-            Some(queue) => Part::Queue(place(&mut self.queues, queue)),
+            Some(queue) => Part::Queue(place(&mut self.queues, queue), is_receive),
             None => Part::Thread(place(&mut self.threads, entry.thread.unwrap_or(0))),
         };
         self.parts.entry(part).or_default().push(&entry.what);
@@ -156,10 +189,11 @@ pub fn text(entries: &[Entry]) -> String {
             match part {
                 Part::Thread(_) if threads < 2 => {}
                 Part::Thread(index) => out += &format!("  thread {}\n", index + 1),
-                Part::Queue(index) => {
+                Part::Queue(index, is_receive) => {
                     let (is_shared, queue) = process.queues[*index];
                     let name = if is_shared { Name::Srq(queue) } else { Name::Qp(queue) };
-                    out += &format!("  {}\n", given.name(*number, name));
+                    let kind = if *is_receive { "receives" } else { "sends" };
+                    out += &format!("  {}, {kind}\n", given.name(*number, name));
                 }
             }
             for what in whats {

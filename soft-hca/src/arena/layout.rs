@@ -433,6 +433,8 @@ entry! {
         pub stall: AtomicU32,
         /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
         pub stall_deadline_ns: AtomicU64,
+        /// While a completion queue is full: up to where its program had polled at the last look.
+        pub stall_polled: AtomicU32,
 
         // For who watches
         /// The next send work request to be told.

@@ -33,3 +33,15 @@ pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Answer,
 pub(crate) fn as_errno(error: &io::Error) -> Errno {
     Errno::new(error.raw_os_error().unwrap_or(libc::EIO))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_is_gone() {
+        let (program, daemon) = Connection::pair().unwrap();
+        drop(daemon);
+        assert_eq!(ask(&program, &Request::PopEvent).err(), Some(Errno::EIO));
+    }
+}

@@ -55,14 +55,19 @@ pub(crate) fn insert(fd: RawFd, entry: Entry) {
     }
 }
 
+/// What stood behind a descriptor. Files that nobody else has open end with this value.
+#[derive(Debug)]
+#[must_use]
+pub struct Closed(#[expect(dead_code, reason = "it is only dropped")] Option<Entry>);
+
 /// A descriptor is about to be closed.
-pub fn close(fd: RawFd) {
-    if ours(fd) && !memory_owner::borrowed() {
-        OURS[fd as usize].store(false, Ordering::Release);
-        doorbell::forget_all_of(fd);
-        let entry = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
-        drop(entry);
+pub fn close(fd: RawFd) -> Closed {
+    if !ours(fd) || memory_owner::borrowed() {
+        return Closed(None);
     }
+    OURS[fd as usize].store(false, Ordering::Release);
+    doorbell::forget_all_of(fd);
+    Closed(TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd))
 }
 
 /// Descriptors from `first` to `last` are about to be closed.
@@ -72,7 +77,7 @@ pub fn close_range(first: u32, last: u32) {
     }
     let end = (last as usize + 1).min(QUICK);
     for fd in first as usize..end.max(first as usize) {
-        close(fd as RawFd);
+        drop(close(fd as RawFd));
     }
 }
 
@@ -81,7 +86,7 @@ pub fn duplicate(old: RawFd, new: RawFd) {
     if old == new || memory_owner::borrowed() {
         return;
     }
-    close(new);
+    drop(close(new));
     if ours(old)
         && let Some(entry) = get(old)
     {

@@ -42,6 +42,7 @@ const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric 
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str =
     "soft-hca show [--follow | --stable | --sequence[=N] | --html OUT [--title TITLE]] FILE";
+const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
 
 /// The subcommands.
@@ -95,6 +96,16 @@ pub enum Subcommands {
         /// What the page is called [default: the command that was recorded]
         #[arg(long, value_name = "TITLE", requires = "html")]
         title: Option<String>,
+        /// The record
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Say what went wrong in a record, and what usually causes it
+    ///
+    /// For each call that was refused and each work request that has failed: which check, on
+    /// which side, with the values that were compared; then what waits still.
+    #[command(verbatim_doc_comment, override_usage = EXPLAIN_USAGE)]
+    Explain {
         /// The record
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,

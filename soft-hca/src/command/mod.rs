@@ -2,7 +2,7 @@
 //!
 //! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
 //! - [`record`]: writes down what happens in a fabric
-//! - [`show`], [`picture`]: a record as text, and as a picture
+//! - [`show`]: a record as text, and what went wrong in it; [`picture`]: and as a picture
 //! - [`ls`]: shows the fabrics
 //! - [`doctor`]: finds out whether all this can work here
 //! - [`mod@line`]: how all that is written on a command line
@@ -77,7 +77,7 @@ pub enum Error {
     #[error("fabric {0} does not run: name a command to run in it")]
     NoFabric(FabricName),
     /// A record cannot be read.
-    #[error("cannot show {}: {}", .0.display(), .1)]
+    #[error("cannot read {}: {}", .0.display(), .1)]
     Record(PathBuf, #[source] soft_hca_record::file::Error),
     /// A daemon's end, other than the intended one.
     #[error(transparent)]

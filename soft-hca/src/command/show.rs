@@ -1,4 +1,4 @@
-//! `soft-hca show`: a record as text.
+//! `soft-hca show` and `explain`: a record as text, and what went wrong in it.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use soft_hca_record::text::Text;
-use soft_hca_record::{Entry, Reader, stable};
+use soft_hca_record::{Entry, Reader, explain, stable};
 
 use super::Error;
 
@@ -48,6 +48,15 @@ pub fn show(file: &Path, follows: bool, is_stable: bool) -> Result<(), Error> {
         Err(error) => Err(super::cannot("write to standard output")(error)),
         Ok(()) => Ok(()),
     }
+}
+
+/// Prints what went wrong, which check has failed, and what usually causes it.
+pub fn explain(file: &Path) -> Result<(), Error> {
+    let failed = |error| Error::Record(file.to_path_buf(), error);
+    let opened = File::open(file).map_err(|error| failed(error.into()))?;
+    let reader = Reader::new(BufReader::new(opened)).map_err(failed)?;
+    let entries: Result<Vec<Entry>, _> = reader.collect();
+    super::print(&explain::text(&entries.map_err(failed)?))
 }
 
 fn print(out: &mut impl Write, text: &str) -> io::Result<()> {

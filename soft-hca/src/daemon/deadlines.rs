@@ -13,10 +13,14 @@ pub(crate) struct Deadlines<T> {
 impl<T: Copy + Hash + Ord> Deadlines<T> {
     /// `what` is due at `at_ns` (`CLOCK_MONOTONIC`), or earlier if it already was to be.
     pub(crate) fn add(&mut self, what: T, at_ns: u64) {
-        let deadline = self.deadline_of.entry(what).or_insert(at_ns);
-        self.in_order.remove(&(*deadline, what));
-        *deadline = at_ns.min(*deadline);
-        self.in_order.insert((*deadline, what));
+        if let Some(deadline) = self.deadline_of.get(&what) {
+            if *deadline <= at_ns {
+                return;
+            }
+            self.in_order.remove(&(*deadline, what));
+        }
+        self.deadline_of.insert(what, at_ns);
+        self.in_order.insert((at_ns, what));
     }
 
     /// The next deadline.

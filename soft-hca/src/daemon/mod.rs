@@ -18,7 +18,7 @@
 //! | `deadlines`, `poller`, `event_fd` | time, descriptors, events |
 //! | `listing`, `log` | what `soft-hca ls` shows; what is refused and goes wrong |
 
-mod deadlines;
+pub(crate) mod deadlines;
 pub(crate) mod env;
 pub(crate) mod event_fd;
 pub(crate) mod fabric;

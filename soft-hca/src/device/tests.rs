@@ -220,6 +220,19 @@ fn commands_are_checked_against_the_devices_limits() {
 }
 
 #[test]
+fn what_is_in_use_is_not_destroyed() {
+    let mut program = Program::new();
+    let pair = program.queue_pair([1, 1, 1, 1, 0]).unwrap();
+    let destroy_cq = |program: &mut Program| program.ask(command::DESTROY_CQ, 16, &[(8, 1)]);
+    let dealloc_pd = |program: &mut Program| program.ask(command::DEALLOC_PD, 4, &[]);
+    assert_eq!(destroy_cq(&mut program), Err(Errno::EBUSY));
+    assert_eq!(dealloc_pd(&mut program), Err(Errno::EBUSY));
+    program.ask(command::DESTROY_QP, 16, &[(8, pair)]).unwrap();
+    destroy_cq(&mut program).unwrap();
+    dealloc_pd(&mut program).unwrap();
+}
+
+#[test]
 fn queue_pairs_and_address_handles_are_of_a_port() {
     let mut program = Program::new();
     let qp = program.queue_pair([10, 10, 1, 1, 0]).unwrap();

@@ -98,8 +98,8 @@ pub(crate) use notification::{Reading, Tokens};
 pub(crate) use observer::{Event, ReceiveQueue};
 pub(crate) use quiesce::Quiesce;
 pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
+pub(crate) use room::Full;
 pub(crate) use route::Route;
-pub(crate) use segments::Segment;
 
 /// The daemon's index in the table of processes.
 pub(crate) const DAEMON: usize = 0;

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::transport::request::{
     Failure, Opcode, Remote, SendQueue, Status, WorkRequest as RemoteRequest,
 };
@@ -19,7 +20,8 @@ use crate::engine::memory::SCATTER;
 use crate::engine::receive::ReceiveError;
 use crate::engine::request::{Payload, RequestError, Requester};
 use crate::engine::responder::{ReceiveCompletion, Responder};
-use crate::engine::segments::{Fault, Memory, Region, SegmentList};
+use crate::engine::room::Full;
+use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, SegmentList, length};
 use crate::engine::{Actor, process_memory, wc_status};
 use crate::uapi::rxe::{AtomicWr, Cqe, RemoteWr, SendWqe};
 use crate::uapi::verbs::{access, network_type, opcode, qp_type, send_flag, state, status};
@@ -71,9 +73,15 @@ pub(crate) enum NextRequest {
     Busy,
 }
 
-/// The memory of this process as one part.
-fn part<'s>(me: usize, segments: &'s [crate::engine::Segment; 1]) -> Memory<'s> {
-    Memory::unregistered(me, segments)
+/// Stretches of this process's memory.
+type Ours = ArrayVec<Segment, MAX_SEGMENTS>;
+
+fn read_only(parts: &[&[u8]]) -> Ours {
+    parts.iter().take(MAX_SEGMENTS).map(|part| process_memory::ours(part)).collect()
+}
+
+fn writable(parts: &mut [&mut [u8]]) -> Ours {
+    parts.iter_mut().take(MAX_SEGMENTS).map(|part| process_memory::ours_mut(part)).collect()
 }
 
 fn remote(wr: RemoteWr) -> Remote {
@@ -204,7 +212,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Copies bytes of a request in flight into `out`.
+    /// Copies bytes of a request in flight into `out`, one part behind the other.
     ///
     /// # Errors
     ///
@@ -214,9 +222,9 @@ impl<'a> Actor<'a> {
         qpn: u32,
         id: u64,
         offset: u32,
-        out: &mut [u8],
+        out: &mut [&mut [u8]],
     ) -> Result<(), Failure> {
-        if out.is_empty() {
+        if out.iter().all(|part| part.is_empty()) {
             return Ok(());
         }
         let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
@@ -225,8 +233,8 @@ impl<'a> Actor<'a> {
         let wqe = requester.wqe(id as u32);
         if wqe.opcode == opcode::ATOMIC_WRITE {
             let bytes = wqe.atomic_write_data().to_ne_bytes();
-            return match out.len() {
-                8 => {
+            return match out {
+                [out] if out.len() == bytes.len() => {
                     out.copy_from_slice(&bytes);
                     Ok(())
                 }
@@ -244,37 +252,38 @@ impl<'a> Actor<'a> {
         place: Payload,
         list: &SegmentList,
         offset: u32,
-        out: &mut [u8],
+        out: &mut [&mut [u8]],
     ) -> Result<(), Failure> {
-        let wanted = out.len() as u64;
+        let ours = writable(out);
+        let wanted = length(&ours);
         let piece = list.piece(offset.into(), wanted);
         if piece.bytes() != wanted {
             // The program has changed a request in flight.
             return Err(Failure::Failed(Status::LocalOperation));
         }
-        let ours = [process_memory::ours_mut(out)];
         let from = piece.of_process(requester.proc_of(place, self.me));
-        self.link.copy(self.arena, self.me, from, part(self.me, &ours)).map_err(|fault| match fault
-        {
+        let ours = Memory::unregistered(self.me, &ours);
+        self.link.copy(self.arena, self.me, from, ours).map_err(|fault| match fault {
             Fault::Unreachable => Failure::Busy,
             _ => Failure::Failed(Status::LocalProtection),
         })
     }
 
-    fn place_answer(&self, qpn: u32, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
+    fn place_answer(&self, qpn: u32, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
         let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
         let _guard = self.lock(&qp.send_lock).ok_or(Failure::Busy)?;
         let requester = self.up(qp, qpn).ok_or(Failure::Busy)?;
         let mut list = SegmentList::new();
         let gathered = requester.gather(self, &requester.wqe(id as u32), SCATTER, &mut list);
         gathered.map_err(failure_of)?;
-        let piece = list.piece(offset.into(), bytes.len() as u64);
-        if piece.bytes() != bytes.len() as u64 {
+        let ours = read_only(parts);
+        let piece = list.piece(offset.into(), length(&ours));
+        if piece.bytes() != length(&ours) {
             return Err(Failure::Failed(Status::LocalOperation));
         }
-        let ours = [process_memory::ours(bytes)];
         let to = piece.of_process(requester.owner.proc);
-        self.link.copy(self.arena, self.me, part(self.me, &ours), to).map_err(|fault| match fault {
+        let ours = Memory::unregistered(self.me, &ours);
+        self.link.copy(self.arena, self.me, ours, to).map_err(|fault| match fault {
             Fault::Unreachable => Failure::Busy,
             _ => Failure::Failed(Status::LocalProtection),
         })
@@ -282,7 +291,7 @@ impl<'a> Actor<'a> {
 
     /// The oldest request in flight has ended. False if a lock or room for its completion is
     /// missing.
-    fn end_oldest(&self, qpn: u32, ended: Status, full_until_ns: &mut Option<u64>) -> bool {
+    fn end_oldest(&self, qpn: u32, ended: Status, full: &mut Option<Full>) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
         {
@@ -295,7 +304,7 @@ impl<'a> Actor<'a> {
             match status_of(ended) {
                 status::SUCCESS => {
                     let _room = if requester.is_signaled(requester.oldest().flags) {
-                        match self.claim_or_wait(requester.send_cq, full_until_ns) {
+                        match self.claim_or_wait(requester.send_cq, full) {
                             None => return false,
                             room => room,
                         }
@@ -372,21 +381,21 @@ pub(crate) struct RemoteSends<'a, 'q> {
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,
-    /// How long a completion waits for room in its queue, while one does: kept between two calls.
-    pub full_until_ns: &'q mut Option<u64>,
+    /// A completion that waits for room in its queue.
+    pub full: &'q mut Option<Full>,
     /// A lock or room was missing: it is to be tried again.
     pub is_busy: bool,
 }
 
 impl SendQueue for RemoteSends<'_, '_> {
-    fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
-        let placed = self.actor.place_answer(self.qpn, id, offset, bytes);
+    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
+        let placed = self.actor.place_answer(self.qpn, id, offset, parts);
         self.is_busy |= placed == Err(Failure::Busy);
         placed
     }
 
     fn complete(&mut self, _id: u64, status: Status) -> bool {
-        let is_done = self.actor.end_oldest(self.qpn, status, self.full_until_ns);
+        let is_done = self.actor.end_oldest(self.qpn, status, self.full);
         self.is_busy |= !is_done;
         is_done
     }
@@ -397,8 +406,8 @@ impl SendQueue for RemoteSends<'_, '_> {
 pub(crate) struct Arriving {
     incoming: Option<Incoming>,
     error: Option<ReceiveError>,
-    /// How long its completion waits for room in the queue.
-    full_until_ns: Option<u64>,
+    /// Its completion waits for room in the queue.
+    full: Option<Full>,
     /// The queue pair is to fail as soon as the lock is free.
     failing: Option<Refusal>,
 }
@@ -452,15 +461,16 @@ impl<'a> RemoteTarget<'a, '_> {
     /// # Errors
     ///
     /// As [`Target::check`].
-    pub(crate) fn read(&mut self, from: Remote, out: &mut [u8]) -> Result<(), Refusal> {
+    pub(crate) fn read(&mut self, from: Remote, out: &mut [&mut [u8]]) -> Result<(), Refusal> {
+        let ours = writable(out);
         self.with(|actor, responder, _, _| {
-            let (segment, region) = reach(actor, responder, access::REMOTE_READ, from, out.len())?;
+            let right = access::REMOTE_READ;
+            let (segment, region) = reach(actor, responder, right, from, length(&ours))?;
             let (segments, regions) = ([segment], [region]);
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
-            let ours = [process_memory::ours_mut(out)];
-            let copied = actor.link.copy(actor.arena, actor.me, memory, part(actor.me, &ours));
-            copied.map_err(refusal_of)
+            let ours = Memory::unregistered(actor.me, &ours);
+            actor.link.copy(actor.arena, actor.me, memory, ours).map_err(refusal_of)
         })
     }
 
@@ -484,10 +494,10 @@ fn reach(
     responder: &Responder<'_>,
     right: u32,
     remote: Remote,
-    length: usize,
-) -> Result<(crate::engine::Segment, Region), Refusal> {
+    length: u64,
+) -> Result<(Segment, Region), Refusal> {
     let wr = RemoteWr { addr: remote.address, rkey: remote.rkey };
-    let reached = responder.reach(actor.arena, right, wr, length as u64);
+    let reached = responder.reach(actor.arena, right, wr, length);
     reached.map_err(|status| match status {
         wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,
         _ => Refusal::Access,
@@ -507,12 +517,13 @@ impl Target for RemoteTarget<'_, '_> {
         })
     }
 
-    fn place(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Refusal> {
+    fn place(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
+        let ours = read_only(parts);
         self.with(|actor, responder, arriving, _| {
             let incoming = arriving.incoming.as_mut().ok_or(Refusal::Busy)?;
             incoming.go_to(offset.into());
-            let ours = [process_memory::ours(bytes)];
-            incoming.place(responder, actor, part(actor.me, &ours)).map_err(|error| match error {
+            let ours = Memory::unregistered(actor.me, &ours);
+            incoming.place(responder, actor, ours).map_err(|error| match error {
                 PlaceError::Receive(error) => {
                     arriving.error = Some(error);
                     Refusal::Receive
@@ -541,7 +552,7 @@ impl Target for RemoteTarget<'_, '_> {
                 }
             };
             let cq = responder.qp.recv_cq.load(Acquire);
-            let room = actor.claim_or_wait(cq, &mut arriving.full_until_ns);
+            let room = actor.claim_or_wait(cq, &mut arriving.full);
             let _room = room.ok_or(Refusal::Busy)?;
             let received = ReceiveCompletion {
                 wr_id: incoming.wr_id(),
@@ -564,20 +575,20 @@ impl Target for RemoteTarget<'_, '_> {
             Access::Write => access::REMOTE_WRITE,
         };
         self.with(|actor, responder, _, _| {
-            reach(actor, responder, right, remote, length as usize).map(drop)
+            reach(actor, responder, right, remote, length.into()).map(drop)
         })
     }
 
-    fn write(&mut self, remote: Remote, bytes: &[u8]) -> Result<(), Refusal> {
+    fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
+        let ours = read_only(parts);
         self.with(|actor, responder, _, _| {
             let right = access::REMOTE_WRITE;
-            let (segment, region) = reach(actor, responder, right, remote, bytes.len())?;
+            let (segment, region) = reach(actor, responder, right, remote, length(&ours))?;
             let (segments, regions) = ([segment], [region]);
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
-            let ours = [process_memory::ours(bytes)];
-            let copied = actor.link.copy(actor.arena, actor.me, part(actor.me, &ours), memory);
-            copied.map_err(refusal_of)
+            let ours = Memory::unregistered(actor.me, &ours);
+            actor.link.copy(actor.arena, actor.me, ours, memory).map_err(refusal_of)
         })
     }
 

@@ -282,7 +282,11 @@ impl<'a> Actor<'a> {
             return NextStep::Awaits;
         }
         let now = self.env.now_ns();
-        if is_new {
+        let has_polled = match stop {
+            RequestError::CqFull(cq) => self.has_polled_since(cq, &qp.stall_polled),
+            _ => false,
+        };
+        if is_new || has_polled {
             let deadline = limit.map_or(u64::MAX, |limit| now.saturating_add(limit));
             qp.stall_deadline_ns.store(deadline, Release);
         }

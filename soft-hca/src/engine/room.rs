@@ -2,11 +2,12 @@
 //! are there at once, and a program that posts while it polls (`ibv_start_poll` to `ibv_end_poll`,
 //! where the provider gives the slots back at the end) would overrun its own queue. So a request
 //! whose completions do not fit waits, as one whose receiver is not ready does, and is executed
-//! all the same when that has taken [`timing::CQ_FULL_NS`].
+//! all the same when the program has not polled for [`timing::CQ_FULL_NS`].
 //!
 //! [`timing::CQ_FULL_NS`]: super::timing::CQ_FULL_NS
 
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
@@ -47,6 +48,15 @@ impl Drop for Claim<'_> {
     }
 }
 
+/// What has waited for room, and since when. Kept between two attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Full {
+    /// How long it waits, unless the program polls. 0: not set yet.
+    until_ns: u64,
+    /// See [`Actor::has_polled_since`].
+    polled: AtomicU32,
+}
+
 /// How [`Cq::given_up`] names a program that has polled up to here.
 fn mark_of(ring: &Ring<'_>) -> u32 {
     ring.consumer() + 1
@@ -76,20 +86,32 @@ impl<'a> Actor<'a> {
         if room.take() { Ok(room) } else { Err(RequestError::CqFull(cq)) }
     }
 
-    /// Claims room for one completion of a message from another host. While there is none, and it
-    /// is to be waited for, `None`: `until_ns` says how long, from the first time on.
-    pub(super) fn claim_or_wait(&self, cq: u32, until_ns: &mut Option<u64>) -> Option<Claim<'a>> {
+    /// Claims room for one completion of a message from another host. `None` while there is none
+    /// and it is to be waited for.
+    pub(super) fn claim_or_wait(&self, cq: u32, full: &mut Option<Full>) -> Option<Claim<'a>> {
         if let Ok(room) = self.claim_one(cq) {
-            *until_ns = None;
+            *full = None;
             return Some(room);
         }
         let now = self.env.now_ns();
-        if now < *until_ns.get_or_insert(now + CQ_FULL_NS) {
+        let Full { until_ns, polled } = full.get_or_insert_default();
+        if self.has_polled_since(cq, polled) || *until_ns == 0 {
+            *until_ns = now + CQ_FULL_NS;
+        }
+        if now < *until_ns {
             return None;
         }
-        *until_ns = None;
+        *full = None;
         self.give_up_on(cq);
         Some(self.claim_room(cq, 1))
+    }
+
+    /// Whether a queue's program has polled since the last look, of which `polled` takes note. Then
+    /// it may go on waiting who did not get the room: others were faster.
+    pub(super) fn has_polled_since(&self, index: u32, polled: &AtomicU32) -> bool {
+        let cq = self.arena.cqs.get(index as usize);
+        let Some(ring) = cq.and_then(|cq| self.arena.ring(&cq.ring)) else { return false };
+        polled.swap(mark_of(&ring), AcqRel) != mark_of(&ring)
     }
 
     /// Nobody waits for room in this queue any more, until its program has polled.

@@ -59,6 +59,8 @@ pub(super) struct Injector<P> {
 #[derive(Debug)]
 struct Way<P> {
     ready: VecDeque<P>,
+    /// Nothing of `ready` can go on before.
+    blocked_until: u64,
     held: Vec<Held<P>>,
 }
 
@@ -75,7 +77,7 @@ impl<P: Disturbed> Injector<P> {
     /// For a plan with a seed.
     pub(super) fn new(plan: &Plan) -> Self {
         let counting = |fault: &PacketFault| (fault.clone(), Counting::new(fault.occasion));
-        let way = || Way { ready: VecDeque::new(), held: Vec::new() };
+        let way = || Way { ready: VecDeque::new(), blocked_until: 0, held: Vec::new() };
         Self {
             faults: plan.packets.iter().map(counting).collect(),
             random: Random::new(plan.seed.unwrap_or(0)),
@@ -126,19 +128,23 @@ impl<P: Disturbed> Injector<P> {
     /// The next packet that goes on.
     pub(super) fn pop(&mut self, now: u64, direction: Direction) -> Option<P> {
         let way = &mut self.ways[direction as usize];
-        if way.ready.is_empty() {
-            // In the order of their times, those of one time as they came.
-            let due = way.held.iter().enumerate().filter(|(_, held)| held.until <= now);
-            let (index, _) = due.min_by_key(|(_, held)| held.until)?;
-            return Some(way.held.remove(index).packet);
+        if now < way.blocked_until {
+            return None;
         }
-        way.ready.pop_front()
+        if let Some(packet) = way.ready.pop_front() {
+            return Some(packet);
+        }
+        // In the order of their times, those of one time as they came.
+        let due = way.held.iter().enumerate().filter(|(_, held)| held.until <= now);
+        let (index, _) = due.min_by_key(|(_, held)| held.until)?;
+        Some(way.held.remove(index).packet)
     }
 
-    /// Puts a packet back that cannot go on before a time.
+    /// Puts a packet back that cannot go on before a time, and nothing else in its direction.
     pub(super) fn put_back(&mut self, direction: Direction, packet: P, until: u64) {
         let way = &mut self.ways[direction as usize];
-        way.held.insert(0, Held { packet, qpn: None, until, overtaking: None });
+        way.ready.push_front(packet);
+        way.blocked_until = until;
     }
 
     /// How many packets are in here that go in a direction.
@@ -151,7 +157,8 @@ impl<P: Disturbed> Injector<P> {
     pub(super) fn deadline(&self) -> Option<u64> {
         let of_way = |way: &Way<P>| {
             let held = way.held.iter().map(|held| held.until).min();
-            if way.ready.is_empty() { held } else { Some(0) }
+            let first = if way.ready.is_empty() { held } else { Some(0) };
+            first.map(|first| first.max(way.blocked_until))
         };
         self.ways.iter().filter_map(of_way).min()
     }
@@ -282,12 +289,17 @@ mod tests {
 
     #[test]
     fn what_was_put_back_comes_first() {
-        let mut world = World::new("delay:5us");
+        let mut world = World::new("delay:5us,times=2");
         assert!(world.send([0, 1]).is_empty());
-        world.injector.put_back(Direction::Send, Numbered(vec![7]), 5_000);
-        assert_eq!(world.injector.len(Direction::Send), 3);
+        world.injector.put_back(Direction::Send, Numbered(vec![7]), 6_000);
+        assert!(world.send([2]).is_empty());
+        assert_eq!(world.injector.len(Direction::Send), 4);
         world.now = 5_000;
-        assert_eq!(world.pop(), [7, 0, 1]);
+        assert!(world.pop().is_empty());
+        assert_eq!(world.injector.deadline(), Some(6_000));
+        world.now = 6_000;
+        assert_eq!(world.pop(), [7, 2, 0, 1]);
+        assert_eq!(world.injector.deadline(), None);
     }
 
     proptest! {

@@ -11,6 +11,38 @@
 //!  main loop ── `handle`: states of queue pairs, management datagrams
 //! ```
 //!
+//! A send from one host's doorbell to the other's completion, and back to its own:
+//!
+//! ```text
+//!  host A                                                host B
+//!
+//!  program: ibv_post_send: the request in its ring       program: ibv_post_recv: a receive in its ring
+//!   │ doorbell: a write() that the preload answers
+//!   v
+//!  engine: a queue pair with a remote peer:
+//!   │ its bit in the arena, and the bell if the
+//!   │ link's thread sleeps
+//!   v
+//!  link's thread                                         link's thread
+//!   takes the request from the ring
+//!   requester: packets, PSNs, the last one asks
+//!   reads the program's memory into each packet
+//!   ICRC, sendto ──── UDP 4791 ────────────────────────> recv, ICRC, addresses, which queue pair
+//!                                                        responder: is it the expected PSN?
+//!                                                        takes the receive from the program's ring
+//!                                                        writes the payload into its memory
+//!                                                        the last one: the receive's completion,
+//!                                                        and a wake-up if the queue is armed
+//!                                                                      │
+//!   requester: all up to this PSN is done <─── ACK ──── one for all     └> program: ibv_poll_cq
+//!   the send's completion, a wake-up
+//!   │
+//!   └> program: ibv_poll_cq
+//! ```
+//!
+//! The requester keeps what is not acknowledged, with a deadline: the thread sleeps until a packet,
+//! the bell or the first deadline comes, and then sends it again.
+//!
 //! | file | what |
 //! | --- | --- |
 //! | `handle` | what the rest of the daemon sees of it |
@@ -18,6 +50,7 @@
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
+//! | `outbox` | packets that go out together |
 //! | `tap` | what is between these two if it is asked for: |
 //! | `fault` | packets that get lost, come twice, are late or damaged, on purpose |
 //! | `pcap` | a recording |
@@ -30,6 +63,7 @@ mod counters;
 mod fault;
 mod handle;
 mod multicast;
+mod outbox;
 mod path;
 mod pcap;
 mod port;

@@ -38,7 +38,7 @@ struct Entry {
 /// The control messages that go with a packet (`ip(7)`, `ipv6(7)`).
 #[derive(Clone, Copy)]
 pub(super) struct Control {
-    entries: [Entry; 2],
+    entries: [Entry; 3],
     used: usize,
 }
 
@@ -49,8 +49,9 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// What a path has that is not as usual.
-    pub(super) fn of(path: &Path) -> Self {
+    /// What a path has that is not as usual, and the length of the packets that a message is to be cut
+    /// into.
+    pub(super) fn of(path: &Path, segment: Option<u16>) -> Self {
         // SAFETY: plain numbers, for which zeros are good.
         let mut this = Self { entries: unsafe { zeroed() }, used: 0 };
         let (level, class, limit) = match path.peer {
@@ -63,16 +64,26 @@ impl Control {
         if let Some(hop_limit) = path.hop_limit {
             this.add(level, limit, hop_limit);
         }
+        if let Some(segment) = segment {
+            let [low, high] = segment.to_ne_bytes();
+            let value = libc::c_int::from_ne_bytes([low, high, 0, 0]);
+            this.push(libc::SOL_UDP, libc::UDP_SEGMENT, value, size_of::<u16>());
+        }
         this
     }
 
     fn add(&mut self, level: libc::c_int, kind: libc::c_int, value: u8) {
+        self.push(level, kind, value.into(), size_of::<libc::c_int>());
+    }
+
+    /// `bytes` of the value, its first in memory, are the message.
+    fn push(&mut self, level: libc::c_int, kind: libc::c_int, value: libc::c_int, bytes: usize) {
         let entry = &mut self.entries[self.used];
-        let length = size_of::<libc::cmsghdr>() + size_of::<libc::c_int>();
+        let length = size_of::<libc::cmsghdr>() + bytes;
         entry.header.cmsg_len = length as _;
         entry.header.cmsg_level = level;
         entry.header.cmsg_type = kind;
-        entry.value = value.into();
+        entry.value = value;
         self.used += 1;
     }
 
@@ -96,9 +107,9 @@ mod tests {
     fn only_what_is_not_usual_is_told() {
         let [own, peer] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().unwrap());
         let path = Path::new(own, peer);
-        assert!(Control::of(&path).is_empty());
+        assert!(Control::of(&path, None).is_empty());
         let of = |path: Path| {
-            let control = Control::of(&path);
+            let control = Control::of(&path, None);
             let told = control.entries[..control.used].iter();
             told.map(|entry| (entry.header.cmsg_type, entry.value)).collect::<Vec<_>>()
         };

@@ -3,17 +3,22 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
 use crate::link::counters::{Counters, Drop};
+use crate::link::outbox::{Outbox, Sent};
 use crate::link::path::Path;
-use crate::link::socket::{Datagram, Socket};
+use crate::link::socket::{Datagram, Message, Socket};
 use crate::link::tap::Tap;
+
+/// Packets that are built together.
+pub(super) const RUN: usize = 64;
 
 /// The sockets of a link.
 #[derive(Debug)]
@@ -22,8 +27,8 @@ pub(super) struct Port {
     pub counters: Arc<Counters>,
     /// What is between the port and its sockets.
     pub tap: Tap,
-    /// Only the link's thread uses it.
-    buffer: Mutex<Box<[u8; MAX_BYTES]>>,
+    /// What waits at each socket. Only the link's thread uses it.
+    outboxes: Mutex<Vec<Outbox>>,
 }
 
 /// A packet that has passed all checks that need no queue pair.
@@ -38,11 +43,15 @@ pub(super) struct Arrived<'p> {
 
 impl Port {
     pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>, tap: Tap) -> Self {
-        Self { sockets, counters, tap, buffer: Mutex::new(Box::new([0; MAX_BYTES])) }
+        let outboxes = sockets.iter().map(|_| Outbox::new()).collect();
+        Self { sockets, counters, tap, outboxes: Mutex::new(outboxes) }
     }
 
-    /// Builds a packet, whose payload `fill` copies, and sends it. `None` if the system has no room
-    /// for it now. What the system refuses otherwise counts as sent, and lost.
+    fn outboxes(&self) -> MutexGuard<'_, Vec<Outbox>> {
+        self.outboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Builds a packet as [`Port::send_all`].
     pub(super) fn send<E>(
         &self,
         path: &Path,
@@ -50,24 +59,70 @@ impl Port {
         payload: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
-        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(addresses) = self.way(path) else { return Some(Ok(())) };
-        let Ok(layout) = headers.build(payload, &mut buffer[..]) else {
-            self.counters.count(Drop::Unsendable);
-            return Some(Ok(()));
-        };
-        if let Err(error) = fill(&mut buffer[layout.payload]) {
-            return Some(Err(error));
-        }
-        let packet = &mut buffer[..layout.length];
-        icrc::seal(&Flow { addresses, source_port: PORT, destination_port: PORT }, packet);
-        let has_room = self.tap.send(path, packet, &|path, packet| self.put(path, packet));
-        has_room.then_some(Ok(()))
+        let packet = [(*headers, payload)];
+        self.send_all(path, &packet, |parts| match parts {
+            [bytes] => fill(bytes),
+            _ => Ok(()),
+        })
     }
 
-    fn way(&self, path: &Path) -> Option<Addresses> {
-        let has_socket = self.sockets.iter().any(|socket| socket.address == path.own);
-        if has_socket { Addresses::new(path.own, path.peer) } else { None }
+    /// Builds packets of headers and so many bytes of payload, which `fill` copies, all or none.
+    /// They leave with [`Port::flush`], or when there are many. `None` if the system has no room for
+    /// them now. What it refuses otherwise counts as sent, and lost.
+    pub(super) fn send_all<E>(
+        &self,
+        path: &Path,
+        packets: &[(Headers, usize)],
+        fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let Some(index) = self.sockets.iter().position(|socket| socket.address == path.own) else {
+            return Some(Ok(()));
+        };
+        let outbox = &mut self.outboxes()[index];
+        let needed = packets.len() * MAX_BYTES;
+        if outbox.room(needed).is_none() {
+            self.leave(&self.sockets[index], outbox);
+        }
+        let mut room = outbox.room(needed)?;
+        let mut lengths = ArrayVec::<usize, RUN>::new();
+        let mut payloads = ArrayVec::<&mut [u8], RUN>::new();
+        for (headers, payload) in packets.iter().take(RUN) {
+            let Ok(layout) = headers.build(*payload, room) else {
+                self.counters.count(Drop::Unsendable);
+                return Some(Ok(()));
+            };
+            let (packet, rest) = room.split_at_mut(layout.length);
+            lengths.push(layout.length);
+            payloads.push(&mut packet[layout.payload]);
+            room = rest;
+        }
+        if let Err(error) = fill(&mut payloads) {
+            return Some(Err(error));
+        }
+        drop(payloads);
+        if self.tap.is_on() {
+            return self.send_through_tap(path, outbox.room(needed)?, &lengths).then_some(Ok(()));
+        }
+        lengths.into_iter().for_each(|length| outbox.put(*path, length));
+        Some(Ok(()))
+    }
+
+    /// Sends packets one by one. False if there is no room even for the first; what there is no room
+    /// for behind that counts as lost.
+    fn send_through_tap(&self, path: &Path, mut bytes: &mut [u8], lengths: &[usize]) -> bool {
+        let Some(addresses) = Addresses::new(path.own, path.peer) else { return true };
+        let flow = Flow { addresses, source_port: PORT, destination_port: PORT };
+        let mut is_sent = false;
+        for &length in lengths {
+            let (packet, rest) = bytes.split_at_mut(length);
+            icrc::seal(&flow, packet);
+            if !self.tap.send(path, packet, &|path, packet| self.put(path, packet)) {
+                break;
+            }
+            is_sent = true;
+            bytes = rest;
+        }
+        is_sent
     }
 
     /// Sends a packet that is whole. False if the system has no room for it now.
@@ -75,8 +130,8 @@ impl Port {
         let Some(socket) = self.sockets.iter().find(|socket| socket.address == path.own) else {
             return true;
         };
-        match socket.send(path, packet) {
-            Ok(()) => {
+        match socket.send(&[Message { path: *path, bytes: packet, segment: None }]) {
+            Ok(_) => {
                 self.counters.sent.fetch_add(1, Relaxed);
                 self.tap.sent(path, packet);
             }
@@ -93,6 +148,9 @@ impl Port {
     /// A packet has come; false if it is to be taken as it is, see [`Tap::received`].
     pub(super) fn heard(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
         self.counters.received.fetch_add(1, Relaxed);
+        if !self.tap.is_on() {
+            return false;
+        }
         let from = datagram.from.ip().to_canonical();
         let is_from_us = self.sockets.iter().any(|socket| socket.address == from);
         self.tap.received(own, datagram, bytes, is_from_us)
@@ -101,6 +159,21 @@ impl Port {
     /// Sends the packets whose time has come.
     pub(super) fn send_held(&self) {
         self.tap.send_held(&|path, packet| self.put(path, packet));
+    }
+
+    /// Sends what waits. Whether nothing waits any longer.
+    pub(super) fn flush(&self) -> bool {
+        let mut outboxes = self.outboxes();
+        for (socket, outbox) in self.sockets.iter().zip(outboxes.iter_mut()) {
+            self.leave(socket, outbox);
+        }
+        outboxes.iter().all(Outbox::is_empty)
+    }
+
+    fn leave(&self, socket: &Socket, outbox: &mut Outbox) {
+        let Sent { sent, refused } = outbox.flush(socket);
+        self.counters.sent.fetch_add(sent as u64, Relaxed);
+        (0..refused).for_each(|_| self.counters.count(Drop::Unsendable));
     }
 }
 
@@ -143,6 +216,7 @@ mod tests {
     use soft_hca_roce::wire::opcode::{Operation, Service};
 
     use super::*;
+    use crate::link::socket::Inbox;
 
     /// A sealed packet from one address to another, as a datagram.
     fn sent(from: SocketAddr, to: IpAddr, pkey: u16) -> (Datagram, Vec<u8>) {
@@ -191,6 +265,18 @@ mod tests {
         assert!(check(own, &datagram, &limited).is_ok());
     }
 
+    /// Waits for messages.
+    fn receive(socket: &Socket, inbox: &mut Inbox) -> usize {
+        loop {
+            match socket.receive(inbox) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::yield_now();
+                }
+                received => break received.unwrap(),
+            }
+        }
+    }
+
     #[test]
     fn one_port_hears_the_other() {
         let counters = Arc::new(Counters::default());
@@ -200,31 +286,40 @@ mod tests {
             return;
         };
         let port = Port::new(sockets, Arc::clone(&counters), Tap::default());
-        let headers = Headers::new(Service::Uc, Operation::SendFirst, 0x12, Psn::new(7));
+        let headers = |psn| Headers::new(Service::Uc, Operation::SendFirst, 0x12, Psn::new(psn));
         let fill = |bytes: &mut [u8]| -> Result<(), ()> {
             bytes.copy_from_slice(b"payload!");
             Ok(())
         };
-        assert_eq!(port.send(&path, &headers, 8, fill), Some(Ok(())));
-        assert_eq!(port.send(&path, &headers, 8, |_| Err(7)), Some(Err(7)));
-        let mut buffer = [0; 128];
-        let datagram = loop {
-            match port.sockets[1].receive(&mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    std::thread::yield_now();
+        assert_eq!(port.send(&path, &headers(0), 8, |_| Err(7)), Some(Err(7)));
+        for psn in 0..100 {
+            assert_eq!(port.send(&path, &headers(psn), 8, fill), Some(Ok(())));
+        }
+        // A shorter one ends a run.
+        let empty = |_: &mut [u8]| -> Result<(), ()> { Ok(()) };
+        assert_eq!(port.send(&path, &headers(100), 0, empty), Some(Ok(())));
+        assert_eq!(port.send(&path, &headers(101), 8, fill), Some(Ok(())));
+        let mut inbox = Inbox::new();
+        assert!(port.sockets[1].receive(&mut inbox).is_err());
+        assert!(port.flush());
+        let mut psn = 0;
+        while psn < 102 {
+            for index in 0..receive(&port.sockets[1], &mut inbox) {
+                for (datagram, bytes) in inbox.packets(index) {
+                    let arrived = check(peer, &datagram, bytes).unwrap();
+                    assert_eq!(arrived.path, (peer, own));
+                    assert_eq!((arrived.ip.traffic_class, arrived.ip.hop_limit), (0x68, 9));
+                    let payload: &[u8] = if psn == 100 { b"" } else { b"payload!" };
+                    assert_eq!(arrived.packet, Packet { headers: headers(psn), payload });
+                    psn += 1;
                 }
-                received => break received.unwrap(),
             }
-        };
-        let arrived = check(peer, &datagram, &buffer).unwrap();
-        assert_eq!(arrived.path, (peer, own));
-        assert_eq!((arrived.ip.traffic_class, arrived.ip.hop_limit), (0x68, 9));
-        assert_eq!(arrived.packet, Packet { headers, payload: b"payload!" });
-        assert_eq!(counters.to_string(), "1 packets sent, 0 received");
+        }
+        assert_eq!(counters.to_string(), "102 packets sent, 0 received");
         // Too long for what the operation is: nothing is sent.
-        let long = port.send(&path, &headers, 5000, |_| Ok::<(), ()>(()));
+        let long = port.send(&path, &headers(0), 5000, |_| Ok::<(), ()>(()));
         assert_eq!(long, Some(Ok(())));
         assert_eq!(counters.dropped(Drop::Unsendable), 1);
-        assert!(port.sockets[1].receive(&mut buffer).is_err());
+        assert!(port.flush() && port.sockets[1].receive(&mut inbox).is_err());
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
 use soft_hca_roce::transport::request::{Failure, Outgoing};
 use soft_hca_roce::transport::responder::Reply;
@@ -13,16 +14,16 @@ use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::Packet;
 
 use crate::arena::Qp;
-use crate::engine::Actor;
 use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
+use crate::engine::{Actor, Full};
 use crate::link::path::Path;
-use crate::link::port::Port;
+use crate::link::port::{Port, RUN};
 use crate::uapi::verbs::{qp_type, state};
 
 /// What could not be done for want of a lock or of room is tried again after so long.
 const BUSY_NS: u64 = 100_000;
 /// Packets that are sent in a row before others have their turn.
-const BURST: usize = 64;
+const BURST: usize = 128;
 
 /// A connected queue pair and what is under way.
 #[derive(Debug)]
@@ -32,8 +33,8 @@ pub(super) struct QueuePair {
     pub path: Path,
     halves: Halves,
     arriving: Arriving,
-    /// How long a completion of a send waits for room.
-    full_until_ns: Option<u64>,
+    /// A completion of a send that waits for room.
+    full: Option<Full>,
     /// When it is to be served at the latest, apart from the protocol's own time.
     retry_at: Option<u64>,
 }
@@ -77,7 +78,7 @@ impl QueuePair {
             path,
             halves,
             arriving: Arriving::default(),
-            full_until_ns: None,
+            full: None,
             retry_at: None,
         })
     }
@@ -112,31 +113,32 @@ impl QueuePair {
         [protocol, self.retry_at].into_iter().flatten().min()
     }
 
-    /// A packet of the peer.
-    pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packet: &Packet<'_>) {
-        let Self { qpn, kind, halves, arriving, full_until_ns, .. } = self;
+    /// Packets of the peer, either all responses or none.
+    pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
+        let Some(first) = packets.first() else { return };
+        let Self { qpn, kind, halves, arriving, full, .. } = self;
         let mut target = RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving };
         match halves {
             Halves::Reliable(requester, responder) => {
-                if !packet.headers.operation.is_response() {
-                    responder.on_packet(packet, &mut target);
+                if !first.headers.operation.is_response() {
+                    responder.on_packets(packets, &mut target);
                 } else if let Some(requester) = requester {
-                    let mut queue = RemoteSends { actor, qpn: *qpn, full_until_ns, is_busy: false };
-                    requester.on_packet(now, packet, &mut queue);
+                    let mut queue = RemoteSends { actor, qpn: *qpn, full, is_busy: false };
+                    requester.on_packets(now, packets, &mut queue);
                     if queue.is_busy {
                         self.retry_at = Some(now + BUSY_NS);
                     }
                 }
             }
-            Halves::Unreliable(_, responder) => responder.on_packet(packet, &mut target),
+            Halves::Unreliable(_, responder) => responder.on_packets(packets, &mut target),
         }
     }
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
     pub(super) fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port) -> bool {
-        let Self { qpn, kind, path, halves, arriving, full_until_ns, .. } = self;
+        let Self { qpn, kind, path, halves, arriving, full, .. } = self;
         let (qpn, path) = (*qpn, *path);
-        let mut queue = RemoteSends { actor, qpn, full_until_ns, is_busy: false };
+        let mut queue = RemoteSends { actor, qpn, full, is_busy: false };
         let mut target = RemoteTarget { actor, qpn, kind: *kind, arriving };
         target.fail_now();
         let mut sent = 0;
@@ -166,16 +168,16 @@ impl QueuePair {
                                 }
                             }
                         }
-                        let was_sent = requester.transmit(now, |packet| {
-                            let sent = send(actor, qpn, port, path, packet);
+                        let count = requester.transmit(now, |packets| {
+                            let sent = send(actor, qpn, port, path, packets);
                             is_busy |= sent == Err(Failure::Busy);
                             sent
                         });
                         requester.complete(&mut queue);
-                        if !was_sent {
+                        if count == 0 {
                             break;
                         }
-                        sent += 1;
+                        sent += count;
                     }
                 }
             }
@@ -193,7 +195,7 @@ impl QueuePair {
                         }
                     }
                     let was_sent = requester.transmit(|packet| {
-                        let sent = send(actor, qpn, port, path, packet);
+                        let sent = send(actor, qpn, port, path, std::slice::from_ref(packet));
                         is_busy |= sent == Err(Failure::Busy);
                         sent
                     });
@@ -217,17 +219,22 @@ impl QueuePair {
     }
 }
 
-/// Sends a packet of a request.
+/// Sends packets of a request.
 fn send(
     actor: Actor<'_>,
     qpn: u32,
     port: &Port,
     path: Path,
-    packet: &Outgoing,
+    packets: &[Outgoing],
 ) -> Result<(), Failure> {
-    let payload = packet.payload;
-    port.send(&path, &packet.headers, payload.length as usize, |bytes| {
-        actor.fetch_payload(qpn, payload.id, payload.offset, bytes)
+    let Some(first) = packets.first().map(|packet| packet.payload) else { return Ok(()) };
+    let parts: ArrayVec<_, RUN> = packets
+        .iter()
+        .take(RUN)
+        .map(|packet| (packet.headers, packet.payload.length as usize))
+        .collect();
+    port.send_all(&path, &parts, |payloads| {
+        actor.fetch_payload(qpn, first.id, first.offset, payloads)
     })
     .unwrap_or(Err(Failure::Busy))
 }
@@ -241,7 +248,7 @@ fn answer(
 ) -> Result<(), Refusal> {
     let length = reply.payload.map_or(0, |(_, length)| length as usize);
     port.send(&path, &reply.headers, length, |bytes| match reply.payload {
-        Some((from, _)) => target.read(from, bytes),
+        Some((from, _)) => target.read(from, &mut [bytes]),
         None => Ok(()),
     })
     .unwrap_or(Err(Refusal::Busy))

@@ -2,10 +2,13 @@
 #![allow(unsafe_code, reason = "options of sockets and what comes with a datagram")]
 
 use std::io;
-use std::mem::{size_of, zeroed};
+use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr::null_mut;
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::wire::packet::PORT;
 
 use crate::link::multicast;
@@ -16,6 +19,10 @@ use crate::system::check;
 const BUFFER: libc::c_int = 4 << 20;
 /// `UDP_NO_CHECK6_RX` (`linux/udp.h`): datagrams without a checksum are good.
 const UDP_NO_CHECK6_RX: libc::c_int = 102;
+/// Messages of one call.
+const MESSAGES: usize = 16;
+/// The longest message: bytes of payload of a UDP datagram of IPv4, rounded up.
+const LONGEST: usize = 1 << 16;
 /// `IPV6_AUTOFLOWLABEL` (`linux/in6.h`): the system makes up flow labels.
 const IPV6_AUTOFLOWLABEL: libc::c_int = 70;
 
@@ -25,6 +32,16 @@ const IPV6_AUTOFLOWLABEL: libc::c_int = 70;
 pub(super) struct Socket {
     pub address: IpAddr,
     socket: UdpSocket,
+}
+
+/// Packets that go to another host at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Message<'b> {
+    pub path: Path,
+    /// The packets, one behind the other.
+    pub bytes: &'b [u8],
+    /// The length of each packet but the last, which may be shorter; none if there is but one.
+    pub segment: Option<u16>,
 }
 
 /// A datagram that was received.
@@ -52,8 +69,16 @@ impl Socket {
     pub(super) fn new(address: IpAddr, socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let this = Self { address, socket };
-        let _ = this.set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
-        let _ = this.set(libc::SOL_SOCKET, libc::SO_SNDBUF, BUFFER);
+        for (privileged, name) in
+            [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+        {
+            // What the system does not grant is done without.
+            let _ = this
+                .set(libc::SOL_SOCKET, privileged, BUFFER)
+                .or_else(|_| this.set(libc::SOL_SOCKET, name, BUFFER));
+        }
+        // Packets in a row may come as one message; without, one by one.
+        let _ = this.set(libc::SOL_UDP, libc::UDP_GRO, 1);
         match address {
             IpAddr::V4(_) => {
                 // Not to be fragmented, so with identification 0.
@@ -80,85 +105,158 @@ impl Socket {
         set_option(&self.socket, level, name, &value)
     }
 
-    /// Sends a packet to another host or to a group.
-    pub(super) fn send(&self, path: &Path, packet: &[u8]) -> io::Result<()> {
-        let mut control = Control::of(path);
-        if control.is_empty() {
-            return self.socket.send_to(packet, (path.peer, PORT)).map(drop);
+    /// Sends what `messages` say, and returns how many of them.
+    ///
+    /// # Errors
+    ///
+    /// The first of them could not be sent; `WouldBlock` if there is no room now.
+    pub(super) fn send(&self, messages: &[Message<'_>]) -> io::Result<usize> {
+        let messages = &messages[..messages.len().min(MESSAGES)];
+        let mut names: ArrayVec<_, MESSAGES> = messages
+            .iter()
+            .map(|message| sockaddr(SocketAddr::from((message.path.peer, PORT))))
+            .collect();
+        let mut controls: ArrayVec<_, MESSAGES> =
+            messages.iter().map(|message| Control::of(&message.path, message.segment)).collect();
+        // SAFETY: plain numbers and null pointers, for which zeros are good.
+        let mut parts: [libc::iovec; MESSAGES] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { zeroed() };
+        for (index, message) in messages.iter().enumerate() {
+            parts[index].iov_base = message.bytes.as_ptr().cast_mut().cast();
+            parts[index].iov_len = message.bytes.len();
+            let header = &mut headers[index].msg_hdr;
+            let (name, bytes) = &mut names[index];
+            header.msg_name = (&raw mut *name).cast();
+            header.msg_namelen = *bytes;
+            header.msg_iov = &raw mut parts[index];
+            header.msg_iovlen = 1;
+            if !controls[index].is_empty() {
+                controls[index].attach(header);
+            }
         }
-        let (mut name, name_bytes) = sockaddr(SocketAddr::from((path.peer, PORT)));
-        let mut part =
-            libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-        // SAFETY: plain numbers and pointers, for which zeros are good.
-        let mut header: libc::msghdr = unsafe { zeroed() };
-        header.msg_name = (&raw mut name).cast();
-        header.msg_namelen = name_bytes;
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        control.attach(&mut header);
-        // SAFETY: all parts of the header live through the call, which only reads them.
-        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &header, 0) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        // SAFETY: all parts of the headers live through the call.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                messages.len() as libc::c_uint,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Receives a packet, if there is one; `WouldBlock` if not.
-    pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<Datagram> {
-        // SAFETY: plain numbers, for which zeros are good.
-        let mut name: libc::sockaddr_storage = unsafe { zeroed() };
-        let mut control = [0u64; 16];
-        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // SAFETY: as above, and no pointers.
-        let mut header: libc::msghdr = unsafe { zeroed() };
-        header.msg_name = (&raw mut name).cast();
-        header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: all parts of the header live through the call.
-        let length =
-            unsafe { libc::recvmsg(self.socket.as_raw_fd(), &mut header, libc::MSG_TRUNC) };
-        if length < 0 {
-            return Err(io::Error::last_os_error());
+    /// Receives as many messages as there are and `inbox` has room for; `WouldBlock` if there are
+    /// none.
+    pub(super) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
+        // SAFETY: plain numbers and null pointers, for which zeros are good.
+        let mut parts: [libc::iovec; MESSAGES] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { zeroed() };
+        for (index, slot) in inbox.0.iter_mut().enumerate() {
+            parts[index].iov_base = slot.bytes.as_mut_ptr().cast();
+            parts[index].iov_len = slot.bytes.len();
+            let header = &mut headers[index].msg_hdr;
+            header.msg_name = (&raw mut slot.name).cast();
+            header.msg_namelen = size_of_val(&slot.name) as libc::socklen_t;
+            header.msg_iov = &raw mut parts[index];
+            header.msg_iovlen = 1;
+            header.msg_control = slot.control.as_mut_ptr().cast();
+            header.msg_controllen = size_of_val(&slot.control) as _;
         }
-        let from = address(&name).ok_or(io::ErrorKind::InvalidData)?;
-        let mut datagram = Datagram {
-            length: length as usize,
-            from,
-            hop_limit: 64,
-            traffic_class: 0,
-            flow_label: 0,
+        // SAFETY: all parts of the headers live through the call.
+        let received = unsafe {
+            libc::recvmmsg(
+                self.socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                MESSAGES as libc::c_uint,
+                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+                null_mut(),
+            )
         };
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        for (slot, header) in inbox.0.iter_mut().zip(&headers).take(received) {
+            let length = header.msg_len as usize;
+            slot.length = length.min(slot.bytes.len());
+            slot.datagram = address(&slot.name).map(|from| Datagram::new(from, &header.msg_hdr));
+        }
+        Ok(received)
+    }
+}
+
+impl Datagram {
+    /// What the system says in the header of a message, and the length of the packets in it, if there
+    /// are several.
+    fn new(from: SocketAddr, header: &libc::msghdr) -> (Self, Option<NonZeroUsize>) {
+        let mut segment = None;
+        let mut datagram = Self { length: 0, from, hop_limit: 64, traffic_class: 0, flow_label: 0 };
         // SAFETY: the header is as the call has left it.
-        let mut next = unsafe { libc::CMSG_FIRSTHDR(&header) };
-        // SAFETY: null or an entry within `control`.
+        let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
+        // SAFETY: null or an entry within the header's control.
         while let Some(entry) = unsafe { next.as_ref() } {
             // SAFETY: an entry has at least one byte of data, the first of its number.
             let data = unsafe { libc::CMSG_DATA(next) };
+            // SAFETY: all kinds below but the first are numbers of this size.
+            let number = || unsafe { data.cast::<libc::c_int>().read_unaligned() };
             match (entry.cmsg_level, entry.cmsg_type) {
                 // SAFETY: a type of service is one byte.
                 (libc::IPPROTO_IP, libc::IP_TOS) => datagram.traffic_class = unsafe { *data },
                 (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-                    // SAFETY: a number of the system's.
-                    let value = unsafe { data.cast::<libc::c_int>().read_unaligned() };
-                    datagram.hop_limit = value as u8;
+                    datagram.hop_limit = number() as u8;
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    // SAFETY: a number of the system's.
-                    let value = unsafe { data.cast::<libc::c_int>().read_unaligned() };
-                    datagram.traffic_class = value as u8;
+                    datagram.traffic_class = number() as u8;
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO) => {
-                    // SAFETY: a number of the system's, in network byte order.
-                    let value = unsafe { data.cast::<u32>().read_unaligned() };
-                    datagram.flow_label = u32::from_be(value) & 0xf_ffff;
+                    // In network byte order.
+                    datagram.flow_label = u32::from_be(number() as u32) & 0xf_ffff;
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    segment = usize::try_from(number()).ok().and_then(NonZeroUsize::new);
                 }
                 _ => {}
             }
             // SAFETY: an entry of this header.
-            next = unsafe { libc::CMSG_NXTHDR(&header, next) };
+            next = unsafe { libc::CMSG_NXTHDR(header, next) };
         }
-        Ok(datagram)
+        (datagram, segment)
+    }
+}
+
+/// Room for messages that are received.
+pub(super) struct Inbox(Vec<Slot>);
+
+struct Slot {
+    bytes: Box<[u8]>,
+    name: libc::sockaddr_storage,
+    control: [u64; 24],
+    length: usize,
+    /// `None` if the sender has no address.
+    datagram: Option<(Datagram, Option<NonZeroUsize>)>,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        let slot = || Slot {
+            bytes: vec![0; LONGEST].into_boxed_slice(),
+            // SAFETY: plain numbers, for which zeros are good.
+            name: unsafe { zeroed() },
+            control: [0; 24],
+            length: 0,
+            datagram: None,
+        };
+        Self(std::iter::repeat_with(slot).take(MESSAGES).collect())
+    }
+
+    /// The packets of a message that was received.
+    pub(super) fn packets(&self, index: usize) -> impl Iterator<Item = (Datagram, &[u8])> {
+        let slot = self.0.get(index);
+        let known = slot.and_then(|slot| Some((slot.datagram?, &slot.bytes[..slot.length])));
+        known.into_iter().flat_map(|((datagram, segment), bytes)| {
+            let packets = bytes.chunks(segment.map_or(LONGEST, NonZeroUsize::get));
+            packets.map(move |packet| (Datagram { length: packet.len(), ..datagram }, packet))
+        })
     }
 }
 

@@ -76,6 +76,11 @@ impl Tap {
         Self { faults, pcap: pcap.map(Mutex::new) }
     }
 
+    /// Whether there is anything between the port and its sockets.
+    pub(super) fn is_on(&self) -> bool {
+        self.faults.is_some() || self.pcap.is_some()
+    }
+
     /// Sends a packet, unless something goes wrong with it. False if it is to come again.
     pub(super) fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
         let Some(faults) = &self.faults else { return put(path, packet) };

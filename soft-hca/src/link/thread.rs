@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::thread::JoinHandle;
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::{MULTICAST_QPN, Psn};
 use soft_hca_roce::wire::headers::Deth;
 use soft_hca_roce::wire::ip;
@@ -16,6 +17,7 @@ use soft_hca_roce::wire::opcode::{Operation, Service};
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES};
 
 use crate::arena::Mapping;
+use crate::daemon::deadlines::Deadlines;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::poller::{Poller, Ready};
 use crate::engine::{
@@ -24,14 +26,16 @@ use crate::engine::{
 use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
 use crate::link::path::Path;
-use crate::link::port::{Arrived, Port, check};
+use crate::link::port::{Arrived, Port, RUN, check};
 use crate::link::queue_pair::QueuePair;
-use crate::link::socket::{Datagram, Socket};
+use crate::link::socket::{Datagram, Inbox, Socket};
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
-/// Packets that are taken from a socket before others have their turn.
-const BURST: usize = 64;
+/// The thread is seldom long at work, and programs that poll leave no processor idle.
+const TIME_SLICE_NS: u64 = 100_000;
+/// When a socket that was full is tried again.
+const FULL_NS: u64 = 100_000;
 
 /// What the data path asks of the link's thread.
 #[derive(Debug)]
@@ -127,6 +131,7 @@ impl Thread {
             groups: Vec::new(),
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
+            deadlines: Deadlines::default(),
             is_over: false,
         };
         let thread = std::thread::Builder::new().name("link".into()).spawn(move || link.run())?;
@@ -155,30 +160,35 @@ struct Link {
     qps: HashMap<u32, QueuePair>,
     /// Those that are to be served.
     dirty: BTreeSet<u32>,
+    /// When queue pairs are to be served at the latest, or earlier.
+    deadlines: Deadlines<u32>,
     is_over: bool,
 }
 
 impl Link {
     fn run(mut self) {
-        let mut buffer = vec![0; MAX_BYTES + 1];
+        system::set_time_slice(TIME_SLICE_NS);
+        let mut inbox = Inbox::new();
         while !self.is_over {
             self.take_orders();
-            let has_received = self.receive(&mut buffer);
+            let has_received = self.receive(&mut inbox);
             for qpn in self.arena.take_rung() {
                 self.rung(qpn);
             }
             let has_more = self.serve();
             self.env.port.send_held();
+            let is_sent = self.env.port.flush();
             if !has_received && !has_more && !self.is_over {
-                self.sleep();
+                self.sleep(is_sent);
             }
         }
     }
 
-    /// Waits for a packet, a bell or the time.
-    fn sleep(&mut self) {
-        let deadline = self.qps.values().filter_map(QueuePair::deadline).min();
-        let deadline = deadline.into_iter().chain(self.env.port.tap.deadline()).min();
+    /// Waits for a packet, a bell or the time; not for long unless everything `is_sent`.
+    fn sleep(&mut self, is_sent: bool) {
+        let full = (!is_sent).then(|| system::now_ns() + FULL_NS);
+        let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];
+        let deadline = times.into_iter().flatten().min();
         self.env.port.tap.flush();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
@@ -290,9 +300,14 @@ impl Link {
     /// Serves the queue pairs that have something to do. Whether any has more.
     fn serve(&mut self) -> bool {
         let now = system::now_ns();
-        for (qpn, qp) in &self.qps {
-            if qp.deadline().is_some_and(|at| at <= now) {
-                self.dirty.insert(*qpn);
+        for qpn in self.deadlines.due(now) {
+            // It may have become later, or be over.
+            match self.qps.get(&qpn).and_then(QueuePair::deadline) {
+                Some(at) if at > now => self.deadlines.add(qpn, at),
+                Some(_) => {
+                    self.dirty.insert(qpn);
+                }
+                None => {}
             }
         }
         let dirty = std::mem::take(&mut self.dirty);
@@ -301,42 +316,68 @@ impl Link {
             if qp.serve(self.actor(), now, &self.env.port) {
                 self.dirty.insert(qpn);
             }
+            if let Some(at) = qp.deadline() {
+                self.deadlines.add(qpn, at);
+            }
             self.qps.insert(qpn, qp);
         }
         !self.dirty.is_empty()
     }
 
-    /// Takes packets from all sockets. Whether there may be more.
-    fn receive(&mut self, buffer: &mut [u8]) -> bool {
-        let mut has_more = false;
+    /// Takes packets from all sockets. Whether there were any, so that there may be more.
+    fn receive(&mut self, inbox: &mut Inbox) -> bool {
+        let mut has_received = false;
         for index in 0..self.env.port.sockets.len() + self.groups.len() {
-            for packet in 0..BURST {
-                let Some(socket) = self.socket(index) else { break };
-                let own = socket.address;
-                let Ok(datagram) = socket.receive(buffer) else { break };
-                if !self.env.port.heard(own, &datagram, buffer) {
-                    self.take(own, &datagram, buffer);
+            let Some(socket) = self.socket(index) else { break };
+            let own = socket.address;
+            let Ok(messages) = socket.receive(inbox) else { continue };
+            has_received |= messages > 0;
+            for message in 0..messages {
+                let mut packets = inbox.packets(message).peekable();
+                while packets.peek().is_some() {
+                    let mut arrived = ArrayVec::<_, RUN>::new();
+                    for (datagram, bytes) in packets.by_ref().take(RUN) {
+                        if !self.env.port.heard(own, &datagram, bytes) {
+                            arrived.extend(self.check(own, &datagram, bytes));
+                        }
+                    }
+                    self.take(&arrived);
                 }
-                has_more |= packet + 1 == BURST;
             }
         }
-        while let Some((own, datagram)) = self.env.port.tap.next_received(buffer) {
-            self.take(own, &datagram, buffer);
+        let mut buffer = [0; MAX_BYTES];
+        while let Some((own, datagram)) = self.env.port.tap.next_received(&mut buffer) {
+            let arrived = self.check(own, &datagram, &buffer);
+            self.take(arrived.as_slice());
         }
-        has_more
+        has_received
     }
 
-    /// Takes a packet that has come to an own address.
-    fn take(&mut self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) {
-        let taken = check(own, datagram, bytes).and_then(|arrived| self.arrived(&arrived));
-        if let Err(reason) = taken {
-            self.env.port.counters.count(reason);
-            tracing::debug!(from = %datagram.from, ?reason, "a packet is dropped");
+    /// Checks a packet that has come to an own address, and counts a bad one.
+    fn check<'p>(&self, own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Option<Arrived<'p>> {
+        let from = datagram.from.ip().to_canonical();
+        check(own, datagram, bytes).map_err(|reason| self.dropped(from, reason)).ok()
+    }
+
+    fn dropped(&self, from: IpAddr, reason: Reason) {
+        self.env.port.counters.count(reason);
+        tracing::debug!(%from, ?reason, "a packet is dropped");
+    }
+
+    /// Takes packets that have come together.
+    fn take(&mut self, arrived: &[Arrived<'_>]) {
+        for run in arrived.chunk_by(goes_with) {
+            if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
+                run.iter().for_each(|_| self.dropped(first.path.1, reason));
+            }
         }
     }
 
-    fn arrived(&mut self, arrived: &Arrived<'_>) -> Result<(), Reason> {
-        let Arrived { path: (own, from), ip: header, packet } = arrived;
+    /// Packets of one service for one queue pair, either all responses or none; of datagrams one.
+    fn arrived(&mut self, run: &[Arrived<'_>]) -> Result<(), Reason> {
+        let Some(Arrived { path: (own, from), ip: header, packet }) = run.first() else {
+            return Ok(());
+        };
         let headers = &packet.headers;
         let qpn = headers.dest_qpn;
         let is_echo = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
@@ -381,7 +422,9 @@ impl Link {
                     return Err(Reason::Address);
                 }
                 if let Some(mut known) = self.qps.remove(&qpn) {
-                    known.hear(self.actor(), system::now_ns(), packet);
+                    let packets: ArrayVec<_, RUN> =
+                        run.iter().take(RUN).map(|arrived| arrived.packet).collect();
+                    known.hear(self.actor(), system::now_ns(), &packets);
                     self.qps.insert(qpn, known);
                     self.dirty.insert(qpn);
                 }
@@ -389,4 +432,13 @@ impl Link {
             }
         }
     }
+}
+
+/// Whether a packet is looked at together with the one before.
+fn goes_with(before: &Arrived<'_>, packet: &Arrived<'_>) -> bool {
+    let (before, packet) = (&before.packet.headers, &packet.packet.headers);
+    packet.service == before.service
+        && packet.service != Service::Ud
+        && packet.dest_qpn == before.dest_qpn
+        && packet.operation.is_response() == before.operation.is_response()
 }

@@ -22,7 +22,7 @@ pub(crate) use spool::{About, Note, Spool};
 
 /// Bytes that each process may note down if nothing else is said.
 pub(crate) const DEFAULT_LIMIT: u64 = 64 << 20;
-/// The least that makes sense.
-pub(crate) const MIN_LIMIT: u64 = 64 << 10;
+/// The least that makes sense: files grow by so much.
+pub(crate) const MIN_LIMIT: u64 = 256 << 10;
 /// The most: positions are words of 32 bits.
 pub(crate) const MAX_LIMIT: u64 = 1 << 31;

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use super::MIN_LIMIT;
 use super::note::Body;
 use crate::system;
 
@@ -26,7 +27,7 @@ const WHOLE: u32 = 1 << 31;
 /// Notes begin at multiples of this.
 const ALIGN: usize = 8;
 /// The file grows by so much: the system gives memory here, or says that it has none.
-const CHUNK: u64 = 256 << 10;
+const CHUNK: u64 = MIN_LIMIT;
 
 /// Begins the file.
 #[repr(C, align(64))]

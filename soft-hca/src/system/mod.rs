@@ -21,6 +21,7 @@ pub use clock::now_ns;
 pub use descriptors::{hide, keep_across_exec};
 pub use event_fd::take_token;
 pub use memory_file::{memory_file, seal_size};
+pub(crate) use process::set_time_slice;
 pub use process::{allow_peers, user};
 pub use random::random;
 pub use terminal::columns;

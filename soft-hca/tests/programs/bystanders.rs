@@ -122,8 +122,13 @@ impl Bystanders {
         let mut server = place.start(&format!("rping -s -P {line}"));
         server.wait_until(|| place.listens(port));
         while !self.is_over.load(Relaxed) {
-            let mut client = place.start(&format!("rping -c -C 3 {line}"));
-            self.steps[1].fetch_add(u32::from(self.ends_well(&mut client)), Relaxed);
+            let mut client = place.start(&format!("rping -c -C 3 -v {line}"));
+            let ends_well = || self.ends_well(&mut client);
+            let is_well = catch_unwind(AssertUnwindSafe(ends_well)).unwrap_or_else(|reason| {
+                println!("the server of the client that fails says:\n{}", server.output());
+                resume_unwind(reason)
+            });
+            self.steps[1].fetch_add(u32::from(is_well), Relaxed);
         }
     }
 

@@ -143,6 +143,12 @@ impl Host {
         self.namespace.set_up(&format!("ip link set {INTERFACE} mtu {mtu}")).unwrap();
     }
 
+    /// Has the system cut what is to be several packets before it comes to the link, where a recording
+    /// would show it in one piece.
+    pub fn cut_before_the_link(&self) {
+        self.namespace.set_up(&format!("ip link set {INTERFACE} gso_max_segs 1")).unwrap();
+    }
+
     /// Starts a program that is in no fabric.
     pub fn start_plain(&self, line: &str) -> Program {
         let file = self.place.file(&format!("{}.txt", self.place.unique("plain")));
@@ -200,4 +206,43 @@ fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
     uid.split_whitespace().nth(1) == Some("0")
+}
+
+/// Runs a server on host A, which listens at a TCP port, and a client on host B. Gives what both
+/// have written.
+pub fn by_tcp(hosts: &Hosts, port: u16, line: &str, address: &str) -> [String; 2] {
+    let mut server = hosts.a.place.start(line);
+    server.wait_until(|| hosts.a.listens(port));
+    let client = hosts.b.place.start(&format!("{line} {address}")).succeed();
+    [server.succeed(), client]
+}
+
+/// The same with a server that listens at a port of the connection manager.
+pub fn by_cm(hosts: &Hosts, port: u16, server: &str, client: &str) -> [String; 2] {
+    let mut server = hosts.a.place.start(server);
+    server.wait_until(|| hosts.a.place.listens(port));
+    let client = hosts.b.place.start(client).succeed();
+    [server.succeed(), client]
+}
+
+/// A ping-pong with some options for both.
+pub fn ping_pong(hosts: &Hosts, program: &str, options: &str) {
+    let port = tcp::free_port();
+    // -c has every byte of the messages compared.
+    let line = format!("{program} -d rxe0 -g 1 -n 300 -p {port} -c {options}");
+    let both = by_tcp(hosts, port, &line, hosts.a.address);
+    both.iter().for_each(|text| assert_has(text, &["300 iters in ", "Mbit/sec"]));
+    both.iter().for_each(|text| assert!(!text.contains("invalid data"), "{text}"));
+}
+
+pub fn assert_has(text: &str, expected: &[&str]) {
+    for part in expected {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+/// After the last program of both: nothing is left of their fabrics.
+pub fn assert_gone(hosts: &Hosts) {
+    hosts.a.place.assert_gone();
+    hosts.b.place.assert_gone();
 }

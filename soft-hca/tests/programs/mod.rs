@@ -12,6 +12,7 @@ pub mod perftest;
 pub mod place;
 pub mod program;
 pub mod random;
+pub mod rping;
 pub mod signal;
 pub mod tcp;
 pub mod traffic;

@@ -57,7 +57,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Which queue pair, and where it is.
 pub fn place(name: Name, round: u64) -> String {
-    let Name { thread, number } = name;
+    let Name { thread, number, .. } = name;
     let shares = if name.is_shared() { ", shared receives" } else { "" };
     format!("thread {thread}, queue pair {number} ({:?}{shares}), round {round}", name.service())
 }

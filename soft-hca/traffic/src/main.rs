@@ -66,6 +66,9 @@ struct Cli {
     /// Wait for completion events instead of polling (client)
     #[arg(short, long)]
     events: bool,
+    /// Only reliable connections, whose messages come though the network loses packets (client)
+    #[arg(short, long)]
+    reliable: bool,
 }
 
 /// Longest message, in bytes.
@@ -119,6 +122,7 @@ fn run(cli: &Cli) -> Result<()> {
                 max_message: cli.max_message,
                 cq_entries: cli.cq_entries,
                 events: cli.events,
+                reliable: cli.reliable,
             };
             peer.tell(&config)?;
             (peer, config)

@@ -46,9 +46,17 @@ pub struct Config {
     pub cq_entries: u32,
     /// Threads sleep until there is a completion event, instead of polling.
     pub events: bool,
+    /// All queue pairs are reliable connections: what a network loses comes nevertheless.
+    pub reliable: bool,
 }
 
 impl Config {
+    /// A thread's queue pairs.
+    pub fn names(&self, thread: u32) -> impl Iterator<Item = Name> + Clone + use<> {
+        let is_reliable = self.reliable;
+        (0..self.queue_pairs).map(move |number| Name { thread, number, is_reliable })
+    }
+
     /// Bytes of the messages of a round, at most.
     fn round_bytes(&self, service: Service) -> u32 {
         match service {
@@ -65,9 +73,7 @@ impl Config {
 
     /// Bytes that a queue pair is to move. With datagrams, that are small, they are fewer.
     fn share(&self, service: Service) -> u64 {
-        let threads = 0..self.threads;
-        let all = threads.flat_map(|thread| (0..self.queue_pairs).map(move |n| (thread, n)));
-        let names = all.map(|(thread, number)| Name { thread, number });
+        let names = (0..self.threads).flat_map(|thread| self.names(thread));
         let others = names.filter(|name| name.service() != Service::Ud).count() as u64;
         let share = self.bytes.div_ceil(others);
         if service == Service::Ud { share.div_ceil(32) } else { share }
@@ -92,12 +98,15 @@ pub struct Name {
     pub thread: u32,
     /// Its number in the thread.
     pub number: u32,
+    /// Whether it is a reliable one like all others.
+    pub is_reliable: bool,
 }
 
 impl Name {
-    /// Of eight queue pairs six are reliable.
+    /// Of eight queue pairs six are reliable, unless all are.
     pub fn service(self) -> Service {
         match (3 * self.thread + self.number) % 8 {
+            _ if self.is_reliable => Service::Rc,
             4 => Service::Uc,
             7 => Service::Ud,
             _ => Service::Rc,
@@ -340,7 +349,7 @@ impl Iterator for Planner {
         if self.left == 0 {
             return None;
         }
-        let Name { thread, number } = self.name;
+        let Name { thread, number, .. } = self.name;
         let of = [self.config.seed, thread.into(), number.into(), self.round];
         let random = &mut Random::new(&of);
         let (service, is_shared) = (self.name.service(), self.name.is_shared());
@@ -420,11 +429,12 @@ mod tests {
             queue_pairs: 4,
             max_message: 1 << 20,
             events: false,
+            reliable: false,
         }
     }
 
     fn names() -> impl Iterator<Item = Name> {
-        (0..4).flat_map(|thread| (0..4).map(move |number| Name { thread, number }))
+        (0..4).flat_map(|thread| config().names(thread))
     }
 
     fn rounds() -> Vec<(Name, Round)> {
@@ -439,6 +449,13 @@ mod tests {
         for (one, other) in rounds().iter().zip(rounds()) {
             assert_eq!(format!("{one:?}"), format!("{other:?}"));
         }
+    }
+
+    #[test]
+    fn all_may_be_reliable() {
+        let reliable = Config { reliable: true, ..config() };
+        let mut names = (0..4).flat_map(|thread| reliable.names(thread));
+        assert!(names.all(|name| name.service() == Service::Rc));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Worker {
             entries => entries,
         };
         let cq = Cq::new(device, cq_entries, config.events)?;
-        let names = (0..config.queue_pairs).map(|number| Name { thread, number });
+        let names = config.names(thread);
         let shared = if names.clone().any(Name::is_shared) {
             let background = Pattern::new(&[config.seed, thread.into(), is_client.into()]);
             Some(SharedReceives::new(device, background, MAX_REQUESTS * config.queue_pairs)?)

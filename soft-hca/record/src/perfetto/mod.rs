@@ -4,8 +4,7 @@
 //! A process has a track for each of its threads, and one for what others do in its name: the
 //! sender's thread that takes its receive, and the daemon. Calls and waits are slices, all else is
 //! a moment, with all members of the entry as its arguments. Arrows (flows) lead from a work
-//! request to its execution, from the receive that it met as well, and from there to both
-//! completions.
+//! request to its execution, from the receive that it met as well, and to both completions.
 
 mod annotation;
 mod message;
@@ -104,14 +103,18 @@ fn flows(entries: &[Entry]) -> HashMap<usize, Vec<u64>> {
     let mut last = 0;
     for request in requests(entries) {
         let Request { posted, stalled, executed, receive, received, completion } = request;
-        // What has failed before its turn has no execution.
-        let middle = executed.or(stalled);
+        // From what has come last before a completion; a receive's may come before the execution,
+        // and what has failed before its turn has none.
+        let before = |to: Option<usize>| {
+            let sources = [executed, stalled, posted].into_iter().flatten();
+            sources.filter(|from| to.is_some_and(|to| *from < to)).max()
+        };
         let arrows = [
-            (posted, stalled.or(executed).or(completion)),
+            (posted, stalled.or(executed)),
             (stalled, executed),
             (receive, executed.or(received)),
-            (executed, received),
-            (middle, completion),
+            (before(received), received),
+            (before(completion), completion),
         ];
         for (from, to) in arrows {
             let (Some(from), Some(to)) = (from, to) else { continue };

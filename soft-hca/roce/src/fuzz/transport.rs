@@ -50,7 +50,8 @@ impl Program {
 }
 
 impl SendQueue for Program {
-    fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
+    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
+        let bytes = parts.concat();
         // Those before it may wait to be completed.
         let request = (id - self.first) as usize;
         let end = u64::from(offset) + bytes.len() as u64;
@@ -83,8 +84,8 @@ impl Target for Program {
         Ok(())
     }
 
-    fn place(&mut self, _: u32, bytes: &[u8]) -> Result<(), Refusal> {
-        assert!(self.has_receive && !bytes.is_empty());
+    fn place(&mut self, _: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
+        assert!(self.has_receive && !parts.concat().is_empty());
         self.refuse(&[Refusal::Receive])
     }
 
@@ -100,8 +101,8 @@ impl Target for Program {
         self.refuse(&[Refusal::InvalidRequest, Refusal::Access])
     }
 
-    fn write(&mut self, _: Remote, bytes: &[u8]) -> Result<(), Refusal> {
-        assert!(!bytes.is_empty());
+    fn write(&mut self, _: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
+        assert!(!parts.concat().is_empty());
         self.refuse(&[Refusal::Access])
     }
 
@@ -203,13 +204,14 @@ pub fn transport(data: &[u8]) {
                 posted += 1;
             }
             0 | 1 => {
-                while requester.transmit(now, |packet| match local.mood() {
+                while requester.transmit(now, |packets| match local.mood() {
                     0 => Err(Failure::Busy),
                     _ => {
-                        next[0] = packet.headers.psn;
+                        next[0] = packets[packets.len() - 1].headers.psn;
                         Ok(())
                     }
-                }) {}
+                }) > 0
+                {}
             }
             2 => {
                 now = requester.deadline().unwrap_or(now);
@@ -227,13 +229,13 @@ pub fn transport(data: &[u8]) {
                 let Ok(packet) = Packet::parse(&datagram) else { continue };
                 match packet.headers.service {
                     Service::Rc if packet.headers.operation.is_response() => {
-                        requester.on_packet(now, &packet, &mut local);
+                        requester.on_packets(now, &[packet], &mut local);
                     }
                     Service::Rc => {
-                        responder.on_packet(&packet, &mut remote);
+                        responder.on_packets(&[packet], &mut remote);
                         next[1] = psn + 1;
                     }
-                    Service::Uc => unreliable.0.on_packet(&packet, &mut other),
+                    Service::Uc => unreliable.0.on_packets(&[packet], &mut other),
                     _ => {
                         unreliable.1.on_packet(&packet, 0, &[0; 40], &mut datagrams);
                     }

@@ -24,7 +24,7 @@ enum Message {
 
 /// A send's or write's packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fragment {
+struct Fragment {
     /// What it begins, if it is a first or only one.
     begins: Option<Message>,
     /// What it ends, if it is a last or only one.
@@ -39,7 +39,7 @@ enum End {
 }
 
 impl Fragment {
-    pub(super) fn of(operation: Operation) -> Option<Fragment> {
+    fn of(operation: Operation) -> Option<Fragment> {
         let send = Message::Send { arrived: 0 };
         let write = |reth| Message::Write { reth, arrived: 0 };
         let (is_send, begins, end) = match operation {
@@ -58,13 +58,85 @@ impl Fragment {
         Some(Fragment { begins, end, is_send })
     }
 
-    pub(super) fn begins(&self) -> bool {
+    fn begins(&self) -> bool {
         self.begins.is_some()
     }
 
-    pub(super) fn ends(&self) -> bool {
+    fn ends(&self) -> bool {
         self.end.is_some()
     }
+}
+
+/// Whether it is a send's or write's packet.
+pub(super) fn is_fragment(operation: Operation) -> bool {
+    Fragment::of(operation).is_some()
+}
+
+/// Packets that are looked at together: a run of one send or write.
+pub(super) const RUN: usize = 64;
+
+/// Packets of one message, one behind the other.
+#[derive(Debug)]
+pub(super) struct Run<'r, 'p> {
+    /// What they are together.
+    fragment: Fragment,
+    pub packets: &'r [Packet<'p>],
+}
+
+impl<'r, 'p> Run<'r, 'p> {
+    /// As many packets at the front as can be taken for one; the first may not be a send's or
+    /// write's.
+    pub(super) fn of(packets: &'r [Packet<'p>], mtu: Mtu) -> Option<Self> {
+        let first = packets.first()?;
+        let mut fragment = Fragment::of(first.headers.operation)?;
+        let mut count = 1;
+        while count < packets.len().min(RUN) {
+            let (last, next) = (&packets[count - 1], &packets[count]);
+            let is_full = last.payload.len() == mtu.bytes() as usize;
+            let Some(more) = Fragment::of(next.headers.operation) else { break };
+            let length = next.payload.len() as u32;
+            let fits = if more.ends() {
+                (1..=mtu.bytes()).contains(&length)
+            } else {
+                length == mtu.bytes()
+            };
+            let follows = next.headers.psn == last.headers.psn + 1
+                && more.is_send == fragment.is_send
+                && !more.begins();
+            if fragment.ends() || !is_full || !fits || !follows {
+                break;
+            }
+            fragment.end = more.end;
+            count += 1;
+        }
+        Some(Self { fragment, packets: &packets[..count] })
+    }
+
+    pub(super) fn ends(&self) -> bool {
+        self.fragment.ends()
+    }
+
+    pub(super) fn begins(&self) -> bool {
+        self.fragment.begins()
+    }
+
+    fn last(&self) -> &'r Packet<'p> {
+        &self.packets[self.packets.len() - 1]
+    }
+
+    fn bytes(&self) -> u32 {
+        self.packets.iter().map(|packet| packet.payload.len() as u32).sum()
+    }
+}
+
+/// Does something with the payloads of a run.
+pub(super) fn payloads<T>(packets: &[Packet<'_>], work: impl FnOnce(&[&[u8]]) -> T) -> T {
+    let mut parts = [&[][..]; RUN];
+    let count = packets.len().min(RUN);
+    for (part, packet) in parts.iter_mut().zip(packets) {
+        *part = packet.payload;
+    }
+    work(&parts[..count])
 }
 
 impl Arriving {
@@ -78,14 +150,14 @@ impl Arriving {
         self.message = None;
     }
 
-    /// The next packet. After a refusal it is as if it had not come.
+    /// The next packets. After a refusal it is as if none of them had come.
     pub(super) fn accept(
         &mut self,
-        fragment: Fragment,
-        packet: &Packet<'_>,
+        run: &Run<'_, '_>,
         mtu: Mtu,
         target: &mut impl Target,
     ) -> Result<(), Refusal> {
+        let fragment = run.fragment;
         let message = match (self.message, fragment.begins) {
             (None, Some(begun)) => begun,
             (Some(message), None)
@@ -95,7 +167,8 @@ impl Arriving {
             }
             _ => return Err(Refusal::InvalidRequest),
         };
-        let length = packet.payload.len() as u32;
+        // Of several packets it was seen already that they fit.
+        let length = run.last().payload.len() as u32;
         let fits = match fragment.ends() {
             true => length <= mtu.bytes() && (length > 0 || fragment.begins()),
             false => length == mtu.bytes(),
@@ -104,10 +177,8 @@ impl Arriving {
             return Err(Refusal::InvalidRequest);
         }
         let rest = match message {
-            Message::Send { arrived } => self.accept_send(fragment, arrived, packet, target)?,
-            Message::Write { reth, arrived } => {
-                self.accept_write(fragment, reth, arrived, packet, target)?
-            }
+            Message::Send { arrived } => self.accept_send(run, arrived, target)?,
+            Message::Write { reth, arrived } => self.accept_write(run, reth, arrived, target)?,
         };
         self.message = if fragment.ends() { None } else { Some(rest) };
         Ok(())
@@ -115,34 +186,33 @@ impl Arriving {
 
     fn accept_send(
         &mut self,
-        fragment: Fragment,
+        run: &Run<'_, '_>,
         before: u32,
-        packet: &Packet<'_>,
         target: &mut impl Target,
     ) -> Result<Message, Refusal> {
-        let arrived = before + packet.payload.len() as u32;
+        let arrived = before + run.bytes();
         if arrived > MAX_MESSAGE {
             return Err(Refusal::InvalidRequest);
         }
         self.take_receive(target)?;
-        if !packet.payload.is_empty() {
-            target.place(before, packet.payload)?;
+        if arrived > before {
+            payloads(run.packets, |parts| target.place(before, parts))?;
         }
-        if let Some(End::Send(end)) = fragment.end {
-            self.complete(Received::Send(end), arrived, packet, target)?;
+        if let Some(End::Send(end)) = run.fragment.end {
+            self.complete(Received::Send(end), arrived, run.last(), target)?;
         }
         Ok(Message::Send { arrived })
     }
 
     fn accept_write(
         &mut self,
-        fragment: Fragment,
+        run: &Run<'_, '_>,
         reth: Reth,
         before: u32,
-        packet: &Packet<'_>,
         target: &mut impl Target,
     ) -> Result<Message, Refusal> {
-        let arrived = before + packet.payload.len() as u32;
+        let fragment = run.fragment;
+        let arrived = before + run.bytes();
         let fits = if fragment.ends() { arrived == reth.length } else { arrived < reth.length };
         if !fits || reth.length > MAX_MESSAGE {
             return Err(Refusal::InvalidRequest);
@@ -158,11 +228,11 @@ impl Arriving {
         if immediate.is_some() {
             self.take_receive(target)?;
         }
-        if !packet.payload.is_empty() {
-            target.write(remote.at(before), packet.payload)?;
+        if arrived > before {
+            payloads(run.packets, |parts| target.write(remote.at(before), parts))?;
         }
         if let Some(immediate) = immediate {
-            self.complete(Received::Write(immediate), reth.length, packet, target)?;
+            self.complete(Received::Write(immediate), reth.length, run.last(), target)?;
         }
         Ok(Message::Write { reth, arrived })
     }

@@ -207,14 +207,14 @@ pub enum Failure {
 
 /// The work requests, where the caller keeps them.
 pub trait SendQueue {
-    /// Puts bytes of a read's answer into the request's memory, `offset` bytes behind its
-    /// beginning. An atomic's old value comes as eight bytes in this machine's order. The same
+    /// Puts the bytes of a read's answers in a row into the request's memory, `offset` bytes behind
+    /// its beginning. An atomic's old value comes as eight bytes in this machine's order. The same
     /// bytes do not come twice.
     ///
     /// # Errors
     ///
     /// After [`Failure::Busy`] they do: the packet counts as lost.
-    fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure>;
+    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure>;
 
     /// The request is done: called for each, in order, signaled or not. After a status other than
     /// success nothing more comes: what is behind is for the caller to flush.

@@ -16,7 +16,10 @@
 
 use std::collections::VecDeque;
 
-use super::attributes::Attributes;
+use arrayvec::ArrayVec;
+
+use super::attributes::{Attributes, Mtu};
+use super::message::{RUN, payloads};
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
 use super::timers::{ack_timeout_ns, rnr_wait_ns};
 use crate::wire::bth::Psn;
@@ -24,12 +27,23 @@ use crate::wire::headers::{Aeth, NakCode, Syndrome};
 use crate::wire::opcode::{Operation, Service};
 use crate::wire::packet::Packet;
 
-/// Requests that are kept, and packets that may be unacknowledged.
+/// Requests that are kept, and packets that may be unacknowledged before it is known that the peer
+/// takes more.
 pub const WINDOW: u32 = 64;
 
-/// Bytes that may be unacknowledged. With [`WINDOW`] it is what a socket's default buffer holds: 92
-/// packets of 1024 bytes, or 25 of 4096, and twice as much if it is as large as it usually may be.
+/// Bytes that may be unacknowledged then. With [`WINDOW`] it is what a socket's default buffer holds:
+/// 92 packets of 1024 bytes, or 25 of 4096, and twice as much if it is as large as it usually may be.
 const WINDOW_BYTES: u32 = 128 << 10;
+
+/// How much larger the window may become, packets and bytes. It grows as long as nothing is lost,
+/// and becomes half of what it was by a loss (as RFC 5681 has it).
+const WINDOW_GROWTH: u32 = 8;
+
+/// The smallest window.
+const LEAST_WINDOW: u32 = 8;
+
+/// Packets after which an acknowledgement is asked for in mid-message at the latest.
+const MOST_UNASKED: u32 = 64;
 
 /// The state of a reliable connection's requester.
 #[derive(Debug)]
@@ -37,6 +51,10 @@ pub struct Requester {
     attributes: Attributes,
     /// Packets that may be unacknowledged.
     window: u32,
+    /// Above that the window grows slowly.
+    threshold: u32,
+    /// Packets that were acknowledged since it has grown slowly.
+    credit: u32,
     /// Requests that are not complete; the first `done` of them only wait for room.
     requests: VecDeque<Posted>,
     /// Requests at the front all of whose packets are acknowledged.
@@ -63,6 +81,11 @@ pub struct Requester {
     went_back: bool,
     /// The packet before which everything ends, and why.
     stop: Option<(u64, Status)>,
+}
+
+/// The window of a connection that has sent nothing.
+fn first_window(mtu: Mtu) -> u32 {
+    WINDOW.min(WINDOW_BYTES / mtu.bytes())
 }
 
 #[derive(Debug)]
@@ -92,7 +115,9 @@ impl Requester {
     pub fn new(attributes: Attributes) -> Requester {
         Requester {
             attributes,
-            window: WINDOW.min(WINDOW_BYTES / attributes.mtu.bytes()),
+            window: first_window(attributes.mtu),
+            threshold: u32::MAX,
+            credit: 0,
             requests: VecDeque::with_capacity(WINDOW as usize),
             done: 0,
             cursor: 0,
@@ -128,7 +153,7 @@ impl Requester {
 
     /// Whether [`Requester::transmit`] would build a packet now.
     pub fn can_transmit(&self) -> bool {
-        self.next_packet().is_some()
+        self.packet(self.next, self.unasked).is_some()
     }
 
     /// Puts a request behind the others. One that cannot be sent at all fails when it is its turn.
@@ -147,43 +172,60 @@ impl Requester {
         }
     }
 
-    /// Builds the next packet, if one may be sent now: `emit` takes its bytes from the request and
-    /// hands it to the network. If it fails, it may be asked again; a request that it fails with
-    /// a status ends when those before it are complete.
+    /// Builds the next packets, as many of one request as may be sent now: `emit` takes their bytes
+    /// from the request and hands them to the network, all or none. If it fails, it may be asked
+    /// again; a request that it fails with a status ends when those before it are complete.
     ///
-    /// Returns whether a packet was emitted.
+    /// Returns how many packets were emitted.
     pub fn transmit(
         &mut self,
         now_ns: u64,
-        emit: impl FnOnce(&Outgoing) -> Result<(), Failure>,
-    ) -> bool {
-        let Some((packet, numbers)) = self.next_packet() else { return false };
-        match emit(&packet) {
+        emit: impl FnOnce(&[Outgoing]) -> Result<(), Failure>,
+    ) -> usize {
+        let Some((packet, numbers)) = self.packet(self.next, self.unasked) else { return 0 };
+        let posted = &self.requests[self.cursor];
+        let (has_response, end) = (posted.request.opcode.has_response(), posted.end());
+        let asked =
+            |packet: &Outgoing, unasked| if packet.headers.ack_req { 0 } else { unasked + 1 };
+        let mut packets = ArrayVec::<_, RUN>::new();
+        let mut unasked = asked(&packet, self.unasked);
+        let mut next = self.next + u64::from(numbers);
+        packets.push(packet);
+        while !has_response
+            && next < end
+            && !packets.is_full()
+            && let Some((packet, _)) = self.packet(next, unasked)
+        {
+            unasked = asked(&packet, unasked);
+            next += 1;
+            packets.push(packet);
+        }
+        match emit(&packets) {
             Ok(()) => {}
-            Err(Failure::Busy) => return false,
+            Err(Failure::Busy) => return 0,
             Err(Failure::Failed(status)) => {
                 self.stop_at(self.requests[self.cursor].first, status);
-                return false;
+                return 0;
             }
         }
-        let posted = &self.requests[self.cursor];
-        self.unasked = if packet.headers.ack_req { 0 } else { self.unasked + 1 };
-        self.next += u64::from(numbers);
-        self.sent = self.sent.max(self.next);
-        if posted.request.opcode.has_response() {
-            self.responses.push_back(self.next);
+        self.unasked = unasked;
+        self.next = next;
+        self.sent = self.sent.max(next);
+        if has_response {
+            self.responses.push_back(next);
         }
-        if self.next == posted.end() {
+        if next == end {
             self.cursor += 1;
         }
         if self.timer == Timer::Off {
             self.wait_for_answer(now_ns);
         }
-        true
+        packets.len()
     }
 
-    /// The next packet and how many numbers it takes.
-    fn next_packet(&self) -> Option<(Outgoing, u32)> {
+    /// The packet with the number `next`, of the request at the cursor, and how many numbers it takes.
+    /// Since the last that asked for an acknowledgement there are `unasked`.
+    fn packet(&self, next: u64, unasked: u32) -> Option<(Outgoing, u32)> {
         if matches!(self.timer, Timer::ReceiverNotReady(_)) {
             return None;
         }
@@ -192,7 +234,7 @@ impl Requester {
         if self.stop.is_some_and(|(first, _)| first <= posted.first) || self.is_stopped() {
             return None;
         }
-        if request.fence && self.next == posted.first && !self.responses.is_empty() {
+        if request.fence && next == posted.first && !self.responses.is_empty() {
             return None;
         }
         if request.opcode.has_response()
@@ -200,33 +242,49 @@ impl Requester {
         {
             return None;
         }
-        let before = (self.next - posted.first) as u32;
+        let before = (next - posted.first) as u32;
         // The peer may send a read's answer without a pause, so it has to fit our socket's buffer.
-        let most = self.window / 2;
+        let most = first_window(self.attributes.mtu) / 2;
         let numbers = match request.opcode {
             // A piece that is asked for again may not reach beyond the one that was asked for
             // first: the responder knows that one.
             Opcode::Read(_) => (most - before % most).min(posted.packets - before),
             _ => 1,
         };
-        if self.next + u64::from(numbers) > self.oldest + u64::from(self.window) {
+        let under_way = next + u64::from(numbers) - self.oldest;
+        if under_way > self.window.max(numbers).into() {
             return None;
         }
-        let psn = self.psn(self.next);
+        let psn = self.psn(next);
         let mut packet = request.packet(Service::Rc, &self.attributes, psn, before, numbers);
         // In mid-message, so that the window moves on before it is used up.
-        packet.headers.ack_req |= self.unasked + 1 >= self.window / 4;
+        packet.headers.ack_req |= unasked + 1 >= (self.window / 4).min(MOST_UNASKED);
         Some((packet, numbers))
     }
 
-    /// A packet for which [`Operation::is_response`] holds. What is not the answer to something
-    /// that was sent and not yet answered is ignored.
-    pub fn on_packet(&mut self, now_ns: u64, packet: &Packet<'_>, queue: &mut impl SendQueue) {
+    /// Packets for which [`Operation::is_response`] holds, in the order in which they came. What is
+    /// not the answer to something that was sent and not yet answered is ignored.
+    pub fn on_packets(
+        &mut self,
+        now_ns: u64,
+        mut packets: &[Packet<'_>],
+        queue: &mut impl SendQueue,
+    ) {
+        while !packets.is_empty() {
+            let taken = self.on_run(now_ns, packets, queue);
+            packets = &packets[taken..];
+        }
+        self.complete(queue);
+    }
+
+    /// Takes packets from the front. Returns how many.
+    fn on_run(&mut self, now_ns: u64, packets: &[Packet<'_>], queue: &mut impl SendQueue) -> usize {
+        let packet = &packets[0];
         let behind = packet.headers.psn.distance(self.psn(self.oldest));
-        let Ok(behind) = u64::try_from(behind) else { return };
+        let Ok(behind) = u64::try_from(behind) else { return 1 };
         let at = self.oldest + behind;
         if at >= self.sent || self.is_stopped() {
-            return;
+            return 1;
         }
         match packet.headers.operation {
             Operation::Acknowledge(aeth) => self.on_acknowledge(now_ns, at, aeth.syndrome),
@@ -234,14 +292,14 @@ impl Requester {
             | Operation::ReadResponseFirst(Aeth { syndrome: Syndrome::Ack { .. }, .. })
             | Operation::ReadResponseLast(Aeth { syndrome: Syndrome::Ack { .. }, .. })
             | Operation::ReadResponseOnly(Aeth { syndrome: Syndrome::Ack { .. }, .. }) => {
-                self.on_read(now_ns, at, packet.payload, queue);
+                return self.on_read(now_ns, at, packets, queue);
             }
             Operation::AtomicAcknowledge(Aeth { syndrome: Syndrome::Ack { .. }, .. }, original) => {
                 self.on_atomic(now_ns, at, original, queue);
             }
             _ => {}
         }
-        self.complete(queue);
+        1
     }
 
     fn on_acknowledge(&mut self, now_ns: u64, at: u64, syndrome: Syndrome) {
@@ -277,21 +335,52 @@ impl Requester {
         }
     }
 
-    fn on_read(&mut self, now_ns: u64, at: u64, bytes: &[u8], queue: &mut impl SendQueue) {
+    /// The first of these packets is the answer with number `at`. Returns how many are taken.
+    fn on_read(
+        &mut self,
+        now_ns: u64,
+        at: u64,
+        packets: &[Packet<'_>],
+        queue: &mut impl SendQueue,
+    ) -> usize {
         if !self.acknowledge(now_ns, at) {
-            return;
+            return 1;
         }
         let Posted { request, first, .. } = self.requests[self.done];
-        let offset = (at - first) as u32 * self.attributes.mtu.bytes();
-        let expected = match request.opcode {
-            Opcode::Read(_) => (request.length - offset).min(self.attributes.mtu.bytes()),
-            Opcode::AtomicWrite(_) => 0,
-            _ => return self.fail(Status::BadResponse),
+        let mtu = self.attributes.mtu.bytes();
+        let offset = (at - first) as u32 * mtu;
+        let expected = |number: usize| match request.opcode {
+            Opcode::Read(_) => {
+                request.length.checked_sub(offset + number as u32 * mtu).map(|rest| rest.min(mtu))
+            }
+            Opcode::AtomicWrite(_) => Some(0),
+            _ => None,
         };
-        if bytes.len() != expected as usize {
-            return self.fail(Status::BadResponse);
+        let has_right_length =
+            |number: usize| expected(number) == Some(packets[number].payload.len() as u32);
+        if !has_right_length(0) {
+            self.fail(Status::BadResponse);
+            return 1;
         }
-        self.place(now_ns, request.id, offset, bytes, queue);
+        // What follows without a gap and has a part of the same answer goes with it.
+        let follows = |&number: &usize| {
+            let operation = packets[number].headers.operation;
+            let numbers = packets[0].headers.psn + number as u32;
+            packets[number].headers.psn == numbers
+                && at + (number as u64) < self.sent
+                && matches!(
+                    operation,
+                    Operation::ReadResponseMiddle
+                        | Operation::ReadResponseLast(Aeth { syndrome: Syndrome::Ack { .. }, .. })
+                )
+                && packets[number].payload.len() as u32 > 0
+                && has_right_length(number)
+        };
+        let count = 1 + (1..packets.len().min(RUN)).take_while(follows).count();
+        payloads(&packets[..count], |parts| {
+            self.place(now_ns, request.id, offset, (parts, count as u64), queue);
+        });
+        count
     }
 
     fn on_atomic(&mut self, now_ns: u64, at: u64, value: u64, queue: &mut impl SendQueue) {
@@ -301,24 +390,26 @@ impl Requester {
         let request = self.requests[self.done].request;
         match request.opcode {
             Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. } => {
-                self.place(now_ns, request.id, 0, &value.to_ne_bytes(), queue);
+                let value = value.to_ne_bytes();
+                self.place(now_ns, request.id, 0, (&[&value], 1), queue);
             }
             _ => self.fail(Status::BadResponse),
         }
     }
 
-    /// The answer to the oldest packet has come with `bytes`.
+    /// The answers to the `count` oldest packets have come with the bytes of `parts`.
     fn place(
         &mut self,
         now_ns: u64,
         id: u64,
         offset: u32,
-        bytes: &[u8],
+        (parts, count): (&[&[u8]], u64),
         queue: &mut impl SendQueue,
     ) {
-        let placed = if bytes.is_empty() { Ok(()) } else { queue.place(id, offset, bytes) };
+        let is_empty = parts.iter().all(|part| part.is_empty());
+        let placed = if is_empty { Ok(()) } else { queue.place(id, offset, parts) };
         match placed {
-            Ok(()) => self.advance(now_ns, self.oldest + 1),
+            Ok(()) => self.advance(now_ns, self.oldest + count),
             Err(Failure::Busy) => {}
             Err(Failure::Failed(status)) => self.fail(status),
         }
@@ -345,6 +436,7 @@ impl Requester {
 
     /// The packets before `oldest` are done with.
     fn advance(&mut self, now_ns: u64, oldest: u64) {
+        self.grow((oldest - self.oldest) as u32);
         self.oldest = oldest;
         while self.requests.get(self.done).is_some_and(|posted| posted.end() <= oldest) {
             self.done += 1;
@@ -361,6 +453,28 @@ impl Requester {
         self.wait_for_answer(now_ns);
     }
 
+    /// So many packets were not lost.
+    fn grow(&mut self, packets: u32) {
+        let most = WINDOW_GROWTH * first_window(self.attributes.mtu);
+        if self.window < self.threshold {
+            self.window += packets;
+        } else {
+            self.credit += packets;
+            if self.credit >= self.window {
+                self.credit = 0;
+                self.window += 1;
+            }
+        }
+        self.window = self.window.min(most);
+    }
+
+    /// A packet was lost.
+    fn shrink(&mut self) {
+        self.window = (self.window / 2).max(LEAST_WINDOW);
+        self.threshold = self.window;
+        self.credit = 0;
+    }
+
     fn wait_for_answer(&mut self, now_ns: u64) {
         self.timer = match ack_timeout_ns(self.attributes.timeout) {
             Some(timeout) if self.oldest != self.next && !self.is_stopped() => {
@@ -375,6 +489,7 @@ impl Requester {
     fn retry(&mut self) {
         if !self.went_back && !matches!(self.timer, Timer::ReceiverNotReady(_)) {
             self.went_back = true;
+            self.shrink();
             self.go_back();
         }
     }
@@ -385,6 +500,7 @@ impl Requester {
         match self.retries.checked_sub(1) {
             Some(retries) => {
                 self.retries = retries;
+                self.shrink();
                 self.go_back();
             }
             None => self.fail(Status::RetryExceeded),

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::attributes::Attributes;
-use super::message::{Arriving, Fragment};
+use super::message::{Arriving, Run, is_fragment};
 use super::request::{MAX_MESSAGE, Remote};
 use super::target::{Access, Atomic, Refusal, Target};
 use crate::wire::bth::Psn;
@@ -102,35 +102,47 @@ impl Responder {
         !self.replies.is_empty()
     }
 
-    /// A packet of a reliable connection that is no response.
-    pub fn on_packet(&mut self, packet: &Packet<'_>, target: &mut impl Target) {
-        if self.failed {
-            return;
-        }
-        let psn = packet.headers.psn;
-        match psn.distance(self.expected) {
-            0 => {
-                self.told = false;
-                if let Err(refusal) = self.execute(packet, target) {
-                    self.refuse(psn, refusal, target);
+    /// Packets of a reliable connection that are no responses, in the order in which they came.
+    pub fn on_packets(&mut self, mut packets: &[Packet<'_>], target: &mut impl Target) {
+        while let Some(first) = packets.first()
+            && !self.failed
+        {
+            let mut count = 1;
+            let psn = first.headers.psn;
+            match psn.distance(self.expected) {
+                0 => {
+                    self.told = false;
+                    let run = Run::of(packets, self.attributes.mtu);
+                    count = run.as_ref().map_or(1, |run| run.packets.len());
+                    let executed = match &run {
+                        Some(run) => self.execute_run(run, target),
+                        None => self.execute(first, target),
+                    };
+                    if let Err(refusal) = executed {
+                        self.refuse(psn, refusal, target);
+                    }
                 }
+                1.. => self.tell(self.expected, Syndrome::Nak(NakCode::PsnSequence)),
+                behind => self.repeat(first, behind.unsigned_abs(), target),
             }
-            1.. => self.tell(self.expected, Syndrome::Nak(NakCode::PsnSequence)),
-            behind => self.repeat(packet, behind.unsigned_abs(), target),
+            packets = &packets[count..];
         }
+    }
+
+    /// Sends' and writes' packets.
+    fn execute_run(&mut self, run: &Run<'_, '_>, target: &mut impl Target) -> Result<(), Refusal> {
+        self.arriving.accept(run, self.attributes.mtu, target)?;
+        let count = run.packets.len() as u32;
+        self.acknowledged = self.expected + (count - 1);
+        self.executed(count, run.ends());
+        if run.packets.iter().any(|packet| packet.headers.ack_req) {
+            self.acknowledge();
+        }
+        Ok(())
     }
 
     fn execute(&mut self, packet: &Packet<'_>, target: &mut impl Target) -> Result<(), Refusal> {
         let psn = packet.headers.psn;
-        if let Some(fragment) = Fragment::of(packet.headers.operation) {
-            self.arriving.accept(fragment, packet, self.attributes.mtu, target)?;
-            self.acknowledged = psn;
-            self.executed(1, fragment.ends());
-            if packet.headers.ack_req {
-                self.acknowledge();
-            }
-            return Ok(());
-        }
         if self.arriving.is_under_way() || self.attributes.max_dest_rd_atomic == 0 {
             return Err(Refusal::InvalidRequest);
         }
@@ -193,7 +205,7 @@ impl Responder {
     fn repeat(&mut self, packet: &Packet<'_>, behind: u32, target: &mut impl Target) {
         let psn = packet.headers.psn;
         match packet.headers.operation {
-            operation if Fragment::of(operation).is_some() => self.acknowledge(),
+            operation if is_fragment(operation) => self.acknowledge(),
             Operation::ReadRequest(reth) => {
                 // Nothing was read that is not the expected packet's yet.
                 let was_read = self.attributes.mtu.packets(reth.length) <= behind;

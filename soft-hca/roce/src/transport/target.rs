@@ -83,12 +83,13 @@ pub trait Target {
     /// [`Refusal::NotReady`], [`Refusal::Receive`] and [`Refusal::Busy`].
     fn take_receive(&mut self) -> Result<(), Refusal>;
 
-    /// Puts bytes into the receive. Twice the same ones, if something behind them was refused.
+    /// Puts the bytes of packets in a row into the receive. Twice the same ones, if something behind
+    /// them was refused.
     ///
     /// # Errors
     ///
     /// [`Refusal::Receive`] and [`Refusal::Busy`].
-    fn place(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Refusal>;
+    fn place(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal>;
 
     /// Completes the receive, and makes the key of [`SendEnd::Invalidate`] invalid before.
     ///
@@ -104,12 +105,12 @@ pub trait Target {
     /// [`Refusal::InvalidRequest`], [`Refusal::Access`] and [`Refusal::Busy`].
     fn check(&mut self, access: Access, remote: Remote, length: u32) -> Result<(), Refusal>;
 
-    /// Writes memory that was checked, perhaps some packets ago.
+    /// Writes the bytes of packets in a row to memory that was checked, perhaps some packets ago.
     ///
     /// # Errors
     ///
     /// [`Refusal::Access`] and [`Refusal::Busy`].
-    fn write(&mut self, remote: Remote, bytes: &[u8]) -> Result<(), Refusal>;
+    fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal>;
 
     /// Checks the rights, does an atomic operation and returns the value before it.
     ///

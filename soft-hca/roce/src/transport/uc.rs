@@ -4,7 +4,7 @@
 //! Sources: IBTA volume 1, 9.8.2; `rxe_req.c`, `rxe_resp.c`.
 
 use super::attributes::Attributes;
-use super::message::{Arriving, Fragment};
+use super::message::{Arriving, Run};
 use super::request::{Failure, MAX_MESSAGE, Outgoing, SendQueue, Status, WorkRequest};
 use super::target::{Refusal, Target};
 use crate::wire::bth::Psn;
@@ -124,22 +124,34 @@ impl Responder {
         self.failed
     }
 
-    /// A packet of an unreliable connection.
-    pub fn on_packet(&mut self, packet: &Packet<'_>, target: &mut impl Target) {
-        let psn = packet.headers.psn;
+    /// Packets of an unreliable connection, in the order in which they came.
+    pub fn on_packets(&mut self, mut packets: &[Packet<'_>], target: &mut impl Target) {
+        while !packets.is_empty() {
+            let count = match Run::of(packets, self.attributes.mtu) {
+                Some(run) => {
+                    self.on_run(&run, target);
+                    run.packets.len()
+                }
+                None => 1,
+            };
+            packets = &packets[count..];
+        }
+    }
+
+    fn on_run(&mut self, run: &Run<'_, '_>, target: &mut impl Target) {
+        let psn = run.packets[0].headers.psn;
         let distance = psn.distance(self.expected);
-        let Some(fragment) = Fragment::of(packet.headers.operation) else { return };
         if self.failed || (-LATE..0).contains(&distance) {
             return;
         }
-        if fragment.begins() || distance != 0 {
+        if run.begins() || distance != 0 {
             self.arriving.break_off();
         }
-        if !fragment.begins() && !self.arriving.is_under_way() {
+        if !run.begins() && !self.arriving.is_under_way() {
             return;
         }
-        self.expected = psn + 1;
-        match self.arriving.accept(fragment, packet, self.attributes.mtu, target) {
+        self.expected = psn + run.packets.len() as u32;
+        match self.arriving.accept(run, self.attributes.mtu, target) {
             Ok(()) => {}
             Err(refusal @ (Refusal::Receive | Refusal::Overflow)) => {
                 self.failed = true;

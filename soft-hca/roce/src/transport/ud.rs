@@ -118,9 +118,9 @@ impl Responder {
             target.take_receive()?;
             self.has_receive = true;
         }
-        target.place(0, header)?;
+        target.place(0, &[header])?;
         if !payload.is_empty() {
-            target.place(NETWORK_HEADER_BYTES, payload)?;
+            target.place(NETWORK_HEADER_BYTES, &[payload])?;
         }
         target.complete(completion)
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
+use crate::engine::cause::Cause;
 use crate::engine::observer::{Completion, WorkRequest};
 use crate::engine::{Actor, Async, Env, Event, LocalLink, RemoteDatagram};
 use crate::ring::{self, Slot};
@@ -40,6 +41,8 @@ pub(crate) struct TestEnv {
     pub is_full: AtomicU32,
     /// What has passed by, as text.
     pub observed: Mutex<Vec<String>>,
+    /// Why work requests wait, fail, or complete with an error, in the order in which that passes by.
+    pub causes: Mutex<Vec<Cause>>,
 }
 
 impl Env for TestEnv {
@@ -72,6 +75,13 @@ impl Env for TestEnv {
     }
 
     fn observe(&self, event: &Event<'_>) {
+        let cause = match event {
+            Event::WorkRequest(request) => request.cause,
+            Event::Completion(completion) => completion.cause,
+            Event::Stalled { cause, .. } => Some(*cause),
+            _ => None,
+        };
+        self.causes.lock().unwrap().extend(cause);
         self.observed.lock().unwrap().push(match event {
             Event::WorkRequest(request) => {
                 let WorkRequest { qpn, wqe, length, status, receive, .. } = request;
@@ -85,7 +95,7 @@ impl Env for TestEnv {
                 format!("completion {cq} {name:?} {is_solicited} {is_lost}")
             }
             // Tests of their own have these.
-            Event::SendPosted(_) | Event::ReceivePosted(_) => return,
+            Event::SendPosted(_) | Event::ReceivePosted(_) | Event::Stalled { .. } => return,
             other => format!("{other:?}"),
         });
     }
@@ -102,6 +112,10 @@ impl TestEnv {
 
     pub(crate) fn take_observed(&self) -> Vec<String> {
         std::mem::take(&mut self.observed.lock().unwrap())
+    }
+
+    pub(crate) fn take_causes(&self) -> Vec<Cause> {
+        std::mem::take(&mut self.causes.lock().unwrap())
     }
 
     pub(crate) fn take_raised(&self) -> Vec<Async> {

@@ -196,7 +196,7 @@ fn an_aborted_message_gives_its_receive_back() {
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
         // What is to be read is not there.
-        let part = [crate::engine::Segment { addr: 8, length: 5 }];
+        let part = [crate::engine::segments::Segment { addr: 8, length: 5 }];
         let part = Memory::unregistered(US, &part);
         let placed = case.locked(|responder, actor, _| incoming.place(responder, actor, part));
         assert_eq!(placed, Err(PlaceError::Source));

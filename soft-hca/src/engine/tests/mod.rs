@@ -5,6 +5,8 @@ mod atomics;
 #[cfg(test)]
 mod bounces;
 #[cfg(test)]
+mod causes;
+#[cfg(test)]
 mod connected;
 #[cfg(test)]
 mod cursors;
@@ -18,7 +20,6 @@ pub(crate) mod fabric;
 mod hostile;
 #[cfg(test)]
 mod incoming;
-#[cfg(test)]
 mod observer;
 #[cfg(test)]
 mod other_process;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use super::fabric::*;
 use super::waiting::{MS, run_daemon};
 use crate::engine::{Async, DAEMON};
+use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
 const SECOND: u64 = 1000 * MS;
@@ -98,6 +99,28 @@ fn who_does_not_poll_loses_completions_after_a_time() {
     world.doorbell(a);
     assert_eq!(world.statuses(b), [(8, 0)]);
     assert_eq!(world.poll_cq(small)[0].wr_id, 8);
+}
+
+/// Room that others are faster to get is no reason to lose anything.
+#[test]
+fn who_polls_is_waited_for() {
+    let world = World::new();
+    let (a, b, small) = small_send_queue(&world, 1);
+    for wr_id in 0..2 {
+        world.receive(b, wr_id, &[]);
+        world.put(a, &Wr::new(wr_id, opcode::SEND));
+    }
+    world.doorbell(a);
+    for second in 1..10 {
+        assert_eq!(world.poll_cq(small).len(), 1);
+        world.actor(US).add_completion(small, &Cqe::default(), false);
+        run_daemon(&world, second * SECOND);
+    }
+    assert_eq!(world.statuses(b), [(0, 0)]);
+    assert_eq!(world.env.take_raised(), []);
+    assert_eq!(world.poll_cq(small).len(), 1);
+    run_daemon(&world, 10 * SECOND);
+    assert_eq!((world.poll_cq(small)[0].wr_id, world.statuses(b)), (1, vec![(1, 0)]));
 }
 
 #[test]

@@ -35,10 +35,11 @@ fn requester(attributes: Attributes, requests: &[(Opcode, u32)]) -> (Requester, 
 /// Everything that may be sent now.
 fn sent(requester: &mut Requester) -> Vec<Outgoing> {
     let mut packets = Vec::new();
-    while requester.transmit(0, |packet| {
-        packets.push(*packet);
+    while requester.transmit(0, |run| {
+        packets.extend_from_slice(run);
         Ok(())
-    }) {}
+    }) > 0
+    {}
     packets
 }
 
@@ -54,7 +55,7 @@ fn respond(
     payload: &[u8],
 ) {
     let headers = Headers::new(Service::Rc, operation, 1, psn(number));
-    requester.on_packet(0, &Packet { headers, payload }, program);
+    requester.on_packets(0, &[Packet { headers, payload }], program);
 }
 
 fn acknowledge(requester: &mut Requester, program: &mut Program, number: u32, syndrome: Syndrome) {
@@ -107,7 +108,7 @@ fn an_event_is_asked_for_by_the_last_packet() {
 }
 
 #[test]
-fn the_window_asks_for_its_own_way_on() {
+fn the_window_asks_for_its_own_way_on_and_grows() {
     let (mut requester, mut program) = requester(attributes(MTU, FIRST), &[(SEND, 256 * 200)]);
     let packets = sent(&mut requester);
     assert_eq!(packets.len(), 64);
@@ -115,7 +116,14 @@ fn the_window_asks_for_its_own_way_on() {
         packets.iter().filter(|packet| packet.headers.ack_req).cloned().collect::<Vec<_>>();
     assert_eq!(numbers(&asking), [15, 31, 47, 63]);
     acknowledge(&mut requester, &mut program, 15, Syndrome::ACK);
-    assert_eq!(numbers(&sent(&mut requester)), (64..80).collect::<Vec<_>>());
+    let more: Vec<_> = (64..96).collect();
+    assert_eq!(numbers(&sent(&mut requester)), more);
+    // A loss makes it half of what it was, and from there it grows by one at a time.
+    let lost = Syndrome::Nak(NakCode::PsnSequence);
+    acknowledge(&mut requester, &mut program, 16, lost);
+    assert_eq!(numbers(&sent(&mut requester)), (16..56).collect::<Vec<_>>());
+    acknowledge(&mut requester, &mut program, 55, Syndrome::ACK);
+    assert_eq!(numbers(&sent(&mut requester)), (56..97).collect::<Vec<_>>());
 }
 
 #[test]
@@ -268,7 +276,7 @@ fn arrive(
     payload: &[u8],
 ) {
     let headers = Headers { ack_req: true, ..Headers::new(Service::Rc, operation, 1, psn(number)) };
-    responder.on_packet(&Packet { headers, payload }, program);
+    responder.on_packets(&[Packet { headers, payload }], program);
 }
 
 fn send(responder: &mut Responder, program: &mut Program, number: u32) {

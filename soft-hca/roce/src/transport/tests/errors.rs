@@ -260,7 +260,7 @@ fn nothing_is_posted_behind_a_failure() {
     assert_eq!(world.ends[0].program.completed, [(0, Status::RemoteOperation)]);
     let requester = &mut world.ends[0].requester;
     requester.post(WorkRequest { id: 1, ..world.ends[0].program.work[0].request });
-    assert!(!requester.transmit(world.now_ns, |_| panic!("a packet")));
+    assert_eq!(requester.transmit(world.now_ns, |_| panic!("a packet")), 0);
     assert!(requester.is_idle() && !requester.has_finished_requests());
     assert_eq!(requester.deadline(), None);
 }

@@ -54,7 +54,7 @@ fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
         requester.complete(&mut sender);
         now += 500;
         while let Some((_, bytes)) = network.arrive(now) {
-            responder.on_packet(&Packet::parse(&bytes).unwrap(), &mut receiver);
+            responder.on_packets(&[Packet::parse(&bytes).unwrap()], &mut receiver);
         }
         for (completion, receive) in receiver.received.drain(..) {
             let (place, bytes) = match completion.received {

@@ -105,14 +105,15 @@ impl Program {
 }
 
 impl SendQueue for Program {
-    fn place(&mut self, id: u64, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
+    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
+        let bytes = parts.concat();
         if self.is_busy() {
             return Err(Failure::Busy);
         }
         let id = id as usize;
         assert_eq!(self.placed[id], offset, "bytes of an answer come once and in order");
         self.placed[id] += bytes.len() as u32;
-        self.work[id].bytes[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        self.work[id].bytes[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
         Ok(())
     }
 
@@ -141,14 +142,15 @@ impl Target for Program {
         }
     }
 
-    fn place(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Refusal> {
+    fn place(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
+        let bytes = parts.concat();
         if self.is_busy() {
             return Err(Refusal::Busy);
         }
         let receive = self.taken.as_mut().unwrap();
         let end = offset as usize + bytes.len();
         let to = receive.get_mut(offset as usize..end).ok_or(Refusal::Receive)?;
-        to.copy_from_slice(bytes);
+        to.copy_from_slice(&bytes);
         Ok(())
     }
 
@@ -177,12 +179,13 @@ impl Target for Program {
         self.range(remote, length as usize).map(|_| ())
     }
 
-    fn write(&mut self, remote: Remote, bytes: &[u8]) -> Result<(), Refusal> {
+    fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
+        let bytes = parts.concat();
         if self.is_busy() {
             return Err(Refusal::Busy);
         }
         let range = self.range(remote, bytes.len())?;
-        self.memory[range].copy_from_slice(bytes);
+        self.memory[range].copy_from_slice(&bytes);
         Ok(())
     }
 
@@ -304,13 +307,27 @@ impl World {
         for end in &mut self.ends {
             end.program.now_ns = now;
         }
-        while let Some((to, bytes)) = self.network.arrive(now) {
-            let packet = Packet::parse(&bytes).unwrap();
-            let end = &mut self.ends[to];
-            if packet.headers.operation.is_response() {
-                end.requester.on_packet(now, &packet, &mut end.program);
+        // What comes a little later may be found together with what comes now.
+        let until = now + self.random.below(4_000);
+        let arrived: Vec<_> = std::iter::from_fn(|| self.network.arrive(until)).collect();
+        let packets: Vec<_> =
+            arrived.iter().map(|(to, bytes)| (*to, Packet::parse(bytes).unwrap())).collect();
+        let is_response = |packet: &Packet<'_>| packet.headers.operation.is_response();
+        let mut rest = &packets[..];
+        while let Some((to, first)) = rest.first() {
+            // Some of them come together.
+            let most = 1 + self.random.below(8) as usize;
+            let same = |(other, packet): &&(usize, Packet<'_>)| {
+                other == to && is_response(packet) == is_response(first)
+            };
+            let run: Vec<_> =
+                rest.iter().take_while(same).take(most).map(|(_, packet)| *packet).collect();
+            rest = &rest[run.len()..];
+            let end = &mut self.ends[*to];
+            if is_response(first) {
+                end.requester.on_packets(now, &run, &mut end.program);
             } else {
-                end.responder.on_packet(&packet, &mut end.program);
+                end.responder.on_packets(&run, &mut end.program);
             }
             // Some more may come before it answers.
             end.wake_ns.get_or_insert(now + self.random.below(3_000));
@@ -340,17 +357,19 @@ impl World {
                 program.posted += 1;
             }
             let work = &program.work;
-            let sent = requester.transmit(now, |packet| {
+            let sent = requester.transmit(now, |packets| {
                 if random.permille(*busy) {
                     was_busy = true;
                     return Err(Failure::Busy);
                 }
-                let payload = packet.payload;
-                let bytes = &work[payload.id as usize].bytes[payload.offset as usize..];
-                network.send(now, to, &packet.headers, &bytes[..payload.length as usize]);
+                for packet in packets {
+                    let payload = packet.payload;
+                    let bytes = &work[payload.id as usize].bytes[payload.offset as usize..];
+                    network.send(now, to, &packet.headers, &bytes[..payload.length as usize]);
+                }
                 Ok(())
             });
-            if !sent {
+            if sent == 0 {
                 break;
             }
         }

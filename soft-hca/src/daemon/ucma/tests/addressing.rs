@@ -258,6 +258,11 @@ fn the_probe_for_infiniband_addresses() {
     let sockaddr_ib = bytes(48, &[(0, &[27]), (8, &[9; 16]), (24, &sid), (32, &mask)]);
     let parts: [(usize, &[u8]); 3] = [(0, &id.to_le_bytes()), (4, &[48]), (8, &sockaddr_ib)];
     assert_eq!(world.done(file, command::BIND, &bytes(136, &parts)), Err(Errno::ENODEV));
+    // A service id of no port space.
+    let sockaddr_ib = bytes(48, &[(0, &[27]), (24, &[0x12; 8]), (32, &mask)]);
+    let parts: [(usize, &[u8]); 3] = [(0, &id.to_le_bytes()), (4, &[48]), (8, &sockaddr_ib)];
+    let refused = world.done(file, command::BIND, &bytes(136, &parts));
+    assert_eq!(refused, Err(Errno::EPROTONOSUPPORT));
 }
 
 #[test]

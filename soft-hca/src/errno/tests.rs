@@ -1,0 +1,74 @@
+//! The documentation of errors names all of them, and tests that are there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::*;
+use crate::uapi::verbs::status;
+
+const ERRORS: &str = include_str!("../../docs/errors.md");
+
+/// The cells of each row whose first one is a name that begins so.
+fn rows(begin: &str) -> Vec<Vec<&'static str>> {
+    let lines = ERRORS.lines().filter(|line| line.starts_with('|'));
+    let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect();
+    let mut of_name = false;
+    let rows = lines.map(cells).filter(move |cells: &Vec<&str>| {
+        // A row without a name is about the one above.
+        of_name = if cells[0].is_empty() { of_name } else { cells[0].starts_with(begin) };
+        of_name
+    });
+    rows.collect()
+}
+
+fn names(rows: &[Vec<&'static str>]) -> BTreeSet<String> {
+    let names = rows.iter().map(|cells| cells[0].trim_matches('`'));
+    names.filter(|name| !name.is_empty()).map(String::from).collect()
+}
+
+#[test]
+fn every_status_is_documented() {
+    let known = (0..=u8::MAX.into()).filter_map(status::name);
+    let known = known.map(|name| format!("IBV_WC_{name}")).collect::<BTreeSet<_>>();
+    assert_eq!(names(&rows("`IBV_WC_")), known);
+}
+
+#[test]
+fn every_error_number_is_documented() {
+    let rows = rows("E");
+    let mut documented = names(&rows);
+    // These are named before the table as such that no program gets.
+    for name in ["ECONNREFUSED", "EINTR", "EPERM", "ERESTART", "ESRCH"] {
+        assert!(ERRORS.contains(name) && documented.insert(name.into()), "{name}");
+    }
+    assert_eq!(documented, Errno::NAMES.iter().map(|name| String::from(*name)).collect());
+}
+
+/// The file of a module, beneath this crate's sources or the link's.
+fn source(path: &str) -> String {
+    let (sources, path) = match path.strip_prefix("roce::") {
+        Some(path) => ("roce/src", path),
+        None => ("src", path),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
+    // A module of tests has a file of its own or is in that of what it tests.
+    let inner = path.strip_suffix("::tests").unwrap_or(path);
+    let files = [path, inner].map(|path| root.join(path.replace("::", "/")).with_extension("rs"));
+    let read = files.iter().find_map(|file| std::fs::read_to_string(file).ok());
+    read.unwrap_or_else(|| panic!("no module {path}"))
+}
+
+#[test]
+fn every_error_has_tests_that_are_there() {
+    for cells in rows("`IBV_WC_").into_iter().chain(rows("E")) {
+        let tests = cells.last().unwrap();
+        assert!(!tests.is_empty() || cells[0] == "`IBV_WC_LOC_ACCESS_ERR`", "{cells:?}");
+        for test in tests.split(", ").filter(|test| !test.is_empty()) {
+            let (module, name) = test.trim_matches('`').rsplit_once("::").unwrap();
+            let definition = format!("fn {name}() {{");
+            let attributed = source(module);
+            let at = attributed.find(&definition).unwrap_or_else(|| panic!("no test {test}"));
+            assert!(attributed[..at].trim_end().ends_with("#[test]"), "{test}");
+        }
+    }
+}

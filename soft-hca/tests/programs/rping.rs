@@ -1,0 +1,34 @@
+//! A way in which rping ends badly by itself.
+//!
+//! Its main thread destroys the event channel (`main`, `rdma_destroy_event_channel(cb->cm_channel)`)
+//! without waiting for the other one, `cm_thread`, which asks for the next event as soon as it has
+//! acknowledged the last. If it does so only after the channel is gone, `rdma_get_cm_event` fails,
+//! and `cm_thread` ends the program with -1 although all pings are done. rdma-core has repaired that
+//! in `librdmacm/examples/rping.c`, commit f3ae6534a, "terminate CM event thread before exiting".
+
+use std::process::ExitStatus;
+
+/// What the race leaves behind: the descriptor is closed, or is just being closed.
+const RACE: [&str; 2] =
+    ["rdma_get_cm_event: Bad file descriptor", "rdma_get_cm_event: Invalid argument"];
+
+/// What it says in the end anyway, as client or server.
+const LAST_WORDS: [&str; 3] =
+    ["client DISCONNECT EVENT...", "server DISCONNECT EVENT...", "wait for RDMA_READ_ADV state 10"];
+
+/// Whether a program is rping, has done all the pings that its command line (with `-C` and `-v`) asks
+/// for, and has failed for nothing but this reason.
+pub fn has_raced(line: &str, status: ExitStatus, output: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let count = words.iter().position(|word| *word == "-C").and_then(|at| words.get(at + 1));
+    let Some(count) = count.and_then(|count| count.parse::<usize>().ok()) else { return false };
+    let (pings, others): (Vec<&str>, Vec<&str>) =
+        output.lines().partition(|line| line.contains("ping data: rdma-ping-"));
+    let races = others.iter().filter(|line| RACE.contains(line)).count();
+    let rest = others.iter().filter(|line| !RACE.contains(line) && !line.is_empty());
+    words.first() == Some(&"rping")
+        && status.code() == Some(255)
+        && pings.len() == count
+        && races == 1
+        && rest.clone().all(|line| LAST_WORDS.contains(line))
+}

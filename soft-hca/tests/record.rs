@@ -1,0 +1,199 @@
+//! Records of real programs: what is in them, as text, and what they explain.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::process::{Child, Command};
+
+use programs::place::Place;
+use programs::tcp::{free_port, listens};
+use programs::{LIMIT, LOCALHOST, comes_about, installed};
+use soft_hca_record::entry::{Completion, Executed, Outcome, ReceiveQueue, What};
+use soft_hca_record::{Entry, Reader};
+
+/// What a command prints.
+fn said(place: &Place, arguments: &[&str]) -> String {
+    let output = place.command(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn entries(place: &Place, file: &str) -> Vec<Entry> {
+    let reader = Reader::new(BufReader::new(File::open(place.file(file)).unwrap())).unwrap();
+    reader.map(Result::unwrap).collect()
+}
+
+/// Begins to record the place's fabric, which runs.
+fn begin(place: &Place, file: &str) -> Child {
+    let fabric = place.fabric();
+    let fabric = fabric.file_name().unwrap().to_str().unwrap();
+    let recorder = place.command(&["record", "-o", file, "--fabric", fabric]).spawn().unwrap();
+    let has_begun = || fs::metadata(place.file(file)).is_ok_and(|found| found.len() > 0);
+    assert!(comes_about(LIMIT, has_begun), "nothing is recorded");
+    recorder
+}
+
+fn end(mut recorder: Child) {
+    let pid = recorder.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(recorder.wait().unwrap().success());
+}
+
+/// Five messages there and back, each side in a process of its own.
+fn ping_pong(place: &Place, port: u16) {
+    let line = format!("ibv_rc_pingpong -g 1 -n 5 -r 10 -p {port}");
+    let mut server = place.start(&line);
+    server.wait_until(|| listens(port));
+    place.start(&format!("{line} {LOCALHOST}")).succeed();
+    server.succeed();
+}
+
+#[test]
+fn a_run_is_recorded_from_the_first_call_to_the_last() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("record");
+    let keeper = place.keep();
+    let port = free_port();
+    let recorder = begin(&place, "first.shr");
+    ping_pong(&place, port);
+    end(recorder);
+    let entries = entries(&place, "first.shr");
+    assert!(entries.windows(2).all(|pair| pair[0].t <= pair[1].t));
+    let of = |process: u32| entries.iter().filter(move |entry| entry.process == process);
+    let sides: Vec<u32> = entries
+        .iter()
+        .filter(|entry| match &entry.what {
+            What::ProcessBegan { command, .. } => {
+                command.first().is_some_and(|word| word == "ibv_rc_pingpong")
+            }
+            _ => false,
+        })
+        .map(|entry| entry.process)
+        .collect();
+    assert_eq!(sides.len(), 2);
+    for side in sides {
+        let call = |name: &str| {
+            of(side).any(|entry| match &entry.what {
+                What::Call(call) => call.name == name && matches!(call.result, Outcome::Done(_)),
+                _ => false,
+            })
+        };
+        for name in ["ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr", "ibv_create_cq"] {
+            assert!(call(name), "{name}");
+        }
+        for name in ["ibv_create_qp", "ibv_modify_qp", "ibv_destroy_qp", "ibv_dealloc_pd"] {
+            assert!(call(name), "{name}");
+        }
+        let posted = of(side).filter(|entry| matches!(entry.what, What::SendPosted(_)));
+        assert_eq!(posted.count(), 5);
+        let executed: Vec<&Executed> = of(side)
+            .filter_map(|entry| match &entry.what {
+                What::Executed(executed) => Some(executed),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(executed.len(), 5);
+        for executed in executed {
+            assert_eq!((&executed.status[..], executed.length), ("IBV_WC_SUCCESS", 4096));
+            // Each has met a receive that the other side has posted.
+            let met = executed.receive.unwrap();
+            assert_ne!(met.process, side);
+            assert!(of(met.process).any(|entry| match &entry.what {
+                What::ReceivePosted(posted) => {
+                    posted.queue == ReceiveQueue::Qp(met.qp) && posted.wr_id == met.wr_id
+                }
+                _ => false,
+            }));
+        }
+        let completions: Vec<&Completion> = of(side)
+            .filter_map(|entry| match &entry.what {
+                What::Completion(completion) => Some(completion),
+                _ => None,
+            })
+            .collect();
+        let count = |opcode: &str| completions.iter().filter(|one| one.opcode == opcode).count();
+        assert_eq!((count("IBV_WC_SEND"), count("IBV_WC_RECV")), (5, 5));
+        assert!(matches!(of(side).last().unwrap().what, What::ProcessEnded));
+    }
+    let text = said(&place, &["show", "first.shr"]);
+    assert_eq!(text.lines().count(), entries.len());
+    assert!(text.contains("qp_state=IBV_QPS_RTR, "), "{text}");
+    assert!(said(&place, &["explain", "first.shr"]).starts_with("Nothing went wrong"));
+    // Another run in the same fabric reads the same.
+    let recorder = begin(&place, "second.shr");
+    ping_pong(&place, port);
+    end(recorder);
+    let stable = |file| said(&place, &["show", "--stable", file]);
+    assert_eq!(stable("first.shr"), stable("second.shr"));
+    place.end(keeper);
+}
+
+#[test]
+fn a_command_is_recorded_in_a_fabric_of_its_own() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("record-command");
+    // Receives at a time, and so completions, of which the device has 32767 in a queue.
+    let command = ["record", "-o", "run.shr", "--", "ibv_rc_pingpong", "-r", "40000"];
+    let output = place.command(&command).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    place.assert_gone();
+    let refusal = "= EINVAL (more completions than the device's max_cqe)";
+    let text = said(&place, &["show", "run.shr"]);
+    let line = text.lines().find(|line| line.contains(refusal)).unwrap();
+    assert!(line.contains("] ibv_create_cq("), "{line}");
+    let text = said(&place, &["explain", "run.shr"]);
+    assert!(text.contains("ibv_create_cq is refused with EINVAL"), "{text}");
+    assert!(text.contains("why: more completions than the device's max_cqe"), "{text}");
+}
+
+#[test]
+fn what_has_no_room_is_counted() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("record-limit");
+    let port = free_port();
+    let line = format!("ibv_rc_pingpong -g 1 -n 20000 -p {port}");
+    let script = format!(
+        "{line} & server=$!; while ! {line} {LOCALHOST} 2>/dev/null; do sleep 0.1; done; wait $server"
+    );
+    let command = ["record", "--limit", "262144", "--", "sh", "-c", &script];
+    let output = place.command(&command).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(" are missing: try a larger --limit"), "{said}");
+    let entries = entries(&place, "run.shr");
+    assert!(entries.iter().any(|entry| matches!(entry.what, What::Dropped { .. })));
+    place.assert_gone();
+}
+
+#[test]
+fn what_cannot_be_recorded_or_shown_is_said_in_a_line() {
+    let place = Place::new("record-errors");
+    let refused = |arguments: &[&str]| {
+        let output = place.command(arguments).output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    let text = refused(&["record", "--fabric", "none"]);
+    assert!(text.contains("fabric none does not run"), "{text}");
+    assert!(refused(&["show", "none.shr"]).contains("cannot read none.shr"));
+    fs::write(place.file("other"), "{}\n").unwrap();
+    assert!(refused(&["show", "other"]).contains("this is no record of soft-hca"));
+    let keeper = place.keep();
+    let recorder = begin(&place, "first.shr");
+    let fabric = place.fabric();
+    let fabric = fabric.file_name().unwrap().to_str().unwrap();
+    let text = refused(&["record", "-o", "second.shr", "--fabric", fabric]);
+    assert!(text.contains("is being recorded already"), "{text}");
+    end(recorder);
+    place.end(keeper);
+}

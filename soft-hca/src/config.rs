@@ -32,7 +32,7 @@ pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
 
 /// Addresses and interfaces for a link to other hosts; see [`LinkOptions`].
 pub const ROCE: &str = "SOFT_HCA_ROCE";
-/// What is to go wrong with the link's packets; see [`fault`](crate::fault).
+/// What is to go wrong with the link's packets; see [`fault`].
 pub const FAULT: &str = "SOFT_HCA_FAULT";
 /// The file that the link's packets are recorded in.
 pub const PCAP: &str = "SOFT_HCA_PCAP";

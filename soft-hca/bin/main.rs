@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, Subcommands};
+use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, ShowArgs, Subcommands};
 use soft_hca::command::record::{self, RecordOptions};
-use soft_hca::command::{Error, doctor, fabric, ls, picture, run, show};
+use soft_hca::command::{Error, doctor, export, fabric, ls, run, show};
 use soft_hca::config::FabricName;
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
@@ -24,13 +24,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             let options = RecordOptions { file, limit, fabric, device, link, command };
             return record::record(&options).map(ExitCode::from);
         }
-        Subcommands::Show { html: Some(out), title, file, .. } => {
-            picture::page(&file, &out, title.as_deref())?;
-        }
-        Subcommands::Show { sequence: Some(entries), file, .. } => {
-            picture::lifelines(&file, entries)?;
-        }
-        Subcommands::Show { follow, stable, file, .. } => show::show(&file, follow, stable)?,
+        Subcommands::Show(arguments) => show(&arguments)?,
         Subcommands::Explain { file } => show::explain(&file)?,
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
@@ -39,6 +33,21 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
         Subcommands::DoctorPeer { pid, address } => doctor::peer(pid, address)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(arguments: &ShowArgs) -> Result<(), Error> {
+    let ShowArgs { follow, stable, sequence, html, title, perfetto, pcap, file } = arguments;
+    if let Some(out) = html {
+        export::html(file, out, title.as_deref())
+    } else if let Some(out) = perfetto {
+        export::perfetto(file, out)
+    } else if let Some(out) = pcap {
+        export::pcap(file, out)
+    } else if let Some(entries) = sequence {
+        show::sequence(file, *entries)
+    } else {
+        show::show(file, *follow, *stable)
+    }
 }
 
 fn main() -> ExitCode {

@@ -153,6 +153,31 @@ fn a_command_is_recorded_in_a_fabric_of_its_own() {
 }
 
 #[test]
+fn a_record_is_drawn_and_written_for_other_programs() {
+    let place = Place::new("record-export");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/ping-sr-1.shr");
+    let show = |option: &[&str]| said(&place, &[&["show"], option, &[sample]].concat());
+    let files: [(&str, &[u8]); 3] = [
+        ("--html", b"<!DOCTYPE html>"),
+        ("--pcap", &[0x0a, 0x0d, 0x0d, 0x0a]),
+        // The first packet of the trace: field 1, with a length.
+        ("--perfetto", &[0x0a]),
+    ];
+    for (option, beginning) in files {
+        assert_eq!(show(&[option, "out"]), "");
+        let out = fs::read(place.file("out")).unwrap();
+        assert!(out.starts_with(beginning) && out.len() > 1000, "{option}: {} bytes", out.len());
+    }
+    assert_eq!(show(&["--html", "out", "--title", "a <title>"]), "");
+    let page = fs::read_to_string(place.file("out")).unwrap();
+    assert!(page.contains("<h1>a &lt;title&gt;</h1>"), "{}", &page[..2000]);
+    let text = show(&["--sequence=20"]);
+    assert!(text.contains("rdma_create_id") && text.contains(" more entries"), "{text}");
+    let both = place.command(&["show", "--stable", "--html", "out", sample]).output().unwrap();
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
+}
+
+#[test]
 fn what_has_no_room_is_counted() {
     if !installed(&["ibv_rc_pingpong"]) {
         return;

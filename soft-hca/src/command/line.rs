@@ -40,10 +40,13 @@ Examples:
 const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
-const SHOW_USAGE: &str =
-    "soft-hca show [--follow | --stable | --sequence[=N] | --html OUT [--title TITLE]] FILE";
+const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
+     --html OUT [--title TITLE] | --perfetto OUT | --pcap OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
+
+/// The ways to show a record, of which there is one at a time.
+const VIEW: &str = "view";
 
 /// The subcommands.
 #[derive(Subcommand)]
@@ -67,39 +70,7 @@ pub enum Subcommands {
     Record(RecordArgs),
     /// Show a record as text, a line for each thing that happened
     #[command(override_usage = SHOW_USAGE)]
-    Show {
-        /// Go on while it is being recorded
-        #[arg(long)]
-        follow: bool,
-        /// Leave out what is different in every run: times, and who came first where nobody waits
-        /// for another; numbers get names in the order in which they appear
-        #[arg(long, conflicts_with = "follow")]
-        stable: bool,
-        /// Draw lifelines and arrows, of the first N entries
-        #[arg(
-            long,
-            value_name = "N",
-            num_args = 0..=1,
-            require_equals = true,
-            default_missing_value = "50",
-            conflicts_with_all = ["follow", "stable"]
-        )]
-        sequence: Option<usize>,
-        /// Write a page with a picture of the run, for any browser
-        #[arg(
-            long,
-            value_name = "OUT",
-            value_hint = ValueHint::FilePath,
-            conflicts_with_all = ["follow", "stable", "sequence"]
-        )]
-        html: Option<PathBuf>,
-        /// What the page is called [default: the command that was recorded]
-        #[arg(long, value_name = "TITLE", requires = "html")]
-        title: Option<String>,
-        /// The record
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: PathBuf,
-    },
+    Show(ShowArgs),
     /// Say what went wrong in a record, and what usually causes it
     ///
     /// For each call that was refused and each work request that has failed: which check, on
@@ -219,6 +190,43 @@ pub struct RecordArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
+}
+
+/// The arguments of `show`.
+#[derive(Args)]
+pub struct ShowArgs {
+    /// Go on while it is being recorded
+    #[arg(long, group = VIEW)]
+    pub follow: bool,
+    /// Leave out what is different in every run: times, and who came first where nobody waits for
+    /// another; numbers get names in the order in which they appear
+    #[arg(long, group = VIEW)]
+    pub stable: bool,
+    /// Draw lifelines and arrows, of the first N entries
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "50",
+        group = VIEW
+    )]
+    pub sequence: Option<usize>,
+    /// Write a page with a picture of the run, for any browser
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = VIEW)]
+    pub html: Option<PathBuf>,
+    /// What the page is called [default: the command that was recorded]
+    #[arg(long, value_name = "TITLE", requires = "html")]
+    pub title: Option<String>,
+    /// Write a trace that Perfetto's viewer opens
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = VIEW)]
+    pub perfetto: Option<PathBuf>,
+    /// Write the packets that the run would have sent over a network, as pcapng
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = VIEW)]
+    pub pcap: Option<PathBuf>,
+    /// The record
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
 }
 
 /// Parses faults, or explains them.

@@ -2,18 +2,19 @@
 //!
 //! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
 //! - [`record`]: writes down what happens in a fabric
-//! - [`show`]: a record as text, and what went wrong in it; [`picture`]: and as a picture
+//! - [`show`]: a record as text, and what went wrong in it; [`export`]: and as a file for
+//!   other programs
 //! - [`ls`]: shows the fabrics
 //! - [`doctor`]: finds out whether all this can work here
 //! - [`mod@line`]: how all that is written on a command line
 
 mod daemonize;
 pub mod doctor;
+pub mod export;
 pub mod fabric;
 mod folder_lock;
 pub mod line;
 pub mod ls;
-pub mod picture;
 mod preload;
 mod rdma_core;
 pub mod record;

@@ -1,15 +1,21 @@
 //! `soft-hca show` and `explain`: a record as text, and what went wrong in it.
 
+use std::env;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use soft_hca_record::sequence::{self, Options, Signs};
 use soft_hca_record::text::Text;
-use soft_hca_record::{Entry, Reader, explain, stable};
+use soft_hca_record::{Entry, Header, Reader, explain, stable};
 
-use super::Error;
+use super::{Error, cannot};
+use crate::system;
+
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
 
 /// How often a file that grows is looked at.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -45,18 +51,43 @@ pub fn show(file: &Path, follows: bool, is_stable: bool) -> Result<(), Error> {
     match outcome.and_then(|()| out.flush()) {
         // A reader that has gone does not matter.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(super::cannot("write to standard output")(error)),
+        Err(error) => Err(cannot("write to standard output")(error)),
         Ok(()) => Ok(()),
     }
 }
 
+/// Prints the first entries of a record with lifelines and arrows.
+pub fn sequence(file: &Path, entries: usize) -> Result<(), Error> {
+    let (header, all) = read(file)?;
+    let columns = system::columns(&io::stdout()).map(usize::from);
+    let told = || env::var("COLUMNS").ok()?.parse().ok();
+    let width = columns.or_else(told).unwrap_or(COLUMNS);
+    let signs = if is_utf8() { Signs::Boxes } else { Signs::Ascii };
+    super::print(&sequence::sequence(&header, &all, &Options { entries, width, signs }))
+}
+
 /// Prints what went wrong, which check has failed, and what usually causes it.
 pub fn explain(file: &Path) -> Result<(), Error> {
+    let (_, entries) = read(file)?;
+    super::print(&explain::text(&entries))
+}
+
+/// A whole record.
+pub(super) fn read(file: &Path) -> Result<(Header, Vec<Entry>), Error> {
     let failed = |error| Error::Record(file.to_path_buf(), error);
     let opened = File::open(file).map_err(|error| failed(error.into()))?;
     let reader = Reader::new(BufReader::new(opened)).map_err(failed)?;
-    let entries: Result<Vec<Entry>, _> = reader.collect();
-    super::print(&explain::text(&entries.map_err(failed)?))
+    let header = reader.header().clone();
+    let entries = reader.collect::<Result<_, _>>().map_err(failed)?;
+    Ok((header, entries))
+}
+
+/// Whether the locale's characters are UTF-8: the first of its variables that is set says so.
+fn is_utf8() -> bool {
+    let values = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(|name| env::var(name).ok());
+    let locale = values.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.ends_with("utf-8") || locale.ends_with("utf8")
 }
 
 fn print(out: &mut impl Write, text: &str) -> io::Result<()> {

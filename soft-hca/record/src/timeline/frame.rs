@@ -104,7 +104,7 @@ pub(super) const TRACK: f64 = 9.0;
 /// Bars that stand side by side in a lane at most.
 pub(super) const TRACKS: usize = 8;
 
-const TIME: f64 = 74.0;
+const TIME: f64 = 92.0;
 const AFTER_TIME: f64 = 16.0;
 const TEXT: f64 = 356.0;
 const TEXT_OF_ALL: f64 = 430.0;

@@ -168,9 +168,9 @@ impl Reply {
                 return Err(Errno::EINVAL);
             }
             let error = Errno::new(error);
-            return Ok(Self(Err(match reason {
-                "" => error,
-                reason => error.because(kept(reason)),
+            return Ok(Self(Err(match kept(reason) {
+                Some(reason) => error.because(reason),
+                None => error,
             })));
         }
         let created = match words.u32()? {
@@ -198,16 +198,16 @@ static REASONS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 /// More than there are checks.
 const MAX_REASONS: usize = 4096;
 
-/// A reason, for good.
-fn kept(reason: &str) -> &'static str {
+/// A reason, for good; `None` for an empty one, and if there are too many.
+fn kept(reason: &str) -> Option<&'static str> {
     let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
     match reasons.get(reason) {
-        Some(known) => known,
-        None if reasons.len() >= MAX_REASONS => "",
+        Some(known) => Some(known),
+        None if reason.is_empty() || reasons.len() >= MAX_REASONS => None,
         None => {
             let known: &'static str = Box::leak(reason.into());
             reasons.insert(known);
-            known
+            Some(known)
         }
     }
 }

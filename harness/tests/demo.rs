@@ -2,36 +2,22 @@
 //! a stand-in here.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod scripts;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder with `demo` and what it calls. Its name is an unusual one.
-struct Folder(PathBuf);
+use scripts::Folder;
 
 impl Folder {
+    /// `demo` and what it calls. The folder's name is an unusual one.
     fn new(name: &str) -> Self {
         let name = format!("harness demo's {name} {}", std::process::id());
-        let folder = Self(std::env::temp_dir().join(name));
-        let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for file in ["demo", "harness/devices.sh", "harness/hosts.sh"] {
-            folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
-        }
-        for file in ["harness/install", "lab/install", "path/cargo"] {
-            folder.script(file, "#!/bin/sh\n");
-        }
+        let folder = Self::with_demo(&name, &["harness/install", "lab/install", "path/cargo"]);
         for file in ["lab/run", "target/release/harness"] {
             folder.script(file, &format!("#!/bin/sh\necho {file}\n"));
         }
         folder
-    }
-
-    fn script(&self, file: &str, text: &str) {
-        let path = self.0.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// What `demo` prints with a `soft-hca` of this text.
@@ -51,12 +37,6 @@ impl Folder {
             .env_remove("CARGO_TARGET_DIR")
             .output()
             .unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,10 +1,14 @@
 //! `./demo` on two hosts over ssh: this one, and a few namespaces with an sshd of their own.
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
+mod scripts;
+
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Output};
+
+use scripts::Folder;
 
 /// In a namespace of its own, which is the near host; makes the far one, and then runs lines with
 /// `demo` for both.
@@ -57,21 +61,11 @@ found=$(left)
 test -z "$found" || { echo "left behind: $found"; exit 1; }
 "#;
 
-/// A folder with `demo` and what it calls, and with stand-ins for what builds and installs.
-struct Folder(PathBuf);
-
 impl Folder {
+    /// `demo` and what it calls, with stand-ins for what builds and installs.
     fn new(name: &str) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("harness-ssh-{name}-{}", std::process::id()));
-        let folder = Self(folder);
-        let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for file in ["demo", "harness/devices.sh", "harness/hosts.sh"] {
-            folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
-        }
-        for file in ["harness/install", "path/cargo"] {
-            folder.script(file, "#!/bin/sh\n");
-        }
+        let name = format!("harness-ssh-{name}-{}", std::process::id());
+        let folder = Self::with_demo(&name, &["harness/install", "path/cargo"]);
         fs::create_dir_all(folder.0.join("tmp")).unwrap();
         fs::create_dir_all(folder.0.join("target")).unwrap();
         let own = std::env::current_exe().unwrap();
@@ -82,13 +76,6 @@ impl Folder {
         }
         symlink(bin_dir, folder.0.join("target/release")).unwrap();
         folder
-    }
-
-    fn script(&self, file: &str, text: &str) {
-        let path = self.0.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// Runs lines of a shell between the two hosts.
@@ -102,12 +89,6 @@ impl Folder {
             .env_remove("CARGO_TARGET_DIR")
             .output()
             .unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

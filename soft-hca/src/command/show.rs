@@ -7,6 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use soft_hca_record::file;
 use soft_hca_record::sequence::{self, Options, Signs};
 use soft_hca_record::text::Text;
 use soft_hca_record::{Entry, Header, Reader, explain, stable};
@@ -23,8 +24,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// Prints a record, a line for each entry; with `follows` until somebody interrupts.
 pub fn show(file: &Path, follows: bool, is_stable: bool) -> Result<(), Error> {
     let failed = |error| Error::Record(file.to_path_buf(), error);
-    let opened = File::open(file).map_err(|error| failed(error.into()))?;
-    let mut reader = Reader::new(BufReader::new(opened)).map_err(failed)?;
+    let mut reader = open(file).map_err(failed)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = if is_stable {
         let entries: Result<Vec<Entry>, _> = reader.collect();
@@ -75,11 +75,14 @@ pub fn explain(file: &Path) -> Result<(), Error> {
 /// A whole record.
 pub(super) fn read(file: &Path) -> Result<(Header, Vec<Entry>), Error> {
     let failed = |error| Error::Record(file.to_path_buf(), error);
-    let opened = File::open(file).map_err(|error| failed(error.into()))?;
-    let reader = Reader::new(BufReader::new(opened)).map_err(failed)?;
+    let reader = open(file).map_err(failed)?;
     let header = reader.header().clone();
     let entries = reader.collect::<Result<_, _>>().map_err(failed)?;
     Ok((header, entries))
+}
+
+fn open(file: &Path) -> Result<Reader<BufReader<File>>, file::Error> {
+    Reader::new(BufReader::new(File::open(file)?))
 }
 
 /// Whether the locale's characters are UTF-8: the first of its variables that is set says so.

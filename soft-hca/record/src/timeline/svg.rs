@@ -578,19 +578,17 @@ pub(super) fn legend(lanes: &[Lane], waits: bool, failures: bool) -> String {
              <rect class=\"m\" x=\"2\" y=\"3.5\" width=\"9\" height=\"9\" rx=\"2\"/>"
         )
     };
+    let arrow =
+        |class: &str| format!("<path class=\"line {class}\" d=\"M2 8H27M21 4L27 8L21 12\"/>");
     if has(Lane::SendQueue) {
         item("send", &bar("send"), "work request in the send queue");
-        item("send", "<path class=\"line message\" d=\"M2 8H27M21 4L27 8L21 12\"/>", "message");
+        item("send", &arrow("message"), "message");
     }
     if has(Lane::ReceiveQueue) {
         item("receive", &bar("receive"), "receive in its queue");
     }
     if has(Lane::Memory) {
-        item(
-            "",
-            "<path class=\"line memory\" d=\"M2 8H27M21 4L27 8L21 12\"/>",
-            "access to remote memory",
-        );
+        item("", &arrow("memory"), "access to remote memory");
     }
     if has(Lane::Completions) {
         item(
@@ -600,7 +598,7 @@ pub(super) fn legend(lanes: &[Lane], waits: bool, failures: bool) -> String {
         );
     }
     if has(Lane::Packets) {
-        item("packet", "<path class=\"line packet\" d=\"M2 8H27M21 4L27 8L21 12\"/>", "packet");
+        item("packet", &arrow("packet"), "packet");
     }
     if waits {
         item(

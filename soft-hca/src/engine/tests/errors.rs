@@ -11,24 +11,7 @@ use status::{
     WR_FLUSH_ERR,
 };
 
-/// One request that fails, and one behind it. The responder has two receives.
-struct Case {
-    world: World,
-    a: u32,
-    b: u32,
-    ours: Buffer,
-    theirs: Buffer,
-}
-
 impl Case {
-    fn new() -> Self {
-        let world = World::new();
-        let (a, b) = world.rc();
-        let ours = world.buffer(US, pattern(1, 64));
-        let theirs = world.buffer(THEM, vec![0; 64]);
-        Self { world, a, b, ours, theirs }
-    }
-
     /// Executes the request with two receives of `room` bytes posted, as its owner and, in a
     /// fresh fabric, as the daemon. The failing one is not signalled, which changes nothing.
     fn check(

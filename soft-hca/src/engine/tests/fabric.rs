@@ -524,3 +524,22 @@ pub(crate) fn every_kind(
     expected[0] += 1;
     expected
 }
+
+/// A connected pair, with a buffer on either side.
+pub(super) struct Case {
+    pub world: World,
+    pub a: u32,
+    pub b: u32,
+    pub ours: Buffer,
+    pub theirs: Buffer,
+}
+
+impl Case {
+    pub(super) fn new() -> Self {
+        let world = World::new();
+        let (a, b) = world.rc();
+        let ours = world.buffer(US, pattern(1, 64));
+        let theirs = world.buffer(THEM, vec![0; 64]);
+        Self { world, a, b, ours, theirs }
+    }
+}

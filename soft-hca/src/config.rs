@@ -37,14 +37,18 @@ pub const FAULT: &str = "SOFT_HCA_FAULT";
 /// The file that the link's packets are recorded in.
 pub const PCAP: &str = "SOFT_HCA_PCAP";
 
+/// `1`: say on standard error what goes wrong; see [`explains`].
+pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 9] = [
+pub const VARIABLES: [(&str, &str); 10] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
     (ROCE, "as --roce=...; `default` for --roce alone"),
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
+    (EXPLAIN, "1: as --explain"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -237,6 +241,11 @@ pub fn log_level() -> Result<tracing::Level, Error> {
         Some(level) => level.to_str().and_then(|level| level.parse().ok()).ok_or(Error::LogLevel),
         None => Ok(tracing::Level::INFO),
     }
+}
+
+/// Whether it is to be said on standard error what goes wrong.
+pub fn explains() -> bool {
+    variable(EXPLAIN).is_some_and(|value| value != "0")
 }
 
 /// A variable that is not empty.

@@ -111,8 +111,13 @@ impl Explainer {
             }
             What::Dropped { entries } => {
                 let what = format!("{entries} entries are missing");
-                let why = "the process had written down all that it may".into();
-                Some(self.of(entry, what, why, "a long run; record with a larger --limit".into()))
+                let why = "the process has noted more at a time than could be read".into();
+                Some(self.of(
+                    entry,
+                    what,
+                    why,
+                    "messages that come very fast; record with a larger --limit".into(),
+                ))
             }
             _ => None,
         }

@@ -57,6 +57,8 @@ pub(super) struct Shared {
 pub(super) enum Order {
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
+    /// Has the system ask for the next host on a way.
+    Ask { from: IpAddr, to: IpAddr },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
     /// it is destroyed).
     State { qpn: u32, state: u32, path: Path },
@@ -122,6 +124,13 @@ impl Handle {
     pub(crate) fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8; MAD_BYTES]) {
         if let Some(shared) = &self.0 {
             shared.orders.put(Order::SendMad { from, to, mad: Box::new(*mad) });
+        }
+    }
+
+    /// Sends a packet that nobody takes, so that the system asks for the next host on the way.
+    pub(crate) fn ask_for_neighbour(&self, from: IpAddr, to: IpAddr) {
+        if let Some(shared) = &self.0 {
+            shared.orders.put(Order::Ask { from, to });
         }
     }
 

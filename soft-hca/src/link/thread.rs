@@ -209,6 +209,7 @@ impl Link {
         for order in self.env.shared.orders.take() {
             match order {
                 Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
+                Order::Ask { from, to } => self.env.port.send_nothing(from, to),
                 Order::State { qpn, state, path } => self.set_state(qpn, state, path),
                 Order::Hear(sockets) => self.hear(sockets),
                 Order::Leave(group) => self.stop_hearing(group),

@@ -138,6 +138,11 @@ impl Host {
         self.namespace.set_up(&format!("ip link set {INTERFACE} {state}")).unwrap();
     }
 
+    /// Gives the host another route.
+    pub fn add_route(&self, to: &str, gateway: &str) {
+        self.namespace.set_up(&format!("ip route add {to} via {gateway}")).unwrap();
+    }
+
     /// Gives the host's end of the link another MTU.
     pub fn set_mtu(&self, mtu: u32) {
         self.namespace.set_up(&format!("ip link set {INTERFACE} mtu {mtu}")).unwrap();

@@ -1,7 +1,7 @@
 //! Names, folders and environment variables.
 //!
 //! A fabric is known by its folder, `$XDG_RUNTIME_DIR/soft-hca/NAME`, or `/tmp/soft-hca-UID/NAME`
-//! where there is no such variable. Nobody but its user may enter it.
+//! where there is no such variable or another user has that folder. Nobody but its user may enter it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -37,6 +37,9 @@ pub const FAULT: &str = "SOFT_HCA_FAULT";
 /// The file that the link's packets are recorded in.
 pub const PCAP: &str = "SOFT_HCA_PCAP";
 
+/// The user's runtime folder, of the XDG Base Directory Specification.
+const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+
 /// All variables, for the help.
 pub const VARIABLES: [(&str, &str); 9] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
@@ -54,7 +57,8 @@ pub const VARIABLES: [(&str, &str); 9] = [
 pub const SOCKET: &str = "socket";
 
 /// Name of the file that is there if a fabric was to have a link to other hosts. Its first line says
-/// why there is none, or nothing; the second one is [`LinkOptions::extras`].
+/// why there is none, or nothing; the second one is [`LinkOptions::extras`]; the third one has the
+/// addresses that come first in the table of GIDs.
 pub const LINK: &str = "link";
 
 /// Bytes that the path of a socket may have.
@@ -80,6 +84,9 @@ pub enum Error {
     /// The socket in the folder could not have a name.
     #[error("{} is too long a path for a socket: set XDG_RUNTIME_DIR to a shorter one", .0.display())]
     TooLong(PathBuf),
+    /// A runtime folder that each working directory would have another one of.
+    #[error("XDG_RUNTIME_DIR is {}: set it to a path that begins with /", .0.display())]
+    Relative(PathBuf),
     /// Not one of the levels of the log.
     #[error("{LOG_LEVEL} is error, warn, info or debug")]
     LogLevel,
@@ -221,14 +228,15 @@ pub fn fabric_dir_of_program() -> Option<PathBuf> {
 
 /// The folder that has the fabrics' folders.
 pub fn base_dir() -> PathBuf {
-    runtime_dir(std::env::var_os("XDG_RUNTIME_DIR")).unwrap_or_else(fallback_base)
+    runtime_dir(variable(RUNTIME_DIR)).unwrap_or_else(fallback_base)
 }
 
 /// Every folder that may have fabrics of this user: with and without `XDG_RUNTIME_DIR`.
-pub fn base_dirs() -> Vec<PathBuf> {
+pub fn base_dirs() -> Result<Vec<PathBuf>, Error> {
+    check_runtime_dir(variable(RUNTIME_DIR))?;
     let mut dirs = vec![base_dir(), fallback_base()];
     dirs.dedup();
-    dirs
+    Ok(dirs)
 }
 
 /// How much is logged.
@@ -264,8 +272,17 @@ fn runtime_dir(variable: Option<OsString>) -> Option<PathBuf> {
     (found.is_dir() && found.uid() == system::user()).then(|| dir.join("soft-hca"))
 }
 
+/// That a runtime folder, if there is one, is the same from everywhere.
+fn check_runtime_dir(variable: Option<OsString>) -> Result<(), Error> {
+    match variable.map(PathBuf::from) {
+        Some(dir) if !dir.is_absolute() => Err(Error::Relative(dir)),
+        _ => Ok(()),
+    }
+}
+
 /// The folder of a fabric, which need not exist.
 pub fn fabric_dir(fabric: &FabricName) -> Result<PathBuf, Error> {
+    check_runtime_dir(variable(RUNTIME_DIR))?;
     let dir = base_dir().join(&fabric.0);
     let socket = dir.join(SOCKET);
     if socket.as_os_str().as_bytes().len() > MAX_SOCKET_PATH {
@@ -371,6 +388,12 @@ mod tests {
         fs::remove_dir(&own).unwrap();
         assert_eq!(runtime_dir(Some(own.into())), None);
         assert_eq!(runtime_dir(Some("tmp".into())), None);
+        for good in [None, Some("/nowhere".into())] {
+            assert!(check_runtime_dir(good).is_ok());
+        }
+        let relative = check_runtime_dir(Some("tmp".into())).unwrap_err();
+        let expected = "XDG_RUNTIME_DIR is tmp: set it to a path that begins with /";
+        assert_eq!(relative.to_string(), expected);
         assert_eq!(runtime_dir(None), None);
     }
 

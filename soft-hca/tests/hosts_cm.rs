@@ -3,13 +3,13 @@
 
 mod programs;
 
-use programs::hosts::{Hosts, assert_gone, assert_has, by_cm};
+use programs::hosts::{Hosts, INTERFACE, assert_gone, assert_has, by_cm};
 use programs::{installed, perftest, tcp, the_processors};
 
 /// A port of the connection manager.
 const PORT: u16 = 7471;
 
-/// By either family of addresses.
+/// By either family of addresses, and by one that is good for the link only.
 #[test]
 fn rping() {
     if !installed(&["rping"]) {
@@ -17,7 +17,8 @@ fn rping() {
     }
     let Some(hosts) = Hosts::new("hosts-rping") else { return };
     let _alone = the_processors();
-    for address in [hosts.a.address, hosts.a.address6] {
+    let link_local = format!("{}%{INTERFACE}", hosts.a.link_local);
+    for address in [hosts.a.address, hosts.a.address6, &link_local] {
         let line = format!("-a {address} -p {PORT} -C 10 -S 10000 -V -v");
         let both = by_cm(&hosts, PORT, &format!("rping -s {line}"), &format!("rping -c {line}"));
         assert_has(&both[0], &["server ping data: rdma-ping-9: "]);

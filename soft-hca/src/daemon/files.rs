@@ -10,7 +10,7 @@ use crate::daemon::event_fd::EventFd;
 use crate::daemon::fabric::Fabric;
 use crate::daemon::ucma::{Cm, FileId, Host, Peer};
 use crate::daemon::uverbs::{Object, UverbsFile};
-use crate::device::{Device, Neighbour};
+use crate::device::Device;
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
 use crate::rpc::{Connection, FileKind};
@@ -204,11 +204,7 @@ impl Host for CmHost<'_> {
     }
 
     fn knows_neighbour(&self, own: IpAddr, to: IpAddr) -> bool {
-        let neighbour = crate::device::neighbour(to);
-        if neighbour == Neighbour::Unknown {
-            self.fabric.roce.ask_for_neighbour(own, to);
-        }
-        neighbour == Neighbour::Known
+        self.fabric.roce.knows_neighbour(own, to)
     }
 
     fn path_mtu(&self, own: IpAddr) -> u8 {

@@ -26,9 +26,9 @@ mod tests;
 
 use crate::errno::{Errno, Result};
 
-pub(crate) use gid_table::{GidEntry, GidTable, GidType};
+pub(crate) use gid_table::{GidEntry, GidTable, GidType, is_link_local};
 pub(crate) use guid::node_guid;
-pub(crate) use interfaces::{Interface, interface_number};
+pub(crate) use interfaces::{Interface, interface_number, interfaces};
 pub(crate) use limits::Limits;
 pub(crate) use neighbour::{Neighbour, neighbour};
 pub(crate) use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};

@@ -22,9 +22,10 @@ pub(crate) enum Neighbour {
 }
 
 /// What the system knows of the next host on the way to an address. Where it does not tell, every
-/// host counts as known.
-pub(crate) fn neighbour(to: IpAddr) -> Neighbour {
-    Netlink::open().and_then(|mut netlink| netlink.neighbour(to)).unwrap_or(Neighbour::Known)
+/// host counts as known. The way to an address that is good for one link only begins at `interface`.
+pub(crate) fn neighbour(to: IpAddr, interface: Option<u32>) -> Neighbour {
+    let known = Netlink::open().and_then(|mut netlink| netlink.neighbour(to, interface));
+    known.unwrap_or(Neighbour::Known)
 }
 
 const HEADER: usize = size_of::<libc::nlmsghdr>();
@@ -65,8 +66,8 @@ impl Netlink {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
     }
 
-    fn neighbour(&mut self, to: IpAddr) -> io::Result<Neighbour> {
-        let route = self.ask(&route_question(to))?;
+    fn neighbour(&mut self, to: IpAddr, interface: Option<u32>) -> io::Result<Neighbour> {
+        let route = self.ask(&route_question(to, interface))?;
         let Some(hop) = hop_of(&route, to) else { return Ok(Neighbour::Known) };
         let interface = self.ask(&interface_question(hop.interface))?;
         if flags_of(&interface).is_none_or(|flags| flags & WITHOUT_NEIGHBOURS as u32 != 0) {
@@ -94,18 +95,18 @@ impl Netlink {
     }
 }
 
-/// A message: netlink's header, a fixed part, an attribute.
-fn question(kind: u16, fixed: &[u8], attribute: Option<(u16, IpAddr)>) -> Vec<u8> {
+/// A message: netlink's header, a fixed part, attributes.
+fn question(kind: u16, fixed: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend(kind.to_ne_bytes());
     bytes.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
     bytes.resize(HEADER, 0);
     bytes.extend(fixed);
-    if let Some((kind, ip)) = attribute {
-        let ip = octets(ip);
-        bytes.extend((4 + ip.len() as u16).to_ne_bytes());
+    // All values are whole words.
+    for (kind, value) in attributes {
+        bytes.extend((4 + value.len() as u16).to_ne_bytes());
         bytes.extend(kind.to_ne_bytes());
-        bytes.extend(ip);
+        bytes.extend(*value);
     }
     let length = bytes.len() as u32;
     bytes[..4].copy_from_slice(&length.to_ne_bytes());
@@ -129,25 +130,28 @@ fn ip(octets: &[u8]) -> Option<IpAddr> {
     v4().or_else(v6)
 }
 
-fn route_question(to: IpAddr) -> Vec<u8> {
+fn route_question(to: IpAddr, interface: Option<u32>) -> Vec<u8> {
     let mut fixed = [0; SHORT];
     fixed[0] = family(to);
     // Bits of the destination.
     fixed[1] = if to.is_ipv4() { 32 } else { 128 };
-    question(libc::RTM_GETROUTE, &fixed, Some((libc::RTA_DST, to)))
+    let (to, interface) = (octets(to), interface.map(u32::to_ne_bytes));
+    let mut attributes = vec![(libc::RTA_DST, &to[..])];
+    attributes.extend(interface.as_ref().map(|number| (libc::RTA_OIF, &number[..])));
+    question(libc::RTM_GETROUTE, &fixed, &attributes)
 }
 
 fn interface_question(interface: u32) -> Vec<u8> {
     let mut fixed = [0; LONG];
     fixed[4..8].copy_from_slice(&interface.to_ne_bytes());
-    question(libc::RTM_GETLINK, &fixed, None)
+    question(libc::RTM_GETLINK, &fixed, &[])
 }
 
 fn neighbour_question(hop: Hop) -> Vec<u8> {
     let mut fixed = [0; SHORT];
     fixed[0] = family(hop.address);
     fixed[4..8].copy_from_slice(&hop.interface.to_ne_bytes());
-    question(libc::RTM_GETNEIGH, &fixed, Some((libc::NDA_DST, hop.address)))
+    question(libc::RTM_GETNEIGH, &fixed, &[(libc::NDA_DST, &octets(hop.address))])
 }
 
 /// The next host of a route; `None` if it leads to no other host.
@@ -249,9 +253,9 @@ mod tests {
     fn the_system_answers() {
         let Ok(mut netlink) = Netlink::open() else { return };
         for own in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
-            assert_eq!(neighbour(own), Neighbour::Known);
+            assert_eq!(neighbour(own, None), Neighbour::Known);
         }
-        let route = netlink.ask(&route_question(Ipv4Addr::LOCALHOST.into())).unwrap();
+        let route = netlink.ask(&route_question(Ipv4Addr::LOCALHOST.into(), None)).unwrap();
         assert_eq!(route[7], libc::RTN_LOCAL);
         // The loopback interface.
         let flags = flags_of(&netlink.ask(&interface_question(1)).unwrap()).unwrap();

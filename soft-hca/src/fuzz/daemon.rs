@@ -20,7 +20,7 @@ const CLIENTS: usize = 4;
 
 /// Asked of the system once.
 static DEVICE: LazyLock<Arc<Device>> =
-    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d)));
+    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d, &[])));
 
 struct Case {
     daemon: Daemon,

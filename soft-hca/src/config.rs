@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::fault;
 use crate::system;
@@ -40,14 +41,18 @@ pub const PCAP: &str = "SOFT_HCA_PCAP";
 /// The user's runtime folder, of the XDG Base Directory Specification.
 const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 
+/// How long the link's thread looks for more before it sleeps; see [`spin`].
+pub const SPIN: &str = "SOFT_HCA_SPIN";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 9] = [
+pub const VARIABLES: [(&str, &str); 10] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
     (ROCE, "as --roce=...; `default` for --roce alone"),
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
+    (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -245,6 +250,13 @@ pub fn log_level() -> Result<tracing::Level, Error> {
         Some(level) => level.to_str().and_then(|level| level.parse().ok()).ok_or(Error::LogLevel),
         None => Ok(tracing::Level::INFO),
     }
+}
+
+/// How long the link's thread is to look for more before it sleeps, if somebody has said: for the
+/// daemon, so for whoever starts the fabric. What is no number of microseconds is as if nobody had.
+pub(crate) fn spin() -> Option<Duration> {
+    let microseconds = variable(SPIN)?.to_str()?.parse::<u32>().ok()?;
+    Some(Duration::from_micros(microseconds.into()))
 }
 
 /// A variable that is not empty.

@@ -48,6 +48,7 @@
 //! | `handle` | what the rest of the daemon sees of it |
 //! | `addresses` | which addresses it is to have |
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
+//! | `spin` | when it looks for more before it sleeps |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
 //! | `outbox` | packets that go out together |
@@ -69,6 +70,7 @@ mod pcap;
 mod port;
 mod queue_pair;
 mod socket;
+mod spin;
 mod tap;
 mod thread;
 

@@ -44,8 +44,11 @@ const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// How long the link's thread looks for more before it sleeps; see [`spin`].
 pub const SPIN: &str = "SOFT_HCA_SPIN";
 
+/// `1`: say on standard error what goes wrong; see [`explains`].
+pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 10] = [
+pub const VARIABLES: [(&str, &str); 11] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -53,6 +56,7 @@ pub const VARIABLES: [(&str, &str); 10] = [
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
+    (EXPLAIN, "1: as --explain"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -257,6 +261,11 @@ pub fn log_level() -> Result<tracing::Level, Error> {
 pub(crate) fn spin() -> Option<Duration> {
     let microseconds = variable(SPIN)?.to_str()?.parse::<u32>().ok()?;
     Some(Duration::from_micros(microseconds.into()))
+}
+
+/// Whether it is to be said on standard error what goes wrong.
+pub fn explains() -> bool {
+    variable(EXPLAIN).is_some_and(|value| value != "0")
 }
 
 /// A variable that is not empty.

@@ -347,8 +347,8 @@ impl Daemon {
                 files::raise(&mut self.files, &self.fabric, what);
                 Ok(Handled::Silently)
             }
-            Request::Record(limit) => {
-                let number = self.record(token, limit)?;
+            Request::Record { limit, only_failures } => {
+                let number = self.record(token, limit, only_failures)?;
                 Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
             }
             Request::List => {
@@ -364,7 +364,7 @@ impl Daemon {
     }
 
     /// Records the fabric for as long as a connection lasts.
-    fn record(&mut self, token: u32, limit: u64) -> Result<u32> {
+    fn record(&mut self, token: u32, limit: u64, only_failures: bool) -> Result<u32> {
         const TAKEN: Errno = Errno::EBUSY.because("the fabric is being recorded already");
         const LIMIT: Errno = Errno::EINVAL.because("a record cannot have so few or so many bytes");
         ensure((MIN_LIMIT..=MAX_LIMIT).contains(&limit), LIMIT)?;
@@ -372,6 +372,7 @@ impl Daemon {
         self.recorder = Some(token);
         self.recordings += 1;
         self.fabric.arena.record_limit.store(limit, Relaxed);
+        self.fabric.arena.record_failures.store(only_failures.into(), Relaxed);
         self.fabric.arena.observed.store(self.recordings, Release);
         if let Some(recorder) = self.fabric.env.recorder() {
             recorder.prepare();

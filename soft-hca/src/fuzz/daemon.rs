@@ -101,7 +101,7 @@ impl Case {
             }
             8 => Request::List,
             9 => Request::CloseChannel(channel(u)?),
-            10 => Request::Record(u.arbitrary()?),
+            10 => Request::Record { limit: u.arbitrary()?, only_failures: u.arbitrary()? },
             11..=16 => self.cm_command(u)?,
             _ => {
                 let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;

@@ -64,7 +64,7 @@ pub(crate) enum Request {
     CloseChannel(ChannelId),
     /// Record the fabric until this connection ends, with so many bytes for each process. Answered
     /// with the recording's number; `EBUSY` if it is recorded already.
-    Record(u64),
+    Record { limit: u64, only_failures: bool },
 }
 
 /// A completion channel.
@@ -252,8 +252,9 @@ impl Request {
                 word(*index);
                 word(*generation);
             }
-            Self::Record(limit) => {
+            Self::Record { limit, only_failures } => {
                 word(9);
+                word((*only_failures).into());
                 out.extend(limit.to_le_bytes());
             }
         }
@@ -285,7 +286,7 @@ impl Request {
             }
             7 => Self::List,
             8 => Self::CloseChannel(words.channel()?),
-            9 => Self::Record(words.u64()?),
+            9 => Self::Record { only_failures: words.u32()? != 0, limit: words.u64()? },
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -334,7 +335,7 @@ mod tests {
             Request::Raise(Async::SrqLimit(2)),
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
-            Request::Record(1 << 33),
+            Request::Record { limit: 1 << 33, only_failures: true },
         ];
         for request in requests {
             assert_eq!(Request::decode(&request.encode()), Ok(request));

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::duration;
 
+/// Why a call fails that was to fail.
+pub const ASKED_FOR: &str = "a fault that was asked for";
+
 /// Whose memory or queue pair a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -53,6 +53,7 @@ use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Device};
 use crate::engine::{DAEMON, Quiesce};
 use crate::errno::{Errno, Result, ensure};
+use crate::fault::Happened;
 use crate::link::ReceivedMad;
 use crate::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
 use crate::rpc::{
@@ -345,6 +346,14 @@ impl Daemon {
             }
             Request::Raise(what) => {
                 files::raise(&mut self.files, &self.fabric, what);
+                Ok(Handled::Silently)
+            }
+            Request::Fault(fault) => {
+                if let Some(File::Bystander { pid, .. }) = self.files.get(token) {
+                    let Happened { call, specs, outcome } = fault;
+                    let outcome = if outcome.is_empty() { "late".into() } else { outcome };
+                    tracing::info!(pid, "{call}: {outcome}, a fault that was asked for: {specs}");
+                }
                 Ok(Handled::Silently)
             }
             Request::Record { limit, only_failures } => {

@@ -41,6 +41,29 @@ const KEYS: &str = "P%, nth=N, times=N, dir=send, dir=receive, qp=N";
 const DELAY_KEYS: &str = "a duration, P%, nth=N, times=N, dir=send, dir=receive, qp=N";
 const REORDER_KEYS: &str = "by=N, P%, nth=N, times=N, dir=send, dir=receive, qp=N";
 
+impl Direction {
+    pub(super) fn take(spec: &mut Spec<'_>) -> Result<Option<Self>, Error> {
+        match spec.take("dir")? {
+            None => Ok(None),
+            Some("send") => Ok(Some(Self::Send)),
+            Some("receive" | "recv") => Ok(Some(Self::Receive)),
+            Some(other) => {
+                let wanted = "a direction is send or receive";
+                Err(Error::Value { key: "dir", value: other.into(), wanted })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "dir=send",
+            Self::Receive => "dir=receive",
+        })
+    }
+}
+
 impl Kind {
     fn name(self) -> &'static str {
         match self {
@@ -75,15 +98,7 @@ impl PacketFault {
             "reorder" => Kind::Reorder(spec.number("by", &Number::COUNT)?.unwrap_or(1) as u32),
             other => return Err(Error::Fault(other.into())),
         };
-        let direction = match spec.take("dir")? {
-            None => None,
-            Some("send") => Some(Direction::Send),
-            Some("receive" | "recv") => Some(Direction::Receive),
-            Some(other) => {
-                let wanted = "a direction is send or receive";
-                return Err(Error::Value { key: "dir", value: other.into(), wanted });
-            }
-        };
+        let direction = Direction::take(&mut spec)?;
         let qpn = spec.number("qp", &Number::QPN)?.map(|qpn| qpn as u32);
         let occasion = Occasion::take(&mut spec)?;
         spec.end(kind.name(), kind.keys())?;
@@ -104,10 +119,7 @@ impl fmt::Display for PacketFault {
             Kind::Delay(duration) => Some(duration.to_string()),
             Kind::Reorder(by) => Some(format!("by={by}")),
         };
-        let direction = self.direction.map(|direction| match direction {
-            Direction::Send => "dir=send".to_string(),
-            Direction::Receive => "dir=receive".to_string(),
-        });
+        let direction = self.direction.map(|direction| direction.to_string());
         let qp = self.qpn.map(|qpn| format!("qp={qpn}"));
         let parts: Vec<String> =
             own.into_iter().chain(self.occasion.parts()).chain(direction).chain(qp).collect();

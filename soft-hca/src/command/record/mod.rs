@@ -27,6 +27,7 @@ use super::run::{self, Options};
 use super::{Error, cannot, fabric};
 use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use crate::errno::Errno;
+use crate::fault::Plan;
 use crate::recording::{self, FOLDER};
 use crate::rpc::{Connection, FileKind, Request};
 use crate::{device, system};
@@ -49,6 +50,8 @@ pub struct RecordOptions {
     pub device: DeviceName,
     /// See [`Options::link`].
     pub link: Option<LinkOptions>,
+    /// See [`Options::faults`].
+    pub faults: Option<Plan>,
     /// The program and its arguments; empty to record a fabric that runs.
     pub command: Vec<OsString>,
 }
@@ -70,6 +73,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
             fabric: fabric.clone(),
             device: options.device.clone(),
             link: options.link.clone(),
+            faults: options.faults.clone(),
             command: options.command.clone(),
         })?;
         (Some(program), Some(membership))

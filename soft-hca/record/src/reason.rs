@@ -7,6 +7,9 @@ use soft_hca_roce::wire::headers::rnr_delay;
 
 use crate::text::duration;
 
+/// Why a call fails that was to fail.
+pub const ASKED_FOR: &str = "a fault that was asked for";
+
 /// Whose memory or queue pair a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,10 +2,13 @@
 
 use std::os::fd::RawFd;
 
+use crate::client::daemon;
 use crate::client::process::{self, Process};
 use crate::client::table::{self, Entry};
 use crate::errno::Errno;
+use crate::fault::Happened;
 use crate::recording::{About, note};
+use crate::rpc::{FileKind, Hello, Request};
 use crate::system;
 use crate::uapi::uverbs::command;
 
@@ -83,6 +86,25 @@ impl Pending {
         let about = recorder.about(recorder.index());
         recorder.note(about, &note::Connection { fd }, &[event]);
     }
+}
+
+/// A fault that was asked for has happened to a call of this process, as
+/// [`Happened`](crate::fault::Happened) has it: a recording and the daemon's log say so.
+pub fn fault_happened(text: &[u8]) {
+    let Some(happened) = Happened::decode(text) else { return };
+    let request = Request::Fault(happened);
+    let Some(process) = process::current() else {
+        // It has not opened anything yet.
+        let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
+        let connection = daemon::connect().ok();
+        let greeted = connection.filter(|to| daemon::ask(to, &Request::Hello(hello)).is_ok());
+        let _ = greeted.map(|to| to.send(&request.encode(), &[]));
+        return;
+    };
+    let recorder = &process.env.recorder;
+    recorder.prepare();
+    recorder.note(recorder.about(recorder.index()), &note::Fault {}, &[text]);
+    process.env.tell(&request);
 }
 
 /// A thread that waits for an event.

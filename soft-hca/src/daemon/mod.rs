@@ -36,6 +36,7 @@ pub(crate) mod uverbs;
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +53,7 @@ use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Device};
 use crate::engine::{DAEMON, Quiesce};
 use crate::errno::{Errno, Result, ensure};
+use crate::fault::Happened;
 use crate::link::ReceivedMad;
 use crate::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
 use crate::rpc::{
@@ -95,7 +97,8 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir));
+    let first = link::first_addresses(config.link.as_ref());
+    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir), &first);
     let mut daemon = Daemon::new(Arc::new(device), system::random())?;
     let arena = Arc::clone(&daemon.fabric.arena);
     daemon.fabric.env.set_recorder(Recorder::new(arena, Some(config.dir.clone()), DAEMON));
@@ -105,7 +108,8 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
         .poller
         .add(listener.as_raw_fd(), Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
-    let _link = config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &config.dir));
+    let _link =
+        config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &first, &config.dir));
     if let Some(notice) = daemon.fabric.roce.notice() {
         let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
@@ -166,7 +170,12 @@ impl Daemon {
     }
 
     /// Starts the link to other hosts, and writes down for `soft-hca run` what has become of it.
-    fn start_link(&mut self, wanted: &LinkOptions, dir: &Path) -> Option<link::Thread> {
+    fn start_link(
+        &mut self,
+        wanted: &LinkOptions,
+        first: &[IpAddr],
+        dir: &Path,
+    ) -> Option<link::Thread> {
         let started = self.fabric.start_link(wanted);
         let reason = match &started {
             Ok(_) => String::new(),
@@ -178,7 +187,8 @@ impl Daemon {
             }
             Err(error) => tracing::warn!("no link to other hosts: {error}"),
         }
-        let said = format!("{reason}\n{}", wanted.extras());
+        let first: Vec<String> = first.iter().map(IpAddr::to_string).collect();
+        let said = format!("{reason}\n{}\n{}", wanted.extras(), first.join(","));
         if let Err(error) = std::fs::write(dir.join(config::LINK), said) {
             tracing::warn!("cannot write down whether there is a link: {error}");
         }
@@ -336,6 +346,14 @@ impl Daemon {
             }
             Request::Raise(what) => {
                 files::raise(&mut self.files, &self.fabric, what);
+                Ok(Handled::Silently)
+            }
+            Request::Fault(fault) => {
+                if let Some(File::Bystander { pid, .. }) = self.files.get(token) {
+                    let Happened { call, specs, outcome } = fault;
+                    let outcome = if outcome.is_empty() { "late".into() } else { outcome };
+                    tracing::info!(pid, "{call}: {outcome}, a fault that was asked for: {specs}");
+                }
                 Ok(Handled::Silently)
             }
             Request::Record { limit, only_failures } => {

@@ -152,6 +152,9 @@ notes! {
         from: [u8; 16],
         to: [u8; 16],
     }
+    /// A fault that was asked for, as [`Happened`](crate::fault::Happened) has it.
+    Fault = 15 {
+    }
     /// An element of a list of memory.
     Element = 13 {
         address: u64,

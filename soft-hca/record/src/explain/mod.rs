@@ -8,7 +8,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use crate::entry::{Call, Completion, Entry, Executed, Outcome, ReceiveQueue, What};
-use crate::reason::{Memory, Peer, Reason, Side};
+use crate::reason::{ASKED_FOR, Memory, Peer, Reason, Side};
 use crate::text::{duration, short_name};
 use crate::value::{Name, Named, Value};
 
@@ -179,7 +179,8 @@ impl Explainer {
         };
         let what = format!("{} is refused with {errno}", call.name);
         let why = reason.clone().unwrap_or_else(|| "no more is known than the number".into());
-        Some(self.of(entry, what, why, errno_cause(errno).into()))
+        let cause = if why == ASKED_FOR { FAULT_CAUSE } else { errno_cause(errno) };
+        Some(self.of(entry, what, why, cause.into()))
     }
 
     fn executed(&mut self, entry: &Entry, executed: &Executed) -> Option<Problem> {
@@ -375,6 +376,8 @@ fn status_meaning(status: &str) -> &'static str {
         _ => "no more is known than the status",
     }
 }
+
+const FAULT_CAUSE: &str = "--fault or SOFT_HCA_FAULT, as the argument says";
 
 fn errno_cause(errno: &str) -> &'static str {
     match errno {

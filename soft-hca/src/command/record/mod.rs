@@ -28,6 +28,7 @@ use super::run::{self, Options};
 use super::{Error, cannot, fabric};
 use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use crate::errno::Errno;
+use crate::fault::Plan;
 use crate::recording::{self, FOLDER};
 use crate::rpc::{Connection, FileKind, Request};
 use crate::{device, system};
@@ -50,6 +51,8 @@ pub struct RecordOptions {
     pub device: DeviceName,
     /// See [`Options::link`].
     pub link: Option<LinkOptions>,
+    /// See [`Options::faults`].
+    pub faults: Option<Plan>,
     /// The program and its arguments; empty to record a fabric that runs.
     pub command: Vec<OsString>,
 }
@@ -71,6 +74,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
             fabric: fabric.clone(),
             device: options.device.clone(),
             link: options.link.clone(),
+            faults: options.faults.clone(),
             command: options.command.clone(),
         })?;
         (Some(program), Some(membership))
@@ -136,7 +140,8 @@ fn exit_status(status: ExitStatus) -> u8 {
 }
 
 fn header(options: &RecordOptions, fabric: &FabricName, dir: &Path) -> Header {
-    let local = device::Device::local(&options.device.to_string(), device::node_guid(dir));
+    let (name, first) = (options.device.to_string(), super::fabric::first_addresses(dir));
+    let local = device::Device::local(&name, device::node_guid(dir), &first);
     let gids = (1..=local.ports.len() as u8)
         .filter_map(|number| local.port(number).ok())
         .flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));

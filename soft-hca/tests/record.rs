@@ -261,6 +261,10 @@ fn packets_of_the_link_are_recorded() {
         assert!(is_theirs, "{packet:?}");
         assert_eq!((&packet.from[..], &packet.to[..]), (address, address));
     }
+    // Nobody makes up what has really been sent.
+    let output = place.command(&["show", "--pcap", "out", "run.shr"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("`soft-hca record --pcap FILE`"), "{said}");
     // Work requests are executed when their acknowledgement has come.
     let executed = entries.iter().filter(|entry| matches!(entry.what, What::Executed(_)));
     assert_eq!(executed.count(), 10);

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use soft_hca_record::{packets, perfetto, timeline};
+use soft_hca_record::{What, packets, perfetto, timeline};
 
 use super::show::read;
 use super::{Error, cannot};
@@ -28,6 +28,14 @@ pub fn perfetto(file: &Path, out: &Path) -> Result<(), Error> {
 /// Writes the packets that the recorded run would have sent over a network, as pcapng.
 pub fn pcap(file: &Path, out: &Path) -> Result<(), Error> {
     let (header, entries) = read(file)?;
+    if entries.iter().any(|entry| matches!(entry.what, What::Packet(_))) {
+        eprintln!(
+            "soft-hca: {} has packets of the link without their payload, which are not in {}: `soft-hca record \
+             --pcap FILE` writes these as they are",
+            file.display(),
+            out.display()
+        );
+    }
     let write = || {
         let mut to = BufWriter::new(File::create(out)?);
         packets::write(&header, &entries, &mut to)?;

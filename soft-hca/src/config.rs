@@ -33,7 +33,7 @@ pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
 
 /// Addresses and interfaces for a link to other hosts; see [`LinkOptions`].
 pub const ROCE: &str = "SOFT_HCA_ROCE";
-/// What is to go wrong with the link's packets; see [`fault`].
+/// What is to go wrong; see [`fault`]. For programs in a fabric: what goes wrong in them.
 pub const FAULT: &str = "SOFT_HCA_FAULT";
 /// The file that the link's packets are recorded in.
 pub const PCAP: &str = "SOFT_HCA_PCAP";
@@ -44,8 +44,11 @@ const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// How long the link's thread looks for more before it sleeps; see [`spin`].
 pub const SPIN: &str = "SOFT_HCA_SPIN";
 
+/// `1`: say on standard error what goes wrong; see [`explains`].
+pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 10] = [
+pub const VARIABLES: [(&str, &str); 11] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -53,6 +56,7 @@ pub const VARIABLES: [(&str, &str); 10] = [
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
+    (EXPLAIN, "1: as --explain"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -99,7 +103,10 @@ pub enum Error {
     #[error("{0}; see `soft-hca run --fault help`")]
     Fault(#[from] fault::Error),
     /// What only a link has.
-    #[error("--fault and --pcap are about packets of the link, so they need --roce")]
+    #[error(
+        "--pcap, and --fault with drop, duplicate, corrupt, delay or reorder, are about packets of \
+         the link, so they need --roce"
+    )]
     NoLink,
     /// Anything that the system refuses.
     #[error("cannot use {}: {}", .0.display(), .1)]
@@ -171,17 +178,13 @@ impl LinkOptions {
     const DEFAULT: &str = "default";
 
     /// What a command line wants, and in place of what it does not mention the environment; `None`
-    /// for no link.
+    /// for no link. `faults` are those of packets.
     pub fn wanted(
         roce: Option<String>,
-        faults: Vec<fault::Plan>,
+        faults: fault::Plan,
         pcap: Option<PathBuf>,
     ) -> Result<Option<Self>, Error> {
         let text = |value: OsString| value.to_string_lossy().into_owned();
-        let faults = match variable(FAULT) {
-            Some(value) if faults.is_empty() => text(value).parse()?,
-            _ => faults.into_iter().fold(fault::Plan::default(), fault::Plan::and),
-        };
         let pcap = pcap.or_else(|| variable(PCAP).map(PathBuf::from));
         let absolute = |path: PathBuf| std::path::absolute(&path).map_err(|e| Error::Io(path, e));
         let pcap = pcap.map(absolute).transpose()?;
@@ -211,6 +214,14 @@ impl LinkOptions {
         let faults = has_faults.then(|| format!("--fault '{}'", self.faults));
         let pcap = self.pcap.as_ref().map(|path| format!("--pcap {}", path.display()));
         always.into_iter().chain(faults).chain(pcap).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The faults that a command line wants, or the environment if it does not mention any.
+pub fn faults(given: Vec<fault::Plan>) -> Result<fault::Plan, Error> {
+    match variable(FAULT) {
+        Some(value) if given.is_empty() => Ok(value.to_string_lossy().parse()?),
+        _ => Ok(given.into_iter().fold(fault::Plan::default(), fault::Plan::and)),
     }
 }
 
@@ -257,6 +268,11 @@ pub fn log_level() -> Result<tracing::Level, Error> {
 pub(crate) fn spin() -> Option<Duration> {
     let microseconds = variable(SPIN)?.to_str()?.parse::<u32>().ok()?;
     Some(Duration::from_micros(microseconds.into()))
+}
+
+/// Whether it is to be said on standard error what goes wrong.
+pub fn explains() -> bool {
+    variable(EXPLAIN).is_some_and(|value| value != "0")
 }
 
 /// A variable that is not empty.
@@ -358,8 +374,9 @@ mod tests {
 
     #[test]
     fn lists_of_addresses_may_say_always() {
-        let wanted =
-            |list: &str| LinkOptions::wanted(Some(list.into()), vec![], None).unwrap().unwrap();
+        let wanted = |list: &str| {
+            LinkOptions::wanted(Some(list.into()), fault::Plan::default(), None).unwrap().unwrap()
+        };
         let link = |addresses: &str, is_always| LinkOptions {
             addresses: addresses.into(),
             is_always,
@@ -382,12 +399,13 @@ mod tests {
     fn faults_and_recordings_need_a_link() {
         let drop: fault::Plan = "drop:1%".parse().unwrap();
         let none = |faults, pcap| LinkOptions::wanted(None, faults, pcap);
-        assert!(matches!(none(vec![drop.clone()], None), Err(Error::NoLink)));
-        assert!(matches!(none(vec![], Some("file".into())), Err(Error::NoLink)));
-        assert_eq!(none(vec![], None).unwrap(), None);
+        assert!(matches!(none(drop.clone(), None), Err(Error::NoLink)));
+        let no_fault = fault::Plan::default;
+        assert!(matches!(none(no_fault(), Some("file".into())), Err(Error::NoLink)));
+        assert_eq!(none(no_fault(), None).unwrap(), None);
         let seed = "seed=7".parse().unwrap();
         let path = Some("/tmp/file".into());
-        let both = LinkOptions::wanted(Some("always".into()), vec![drop, seed], path);
+        let both = LinkOptions::wanted(Some("always".into()), drop.and(seed), path);
         let both = both.unwrap().unwrap();
         assert_eq!(both.extras(), "--roce=always --fault 'drop:1% seed=7' --pcap /tmp/file");
     }

@@ -11,6 +11,7 @@
 
 mod descriptors;
 mod events;
+mod faults;
 mod files;
 mod links;
 mod netlink;

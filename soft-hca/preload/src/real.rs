@@ -1,37 +1,15 @@
 //! The C library's own functions, found when they are first needed.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of the C library.
-pub(crate) struct Real {
-    name: &'static CStr,
-    address: AtomicPtr<c_void>,
-}
-
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
-    }
-
-    pub(crate) fn address(&self) -> *mut c_void {
-        let known = self.address.load(Ordering::Relaxed);
-        if !known.is_null() {
-            return known;
-        }
-        // SAFETY: a name that ends with NUL.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        self.address.store(found, Ordering::Relaxed);
-        found
-    }
-}
+use soft_hca::system::Next;
 
 /// Declares a function of this module that calls the C library's function of that name.
 /// They may be cancelled, so unwinding may pass through them.
 macro_rules! real {
     ($($name:ident = $symbol:literal ($($arg:ident: $type:ty),*) -> $ret:ty;)*) => { $(
         pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
-            static REAL: Real = Real::new($symbol);
+            static REAL: Next = Next::new($symbol);
             let address = REAL.address();
             assert!(!address.is_null(), "the C library has this function");
             type Function = unsafe extern "C-unwind" fn($($type),*) -> $ret;
@@ -85,8 +63,8 @@ const STAT_VERSION: c_int = 1;
 
 /// A function of the C library that had another name and one more argument before 2.33.
 struct Renamed {
-    now: Real,
-    before: Real,
+    now: Next,
+    before: Next,
 }
 
 /// By which name a [`Renamed`] function is found, and where.
@@ -98,7 +76,7 @@ enum Found {
 
 impl Renamed {
     const fn new(now: &'static CStr, before: &'static CStr) -> Self {
-        Self { now: Real::new(now), before: Real::new(before) }
+        Self { now: Next::new(now), before: Next::new(before) }
     }
 
     fn find(&self) -> Found {

@@ -52,6 +52,11 @@ impl ClientEnv {
         })
     }
 
+    /// Sends what is not answered.
+    pub(crate) fn tell(&self, request: &Request) {
+        self.with_control(|control| control.send(&request.encode(), &[]).ok());
+    }
+
     /// Remembers the event descriptor of a channel, and no longer those of channels that are gone.
     pub(crate) fn remember_channel(&self, index: u32, generation: u32, fd: OwnedFd) {
         let is_live = |index: u32, generation: u32| {
@@ -111,8 +116,7 @@ impl Env for ClientEnv {
     }
 
     fn kick_later(&self, qpn: u32, after_ns: u64) {
-        let request = Request::Kick(Qpn::new(qpn), after_ns);
-        self.with_control(|control| control.send(&request.encode(), &[]).ok());
+        self.tell(&Request::Kick(Qpn::new(qpn), after_ns));
     }
 
     fn ring_link(&self, qpn: u32) {
@@ -136,6 +140,6 @@ impl Env for ClientEnv {
     }
 
     fn raise(&self, what: Async) {
-        self.with_control(|control| control.send(&Request::Raise(what).encode(), &[]).ok());
+        self.tell(&Request::Raise(what));
     }
 }

@@ -29,7 +29,7 @@ pub use cancel::put_off;
 #[cfg(test)]
 pub(crate) use netlink::read_tree;
 pub use netlink::socket;
-pub use recorded::{Waiting, wait};
+pub use recorded::{Waiting, fault_happened, wait};
 pub use table::{close, close_range, duplicate, ours};
 
 /// Device files that exist only here.

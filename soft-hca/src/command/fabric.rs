@@ -220,7 +220,7 @@ pub fn serve(dir: PathBuf) -> Result<(), Error> {
             let _ = starter.send(b"1", &[guard.into_fd().as_fd()]);
         }
     };
-    let link = LinkOptions::wanted(None, Vec::new(), None)?;
+    let link = LinkOptions::wanted(None, config::faults(Vec::new())?.split().0, None)?;
     let served = daemon::run(&daemon::Config { dir: dir.clone(), link }, announce);
     if let Err(error) = &served {
         let _ = starter.send(error.to_string().as_bytes(), &[]);

@@ -37,7 +37,8 @@ Examples:
     soft-hca run -- bash
     soft-hca ls";
 
-const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
+const RUN_USAGE: &str = "soft-hca run [--explain] [--fabric FABRIC] [--name DEVICE] \
+     [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
@@ -129,10 +130,12 @@ pub struct DeviceArgs {
         default_missing_value = ""
     )]
     pub roce: Option<String>,
-    /// Have packets of the link go wrong on purpose; `--fault help` says how
+    /// Have calls, completions or packets go wrong on purpose; `--fault help` says how
     ///
-    /// As drop:1%, duplicate:1%, corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive,
-    /// drop:nth=3,qp=17. With seed=N the same happens again. May be given more than once.
+    /// Calls as ibv_reg_mr:nth=2,errno=ENOMEM, rdma_accept:delay=2s, ibv_post_send:kill,nth=10;
+    /// completions as completion:nth=3,status=IBV_WC_RETRY_EXC_ERR; packets of the link as drop:1%,
+    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17. With seed=N
+    /// the same happens again. May be given more than once.
     #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
     pub fault: Vec<Plan>,
     /// Record the link's packets in a file, as pcapng, which Wireshark reads
@@ -141,15 +144,24 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// The device's name, and the link that is wanted by these arguments or by the environment.
-    pub fn wanted(self) -> Result<(DeviceName, Option<LinkOptions>), config::Error> {
-        Ok((self.name, LinkOptions::wanted(self.roce, self.fault, self.pcap)?))
+    /// What is wanted by these arguments or by the environment: the device's name, the link, and what
+    /// goes wrong in programs.
+    pub fn wanted(self) -> Result<(DeviceName, Option<LinkOptions>, Option<Plan>), config::Error> {
+        let (packets, programs) = config::faults(self.fault)?.split();
+        Ok((self.name, LinkOptions::wanted(self.roce, packets, self.pcap)?, programs))
     }
 }
 
 /// The arguments of `run`.
 #[derive(Args)]
 pub struct RunArgs {
+    /// Say on standard error what goes wrong in the fabric: each work request that fails, each call
+    /// that is refused, and who waits for longer than a second
+    ///
+    /// In a line, once each, in the words of `soft-hca explain`. Where somebody records the fabric or
+    /// explains it already, nothing is said here.
+    #[arg(long)]
+    pub explain: bool,
     /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,
@@ -245,7 +257,7 @@ impl TypedValueParser for Faults {
         let text = value.to_string_lossy();
         if text == "help" {
             // The way to a help text of one's own.
-            let help = clap::Command::new("fault").override_help(fault::HELP);
+            let help = clap::Command::new("fault").override_help(fault::help());
             help.try_get_matches_from(["fault", "--help"])?;
         }
         text.parse().map_err(|error| {

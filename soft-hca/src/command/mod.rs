@@ -54,7 +54,7 @@ pub enum Error {
     /// The library that makes it work is not there.
     #[error(
         "{} is not there: install the package soft-hca anew, build it with \
-         `cargo build --release -p soft-hca-preload`, or set {}",
+         `cargo build --release -p soft-hca-preload -p soft-hca-faulty`, or set {}",
         .0.display(), config::PRELOAD
     )]
     NoPreload(PathBuf),

@@ -1,5 +1,6 @@
-//! The library that stands between a program and the system, and the name by which the loader gets
-//! it: its path or, where `LD_PRELOAD` cannot have that, a link in the fabric's folder.
+//! The libraries that stand between a program and the system or, if calls are to fail, its libraries,
+//! and the names by which the loader gets them: a path or, where `LD_PRELOAD` cannot have that, a link
+//! in the fabric's folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,6 +14,8 @@ use crate::config;
 
 /// The library's file name.
 const FILE: &str = "libsoft_hca_preload.so";
+/// File name of the one that has calls fail.
+const FAULTY: &str = "libsoft_hca_faulty.so";
 
 /// Debian's folder for the libraries of this architecture, below `lib`.
 const MULTIARCH: &str = if cfg!(target_arch = "x86_64") {
@@ -41,6 +44,12 @@ pub(super) fn library() -> Result<PathBuf, Error> {
             there.into_iter().find(|file| file.is_file()).unwrap_or(bin.join(FILE))
         }
     };
+    if found.is_file() { Ok(found) } else { Err(Error::NoPreload(found)) }
+}
+
+/// Where the library is that has calls fail: beside the other.
+pub(super) fn faulty(library: &Path) -> Result<PathBuf, Error> {
+    let found = library.with_file_name(FAULTY);
     if found.is_file() { Ok(found) } else { Err(Error::NoPreload(found)) }
 }
 
@@ -85,18 +94,15 @@ pub(super) fn is_link(name: &str) -> bool {
     name.starts_with(LINK[0]) && name.ends_with(LINK[1])
 }
 
-/// The value of `LD_PRELOAD` with our library in front, once, by whatever name it was there.
-pub(super) fn first(ours: &Path, present: Option<&OsStr>) -> OsString {
+/// The value of `LD_PRELOAD` with our libraries in front, once, by whatever name they were there.
+pub(super) fn first(ours: &[PathBuf], present: Option<&OsStr>) -> OsString {
     let file = |path: &Path| fs::canonicalize(path).unwrap_or(path.into());
-    let mut value = ours.as_os_str().as_bytes().to_vec();
-    let others = present.unwrap_or_default().as_bytes().split(|byte| matches!(byte, b' ' | b':'));
-    for other in others.filter(|other| !other.is_empty()) {
-        if file(Path::new(OsStr::from_bytes(other))) != file(ours) {
-            value.push(b':');
-            value.extend(other);
-        }
-    }
-    OsString::from_vec(value)
+    let present = present.unwrap_or_default().as_bytes().split(|byte| matches!(byte, b' ' | b':'));
+    let is_ours = |other: &Path| ours.iter().any(|ours| file(ours) == file(other));
+    let others = present.filter(|other| !other.is_empty());
+    let others = others.filter(|other| !is_ours(Path::new(OsStr::from_bytes(other))));
+    let all = ours.iter().map(|path| path.as_os_str().as_bytes()).chain(others);
+    OsString::from_vec(all.collect::<Vec<_>>().join(&b':'))
 }
 
 #[cfg(test)]
@@ -105,12 +111,15 @@ mod tests {
 
     #[test]
     fn our_library_goes_first_and_once() {
-        let ours = Path::new("/a/ours.so");
-        let value = |present: Option<&str>| first(ours, present.map(OsStr::new));
+        let ours = [PathBuf::from("/a/ours.so")];
+        let value = |present: Option<&str>| first(&ours, present.map(OsStr::new));
         assert_eq!(value(None), "/a/ours.so");
         assert_eq!(value(Some("")), "/a/ours.so");
         assert_eq!(value(Some("x.so y.so")), "/a/ours.so:x.so:y.so");
         assert_eq!(value(Some("/a/ours.so:x.so")), "/a/ours.so:x.so");
+        let both = ["/a/ours.so", "/a/faulty.so"].map(PathBuf::from);
+        let present = OsStr::new("/a/faulty.so x.so /a/ours.so");
+        assert_eq!(first(&both, Some(present)), "/a/ours.so:/a/faulty.so:x.so");
     }
 
     #[test]
@@ -130,7 +139,7 @@ mod tests {
         symlink(&space, &other).unwrap();
         fs::remove_file(&space).unwrap();
         fs::write(&space, "").unwrap();
-        assert_eq!(first(&space, Some(other.as_os_str())), space.as_os_str());
+        assert_eq!(first(std::slice::from_ref(&space), Some(other.as_os_str())), space.as_os_str());
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 use super::fabric::{self, Membership};
 use super::{Error, preload};
 use crate::config::{self, DeviceName, FabricName, LinkOptions};
+use crate::fault::Plan;
 
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
 const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
@@ -22,6 +23,8 @@ pub struct Options {
     pub device: DeviceName,
     /// The link to other hosts, if there is to be one.
     pub link: Option<LinkOptions>,
+    /// What goes wrong in the program, if anything.
+    pub faults: Option<Plan>,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
 }
@@ -37,7 +40,10 @@ pub fn run(options: &Options) -> Result<Infallible, Error> {
 /// The program with all that it needs to be in the fabric, which is there.
 pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error> {
     let library = preload::library()?;
-    preload::check(&library, &config::fabric_dir(&options.fabric)?)?;
+    let faulty = options.faults.as_ref().map(|_| preload::faulty(&library)).transpose()?;
+    let libraries: Vec<_> = [library].into_iter().chain(faulty).collect();
+    let dir = config::fabric_dir(&options.fabric)?;
+    libraries.iter().try_for_each(|library| preload::check(library, &dir))?;
     let (program, arguments) =
         options.command.split_first().expect("the command line has a program");
     let membership = fabric::join(&options.fabric, &options.device, options.link.as_ref())?;
@@ -46,7 +52,8 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     {
         eprintln!("soft-hca: {warning}");
     }
-    let loadable = preload::loadable(&library, &membership.dir)?;
+    let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
+    let loadable = loadable.collect::<Result<Vec<_>, _>>()?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -55,6 +62,9 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
         .env(config::DIR, &membership.dir)
         .env(config::DEVICE, options.device.to_string())
         .env(config::FABRIC, options.fabric.to_string());
+    if let Some(faults) = &options.faults {
+        command.env(config::FAULT, faults.clone().seeded().to_string());
+    }
     if std::env::var_os("RDMAV_DRIVERS").is_none() && !Path::new(RXE_DRIVER).exists() {
         command.env("RDMAV_DRIVERS", "rxe");
     }

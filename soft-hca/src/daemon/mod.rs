@@ -53,6 +53,7 @@ use crate::daemon::poller::{Poller, Ready};
 use crate::device::{self, Device};
 use crate::engine::{DAEMON, Quiesce};
 use crate::errno::{Errno, Result, ensure};
+use crate::fault::Happened;
 use crate::link::ReceivedMad;
 use crate::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
 use crate::rpc::{
@@ -347,8 +348,16 @@ impl Daemon {
                 files::raise(&mut self.files, &self.fabric, what);
                 Ok(Handled::Silently)
             }
-            Request::Record(limit) => {
-                let number = self.record(token, limit)?;
+            Request::Fault(fault) => {
+                if let Some(File::Bystander { pid, .. }) = self.files.get(token) {
+                    let Happened { call, specs, outcome } = fault;
+                    let outcome = if outcome.is_empty() { "late".into() } else { outcome };
+                    tracing::info!(pid, "{call}: {outcome}, a fault that was asked for: {specs}");
+                }
+                Ok(Handled::Silently)
+            }
+            Request::Record { limit, only_failures } => {
+                let number = self.record(token, limit, only_failures)?;
                 Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
             }
             Request::List => {
@@ -364,7 +373,7 @@ impl Daemon {
     }
 
     /// Records the fabric for as long as a connection lasts.
-    fn record(&mut self, token: u32, limit: u64) -> Result<u32> {
+    fn record(&mut self, token: u32, limit: u64, only_failures: bool) -> Result<u32> {
         const TAKEN: Errno = Errno::EBUSY.because("the fabric is being recorded already");
         const LIMIT: Errno = Errno::EINVAL.because("a record cannot have so few or so many bytes");
         ensure((MIN_LIMIT..=MAX_LIMIT).contains(&limit), LIMIT)?;
@@ -372,6 +381,7 @@ impl Daemon {
         self.recorder = Some(token);
         self.recordings += 1;
         self.fabric.arena.record_limit.store(limit, Relaxed);
+        self.fabric.arena.record_failures.store(only_failures.into(), Relaxed);
         self.fabric.arena.observed.store(self.recordings, Release);
         if let Some(recorder) = self.fabric.env.recorder() {
             recorder.prepare();

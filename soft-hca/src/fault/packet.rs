@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use soft_hca_roce::wire::opcode::Service;
+
 use super::Error;
 use super::occasion::Occasion;
 use super::spec::{Number, Spec};
@@ -16,6 +18,17 @@ pub(crate) struct PacketFault {
     pub direction: Option<Direction>,
     /// Only with those whose destination is this queue pair.
     pub qpn: Option<u32>,
+    /// Only with those of this service.
+    pub service: Option<Service>,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    /// The queue pair.
+    pub qpn: u32,
+    /// How it is connected, unless the packet is of no known kind.
+    pub service: Option<Service>,
 }
 
 /// What goes wrong with a packet.
@@ -37,9 +50,47 @@ pub(crate) enum Direction {
     Receive,
 }
 
-const KEYS: &str = "P%, nth=N, times=N, dir=send, dir=receive, qp=N";
-const DELAY_KEYS: &str = "a duration, P%, nth=N, times=N, dir=send, dir=receive, qp=N";
-const REORDER_KEYS: &str = "by=N, P%, nth=N, times=N, dir=send, dir=receive, qp=N";
+/// The services, and what they are called here.
+const SERVICES: [(Service, &str); 3] =
+    [(Service::Rc, "rc"), (Service::Uc, "uc"), (Service::Ud, "ud")];
+
+const KEYS: &str = "P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud";
+const DELAY_KEYS: &str =
+    "a duration, P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud";
+const REORDER_KEYS: &str =
+    "by=N, P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud";
+
+fn take_service(spec: &mut Spec<'_>) -> Result<Option<Service>, Error> {
+    let Some(value) = spec.take("service")? else { return Ok(None) };
+    let found = SERVICES.iter().find(|(_, name)| *name == value);
+    let wanted = "a service is rc, uc or ud";
+    let (service, _) =
+        found.ok_or_else(|| Error::Value { key: "service", value: value.into(), wanted })?;
+    Ok(Some(*service))
+}
+
+impl Direction {
+    pub(super) fn take(spec: &mut Spec<'_>) -> Result<Option<Self>, Error> {
+        match spec.take("dir")? {
+            None => Ok(None),
+            Some("send") => Ok(Some(Self::Send)),
+            Some("receive" | "recv") => Ok(Some(Self::Receive)),
+            Some(other) => {
+                let wanted = "a direction is send or receive";
+                Err(Error::Value { key: "dir", value: other.into(), wanted })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "dir=send",
+            Self::Receive => "dir=receive",
+        })
+    }
+}
 
 impl Kind {
     fn name(self) -> &'static str {
@@ -75,25 +126,19 @@ impl PacketFault {
             "reorder" => Kind::Reorder(spec.number("by", &Number::COUNT)?.unwrap_or(1) as u32),
             other => return Err(Error::Fault(other.into())),
         };
-        let direction = match spec.take("dir")? {
-            None => None,
-            Some("send") => Some(Direction::Send),
-            Some("receive" | "recv") => Some(Direction::Receive),
-            Some(other) => {
-                let wanted = "a direction is send or receive";
-                return Err(Error::Value { key: "dir", value: other.into(), wanted });
-            }
-        };
+        let direction = Direction::take(&mut spec)?;
         let qpn = spec.number("qp", &Number::QPN)?.map(|qpn| qpn as u32);
+        let service = take_service(&mut spec)?;
         let occasion = Occasion::take(&mut spec)?;
         spec.end(kind.name(), kind.keys())?;
-        Ok(Self { kind, occasion, direction, qpn })
+        Ok(Self { kind, occasion, direction, qpn, service })
     }
 
-    /// Whether it is about packets of this direction to this queue pair.
-    pub(crate) fn is_about(&self, direction: Direction, qpn: Option<u32>) -> bool {
+    /// Whether it is about packets of this direction to this destination, if they have one.
+    pub(crate) fn is_about(&self, direction: Direction, to: Option<Destination>) -> bool {
         self.direction.is_none_or(|wanted| wanted == direction)
-            && self.qpn.is_none_or(|wanted| Some(wanted) == qpn)
+            && self.qpn.is_none_or(|wanted| to.is_some_and(|to| to.qpn == wanted))
+            && self.service.is_none_or(|wanted| to.is_some_and(|to| to.service == Some(wanted)))
     }
 }
 
@@ -104,13 +149,12 @@ impl fmt::Display for PacketFault {
             Kind::Delay(duration) => Some(duration.to_string()),
             Kind::Reorder(by) => Some(format!("by={by}")),
         };
-        let direction = self.direction.map(|direction| match direction {
-            Direction::Send => "dir=send".to_string(),
-            Direction::Receive => "dir=receive".to_string(),
-        });
+        let direction = self.direction.map(|direction| direction.to_string());
         let qp = self.qpn.map(|qpn| format!("qp={qpn}"));
-        let parts: Vec<String> =
-            own.into_iter().chain(self.occasion.parts()).chain(direction).chain(qp).collect();
+        let service = SERVICES.iter().find(|(service, _)| self.service == Some(*service));
+        let service = service.map(|(_, name)| format!("service={name}"));
+        let parts = own.into_iter().chain(self.occasion.parts());
+        let parts: Vec<String> = parts.chain(direction).chain(qp).chain(service).collect();
         f.write_str(self.kind.name())?;
         if !parts.is_empty() {
             write!(f, ":{}", parts.join(","))?;

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use super::Error;
+use super::names::{like, question};
 
 /// A specification whose parts wait to be taken.
 #[derive(Debug)]
@@ -92,6 +93,39 @@ impl<'t> Spec<'t> {
             return Err(Error::Twice { key, spec: self.text.into() });
         }
         let wrong = |value: &str| Error::Value { key, value: value.into(), wanted };
+        value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
+    }
+
+    /// Takes a part that is this word.
+    pub(super) fn word(&mut self, word: &'static str) -> Result<bool, Error> {
+        let mut found = self.parts.extract_if(.., |part| *part == (None, word));
+        let is_there = found.next().is_some();
+        if found.next().is_some() {
+            return Err(Error::Twice { key: word, spec: self.text.into() });
+        }
+        Ok(is_there)
+    }
+
+    /// Takes the value of a key that is a name in capital letters; the key may be left out.
+    pub(super) fn named<T: FromStr, N: AsRef<str>, I: Iterator<Item = N>>(
+        &mut self,
+        key: &'static str,
+        wanted: &'static str,
+        names: impl Fn() -> I,
+    ) -> Result<Option<T>, Error> {
+        let is_meant = |part: &mut (Option<&str>, &str)| match part.0 {
+            Some(other) => other == key,
+            None => part.1.starts_with(|c: char| c.is_ascii_uppercase()),
+        };
+        let mut found = self.parts.extract_if(.., is_meant).map(|(_, value)| value);
+        let value = found.next();
+        if found.next().is_some() {
+            return Err(Error::Twice { key, spec: self.text.into() });
+        }
+        let wrong = |value: &str| {
+            let like = question(&like(value, names()));
+            Error::Name { key, value: value.into(), wanted, like }
+        };
         value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
     }
 

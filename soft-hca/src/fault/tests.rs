@@ -1,5 +1,7 @@
 use proptest::prelude::*;
+use soft_hca_roce::wire::opcode::Service;
 
+use super::call::{End, Scope};
 use super::occasion::{Chance, Occasion};
 use super::value::{Duration, Probability};
 use super::*;
@@ -22,11 +24,20 @@ fn plans_read_as_they_were_written() {
         "drop:nth=3,dir=send,qp=17",
         "delay:5ms,10%",
         "delay:200us,nth=7,dir=receive",
+        "reorder:by=2,nth=7,dir=receive,qp=17,service=uc",
         "reorder",
         "reorder:by=3,2%",
         "corrupt:100%,times=2",
         "duplicate:0.0001%",
         "drop:1% delay:1s seed=18446744073709551615",
+        "ibv_reg_mr:errno=ENOMEM,nth=2",
+        "ibv_post_send:errno=EIO,delay=5ms,10%,times=2,per=qp,program=ping-sr-1-client",
+        "rdma_connect:kill,nth=3,qp=17",
+        "ibv_ack_cq_events:delay=1s",
+        "ibv_alloc_pd:errno=4095",
+        "completion:status=IBV_WC_WR_FLUSH_ERR,dir=receive,nth=2,qp=17",
+        "list",
+        "corrupt ibv_reg_mr:kill completion:status=IBV_WC_SUCCESS list seed=7",
     ] {
         assert_eq!(plan(text).to_string(), text);
     }
@@ -40,6 +51,11 @@ fn there_is_more_than_one_way_to_write_it() {
         ("drop:qp=0x11", "drop:qp=17"),
         ("drop:dir=recv;seed=7", "  seed=7 ; drop:dir=receive"),
         ("reorder:by=1", "reorder"),
+        ("ibv_reg_mr:ENOMEM", "ibv_reg_mr:errno=12"),
+        ("ibv_reg_mr:nth=1,5ms,kill", "ibv_reg_mr:kill,delay=5000us,nth=1"),
+        ("rdma_post_send:EIO", "ibv_post_send:EIO"),
+        ("ibv_reg_mr_iova2:EIO", "ibv_reg_mr:EIO"),
+        ("completion:GENERAL_ERR", "completion:status=IBV_WC_GENERAL_ERR"),
     ] {
         assert_eq!(plan(one), plan(other));
     }
@@ -50,28 +66,54 @@ fn there_is_more_than_one_way_to_write_it() {
 }
 
 #[test]
+fn packets_and_programs_get_each_their_own() {
+    let split = |text: &str| {
+        let (packets, programs) = plan(text).split();
+        (packets.to_string(), programs.map(|programs| programs.to_string()))
+    };
+    let programs = |text: &str| Some(text.to_string());
+    assert_eq!(split(""), (String::new(), None));
+    assert_eq!(split("drop seed=1"), ("drop seed=1".into(), None));
+    assert_eq!(split("seed=1"), ("seed=1".into(), None));
+    assert_eq!(split("list"), (String::new(), programs("list")));
+    let kill = "ibv_reg_mr:kill seed=1";
+    assert_eq!(split(kill), (String::new(), programs(kill)));
+    assert_eq!(split(&format!("drop {kill}")), ("drop seed=1".into(), programs(kill)));
+}
+
+#[test]
+fn the_help_has_every_call_and_short_lines() {
+    let help = help();
+    for name in Verb::names() {
+        assert!(help.split_whitespace().any(|word| word == name), "{name}");
+    }
+    assert!(help.lines().all(|line| line.len() <= 101), "{help}");
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     for (text, said) in [
         (
             "dorp",
-            "\"dorp\" is no fault: it is drop, duplicate, corrupt, delay or reorder, or seed=N",
+            "\"dorp\" is no fault: it is a call such as ibv_post_send, completion, or drop, duplicate, \
+             corrupt, delay or reorder; or list, or seed=N",
         ),
         ("", ""),
         (
             "drop:every=3",
-            "drop has no \"every\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop has no \"every\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         (
             "drop:by=3",
-            "drop has no \"by\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop has no \"by\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         (
             "drop:5ms",
-            "drop cannot take \"5ms\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop cannot take \"5ms\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         (
             "drop:",
-            "drop cannot take \"\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop cannot take \"\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         ("drop:1%,2%", "p is there twice in \"drop:1%,2%\""),
         ("drop:1%,p=2%", "p is there twice in \"drop:1%,p=2%\""),
@@ -83,6 +125,7 @@ fn what_is_wrong_is_named() {
         ("drop:nth=+1", "nth=+1 will not do: it is a whole number from 1 to 2^32 - 1"),
         ("drop:nth=3,1%", "nth=N says which one, so that a probability cannot be there as well"),
         ("drop:nth=3,times=1", "nth=N says which one, so that times=N cannot be there as well"),
+        ("drop:service=xrc", "service=xrc will not do: a service is rc, uc or ud"),
         ("drop:dir=up", "dir=up will not do: a direction is send or receive"),
         (
             "drop:qp=16777216",
@@ -91,6 +134,58 @@ fn what_is_wrong_is_named() {
         ("delay:1%", "delay needs for: a duration is 200us, 5ms or 1s, up to 3600s"),
         ("delay:5", "delay needs for: a duration is 200us, 5ms or 1s, up to 3600s"),
         ("delay:for=3601s", "for=3601s will not do: a duration is 200us, 5ms or 1s, up to 3600s"),
+        ("ibv_pots_send:EIO", "no call is named \"ibv_pots_send\" (ibv_post_send?)"),
+        ("rdma_:EIO", "no call is named \"rdma_\""),
+        (
+            "ibv_reg_mr",
+            "ibv_reg_mr is to fail with errno=NAME, to take longer by delay=DURATION, or to kill",
+        ),
+        (
+            "ibv_reg_mr:ENOMEN",
+            "errno=ENOMEN will not do (ENOMEM or ENODEV or ENOENT?): an error number is a name of errno(3) or \
+             from 1 to 4095",
+        ),
+        (
+            "ibv_reg_mr:errno=0",
+            "errno=0 will not do: an error number is a name of errno(3) or from 1 to 4095",
+        ),
+        ("ibv_reg_mr:ENOMEM,errno=EIO", "errno is there twice in \"ibv_reg_mr:ENOMEM,errno=EIO\""),
+        ("ibv_reg_mr:kill,kill", "kill is there twice in \"ibv_reg_mr:kill,kill\""),
+        ("ibv_reg_mr:kill,EIO", "ibv_reg_mr can fail or kill, not both"),
+        (
+            "ibv_reg_mr:EIO,qp=17",
+            "ibv_reg_mr is about no queue pair: it has neither qp=N nor per=qp",
+        ),
+        (
+            "ibv_reg_mr:die",
+            "ibv_reg_mr cannot take \"die\": a part is errno=NAME, delay=DURATION, kill, P%, nth=N, \
+             times=N, per=qp, qp=N, program=NAME",
+        ),
+        (
+            "rdma_destroy_qp:EIO",
+            "rdma_destroy_qp returns nothing and so cannot fail: it can take longer by \
+             delay=DURATION, or kill",
+        ),
+        ("ibv_post_send:EIO,per=cq", "per=cq will not do: per=qp counts each queue pair by itself"),
+        (
+            "ibv_reg_mr:EIO,program=/bin/ls",
+            "program=/bin/ls will not do: a program is the name of its file, without a folder",
+        ),
+        (
+            "completion:nth=1",
+            "completion needs status: a status is a name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR",
+        ),
+        (
+            "completion:WR_FLUSH",
+            "status=WR_FLUSH will not do: a status is a name of ibv_wc_status, as \
+             IBV_WC_WR_FLUSH_ERR",
+        ),
+        (
+            "completion:status=IBV_WC_WR_FLUSHED_ERR",
+            "status=IBV_WC_WR_FLUSHED_ERR will not do (IBV_WC_WR_FLUSH_ERR?): a status is a \
+             name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR",
+        ),
+        ("list:5", "list cannot take \"5\": a part is nothing"),
         ("seed=x", "seed=x will not do: it is a whole number"),
         ("seed=1 seed=2", "seed is there twice in \"seed=2\""),
     ] {
@@ -132,38 +227,87 @@ fn occasion() -> impl Strategy<Value = Occasion> {
 }
 
 fn fault() -> impl Strategy<Value = PacketFault> {
-    let duration = (0u64..=3_600_000, 0u32..4)
-        .prop_map(|(number, power)| Duration { ns: number * 10u64.pow(2 * power) });
     let kind = prop_oneof![
         Just(Kind::Drop),
         Just(Kind::Duplicate),
         Just(Kind::Corrupt),
-        duration.prop_map(Kind::Delay),
+        duration().prop_map(Kind::Delay),
         (1u32..).prop_map(Kind::Reorder),
     ];
     let direction = prop_oneof![Just(Direction::Send), Just(Direction::Receive)];
     let direction = proptest::option::of(direction);
     let qpn = proptest::option::of(0u32..1 << 24);
-    (kind, occasion(), direction, qpn).prop_map(|(kind, occasion, direction, qpn)| PacketFault {
-        kind,
+    let service = prop_oneof![Just(Service::Rc), Just(Service::Uc), Just(Service::Ud)];
+    let service = proptest::option::of(service);
+    (kind, occasion(), direction, qpn, service).prop_map(
+        |(kind, occasion, direction, qpn, service)| PacketFault {
+            kind,
+            occasion,
+            direction,
+            qpn,
+            service,
+        },
+    )
+}
+
+fn scope(has_queue_pair: bool) -> impl Strategy<Value = Scope> {
+    let qpn = proptest::option::of(0u32..1 << 24);
+    let program = proptest::option::of("[a-z][a-z0-9._-]{0,9}");
+    (occasion(), any::<bool>(), qpn, program).prop_map(move |(occasion, per, qpn, program)| Scope {
         occasion,
-        direction,
-        qpn,
+        per_queue_pair: per && has_queue_pair,
+        qpn: qpn.filter(|_| has_queue_pair),
+        program,
     })
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    (0u64..=3_600_000, 0u32..4).prop_map(|(n, power)| Duration { ns: n * 10u64.pow(2 * power) })
+}
+
+fn call_fault() -> impl Strategy<Value = CallFault> {
+    let named = (0..Verb::ALL.len()).prop_map(|index| Verb::index_of(Verb::ALL[index].name));
+    let faulty = named.prop_flat_map(|verb| {
+        let errno = (1i32..=4095).prop_map(|number| End::Failure(ErrorNumber(number)));
+        let end = prop_oneof![Just(End::Done), Just(End::Kill), errno];
+        let scope = scope(Verb::ALL[verb].has_queue_pair);
+        (Just(verb), end, proptest::option::of(duration()), scope)
+    });
+    faulty.prop_map(|(verb, end, delay, scope)| {
+        let end = match end {
+            End::Failure(_) if Verb::ALL[verb].fails == Fails::Never => End::Kill,
+            End::Done if delay.is_none() => End::Kill,
+            end => end,
+        };
+        CallFault { verb, end, delay, scope }
+    })
+}
+
+fn completion_fault() -> impl Strategy<Value = CompletionFault> {
+    let direction = prop_oneof![Just(Direction::Send), Just(Direction::Receive)];
+    (0u32..22, proptest::option::of(direction), scope(true)).prop_map(
+        |(status, direction, scope)| CompletionFault { status: Status(status), direction, scope },
+    )
 }
 
 proptest! {
     #[test]
     fn every_plan_can_be_written_and_read(
         packets in proptest::collection::vec(fault(), 0..4),
+        calls in proptest::collection::vec(call_fault(), 0..4),
+        completions in proptest::collection::vec(completion_fault(), 0..3),
+        lists: bool,
         seed in proptest::option::of(any::<u64>()),
     ) {
-        let one = Plan { packets, seed };
+        let one = Plan { packets, calls, completions, lists, seed };
         prop_assert_eq!(one.to_string().parse::<Plan>(), Ok(one));
     }
 
     #[test]
-    fn any_text_is_a_plan_or_refused(text in "(seed=|drop|delay|reorder|[:,=;%. a-z0-9]){0,12}") {
+    fn any_text_is_a_plan_or_refused(
+        text in "(seed=|drop|delay|reorder|ibv_reg_mr|rdma_connect|completion|list|kill|ENOMEM|\
+            errno=|status=|WR_FLUSH_ERR|per=qp|program=|[:,=;%. a-z0-9]){0,12}",
+    ) {
         if let Ok(one) = text.parse::<Plan>() {
             prop_assert_eq!(one.to_string().parse::<Plan>(), Ok(one));
         }

@@ -10,6 +10,7 @@ use crate::daemon::files::File;
 use crate::device::Device;
 use crate::engine::Async;
 use crate::errno::Errno;
+use crate::fault::Happened;
 use crate::fuzz::shapes;
 use crate::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
 use crate::uapi::uverbs::command;
@@ -101,8 +102,13 @@ impl Case {
             }
             8 => Request::List,
             9 => Request::CloseChannel(channel(u)?),
-            10 => Request::Record(u.arbitrary()?),
-            11..=16 => self.cm_command(u)?,
+            10 => Request::Record { limit: u.arbitrary()?, only_failures: u.arbitrary()? },
+            11 => {
+                let text: String = u.arbitrary()?;
+                let [call, specs, outcome] = [text.clone(), text.clone(), text];
+                Request::Fault(Happened { call, specs, outcome })
+            }
+            12..=16 => self.cm_command(u)?,
             _ => {
                 let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 Request::Command { out_len: u32::from(u.arbitrary::<u8>()?), bytes }
@@ -140,7 +146,12 @@ impl Case {
         // An empty message is the end of a connection.
         assert_eq!(is_there, !message.is_empty());
         let expected = match Request::decode(message) {
-            Ok(Request::Kick(..) | Request::Raise(..) | Request::CloseChannel(..)) => false,
+            Ok(
+                Request::Kick(..)
+                | Request::Raise(..)
+                | Request::CloseChannel(..)
+                | Request::Fault(..),
+            ) => false,
             _ => is_there,
         };
         match client.receive() {

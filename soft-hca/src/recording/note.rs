@@ -134,6 +134,9 @@ notes! {
         kind: u32,
         index: u32,
     }
+    /// A fault that was asked for, as [`Happened`](crate::fault::Happened) has it.
+    Fault = 14 {
+    }
     /// An element of a list of memory.
     Element = 13 {
         address: u64,

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::engine::Async;
 use crate::errno::{Errno, Result};
+use crate::fault::Happened;
 use crate::uapi::verbs::Qpn;
 
 /// What a connection stands for.
@@ -64,7 +65,9 @@ pub(crate) enum Request {
     CloseChannel(ChannelId),
     /// Record the fabric until this connection ends, with so many bytes for each process. Answered
     /// with the recording's number; `EBUSY` if it is recorded already.
-    Record(u64),
+    Record { limit: u64, only_failures: bool },
+    /// A fault that was asked for has happened. Not answered.
+    Fault(Happened),
 }
 
 /// A completion channel.
@@ -252,9 +255,14 @@ impl Request {
                 word(*index);
                 word(*generation);
             }
-            Self::Record(limit) => {
+            Self::Record { limit, only_failures } => {
                 word(9);
+                word((*only_failures).into());
                 out.extend(limit.to_le_bytes());
+            }
+            Self::Fault(happened) => {
+                word(10);
+                out.extend(happened.encode().into_bytes());
             }
         }
         out
@@ -285,7 +293,11 @@ impl Request {
             }
             7 => Self::List,
             8 => Self::CloseChannel(words.channel()?),
-            9 => Self::Record(words.u64()?),
+            9 => Self::Record { only_failures: words.u32()? != 0, limit: words.u64()? },
+            10 => {
+                let text = std::mem::take(&mut words.0);
+                Self::Fault(Happened::decode(text).ok_or(Errno::EINVAL)?)
+            }
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -334,10 +346,23 @@ mod tests {
             Request::Raise(Async::SrqLimit(2)),
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
-            Request::Record(1 << 33),
+            Request::Record { limit: 1 << 33, only_failures: true },
+            Request::Fault(Happened {
+                call: "ibv_reg_mr".into(),
+                specs: "ibv_reg_mr:errno=EIO".into(),
+                outcome: "EIO".into(),
+            }),
         ];
         for request in requests {
             assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn only_three_lines_are_a_fault() {
+        for text in ["", "a", "a\nb", "a\nb\nc\nd", "a\rb\nc\nd", &"\n".repeat(4097)] {
+            let message = [&10u32.to_le_bytes(), text.as_bytes()].concat();
+            assert_eq!(Request::decode(&message), Err(Errno::EINVAL), "{text:?}");
         }
     }
 

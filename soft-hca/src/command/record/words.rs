@@ -6,7 +6,7 @@ use soft_hca_record::entry::{
     self, Call, Channel, ConnectionEvent, Destination, Entry, Executed, MatchedReceive, Outcome,
     ReceivePosted, ReceiveQueue, Remote, Role, Seen, SendPosted, Sge, What,
 };
-use soft_hca_record::reason::{Memory, Peer, Reason, Side};
+use soft_hca_record::reason::{ASKED_FOR, Memory, Peer, Reason, Side};
 use soft_hca_record::{Name, Named};
 use zerocopy::FromBytes;
 
@@ -15,6 +15,7 @@ use crate::engine::Async;
 use crate::engine::cause::{self, Cause, Place, Senseless};
 use crate::engine::{DAEMON, LINK};
 use crate::errno::Errno;
+use crate::fault::{ErrorNumber, Happened};
 use crate::recording::note::{self, Body};
 use crate::recording::{About, Note};
 use crate::uapi::ucma::event_type;
@@ -210,6 +211,7 @@ impl Words {
                 let event = constant("IBV_EVENT_", event::name(number), number);
                 What::AsyncEvent { event, element }
             }
+            note::Fault::KIND => What::Call(fault(note::Fault::take(bytes)?.1)?),
             _ => return None,
         })
     }
@@ -275,6 +277,18 @@ impl Words {
             private_data: private_data.into(),
         })
     }
+}
+
+/// A call to which a fault has happened. It counts as made if it only was late.
+fn fault(bytes: &[u8]) -> Option<Call> {
+    let Happened { call: name, specs, outcome } = Happened::decode(bytes)?;
+    let number = outcome.parse().map_or(0, |ErrorNumber(number)| number);
+    let result = match outcome.is_empty() {
+        true => Outcome::Done(Vec::new()),
+        false => Outcome::Refused { errno: outcome, number, reason: Some(ASKED_FOR.into()) },
+    };
+    let args = vec![Named("fault".into(), specs.as_str().into())];
+    Some(Call { name, args, duration: 0, result })
 }
 
 fn channel(number: u32) -> Option<Channel> {

@@ -361,8 +361,6 @@ fn a_host_that_does_not_answer() {
     hosts.end();
 }
 
-/// Programs on two hosts do what comes to their minds, and messages are lost, doubled and
-/// overtake each other.
 #[test]
 fn a_neighbour_that_is_not_there() {
     let mut hosts = Hosts::new();
@@ -399,6 +397,8 @@ fn a_neighbour_that_is_not_there() {
     hosts.end();
 }
 
+/// Programs on two hosts do what comes to their minds, and messages are lost, doubled and
+/// overtake each other.
 #[test]
 fn any_order_of_messages_keeps_the_tables_together() {
     let mut reached = [0; 16];

@@ -1,0 +1,179 @@
+//! Whether something happens to a call, and what a program is told of it.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+use soft_hca::config;
+use soft_hca::fault::{Injector, Plan, Verb};
+
+use crate::layout::{WC_RECV, Wc};
+
+struct Faults {
+    injector: Mutex<Injector>,
+    /// By the verb's index: something can happen to it.
+    is_about: Vec<bool>,
+    is_about_completions: bool,
+    /// By the verb's index, if the program is to say what it calls: it has said so.
+    listed: Option<Vec<AtomicBool>>,
+}
+
+thread_local! {
+    /// How many functions of the libraries this thread is in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A function of the libraries is called.
+pub(crate) fn enter() {
+    // Not in a thread that is ending.
+    let _ = DEPTH.try_with(|depth| depth.set(depth.get() + 1));
+}
+
+/// It has returned.
+pub(crate) fn leave() {
+    let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+}
+
+/// Whether a call is made by a function of the libraries, not by the program.
+fn is_nested() -> bool {
+    DEPTH.try_with(Cell::get).unwrap_or(0) > 0
+}
+
+fn faults() -> &'static Faults {
+    static FAULTS: OnceLock<Faults> = OnceLock::new();
+    FAULTS.get_or_init(|| {
+        let text = std::env::var_os(config::FAULT).unwrap_or_default();
+        let plan = text.to_string_lossy().parse::<Plan>().unwrap_or_else(|error| {
+            say(&format!("{}: {error}", config::FAULT));
+            Plan::default()
+        });
+        let own = std::env::current_exe().unwrap_or_default();
+        let program = own.file_name().map(|name| name.to_string_lossy().into_owned());
+        let injector = Injector::new(&plan, &program.unwrap_or_default());
+        Faults {
+            is_about: (0..Verb::ALL.len()).map(|verb| injector.is_about(verb)).collect(),
+            is_about_completions: injector.is_about_completions(),
+            listed: injector
+                .lists()
+                .then(|| Verb::ALL.iter().map(|_| AtomicBool::new(false)).collect()),
+            injector: Mutex::new(injector),
+        }
+    })
+}
+
+impl Faults {
+    fn injector(&self) -> MutexGuard<'_, Injector> {
+        self.injector.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The program says what it calls, once for each verb.
+    fn list(&self, verb: usize) {
+        if let Some(listed) = &self.listed
+            && !listed[verb].swap(true, Relaxed)
+        {
+            say(&format!("calls {}", Verb::ALL[verb].name));
+        }
+    }
+}
+
+/// A line to standard error, at once. The program may have closed that.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("soft-hca: {text}\n").as_bytes());
+}
+
+/// Has a recording and the log say what happened to a call, and which specification asked for it. The
+/// library that soft-hca preloads as well can do that.
+fn note(call: &str, specs: &str, outcome: &str) {
+    type Function = unsafe extern "C" fn(*const u8, usize);
+    // SAFETY: a name that ends with NUL.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"soft_hca_fault_happened".as_ptr()) };
+    if !address.is_null() {
+        let text = format!("{call}\n{specs}\n{outcome}");
+        // SAFETY: the symbol is this function.
+        let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address) };
+        // SAFETY: so many bytes are there.
+        unsafe { function(text.as_ptr(), text.len()) };
+    }
+}
+
+fn errno() -> *mut c_int {
+    // SAFETY: this thread's own.
+    unsafe { libc::__errno_location() }
+}
+
+/// Sets `errno`.
+pub(crate) fn set_errno(number: c_int) {
+    // SAFETY: this thread's own.
+    unsafe { *errno() = number };
+}
+
+/// Our part of a call, which leaves `errno` alone.
+fn aside<T>(ours: impl FnOnce() -> T) -> T {
+    // SAFETY: this thread's own.
+    let before = unsafe { *errno() };
+    let value = ours();
+    set_errno(before);
+    value
+}
+
+/// A verb is called: does what is to happen before, and gives the error number if it fails, which is
+/// in `errno` then.
+pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_int> {
+    if is_nested() {
+        return None;
+    }
+    let faults = aside(faults);
+    if faults.listed.is_some() {
+        aside(|| faults.list(verb));
+    }
+    if !faults.is_about[verb] {
+        return None;
+    }
+    let (delay, kill, failure) = aside(|| {
+        let happens = faults.injector().call(verb, qpn());
+        if !happens.specs.is_empty() {
+            note(Verb::ALL[verb].name, &happens.specs, &happens.outcome());
+        }
+        (happens.delay, happens.kill, happens.failure)
+    });
+    if let Some(delay) = delay {
+        thread::sleep(delay);
+    }
+    if kill {
+        // SAFETY: ends this process.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
+    let errno = failure?.0;
+    set_errno(errno);
+    Some(errno)
+}
+
+/// Completions were polled.
+///
+/// # Safety
+///
+/// So many are there.
+pub(crate) unsafe fn polled(wc: *mut Wc, count: c_int) {
+    if count <= 0 || is_nested() {
+        return;
+    }
+    let faults = aside(faults);
+    if !faults.is_about_completions {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let completions = unsafe { std::slice::from_raw_parts_mut(wc, count as usize) };
+    for wc in completions {
+        let is_receive = wc.opcode & WC_RECV != 0;
+        aside(|| {
+            let happens = faults.injector().completion(wc.qp_num, is_receive);
+            if let Some((status, specs)) = happens {
+                note("ibv_poll_cq", &specs, &status.to_string());
+                wc.status = status.0;
+            }
+        });
+    }
+}

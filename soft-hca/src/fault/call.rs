@@ -1,0 +1,157 @@
+//! Faults of calls, and of the completions that calls bring.
+
+use std::fmt;
+
+use super::Error;
+use super::names::{ErrorNumber, Status, like, question};
+use super::occasion::Occasion;
+use super::packet::Direction;
+use super::spec::{Number, Spec};
+use super::value::Duration;
+use super::verbs::{Fails, Verb};
+
+/// To whose calls and completions a fault happens, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub occasion: Occasion,
+    /// Each queue pair is counted by itself.
+    pub per_queue_pair: bool,
+    /// Only those of this queue pair.
+    pub qpn: Option<u32>,
+    /// Only in programs whose file has this name.
+    pub program: Option<String>,
+}
+
+/// What happens to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallFault {
+    /// Index in [`Verb::ALL`].
+    pub verb: usize,
+    pub end: End,
+    /// Before that, the call takes so long.
+    pub delay: Option<Duration>,
+    pub scope: Scope,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// As it would.
+    Done,
+    /// It is not made, and fails.
+    Failure(ErrorNumber),
+    /// The process is killed before it is made.
+    Kill,
+}
+
+/// What happens to a completion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CompletionFault {
+    pub status: Status,
+    /// Only those of send work requests, or of receives.
+    pub direction: Option<Direction>,
+    pub scope: Scope,
+}
+
+const CALL_KEYS: &str = "errno=NAME, delay=DURATION, kill, P%, nth=N, times=N, per=qp, qp=N, \
+     program=NAME";
+const COMPLETION_KEYS: &str = "status=NAME, P%, nth=N, times=N, dir=send, dir=receive, per=qp, \
+     qp=N, program=NAME";
+
+/// The fault that is one of completions.
+pub(super) const COMPLETION: &str = "completion";
+
+impl Scope {
+    fn take(spec: &mut Spec<'_>) -> Result<Self, Error> {
+        let per_queue_pair = match spec.take("per")? {
+            None => false,
+            Some("qp") => true,
+            Some(other) => {
+                let wanted = "per=qp counts each queue pair by itself";
+                return Err(Error::Value { key: "per", value: other.into(), wanted });
+            }
+        };
+        let qpn = spec.number("qp", &Number::QPN)?.map(|qpn| qpn as u32);
+        let program = spec.take("program")?;
+        if let Some(name) = program.filter(|name| name.is_empty() || name.contains('/')) {
+            let wanted = "a program is the name of its file, without a folder";
+            return Err(Error::Value { key: "program", value: name.into(), wanted });
+        }
+        let occasion = Occasion::take(spec)?;
+        Ok(Self { occasion, per_queue_pair, qpn, program: program.map(String::from) })
+    }
+
+    fn parts(&self) -> impl Iterator<Item = String> {
+        let per = self.per_queue_pair.then(|| "per=qp".to_string());
+        let qp = self.qpn.map(|qpn| format!("qp={qpn}"));
+        let program = self.program.as_ref().map(|name| format!("program={name}"));
+        self.occasion.parts().chain(per).chain(qp).chain(program)
+    }
+}
+
+impl CallFault {
+    pub(super) fn of(mut spec: Spec<'_>) -> Result<Self, Error> {
+        let Some(verb) = Verb::named(spec.what) else {
+            return Err(Error::call(spec.what));
+        };
+        let what = verb.name;
+        let kill = spec.word("kill")?;
+        let delay = spec.value("delay", Duration::WANTED)?;
+        let errno = spec.named("errno", ErrorNumber::WANTED, ErrorNumber::names)?;
+        let scope = Scope::take(&mut spec)?;
+        spec.end(what, CALL_KEYS)?;
+        let end = match errno {
+            Some(_) if kill => return Err(Error::KillOrErrno(what)),
+            Some(_) if verb.fails == Fails::Never => return Err(Error::CannotFail(what)),
+            Some(errno) => End::Failure(errno),
+            None if kill => End::Kill,
+            None if delay.is_none() => return Err(Error::Effect(what)),
+            None => End::Done,
+        };
+        if !verb.has_queue_pair && (scope.per_queue_pair || scope.qpn.is_some()) {
+            return Err(Error::NoQueuePair(what));
+        }
+        Ok(Self { verb: Verb::index_of(what), end, delay, scope })
+    }
+}
+
+impl CompletionFault {
+    pub(super) fn of(mut spec: Spec<'_>) -> Result<Self, Error> {
+        let status = spec.named("status", Status::WANTED, Status::names)?;
+        let direction = Direction::take(&mut spec)?;
+        let scope = Scope::take(&mut spec)?;
+        spec.end(COMPLETION, COMPLETION_KEYS)?;
+        let wanted = Status::WANTED;
+        let status = status.ok_or(Error::Missing { what: COMPLETION, key: "status", wanted })?;
+        Ok(Self { status, direction, scope })
+    }
+}
+
+impl Error {
+    /// There is no such call.
+    fn call(name: &str) -> Self {
+        Self::Call { name: name.into(), like: question(&like(name, Verb::names())) }
+    }
+}
+
+impl fmt::Display for CallFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = match self.end {
+            End::Done => None,
+            End::Failure(errno) => Some(format!("errno={errno}")),
+            End::Kill => Some("kill".to_string()),
+        };
+        let delay = self.delay.map(|delay| format!("delay={delay}"));
+        let parts: Vec<String> = end.into_iter().chain(delay).chain(self.scope.parts()).collect();
+        write!(f, "{}:{}", Verb::ALL[self.verb].name, parts.join(","))
+    }
+}
+
+impl fmt::Display for CompletionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = self.direction.map(|direction| direction.to_string());
+        let parts: Vec<String> = direction.into_iter().chain(self.scope.parts()).collect();
+        write!(f, "{COMPLETION}:status={}", self.status)?;
+        parts.iter().try_for_each(|part| write!(f, ",{part}"))
+    }
+}

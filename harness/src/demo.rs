@@ -12,7 +12,7 @@ use crate::hosts::{ClientHost, Hosts};
 use crate::process::{Ending, Program};
 use crate::quote::quoted;
 use crate::run::{Client, Observer, Outcome, Plan, Unobserved};
-use crate::show::Labelled;
+use crate::show::{Labelled, print};
 use crate::transcript::{Side, Stream};
 
 /// What apm prints on both sides where the device cannot migrate a path.
@@ -82,9 +82,9 @@ impl Demo {
     /// all went as expected.
     pub fn tour(&self) -> Result<bool, Error> {
         let mut rows = Vec::new();
-        self.print(&format!("{}\n", self.fabric()))?;
+        print(&format!("{}\n", self.fabric()))?;
         for example in EXAMPLES {
-            self.print(&format!("{:<13} ", example.name))?;
+            print(&format!("{:<13} ", example.name))?;
             let (outcome, verdict) =
                 self.play(example, self.plan(example, None)?, &mut Unobserved)?;
             let time = outcome.elapsed.as_secs_f64();
@@ -94,13 +94,13 @@ impl Demo {
                 Verdict::Failed(why) => format!("FAILED: {why}\n{}", everything(&outcome)),
             };
             let (first, more) = text.split_once('\n').unwrap_or((&text, ""));
-            self.print(&format!("{first} ({time:.1} s)\n"))?;
+            print(&format!("{first} ({time:.1} s)\n"))?;
             for line in more.lines() {
-                self.print(&format!("             {line}\n"))?;
+                print(&format!("             {line}\n"))?;
             }
             rows.push((example, verdict, time));
         }
-        self.print(&table(&rows))?;
+        print(&table(&rows))?;
         Ok(rows.iter().all(|(_, verdict, _)| !matches!(verdict, Verdict::Failed(_))))
     }
 
@@ -123,7 +123,7 @@ impl Demo {
                 text += "\n";
             }
         }
-        self.print(&text)?;
+        print(&text)?;
         let mut show =
             Labelled::with_labels(label(example, Side::Server), label(example, Side::Client));
         let (outcome, verdict) = self.play(example, plan, &mut show)?;
@@ -133,12 +133,12 @@ impl Demo {
             Verdict::Expected(why) => format!("as expected: {why}"),
             Verdict::Failed(why) => format!("FAILED: {why}"),
         };
-        self.print(&format!("{name}: {word} ({:.1} s)\n", outcome.elapsed.as_secs_f64()))?;
+        print(&format!("{name}: {word} ({:.1} s)\n", outcome.elapsed.as_secs_f64()))?;
         Ok(!matches!(verdict, Verdict::Failed(_)))
     }
 
     /// The first line: which fabric the programs use.
-    fn fabric(&self) -> String {
+    pub(crate) fn fabric(&self) -> String {
         if let Some(name) = &self.fabric_name {
             return format!("fabric: {name}");
         }
@@ -163,7 +163,17 @@ impl Demo {
         example: &Example,
         flags: Option<&[OsString]>,
     ) -> Result<Plan, Error> {
-        let (mut server, mut client) = arguments(example, self.addresses(example), flags)?;
+        let (server, client) = arguments(example, self.addresses(example), flags)?;
+        self.plan_of(example, server, client)
+    }
+
+    /// A plan with these arguments of server and client.
+    pub(crate) fn plan_of(
+        &self,
+        example: &Example,
+        mut server: Option<Vec<OsString>>,
+        mut client: Vec<OsString>,
+    ) -> Result<Plan, Error> {
         if let Some(server) = &mut server {
             set_gid_index(server, self.gid_indices[0]);
         }
@@ -216,13 +226,6 @@ impl Demo {
             plan.client = Some(Client::Program(host.there(program)));
         }
         plan
-    }
-
-    fn print(&self, text: &str) -> Result<(), Error> {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(Error::write(Path::new("standard output")))
     }
 }
 

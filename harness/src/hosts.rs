@@ -14,6 +14,8 @@ use crate::transcript::{Line, Side, Stream, Transcript};
 
 /// The agent's file name.
 const AGENT: &str = "harness-agent";
+/// How much longer than the run an agent on another host may take.
+const LATER: Duration = Duration::from_secs(30);
 
 /// Where each side runs.
 #[derive(Clone, Debug, Default)]
@@ -88,23 +90,26 @@ impl Hosts {
         measured: bool,
         observer: &mut dyn Observer,
     ) -> Result<Played, Error> {
+        // Somewhat later than here, so that it is we who say that the time is over.
+        let there = plan.limit + LATER;
         if self.server.is_some()
             && let Some(server) = &mut plan.server
         {
             // Only a line of the server can be seen from here.
             let ready = std::mem::replace(&mut plan.ready, listening());
             let host = self.server.as_deref();
-            *server = self.with_agent(server, host, Some(&ready), plan.limit)?;
+            *server = self.with_agent(server, host, Some(&ready), Some(there))?;
             if let Ready::Line(pattern) = ready {
                 plan.ready = Ready::Line(pattern);
             }
         } else if measured && let Some(server) = &mut plan.server {
-            *server = self.with_agent(server, None, None, plan.limit)?;
+            *server = self.with_agent(server, None, None, None)?;
         }
         if let Some(Client::Program(client)) = &mut plan.client
             && (measured || self.client.is_some())
         {
-            *client = self.with_agent(client, self.client.as_deref(), None, plan.limit)?;
+            let host = self.client.as_deref();
+            *client = self.with_agent(client, host, None, host.map(|_| there))?;
         }
         let outcome = match run(&plan, &mut Programs(observer)) {
             Ok(outcome) => outcome,
@@ -114,13 +119,19 @@ impl Hosts {
         Ok(self.cleaned(outcome))
     }
 
+    /// A program on this host with an agent that tells what it has cost, and ends it after `limit`,
+    /// in whole seconds.
+    pub(crate) fn measured(&self, program: &Program, limit: Duration) -> Result<Program, Error> {
+        self.with_agent(program, None, None, Some(limit))
+    }
+
     /// The harness as an agent in front of the program.
     fn with_agent(
         &self,
         program: &Program,
         host: Option<&str>,
         ready: Option<&Ready>,
-        limit: Duration,
+        limit: Option<Duration>,
     ) -> Result<Program, Error> {
         let mut args: Vec<OsString> = Vec::new();
         match ready {
@@ -131,10 +142,10 @@ impl Hosts {
         if let Some(arg0) = &program.arg0 {
             args.extend(["--arg0".into(), arg0.clone()]);
         }
+        if let Some(limit) = limit {
+            args.extend(["--time-limit".into(), limit.as_secs().to_string().into()]);
+        }
         if host.is_some() {
-            // Somewhat later than here, so that it is we who say that the time is over.
-            let seconds = limit.as_secs() + 30;
-            args.extend(["--time-limit".into(), seconds.to_string().into()]);
             args.push("--until-input-ends".into());
         }
         args.extend(["--".into(), program.path.clone().into_os_string()]);

@@ -11,6 +11,7 @@
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
 //! - [`faults`]: every verb that the examples call, made to fail
+//! - [`problem`]: the course's three problems, each beside its solution
 //! - [`compare`]: the C originals and the Rust programs side by side
 //! - [`hosts`]: the sides of a pair on other hosts
 //! - [`agent`]: runs one program for somebody else, and says what it cost
@@ -20,6 +21,7 @@
 //! - [`lines`]: comparing lists of lines
 
 pub mod agent;
+mod columns;
 pub mod compare;
 pub mod demo;
 pub mod error;
@@ -32,6 +34,7 @@ pub mod listen;
 pub mod pair;
 pub mod peer;
 pub mod private;
+pub mod problem;
 pub mod process;
 mod quote;
 mod rdma_netlink;

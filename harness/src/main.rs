@@ -20,6 +20,7 @@ use harness::hosts::{ClientHost, Hosts};
 use harness::listen::Ready;
 use harness::pair::Pair;
 use harness::private::{self, Network};
+use harness::problem;
 use harness::soft_hca;
 
 /// Nobody waits longer than a day, and sums of times must not overflow.
@@ -175,6 +176,11 @@ struct DemoArgs {
     /// Name the examples and what each shows
     #[arg(long)]
     list: bool,
+    /// Show one of the course's three problems: the run of an example that has it beside that of
+    /// the one that has solved it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3),
+        conflicts_with_all = ["example", "client_by", "server_host", "client_host"])]
+    problem: Option<u8>,
     /// Folder of the programs [default: the one this program is in]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
@@ -429,6 +435,9 @@ fn demo(args: DemoArgs) -> Result<bool, Error> {
         on_soft_hca: args.on_soft_hca || soft_hca::is_inside(),
         limit: Duration::from_secs(args.time_limit),
     };
+    if let Some(number) = args.problem {
+        return problem::show(&demo, number);
+    }
     match args.example.split_first() {
         None => demo.tour(),
         Some((example, flags)) => demo.example(&example.to_string_lossy(), flags),

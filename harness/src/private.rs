@@ -81,10 +81,12 @@ END
     ip link add rdma0 address 02:00:00:00:00:01 mtu 1500 type veth \
         peer name rdma0 address 02:00:00:00:00:02 mtu 1500 netns $host
     ip address add 10.9.0.1/24 dev rdma0
+    ip address add fe80::ff:fe00:1/64 nodad dev rdma0 || :
     ip link set rdma0 up
     nsenter --net=/proc/$host/ns/net sh -e -c '
         ip link set lo up
         ip address add 10.9.0.2/24 dev rdma0
+        ip address add fe80::ff:fe00:2/64 nodad dev rdma0 || :
         ip link set rdma0 up'
     for net in /proc/self/ns/net /proc/$host/ns/net; do
         nsenter --net=$net sh -c '

@@ -2,7 +2,9 @@
 //! in colour on a terminal.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
+use crate::error::Error;
 use crate::run::Observer;
 use crate::transcript::{Line, Side};
 
@@ -57,4 +59,12 @@ impl Observer for Labelled {
             self.failed = self.print(line).err();
         }
     }
+}
+
+/// Prints a text at once.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(Error::write(Path::new("standard output")))
 }

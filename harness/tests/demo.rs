@@ -90,6 +90,28 @@ fn a_run_can_be_recorded() {
 }
 
 #[test]
+fn a_problem_has_its_own_examples() {
+    let folder = Folder::new("problem");
+    folder.script("target/release/soft-hca", "#!/bin/sh\necho \"$@\"\n");
+    let output = folder.run(&["--soft-hca", "--problem", "2"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with(" --problem 2\n"), "{text}");
+    for (arguments, why) in [
+        (&["--problem", "4"][..], "no problem '4'"),
+        (&["--problem"], "needs a value"),
+        (&["--problem", "1", "mc"], "no 'mc' beside it"),
+        (&["--problem=1", "--two-hosts"], "runs on one host"),
+        (&["--problem=1", "--client-host", "x"], "runs on one host"),
+        (&["--problem=1", "--record", "/x/run.shr"], "record one of them"),
+    ] {
+        let output = folder.run(arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(why), "{text}");
+    }
+}
+
+#[test]
 fn two_hosts_are_two_network_namespaces() {
     let folder = Folder::new("two hosts");
     folder.script("path/unshare", "#!/bin/sh\necho not for you >&2\nexit 1\n");

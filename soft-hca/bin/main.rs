@@ -8,14 +8,17 @@ use clap::FromArgMatches;
 use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, ShowArgs, Subcommands};
 use soft_hca::command::record::{self, RecordOptions};
 use soft_hca::command::{Error, doctor, export, fabric, ls, run, show};
-use soft_hca::config::FabricName;
+use soft_hca::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { fabric, device, command }) => {
+        Subcommands::Run(RunArgs { explain, fabric, device, command }) => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
             let (device, link, faults) = device.wanted()?;
             let options = run::Options { fabric, device, link, faults, command };
+            if explain || config::explains() {
+                return record::explained(&options).map(ExitCode::from);
+            }
             let never: Infallible = run::run(&options)?;
             match never {}
         }

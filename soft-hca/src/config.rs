@@ -1,7 +1,7 @@
 //! Names, folders and environment variables.
 //!
 //! A fabric is known by its folder, `$XDG_RUNTIME_DIR/soft-hca/NAME`, or `/tmp/soft-hca-UID/NAME`
-//! where there is no such variable. Nobody but its user may enter it.
+//! where there is no such variable or another user has that folder. Nobody but its user may enter it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::fault;
 use crate::system;
@@ -37,14 +38,25 @@ pub const FAULT: &str = "SOFT_HCA_FAULT";
 /// The file that the link's packets are recorded in.
 pub const PCAP: &str = "SOFT_HCA_PCAP";
 
+/// The user's runtime folder, of the XDG Base Directory Specification.
+const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+
+/// How long the link's thread looks for more before it sleeps; see [`spin`].
+pub const SPIN: &str = "SOFT_HCA_SPIN";
+
+/// `1`: say on standard error what goes wrong; see [`explains`].
+pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 9] = [
+pub const VARIABLES: [(&str, &str); 11] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
     (ROCE, "as --roce=...; `default` for --roce alone"),
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
+    (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
+    (EXPLAIN, "1: as --explain"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -54,7 +66,8 @@ pub const VARIABLES: [(&str, &str); 9] = [
 pub const SOCKET: &str = "socket";
 
 /// Name of the file that is there if a fabric was to have a link to other hosts. Its first line says
-/// why there is none, or nothing; the second one is [`LinkOptions::extras`].
+/// why there is none, or nothing; the second one is [`LinkOptions::extras`]; the third one has the
+/// addresses that come first in the table of GIDs.
 pub const LINK: &str = "link";
 
 /// Bytes that the path of a socket may have.
@@ -80,6 +93,9 @@ pub enum Error {
     /// The socket in the folder could not have a name.
     #[error("{} is too long a path for a socket: set XDG_RUNTIME_DIR to a shorter one", .0.display())]
     TooLong(PathBuf),
+    /// A runtime folder that each working directory would have another one of.
+    #[error("XDG_RUNTIME_DIR is {}: set it to a path that begins with /", .0.display())]
+    Relative(PathBuf),
     /// Not one of the levels of the log.
     #[error("{LOG_LEVEL} is error, warn, info or debug")]
     LogLevel,
@@ -228,14 +244,15 @@ pub fn fabric_dir_of_program() -> Option<PathBuf> {
 
 /// The folder that has the fabrics' folders.
 pub fn base_dir() -> PathBuf {
-    runtime_dir(std::env::var_os("XDG_RUNTIME_DIR")).unwrap_or_else(fallback_base)
+    runtime_dir(variable(RUNTIME_DIR)).unwrap_or_else(fallback_base)
 }
 
 /// Every folder that may have fabrics of this user: with and without `XDG_RUNTIME_DIR`.
-pub fn base_dirs() -> Vec<PathBuf> {
+pub fn base_dirs() -> Result<Vec<PathBuf>, Error> {
+    check_runtime_dir(variable(RUNTIME_DIR))?;
     let mut dirs = vec![base_dir(), fallback_base()];
     dirs.dedup();
-    dirs
+    Ok(dirs)
 }
 
 /// How much is logged.
@@ -244,6 +261,18 @@ pub fn log_level() -> Result<tracing::Level, Error> {
         Some(level) => level.to_str().and_then(|level| level.parse().ok()).ok_or(Error::LogLevel),
         None => Ok(tracing::Level::INFO),
     }
+}
+
+/// How long the link's thread is to look for more before it sleeps, if somebody has said: for the
+/// daemon, so for whoever starts the fabric. What is no number of microseconds is as if nobody had.
+pub(crate) fn spin() -> Option<Duration> {
+    let microseconds = variable(SPIN)?.to_str()?.parse::<u32>().ok()?;
+    Some(Duration::from_micros(microseconds.into()))
+}
+
+/// Whether it is to be said on standard error what goes wrong.
+pub fn explains() -> bool {
+    variable(EXPLAIN).is_some_and(|value| value != "0")
 }
 
 /// A variable that is not empty.
@@ -271,8 +300,17 @@ fn runtime_dir(variable: Option<OsString>) -> Option<PathBuf> {
     (found.is_dir() && found.uid() == system::user()).then(|| dir.join("soft-hca"))
 }
 
+/// That a runtime folder, if there is one, is the same from everywhere.
+fn check_runtime_dir(variable: Option<OsString>) -> Result<(), Error> {
+    match variable.map(PathBuf::from) {
+        Some(dir) if !dir.is_absolute() => Err(Error::Relative(dir)),
+        _ => Ok(()),
+    }
+}
+
 /// The folder of a fabric, which need not exist.
 pub fn fabric_dir(fabric: &FabricName) -> Result<PathBuf, Error> {
+    check_runtime_dir(variable(RUNTIME_DIR))?;
     let dir = base_dir().join(&fabric.0);
     let socket = dir.join(SOCKET);
     if socket.as_os_str().as_bytes().len() > MAX_SOCKET_PATH {
@@ -380,6 +418,12 @@ mod tests {
         fs::remove_dir(&own).unwrap();
         assert_eq!(runtime_dir(Some(own.into())), None);
         assert_eq!(runtime_dir(Some("tmp".into())), None);
+        for good in [None, Some("/nowhere".into())] {
+            assert!(check_runtime_dir(good).is_ok());
+        }
+        let relative = check_runtime_dir(Some("tmp".into())).unwrap_err();
+        let expected = "XDG_RUNTIME_DIR is tmp: set it to a path that begins with /";
+        assert_eq!(relative.to_string(), expected);
         assert_eq!(runtime_dir(None), None);
     }
 

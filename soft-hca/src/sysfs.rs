@@ -160,7 +160,7 @@ mod tests {
     fn what_the_libraries_read() {
         let dir = std::env::temp_dir().join(format!("soft-hca-sysfs-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        let device = Device::local("rxe7", 0x0273_5cff_fed2_226d);
+        let device = Device::local("rxe7", 0x0273_5cff_fed2_226d, &[]);
         let netdev = device.ports[0].netdev.clone().unwrap();
         // What an interrupted start has left does no harm.
         fs::create_dir_all(dir.join("new-rxe7/class/rest")).unwrap();

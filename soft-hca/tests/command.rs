@@ -115,6 +115,13 @@ fn errors_are_one_line() {
     stderr(&["run", "--name", "mlx5_0", "--", "true"], 2);
     place.wait_until_empty();
 
+    for arguments in [&["run", "true"][..], &["ls"]] {
+        let output = place.command(arguments).env("XDG_RUNTIME_DIR", "run").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let expected = "soft-hca: XDG_RUNTIME_DIR is run: set it to a path that begins with /\n";
+        assert_eq!((output.status.code(), text.as_str()), (Some(1), expected));
+    }
+
     let output =
         place.command(&["run", "true"]).env("SOFT_HCA_PRELOAD", "/no/lib.so").output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();

@@ -28,12 +28,12 @@ fn ping_pongs(program: &str, lists: &[&str]) {
 
 #[test]
 fn ud_ping_pong() {
-    ping_pongs("ibv_ud_pingpong", &["", "-e", "-s 1"]);
+    ping_pongs("ibv_ud_pingpong", &["", "-e", "-s 1", "-g 0"]);
 }
 
 #[test]
 fn rc_ping_pong() {
-    ping_pongs("ibv_rc_pingpong", &["", "-e", "-s 1 -m 256", "-s 100000"]);
+    ping_pongs("ibv_rc_pingpong", &["", "-e", "-s 1 -m 256", "-s 100000", "-g 0"]);
 }
 
 #[test]

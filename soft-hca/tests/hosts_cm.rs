@@ -3,13 +3,13 @@
 
 mod programs;
 
-use programs::hosts::{Hosts, assert_gone, assert_has, by_cm};
+use programs::hosts::{Hosts, INTERFACE, assert_gone, assert_has, by_cm};
 use programs::{installed, perftest, tcp, the_processors};
 
 /// A port of the connection manager.
 const PORT: u16 = 7471;
 
-/// By either family of addresses.
+/// By either family of addresses, and by one that is good for the link only.
 #[test]
 fn rping() {
     if !installed(&["rping"]) {
@@ -17,7 +17,8 @@ fn rping() {
     }
     let Some(hosts) = Hosts::new("hosts-rping") else { return };
     let _alone = the_processors();
-    for address in [hosts.a.address, hosts.a.address6] {
+    let link_local = format!("{}%{INTERFACE}", hosts.a.link_local);
+    for address in [hosts.a.address, hosts.a.address6, &link_local] {
         let line = format!("-a {address} -p {PORT} -C 10 -S 10000 -V -v");
         let both = by_cm(&hosts, PORT, &format!("rping -s {line}"), &format!("rping -c {line}"));
         assert_has(&both[0], &["server ping data: rdma-ping-9: "]);
@@ -38,6 +39,32 @@ fn nobody_listens() {
     assert!(!client.wait().success());
     assert_has(&client.output(), &["RDMA_CM_EVENT_REJECTED"]);
     hosts.a.place.end(keeper);
+    assert_gone(&hosts);
+}
+
+/// The address is of the local network or behind a gateway, and nobody has it or is the gateway: as
+/// with a device, resolving it fails when its time is over.
+#[test]
+fn nobody_is_there() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-nobody") else { return };
+    hosts.b.add_route("198.51.100.0/24", "192.0.2.78");
+    hosts.b.add_route("2001:db8::/32", "fd00:0:2::78");
+    let keeper = hosts.b.place.keep();
+    let nobody = ["192.0.2.77", "198.51.100.1", "fd00:0:2::77", "2001:db8::1"];
+    let clients = nobody.map(|address| hosts.b.place.start(&format!("rping -c -a {address} -C 1")));
+    for mut client in clients {
+        assert!(!client.wait().success());
+        assert_has(&client.output(), &["RDMA_CM_EVENT_ADDR_ERROR, error -110"]);
+    }
+    // The gateway is there, so it goes on to the request, which nobody answers.
+    hosts.b.add_route("203.0.113.0/24", hosts.a.address);
+    let mut client = hosts.b.place.start("rping -c -d -a 203.0.113.1 -C 1");
+    client.wait_until(|| hosts.b.place.objects().iter().any(|line| line.contains(" CONNECT ")));
+    client.kill();
+    hosts.b.place.end(keeper);
     assert_gone(&hosts);
 }
 

@@ -24,8 +24,8 @@ const PROGRAMS: [&str; 5] = ["ib_write_bw", "ib_send_bw", "ib_read_bw", "ibv_rc_
 const PORT: u16 = 7471;
 
 /// A queue pair of these programs tells that its peer has gone after eight timeouts of 4.096 us *
-/// 2^14 to four times that (IBTA 9.7.6.1.3): in half a second to two. Who is silent so much longer
-/// has no request under way.
+/// 2^14 to four times that (IBTA 9.7.6.1.3), so in two seconds. Who is silent so much longer has no
+/// request under way.
 const SILENCE: Duration = Duration::from_secs(8);
 
 /// How perftest and the ping-pongs say that a request has failed.

@@ -178,6 +178,41 @@ fn a_record_is_drawn_and_written_for_other_programs() {
 }
 
 #[test]
+fn what_goes_wrong_is_said_when_it_happens() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("record-explain");
+    let refused = ["ibv_rc_pingpong", "-r", "40000"];
+    // The lines that are soft-hca's, and how many of them are about the refusal.
+    let said = |arguments: &[&str], variable: &str| {
+        let mut command = place.command(&[arguments, &refused].concat());
+        let output = command.env("SOFT_HCA_EXPLAIN", variable).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("soft-hca: "));
+        let about = |line: &&str| {
+            line.starts_with("soft-hca: ibv_rc_pingpong[")
+                && line.contains(
+                    "]: ibv_create_cq is refused with EINVAL: more completions than the device's \
+                     max_cqe; usual cause: a wrong argument",
+                )
+        };
+        (lines.clone().count(), lines.filter(about).count())
+    };
+    assert_eq!(said(&["run", "--explain", "--"], ""), (1, 1));
+    assert_eq!(said(&["run", "--"], "1"), (1, 1));
+    assert_eq!(said(&["run", "--"], "0"), (0, 0));
+    // The other one is how many entries there are.
+    assert_eq!(said(&["record", "--"], "1"), (2, 1));
+    // Within a fabric that is explained already, once.
+    let command = place.command(&[]);
+    let program = command.get_program().to_str().unwrap();
+    assert_eq!(said(&["run", "--explain", "--", program, "run", "--"], "1"), (1, 1));
+    place.assert_gone();
+}
+
+#[test]
 fn what_has_no_room_is_counted() {
     if !installed(&["ibv_rc_pingpong"]) {
         return;

@@ -113,6 +113,7 @@ impl Rules {
         }
         self.normaliser.take_for(CLIENT_ADDRESS, ADDRESS);
         self.normaliser.take_for("0a:09:00:02", "0a:09:00:01");
+        self.normaliser.take_for("ff:fe:00:00:02", "ff:fe:00:00:01");
         Ok(())
     }
 

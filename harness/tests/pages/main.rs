@@ -97,8 +97,9 @@ fn line(command: &str, bin: &str) -> Result<String, String> {
     let command = match first {
         "./demo" => {
             let flags = command.trim_start_matches("./demo");
+            let explains = if flags.trim().is_empty() { "" } else { "SOFT_HCA_EXPLAIN=1 " };
             format!(
-                "target/release/soft-hca run -- target/release/harness demo \
+                "{explains}target/release/soft-hca run -- target/release/harness demo \
                  --address 127.0.0.1 --fabric-name \"{FABRIC}\" {flags}"
             )
         }
@@ -202,7 +203,7 @@ fn the_demo_calls_its_fabric_so() {
 fn commands_are_run_with_the_programs_that_are_built() {
     assert_eq!(line("target/release/soft-hca ls", "/b"), Ok("/b/soft-hca ls".to_owned()));
     let demo = line("./demo mc -c 2", "/b").unwrap();
-    assert!(demo.starts_with("/b/soft-hca run -- /b/harness demo"), "{demo}");
+    assert!(demo.starts_with("SOFT_HCA_EXPLAIN=1 /b/soft-hca run -- /b/harness demo"), "{demo}");
     assert!(demo.ends_with(" mc -c 2"), "{demo}");
     assert!(line("rm -rf x", "/b").is_err());
 }

@@ -19,9 +19,14 @@ unsafe fn wait(fd: c_int) -> c_int {
     if flags & libc::O_NONBLOCK != 0 {
         return fail(Errno::EAGAIN);
     }
+    let waiting = client::wait(fd);
     let mut readable = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry is there.
-    if unsafe { real::poll(&mut readable, 1, -1) } < 0 { -1 } else { 0 }
+    let waited = unsafe { real::poll(&mut readable, 1, -1) };
+    if let Some(waiting) = waiting {
+        keeping_errno(|| waiting.is_over(waited >= 0));
+    }
+    if waited < 0 { -1 } else { 0 }
 }
 
 /// Another thread has closed the descriptor since this call began. In the kernel the call would
@@ -42,13 +47,8 @@ unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
             Err(error) => return fail(error) as isize,
         }
         // Nothing is held here, so the thread may be cancelled.
-        let waiting = client::wait(fd);
         // SAFETY: our own descriptor.
-        let waited = unsafe { wait(fd) };
-        if let Some(waiting) = waiting {
-            keeping_errno(|| waiting.is_over(waited >= 0));
-        }
-        if waited < 0 {
+        if unsafe { wait(fd) } < 0 {
             return -1;
         }
     }

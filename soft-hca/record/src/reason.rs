@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use soft_hca_roce::wire::headers::rnr_delay;
 
 use crate::text::duration;
 
@@ -244,7 +245,13 @@ impl fmt::Display for Reason {
                 if *waited > 0 {
                     write!(f, " for {}", duration(*waited))?;
                 }
-                write!(f, " (rnr_retry {rnr_retry}, the receiver's min_rnr_timer {min_rnr_timer})")
+                let retry = if *rnr_retry == 7 { ", for ever" } else { "" };
+                let delay = rnr_delay(*min_rnr_timer as u8).as_nanos() as u64;
+                write!(
+                    f,
+                    " (rnr_retry {rnr_retry}{retry}; the receiver's min_rnr_timer {min_rnr_timer}, {})",
+                    duration(delay)
+                )
             }
             Self::NoResponse { waited, timeout, retry_cnt, peer } => {
                 if *waited > 0 {

@@ -20,6 +20,11 @@ impl Run {
         Self { t: 0, entries: Vec::new() }
     }
 
+    /// What is in it.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// Another entry, so many nanoseconds later.
     pub(crate) fn put(
         &mut self,

@@ -14,6 +14,21 @@ use crate::value::{Name, Named, Value};
 pub(crate) trait Names {
     /// A number of a process.
     fn name(&mut self, process: u32, name: Name) -> String;
+
+    /// A word, which may be a GID or a socket's address.
+    fn text(&mut self, text: &str) -> String {
+        text.into()
+    }
+
+    /// An index in the device's table of GIDs.
+    fn gid_index(&mut self, index: i64) -> String {
+        index.to_string()
+    }
+
+    /// Immediate data.
+    fn imm(&mut self, imm: u32) -> String {
+        format!("{imm:#x}")
+    }
 }
 
 /// Numbers as they are.
@@ -159,6 +174,7 @@ impl<N: Names> Line<'_, N> {
     fn value(&mut self, value: &Value) -> String {
         match value {
             Value::Name(name) => self.name(*name),
+            Value::Text(text) => self.names.text(text),
             other => other.to_string(),
         }
     }
@@ -166,7 +182,11 @@ impl<N: Names> Line<'_, N> {
     fn list(&mut self, values: &[Named]) -> String {
         let mut words = Vec::new();
         for Named(name, value) in values {
-            words.push(format!("{name}={}", self.value(value)));
+            let value = match value {
+                Value::Number(index) if name == "sgid_index" => self.names.gid_index(*index),
+                value => self.value(value),
+            };
+            words.push(format!("{name}={value}"));
         }
         words.join(", ")
     }
@@ -243,7 +263,8 @@ impl<N: Names> Line<'_, N> {
             self.put(&format!(", remote_addr={address}, rkey={rkey}"));
         }
         if let Some(imm) = posted.imm {
-            self.put(&format!(", imm={imm:#x}"));
+            let imm = self.names.imm(imm);
+            self.put(&format!(", imm={imm}"));
         }
         if let Some(key) = posted.invalidate {
             let key = self.name(Name::Key(key));
@@ -260,7 +281,8 @@ impl<N: Names> Line<'_, N> {
                 0xff_ffff => "group".into(),
                 qp => self.name(Name::Qp(qp)),
             };
-            self.put(&format!(", to qp={qp} gid={} qkey={:#x}", to.gid, to.qkey));
+            let gid = self.names.text(&to.gid);
+            self.put(&format!(", to qp={qp} gid={gid} qkey={:#x}", to.qkey));
         }
         self.put(")");
     }
@@ -314,7 +336,8 @@ impl<N: Names> Line<'_, N> {
             self.put(&completion.status);
         }
         if let Some(imm) = completion.imm {
-            self.put(&format!(", imm={imm:#x}"));
+            let imm = self.names.imm(imm);
+            self.put(&format!(", imm={imm}"));
         }
         if completion.solicited {
             self.put(", solicited");

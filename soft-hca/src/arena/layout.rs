@@ -529,6 +529,8 @@ pub struct Arena {
     pub observed: AtomicU32,
     /// Bytes that each process may note down while it is watched.
     pub record_limit: AtomicU64,
+    /// Not 0: only what goes wrong is noted down, and what is needed to tell of it.
+    pub record_failures: AtomicU32,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,

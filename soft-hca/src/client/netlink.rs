@@ -164,7 +164,7 @@ mod tests {
     fn the_tree_is_read() {
         let dir = std::env::temp_dir().join(format!("soft-hca-link-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        let written = crate::device::Device::local("rxe7", 0x0273_5cff_fed2_226d);
+        let written = crate::device::Device::local("rxe7", 0x0273_5cff_fed2_226d, &[]);
         let netdev = written.ports[0].netdev.clone();
         sysfs::write(&dir, "tree", &[written]).unwrap();
         let devices = read_tree(&sysfs::tree(&dir, "tree"));

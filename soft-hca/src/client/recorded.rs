@@ -10,6 +10,7 @@ use crate::fault::Happened;
 use crate::recording::{About, note};
 use crate::rpc::{FileKind, Hello, Request};
 use crate::system;
+use crate::uapi::uverbs::command;
 
 /// A call that has begun and will be noted.
 #[derive(Debug)]
@@ -30,6 +31,15 @@ pub(super) struct Called<'a> {
     pub created: u32,
 }
 
+impl Called<'_> {
+    /// Whether it tells what later failures are about: which queue pairs there are, and their peers.
+    fn is_context(&self) -> bool {
+        let number = self.request.first_chunk().copied().map_or(0, u32::from_ne_bytes);
+        let known = [command::CREATE_QP, command::EX_CREATE_QP, command::MODIFY_QP];
+        !self.is_cm && known.contains(&number)
+    }
+}
+
 /// A call begins; `None` if nobody records.
 pub(super) fn begin(process: &Process) -> Option<Pending> {
     let recorder = &process.env.recorder;
@@ -47,6 +57,10 @@ impl Pending {
             Ok(answer) => (answer, None),
             Err(error) => (&[][..], Some(error)),
         };
+        let recorder = &process.env.recorder;
+        if error.is_none() && !recorder.is_complete() && !called.is_context() {
+            return;
+        }
         let body = note::Call {
             duration: system::now_ns().saturating_sub(self.0.t),
             fd: called.fd,
@@ -58,12 +72,17 @@ impl Pending {
         };
         let reason = error.and_then(Errno::reason).unwrap_or_default();
         let tail = [called.request, answer, reason.as_bytes()];
-        process.env.recorder.note(self.0, &body, &tail);
+        recorder.note(self.0, &body, &tail);
     }
 
     /// The call has brought an event of the connection manager.
     pub(super) fn end_with_event(self, process: &Process, fd: RawFd, event: &[u8]) {
+        /// Where `struct rdma_ucm_event_resp` has its status.
+        const STATUS: std::ops::Range<usize> = 16..20;
         let recorder = &process.env.recorder;
+        if !recorder.is_complete() && event.get(STATUS).is_some_and(|status| status == [0; 4]) {
+            return;
+        }
         let about = recorder.about(recorder.index());
         recorder.note(about, &note::Connection { fd }, &[event]);
     }
@@ -100,7 +119,11 @@ pub struct Waiting {
 /// A thread is about to wait until a descriptor is readable. What it gives is told when the thread
 /// goes on.
 pub fn wait(fd: RawFd) -> Option<Waiting> {
-    let process = process::current().filter(|process| process.env.recorder.is_on())?;
+    let is_told = |process: &&Process| {
+        let recorder = &process.env.recorder;
+        recorder.is_on() && recorder.is_complete()
+    };
+    let process = process::current().filter(is_told)?;
     let channel = match table::get(fd)? {
         Entry::Channel(_) => 0,
         Entry::Cm(_) => 1,

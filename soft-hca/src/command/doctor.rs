@@ -47,7 +47,7 @@ pub fn doctor() -> Result<bool, Error> {
         ("shared memory", shared_memory()),
         ("memory of peers", peers()),
         ("log", log(&config::log_file())),
-        ("addresses", addresses(&Device::local(config::DEFAULT_DEVICE, 0).ports[0].gids)),
+        ("addresses", addresses(&Device::local(config::DEFAULT_DEVICE, 0, &[]).ports[0].gids)),
         ("real devices", real_devices(Path::new("/sys/class/infiniband"))),
     ];
     if !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. })) {

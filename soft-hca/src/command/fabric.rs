@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use super::{Error, cannot, preload};
 use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use crate::daemon;
 use crate::device::{self, Device};
+use crate::link;
 use crate::recording::FOLDER;
 use crate::rpc::{Connection, FileKind, Hello, Reply, Request};
 use crate::sysfs;
@@ -80,13 +82,21 @@ pub fn link_warning(dir: &Path, wanted: &LinkOptions) -> Option<String> {
     let Ok(said) = fs::read_to_string(dir.join(config::LINK)) else {
         return Some(format!("this fabric runs already, without a link to other hosts: {INSTEAD}"));
     };
-    let (reason, extras) = said.split_once('\n').unwrap_or((&said, ""));
+    let mut lines = said.lines();
+    let (reason, extras) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     if !reason.is_empty() {
         return Some(format!("{reason}; programs reach only those of this fabric"));
     }
     let wanted = wanted.extras();
     let is_other = !wanted.is_empty() && wanted != extras;
     is_other.then(|| format!("this fabric runs already, without {wanted}: {INSTEAD}"))
+}
+
+/// The addresses that a fabric that runs has first in its table of GIDs.
+pub fn first_addresses(dir: &Path) -> Vec<IpAddr> {
+    let said = fs::read_to_string(dir.join(config::LINK)).unwrap_or_default();
+    let addresses = said.lines().nth(2).unwrap_or_default();
+    addresses.split(',').filter_map(|ip| ip.parse().ok()).collect()
 }
 
 /// Connects to a fabric that runs; `None` if it does not, or is about to end.
@@ -135,7 +145,11 @@ fn start(dir: &Path, device: &str, link: Option<&LinkOptions>) -> Result<Connect
         clear(dir).map_err(cannot(format!("clear {}", dir.display())))?;
     }
     if !sysfs::tree(dir, device).exists() {
-        let devices = [Device::local(device, device::node_guid(dir))];
+        let first = match running {
+            Some(_) => first_addresses(dir),
+            None => link::first_addresses(link),
+        };
+        let devices = [Device::local(device, device::node_guid(dir), &first)];
         sysfs::write(dir, device, &devices)
             .map_err(cannot(format!("write {}", sysfs::tree(dir, device).display())))?;
     }

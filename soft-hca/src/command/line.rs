@@ -37,7 +37,8 @@ Examples:
     soft-hca run -- bash
     soft-hca ls";
 
-const RUN_USAGE: &str = "soft-hca run [--fabric FABRIC] [--name DEVICE] [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
+const RUN_USAGE: &str = "soft-hca run [--explain] [--fabric FABRIC] [--name DEVICE] \
+     [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
@@ -154,6 +155,13 @@ impl DeviceArgs {
 /// The arguments of `run`.
 #[derive(Args)]
 pub struct RunArgs {
+    /// Say on standard error what goes wrong in the fabric: each work request that fails, each call
+    /// that is refused, and who waits for longer than a second
+    ///
+    /// In a line, once each, in the words of `soft-hca explain`. Where somebody records the fabric or
+    /// explains it already, nothing is said here.
+    #[arg(long)]
+    pub explain: bool,
     /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,

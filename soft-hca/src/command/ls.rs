@@ -48,7 +48,7 @@ fn listing(dir: &Path) -> Result<Option<String>, Error> {
 /// The folders of fabrics, sorted.
 fn fabrics() -> Result<Vec<PathBuf>, Error> {
     let mut dirs = Vec::new();
-    for base in config::base_dirs() {
+    for base in config::base_dirs()? {
         // Fabrics start in the first place. One of that name elsewhere may be another user's, as in
         // a user namespace.
         if base != config::base_dir() && config::check_private(&base).is_err() {

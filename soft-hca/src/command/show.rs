@@ -27,8 +27,9 @@ pub fn show(file: &Path, follows: bool, is_stable: bool) -> Result<(), Error> {
     let mut reader = open(file).map_err(failed)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = if is_stable {
+        let header = reader.header().clone();
         let entries: Result<Vec<Entry>, _> = reader.collect();
-        print(&mut out, &stable::text(&entries.map_err(failed)?))
+        print(&mut out, &stable::text(&header, &entries.map_err(failed)?))
     } else {
         let mut text = Text::new();
         loop {

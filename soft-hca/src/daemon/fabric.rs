@@ -584,7 +584,7 @@ mod tests {
     use super::*;
 
     fn fabric(identity: u64) -> Fabric {
-        Fabric::new(Arc::new(Device::local("rxe0", 7)), identity).unwrap()
+        Fabric::new(Arc::new(Device::local("rxe0", 7, &[])), identity).unwrap()
     }
 
     /// Takes an entry for a queue pair and gives it back; its number.

@@ -203,6 +203,10 @@ impl Host for CmHost<'_> {
         self.find_source(to).is_none() || self.fabric.roce.is_taken_to_self(own, to)
     }
 
+    fn knows_neighbour(&self, own: IpAddr, to: IpAddr) -> bool {
+        self.fabric.roce.knows_neighbour(own, to)
+    }
+
     fn path_mtu(&self, own: IpAddr) -> u8 {
         let source = self.find_source(own);
         source.map_or(0, |source| source.path_mtu())

@@ -36,6 +36,7 @@ pub(crate) mod uverbs;
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,7 +97,8 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir));
+    let first = link::first_addresses(config.link.as_ref());
+    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir), &first);
     let mut daemon = Daemon::new(Arc::new(device), system::random())?;
     let arena = Arc::clone(&daemon.fabric.arena);
     daemon.fabric.env.set_recorder(Recorder::new(arena, Some(config.dir.clone()), DAEMON));
@@ -106,7 +108,8 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
         .poller
         .add(listener.as_raw_fd(), Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
-    let _link = config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &config.dir));
+    let _link =
+        config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &first, &config.dir));
     if let Some(notice) = daemon.fabric.roce.notice() {
         let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
@@ -167,7 +170,12 @@ impl Daemon {
     }
 
     /// Starts the link to other hosts, and writes down for `soft-hca run` what has become of it.
-    fn start_link(&mut self, wanted: &LinkOptions, dir: &Path) -> Option<link::Thread> {
+    fn start_link(
+        &mut self,
+        wanted: &LinkOptions,
+        first: &[IpAddr],
+        dir: &Path,
+    ) -> Option<link::Thread> {
         let started = self.fabric.start_link(wanted);
         let reason = match &started {
             Ok(_) => String::new(),
@@ -179,7 +187,8 @@ impl Daemon {
             }
             Err(error) => tracing::warn!("no link to other hosts: {error}"),
         }
-        let said = format!("{reason}\n{}", wanted.extras());
+        let first: Vec<String> = first.iter().map(IpAddr::to_string).collect();
+        let said = format!("{reason}\n{}\n{}", wanted.extras(), first.join(","));
         if let Err(error) = std::fs::write(dir.join(config::LINK), said) {
             tracing::warn!("cannot write down whether there is a link: {error}");
         }
@@ -347,8 +356,8 @@ impl Daemon {
                 }
                 Ok(Handled::Silently)
             }
-            Request::Record(limit) => {
-                let number = self.record(token, limit)?;
+            Request::Record { limit, only_failures } => {
+                let number = self.record(token, limit, only_failures)?;
                 Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
             }
             Request::List => {
@@ -364,7 +373,7 @@ impl Daemon {
     }
 
     /// Records the fabric for as long as a connection lasts.
-    fn record(&mut self, token: u32, limit: u64) -> Result<u32> {
+    fn record(&mut self, token: u32, limit: u64, only_failures: bool) -> Result<u32> {
         const TAKEN: Errno = Errno::EBUSY.because("the fabric is being recorded already");
         const LIMIT: Errno = Errno::EINVAL.because("a record cannot have so few or so many bytes");
         ensure((MIN_LIMIT..=MAX_LIMIT).contains(&limit), LIMIT)?;
@@ -372,6 +381,7 @@ impl Daemon {
         self.recorder = Some(token);
         self.recordings += 1;
         self.fabric.arena.record_limit.store(limit, Relaxed);
+        self.fabric.arena.record_failures.store(only_failures.into(), Relaxed);
         self.fabric.arena.observed.store(self.recordings, Release);
         if let Some(recorder) = self.fabric.env.recorder() {
             recorder.prepare();

@@ -64,6 +64,13 @@ impl Poller {
         }
     }
 
+    /// Whether something is ready now.
+    pub(crate) fn is_ready(&self) -> bool {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: room for one event; does not wait.
+        unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, 0) > 0 }
+    }
+
     /// Waits until something is ready or the deadline (`CLOCK_MONOTONIC` nanoseconds) has come.
     pub(crate) fn wait(&mut self, deadline_ns: Option<u64>) -> io::Result<Vec<Ready>> {
         let timeout = deadline_ns.map(|deadline| {

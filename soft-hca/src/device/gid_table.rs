@@ -68,8 +68,14 @@ impl GidTable {
     ///
     /// Index 0 is a link-local GID made of the MAC (of `made_up` if no interface has one), 1 the
     /// first IPv4 address that is not a loopback one (127.0.0.1 if there is none), 2 is 127.0.0.1
-    /// otherwise. Further IPv4, then IPv6 addresses follow as far as there is room.
-    pub(super) fn roce(slots: u16, interfaces: &[Interface], made_up: u64) -> Self {
+    /// otherwise. Further IPv4, then IPv6 addresses follow as far as there is room. Those of `first`
+    /// come before the others, so that 1 is one of them.
+    pub(super) fn roce(
+        slots: u16,
+        interfaces: &[Interface],
+        first: &[IpAddr],
+        made_up: u64,
+    ) -> Self {
         let mut outward: Vec<&Interface> =
             interfaces.iter().filter(|interface| !interface.is_loopback).collect();
         outward.sort_by_key(|interface| !interface.is_running);
@@ -81,8 +87,10 @@ impl GidTable {
         let loopback = (IpAddr::V4(Ipv4Addr::LOCALHOST), loopback_name);
         let all =
             || ordered.iter().flat_map(|i| i.addresses.iter().map(|&ip| (ip, i.name.as_str())));
-        let ipv4 = all().filter(|(ip, _)| ip.is_ipv4() && !ip.is_loopback());
-        let mut table: Vec<(IpAddr, &str)> = ipv4.collect();
+        let mut table: Vec<(IpAddr, &str)> =
+            first.iter().filter_map(|wanted| all().find(|(ip, _)| ip == wanted)).collect();
+        table.sort_by_key(|(ip, _)| ip.is_ipv6());
+        table.extend(all().filter(|(ip, _)| ip.is_ipv4() && !ip.is_loopback()));
         table.insert(table.len().min(1), loopback);
         // Addresses that are good for one link come last: every bridge has one.
         let one_link = |ip: &IpAddr| u8::from(ip.is_loopback()) + 2 * u8::from(is_link_local(ip));
@@ -92,11 +100,11 @@ impl GidTable {
 
         let main = ordered.iter().find(|i| i.name == table[0].1);
         let with_mac = main.into_iter().chain(&outward).find_map(|i| Some((i.mac?, &i.name)));
-        let first = match with_mac {
+        let made_of_mac = match with_mac {
             Some((mac, name)) => (link_local(eui64(mac)), name.as_str()),
             None => (link_local(made_up), table[0].1),
         };
-        table.insert(0, (first.0.into(), first.1));
+        table.insert(0, (made_of_mac.0.into(), made_of_mac.1));
 
         let mut entries: Vec<GidEntry> = Vec::new();
         for (ip, netdev) in table {
@@ -151,12 +159,23 @@ impl GidTable {
             || self.find(Ipv6Addr::from(gid).into()).is_some()
     }
 
-    /// The address behind GID 1.
+    /// The first IPv4 address, 127.0.0.1 if there is no other one. It is GID 1 unless other addresses
+    /// were to be first.
     pub(crate) fn ipv4(&self) -> Ipv4Addr {
-        match self.ip(USUAL) {
-            Some(IpAddr::V4(ip)) => ip,
-            _ => Ipv4Addr::LOCALHOST,
-        }
+        let first = self.entries.iter().find_map(|entry| match entry.ip() {
+            Some(IpAddr::V4(ip)) if !ip.is_loopback() => Some(ip),
+            _ => None,
+        });
+        first.unwrap_or(Ipv4Addr::LOCALHOST)
+    }
+
+    /// The link-local addresses of an interface, by which neighbours can reach it. GID 0 is none of
+    /// them if the system has given the interface another one.
+    pub(crate) fn link_locals(&self, netdev: &str) -> impl Iterator<Item = IpAddr> {
+        let of_netdev =
+            self.entries.iter().filter(move |entry| entry.netdev.as_deref() == Some(netdev));
+        let addresses = of_netdev.filter_map(GidEntry::ip);
+        addresses.filter(|ip| is_link_local(ip) && self.local.contains(ip))
     }
 
     /// The interface that has an address.
@@ -175,7 +194,8 @@ fn link_local(identifier: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(identifier))
 }
 
-fn is_link_local(ip: &IpAddr) -> bool {
+/// Whether an IPv6 address is good for one link only.
+pub(crate) fn is_link_local(ip: &IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
@@ -222,7 +242,7 @@ mod tests {
     }
 
     fn table(interfaces: &[Interface], made_up: u64) -> GidTable {
-        GidTable::roce(16, interfaces, made_up)
+        GidTable::roce(16, interfaces, &[], made_up)
     }
 
     fn texts(gids: &GidTable) -> Vec<String> {
@@ -262,6 +282,32 @@ mod tests {
         assert_eq!(texts(&gids)[1..4], ["10.9.0.1", "127.0.0.1", "172.17.0.1"]);
         assert_eq!(gids.entries()[0].netdev.as_deref(), Some("veth0"));
         assert_eq!(gids.entries()[3].netdev.as_deref(), Some("docker0"));
+    }
+
+    #[test]
+    fn what_is_wanted_goes_first() {
+        let other = Interface {
+            name: "eth1".into(),
+            addresses: ["10.8.0.1", "fe80::7", "10.8.0.2", "fd01::2"]
+                .map(|ip| ip.parse().unwrap())
+                .into(),
+            mac: Some([0; 6]),
+            ..Interface::default()
+        };
+        let interfaces = [lo(), veth(), other];
+        let with = |first: &[&str]| {
+            let first: Vec<IpAddr> = first.iter().map(|ip| ip.parse().unwrap()).collect();
+            GidTable::roce(16, &interfaces, &first, 1)
+        };
+        let gids = with(&["fd01::2", "10.8.0.2", "192.0.2.1"]);
+        let first = ["fe80::200:ff:fe00:0", "10.8.0.2", "127.0.0.1", "fd01::2", "10.9.0.1"];
+        assert_eq!(texts(&gids)[..5], first);
+        assert_eq!(gids.netdev(), Some("eth1"));
+        assert!(gids.link_locals("eth1").eq(["fe80::7".parse::<IpAddr>().unwrap()]));
+        let gids = with(&["fd00::2"]);
+        assert_eq!(texts(&gids)[..3], ["fe80::f073:5cff:fed2:226d", "fd00::2", "127.0.0.1"]);
+        assert_eq!(gids.ipv4(), Ipv4Addr::new(10, 9, 0, 1));
+        assert!(gids.link_locals("veth0").eq([gids.ip(0).unwrap()]));
     }
 
     #[test]

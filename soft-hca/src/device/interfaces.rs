@@ -24,7 +24,7 @@ pub(crate) struct Interface {
 }
 
 /// The interfaces that are up, in the system's order.
-pub(super) fn interfaces() -> Vec<Interface> {
+pub(crate) fn interfaces() -> Vec<Interface> {
     let mut list = std::ptr::null_mut();
     // SAFETY: gives a list that is freed below, or fails.
     if unsafe { libc::getifaddrs(&mut list) } != 0 {

@@ -6,6 +6,7 @@
 //! | `rxe` | the one kind of device that there is: the figures of kernel Soft-RoCE |
 //! | `limits`, `provider`, `port`, `gid_table` | the parts of a device |
 //! | `interfaces`, `route` | the machine's network, from which GIDs come |
+//! | `neighbour` | who is on it |
 //! | `guid` | numbers that stay the same on a machine |
 //! | `answer` | QUERY_DEVICE and QUERY_PORT |
 
@@ -14,6 +15,7 @@ mod gid_table;
 mod guid;
 mod interfaces;
 mod limits;
+mod neighbour;
 mod port;
 mod provider;
 mod route;
@@ -24,10 +26,11 @@ mod tests;
 
 use crate::errno::{Errno, Result};
 
-pub(crate) use gid_table::{GidEntry, GidTable, GidType};
+pub(crate) use gid_table::{GidEntry, GidTable, GidType, is_link_local};
 pub(crate) use guid::node_guid;
-pub(crate) use interfaces::{Interface, interface_number};
+pub(crate) use interfaces::{Interface, interface_number, interfaces};
 pub(crate) use limits::Limits;
+pub(crate) use neighbour::{Neighbour, neighbour};
 pub(crate) use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};
 pub(crate) use provider::Provider;
 pub(crate) use route::route;

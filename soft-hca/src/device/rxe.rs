@@ -1,5 +1,7 @@
 //! Kernel Soft-RoCE's device, with the figures of `rxe_param.h`.
 
+use std::net::IpAddr;
+
 use super::guid::guid_of;
 use super::interfaces::{interfaces, mtu_of};
 use super::{
@@ -19,20 +21,26 @@ const CONNECTION_HEADERS: u32 = 96;
 const USUAL_MTU: u32 = 1500;
 
 impl Device {
-    /// A Soft-RoCE device with all the addresses that this machine has now.
-    pub(crate) fn local(name: &str, node_guid: u64) -> Self {
-        Self::rxe(name, node_guid, &interfaces(), guid_of(&[b"link-local"]))
+    /// A Soft-RoCE device with all the addresses that this machine has now; these first.
+    pub(crate) fn local(name: &str, node_guid: u64, first: &[IpAddr]) -> Self {
+        let port = Port::rxe(1, &interfaces(), first, guid_of(&[b"link-local"]));
+        Self::of_port(name, node_guid, port)
     }
 
     /// A Soft-RoCE device whose one port has the addresses of these interfaces; `made_up` is the
     /// identifier in its link-local GID if none of them has a MAC.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn rxe(name: &str, node_guid: u64, interfaces: &[Interface], made_up: u64) -> Self {
+        Self::of_port(name, node_guid, Port::rxe(1, interfaces, &[], made_up))
+    }
+
+    fn of_port(name: &str, node_guid: u64, port: Port) -> Self {
         Self {
             name: name.to_owned(),
             node_guid,
             provider: Provider::rxe(),
             limits: Limits::rxe(),
-            ports: vec![Port::rxe(1, interfaces, made_up)],
+            ports: vec![port],
         }
     }
 }
@@ -91,10 +99,15 @@ impl Limits {
 }
 
 impl Port {
-    /// A port of Soft-RoCE with the addresses of these interfaces; `made_up` is as in
-    /// [`Device::rxe`].
-    pub(crate) fn rxe(number: u8, interfaces: &[Interface], made_up: u64) -> Self {
-        let gids = GidTable::roce(GID_TABLE_LEN, interfaces, made_up);
+    /// A port of Soft-RoCE with the addresses of these interfaces, some of them first; `made_up` is
+    /// the identifier in its link-local GID if none of them has a MAC.
+    pub(crate) fn rxe(
+        number: u8,
+        interfaces: &[Interface],
+        first: &[IpAddr],
+        made_up: u64,
+    ) -> Self {
+        let gids = GidTable::roce(GID_TABLE_LEN, interfaces, first, made_up);
         let netdev = gids.netdev().map(str::to_owned);
         let usual = interfaces.iter().find(|i| Some(&i.name) == netdev.as_ref());
         let mtu = usual.map_or(USUAL_MTU, |i| i.mtu);

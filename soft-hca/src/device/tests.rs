@@ -34,7 +34,7 @@ fn two_ports() -> Device {
         mtu: 4000,
         ..Interface::default()
     };
-    let roce = Port::rxe(1, &[interface], 1);
+    let roce = Port::rxe(1, &[interface], &[], 1);
     let entry = GidEntry { gid: IB_GID, gid_type: GidType::Ib, netdev: None };
     let infiniband = Port {
         number: 2,

@@ -93,6 +93,8 @@ pub(crate) struct WorkRequest<'e> {
     pub receive_proc: u32,
     /// Why it has failed.
     pub cause: Option<Cause>,
+    /// It could not be executed at once.
+    pub has_waited: bool,
 }
 
 /// The receive that a message has gone into.

@@ -302,6 +302,7 @@ impl<'a> Requester<'a> {
                 receive,
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
                 cause,
+                has_waited: self.qp.stall.load(Acquire) != 0,
             })
         });
     }

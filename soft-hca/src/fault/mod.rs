@@ -39,7 +39,7 @@ pub(crate) use happened::Happened;
 pub use injector::{Happens, Injector};
 pub use names::{ErrorNumber, Status};
 pub(crate) use occasion::Counting;
-pub(crate) use packet::{Direction, Kind, PacketFault};
+pub(crate) use packet::{Destination, Direction, Kind, PacketFault};
 pub(crate) use random::Random;
 pub use verbs::{Fails, Verb};
 
@@ -77,6 +77,7 @@ PARTs say which; without any, all:
                     sent, our own when received. Queue pair 1 is the connection manager's
   per=qp            nth=N and times=N count each queue pair by itself (calls, completions)
   program=NAME      only in programs whose file has this name (calls, completions)
+  service=rc        only packets of this service: rc, uc or ud. The connection manager's are ud
   dir=send          only completions of send work requests, packets that are sent; dir=receive: of
                     receives, that are received
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use soft_hca_roce::wire::opcode::Service;
+
 use super::Error;
 use super::occasion::Occasion;
 use super::spec::{Number, Spec};
@@ -16,6 +18,17 @@ pub(crate) struct PacketFault {
     pub direction: Option<Direction>,
     /// Only with those whose destination is this queue pair.
     pub qpn: Option<u32>,
+    /// Only with those of this service.
+    pub service: Option<Service>,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    /// The queue pair.
+    pub qpn: u32,
+    /// How it is connected, unless the packet is of no known kind.
+    pub service: Option<Service>,
 }
 
 /// What goes wrong with a packet.
@@ -37,9 +50,24 @@ pub(crate) enum Direction {
     Receive,
 }
 
-const KEYS: &str = "P%, nth=N, times=N, dir=send, dir=receive, qp=N";
-const DELAY_KEYS: &str = "a duration, P%, nth=N, times=N, dir=send, dir=receive, qp=N";
-const REORDER_KEYS: &str = "by=N, P%, nth=N, times=N, dir=send, dir=receive, qp=N";
+/// The services, and what they are called here.
+const SERVICES: [(Service, &str); 3] =
+    [(Service::Rc, "rc"), (Service::Uc, "uc"), (Service::Ud, "ud")];
+
+const KEYS: &str = "P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud";
+const DELAY_KEYS: &str =
+    "a duration, P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud";
+const REORDER_KEYS: &str =
+    "by=N, P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud";
+
+fn take_service(spec: &mut Spec<'_>) -> Result<Option<Service>, Error> {
+    let Some(value) = spec.take("service")? else { return Ok(None) };
+    let found = SERVICES.iter().find(|(_, name)| *name == value);
+    let wanted = "a service is rc, uc or ud";
+    let (service, _) =
+        found.ok_or_else(|| Error::Value { key: "service", value: value.into(), wanted })?;
+    Ok(Some(*service))
+}
 
 impl Direction {
     pub(super) fn take(spec: &mut Spec<'_>) -> Result<Option<Self>, Error> {
@@ -100,15 +128,17 @@ impl PacketFault {
         };
         let direction = Direction::take(&mut spec)?;
         let qpn = spec.number("qp", &Number::QPN)?.map(|qpn| qpn as u32);
+        let service = take_service(&mut spec)?;
         let occasion = Occasion::take(&mut spec)?;
         spec.end(kind.name(), kind.keys())?;
-        Ok(Self { kind, occasion, direction, qpn })
+        Ok(Self { kind, occasion, direction, qpn, service })
     }
 
-    /// Whether it is about packets of this direction to this queue pair.
-    pub(crate) fn is_about(&self, direction: Direction, qpn: Option<u32>) -> bool {
+    /// Whether it is about packets of this direction to this destination, if they have one.
+    pub(crate) fn is_about(&self, direction: Direction, to: Option<Destination>) -> bool {
         self.direction.is_none_or(|wanted| wanted == direction)
-            && self.qpn.is_none_or(|wanted| Some(wanted) == qpn)
+            && self.qpn.is_none_or(|wanted| to.is_some_and(|to| to.qpn == wanted))
+            && self.service.is_none_or(|wanted| to.is_some_and(|to| to.service == Some(wanted)))
     }
 }
 
@@ -121,8 +151,10 @@ impl fmt::Display for PacketFault {
         };
         let direction = self.direction.map(|direction| direction.to_string());
         let qp = self.qpn.map(|qpn| format!("qp={qpn}"));
-        let parts: Vec<String> =
-            own.into_iter().chain(self.occasion.parts()).chain(direction).chain(qp).collect();
+        let service = SERVICES.iter().find(|(service, _)| self.service == Some(*service));
+        let service = service.map(|(_, name)| format!("service={name}"));
+        let parts = own.into_iter().chain(self.occasion.parts());
+        let parts: Vec<String> = parts.chain(direction).chain(qp).chain(service).collect();
         f.write_str(self.kind.name())?;
         if !parts.is_empty() {
             write!(f, ":{}", parts.join(","))?;

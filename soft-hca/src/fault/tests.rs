@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use soft_hca_roce::wire::opcode::Service;
 
 use super::call::{End, Scope};
 use super::occasion::{Chance, Occasion};
@@ -23,6 +24,7 @@ fn plans_read_as_they_were_written() {
         "drop:nth=3,dir=send,qp=17",
         "delay:5ms,10%",
         "delay:200us,nth=7,dir=receive",
+        "reorder:by=2,nth=7,dir=receive,qp=17,service=uc",
         "reorder",
         "reorder:by=3,2%",
         "corrupt:100%,times=2",
@@ -99,19 +101,19 @@ fn what_is_wrong_is_named() {
         ("", ""),
         (
             "drop:every=3",
-            "drop has no \"every\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop has no \"every\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         (
             "drop:by=3",
-            "drop has no \"by\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop has no \"by\": it takes P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         (
             "drop:5ms",
-            "drop cannot take \"5ms\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop cannot take \"5ms\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         (
             "drop:",
-            "drop cannot take \"\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N",
+            "drop cannot take \"\": a part is P%, nth=N, times=N, dir=send, dir=receive, qp=N, service=rc, uc or ud",
         ),
         ("drop:1%,2%", "p is there twice in \"drop:1%,2%\""),
         ("drop:1%,p=2%", "p is there twice in \"drop:1%,p=2%\""),
@@ -123,6 +125,7 @@ fn what_is_wrong_is_named() {
         ("drop:nth=+1", "nth=+1 will not do: it is a whole number from 1 to 2^32 - 1"),
         ("drop:nth=3,1%", "nth=N says which one, so that a probability cannot be there as well"),
         ("drop:nth=3,times=1", "nth=N says which one, so that times=N cannot be there as well"),
+        ("drop:service=xrc", "service=xrc will not do: a service is rc, uc or ud"),
         ("drop:dir=up", "dir=up will not do: a direction is send or receive"),
         (
             "drop:qp=16777216",
@@ -234,12 +237,17 @@ fn fault() -> impl Strategy<Value = PacketFault> {
     let direction = prop_oneof![Just(Direction::Send), Just(Direction::Receive)];
     let direction = proptest::option::of(direction);
     let qpn = proptest::option::of(0u32..1 << 24);
-    (kind, occasion(), direction, qpn).prop_map(|(kind, occasion, direction, qpn)| PacketFault {
-        kind,
-        occasion,
-        direction,
-        qpn,
-    })
+    let service = prop_oneof![Just(Service::Rc), Just(Service::Uc), Just(Service::Ud)];
+    let service = proptest::option::of(service);
+    (kind, occasion(), direction, qpn, service).prop_map(
+        |(kind, occasion, direction, qpn, service)| PacketFault {
+            kind,
+            occasion,
+            direction,
+            qpn,
+            service,
+        },
+    )
 }
 
 fn scope(has_queue_pair: bool) -> impl Strategy<Value = Scope> {

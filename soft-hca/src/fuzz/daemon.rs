@@ -21,7 +21,7 @@ const CLIENTS: usize = 4;
 
 /// Asked of the system once.
 static DEVICE: LazyLock<Arc<Device>> =
-    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d)));
+    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d, &[])));
 
 struct Case {
     daemon: Daemon,
@@ -102,7 +102,7 @@ impl Case {
             }
             8 => Request::List,
             9 => Request::CloseChannel(channel(u)?),
-            10 => Request::Record(u.arbitrary()?),
+            10 => Request::Record { limit: u.arbitrary()?, only_failures: u.arbitrary()? },
             11 => {
                 let text: String = u.arbitrary()?;
                 let [call, specs, outcome] = [text.clone(), text.clone(), text];

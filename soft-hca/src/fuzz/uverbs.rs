@@ -44,7 +44,7 @@ const UNTOUCHED: u8 = 0xaa;
 static NONCE: u64 = 0x1234_5678_9abc_def1;
 /// Asked of the system once.
 static DEVICE: LazyLock<Arc<Device>> =
-    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d)));
+    LazyLock::new(|| Arc::new(Device::local("rxe0", 0xf073_5cff_fed2_226d, &[])));
 
 struct Case {
     fabric: Fabric,

@@ -1,41 +1,51 @@
 //! Which of the machine's addresses the link is to have.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::device::{self, Device};
+use crate::config::LinkOptions;
+use crate::device::{self, Interface};
 use crate::link::Error;
 
 /// Only looked up, never sent to: the way there is the default route (RFC 5737).
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
-/// The addresses that `wanted` names: a list with commas of addresses and interfaces. With an empty
-/// one, the address to which the default route leads, or all if there is no such route.
-pub(crate) fn addresses(wanted: &str, device: &Device) -> Result<Vec<IpAddr>, Error> {
-    let entries = || device.ports.iter().flat_map(|port| port.gids.entries());
-    let own: Vec<(IpAddr, Option<&str>)> = entries()
-        .filter_map(|entry| Some((entry.ip()?, entry.netdev.as_deref())))
-        .filter(|(ip, _)| is_routable(*ip))
-        .collect();
+/// The addresses that `wanted` names, in its order: a list with commas of addresses and interfaces.
+/// With an empty one, the address to which the default route leads, or all if there is no such route.
+pub(crate) fn addresses(wanted: &str, interfaces: &[Interface]) -> Result<Vec<IpAddr>, Error> {
+    let of = |interface: &Interface| {
+        let routable = interface.addresses.iter().copied().filter(|ip| is_routable(*ip));
+        routable.collect::<Vec<_>>()
+    };
+    let all: Vec<IpAddr> = interfaces.iter().flat_map(of).collect();
     let mut found = Vec::new();
     for name in wanted.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let asked: Option<IpAddr> = name.parse().ok();
-        let before = found.len();
-        found.extend(own.iter().filter(|(ip, netdev)| asked == Some(*ip) || *netdev == Some(name)));
-        if found.len() == before {
+        let named = match interfaces.iter().find(|interface| interface.name == name) {
+            Some(interface) => of(interface),
+            None => all.iter().copied().filter(|ip| asked == Some(*ip)).collect(),
+        };
+        if named.is_empty() {
             return Err(Error::Unknown(name.to_owned()));
         }
+        found.extend(named);
     }
-    let mut found: Vec<IpAddr> = found.into_iter().map(|(ip, _)| ip).collect();
     if wanted.trim().is_empty() {
         let default = device::route(ELSEWHERE).ok();
-        found = match default.filter(|ip| own.iter().any(|(own, _)| own == ip)) {
+        found = match default.filter(|ip| all.contains(ip)) {
             Some(ip) => vec![ip],
-            None => own.iter().map(|(ip, _)| *ip).collect(),
+            None => all,
         };
     }
-    found.sort();
-    found.dedup();
+    let mut seen = HashSet::new();
+    found.retain(|ip| seen.insert(*ip));
     if found.is_empty() { Err(Error::NoAddress) } else { Ok(found) }
+}
+
+/// The addresses that are to be first in the table of GIDs: those of the link, if there is to be one.
+pub(crate) fn first_addresses(wanted: Option<&LinkOptions>) -> Vec<IpAddr> {
+    let of = |wanted: &LinkOptions| addresses(&wanted.addresses, &device::interfaces()).ok();
+    wanted.and_then(of).unwrap_or_default()
 }
 
 fn is_routable(ip: IpAddr) -> bool {
@@ -49,7 +59,6 @@ fn is_routable(ip: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Interface;
 
     #[test]
     fn addresses_and_interfaces() {
@@ -61,17 +70,17 @@ mod tests {
             mtu: 1500,
             ..Interface::default()
         };
-        let device = Device::rxe("rxe0", 7, &[interface], 1);
-        let of = |wanted| addresses(wanted, &device);
+        let interfaces = [interface];
+        let of = |wanted| addresses(wanted, &interfaces);
         let both = [ip("192.0.2.7"), ip("2001:db8::7")];
         assert_eq!(of("left").unwrap(), both);
         assert_eq!(of("").unwrap(), both);
         assert_eq!(of("192.0.2.7,left").unwrap(), both);
+        assert_eq!(of("2001:db8::7,left").unwrap(), [both[1], both[0]]);
         assert_eq!(of("192.0.2.7").unwrap(), both[..1]);
         for unknown in ["192.0.2.8", "right", "192.0.2.7,127.0.0.1", "fe80::7"] {
             assert!(matches!(of(unknown), Err(Error::Unknown(_))), "{unknown}");
         }
-        let none = Device::rxe("rxe0", 7, &[], 1);
-        assert!(matches!(addresses("", &none), Err(Error::NoAddress)));
+        assert!(matches!(addresses("", &[]), Err(Error::NoAddress)));
     }
 }

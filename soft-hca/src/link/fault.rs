@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::fault::{Counting, Direction, Kind, PacketFault, Plan, Random};
+use crate::fault::{Counting, Destination, Direction, Kind, PacketFault, Plan, Random};
 
 /// A packet that waits to be overtaken goes on after so long at the latest.
 const OVERTAKEN_NS: u64 = 1_000_000;
@@ -85,12 +85,12 @@ impl<P: Disturbed> Injector<P> {
         }
     }
 
-    /// A packet comes by, whose destination is a queue pair, if it has one.
+    /// A packet comes by, on its way to a queue pair if it has a destination.
     pub(super) fn take(
         &mut self,
         now: u64,
         direction: Direction,
-        qpn: Option<u32>,
+        to: Option<Destination>,
         mut packet: P,
         counters: &FaultCounters,
     ) {
@@ -99,7 +99,7 @@ impl<P: Disturbed> Injector<P> {
         let mut is_lost = false;
         for ((fault, counting), times) in self.faults.iter_mut().zip(&counters.times) {
             // A lost packet counts as one that came by.
-            let happens = fault.is_about(direction, qpn) && counting.happens(&mut self.random);
+            let happens = fault.is_about(direction, to) && counting.happens(&mut self.random);
             if !happens || is_lost {
                 continue;
             }
@@ -112,6 +112,7 @@ impl<P: Disturbed> Injector<P> {
                 Kind::Reorder(by) => wait = Some((now.saturating_add(OVERTAKEN_NS), Some(by))),
             }
         }
+        let qpn = to.map(|to| to.qpn);
         let way = &mut self.ways[direction as usize];
         if is_lost {
             return;
@@ -191,8 +192,13 @@ fn flip(bytes: &mut [u8], random: &mut Random) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use soft_hca_roce::wire::opcode::Service;
 
     use super::*;
+
+    fn rc(qpn: u32) -> Option<Destination> {
+        Some(Destination { qpn, service: Some(Service::Rc) })
+    }
 
     #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Numbered(Vec<u8>);
@@ -220,7 +226,7 @@ mod tests {
             let mut out = Vec::new();
             for number in numbers {
                 let packet = Numbered(vec![number]);
-                self.injector.take(self.now, Direction::Send, Some(17), packet, &self.counters);
+                self.injector.take(self.now, Direction::Send, rc(17), packet, &self.counters);
                 out.extend(self.pop());
             }
             out
@@ -238,13 +244,16 @@ mod tests {
 
     #[test]
     fn nothing_happens_to_others() {
-        let mut world = World::new("drop:dir=receive drop:qp=18");
+        let mut world = World::new("drop:dir=receive drop:qp=18 drop:service=ud");
         assert_eq!(world.send(0..9), Vec::from_iter(0..9));
         assert_eq!(world.injector.deadline(), None);
         let packet = Numbered(vec![1]);
-        world.injector.take(0, Direction::Receive, Some(17), packet, &world.counters);
+        world.injector.take(0, Direction::Receive, rc(17), packet, &world.counters);
         assert_eq!(world.injector.pop(0, Direction::Receive), None);
-        assert_eq!((world.times(0), world.times(1)), (1, 0));
+        assert_eq!((world.times(0), world.times(1), world.times(2)), (1, 0, 0));
+        let to = Some(Destination { qpn: 17, service: Some(Service::Ud) });
+        world.injector.take(0, Direction::Send, to, Numbered(vec![1]), &world.counters);
+        assert_eq!((world.pop(), world.times(2)), (vec![], 1));
     }
 
     #[test]
@@ -280,7 +289,7 @@ mod tests {
         let packet = Numbered(vec![9]);
         assert!(world.send([0]).is_empty());
         // One to another queue pair is no matter.
-        world.injector.take(0, Direction::Send, Some(18), packet, &world.counters);
+        world.injector.take(0, Direction::Send, rc(18), packet, &world.counters);
         assert_eq!(world.pop(), [9]);
         assert_eq!(world.injector.deadline(), Some(OVERTAKEN_NS));
         world.now = OVERTAKEN_NS;

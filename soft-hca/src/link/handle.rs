@@ -9,7 +9,7 @@ use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use crate::arena::Mapping;
 use crate::daemon::event_fd::EventFd;
-use crate::device;
+use crate::device::{self, Neighbour, is_link_local};
 use crate::link::counters::Counters;
 use crate::link::fault::FaultCounters;
 use crate::link::multicast::Groups;
@@ -39,6 +39,8 @@ pub(crate) struct Handle(Option<Arc<Shared>>);
 pub(super) struct Shared {
     /// Own addresses, each with a socket.
     pub addresses: Vec<IpAddr>,
+    /// The network interface of those that are good for one link only.
+    pub interface: Option<u32>,
     /// Whether it leads to the own addresses, too.
     pub is_always: bool,
     pub groups: Groups,
@@ -57,6 +59,8 @@ pub(super) struct Shared {
 pub(super) enum Order {
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
+    /// Has the system ask for the next host on a way.
+    Ask { from: IpAddr, to: IpAddr },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
     /// it is destroyed).
     State { qpn: u32, state: u32, path: Path },
@@ -70,7 +74,7 @@ pub(super) enum Order {
 
 impl Shared {
     pub(super) fn new(
-        addresses: Vec<IpAddr>,
+        (addresses, interface): (Vec<IpAddr>, Option<u32>),
         is_always: bool,
         faults: Option<Arc<FaultCounters>>,
         groups: Groups,
@@ -78,6 +82,7 @@ impl Shared {
     ) -> std::io::Result<Self> {
         Ok(Self {
             addresses,
+            interface,
             is_always,
             groups,
             orders: Mailbox::new(usize::MAX)?,
@@ -107,6 +112,9 @@ impl Handle {
         if to.is_loopback() || to.is_unspecified() || to.is_multicast() {
             return None;
         }
+        if is_link_local(&to) {
+            return shared.addresses.iter().copied().find(is_link_local);
+        }
         device::route(to).ok().filter(|from| shared.addresses.contains(from))
     }
 
@@ -125,10 +133,22 @@ impl Handle {
         }
     }
 
+    /// Whether the system knows the next host on the way from an own address to another host's. If
+    /// not, it is asked for: by a packet that nobody takes.
+    pub(crate) fn knows_neighbour(&self, from: IpAddr, to: IpAddr) -> bool {
+        let Some(shared) = &self.0 else { return true };
+        let interface = shared.interface.filter(|_| is_link_local(&to));
+        let neighbour = device::neighbour(to, interface);
+        if neighbour == Neighbour::Unknown {
+            shared.orders.put(Order::Ask { from, to });
+        }
+        neighbour == Neighbour::Known
+    }
+
     /// Whether packets can go from an own address to another host's.
     pub(crate) fn has_way(&self, from: IpAddr, to: IpAddr) -> bool {
         let has_socket = self.0.as_ref().is_some_and(|shared| shared.addresses.contains(&from));
-        has_socket && self.can_reach(to).is_some()
+        has_socket && is_link_local(&from) == is_link_local(&to) && self.can_reach(to).is_some()
     }
 
     /// Whether what is for a group leaves this host from an own address.

@@ -48,6 +48,7 @@
 //! | `handle` | what the rest of the daemon sees of it |
 //! | `addresses` | which addresses it is to have |
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
+//! | `spin` | when it looks for more before it sleeps |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
 //! | `outbox` | packets that go out together |
@@ -69,6 +70,7 @@ mod pcap;
 mod port;
 mod queue_pair;
 mod socket;
+mod spin;
 mod tap;
 mod thread;
 
@@ -80,10 +82,10 @@ use std::sync::Arc;
 use crate::arena::Mapping;
 use crate::config::LinkOptions;
 use crate::daemon::env::DaemonEnv;
-use crate::device::{Device, interface_number};
+use crate::device::{self, Device, interface_number};
 use crate::link::multicast::Groups;
 
-pub(crate) use addresses::addresses;
+pub(crate) use addresses::{addresses, first_addresses};
 pub(crate) use handle::{Handle, ReceivedMad};
 pub(crate) use path::Path;
 pub(crate) use thread::Thread;
@@ -115,10 +117,9 @@ pub(crate) fn start(
     arena: Arc<Mapping>,
     env: Arc<DaemonEnv>,
 ) -> Result<(Handle, Thread), Error> {
-    let addresses = addresses(&wanted.addresses, device)?;
-    let interface_of = |address: IpAddr| {
-        interface_number(device.ports.iter().find_map(|port| port.gids.netdev_of(address))?)
-    };
+    let mut addresses = addresses(&wanted.addresses, &device::interfaces())?;
+    let netdev_of = |address| device.ports.iter().find_map(|port| port.gids.netdev_of(address));
+    let interface_of = |address| interface_number(netdev_of(address)?);
     let bind = |&address: &IpAddr| {
         let interface = interface_of(address).unwrap_or_default();
         socket::Socket::bind(address, interface).map_err(|error| match error.kind() {
@@ -127,7 +128,20 @@ pub(crate) fn start(
         })
     };
     let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();
-    let sockets = sockets?;
+    let mut sockets = sockets?;
+    // Those of one network interface, for such an address does not say which.
+    let interface = interface_of(addresses[0]);
+    if let Some(netdev) = netdev_of(addresses[0]) {
+        for address in device.ports.iter().flat_map(|port| port.gids.link_locals(netdev)) {
+            match bind(&address) {
+                Ok(socket) => {
+                    addresses.push(address);
+                    sockets.push(socket);
+                }
+                Err(error) => tracing::info!("not on the link: {error}"),
+            }
+        }
+    }
     let with_interface = |ip: &IpAddr| Some((interface_of(*ip)?, ip.is_ipv6()));
     let groups = Groups::new(addresses.iter().filter_map(with_interface).collect());
     let create =
@@ -136,7 +150,8 @@ pub(crate) fn start(
     let faults = (!wanted.faults.is_empty()).then(|| wanted.faults.clone().seeded());
     let counters = faults.clone().map(|plan| Arc::new(fault::FaultCounters::new(plan)));
     let tap = tap::Tap::new(faults.as_ref().zip(counters.clone()), pcap);
-    let shared = handle::Shared::new(addresses, wanted.is_always, counters, groups, arena);
+    let shared =
+        handle::Shared::new((addresses, interface), wanted.is_always, counters, groups, arena);
     let shared = Arc::new(shared.map_err(Error::Thread)?);
     let port = port::Port::new(sockets, Arc::clone(&shared.counters), tap);
     let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;

@@ -145,6 +145,15 @@ impl Port {
         true
     }
 
+    /// Sends an empty datagram, which is no packet and goes no further than to the next host: before
+    /// that, the system asks for the host.
+    pub(super) fn send_nothing(&self, own: IpAddr, to: IpAddr) {
+        let path = Path { hop_limit: Some(1), ..Path::new(own, to) };
+        if let Some(socket) = self.sockets.iter().find(|socket| socket.address == own) {
+            let _ = socket.send(&[Message { path, bytes: &[], segment: None }]);
+        }
+    }
+
     /// A packet has come; false if it is to be taken as it is, see [`Tap::received`].
     pub(super) fn heard(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
         self.counters.received.fetch_add(1, Relaxed);

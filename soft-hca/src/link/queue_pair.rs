@@ -145,14 +145,16 @@ impl QueuePair {
         let mut is_busy = false;
         match halves {
             Halves::Reliable(requester, responder) => {
-                while sent < BURST
-                    && responder.transmit(&mut target, |target, reply| {
-                        let answered = answer(target, port, path, reply);
+                while sent < BURST {
+                    let count = responder.transmit(&mut target, |target, replies| {
+                        let answered = answer(target, port, path, replies);
                         is_busy |= answered == Err(Refusal::Busy);
                         answered
-                    })
-                {
-                    sent += 1;
+                    });
+                    if count == 0 {
+                        break;
+                    }
+                    sent += count;
                 }
                 if let Some(requester) = requester {
                     requester.on_timer(now, &mut queue);
@@ -194,16 +196,16 @@ impl QueuePair {
                             }
                         }
                     }
-                    let was_sent = requester.transmit(|packet| {
-                        let sent = send(actor, qpn, port, path, std::slice::from_ref(packet));
+                    let count = requester.transmit(|packets| {
+                        let sent = send(actor, qpn, port, path, packets);
                         is_busy |= sent == Err(Failure::Busy);
                         sent
                     });
                     requester.complete(&mut queue);
-                    if !was_sent {
+                    if count == 0 {
                         break;
                     }
-                    sent += 1;
+                    sent += count;
                 }
             }
             Halves::Unreliable(None, _) => {}
@@ -239,16 +241,19 @@ fn send(
     .unwrap_or(Err(Failure::Busy))
 }
 
-/// Sends an answer to the peer.
+/// Sends packets of an answer to the peer.
 fn answer(
     target: &mut RemoteTarget<'_, '_>,
     port: &Port,
     path: Path,
-    reply: &Reply,
+    replies: &[Reply],
 ) -> Result<(), Refusal> {
-    let length = reply.payload.map_or(0, |(_, length)| length as usize);
-    port.send(&path, &reply.headers, length, |bytes| match reply.payload {
-        Some((from, _)) => target.read(from, &mut [bytes]),
+    let length = |reply: &Reply| reply.payload.map_or(0, |(_, length)| length as usize);
+    let parts: ArrayVec<_, RUN> =
+        replies.iter().take(RUN).map(|reply| (reply.headers, length(reply))).collect();
+    let from = replies.first().and_then(|reply| reply.payload);
+    port.send_all(&path, &parts, |payloads| match from {
+        Some((from, _)) => target.read(from, payloads),
         None => Ok(()),
     })
     .unwrap_or(Err(Refusal::Busy))

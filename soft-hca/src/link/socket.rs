@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
@@ -60,7 +60,13 @@ pub(super) struct Datagram {
 impl Socket {
     /// Binds an own address. What is for groups leaves by the interface with this number.
     pub(super) fn bind(address: IpAddr, interface: u32) -> io::Result<Self> {
-        let socket = UdpSocket::bind((address, PORT))?;
+        let at = match address {
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+                SocketAddrV6::new(v6, PORT, 0, interface).into()
+            }
+            _ => SocketAddr::from((address, PORT)),
+        };
+        let socket = UdpSocket::bind(at)?;
         multicast::send_by(&socket, address, interface)?;
         Self::new(address, socket)
     }

@@ -14,10 +14,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_roce::wire::ip::Flow;
+use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::PORT;
 use soft_hca_roce::wire::pcapng;
 
-use crate::fault::{Direction, Plan};
+use crate::fault::{Destination, Direction, Plan};
 use crate::link::fault::{Disturbed, FaultCounters, Injector};
 use crate::link::path::Path;
 use crate::link::pcap::{About, Pcap};
@@ -175,14 +176,17 @@ impl Tap {
 
 impl Faults {
     fn take(&self, direction: Direction, way: Way, packet: &[u8]) {
-        // BTH has the destination's number in its bytes 5 to 7.
-        let qpn = match packet.get(5..8) {
-            Some([high, middle, low]) => Some(u32::from_be_bytes([0, *high, *middle, *low])),
+        // BTH has the opcode in its first byte and the destination's number in 5 to 7.
+        let to = match packet {
+            [opcode, _, _, _, _, high, middle, low, ..] => {
+                let qpn = u32::from_be_bytes([0, *high, *middle, *low]);
+                Some(Destination { qpn, service: Service::of(*opcode) })
+            }
             _ => None,
         };
         let caught = Caught { way, bytes: packet.to_vec() };
         let now = system::now_ns();
-        lock(&self.injector).take(now, direction, qpn, caught, &self.counters);
+        lock(&self.injector).take(now, direction, to, caught, &self.counters);
     }
 }
 

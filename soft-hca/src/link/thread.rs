@@ -29,6 +29,7 @@ use crate::link::path::Path;
 use crate::link::port::{Arrived, Port, RUN, check};
 use crate::link::queue_pair::QueuePair;
 use crate::link::socket::{Datagram, Inbox, Socket};
+use crate::link::spin::Spin;
 use crate::system;
 use crate::uapi::verbs::{qp_type, state};
 
@@ -132,6 +133,7 @@ impl Thread {
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
             deadlines: Deadlines::default(),
+            spin: Spin::of_machine(),
             is_over: false,
         };
         let thread = std::thread::Builder::new().name("link".into()).spawn(move || link.run())?;
@@ -162,6 +164,7 @@ struct Link {
     dirty: BTreeSet<u32>,
     /// When queue pairs are to be served at the latest, or earlier.
     deadlines: Deadlines<u32>,
+    spin: Spin,
     is_over: bool,
 }
 
@@ -172,7 +175,11 @@ impl Link {
         while !self.is_over {
             self.take_orders();
             let has_received = self.receive(&mut inbox);
-            for qpn in self.arena.take_rung() {
+            let rung = self.arena.take_rung();
+            if has_received || !rung.is_empty() {
+                self.spin.traffic();
+            }
+            for qpn in rung {
                 self.rung(qpn);
             }
             let has_more = self.serve();
@@ -184,11 +191,17 @@ impl Link {
         }
     }
 
-    /// Waits for a packet, a bell or the time; not for long unless everything `is_sent`.
+    /// Waits for a packet, a bell or the time; not for long unless everything `is_sent`. Programs that
+    /// post meanwhile write to the bell only if the thread really sleeps.
     fn sleep(&mut self, is_sent: bool) {
         let full = (!is_sent).then(|| system::now_ns() + FULL_NS);
         let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];
         let deadline = times.into_iter().flatten().min();
+        let Self { spin, arena, poller, dirty, .. } = self;
+        let is_found = || !dirty.is_empty() || arena.is_rung() || poller.is_ready();
+        if spin.look(deadline, system::now_ns, is_found) {
+            return;
+        }
         self.env.port.tap.flush();
         self.arena.link_sleeps.store(1, SeqCst);
         if !self.arena.is_rung()
@@ -209,6 +222,7 @@ impl Link {
         for order in self.env.shared.orders.take() {
             match order {
                 Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
+                Order::Ask { from, to } => self.env.port.send_nothing(from, to),
                 Order::State { qpn, state, path } => self.set_state(qpn, state, path),
                 Order::Hear(sockets) => self.hear(sockets),
                 Order::Leave(group) => self.stop_hearing(group),

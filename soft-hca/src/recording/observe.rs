@@ -7,7 +7,7 @@ use super::note::{self, Element};
 use crate::engine::cause::{Cause, Words};
 use crate::engine::{Async, Event, ReceiveQueue};
 use crate::uapi::rxe::{MAX_SGE, Sge};
-use crate::uapi::verbs::{opcode, qp_type};
+use crate::uapi::verbs::{opcode, qp_type, status};
 
 /// A cause as it is noted, nothing for none.
 fn words(cause: Option<Cause>) -> Option<Words> {
@@ -19,9 +19,24 @@ fn list(elements: impl Iterator<Item = Sge>) -> arrayvec::ArrayVec<Element, MAX_
     elements.take(MAX_SGE).map(noted).collect()
 }
 
+/// Whether an event is, or ends, something that goes wrong.
+fn is_failure(event: &Event<'_>) -> bool {
+    match event {
+        Event::SendPosted(_) | Event::ReceivePosted(_) => false,
+        Event::WorkRequest(request) => request.status != status::SUCCESS || request.has_waited,
+        Event::Completion(completion) => {
+            completion.cqe.status != status::SUCCESS || completion.is_lost
+        }
+        Event::Stalled { .. } | Event::Async(_) => true,
+    }
+}
+
 impl Recorder {
     /// Notes an event. The caller may hold locks of the arena.
     pub(crate) fn observe(&self, event: &Event<'_>) {
+        if !self.is_complete() && !is_failure(event) {
+            return;
+        }
         match event {
             Event::SendPosted(posted) => {
                 let wqe = &posted.wqe;

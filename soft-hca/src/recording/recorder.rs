@@ -74,6 +74,11 @@ impl Recorder {
         self.arena.observed.load(Relaxed) != 0
     }
 
+    /// Whether all is noted, not only what goes wrong.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.arena.record_failures.load(Relaxed) == 0
+    }
+
     #[cold]
     fn open(&self, generation: u32, limit: u64) {
         let mut opening = match self.opening.try_lock() {

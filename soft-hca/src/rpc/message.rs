@@ -65,7 +65,7 @@ pub(crate) enum Request {
     CloseChannel(ChannelId),
     /// Record the fabric until this connection ends, with so many bytes for each process. Answered
     /// with the recording's number; `EBUSY` if it is recorded already.
-    Record(u64),
+    Record { limit: u64, only_failures: bool },
     /// A fault that was asked for has happened. Not answered.
     Fault(Happened),
 }
@@ -255,8 +255,9 @@ impl Request {
                 word(*index);
                 word(*generation);
             }
-            Self::Record(limit) => {
+            Self::Record { limit, only_failures } => {
                 word(9);
+                word((*only_failures).into());
                 out.extend(limit.to_le_bytes());
             }
             Self::Fault(happened) => {
@@ -292,7 +293,7 @@ impl Request {
             }
             7 => Self::List,
             8 => Self::CloseChannel(words.channel()?),
-            9 => Self::Record(words.u64()?),
+            9 => Self::Record { only_failures: words.u32()? != 0, limit: words.u64()? },
             10 => {
                 let text = std::mem::take(&mut words.0);
                 Self::Fault(Happened::decode(text).ok_or(Errno::EINVAL)?)
@@ -345,7 +346,7 @@ mod tests {
             Request::Raise(Async::SrqLimit(2)),
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
-            Request::Record(1 << 33),
+            Request::Record { limit: 1 << 33, only_failures: true },
             Request::Fault(Happened {
                 call: "ibv_reg_mr".into(),
                 specs: "ibv_reg_mr:errno=EIO".into(),

@@ -17,6 +17,10 @@ pub fn allow_peers() {
 /// comes sooner: a thread that wakes then takes the place of one that computes, instead of waiting for
 /// the end of its piece, which is milliseconds. It gets no more time by that. Linux before 6.12 knows
 /// no pieces, and nothing changes.
+///
+/// A thread that is woken every 100 us and works for 40, on the processor of one that computes (6.18):
+/// of its wake-ups the slowest hundredth takes 41 to 83 us with pieces of 100 us, and 64 to 2312 us
+/// without.
 pub(crate) fn set_time_slice(nanoseconds: u64) {
     /// `struct sched_attr` (`linux/sched/types.h`), the first version of it.
     #[repr(C)]

@@ -87,6 +87,8 @@ pub struct Host {
     pub address: &'static str,
     /// Its IPv6 address.
     pub address6: &'static str,
+    /// The one that its MAC gives, which is good for the link only: GID 0.
+    pub link_local: String,
     namespace: Namespace,
 }
 
@@ -99,12 +101,16 @@ impl Host {
         options: &[&str],
         [address, address6]: [&'static str; 2],
     ) -> Result<Self, String> {
+        let number = if side == "a" { 1 } else { 2 };
+        let link_local = format!("fe80::ff:fe00:{number}");
         namespace.set_up(&format!(
             "ip link set lo up
             echo 0 >/proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad
             echo 1 >/proc/sys/net/ipv6/conf/{INTERFACE}/keep_addr_on_down
             ip address add {address}/24 dev {INTERFACE}
             ip address add {address6}/64 nodad dev {INTERFACE}
+            ip link set {INTERFACE} address 02:00:00:00:00:0{number}
+            ip address add {link_local}/64 nodad dev {INTERFACE}
             ip link set {INTERFACE} mtu {mtu} up
             ip route add 224.0.0.0/4 dev {INTERFACE}"
         ))?;
@@ -114,7 +120,7 @@ impl Host {
         };
         let options = options.iter().map(with_address).collect();
         let place = Place::with(&format!("{name}-{side}"), namespace.by.clone(), options);
-        Ok(Self { place, address, address6, namespace })
+        Ok(Self { place, address, address6, link_local, namespace })
     }
 
     /// Whether somebody listens at a TCP port.
@@ -136,6 +142,11 @@ impl Host {
     /// Has the host's end of the link go up or down.
     pub fn set_link(&self, state: &str) {
         self.namespace.set_up(&format!("ip link set {INTERFACE} {state}")).unwrap();
+    }
+
+    /// Gives the host another route.
+    pub fn add_route(&self, to: &str, gateway: &str) {
+        self.namespace.set_up(&format!("ip route add {to} via {gateway}")).unwrap();
     }
 
     /// Gives the host's end of the link another MTU.

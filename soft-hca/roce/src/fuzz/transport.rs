@@ -218,7 +218,10 @@ pub fn transport(data: &[u8]) {
                 requester.on_timer(now, &mut local);
             }
             3 => {
-                responder.transmit(&mut remote, |remote, _| remote.refuse(&[Refusal::Access]));
+                responder.transmit(&mut remote, |remote, replies| {
+                    assert!((1..=64).contains(&replies.len()));
+                    remote.refuse(&[Refusal::Access])
+                });
             }
             step => {
                 let to = usize::from(step > 5);

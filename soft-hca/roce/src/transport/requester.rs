@@ -21,7 +21,7 @@ use arrayvec::ArrayVec;
 use super::attributes::{Attributes, Mtu};
 use super::message::{RUN, payloads};
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
-use super::timers::{ack_timeout_ns, rnr_wait_ns};
+use super::timers::{answer_wait_ns, rnr_wait_ns};
 use crate::wire::bth::Psn;
 use crate::wire::headers::{Aeth, NakCode, Syndrome};
 use crate::wire::opcode::{Operation, Service};
@@ -476,7 +476,9 @@ impl Requester {
     }
 
     fn wait_for_answer(&mut self, now_ns: u64) {
-        self.timer = match ack_timeout_ns(self.attributes.timeout) {
+        let Attributes { timeout, retry_cnt, .. } = self.attributes;
+        let missed = retry_cnt - self.retries;
+        self.timer = match answer_wait_ns(timeout, missed, self.retries) {
             Some(timeout) if self.oldest != self.next && !self.is_stopped() => {
                 Timer::Answer(now_ns + timeout)
             }

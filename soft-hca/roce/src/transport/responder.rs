@@ -9,8 +9,10 @@
 
 use std::collections::VecDeque;
 
+use arrayvec::ArrayVec;
+
 use super::attributes::Attributes;
-use super::message::{Arriving, Run, is_fragment};
+use super::message::{Arriving, RUN, Run, is_fragment};
 use super::request::{MAX_MESSAGE, Remote};
 use super::target::{Access, Atomic, Refusal, Target};
 use crate::wire::bth::Psn;
@@ -319,35 +321,72 @@ impl Responder {
         self.replies.push_back(Waiting { psn, msn: self.msn, answer });
     }
 
-    /// Builds the next answer, if there is one: `emit` takes the bytes of a read from memory and
-    /// hands the packet to the network. If it is busy, it will be asked again. After any other
-    /// refusal the queue pair is in error: it may read no more.
+    /// Builds the next answer, if there is one, of a read's as many packets as may be taken together:
+    /// `emit` takes their bytes, which lie one behind the other, from memory and hands them to the
+    /// network, all or none. If it is busy, it will be asked again. After any other refusal the queue
+    /// pair is in error: it may read no more.
     ///
-    /// Returns whether a packet was emitted.
+    /// Returns how many packets were emitted.
     pub fn transmit<T: Target>(
         &mut self,
         target: &mut T,
-        emit: impl FnOnce(&mut T, &Reply) -> Result<(), Refusal>,
-    ) -> bool {
-        let Some(waiting) = self.replies.front_mut() else { return false };
-        let mtu = self.attributes.mtu;
-        let aeth = |syndrome| Aeth { syndrome, msn: waiting.msn };
-        let mut psn = waiting.psn;
+        emit: impl FnOnce(&mut T, &[Reply]) -> Result<(), Refusal>,
+    ) -> usize {
+        let Some(waiting) = self.replies.front() else { return 0 };
+        let before = match waiting.answer {
+            Answer::Read(_, sent) => sent,
+            _ => 0,
+        };
+        let mut replies = ArrayVec::<_, RUN>::new();
+        let mut rest = Some(before);
+        while let Some(sent) = rest
+            && !replies.is_full()
+        {
+            let (reply, more) = waiting.packet(&self.attributes, sent);
+            replies.push(reply);
+            rest = more;
+        }
+        let psn = replies[0].headers.psn;
+        match emit(target, &replies) {
+            Ok(()) => {}
+            Err(Refusal::Busy | Refusal::NotReady) => return 0,
+            Err(refusal) => {
+                self.replies.clear();
+                if !self.failed {
+                    self.refuse(psn, refusal, target);
+                }
+                return 0;
+            }
+        }
+        match (self.replies.front_mut().map(|waiting| &mut waiting.answer), rest) {
+            (Some(Answer::Read(_, sent)), Some(rest)) => *sent = rest,
+            _ => {
+                self.replies.pop_front();
+            }
+        }
+        replies.len()
+    }
+}
+
+impl Waiting {
+    /// The packet behind the first `sent` bytes, if it answers a read, and how many are sent with it, if
+    /// that is not all.
+    fn packet(&self, attributes: &Attributes, sent: u32) -> (Reply, Option<u32>) {
+        let aeth = |syndrome| Aeth { syndrome, msn: self.msn };
+        let mtu = attributes.mtu.bytes();
         let mut payload = None;
-        let mut is_last = true;
-        let operation = match &mut waiting.answer {
+        let mut rest = None;
+        let operation = match &self.answer {
             Answer::Acknowledge(syndrome) => Operation::Acknowledge(aeth(*syndrome)),
             Answer::Atomic(Outcome::Original(original)) => {
                 Operation::AtomicAcknowledge(aeth(Syndrome::ACK), *original)
             }
             Answer::Atomic(Outcome::Written) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
-            Answer::Read(reth, sent) => {
-                let rest = reth.length - *sent;
-                let here = rest.min(mtu.bytes());
-                psn += *sent / mtu.bytes();
-                payload = (here > 0).then(|| (Remote::from(*reth).at(*sent), here));
-                is_last = here == rest;
-                match (*sent == 0, is_last) {
+            Answer::Read(reth, _) => {
+                let here = (reth.length - sent).min(mtu);
+                payload = (here > 0).then(|| (Remote::from(*reth).at(sent), here));
+                rest = Some(sent + here).filter(|sent| *sent < reth.length);
+                match (sent == 0, rest.is_none()) {
                     (true, true) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
                     (true, false) => Operation::ReadResponseFirst(aeth(Syndrome::ACK)),
                     (false, false) => Operation::ReadResponseMiddle,
@@ -355,25 +394,9 @@ impl Responder {
                 }
             }
         };
-        let headers = Headers::new(Service::Rc, operation, self.attributes.dest_qpn, psn);
-        match emit(target, &Reply { headers, payload }) {
-            Ok(()) => {}
-            Err(Refusal::Busy | Refusal::NotReady) => return false,
-            Err(refusal) => {
-                self.replies.clear();
-                if !self.failed {
-                    self.refuse(psn, refusal, target);
-                }
-                return false;
-            }
-        }
-        match &mut waiting.answer {
-            Answer::Read(_, sent) if !is_last => *sent += mtu.bytes(),
-            _ => {
-                self.replies.pop_front();
-            }
-        }
-        true
+        let psn = self.psn + sent / mtu;
+        let headers = Headers::new(Service::Rc, operation, attributes.dest_qpn, psn);
+        (Reply { headers, payload }, rest)
     }
 }
 

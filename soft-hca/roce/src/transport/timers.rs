@@ -1,4 +1,4 @@
-//! The two times of a reliable connection, in nanoseconds.
+//! The times of a reliable connection, in nanoseconds.
 
 use crate::wire::headers;
 
@@ -8,11 +8,35 @@ pub fn rnr_wait_ns(code: u8) -> u64 {
     headers::rnr_delay(code).as_micros() as u64 * 1000
 }
 
-/// How long a request may remain unanswered before it is sent again; `None` for ever. Only the low
-/// five bits count. IBTA volume 1, 9.7.6.1.3.
+/// The time that the attribute `timeout` names; `None` for ever. Only the low five bits count. A
+/// request that has been unanswered for so long to four times as long counts as lost: IBTA volume 1,
+/// 9.7.6.1.3.
 pub fn ack_timeout_ns(timeout: u8) -> Option<u64> {
     let exponent = timeout & 31;
     (exponent != 0).then(|| 4096 << exponent)
+}
+
+/// How long to wait for an answer of a peer that has let `missed` such waits in a row pass, and may
+/// let `left` more pass after this one: 1, 2, 4, 4 ... times [`ack_timeout_ns`], and 4 times if it is
+/// the last.
+///
+/// The first is as short as it may be, so that what was lost is sent again soon. The others give a
+/// peer whose processor is busy time to come back, and behind the last one nothing would be sent
+/// again for which it were worth to be quick.
+pub fn answer_wait_ns(timeout: u8, missed: u8, left: u8) -> Option<u64> {
+    let factor = match (missed, left) {
+        (_, 0) => 4,
+        (0, _) => 1,
+        (1, _) => 2,
+        _ => 4,
+    };
+    Some(factor * ack_timeout_ns(timeout)?)
+}
+
+/// How long a peer may be silent before a connection with these attributes fails. `None` for ever.
+#[cfg(test)]
+pub(super) fn most_silence_ns(timeout: u8, retry_cnt: u8) -> Option<u64> {
+    (0..=retry_cnt).map(|missed| answer_wait_ns(timeout, missed, retry_cnt - missed)).sum()
 }
 
 #[cfg(test)]
@@ -27,5 +51,20 @@ mod tests {
         assert_eq!(ack_timeout_ns(0), None);
         assert_eq!(ack_timeout_ns(14), Some(67_108_864));
         assert_eq!(ack_timeout_ns(31), Some(8_796_093_022_208));
+    }
+
+    #[test]
+    fn waits_grow_within_what_is_allowed() {
+        let waits = |retry_cnt: u8| -> Vec<u64> {
+            let wait = |missed| answer_wait_ns(1, missed, retry_cnt - missed).unwrap() / 8192;
+            (0..=retry_cnt).map(wait).collect()
+        };
+        assert_eq!(waits(0), [4]);
+        assert_eq!(waits(1), [1, 4]);
+        assert_eq!(waits(2), [1, 2, 4]);
+        assert_eq!(waits(7), [1, 2, 4, 4, 4, 4, 4, 4]);
+        assert_eq!(answer_wait_ns(0, 0, 7), None);
+        // Of `ibv_rc_pingpong`: 1.8 seconds.
+        assert_eq!(most_silence_ns(14, 7), Some(1_811_939_328));
     }
 }

@@ -3,8 +3,10 @@
 //!
 //! Sources: IBTA volume 1, 9.8.2; `rxe_req.c`, `rxe_resp.c`.
 
+use arrayvec::ArrayVec;
+
 use super::attributes::Attributes;
-use super::message::{Arriving, Run};
+use super::message::{Arriving, RUN, Run};
 use super::request::{Failure, MAX_MESSAGE, Outgoing, SendQueue, Status, WorkRequest};
 use super::target::{Refusal, Target};
 use crate::wire::bth::Psn;
@@ -58,29 +60,35 @@ impl Requester {
         self.current = Some(Current { request, sent: 0, status });
     }
 
-    /// Builds the next packet: as the reliable requester's
-    /// [`transmit`](super::requester::Requester::transmit). After the last one of a request
+    /// Builds the next packets of the request: as the reliable requester's
+    /// [`transmit`](super::requester::Requester::transmit). After the last one
     /// [`Requester::complete`] is to be called.
-    pub fn transmit(&mut self, emit: impl FnOnce(&Outgoing) -> Result<(), Failure>) -> bool {
+    pub fn transmit(&mut self, emit: impl FnOnce(&[Outgoing]) -> Result<(), Failure>) -> usize {
         let Some(Current { request, sent, status: status @ None }) = &mut self.current else {
-            return false;
+            return 0;
         };
-        let mut packet = request.packet(Service::Uc, &self.attributes, self.psn, *sent, 1);
-        packet.headers.ack_req = false;
-        match emit(&packet) {
+        let all = request.packets(self.attributes.mtu);
+        let packet = |number: u32| {
+            let psn = self.psn + (number - *sent);
+            let mut packet = request.packet(Service::Uc, &self.attributes, psn, number, 1);
+            packet.headers.ack_req = false;
+            packet
+        };
+        let packets: ArrayVec<_, RUN> = (*sent..all).take(RUN).map(packet).collect();
+        match emit(&packets) {
             Ok(()) => {
-                self.psn += 1;
-                *sent += 1;
-                if *sent == request.packets(self.attributes.mtu) {
+                self.psn += packets.len() as u32;
+                *sent += packets.len() as u32;
+                if *sent == all {
                     *status = Some(Status::Success);
                 }
-                true
+                packets.len()
             }
-            Err(Failure::Busy) => false,
+            Err(Failure::Busy) => 0,
             Err(Failure::Failed(failure)) => {
                 *status = Some(failure);
                 self.failed = true;
-                false
+                0
             }
         }
     }

@@ -165,20 +165,20 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The service of an opcode, if the opcode is known.
-pub(super) fn service(opcode: u8) -> Option<Service> {
-    let code = opcode & !SERVICE_BITS;
-    let service = match opcode & SERVICE_BITS {
-        0x00 => Service::Rc,
-        0x20 => Service::Uc,
-        0x60 => Service::Ud,
-        0x80 => Service::Cnp,
-        _ => return None,
-    };
-    service.has(code).then_some(service)
-}
-
 impl Service {
+    /// The service of an opcode, if the opcode is known.
+    pub fn of(opcode: u8) -> Option<Self> {
+        let code = opcode & !SERVICE_BITS;
+        let service = match opcode & SERVICE_BITS {
+            0x00 => Service::Rc,
+            0x20 => Service::Uc,
+            0x60 => Service::Ud,
+            0x80 => Service::Cnp,
+            _ => return None,
+        };
+        service.has(code).then_some(service)
+    }
+
     const fn has(self, code: u8) -> bool {
         match self {
             Service::Rc => matches!(code, 0..=0x14 | 0x16 | 0x17 | 0x1c | 0x1d),

@@ -18,7 +18,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use super::bth::{Bth, DEFAULT_PKEY, Psn};
-use super::opcode::{Operation, Reader, Service, Writer, service};
+use super::opcode::{Operation, Reader, Service, Writer};
 
 /// The UDP port that RoCE v2 packets are sent to.
 pub const PORT: u16 = 4791;
@@ -196,7 +196,7 @@ impl<'a> Packet<'a> {
         if bth.dest_qpn == 0 {
             return Err(DropReason::QueuePair0);
         }
-        let service = service(bth.opcode).ok_or(DropReason::Opcode(bth.opcode))?;
+        let service = Service::of(bth.opcode).ok_or(DropReason::Opcode(bth.opcode))?;
         let Some(operation) = Operation::read(service, bth.opcode, &mut reader) else {
             return Err(DropReason::Short);
         };

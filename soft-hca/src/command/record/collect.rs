@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
-use soft_hca_record::{Header, Writer};
+use soft_hca_record::Entry;
 
 use super::words::Words;
 use crate::recording::{FOLDER, Note, Spool};
@@ -14,7 +14,7 @@ use crate::system;
 
 /// Notes are kept back for so long: those of calls are written when these end, and count from
 /// their beginning.
-const KEPT_NS: u64 = 200_000_000;
+pub(super) const KEPT_NS: u64 = 200_000_000;
 
 /// A process's file.
 struct Source {
@@ -24,8 +24,8 @@ struct Source {
     dropped: u64,
 }
 
-/// Reads what the processes note down, and writes the record.
-pub(super) struct Collector<W> {
+/// Reads what the processes note down, and gives entries of a record.
+pub(super) struct Collector {
     folder: PathBuf,
     /// Names of its files begin with this.
     prefix: String,
@@ -34,32 +34,24 @@ pub(super) struct Collector<W> {
     /// Notes with the index of the process that has written them.
     pending: Vec<(u32, Note)>,
     words: Words,
-    writer: Writer<W>,
-    /// Entries that were written, and that are missing.
-    pub written: u64,
+    /// Entries that were given, and that are missing.
+    pub given: u64,
     pub dropped: u64,
 }
 
-impl<W: Write> Collector<W> {
+impl Collector {
     /// For a recording of the fabric with a folder, which began at a time of the monotonic clock.
-    pub(super) fn new(
-        dir: &std::path::Path,
-        generation: u32,
-        began: u64,
-        to: W,
-        header: &Header,
-    ) -> io::Result<Self> {
-        Ok(Self {
+    pub(super) fn new(dir: &std::path::Path, generation: u32, began: u64) -> Self {
+        Self {
             folder: dir.join(FOLDER),
             prefix: format!("{generation}-"),
             known: HashSet::new(),
             sources: Vec::new(),
             pending: Vec::new(),
             words: Words::new(began),
-            writer: Writer::new(to, header)?,
-            written: 0,
+            given: 0,
             dropped: 0,
-        })
+        }
     }
 
     /// Finds files of processes that are new.
@@ -77,9 +69,13 @@ impl<W: Write> Collector<W> {
         Ok(())
     }
 
-    /// Takes what there is, and writes what nothing can come before any more: all if the recording
+    /// Takes what there is, and gives what nothing can come before any more: all if the recording
     /// `is_over`.
-    pub(super) fn collect(&mut self, is_over: bool) -> io::Result<()> {
+    pub(super) fn collect(
+        &mut self,
+        is_over: bool,
+        mut give: impl FnMut(&Entry) -> io::Result<()>,
+    ) -> io::Result<()> {
         let now = system::now_ns();
         self.look()?;
         for source in &mut self.sources {
@@ -93,8 +89,8 @@ impl<W: Write> Collector<W> {
         let ready = self.pending.partition_point(|(_, note)| note.about.t <= horizon);
         for (by, note) in self.pending.drain(..ready) {
             for entry in self.words.entries(by, &note) {
-                self.writer.write(&entry)?;
-                self.written += 1;
+                give(&entry)?;
+                self.given += 1;
             }
         }
         for source in &mut self.sources {
@@ -104,10 +100,10 @@ impl<W: Write> Collector<W> {
                 source.dropped = dropped;
                 self.dropped += missing;
                 for entry in self.words.dropped(now, source.spool.index(), missing) {
-                    self.writer.write(&entry)?;
+                    give(&entry)?;
                 }
             }
         }
-        self.writer.flush()
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod cm;
 mod collect;
 mod signals;
+mod sink;
 mod verbs;
 mod words;
 
@@ -10,25 +11,28 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter};
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
-use soft_hca_record::Header;
 use soft_hca_record::entry::{FORMAT, VERSION};
+use soft_hca_record::explain::Live;
+use soft_hca_record::{Header, Writer};
 use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::run::{self, Options};
 use super::{Error, cannot, fabric};
 use crate::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
+use crate::errno::Errno;
 use crate::fault::Plan;
 use crate::recording::{self, FOLDER};
 use crate::rpc::{Connection, FileKind, Request};
 use crate::{device, system};
 use collect::Collector;
+use sink::Sink;
 
 /// How often the recorder looks.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -78,38 +82,40 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     let connection = connection.ok_or_else(|| Error::NoFabric(fabric.clone()))?;
     let to = File::create(&options.file)
         .map_err(cannot(format!("write to {}", options.file.display())))?;
-    let recording = Recording::begin(&dir, connection, options.limit)?;
+    let recording = Recording::begin(&dir, connection, options.limit, false)?;
     let header = header(options, &fabric, &dir);
     let failed = || cannot(format!("record to {}", options.file.display()));
-    let (generation, began) = (recording.generation, recording.began);
     let to = BufWriter::new(to);
-    let mut collector = Collector::new(&dir, generation, began, to, &header).map_err(failed())?;
-    signals::heed();
-    let mut child = match program {
-        Some(mut program) => {
-            let name = program.get_program().to_os_string();
-            Some(program.spawn().map_err(|error| Error::Exec(name, error))?)
-        }
-        None => None,
-    };
-    let status = loop {
-        if let Some(status) = ended(child.as_mut(), &recording)? {
-            break status;
-        }
-        collector.collect(false).map_err(failed())?;
-        thread::sleep(PERIOD);
-    };
-    let folder = recording.end();
-    // Who is in the midst of a note finishes it.
-    thread::sleep(PERIOD);
-    collector.collect(true).map_err(failed())?;
-    let _ = fs::remove_dir_all(folder);
-    let (written, dropped) = (collector.written, collector.dropped);
+    let writer = Writer::new(to, &header).map_err(failed())?;
+    let live = config::explains().then(Live::new);
+    let mut sink = Sink { writer: Some(writer), live };
+    let (status, collector) = recording.follow(program, &mut sink, failed)?;
+    let (written, dropped) = (collector.given, collector.dropped);
     let missing = match dropped {
         0 => String::new(),
         dropped => format!(", {dropped} are missing: try a larger --limit"),
     };
     eprintln!("soft-hca: {written} entries in {}{missing}", options.file.display());
+    Ok(status)
+}
+
+/// Runs a program as [`run::run`] does, and says what goes wrong in its fabric until it ends. Gives the
+/// exit status.
+pub fn explained(options: &Options) -> Result<u8, Error> {
+    let (mut program, membership) = run::prepare(options)?;
+    let connection = fabric::connect(&membership.dir, FileKind::Observer)?;
+    let connection = connection.ok_or_else(|| Error::NoFabric(options.fabric.clone()))?;
+    let recording = match Recording::begin(&membership.dir, connection, None, true) {
+        // Somebody says so already, or writes it down.
+        Err(Error::Refused(error)) if error == Errno::EBUSY => {
+            membership.keep_across_exec()?;
+            return Err(Error::Exec(program.get_program().into(), program.exec()));
+        }
+        recording => recording?,
+    };
+    let mut sink = Sink { live: Some(Live::new()), ..Sink::default() };
+    let failed = || cannot("see what goes wrong");
+    let (status, _) = recording.follow(Some(program), &mut sink, failed)?;
     Ok(status)
 }
 
@@ -133,7 +139,8 @@ fn exit_status(status: ExitStatus) -> u8 {
 }
 
 fn header(options: &RecordOptions, fabric: &FabricName, dir: &Path) -> Header {
-    let local = device::Device::local(&options.device.to_string(), device::node_guid(dir));
+    let (name, first) = (options.device.to_string(), super::fabric::first_addresses(dir));
+    let local = device::Device::local(&name, device::node_guid(dir), &first);
     let gids = (1..=local.ports.len() as u8)
         .filter_map(|number| local.port(number).ok())
         .flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));
@@ -167,7 +174,12 @@ struct Recording {
 }
 
 impl Recording {
-    fn begin(dir: &Path, connection: Connection, limit: Option<u64>) -> Result<Self, Error> {
+    fn begin(
+        dir: &Path,
+        connection: Connection,
+        limit: Option<u64>,
+        only_failures: bool,
+    ) -> Result<Self, Error> {
         let folder = dir.join(FOLDER);
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -176,10 +188,46 @@ impl Recording {
             _ => config::check_private(&folder)?,
         }
         let began = system::now_ns();
-        let request = Request::Record(limit.unwrap_or(recording::DEFAULT_LIMIT));
+        let limit = limit.unwrap_or(recording::DEFAULT_LIMIT);
+        let request = Request::Record { limit, only_failures };
         let (bytes, _) = fabric::ask(&connection, &request)?;
         let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
         Ok(Self { _connection: connection, dir: dir.into(), generation, began })
+    }
+
+    /// Gives what happens to the sink until the program has ended, or somebody interrupts where there is
+    /// none. The exit status.
+    fn follow<F: FnOnce(io::Error) -> Error>(
+        self,
+        program: Option<Command>,
+        sink: &mut Sink,
+        failed: impl Fn() -> F,
+    ) -> Result<(u8, Collector), Error> {
+        let mut collector = Collector::new(&self.dir, self.generation, self.began);
+        signals::heed();
+        let mut child = match program {
+            Some(mut program) => {
+                let name = program.get_program().to_os_string();
+                Some(program.spawn().map_err(|error| Error::Exec(name, error))?)
+            }
+            None => None,
+        };
+        let status = loop {
+            if let Some(status) = ended(child.as_mut(), &self)? {
+                break status;
+            }
+            collector.collect(false, |entry| sink.entry(entry)).map_err(failed())?;
+            let complete = system::now_ns().saturating_sub(self.began + collect::KEPT_NS);
+            sink.looked(complete).map_err(failed())?;
+            thread::sleep(PERIOD);
+        };
+        let folder = self.end();
+        // Who is in the midst of a note finishes it.
+        thread::sleep(PERIOD);
+        collector.collect(true, |entry| sink.entry(entry)).map_err(failed())?;
+        sink.end().map_err(failed())?;
+        let _ = fs::remove_dir_all(folder);
+        Ok((status, collector))
     }
 
     /// Whether the fabric has ended.

@@ -104,6 +104,12 @@ pub(crate) trait Host {
         true
     }
 
+    /// Whether the system knows how to reach another host from an address of this machine: the
+    /// hardware address of the next host on the way. If not, it is asked for now.
+    fn knows_neighbour(&self, _own: IpAddr, _to: IpAddr) -> bool {
+        true
+    }
+
     /// The MTU of paths to other hosts from an address of this machine (`ib_mtu`).
     fn path_mtu(&self, own: IpAddr) -> u8 {
         let source = self.find_source(own);

@@ -7,11 +7,26 @@ use super::id::{Key, Space, State};
 use super::peer::Peer;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, NOTHING};
-use crate::device::Source;
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type};
 
 const MS: u64 = 1_000_000;
+/// When the system is asked for the first time again whether it knows a neighbour by now: most answer
+/// at once. Then the time doubles.
+const FIRST_LOOK_NS: u64 = MS / 2;
+/// As rarely it is asked at last.
+const LAST_LOOK_NS: u64 = 64 * MS;
+
+/// An address whose neighbour is being asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asking {
+    /// The own address on the way there.
+    from: IpAddr,
+    /// When it counts as unknown.
+    until_ns: u64,
+    /// The time between two looks.
+    wait_ns: u64,
+}
 
 /// The address in the family of `like`, which may be an IPv4 address in IPv6 clothes.
 fn in_family_of(like: SocketAddr, ip: IpAddr) -> IpAddr {
@@ -30,8 +45,8 @@ impl Cm {
         self.resolve(cx, call, &ResolveAddr::decode_ip(call.payload)?)
     }
 
-    /// Finds the way to an address (`rdma_resolve_addr`). An address of this machine, or one
-    /// that the link leads to, is found at once, any other never.
+    /// Finds the way to an address (`rdma_resolve_addr`). An address of this machine is found at
+    /// once, one that the link leads to when the next host on the way is known, any other never.
     fn resolve(
         &mut self,
         cx: &mut Cx<'_>,
@@ -83,19 +98,48 @@ impl Cm {
             self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.number());
             return NOTHING;
         }
-        let Some(source) = cx.host.find_source(from) else {
-            self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.number());
-            return NOTHING;
-        };
         if let Some(Peer::Remote { .. }) = peer {
-            self.id_mut(key)?.path_mtu = Some(cx.host.path_mtu(from.to_canonical()));
+            let id = self.id_mut(key)?;
+            id.path_mtu = Some(cx.host.path_mtu(from.to_canonical()));
+            id.state = State::AddrQuery;
+            let until_ns = cx.now_ns.saturating_add(u64::from(request.timeout_ms) * MS);
+            self.look_for(cx, key, Asking { from, until_ns, wait_ns: FIRST_LOOK_NS });
+            return NOTHING;
         }
-        self.resolved(key, in_family_of(dst, from), source)?;
+        self.resolved(cx, key, from);
         NOTHING
     }
 
-    fn resolved(&mut self, key: Key, from: IpAddr, source: Source) -> Result<()> {
-        let id = self.id_mut(key)?;
+    /// Goes on when the next host on the way is known.
+    pub(super) fn look_for(&mut self, cx: &mut Cx<'_>, key: Key, asking: Asking) {
+        let dst = self.ids.get(&key).and_then(|id| id.dst);
+        let Some(to) = dst.and_then(|dst| dst.ip()).map(|dst| dst.ip().to_canonical()) else {
+            return;
+        };
+        let Asking { from, until_ns, wait_ns } = asking;
+        if cx.host.knows_neighbour(from.to_canonical(), to) {
+            self.resolved(cx, key, from);
+        } else if cx.now_ns >= until_ns {
+            self.address_unknown(key);
+        } else {
+            let at_ns = cx.now_ns.saturating_add(wait_ns).min(until_ns);
+            let wait_ns = (2 * wait_ns).min(LAST_LOOK_NS);
+            self.set_timer(key, at_ns, Timer::Neighbour(Asking { wait_ns, ..asking }));
+        }
+    }
+
+    /// The way is found, and begins at an own address.
+    fn resolved(&mut self, cx: &Cx<'_>, key: Key, from: IpAddr) {
+        let Some(id) = self.ids.get_mut(&key) else { return };
+        let Some(source) = cx.host.find_source(from) else {
+            id.state = State::Bound;
+            self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.number());
+            return;
+        };
+        let from = match id.dst {
+            Some(Sockaddr::Ip(dst)) => in_family_of(dst, from),
+            _ => from,
+        };
         if let Some(Sockaddr::Ip(src)) = &mut id.src {
             src.set_ip(from);
             // A link-local address says on which link.
@@ -109,7 +153,6 @@ impl Cm {
         id.source = Some(source);
         id.state = State::AddrResolved;
         self.push(key, event_type::ADDR_RESOLVED, 0);
-        Ok(())
     }
 
     /// Nobody has the address. The id may try again.

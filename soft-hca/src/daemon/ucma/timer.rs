@@ -4,6 +4,7 @@ use super::id::Key;
 use super::message::CommId;
 use super::peer::RemoteId;
 use super::query::PACKET_LIFE_TIME;
+use super::resolve::Asking;
 use super::{Cm, Cx};
 
 /// Whose deadline it is.
@@ -24,6 +25,8 @@ pub(super) enum Due {
 pub(super) enum Timer {
     /// Nobody has the address asked for.
     Address,
+    /// It is looked whether a neighbour is known by now.
+    Neighbour(Asking),
     /// Nobody has answered a message.
     Answer,
     /// A connection's packets are no longer under way.
@@ -98,6 +101,7 @@ impl Cm {
             };
             match self.ids.get_mut(&key).and_then(|id| id.timer.take()) {
                 Some((_, Timer::Address)) => self.address_unknown(key),
+                Some((_, Timer::Neighbour(asking))) => self.look_for(cx, key, asking),
                 Some((_, Timer::Answer)) => self.unanswered(cx, key),
                 Some((_, Timer::TimeWait)) => self.time_wait_over(key),
                 None => {}

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_way_leads_to_somebody_of_the_same_family() {
-        let device = Arc::new(Device::local("rxe0", 7));
+        let device = Arc::new(Device::local("rxe0", 7, &[]));
         let fabric = Fabric::new(Arc::clone(&device), 0).unwrap();
         let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
         let route = |from, to| route_to(&fabric, from, to);

@@ -261,10 +261,10 @@ fn an_answer_of_the_wrong_kind_is_an_error() {
     }
 }
 
-/// A responder whose program has a page of memory.
+/// A responder whose program has some pages of memory.
 fn responder() -> (Responder, Program) {
-    let mut program = Program::new(0, 4096, 0);
-    program.memory = (0..4096).map(|n| (n / 256) as u8).collect();
+    let mut program = Program::new(0, 0, 0);
+    program.memory = (0..0x5000).map(|n| (n / 256) as u8).collect();
     (Responder::new(attributes(MTU, FIRST)), program)
 }
 
@@ -290,10 +290,11 @@ fn read(responder: &mut Responder, program: &mut Program, number: u32, offset: u
 
 fn replies(responder: &mut Responder, program: &mut Program) -> Vec<Reply> {
     let mut replies = Vec::new();
-    while responder.transmit(program, |_, reply| {
-        replies.push(*reply);
+    while responder.transmit(program, |_, run| {
+        replies.extend_from_slice(run);
         Ok(())
-    }) {}
+    }) > 0
+    {}
     replies
 }
 
@@ -355,17 +356,21 @@ fn behind_a_packet_without_a_receive_is_silence() {
     assert_eq!(replies(&mut responder, &mut program), expected);
 }
 
+/// Bytes of a read whose answer is more than one run.
+const LONG: u32 = 65 * 256 + 88;
+
+fn allow(is_allowed: bool) -> Result<(), Refusal> {
+    if is_allowed { Ok(()) } else { Err(Refusal::Access) }
+}
+
 #[test]
 fn memory_that_may_no_longer_be_read() {
     let (mut responder, mut program) = responder();
-    read(&mut responder, &mut program, 0, 0, 600);
-    let mut number = 0;
-    while responder.transmit(&mut program, |_, _| {
-        number += 1;
-        if number < 3 { Ok(()) } else { Err(Refusal::Access) }
-    }) {}
+    read(&mut responder, &mut program, 0, 0, LONG);
+    assert_eq!(responder.transmit(&mut program, |_, run| allow(run.len() == 64)), 64);
+    assert_eq!(responder.transmit(&mut program, |_, run| allow(run.len() != 2)), 0);
     assert_eq!(program.failed, Some(Refusal::Access));
-    let nak = answer(2, Syndrome::Nak(NakCode::RemoteAccess), 1);
+    let nak = answer(64, Syndrome::Nak(NakCode::RemoteAccess), 1);
     assert_eq!(replies(&mut responder, &mut program), [nak]);
     // What is asked for again then is not answered, and nobody fails for it.
     let (mut responder, mut program) = self::responder();
@@ -422,21 +427,20 @@ fn a_part_of_a_read_is_answered_again() {
 #[test]
 fn an_answer_under_way_is_not_sent_twice() {
     let (mut responder, mut program) = responder();
-    read(&mut responder, &mut program, 0, 0, 1024);
+    read(&mut responder, &mut program, 0, 0, LONG);
     let mut first = Vec::new();
-    for _ in 0..2 {
-        responder.transmit(&mut program, |_, reply| {
-            first.push(*reply);
-            Ok(())
-        });
-    }
-    assert_eq!(pieces(&first), [(0, 0, 256), (1, 256, 256)]);
+    responder.transmit(&mut program, |_, run| {
+        first.extend_from_slice(run);
+        Ok(())
+    });
+    let piece = |number: u32, length| (number, u64::from(number) * 256, length);
+    assert_eq!(pieces(&first), (0..64).map(|number| piece(number, 256)).collect::<Vec<_>>());
     // What will come anyway changes nothing; what was lost comes first.
-    read(&mut responder, &mut program, 2, 512, 512);
-    read(&mut responder, &mut program, 1, 256, 768);
-    read(&mut responder, &mut program, 1, 256, 768);
+    read(&mut responder, &mut program, 64, 64 * 256, LONG - 64 * 256);
+    read(&mut responder, &mut program, 63, 63 * 256, LONG - 63 * 256);
+    read(&mut responder, &mut program, 63, 63 * 256, LONG - 63 * 256);
     let rest = replies(&mut responder, &mut program);
-    assert_eq!(pieces(&rest), [(1, 256, 256), (2, 512, 256), (3, 768, 256)]);
+    assert_eq!(pieces(&rest), [piece(63, 256), piece(64, 256), piece(65, 88)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::world::*;
 use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::request::{MAX_MESSAGE, Opcode, Remote, Status, WorkRequest};
 use crate::transport::target::Refusal;
-use crate::transport::timers::{ack_timeout_ns, rnr_wait_ns};
+use crate::transport::timers::{most_silence_ns, rnr_wait_ns};
 use crate::wire::opcode::SendEnd;
 
 #[derive(Clone, Copy, Debug)]
@@ -209,7 +209,7 @@ fn a_peer_that_vanishes() {
         world.network.cut();
         world.run();
         assert_eq!(world.ends[0].program.completed, [(0, Status::RetryExceeded)]);
-        assert_eq!(world.now_ns, (u64::from(retry_cnt) + 1) * ack_timeout_ns(8).unwrap());
+        assert_eq!(world.now_ns, most_silence_ns(8, retry_cnt).unwrap());
         assert_eq!(world.network.sent[1], 4 * (u64::from(retry_cnt) + 1));
     }
 }
@@ -235,7 +235,7 @@ fn a_peer_that_vanishes_in_the_middle() {
         assert!(good.iter().copied().eq((0..good.len() as u64).map(|id| (id, Status::Success))));
         if good.len() < 39 {
             assert_eq!(*last, (good.len() as u64, Status::RetryExceeded), "{seed}");
-            let limit = 8 * ack_timeout_ns(attributes.timeout).unwrap();
+            let limit = most_silence_ns(attributes.timeout, attributes.retry_cnt).unwrap();
             let after_ns = world.now_ns - cut_ns;
             // What was to be sent at once is sent at most 3 microseconds later.
             assert!(after_ns <= limit + 4_000, "{seed}: {after_ns}");

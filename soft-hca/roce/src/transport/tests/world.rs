@@ -375,19 +375,21 @@ impl World {
         }
         requester.complete(program);
         loop {
-            let sent = responder.transmit(program, |program, reply| {
+            let sent = responder.transmit(program, |program, replies| {
                 if random.permille(*busy) {
                     was_busy = true;
                     return Err(Refusal::Busy);
                 }
-                let bytes = match reply.payload {
-                    Some((remote, length)) => program.range(remote, length as usize)?,
-                    None => 0..0,
-                };
-                network.send(now, to, &reply.headers, &program.memory[bytes]);
+                for reply in replies {
+                    let bytes = match reply.payload {
+                        Some((remote, length)) => program.range(remote, length as usize)?,
+                        None => 0..0,
+                    };
+                    network.send(now, to, &reply.headers, &program.memory[bytes]);
+                }
                 Ok(())
             });
-            if !sent {
+            if sent == 0 {
                 break;
             }
         }

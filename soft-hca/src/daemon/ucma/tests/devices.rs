@@ -9,7 +9,7 @@ fn port(number: u8, address: &str, mtu: u32) -> Port {
     let name = format!("lan{number}");
     let addresses = vec![address.parse().unwrap()];
     let interface = Interface { name, addresses, mtu, ..Interface::default() };
-    Port::rxe(number, &[interface], number.into())
+    Port::rxe(number, &[interface], &[], number.into())
 }
 
 /// Beside the usual device one with 10.9.1.1 at port 1 and 10.9.2.1 at port 2.

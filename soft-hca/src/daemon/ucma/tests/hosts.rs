@@ -361,6 +361,42 @@ fn a_host_that_does_not_answer() {
     hosts.end();
 }
 
+#[test]
+fn a_neighbour_that_is_not_there() {
+    let mut hosts = Hosts::new();
+    let (world, file) = (&mut hosts.worlds[CLIENT], hosts.files[CLIENT]);
+    world.machine.knows_neighbour = false;
+    let id = world.create(file, 1, TCP);
+    world.resolve(file, id, "10.9.0.1:7471").unwrap();
+    let until = world.now + 2 * S;
+    let mut looks = 0;
+    while let Some(at) = world.cm.next_timer() {
+        assert!(world.now < at && at <= until);
+        assert!(world.statuses(file).is_empty() && world.route(file, id).is_err());
+        world.pass(at - world.now);
+        looks += 1;
+    }
+    // Soon at first, and then seldom.
+    assert!((20..100).contains(&looks), "{looks}");
+    assert_eq!((world.now, world.statuses(file)), (until, vec![(1, -110)]));
+    // It may try again, and the neighbour is there after a while.
+    world.resolve(file, id, "10.9.0.1:7471").unwrap();
+    world.pass(S);
+    world.machine.knows_neighbour = true;
+    world.pass(S / 10);
+    assert_eq!(world.statuses(file), [(0, 0)]);
+    world.route(file, id).unwrap();
+    assert_eq!(world.cm.next_timer(), None);
+    // Nothing is heard of an id that has gone meanwhile.
+    world.machine.knows_neighbour = false;
+    let id = world.create(file, 1, TCP);
+    world.resolve(file, id, "10.9.0.1:7471").unwrap();
+    world.destroy(file, id).unwrap();
+    assert_eq!(world.cm.next_timer(), None);
+    assert_eq!(world.statuses(file), [(2, 0)]);
+    hosts.end();
+}
+
 /// Programs on two hosts do what comes to their minds, and messages are lost, doubled and
 /// overtake each other.
 #[test]

@@ -63,6 +63,8 @@ pub(crate) struct Machine {
     /// Its own address, and one that another connection manager is responsible for.
     own: IpAddr,
     neighbour: Option<IpAddr>,
+    /// Whether the system knows how to reach it.
+    knows_neighbour: bool,
     random: u32,
     pub devices: Vec<Arc<Device>>,
     pub gone: Vec<u32>,
@@ -95,6 +97,11 @@ impl Host for Machine {
             Some(neighbour) if neighbour == ip => Some(Peer::Remote { own: self.own, address: ip }),
             _ => self.find_source(ip).map(|_| Peer::Local),
         }
+    }
+
+    fn knows_neighbour(&self, own: IpAddr, to: IpAddr) -> bool {
+        assert_eq!((own, Some(to)), (self.own, self.neighbour));
+        self.knows_neighbour
     }
 }
 
@@ -144,6 +151,7 @@ impl World {
         let machine = Machine {
             own,
             neighbour: None,
+            knows_neighbour: true,
             random: 1,
             devices: vec![Arc::clone(&DEVICE)],
             gone: Vec::new(),

@@ -1,11 +1,18 @@
 //! What went wrong in a run, in words for who does not know RDMA by heart: which call, which side,
 //! which check with the values compared, and what usually causes it.
 
+mod live;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
 use crate::entry::{Call, Completion, Entry, Executed, Outcome, ReceiveQueue, What};
 use crate::reason::{ASKED_FOR, Memory, Peer, Reason, Side};
 use crate::text::{duration, short_name};
+use crate::value::{Name, Named, Value};
+
+pub use live::Live;
 
 /// Something that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +29,27 @@ pub struct Problem {
     pub cause: String,
 }
 
+/// A request that waits.
+#[derive(Debug)]
+struct Stalled {
+    /// Queue pair and `wr_id`.
+    request: (u32, u64),
+    process: u32,
+    since: u64,
+    reason: Reason,
+    /// That it waits was told.
+    is_told: bool,
+}
+
 /// Finds what went wrong in a record, entry after entry.
 #[derive(Debug, Default)]
 pub struct Explainer {
     processes: HashMap<u32, String>,
     /// Send work requests that have failed: their completions say nothing new.
     failed: HashSet<(u32, u64)>,
-    /// Requests that wait: queue pair and request, process, since when, and for what.
-    stalled: Vec<((u32, u64), u32, u64, Reason)>,
+    stalled: Vec<Stalled>,
+    /// The peers of queue pairs.
+    peers: HashMap<u32, u32>,
     /// When the last receive was posted to a queue pair.
     receives: HashMap<u32, u64>,
     /// Flushed work requests of a queue pair.
@@ -69,8 +89,17 @@ impl Explainer {
                 None
             }
             What::Stalled { qp, wr_id, reason } => {
-                let waits = ((*qp, *wr_id), entry.process, entry.t, reason.clone());
-                self.stalled.push(waits);
+                self.stalled.push(Stalled {
+                    request: (*qp, *wr_id),
+                    process: entry.process,
+                    since: entry.t,
+                    reason: reason.clone(),
+                    is_told: false,
+                });
+                None
+            }
+            What::ProcessEnded => {
+                self.stalled.retain(|stalled| stalled.process != entry.process);
                 None
             }
             What::Executed(executed) => self.executed(entry, executed),
@@ -91,19 +120,41 @@ impl Explainer {
 
     /// What is still open when the record ends: who waits for what, and flushed work requests.
     pub fn rest(&mut self) -> Vec<Problem> {
-        let last = self.last;
-        let stalled = std::mem::take(&mut self.stalled);
-        let waiting = stalled.into_iter().map(|((qp, wr_id), process, since, reason)| {
-            let waited = duration(last.saturating_sub(since));
-            Problem {
-                t: last,
-                process,
-                what: format!("the send work request wr_id={wr_id:#x} of qp {qp} still waits"),
-                why: format!("{}: since {waited}, {reason}", side(&reason)),
-                cause: usual_cause(&reason).into(),
-            }
+        let mut stalled = std::mem::take(&mut self.stalled);
+        stalled.drain(..).map(|stalled| self.waits(self.last, &stalled)).collect()
+    }
+
+    /// Requests that have waited for so long at a time, each told once.
+    fn waiting(&mut self, t: u64, ns: u64) -> Vec<Problem> {
+        let mut stalled = std::mem::take(&mut self.stalled);
+        let new = stalled
+            .iter_mut()
+            .filter(|stalled| !stalled.is_told && t.saturating_sub(stalled.since) >= ns);
+        let problems = new.map(|stalled| {
+            stalled.is_told = true;
+            self.waits(t, stalled)
         });
-        waiting.collect()
+        let problems = problems.collect();
+        self.stalled = stalled;
+        problems
+    }
+
+    /// Who waits for what.
+    fn waits(&self, t: u64, stalled: &Stalled) -> Problem {
+        let Stalled { request: (qp, wr_id), process, since, reason, .. } = stalled;
+        let waited = duration(t.saturating_sub(*since));
+        let peer = self.peers.get(qp);
+        let peer = peer.map_or(String::new(), |peer| format!(", connected to qp {peer},"));
+        let who = self.who(*process);
+        Problem {
+            t,
+            process: *process,
+            what: format!(
+                "{who}: the send work request wr_id={wr_id:#x} of qp {qp}{peer} waits for {waited}"
+            ),
+            why: format!("{}: {reason}", side(reason)),
+            cause: usual_cause(reason).into(),
+        }
     }
 
     fn of(&self, entry: &Entry, what: String, why: String, cause: String) -> Problem {
@@ -111,8 +162,16 @@ impl Explainer {
         Problem { t, process, what: format!("{}: {what}", self.who(process)), why, cause }
     }
 
-    fn call(&self, entry: &Entry, call: &Call) -> Option<Problem> {
-        let Outcome::Refused { errno, reason, .. } = &call.result else { return None };
+    fn call(&mut self, entry: &Entry, call: &Call) -> Option<Problem> {
+        let Outcome::Refused { errno, reason, .. } = &call.result else {
+            let find = |wanted| call.args.iter().find(|Named(name, _)| name == wanted);
+            if let Some(Named(_, Value::Name(Name::Qp(peer)))) = find("dest_qp_num")
+                && let Some(Named(_, Value::Name(Name::Qp(qp)))) = find("qp")
+            {
+                self.peers.insert(*qp, *peer);
+            }
+            return None;
+        };
         let what = format!("{} is refused with {errno}", call.name);
         let why = reason.clone().unwrap_or_else(|| "no more is known than the number".into());
         let cause = if why == ASKED_FOR { FAULT_CAUSE } else { errno_cause(errno) };
@@ -121,10 +180,7 @@ impl Explainer {
 
     fn executed(&mut self, entry: &Entry, executed: &Executed) -> Option<Problem> {
         let request = (executed.qp, executed.wr_id);
-        let before = self.stalled.iter().position(|(waits, ..)| *waits == request);
-        if let Some(before) = before {
-            self.stalled.remove(before);
-        }
+        self.stalled.retain(|stalled| stalled.request != request);
         if executed.status == "IBV_WC_SUCCESS" {
             return None;
         }

@@ -1,0 +1,321 @@
+//! A record as text that is the same in every run of the same programs.
+//!
+//! Times are left out, and numbers get names in the order in which they appear. Which of two
+//! processes came first differs from run to run, and so does whether a thread had to wait, or
+//! which side was first to end a connection. So each process has parts of its own: what each of its
+//! threads did, the end of each connection, and what became of the sends and of the receives of
+//! each queue pair, each with its completion. What is the same as the line before is counted.
+//! Waiting, the arming of completion queues and what was tried in vain are left out; which receive of a shared
+//! queue a message has taken is not told.
+
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, What};
+use crate::text::{Style, describe, short_name};
+use crate::value::{Name, Named, Value};
+use crate::{Header, entry};
+use names::Given;
+
+/// What a part of a process is about, each by its place in a list of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// What a thread did.
+    Thread(usize),
+    /// The end of a connection, by its id.
+    End(usize),
+    /// Asynchronous events.
+    Async,
+    /// What became of a queue's requests: sends first, then receives.
+    Queue(usize, bool),
+}
+
+/// Indices of entries that are one thing: a request and its completion, or a single entry.
+type Item = Vec<usize>;
+
+/// The parts of a process, and what is open while they are made.
+#[derive(Debug, Default)]
+struct Process {
+    label: String,
+    command: Vec<String>,
+    threads: Vec<u32>,
+    ids: Vec<u32>,
+    queues: Vec<ReceiveQueue>,
+    /// Queue pairs whose receives are in a shared queue.
+    sharing: HashSet<u32>,
+    /// Sends that are posted and not executed.
+    posted: HashMap<u32, VecDeque<u64>>,
+    /// Sends that were executed and have no completion, with the place of their items.
+    executed: HashMap<u32, Vec<(u64, usize)>>,
+    /// Places of the items of receives that have no completion.
+    receives: HashMap<u32, VecDeque<usize>>,
+    parts: BTreeMap<Part, Vec<Item>>,
+}
+
+fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter().position(|known| *known == item).unwrap_or_else(|| {
+        list.push(item);
+        list.len() - 1
+    })
+}
+
+/// The ids whose connections end by calls, by the calls' indices: `rdma_disconnect`, and the
+/// `ibv_modify_qp` by which librdmacm begins it.
+fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
+    let mut ends = HashMap::new();
+    let mut last = HashMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let What::Call(call) = &entry.what else { continue };
+        let thread = (entry.process, entry.thread);
+        if call.name == "rdma_disconnect"
+            && let Some(Value::Name(Name::CmId(id))) = value(&call.args, "id")
+        {
+            ends.insert(index, *id);
+            ends.extend(last.remove(&thread).map(|modified| (modified, *id)));
+        }
+        let state = value(&call.args, "qp_state");
+        if call.name == "ibv_modify_qp" && state == Some(&Value::from("IBV_QPS_ERR")) {
+            last.insert(thread, index);
+        } else {
+            last.remove(&thread);
+        }
+    }
+    ends
+}
+
+fn value<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
+    values.iter().find(|Named(name, _)| name == wanted).map(|Named(_, value)| value)
+}
+
+impl Process {
+    fn items(&mut self, part: Part) -> &mut Vec<Item> {
+        self.parts.entry(part).or_default()
+    }
+
+    fn queue(&mut self, queue: ReceiveQueue, is_receive: bool) -> Part {
+        Part::Queue(place(&mut self.queues, queue), is_receive)
+    }
+
+    /// Adds a thing of its own; its place in its part.
+    fn put(&mut self, part: Part, index: usize) -> usize {
+        let items = self.items(part);
+        items.push(vec![index]);
+        items.len() - 1
+    }
+
+    fn add(&mut self, index: usize, entry: &Entry, end: Option<u32>) {
+        let thread = entry.thread.unwrap_or(0);
+        match &entry.what {
+            What::Call(call) => {
+                self.call(call);
+                if call.name != "ibv_req_notify_cq" {
+                    let part = match end {
+                        Some(id) => Part::End(place(&mut self.ids, id)),
+                        None => Part::Thread(place(&mut self.threads, thread)),
+                    };
+                    self.put(part, index);
+                }
+            }
+            What::ConnectionEvent(event) => {
+                let id = place(&mut self.ids, event.id);
+                let ends = ["RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_TIMEWAIT_EXIT"];
+                let part = if ends.contains(&event.event.as_str()) {
+                    Part::End(id)
+                } else {
+                    Part::Thread(place(&mut self.threads, thread))
+                };
+                self.put(part, index);
+            }
+            What::AsyncEvent { .. } => {
+                self.put(Part::Async, index);
+            }
+            What::SendPosted(posted) => {
+                self.posted.entry(posted.qp).or_default().push_back(posted.wr_id);
+                let part = Part::Thread(place(&mut self.threads, thread));
+                self.put(part, index);
+            }
+            What::ReceivePosted(posted) => {
+                let part = self.queue(posted.queue, true);
+                let at = self.put(part, index);
+                if let ReceiveQueue::Qp(qp) = posted.queue {
+                    self.receives.entry(qp).or_default().push_back(at);
+                }
+            }
+            What::Executed(executed) => {
+                let posted = self.posted.entry(executed.qp).or_default();
+                if let Some(at) = posted.iter().position(|wr_id| *wr_id == executed.wr_id) {
+                    posted.remove(at);
+                }
+                let part = self.queue(ReceiveQueue::Qp(executed.qp), false);
+                let at = self.put(part, index);
+                self.executed.entry(executed.qp).or_default().push((executed.wr_id, at));
+            }
+            What::Completion(completion) => self.completion(index, completion),
+            _ => {}
+        }
+    }
+
+    /// What is created has its place from then on, whatever it is used for first.
+    fn call(&mut self, call: &Call) {
+        let Outcome::Done(values) = &call.result else { return };
+        for Named(_, value) in values {
+            match *value {
+                Value::Name(Name::CmId(id)) => {
+                    place(&mut self.ids, id);
+                }
+                Value::Name(Name::Srq(srq)) => {
+                    place(&mut self.queues, ReceiveQueue::Srq(srq));
+                }
+                Value::Name(Name::Qp(qp)) => {
+                    place(&mut self.queues, ReceiveQueue::Qp(qp));
+                    if value_is_there(&call.args, "srq") {
+                        self.sharing.insert(qp);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The item of the send that has this completion, or `None` if it is a receive's. Where there
+    /// is no item yet, as for a send that was flushed, that is `Some(None)`.
+    fn send_of(&mut self, completion: &Completion) -> Option<Option<usize>> {
+        let Completion { qp, wr_id, .. } = *completion;
+        let has_opcode = completion.status == "IBV_WC_SUCCESS";
+        if has_opcode && completion.opcode.starts_with("IBV_WC_RECV") {
+            return None;
+        }
+        let executed = self.executed.entry(qp).or_default();
+        // Those before it are not signaled.
+        if let Some(at) = executed.iter().rposition(|(executed, _)| *executed == wr_id) {
+            return executed.drain(..=at).next_back().map(|(_, item)| Some(item));
+        }
+        let posted = self.posted.entry(qp).or_default();
+        if posted.front() == Some(&wr_id) {
+            posted.pop_front();
+            return Some(None);
+        }
+        let has_receives = self.receives.get(&qp).is_some_and(|open| !open.is_empty());
+        (has_opcode || !has_receives && !self.sharing.contains(&qp)).then_some(None)
+    }
+
+    fn completion(&mut self, index: usize, completion: &Completion) {
+        let qp = completion.qp;
+        let (is_receive, item) = match self.send_of(completion) {
+            Some(item) => (false, item),
+            None => (true, self.receives.get_mut(&qp).and_then(VecDeque::pop_front)),
+        };
+        let part = self.queue(ReceiveQueue::Qp(qp), is_receive);
+        match item {
+            Some(item) => self.items(part)[item].push(index),
+            None => {
+                self.put(part, index);
+            }
+        }
+    }
+
+    /// The process whose names of receives are chance in an entry: they are in a shared queue.
+    fn hidden(
+        processes: &BTreeMap<u32, Process>,
+        process: u32,
+        what: &What,
+        is_receive: bool,
+    ) -> Option<u32> {
+        let (process, qp) = match what {
+            What::Completion(completion) if is_receive => (process, completion.qp),
+            What::Executed(entry::Executed { receive: Some(receive), .. }) => {
+                (receive.process, receive.qp)
+            }
+            _ => return None,
+        };
+        processes.get(&process).is_some_and(|of| of.sharing.contains(&qp)).then_some(process)
+    }
+}
+
+fn value_is_there(values: &[Named], wanted: &str) -> bool {
+    value(values, wanted).is_some()
+}
+
+/// All entries of a record.
+pub fn text(header: &Header, entries: &[Entry]) -> String {
+    let ends = disconnecting(entries);
+    let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let process = processes.entry(entry.process).or_default();
+        if let What::ProcessBegan { role, command, .. } = &entry.what {
+            process.label = short_name(*role, command);
+            process.command.clone_from(command);
+        }
+        process.add(index, entry, ends.get(&index).copied());
+    }
+    for process in processes.values_mut() {
+        for (_, items) in process.parts.iter_mut().filter(|(part, _)| matches!(part, Part::End(_)))
+        {
+            // Who has called may have been told before or after.
+            items.sort_by_key(|item| matches!(entries[item[0]].what, What::ConnectionEvent(_)));
+        }
+    }
+    let mut order: Vec<_> = processes.iter().filter(|(_, of)| !of.parts.is_empty()).collect();
+    order.sort_by_key(|(number, process)| (&process.command, **number));
+    let labels: HashMap<u32, String> = order
+        .iter()
+        .enumerate()
+        .map(|(index, (number, process))| (**number, format!("{}[{}]", process.label, index + 1)))
+        .collect();
+    let who = |process: u32| labels.get(&process).cloned().unwrap_or_default();
+    let mut given = Given::new(header, entries);
+    let mut out = String::new();
+    for (number, process) in order {
+        out += &format!("{}: {}\n", who(*number), given.command(&process.command));
+        for (part, items) in &process.parts {
+            given.begin(items[0][0], None);
+            out += &heading(*number, process, *part, &mut given);
+            let mut folded: Vec<(String, u32)> = Vec::new();
+            for item in items {
+                let mut lines = String::new();
+                for (position, index) in item.iter().enumerate() {
+                    let what = &entries[*index].what;
+                    let is_receive = matches!(part, Part::Queue(_, true));
+                    given.begin(*index, Process::hidden(&processes, *number, what, is_receive));
+                    let line = describe(*number, what, &mut given, Style::Stable, who);
+                    lines += if position == 0 { "    " } else { "\n      " };
+                    lines += &line;
+                }
+                match folded.last_mut() {
+                    Some((last, count)) if *last == lines => *count += 1,
+                    _ => folded.push((lines, 1)),
+                }
+            }
+            for (lines, count) in folded {
+                let times = if count == 1 { "" } else { &format!(" ({count} times)") };
+                out += &format!("{lines}{times}\n");
+            }
+        }
+    }
+    out
+}
+
+/// The line above a part.
+fn heading(number: u32, process: &Process, part: Part, given: &mut Given) -> String {
+    use crate::text::Names;
+    match part {
+        Part::Thread(_) if process.threads.len() < 2 => String::new(),
+        Part::Thread(index) => format!("  thread {}\n", index + 1),
+        Part::End(id) => {
+            let id = given.name(number, Name::CmId(process.ids[id]));
+            format!("  end of {id}\n")
+        }
+        Part::Async => "  asynchronous events\n".into(),
+        Part::Queue(queue, is_receive) => {
+            let name = match process.queues[queue] {
+                ReceiveQueue::Qp(qp) => Name::Qp(qp),
+                ReceiveQueue::Srq(srq) => Name::Srq(srq),
+            };
+            let kind = if is_receive { "receives" } else { "sends" };
+            format!("  {}, {kind}\n", given.name(number, name))
+        }
+    }
+}

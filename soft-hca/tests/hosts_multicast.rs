@@ -101,6 +101,7 @@ fn datagrams_to_groups(hosts: &Hosts, sender: &Host) {
         assert_eq!(sent, "class 104, hop limit 7\nanswered\n");
         let has_left = || !hosts.a.has_joined(group) && !hosts.b.has_joined(group);
         assert!(comes_about(LIMIT, has_left), "{}", listener.output());
+        listener.wait_until(|| fs::read_to_string(&output).unwrap().contains("detached\n"));
         let heard = listener.output();
         let header = "class 104, hop limit 7\n";
         assert_eq!(heard, format!("attached\n{header}{header}detached\n"));

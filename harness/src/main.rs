@@ -287,7 +287,7 @@ fn compare(args: CompareArgs) -> Result<bool, Error> {
     if let Some(error) = compare::line_buffered(std::env::args_os().skip(1)) {
         return Err(error);
     }
-    let on_soft_hca = soft_hca::is_inside();
+    let on_soft_hca = args.on_soft_hca || soft_hca::is_inside();
     if let Some(program) = args.soft_hca.as_ref().filter(|_| !on_soft_hca) {
         let names = SOURCE.join("private-network.nsswitch");
         let again = std::env::args_os().skip(1);

@@ -7,10 +7,13 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::process::{Child, Command};
 
+use programs::hosts::Hosts;
 use programs::place::Place;
 use programs::tcp::{free_port, listens};
 use programs::{LIMIT, LOCALHOST, comes_about, installed};
-use soft_hca_record::entry::{Completion, Executed, Outcome, ReceiveQueue, What};
+use soft_hca_record::entry::{
+    Completion, Direction, Executed, Outcome, Packet, PacketNote, ReceiveQueue, What,
+};
 use soft_hca_record::{Entry, Reader};
 
 /// What a command prints.
@@ -210,6 +213,52 @@ fn what_goes_wrong_is_said_when_it_happens() {
     let program = command.get_program().to_str().unwrap();
     assert_eq!(said(&["run", "--explain", "--", program, "run", "--"], "1"), (1, 1));
     place.assert_gone();
+}
+
+/// A run whose programs reach each other by the link, which loses a packet.
+#[test]
+fn packets_of_the_link_are_recorded() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("record-link") else { return };
+    let (place, address) = (&hosts.a.place, hosts.a.address);
+    let port = free_port();
+    let line = format!("ibv_rc_pingpong -g 1 -n 5 -r 10 -p {port}");
+    let script = format!(
+        "{line} & server=$!; while ! {line} {address} 2>/dev/null; do sleep 0.1; done; wait $server"
+    );
+    let roce = format!("--roce=always,{address}");
+    let drop = ["--fault", "drop:nth=5,dir=send"];
+    let command = [&["record", &roce][..], &drop, &["--", "sh", "-c", &script]].concat();
+    let output = place.command(&command).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let entries = entries(place, "run.shr");
+    let packets: Vec<(u32, &Packet)> = entries
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::Packet(packet) => Some((entry.process, packet)),
+            _ => None,
+        })
+        .collect();
+    let sent = packets.iter().filter(|(_, packet)| packet.direction == Direction::Sent).count();
+    // One is lost.
+    assert_eq!(packets.len(), 2 * sent - 1);
+    let again = packets
+        .iter()
+        .filter(|(_, packet)| matches!(packet.note, Some(PacketNote::Retransmission(_))));
+    assert!(again.count() > 0);
+    for (process, packet) in &packets {
+        let is_theirs = entries.iter().any(|entry| {
+            entry.process == *process
+                && matches!(&entry.what, What::Completion(completion) if Some(completion.qp) == packet.qp)
+        });
+        assert!(is_theirs, "{packet:?}");
+        assert_eq!((&packet.from[..], &packet.to[..]), (address, address));
+    }
+    // Work requests are executed when their acknowledgement has come.
+    let executed = entries.iter().filter(|entry| matches!(entry.what, What::Executed(_)));
+    assert_eq!(executed.count(), 10);
 }
 
 #[test]

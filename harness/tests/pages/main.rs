@@ -97,7 +97,8 @@ fn line(command: &str, bin: &str) -> Result<String, String> {
     let command = match first {
         "./demo" => {
             let flags = command.trim_start_matches("./demo");
-            let explains = if flags.trim().is_empty() { "" } else { "SOFT_HCA_EXPLAIN=1 " };
+            let is_example = flags.starts_with(' ') && !flags.starts_with(" -");
+            let explains = if is_example { "SOFT_HCA_EXPLAIN=1 " } else { "" };
             format!(
                 "{explains}target/release/soft-hca run -- target/release/harness demo \
                  --address 127.0.0.1 --fabric-name \"{FABRIC}\" {flags}"

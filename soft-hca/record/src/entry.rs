@@ -391,6 +391,9 @@ pub struct Packet {
     pub to: String,
     /// As the specification has it, such as `RC_SEND_ONLY`.
     pub opcode: String,
+    /// The queue pair of the process that has sent or received it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qp: Option<u32>,
     /// The queue pair that it goes to.
     pub dest_qp: u32,
     /// Packet sequence number.

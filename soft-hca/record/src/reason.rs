@@ -30,6 +30,8 @@ pub enum Memory {
     Receive,
     /// What an RDMA operation names by its remote address and rkey.
     Remote,
+    /// The region that a window is to be bound to.
+    Bound,
 }
 
 /// Why a work request is not executed, or has failed. In JSON an object whose `check` names the
@@ -155,6 +157,11 @@ pub enum Reason {
     /// Not a failure of its own: the queue pair had failed, or was put into the error state,
     /// before the request's turn.
     Flushed,
+    /// The peer on another host has refused it; which check failed is known there only.
+    Refused {
+        /// What its answer means, by the status of the completion.
+        status: String,
+    },
     /// Another check.
     Other {
         /// Which, in a few words.
@@ -210,6 +217,7 @@ impl Reason {
             Self::NoResponse { .. } => "the peer does not answer",
             Self::CqFull { .. } => "the completion queue is full",
             Self::Flushed => "the queue pair is in the error state",
+            Self::Refused { .. } => "the peer on another host has refused it",
             Self::Other { .. } => "another check has failed",
         }
     }
@@ -241,6 +249,7 @@ impl fmt::Display for Reason {
             Self::MessageTooLong { length, limit } => write!(f, ": {length} bytes, limit {limit}"),
             Self::Alignment { address } => write!(f, ": {address:#x}"),
             Self::Malformed { text } | Self::Other { text } => write!(f, ": {text}"),
+            Self::Refused { status } => write!(f, ", and its answer means {status}"),
             Self::ReceiverNotReady { waited, min_rnr_timer, rnr_retry } => {
                 if *waited > 0 {
                     write!(f, " for {}", duration(*waited))?;

@@ -1,5 +1,7 @@
 //! An entry in words: one line of it, all its members, and the reason of a failure.
 
+use std::net::Ipv6Addr;
+
 use crate::entry::{
     Call, Channel, Direction, Entry, Outcome, Packet, PacketNote, ReceiveQueue, Role, Seen, Sge,
     What,
@@ -171,11 +173,16 @@ fn list(values: &[Named]) -> String {
         }
         match value {
             // Constants speak for themselves.
-            Value::Text(value) => text += value,
+            Value::Text(value) => text += &short_gid(value),
             value => text += &format!("{name} {value}"),
         }
     }
     text
+}
+
+/// A GID as IPv6 addresses are written, with its zeros left out.
+fn short_gid(text: &str) -> String {
+    text.parse().map_or_else(|_| text.into(), |gid: Ipv6Addr| gid.to_string())
 }
 
 fn of_packet(packet: &Packet) -> Label {

@@ -12,6 +12,8 @@ pub(crate) enum Place {
     Receive = 1,
     /// What a peer's request names.
     Remote = 2,
+    /// The region that a window is to be bound to.
+    Bound = 3,
 }
 
 /// Which check has failed, with what it has compared.
@@ -46,6 +48,8 @@ pub(crate) enum Cause {
     CqFull { is_requester: bool, cq: u32 },
     /// The queue pair was in the error state already.
     Flushed,
+    /// The peer on another host has refused it, and this is the status for that.
+    Refused { status: u32 },
 }
 
 /// Why a work request makes no sense.
@@ -66,6 +70,14 @@ pub(crate) enum Senseless {
     ReceiveElements = 5,
     /// It is an RDMA read or atomic, and the peer's `max_dest_rd_atomic` is 0.
     NoReadsServed = 6,
+    /// A bind of what is no window of the queue pair's protection domain.
+    NoWindow = 7,
+    /// The new key of a window differs from the old one in more than its lowest byte.
+    WindowKey = 8,
+    /// A window of type 2 is bound already, or is to be bound to nothing.
+    WindowBound = 9,
+    /// A window of type 1, or of a zero-based region, that is to be zero-based.
+    WindowBase = 10,
 }
 
 /// What is known of a peer that does not answer.
@@ -98,7 +110,7 @@ pub(crate) struct Words {
 
 impl Place {
     fn from_word(word: u32) -> Option<Self> {
-        [Self::Local, Self::Receive, Self::Remote].get(word as usize).copied()
+        [Self::Local, Self::Receive, Self::Remote, Self::Bound].get(word as usize).copied()
     }
 }
 
@@ -106,7 +118,8 @@ impl Senseless {
     fn from_word(word: u32) -> Self {
         let all = [Self::Opcode, Self::Elements, Self::NoReads, Self::AddressHandle];
         let known = all.into_iter().chain([Self::ReceiveElements, Self::NoReadsServed]);
-        known.into_iter().find(|known| *known as u32 == word).unwrap_or(Self::Any)
+        let windows = [Self::NoWindow, Self::WindowKey, Self::WindowBound, Self::WindowBase];
+        known.chain(windows).find(|known| *known as u32 == word).unwrap_or(Self::Any)
     }
 }
 
@@ -164,6 +177,7 @@ impl Cause {
             }
             Self::CqFull { is_requester, cq } => of(13, 0, cq, is_requester.into(), [0; 4]),
             Self::Flushed => of(14, 0, 0, 0, [0; 4]),
+            Self::Refused { status } => of(15, 0, 0, status, [0; 4]),
         }
     }
 
@@ -191,6 +205,7 @@ impl Cause {
             },
             13 => Self::CqFull { is_requester: other != 0, cq: key },
             14 => Self::Flushed,
+            15 => Self::Refused { status: other },
             _ => return None,
         })
     }

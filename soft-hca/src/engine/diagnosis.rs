@@ -3,13 +3,14 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{Arena, Qp};
+use crate::arena::{Arena, KEY_VARIANT, Qp};
 use crate::engine::cause::{Cause, Peer, Place, Senseless};
 use crate::engine::memory::{GATHER, Owner, SCATTER, Wanted};
 use crate::engine::request::Requester;
 use crate::engine::responder::Responder;
 use crate::engine::{Actor, Route, wc_status};
-use crate::uapi::rxe::{MAX_SGE, RemoteWr, SendWqe};
+use crate::uapi::rxe::{BindWr, MAX_SGE, RemoteWr, SendWqe};
+use crate::uapi::verbs::mw_type::TYPE_2;
 use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state, status};
 
 impl Owner {
@@ -132,11 +133,75 @@ impl Actor<'_> {
         Cause::Long { length, limit: wc_status::MAX_MESSAGE }
     }
 
+    /// Why a window is not bound.
+    #[cold]
+    pub(super) fn why_not_bound(&self, owner: &Owner, wanted: BindWr) -> Cause {
+        let Some(mw) = self.window(owner, wanted.rkey) else {
+            return Cause::Malformed(Senseless::NoWindow);
+        };
+        if (wanted.rkey ^ wanted.new_rkey) & !KEY_VARIANT != 0 {
+            return Cause::Malformed(Senseless::WindowKey);
+        }
+        let is_free = mw.kind.load(Acquire) != TYPE_2 || mw.bound.load(Acquire) == 0;
+        if wanted.length == 0 || !is_free {
+            return Cause::Malformed(Senseless::WindowBound);
+        }
+        let (place, key) = (Place::Bound, wanted.lkey);
+        let is_region = |mr: &&crate::arena::Mr| {
+            mr.proc.load(Acquire) as usize == owner.proc && mr.kind.load(Acquire) == 0
+        };
+        let Some(region) = self.arena.mr(key).filter(is_region) else {
+            return Cause::Key { place, key };
+        };
+        if region.pd.load(Acquire) != owner.pd {
+            return Cause::Domain { place, key };
+        }
+        let allowed = region.access.load(Acquire);
+        let writes = wanted.access & access::REMOTE_MODIFY != 0;
+        let needed = access::MW_BIND | if writes { access::LOCAL_WRITE } else { 0 };
+        if allowed & needed != needed {
+            return Cause::Access { place, key, needed, allowed };
+        }
+        let region = (region.iova.load(Acquire), region.length.load(Acquire));
+        let offset = wanted.addr.checked_sub(region.0);
+        let end = offset.and_then(|offset| offset.checked_add(wanted.length));
+        if end.is_none_or(|end| end > region.1) {
+            return Cause::Bounds { place, key, access: (wanted.addr, wanted.length), region };
+        }
+        Cause::Malformed(Senseless::WindowBase)
+    }
+
+    /// Why the oldest request to another host fails: its peer says no more than a status.
+    #[cold]
+    pub(super) fn why_remote(
+        &self,
+        requester: &Requester<'_>,
+        wqe: &SendWqe<'_>,
+        failed: u32,
+    ) -> Option<Cause> {
+        let qp: &Qp = requester.qp;
+        let refused = Some(Cause::Refused { status: failed });
+        match failed {
+            status::RETRY_EXC_ERR => Some(Cause::NoResponse {
+                waited: 0,
+                timeout: qp.timeout.load(Acquire),
+                retries: qp.retry_cnt.load(Acquire),
+                peer: Peer::Remote,
+            }),
+            status::RNR_RETRY_EXC_ERR
+            | status::BAD_RESP_ERR
+            | status::REM_INV_REQ_ERR
+            | status::REM_ACCESS_ERR
+            | status::REM_OP_ERR => refused,
+            local => self.why(requester, wqe, local),
+        }
+    }
+
     /// What is known of a peer that does not answer.
     #[cold]
     pub(super) fn why_silent(&self, requester: &Requester<'_>) -> Peer {
         let qp: &Qp = requester.qp;
-        if Route::load(&qp.route) == Some(Route::Remote) {
+        if matches!(Route::load(&qp.route), Some(Route::Remote | Route::Everywhere)) {
             return Peer::Remote;
         }
         let qpn = qp.dest_qpn.load(Acquire);

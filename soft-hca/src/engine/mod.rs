@@ -95,7 +95,7 @@ use crate::uapi::verbs::{qp_type, state};
 pub(crate) use helper::Helper;
 pub(crate) use link::{Link, LocalLink};
 pub(crate) use notification::{Reading, Tokens};
-pub(crate) use observer::{Event, ReceiveQueue};
+pub(crate) use observer::{Event, LinkPacket, ReceiveQueue};
 pub(crate) use quiesce::Quiesce;
 pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
 pub(crate) use room::Full;

@@ -2,7 +2,10 @@
 //!
 //! As long as nobody watches this costs a look at a word that is read anyway.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
+
+use soft_hca_roce::wire::packet::Headers;
 
 use crate::engine::cause::Cause;
 use crate::engine::{Actor, Async};
@@ -32,6 +35,25 @@ pub(crate) enum Event<'e> {
     Completion(Completion),
     /// An asynchronous event is about to be raised.
     Async(Async),
+    /// A packet of the link to another host was sent, or has come.
+    Packet(LinkPacket<'e>),
+}
+
+/// A packet of the link to another host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkPacket<'e> {
+    /// Number of this host's queue pair.
+    pub qpn: u32,
+    /// It has come.
+    pub is_received: bool,
+    /// Addresses of its sender and its receiver.
+    pub path: (IpAddr, IpAddr),
+    /// Its headers.
+    pub headers: &'e Headers,
+    /// Bytes of payload.
+    pub length: u32,
+    /// It was not taken, and why: 1 for no queue pair, 2 for the wrong address.
+    pub ignored: u32,
 }
 
 /// A send work request as it was posted.

@@ -319,6 +319,11 @@ impl<'a> Requester<'a> {
         let done = (0..count as usize).map(|index| {
             SendCompletion::of_executed(&self.wqe(self.cursors.completed + index as u32))
         });
+        if actor.is_observed() {
+            for (index, done) in (self.cursors.completed..).zip(done.clone()) {
+                self.observe(actor, index, (done.length, status::SUCCESS), None, None);
+            }
+        }
         self.complete_first(actor, done, deferred);
         self.qp.sq_in_flight.store(in_flight - count, Release);
     }

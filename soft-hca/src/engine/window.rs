@@ -16,7 +16,7 @@ use crate::uapi::verbs::{access, status};
 
 impl<'a> Actor<'a> {
     /// The window with this key, if the owner may do something with it.
-    fn window(&self, owner: &Owner, key: u32) -> Option<&'a Mr> {
+    pub(super) fn window(&self, owner: &Owner, key: u32) -> Option<&'a Mr> {
         let mw = self.arena.mr(key)?;
         let is_ours =
             mw.proc.load(Acquire) as usize == owner.proc && mw.pd.load(Acquire) == owner.pd;
@@ -71,6 +71,19 @@ impl<'a> Actor<'a> {
 
     /// BIND_MW: of type 1 as `ibv_bind_mw` posts it, of type 2 as a work request of the program.
     pub(super) fn bind_window(
+        &self,
+        requester: &Requester<'a>,
+        wqe: &SendWqe<'_>,
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
+        let bound = self.try_to_bind(requester, wqe, deferred);
+        if let (Err(RequestError::Failed(_)), true) = (&bound, self.is_observed()) {
+            deferred.cause = Some(self.why_not_bound(&requester.owner, wqe.bind()));
+        }
+        bound
+    }
+
+    fn try_to_bind(
         &self,
         requester: &Requester<'a>,
         wqe: &SendWqe<'_>,

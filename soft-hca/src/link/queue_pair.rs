@@ -11,11 +11,11 @@ use soft_hca_roce::transport::target::Refusal;
 use soft_hca_roce::transport::{requester, responder, uc};
 use soft_hca_roce::wire::bth::Psn;
 use soft_hca_roce::wire::opcode::Service;
-use soft_hca_roce::wire::packet::Packet;
+use soft_hca_roce::wire::packet::{Headers, Packet};
 
 use crate::arena::Qp;
 use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
-use crate::engine::{Actor, Full};
+use crate::engine::{Actor, Event, Full, LinkPacket};
 use crate::link::path::Path;
 use crate::link::port::{Port, RUN};
 use crate::uapi::verbs::{qp_type, state};
@@ -238,7 +238,11 @@ fn send(
     port.send_all(&path, &parts, |payloads| {
         actor.fetch_payload(qpn, first.id, first.offset, payloads)
     })
-    .unwrap_or(Err(Failure::Busy))
+    .unwrap_or(Err(Failure::Busy))?;
+    for (headers, length) in &parts {
+        is_sent(actor, qpn, path, headers, *length);
+    }
+    Ok(())
 }
 
 /// Sends packets of an answer to the peer.
@@ -256,5 +260,23 @@ fn answer(
         Some((from, _)) => target.read(from, payloads),
         None => Ok(()),
     })
-    .unwrap_or(Err(Refusal::Busy))
+    .unwrap_or(Err(Refusal::Busy))?;
+    for (headers, length) in &parts {
+        is_sent(target.actor, target.qpn, path, headers, *length);
+    }
+    Ok(())
+}
+
+/// Has a packet pass by that was sent.
+fn is_sent(actor: Actor<'_>, qpn: u32, path: Path, headers: &Headers, length: usize) {
+    actor.observe(|| {
+        Event::Packet(LinkPacket {
+            qpn,
+            is_received: false,
+            path: (path.own, path.peer),
+            headers,
+            length: length as u32,
+            ignored: 0,
+        })
+    });
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
@@ -21,7 +21,7 @@ use crate::daemon::deadlines::Deadlines;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::poller::{Poller, Ready};
 use crate::engine::{
-    Actor, Async, DAEMON, DatagramReceiver, Env, Event, LINK, LocalLink, RemoteDatagram,
+    Actor, Async, DAEMON, DatagramReceiver, Env, Event, LINK, LinkPacket, LocalLink, RemoteDatagram,
 };
 use crate::link::counters::Drop as Reason;
 use crate::link::handle::{Order, ReceivedMad, Shared};
@@ -97,7 +97,21 @@ impl Env for LinkEnv {
             bytes.copy_from_slice(datagram.payload);
             Ok(())
         };
-        self.port.send(&path, &headers, datagram.payload.len(), fill).is_some()
+        let is_sent = self.port.send(&path, &headers, datagram.payload.len(), fill).is_some();
+        if is_sent
+            && datagram.source_qpn != GSI_QPN
+            && self.shared.arena.observed.load(Relaxed) != 0
+        {
+            self.observe(&Event::Packet(LinkPacket {
+                qpn: datagram.source_qpn,
+                is_received: false,
+                path: (path.own, path.peer),
+                headers: &headers,
+                length: datagram.payload.len() as u32,
+                ignored: 0,
+            }));
+        }
+        is_sent
     }
 
     fn is_there(&self, proc: usize) -> bool {
@@ -381,9 +395,32 @@ impl Link {
     /// Takes packets that have come together.
     fn take(&mut self, arrived: &[Arrived<'_>]) {
         for run in arrived.chunk_by(goes_with) {
+            self.is_received(run);
             if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
                 run.iter().for_each(|_| self.dropped(first.path.1, reason));
             }
+        }
+    }
+
+    /// Has packets pass by that have come, those of queue pairs of programs.
+    fn is_received(&self, run: &[Arrived<'_>]) {
+        for Arrived { path: (own, from), packet, .. } in run {
+            let headers = &packet.headers;
+            let qpn = headers.dest_qpn;
+            if qpn == GSI_QPN {
+                continue;
+            }
+            self.actor().observe(|| {
+                let known = self.qps.get(&qpn).map(|known| (known.path.own, known.path.peer));
+                let ignored = match headers.service {
+                    Service::Rc | Service::Uc if known.is_none() => 1,
+                    Service::Rc | Service::Uc if known != Some((*own, *from)) => 2,
+                    _ => 0,
+                };
+                let length = packet.payload.len() as u32;
+                let path = (*from, *own);
+                Event::Packet(LinkPacket { qpn, is_received: true, path, headers, length, ignored })
+            });
         }
     }
 
@@ -394,7 +431,8 @@ impl Link {
         };
         let headers = &packet.headers;
         let qpn = headers.dest_qpn;
-        let is_echo = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
+        let is_own = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
+        let is_echo = || is_own() && !self.env.shared.is_always;
         if own.is_multicast() && is_echo() {
             return Err(Reason::Address);
         }

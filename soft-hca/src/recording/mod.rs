@@ -20,9 +20,9 @@ mod spool;
 pub(crate) use recorder::{FOLDER, Recorder};
 pub(crate) use spool::{About, Note, Spool};
 
-/// Bytes that each process may note down if nothing else is said.
+/// Bytes that each process may note down before they are read, if nothing else is said.
 pub(crate) const DEFAULT_LIMIT: u64 = 64 << 20;
 /// The least that makes sense: files grow by so much.
 pub(crate) const MIN_LIMIT: u64 = 256 << 10;
-/// The most: positions are words of 32 bits.
+/// The most.
 pub(crate) const MAX_LIMIT: u64 = 1 << 31;

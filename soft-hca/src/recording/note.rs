@@ -134,13 +134,31 @@ notes! {
         kind: u32,
         index: u32,
     }
-    /// A fault that was asked for, as [`Happened`](crate::fault::Happened) has it.
-    Fault = 14 {
-    }
     /// An element of a list of memory.
     Element = 13 {
         address: u64,
         length: u32,
         lkey: u32,
+    }
+    /// A fault that was asked for, as [`Happened`](crate::fault::Happened) has it.
+    Fault = 14 {
+    }
+    /// A packet of the link.
+    Packet = 15 {
+        /// This host's queue pair.
+        qpn: u32,
+        dest_qpn: u32,
+        psn: u32,
+        /// Bytes of payload.
+        length: u32,
+        opcode: u32,
+        /// The extended header of an answer as its bytes; `u32::MAX` for none.
+        aeth: u32,
+        is_received: u32,
+        /// See `LinkPacket`.
+        ignored: u32,
+        /// Addresses of sender and receiver as GIDs.
+        from: [u8; 16],
+        to: [u8; 16],
     }
 }

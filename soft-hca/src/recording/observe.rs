@@ -1,5 +1,8 @@
 //! Events of the data path as notes.
 
+use std::sync::atomic::Ordering::Acquire;
+
+use soft_hca_roce::wire::ip;
 use zerocopy::IntoBytes;
 
 use super::Recorder;
@@ -22,7 +25,7 @@ fn list(elements: impl Iterator<Item = Sge>) -> arrayvec::ArrayVec<Element, MAX_
 /// Whether an event is, or ends, something that goes wrong.
 fn is_failure(event: &Event<'_>) -> bool {
     match event {
-        Event::SendPosted(_) | Event::ReceivePosted(_) => false,
+        Event::SendPosted(_) | Event::ReceivePosted(_) | Event::Packet(_) => false,
         Event::WorkRequest(request) => request.status != status::SUCCESS || request.has_waited,
         Event::Completion(completion) => {
             completion.cqe.status != status::SUCCESS || completion.is_lost
@@ -126,6 +129,26 @@ impl Recorder {
                 let about = self.about(completion.proc);
                 self.note(about, &body, &[cause.as_slice().as_bytes()]);
             }
+            Event::Packet(packet) => {
+                let headers = packet.headers;
+                let (from, to) = packet.path;
+                let opcode = headers.operation.opcode(headers.service);
+                let aeth = headers.operation.aeth();
+                let body = note::Packet {
+                    qpn: packet.qpn,
+                    dest_qpn: headers.dest_qpn,
+                    psn: headers.psn.get(),
+                    length: packet.length,
+                    opcode: opcode.map_or(u32::MAX, u32::from),
+                    aeth: aeth.map_or(u32::MAX, |aeth| u32::from_be_bytes(aeth.encode())),
+                    is_received: packet.is_received.into(),
+                    ignored: packet.ignored,
+                    from: ip::gid(from),
+                    to: ip::gid(to),
+                };
+                let owner = self.arena.qp(packet.qpn).map(|qp| qp.proc.load(Acquire));
+                self.note(self.about(owner.unwrap_or(self.index())), &body, &[]);
+            }
             Event::Async(what) => {
                 let (kind, index) = what.to_words();
                 let arena = &self.arena;
@@ -137,7 +160,7 @@ impl Recorder {
                     }
                 };
                 let Some(proc) = proc else { return };
-                let about = self.about(proc.load(std::sync::atomic::Ordering::Acquire));
+                let about = self.about(proc.load(Acquire));
                 self.note(about, &note::Raised { kind, index }, &[]);
             }
         }

@@ -1,9 +1,12 @@
 //! A file of notes: one process appends, another reads.
 //!
 //! A note begins with a word that has its length and, once all of it is there, a mark. To append
-//! is to put the length into the first word that is 0, which nobody else can then do, to write the
+//! is to put the length into the first word that has none, which nobody else can then do, to write the
 //! rest, and to set the mark. A process that is killed in between leaves a note without the mark,
 //! whose length is known: readers pass over it. Nothing waits.
+//!
+//! The file is a ring: positions count on, and what has been read is made free for the next lap. Words have
+//! the lap's number, so that nobody who has looked at a word a lap ago takes it for free.
 #![allow(unsafe_code, reason = "a mapped file")]
 
 use std::fs::{File, OpenOptions};
@@ -24,6 +27,11 @@ use crate::system;
 const MAGIC: u64 = u64::from_le_bytes(*b"hcaspool");
 /// The mark of a note that is all there.
 const WHOLE: u32 = 1 << 31;
+/// The bits of a word that have the note's length; those between have the lap.
+const LENGTH: u32 = (1 << 20) - 1;
+/// The first bit of the lap, and how many numbers laps have.
+const LAP: u32 = 20;
+const LAPS: u64 = 1 << 11;
 /// Notes begin at multiples of this.
 const ALIGN: usize = 8;
 /// The file grows by so much: the system gives memory here, or says that it has none.
@@ -41,6 +49,8 @@ struct Header {
     allocated: AtomicU64,
     /// Where the next note goes, or somewhat before that.
     end: AtomicU64,
+    /// Up to where notes have been read, and their place is free.
+    freed: AtomicU64,
     /// Notes for which there was no room.
     dropped: AtomicU64,
 }
@@ -126,7 +136,6 @@ impl Spool {
         let header = spool.header();
         header.index.store(index, Relaxed);
         header.generation.store(generation, Relaxed);
-        header.end.store(START as u64, Relaxed);
         header.allocated.store(CHUNK, Relaxed);
         header.magic.store(MAGIC, Release);
         Ok(spool)
@@ -215,11 +224,27 @@ impl Spool {
         true
     }
 
-    /// The first word of the note at an offset, which has memory.
+    /// Bytes of the ring.
+    fn capacity(&self) -> u64 {
+        (self.length - START) as u64
+    }
+
+    /// Where in the file a position is.
+    fn offset(&self, at: u64) -> u64 {
+        START as u64 + at % self.capacity()
+    }
+
+    /// The word at a position where a note may begin.
+    fn free(&self, at: u64) -> u32 {
+        ((at / self.capacity() % LAPS) as u32) << LAP
+    }
+
+    /// The first word of the note at a position, which has memory.
     fn word(&self, at: u64) -> &AtomicU32 {
-        debug_assert!(at.is_multiple_of(ALIGN as u64) && at + 4 <= self.length as u64);
+        let offset = self.offset(at);
+        debug_assert!(offset.is_multiple_of(ALIGN as u64) && offset + 4 <= self.length as u64);
         // SAFETY: within the mapping and aligned; all processes use it as an atomic only.
-        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at as usize).cast()) }
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset as usize).cast()) }
     }
 
     /// Appends a note, or counts that there was no room for it.
@@ -232,7 +257,7 @@ impl Spool {
             header.dropped.fetch_add(1, Relaxed);
             return;
         };
-        let mut to = at as usize + 4;
+        let mut to = self.offset(at) as usize + 4;
         for part in parts {
             // SAFETY: the note is ours, it has memory, and nobody reads it before the mark is set.
             unsafe {
@@ -240,57 +265,72 @@ impl Spool {
             }
             to += part.len();
         }
-        self.word(at).store(length as u32 | WHOLE, Release);
+        self.word(at).store(self.free(at) | length as u32 | WHOLE, Release);
     }
 
     /// Claims room for a note of so many bytes; where it begins.
     fn claim(&self, length: usize) -> Option<u64> {
         let header = self.header();
         let room = length.next_multiple_of(ALIGN) as u64;
+        if length > LENGTH as usize || room > self.capacity() {
+            return None;
+        }
         loop {
             let at = header.end.load(Acquire);
-            // The word behind it, too, so that readers find a 0 there.
-            if !self.reaches(at + room + ALIGN as u64) {
+            let left = self.capacity() - at % self.capacity();
+            // A note is in one piece. What is left at the end of the ring is passed over, in steps.
+            let fits = room <= left;
+            let size = if fits { room } else { left.min(u64::from(LENGTH) / 8 * 8) };
+            let is_free = at + size <= header.freed.load(Acquire) + self.capacity();
+            if !is_free || !self.reaches(self.offset(at) + size) {
                 return None;
             }
-            match self.word(at).compare_exchange(0, length as u32, AcqRel, Acquire) {
+            let free = self.free(at);
+            let mine = if fits { free | length as u32 } else { free | size as u32 | WHOLE };
+            match self.word(at).compare_exchange(free, mine, AcqRel, Acquire) {
                 Ok(_) => {
-                    header.end.fetch_max(at + room, AcqRel);
-                    return Some(at);
+                    header.end.fetch_max(at + size, AcqRel);
+                    if fits {
+                        return Some(at);
+                    }
                 }
-                // Somebody else's, who has not said so yet.
-                Err(taken) => {
-                    let taken = u64::from(taken & !WHOLE).next_multiple_of(ALIGN as u64);
+                // Somebody else's of this lap, who has not said so yet.
+                Err(taken) if taken & !(WHOLE | LENGTH) == free => {
+                    let taken = u64::from(taken & LENGTH).next_multiple_of(ALIGN as u64);
                     header.end.fetch_max(at + taken, AcqRel);
                 }
+                // This was the end a lap ago.
+                Err(_) => {}
             }
         }
     }
 
     /// Where the first note is.
     pub(crate) fn start() -> u64 {
-        START as u64
+        0
     }
 
-    /// The note at an offset, which is then that of the next. `None` if it is not there yet; with
+    /// The note at a position, which is then that of the next. `None` if it is not there yet; with
     /// `is_over` one that is not whole is passed over.
     pub(crate) fn read(&self, at: &mut u64, is_over: bool) -> Option<Note> {
         loop {
-            if *at + ALIGN as u64 > self.header().allocated.load(Acquire) {
+            let offset = self.offset(*at);
+            if offset + ALIGN as u64 > self.header().allocated.load(Acquire) {
                 return None;
             }
             let word = self.word(*at).load(Acquire);
-            let length = (word & !WHOLE) as usize;
-            let start = *at as usize + 4;
+            let length = (word & LENGTH) as usize;
             let end = *at + length.next_multiple_of(ALIGN) as u64;
-            if length < 4 + size_of::<Head>() || end > self.length as u64 {
+            let is_of_lap = word & !(WHOLE | LENGTH) == self.free(*at);
+            if !is_of_lap || length == 0 || offset + (end - *at) > self.length as u64 {
                 return None;
             }
-            if word & WHOLE == 0 {
-                if !is_over {
-                    return None;
-                }
-                *at = end;
+            if word & WHOLE == 0 && !is_over {
+                return None;
+            }
+            let start = offset as usize + 4;
+            *at = end;
+            if word & WHOLE == 0 || length < 4 + size_of::<Head>() {
                 continue;
             }
             let mut bytes = vec![0; length - 4];
@@ -302,11 +342,30 @@ impl Spool {
                     bytes.len(),
                 );
             }
-            *at = end;
             let (head, _) = Head::read_from_prefix(&bytes).ok()?;
-            bytes.drain(..size_of::<Head>());
-            return Some(Note { kind: head.kind, about: head.about, bytes });
+            // What is left at the end of the ring is no note.
+            if head.kind != 0 {
+                bytes.drain(..size_of::<Head>());
+                return Some(Note { kind: head.kind, about: head.about, bytes });
+            }
         }
+    }
+
+    /// Frees the place of all notes before a position: they have been read. For the one reader of a
+    /// process that lives.
+    pub(crate) fn release(&self, until: u64) {
+        let header = self.header();
+        let mut at = header.freed.load(Relaxed);
+        while at < until {
+            let free = u64::from(self.free(at + self.capacity()));
+            let offset = self.offset(at) as usize;
+            // SAFETY: within the mapping and aligned; these bytes are nobody's until they count as freed.
+            let place = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) };
+            // The word is the first half, and the kind behind it 0.
+            place.store(free.to_le(), Relaxed);
+            at += ALIGN as u64;
+        }
+        header.freed.store(until, Release);
     }
 }
 
@@ -385,6 +444,78 @@ mod tests {
         assert!(read.iter().copied().eq(0..read.len() as u64));
         assert_eq!(read.len() as u64 + theirs.dropped(), count);
         assert!(theirs.dropped() > 0 && read.len() as u64 > 2 * CHUNK / 1000);
+    }
+
+    #[test]
+    fn what_was_read_makes_room_for_more() {
+        let folder = Folder::new("ring");
+        let (ours, theirs) = folder.spool(CHUNK);
+        let mut at = Spool::start();
+        let mut next = 0;
+        // Many laps, of notes of all lengths.
+        for round in 0..2000 {
+            for _ in 0..round % 7 {
+                let text = vec![round as u8; (round as usize * 131) % 5000];
+                ours.append(about(next), &Stalled::default(), &[&text]);
+                next += 1;
+            }
+            let first = next - round % 7;
+            for t in first..next {
+                let note = theirs.read(&mut at, false).unwrap();
+                let (_, text) = Stalled::take(&note.bytes).unwrap();
+                assert_eq!((note.about.t, text.len()), (t, (round as usize * 131) % 5000));
+                assert!(text.iter().all(|byte| *byte == round as u8));
+            }
+            assert_eq!(theirs.read(&mut at, false), None);
+            theirs.release(at);
+        }
+        assert_eq!(theirs.dropped(), 0);
+        assert!(at > 20 * theirs.capacity());
+    }
+
+    #[test]
+    fn threads_go_round_together() {
+        let folder = Folder::new("laps");
+        let (ours, theirs) = folder.spool(CHUNK);
+        let count = 30_000;
+        let is_done = std::sync::atomic::AtomicU32::new(0);
+        let mut last = [None; 4];
+        let mut read = 0;
+        thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let (ours, is_done) = (&ours, &is_done);
+                scope.spawn(move || {
+                    for t in 0..count {
+                        let text = vec![thread; usize::from(thread) * 3 + t as usize % 40];
+                        ours.append(
+                            About { thread: thread.into(), proc: 2, t },
+                            &Stalled::default(),
+                            &[&text],
+                        );
+                    }
+                    is_done.fetch_add(1, Release);
+                });
+            }
+            let mut at = Spool::start();
+            loop {
+                let is_over = is_done.load(Acquire) == 4;
+                while let Some(note) = theirs.read(&mut at, false) {
+                    let (_, text) = Stalled::take(&note.bytes).unwrap();
+                    let About { thread, t, .. } = note.about;
+                    assert_eq!(text.len(), thread as usize * 3 + t as usize % 40);
+                    assert!(text.iter().all(|byte| u32::from(*byte) == thread));
+                    assert!(last[thread as usize] < Some(t));
+                    last[thread as usize] = Some(t);
+                    read += 1;
+                }
+                theirs.release(at);
+                if is_over {
+                    break;
+                }
+            }
+        });
+        assert_eq!(read + theirs.dropped(), 4 * count);
+        assert!(read > count / 10, "{read}");
     }
 
     #[test]

@@ -111,8 +111,13 @@ impl Explainer {
             }
             What::Dropped { entries } => {
                 let what = format!("{entries} entries are missing");
-                let why = "the process had written down all that it may".into();
-                Some(self.of(entry, what, why, "a long run; record with a larger --limit".into()))
+                let why = "the process has noted more at a time than could be read".into();
+                Some(self.of(
+                    entry,
+                    what,
+                    why,
+                    "messages that come very fast; record with a larger --limit".into(),
+                ))
             }
             _ => None,
         }
@@ -270,6 +275,7 @@ fn side(reason: &Reason) -> &'static str {
         Reason::ReceiveTooSmall { .. }
         | Reason::ReceiverNotReady { .. }
         | Reason::NoResponse { .. }
+        | Reason::Refused { .. }
         | Reason::Alignment { .. } => (Side::Responder, None),
         Reason::MessageTooLong { .. } | Reason::Malformed { .. } => (Side::Requester, None),
         Reason::Flushed | Reason::Other { .. } => return "on this side",
@@ -277,6 +283,7 @@ fn side(reason: &Reason) -> &'static str {
     match (side, memory) {
         (_, Some(Memory::Local)) => "in the sender's own scatter/gather list",
         (_, Some(Memory::Receive)) => "in the scatter list of the receive that was met",
+        (_, Some(Memory::Bound)) => "in the region that the window is to be bound to",
         (_, Some(Memory::Remote)) => "in the peer's memory, named by remote_addr and rkey",
         (Side::Requester, None) => "on the sender's side",
         (Side::Responder, None) => "on the peer's side",
@@ -346,6 +353,10 @@ fn usual_cause(reason: &Reason) -> &'static str {
             "not a failure of its own: look at the first failure of this queue pair, or the end of \
              the connection"
         }
+        Reason::Refused { status } if status == "IBV_WC_RNR_RETRY_EXC_ERR" => {
+            "the receiver posts its receives too late or too few, and rnr_retry is not 7"
+        }
+        Reason::Refused { .. } => "a record of the other host says which check has failed there",
         Reason::Other { .. } => "see the check",
     }
 }

@@ -385,7 +385,7 @@ fn gather(story: &mut Story<'_>) {
         entries.sort_unstable();
         story.groups.push(entries);
     }
-    for pair in story.waits.iter().chain(&story.returned) {
+    for pair in story.waits.iter().chain(&story.returned).chain(&story.packets) {
         story.groups.push(vec![pair.from, pair.to]);
     }
     story.groups.retain(|group| group.len() > 1);

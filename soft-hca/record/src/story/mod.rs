@@ -6,10 +6,11 @@
 //! - [`rounds`]: parts that repeat, such as the rounds of a ping-pong
 
 mod links;
+mod packets;
 pub(crate) mod phases;
 pub(crate) mod rounds;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::entry::{Direction, Entry, Header, Role, What};
 use crate::value::{Name, Named, Value};
@@ -85,6 +86,8 @@ pub(crate) struct Story<'r> {
     /// The transfer that an entry is part of.
     pub(crate) transfer: Vec<Option<usize>>,
     pub(crate) flows: Vec<Flow>,
+    /// Packets that were sent and have come.
+    pub(crate) packets: Vec<Flow>,
     /// The waits that ended, and how: `Wait` and `Woken`.
     pub(crate) waits: Vec<Flow>,
     /// Receives that were given back unused, and the completions by which they were.
@@ -98,7 +101,9 @@ pub(crate) struct Story<'r> {
 impl<'r> Story<'r> {
     /// Understands a record.
     pub(crate) fn new(header: &'r Header, entries: &'r [Entry]) -> Self {
-        let (parties, party, aside) = parties(entries);
+        let packets = packets::pairs(entries);
+        let own = packets::own_addresses(entries, &packets);
+        let (parties, party, aside) = parties(entries, &own);
         let mut story = Self {
             header,
             entries,
@@ -108,6 +113,7 @@ impl<'r> Story<'r> {
             transfers: Vec::new(),
             transfer: vec![None; entries.len()],
             flows: Vec::new(),
+            packets,
             waits: Vec::new(),
             returned: Vec::new(),
             groups: Vec::new(),
@@ -151,7 +157,7 @@ impl<'r> Story<'r> {
 }
 
 /// The parties in the order in which they stand side by side, and each entry's.
-fn parties(entries: &[Entry]) -> (Vec<Party>, Vec<usize>, Vec<usize>) {
+fn parties(entries: &[Entry], own: &BTreeSet<&str>) -> (Vec<Party>, Vec<usize>, Vec<usize>) {
     let mut parties: Vec<Party> = Vec::new();
     let mut numbers: HashMap<u32, usize> = HashMap::new();
     let mut of_entries = Vec::with_capacity(entries.len());
@@ -179,7 +185,8 @@ fn parties(entries: &[Entry]) -> (Vec<Party>, Vec<usize>, Vec<usize>) {
         });
         of_entries.push(party);
     }
-    let others = other_hosts(entries);
+    let mut others = other_hosts(entries);
+    others.retain(|host| !own.contains(host.as_str()));
     let aside = drop_silent(entries, &mut parties, &mut of_entries);
     parties.extend(others.into_iter().map(|host| Party {
         title: host,

@@ -49,7 +49,11 @@ impl Phases {
             (Some(begins), None) => first(begins, &takes_down),
             // Without a message the connection is what counts.
             (None, None) => {
-                let connected = entries.iter().rposition(connects).unwrap_or(0);
+                let connected = entries.iter().rposition(connects);
+                // Nor is there one: what is asked for last.
+                let asked =
+                    || entries.iter().rposition(|entry| is_call(entry) && !takes_down(entry));
+                let connected = connected.or_else(asked).unwrap_or(0);
                 first(connected, &takes_down)
             }
         }
@@ -72,6 +76,10 @@ impl Phases {
             _ => Phase::Setup,
         }
     }
+}
+
+fn is_call(entry: &Entry) -> bool {
+    matches!(entry.what, What::Call(_))
 }
 
 fn is_message(entry: &Entry) -> bool {

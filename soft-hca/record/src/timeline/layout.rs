@@ -10,6 +10,7 @@ mod lines;
 mod rows;
 
 use super::frame::Frame;
+use super::svg::STRIP;
 use crate::story::Story;
 use crate::story::phases::Phase;
 use crate::story::rounds::Folded;
@@ -155,6 +156,8 @@ pub(super) struct Line {
     pub(super) kind: LineKind,
     pub(super) from: (f64, f64),
     pub(super) to: (f64, f64),
+    /// Where it enters the strips above the block, if it comes from there or goes there.
+    pub(super) above: f64,
     /// Whether it begins in this block.
     pub(super) begins: bool,
     /// Whether it has a head at the beginning and at the end.
@@ -164,6 +167,14 @@ pub(super) struct Line {
     /// It did not get where it should.
     pub(super) failed: bool,
     pub(super) label: Option<String>,
+}
+
+impl Block {
+    /// Pixels of the strips above it: behind its heading, and in the place of what is folded.
+    fn strips(&self) -> f64 {
+        let count = usize::from(self.heading.is_some()) + usize::from(self.kind != Kind::Shown);
+        count as f64 * STRIP
+    }
 }
 
 impl Layout {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::frame::{Frame, Lane};
 use super::layout::{
-    Bar, BarKind, Block, Break, Layout, Line, LineKind, NAME_SIZE, Row, TAG, Text,
+    Bar, BarKind, Block, Break, Kind, Layout, Line, LineKind, NAME_SIZE, Row, TAG, Text,
 };
 use crate::entry::What;
 use crate::story::Story;
@@ -143,6 +143,14 @@ pub(super) fn time_and_unit(story: &Story<'_>, t: u64) -> String {
 /// A strip with all that passes from the block above to the one below, for behind a heading or a
 /// fold.
 pub(super) fn strip(layout: &Layout, above: Option<usize>, below: usize, class: &str) -> String {
+    // A fold's is the one that is nearer to the block.
+    let is_folded = layout.blocks[below].kind != Kind::Shown;
+    let has_two = is_folded && layout.blocks[below].heading.is_some();
+    let half = match (has_two, class.contains("torn")) {
+        (false, _) => (0.0, 1.0),
+        (true, false) => (0.0, 0.5),
+        (true, true) => (0.5, 1.0),
+    };
     let frame = &layout.frame;
     let mut out = open(frame, class, 0.0, STRIP);
     panels(frame, 0.0, STRIP, &mut out);
@@ -164,10 +172,10 @@ pub(super) fn strip(layout: &Layout, above: Option<usize>, below: usize, class: 
     for line in &block.lines {
         let upper = if line.from.1 <= line.to.1 { line.from } else { line.to };
         if upper.1 <= 0.0 {
-            let down = (upper.0, STRIP);
+            let at = |part: f64| line.above + (upper.0 - line.above) * part;
             let piece = Line {
-                from: (upper.0, 0.0),
-                to: down,
+                from: (at(half.0), 0.0),
+                to: (at(half.1), STRIP),
                 begins: false,
                 heads: [false; 2],
                 ..line.clone()

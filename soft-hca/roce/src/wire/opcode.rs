@@ -82,6 +82,48 @@ pub enum Operation {
     CongestionNotification,
 }
 
+/// The specification's name of an opcode, such as `RC_SEND_ONLY`; `None` for one that is not known here.
+pub fn name(opcode: u8) -> Option<String> {
+    let service = match opcode & SERVICE_BITS {
+        bits if bits == Service::Rc as u8 => "RC",
+        bits if bits == Service::Uc as u8 => "UC",
+        bits if bits == Service::Ud as u8 => "UD",
+        _ if opcode == Service::Cnp as u8 | code::CONGESTION_NOTIFICATION => {
+            return Some("CNP".into());
+        }
+        _ => return None,
+    };
+    let operation = match opcode & !SERVICE_BITS {
+        code::SEND_FIRST => "SEND_FIRST",
+        code::SEND_MIDDLE => "SEND_MIDDLE",
+        code::SEND_LAST => "SEND_LAST",
+        code::SEND_LAST_IMMEDIATE => "SEND_LAST_WITH_IMMEDIATE",
+        code::SEND_ONLY => "SEND_ONLY",
+        code::SEND_ONLY_IMMEDIATE => "SEND_ONLY_WITH_IMMEDIATE",
+        code::WRITE_FIRST => "RDMA_WRITE_FIRST",
+        code::WRITE_MIDDLE => "RDMA_WRITE_MIDDLE",
+        code::WRITE_LAST => "RDMA_WRITE_LAST",
+        code::WRITE_LAST_IMMEDIATE => "RDMA_WRITE_LAST_WITH_IMMEDIATE",
+        code::WRITE_ONLY => "RDMA_WRITE_ONLY",
+        code::WRITE_ONLY_IMMEDIATE => "RDMA_WRITE_ONLY_WITH_IMMEDIATE",
+        code::READ_REQUEST => "RDMA_READ_REQUEST",
+        code::READ_RESPONSE_FIRST => "RDMA_READ_RESPONSE_FIRST",
+        code::READ_RESPONSE_MIDDLE => "RDMA_READ_RESPONSE_MIDDLE",
+        code::READ_RESPONSE_LAST => "RDMA_READ_RESPONSE_LAST",
+        code::READ_RESPONSE_ONLY => "RDMA_READ_RESPONSE_ONLY",
+        code::ACKNOWLEDGE => "ACKNOWLEDGE",
+        code::ATOMIC_ACKNOWLEDGE => "ATOMIC_ACKNOWLEDGE",
+        code::COMPARE_SWAP => "COMPARE_SWAP",
+        code::FETCH_ADD => "FETCH_ADD",
+        code::SEND_LAST_INVALIDATE => "SEND_LAST_WITH_INVALIDATE",
+        code::SEND_ONLY_INVALIDATE => "SEND_ONLY_WITH_INVALIDATE",
+        code::FLUSH => "FLUSH",
+        code::ATOMIC_WRITE => "ATOMIC_WRITE",
+        _ => return None,
+    };
+    Some(format!("{service}_{operation}"))
+}
+
 /// The lower five bits of an opcode.
 mod code {
     pub const SEND_FIRST: u8 = 0x00;
@@ -337,6 +379,18 @@ impl Operation {
             Operation::Flush(..) => code::FLUSH,
             Operation::AtomicWrite(_) => code::ATOMIC_WRITE,
             Operation::CongestionNotification => code::CONGESTION_NOTIFICATION,
+        }
+    }
+
+    /// The header of an answer that has one.
+    pub const fn aeth(&self) -> Option<Aeth> {
+        match *self {
+            Operation::ReadResponseFirst(aeth)
+            | Operation::ReadResponseLast(aeth)
+            | Operation::ReadResponseOnly(aeth)
+            | Operation::Acknowledge(aeth)
+            | Operation::AtomicAcknowledge(aeth, _) => Some(aeth),
+            _ => None,
         }
     }
 

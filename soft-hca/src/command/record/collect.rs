@@ -83,6 +83,7 @@ impl Collector {
             while let Some(note) = source.spool.read(&mut source.at, is_over) {
                 self.pending.push((by, note));
             }
+            source.spool.release(source.at);
         }
         self.pending.sort_by_key(|(_, note)| note.about.t);
         let horizon = if is_over { u64::MAX } else { now.saturating_sub(KEPT_NS) };

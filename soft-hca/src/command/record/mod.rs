@@ -2,6 +2,7 @@
 
 mod cm;
 mod collect;
+mod link;
 mod signals;
 mod sink;
 mod verbs;

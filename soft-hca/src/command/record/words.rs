@@ -10,6 +10,7 @@ use soft_hca_record::reason::{ASKED_FOR, Memory, Peer, Reason, Side};
 use soft_hca_record::{Name, Named};
 use zerocopy::FromBytes;
 
+use super::link::Link;
 use super::{cm, verbs};
 use crate::engine::Async;
 use crate::engine::cause::{self, Cause, Place, Senseless};
@@ -80,6 +81,8 @@ pub(super) struct Words {
     pub srqs: HashMap<Handle, u32>,
     /// Of ids, by process and the program's own name: number, and whether they are of datagrams.
     pub ids: HashMap<(u32, u64), (u32, bool)>,
+    /// What the link has sent.
+    link: Link,
     /// Types of ids that are of datagrams.
     pub datagram_ids: std::collections::HashSet<u32>,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
@@ -198,6 +201,10 @@ impl Words {
             note::Connection::KIND => {
                 let (_, event) = note::Connection::take(bytes)?;
                 What::ConnectionEvent(self.connection_event(proc, event)?)
+            }
+            note::Packet::KIND => {
+                let (packet, _) = note::Packet::take(bytes)?;
+                What::Packet(self.link.packet(&packet))
             }
             note::Raised::KIND => {
                 let (note::Raised { kind, index }, _) = note::Raised::take(bytes)?;
@@ -396,6 +403,7 @@ fn reason(bytes: &[u8]) -> Option<Reason> {
         Place::Local => (Side::Requester, Memory::Local),
         Place::Receive => (Side::Responder, Memory::Receive),
         Place::Remote => (Side::Responder, Memory::Remote),
+        Place::Bound => (Side::Requester, Memory::Bound),
     };
     Some(match Cause::from_words(&words)? {
         Cause::Key { place, key } => {
@@ -445,6 +453,7 @@ fn reason(bytes: &[u8]) -> Option<Reason> {
             Reason::CqFull { side, cq }
         }
         Cause::Flushed => Reason::Flushed,
+        Cause::Refused { status } => Reason::Refused { status: status_name(status) },
     })
 }
 
@@ -457,6 +466,12 @@ fn senseless(why: Senseless) -> &'static str {
         Senseless::AddressHandle => "the address handle is none of the protection domain's",
         Senseless::ReceiveElements => "the receive has more elements than max_recv_sge",
         Senseless::NoReadsServed => "the peer's max_dest_rd_atomic is 0",
+        Senseless::NoWindow => "the protection domain has no such window",
+        Senseless::WindowKey => "the new key differs from the old one in more than its lowest byte",
+        Senseless::WindowBound => {
+            "a window of type 2 that is bound already, or to be bound to nothing"
+        }
+        Senseless::WindowBase => "the window or its region is zero-based",
     }
 }
 

@@ -169,12 +169,27 @@ fn binds_that_are_refused() {
             bind
         },
     ];
+    // What who watches is told.
+    let told = [
+        "Access",
+        "Access",
+        "Malformed(NoWindow)",
+        "Malformed(WindowKey)",
+        "Key",
+        "Bounds",
+        "Bounds",
+        "Bounds",
+        "Malformed(NoWindow)",
+    ];
     for (i, cause) in causes.into_iter().enumerate() {
         for kind in [1, 2] {
             let mut case = Case::new();
+            set(&case.world.arena.observed, 1);
             let bind = case.bind(kind);
             let wr = cause(&mut case, bind).wr();
             assert_eq!(case.execute(&wr), [(70, MW_BIND_ERR)], "{i}");
+            let why = format!("{:?}", case.world.env.take_causes().first().unwrap());
+            assert!(why.starts_with(told[i]), "{i}: {why}");
             assert_eq!(case.world.state(case.b), state::ERR);
             assert_eq!(case.bound(), 0);
         }

@@ -1,7 +1,9 @@
 //! Arrows.
 
-use super::{Layout, Line, LineKind, Place};
-use crate::entry::{Direction, What};
+use std::collections::HashSet;
+
+use super::{Kind, Layout, Line, LineKind, Place};
+use crate::entry::{Direction, Packet, What};
 use crate::reason::{Reason, Side};
 use crate::story::{Story, Transfer, other_host};
 use crate::timeline::frame::{Lane, opcode, reaches_memory};
@@ -17,8 +19,25 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout) {
             put(layout, [flow.from, flow.to], LineKind::Leads, (from, from.x), (to, to.x));
         }
     }
+    for pair in &story.packets {
+        let (What::Packet(packet), Some(from), Some(to)) =
+            (&story.entries[pair.from].what, layout.places[pair.from], layout.places[pair.to])
+        else {
+            continue;
+        };
+        let line = put(layout, [pair.from, pair.to], LineKind::Packet, (from, from.x), (to, to.x));
+        line.label = Some(packet.opcode.clone());
+        line.failed = [pair.from, pair.to]
+            .iter()
+            .any(|at| words::grade(&story.entries[*at]) == words::Grade::Failure);
+    }
+    let arrived: HashSet<usize> =
+        story.packets.iter().flat_map(|pair| [pair.from, pair.to]).collect();
     for (at, entry) in story.entries.iter().enumerate() {
         let What::Packet(packet) = &entry.what else { continue };
+        if arrived.contains(&at) {
+            continue;
+        }
         let host = other_host(entry)
             .and_then(|host| story.parties.iter().position(|p| !p.recorded && p.title == host));
         if let (Some(place), Some(host)) = (layout.places[at], host) {
@@ -30,8 +49,28 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout) {
             let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
             line.label = Some(packet.opcode.clone());
             line.failed = words::grade(entry) != words::Grade::Well;
+        } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction)
+            && let Some(peer) = receiver(story, packet)
+            && peer != story.party[at]
+        {
+            // It gets lost on the way.
+            let there = layout.frame.seats[peer].lane(Lane::Packets);
+            let end = place.x + (there - place.x) / 2.0;
+            let line = put(layout, [at, at], LineKind::Packet, (place, place.x), (place, end));
+            line.label = Some(format!("{} lost", packet.opcode));
+            line.failed = true;
         }
     }
+}
+
+/// The party that a packet's queue pair belongs to, if others have come there.
+fn receiver(story: &Story<'_>, packet: &Packet) -> Option<usize> {
+    let mut pairs = story.packets.iter();
+    let known = pairs.find(|pair| match &story.entries[pair.to].what {
+        What::Packet(known) => known.dest_qp == packet.dest_qp,
+        _ => false,
+    })?;
+    Some(story.party[known.to])
 }
 
 /// Where the bar of a posted request is, or else its lane.
@@ -130,19 +169,33 @@ fn put(
     let whole = ((from.block, from.y), (to.block, to.y));
     let pieces = layout.pieces(whole.0, whole.1);
     let down = whole.0 <= whole.1;
-    let height: f64 = pieces.iter().map(|(_, top, bottom)| bottom - top).sum();
+    // What is folded takes no room before it is unfolded.
+    let shown = |layout: &Layout, (block, top, bottom): (usize, f64, f64)| {
+        if matches!(layout.blocks[block].kind, Kind::Shown) { bottom - top } else { 0.0 }
+    };
+    let strips = |layout: &Layout, number: usize, block: usize| {
+        if number == 0 { 0.0 } else { layout.blocks[block].strips() }
+    };
+    let heights = pieces
+        .iter()
+        .enumerate()
+        .map(|(number, piece)| strips(layout, number, piece.0) + shown(layout, *piece));
+    let height: f64 = heights.sum();
     let (upper, lower) = if down { (from_x, to_x) } else { (to_x, from_x) };
     let mut passed = 0.0;
     let count = pieces.len();
     let target = to.block;
-    for (number, (block, top, bottom)) in pieces.into_iter().enumerate() {
+    for (number, piece) in pieces.into_iter().enumerate() {
+        let (block, top, bottom) = piece;
         let at = |passed: f64| match height > 0.0 {
             true => upper + (lower - upper) * passed / height,
             false => upper,
         };
+        let above = at(passed);
+        passed += strips(layout, number, block);
         let begin = (at(passed), top);
-        passed += bottom - top;
-        let end = (if count == 1 { lower } else { at(passed) }, bottom);
+        passed += shown(layout, piece);
+        let end = (if number + 1 == count { lower } else { at(passed) }, bottom);
         let (from, to) = if down { (begin, end) } else { (end, begin) };
         let (begins, last) = match (number == 0, number + 1 == count) {
             (first, last) if down => (first, last),
@@ -153,6 +206,7 @@ fn put(
             kind,
             from,
             to,
+            above,
             begins,
             heads: [false, last],
             reads: false,

@@ -29,10 +29,11 @@ fn entries(place: &Place, file: &str) -> Vec<Entry> {
 }
 
 /// Begins to record the place's fabric, which runs.
-fn begin(place: &Place, file: &str) -> Child {
+fn begin(place: &Place, file: &str, options: &[&str]) -> Child {
     let fabric = place.fabric();
     let fabric = fabric.file_name().unwrap().to_str().unwrap();
-    let recorder = place.command(&["record", "-o", file, "--fabric", fabric]).spawn().unwrap();
+    let arguments = [&["record", "-o", file, "--fabric", fabric], options].concat();
+    let recorder = place.command(&arguments).spawn().unwrap();
     let has_begun = || fs::metadata(place.file(file)).is_ok_and(|found| found.len() > 0);
     assert!(comes_about(LIMIT, has_begun), "nothing is recorded");
     recorder
@@ -46,7 +47,11 @@ fn end(mut recorder: Child) {
 
 /// Five messages there and back, each side in a process of its own.
 fn ping_pong(place: &Place, port: u16) {
-    let line = format!("ibv_rc_pingpong -g 1 -n 5 -r 10 -p {port}");
+    ping_pong_of(place, port, 5);
+}
+
+fn ping_pong_of(place: &Place, port: u16, messages: u32) {
+    let line = format!("ibv_rc_pingpong -g 1 -n {messages} -r 10 -p {port}");
     let mut server = place.start(&line);
     server.wait_until(|| listens(port));
     place.start(&format!("{line} {LOCALHOST}")).succeed();
@@ -61,7 +66,7 @@ fn a_run_is_recorded_from_the_first_call_to_the_last() {
     let place = Place::new("record");
     let keeper = place.keep();
     let port = free_port();
-    let recorder = begin(&place, "first.shr");
+    let recorder = begin(&place, "first.shr", &[]);
     ping_pong(&place, port);
     end(recorder);
     let entries = entries(&place, "first.shr");
@@ -127,7 +132,7 @@ fn a_run_is_recorded_from_the_first_call_to_the_last() {
     assert!(text.contains("qp_state=IBV_QPS_RTR, "), "{text}");
     assert!(said(&place, &["explain", "first.shr"]).starts_with("Nothing went wrong"));
     // Another run in the same fabric reads the same.
-    let recorder = begin(&place, "second.shr");
+    let recorder = begin(&place, "second.shr", &[]);
     ping_pong(&place, port);
     end(recorder);
     let stable = |file| said(&place, &["show", "--stable", file]);
@@ -267,19 +272,22 @@ fn what_has_no_room_is_counted() {
         return;
     }
     let place = Place::new("record-limit");
-    let port = free_port();
-    let line = format!("ibv_rc_pingpong -g 1 -n 20000 -p {port}");
-    let script = format!(
-        "{line} & server=$!; while ! {line} {LOCALHOST} 2>/dev/null; do sleep 0.1; done; wait $server"
-    );
-    let command = ["record", "--limit", "262144", "--", "sh", "-c", &script];
-    let output = place.command(&command).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(" are missing: try a larger --limit"), "{said}");
+    let keeper = place.keep();
+    let recorder = begin(&place, "run.shr", &["--limit", "262144"]);
+    let signal = |child: &Child, name: &str| {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    // Nobody reads meanwhile.
+    signal(&recorder, "-STOP");
+    ping_pong_of(&place, free_port(), 2000);
+    signal(&recorder, "-CONT");
+    end(recorder);
+    let text = said(&place, &["explain", "run.shr"]);
+    assert!(text.contains(" entries are missing"), "{text}");
     let entries = entries(&place, "run.shr");
     assert!(entries.iter().any(|entry| matches!(entry.what, What::Dropped { .. })));
-    place.assert_gone();
+    place.end(keeper);
 }
 
 #[test]
@@ -298,7 +306,7 @@ fn what_cannot_be_recorded_or_shown_is_said_in_a_line() {
     fs::write(place.file("other"), "{}\n").unwrap();
     assert!(refused(&["show", "other"]).contains("this is no record of soft-hca"));
     let keeper = place.keep();
-    let recorder = begin(&place, "first.shr");
+    let recorder = begin(&place, "first.shr", &[]);
     let fabric = place.fabric();
     let fabric = fabric.file_name().unwrap().to_str().unwrap();
     let text = refused(&["record", "-o", "second.shr", "--fabric", fabric]);

@@ -9,6 +9,7 @@
 #   ssh                       an array: ssh and its options
 #   soft_hca                  yes: in a fabric with a link; no: with the hosts' own devices
 #   address client_address    empty to have them found
+#   stage_more                if it is a function, it puts more into the folder that is copied
 
 # What a host does as long as our end of the connection is there. What runs in the folder ends when
 # nobody reads its output any more.
@@ -242,6 +243,24 @@ start_fabrics() {
     done
 }
 
+# example_programs BIN WORD...: the programs of the examples that are among the words, or of all if none
+# is, a line each.
+example_programs() {
+    local bin=$1 word example program all=() named=()
+    while read -r example _; do
+        all+=("$example")
+        for word in "${@:2}"; do
+            [[ $word != "$example" ]] || named+=("$example")
+        done
+    done < <("$bin/harness" demo --list)
+    ((${#named[@]} > 0)) || named=("${all[@]}")
+    for example in "${named[@]}"; do
+        for program in "$bin/$example" "$bin/$example"-{server,client}; do
+            [[ ! -x $program ]] || echo "$program"
+        done
+    done
+}
+
 # use_hosts PROGRAM...: everything up to the point where "$work/on" SIDE COMMAND runs a command line on
 # a side's host, in a folder with rust/PROGRAM and what else is in "$work/stage".
 use_hosts() {
@@ -259,6 +278,7 @@ use_hosts() {
         strip --strip-debug -o "$work/stage/rust/${program##*/}" "$program" 2>/dev/null ||
             cp "$program" "$work/stage/rust/"
     done
+    if declare -F stage_more >/dev/null; then stage_more "$work/stage"; fi
     for side in server client; do connect "$side"; done
     for side in server client; do copy "$side"; done
     if [[ $soft_hca == yes ]]; then

@@ -56,6 +56,28 @@ pub(crate) enum Verdict {
 }
 
 impl Demo {
+    /// On soft-hca, on this host, at the device's address.
+    pub fn on_soft_hca(bin_dir: PathBuf, address: &str) -> Self {
+        let hosts = Hosts {
+            server: None,
+            client: None,
+            ssh: Vec::new(),
+            dir: PathBuf::new(),
+            bin_dir: bin_dir.clone(),
+        };
+        Self {
+            bin_dir,
+            fabric_name: None,
+            address: address.to_owned(),
+            client_host: None,
+            hosts,
+            client_address: None,
+            gid_indices: [1; 2],
+            on_soft_hca: true,
+            limit: Duration::from_secs(120),
+        }
+    }
+
     /// Runs every example, with a line for each and a table at the end. True if
     /// all went as expected.
     pub fn tour(&self) -> Result<bool, Error> {
@@ -136,7 +158,11 @@ impl Demo {
         }
     }
 
-    fn plan(&self, example: &Example, flags: Option<&[OsString]>) -> Result<Plan, Error> {
+    pub(crate) fn plan(
+        &self,
+        example: &Example,
+        flags: Option<&[OsString]>,
+    ) -> Result<Plan, Error> {
         let (server, client) = arguments(example, self.addresses(example), flags)?;
         self.plan_of(example, server, client)
     }

@@ -10,6 +10,7 @@
 //! - [`examples`]: the examples
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
+//! - [`faults`]: every verb that the examples call, made to fail
 //! - [`problem`]: the course's three problems, each beside its solution
 //! - [`compare`]: the C originals and the Rust programs side by side
 //! - [`hosts`]: the sides of a pair on other hosts
@@ -25,6 +26,7 @@ pub mod compare;
 pub mod demo;
 pub mod error;
 pub mod examples;
+pub mod faults;
 pub mod golden;
 pub mod hosts;
 pub mod lines;

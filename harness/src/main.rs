@@ -11,9 +11,11 @@ use clap::{Args, Parser, Subcommand};
 use harness::Error;
 use harness::compare::{self, options::CompareArgs};
 use harness::demo::{self, Demo};
+use harness::faults::data::Data;
+use harness::faults::{self, Faults, Selection};
 use harness::golden::case::Device;
 use harness::golden::share::{self, Share};
-use harness::golden::suite::{Selection, Suite};
+use harness::golden::suite::{self, Suite};
 use harness::hosts::{ClientHost, Hosts};
 use harness::listen::Ready;
 use harness::pair::Pair;
@@ -44,6 +46,8 @@ enum Command {
     Lessons(CaseArgs),
     /// Run cases and write what they print as their recordings
     Record(RecordArgs),
+    /// Run every example with each of its calls failing once, and compare with what has to happen
+    Faults(FaultsArgs),
     /// Run every example as a pair, or one of them with its output
     Demo(DemoArgs),
     /// Run the C originals and the Rust programs side by side
@@ -112,6 +116,42 @@ struct CaseArgs {
     /// Run only this share of the cases, such as 1/2: the others can run somewhere else meanwhile
     #[arg(long, value_name = "NUMBER/OF")]
     share: Option<Share>,
+    /// End with the counts for who adds them up
+    #[arg(long, hide = true)]
+    json_counts: bool,
+}
+
+#[derive(Args)]
+struct FaultsArgs {
+    /// Folder of the programs [default: the one this program is in]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// Folder with a file for each example and reasons.json [default: the one in the source of the
+    /// harness]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Only this example (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    example: Vec<String>,
+    /// Run one case of so many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    sample: u32,
+    /// soft-hca, if it is not beside this program
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true)]
+    soft_hca: Option<Option<PathBuf>>,
+    /// Run so many cases at the same time, each in a fabric of its own
+    #[arg(long, value_name = "N", default_value_t = 1, overrides_with = "at_once",
+        value_parser = clap::value_parser!(u32).range(1..=16))]
+    at_once: u32,
+    /// Run only this share of the cases, such as 1/2
+    #[arg(long, value_name = "NUMBER/OF")]
+    share: Option<Share>,
+    /// Write what happens as what has to happen
+    #[arg(long)]
+    record: bool,
+    /// Print the page of the documentation
+    #[arg(long)]
+    page: bool,
     /// End with the counts for who adds them up
     #[arg(long, hide = true)]
     json_counts: bool,
@@ -228,6 +268,7 @@ fn run(cli: Cli) -> Result<bool, Error> {
         Command::Record(args) => {
             cases(args.cases, "cases", &any_or_one, Some((args.into, args.runs)))
         }
+        Command::Faults(args) => faults(args),
         Command::Demo(args) => demo(args),
         Command::Compare(args) => compare(*args),
         Command::Pair(args) => Pair {
@@ -246,7 +287,7 @@ fn compare(args: CompareArgs) -> Result<bool, Error> {
     if let Some(error) = compare::line_buffered(std::env::args_os().skip(1)) {
         return Err(error);
     }
-    let on_soft_hca = soft_hca::is_inside();
+    let on_soft_hca = args.on_soft_hca || soft_hca::is_inside();
     if let Some(program) = args.soft_hca.as_ref().filter(|_| !on_soft_hca) {
         let names = SOURCE.join("private-network.nsswitch");
         let again = std::env::args_os().skip(1);
@@ -291,7 +332,7 @@ fn cases(
         let program = [own.into_os_string()].into_iter().chain(again);
         return Err(private::enter(Network::Loopback, &names, program));
     }
-    let suite = Suite::read(Selection {
+    let suite = Suite::read(suite::Selection {
         bin_dir: bin_dir(args.bin_dir)?,
         client_bin_dir: args.client_bin_dir,
         data: args.data.unwrap_or_else(|| SOURCE.join(folder)),
@@ -325,6 +366,48 @@ fn cases(
             Ok(counts.failed == 0)
         }
     }
+}
+
+/// Runs the examples with calls that fail.
+fn faults(args: FaultsArgs) -> Result<bool, Error> {
+    let stdout = Path::new("standard output");
+    let mut out = io::stdout().lock();
+    let data = args.data.unwrap_or_else(|| SOURCE.join("faults"));
+    if args.page {
+        let page = faults::page::page(&Data::read(&data)?);
+        return write!(out, "{page}").map(|()| true).map_err(Error::write(stdout));
+    }
+    if args.at_once > 1 && !soft_hca::is_inside() {
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        let counts = share::run_all(args.at_once, &arguments, &mut out)?;
+        counts.write_passed(&mut out)?;
+        return Ok(counts.failed == 0);
+    }
+    if !soft_hca::is_inside() {
+        let names = SOURCE.join("private-network.nsswitch");
+        let program = args.soft_hca.flatten();
+        let again = std::env::args_os().skip(1);
+        return Err(soft_hca::enter(Network::WithInterface, program.as_deref(), &names, again));
+    }
+    let faults = Faults::new(Selection {
+        demo: Demo::on_soft_hca(bin_dir(args.bin_dir)?, private::ADDRESS),
+        data,
+        rules: SOURCE.join("golden"),
+        examples: args.example,
+        sample: args.sample as usize,
+        share: args.share,
+    })?;
+    if args.record {
+        return faults.record(&mut out).map(|()| true);
+    }
+    let counts = faults.run(&mut out)?;
+    if args.json_counts {
+        let line = serde_json::to_string(&counts).map_err(Error::json(stdout))?;
+        writeln!(out, "{line}").map_err(Error::write(stdout))?;
+    } else {
+        counts.write_passed(&mut out)?;
+    }
+    Ok(counts.failed == 0)
 }
 
 fn demo(args: DemoArgs) -> Result<bool, Error> {

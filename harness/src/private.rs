@@ -23,7 +23,7 @@ pub enum Network {
 }
 
 /// The address of the recorded device.
-pub(crate) const ADDRESS: &str = "10.9.0.1";
+pub const ADDRESS: &str = "10.9.0.1";
 /// Of two hosts, the other one's.
 pub(crate) const CLIENT_ADDRESS: &str = "10.9.0.2";
 /// Becomes its arguments, a command line, on the other one of two hosts.

@@ -16,7 +16,7 @@ use crate::transcript::{Line, Side, Transcript};
 const TICK: Duration = Duration::from_millis(20);
 /// How often an [`Observer`] is asked what it thinks of the run.
 const LOOK_TICK: Duration = Duration::from_millis(100);
-/// How long a settled run goes on before it is ended.
+/// How long a settled run goes on before it is ended, usually.
 const SETTLED_FOR: Duration = Duration::from_secs(3);
 /// How long the streams of killed processes may take to come to their end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -117,9 +117,14 @@ pub trait Observer {
 
     /// Is the outcome as expected up to the sides that are still running, and
     /// are those expected to run until their time is over? If this stays true for
-    /// three seconds the rest of the time limit is not waited for.
+    /// [`Observer::settled_for`] the rest of the time limit is not waited for.
     fn is_settled(&mut self, _so_far: &Progress<'_>) -> bool {
         false
+    }
+
+    /// How long a settled run goes on before it is ended.
+    fn settled_for(&self) -> Duration {
+        SETTLED_FOR
     }
 }
 
@@ -307,7 +312,9 @@ impl<'a> Run<'a> {
                     }
                 } else if kill.is_some() || !self.is_settled() {
                     settled_since = None;
-                } else if now.duration_since(*settled_since.get_or_insert(now)) >= SETTLED_FOR {
+                } else if now.duration_since(*settled_since.get_or_insert(now))
+                    >= self.observer.settled_for()
+                {
                     return;
                 }
             }

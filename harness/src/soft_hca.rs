@@ -13,6 +13,8 @@ use crate::private::{self, Network};
 const COMMAND: &str = "soft-hca";
 /// Set by the command for the programs of a fabric.
 const DIR: &str = "SOFT_HCA_DIR";
+/// The fabric's name, for the programs in it.
+const FABRIC: &str = "SOFT_HCA_FABRIC";
 /// Where the command is, for a harness that was started in a fabric by another.
 const PROGRAM: &str = "HARNESS_SOFT_HCA";
 
@@ -54,9 +56,21 @@ pub fn enter(
 /// The process ids of all listeners of the connection manager, as `soft-hca ls` shows
 /// them.
 pub(crate) fn listeners() -> io::Result<Vec<u32>> {
+    Ok(listening_pids(&listing(&[])?))
+}
+
+/// Lines of `soft-hca ls` for what is in this program's fabric beside itself.
+pub(crate) fn left_behind() -> io::Result<Vec<String>> {
+    let fabric = std::env::var(FABRIC).unwrap_or_default();
+    Ok(objects(&listing(&["--fabric", &fabric])?))
+}
+
+/// What `soft-hca ls` says.
+fn listing(arguments: &[&str]) -> io::Result<String> {
     let program = command();
     let output = Command::new(&program)
         .arg("ls")
+        .args(arguments)
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .output()
@@ -64,7 +78,14 @@ pub(crate) fn listeners() -> io::Result<Vec<u32>> {
     if !output.status.success() {
         return Err(named(&program, String::from_utf8_lossy(&output.stderr).trim()));
     }
-    Ok(listening_pids(&String::from_utf8_lossy(&output.stdout)))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn objects(listing: &str) -> Vec<String> {
+    let lines = listing.lines().map(str::trim_start);
+    let is_object =
+        |line: &&str| ["process ", "qp ", "cm_id "].iter().any(|begin| line.starts_with(begin));
+    lines.filter(is_object).map(str::to_owned).collect()
 }
 
 fn named(program: &OsStr, what: &str) -> io::Error {
@@ -72,7 +93,7 @@ fn named(program: &OsStr, what: &str) -> io::Error {
 }
 
 /// The command: what the environment says, else beside this program, else on the path.
-fn command() -> OsString {
+pub(crate) fn command() -> OsString {
     if let Some(program) = std::env::var_os(PROGRAM) {
         return program;
     }
@@ -107,6 +128,8 @@ mod tests {
             \x20 cm_id 1 lqpn 17 ps TCP state CONNECT src 10.9.0.1:1 pid 12\n\
             \x20 cm_id 2 state LISTEN pid\n";
         assert_eq!(listening_pids(listing), [11]);
+        assert_eq!(objects(listing).len(), 5);
+        assert!(objects("fabric a dir /a\n  run pid 3 comm harness\n").is_empty());
         assert!(listening_pids("no fabric runs: `soft-hca run -- CMD` starts one\n").is_empty());
     }
 }

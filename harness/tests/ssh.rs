@@ -49,6 +49,7 @@ done
 ssh="ssh -F none -p 2222 -i $folder/key -o UserKnownHostsFile=$folder/known -o StrictHostKeyChecking=no"
 export TMPDIR=$folder/tmp
 demo() { "$folder/demo" --soft-hca --ssh "$ssh" "$@"; }
+compare() { "$folder/compare" --soft-hca --ssh "$ssh" "$@"; }
 # Folders and programs of either host.
 left() {
     find "$TMPDIR" far -mindepth 1 -maxdepth 1 -name '*.*'
@@ -70,6 +71,10 @@ impl Folder {
         fs::create_dir_all(folder.0.join("target")).unwrap();
         let own = std::env::current_exe().unwrap();
         let bin_dir = own.parent().and_then(Path::parent).unwrap();
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for file in ["compare", "harness/two_machines.sh"] {
+            folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
+        }
         for file in ["soft-hca", "libsoft_hca_preload.so", "srq"] {
             let path = bin_dir.join(file);
             assert!(path.exists(), "build the workspace first: {} is missing", path.display());
@@ -126,6 +131,28 @@ fn pairs_run_both_ways() {
     for example in ["ping-sr-2e", "rc-example", "read-write"] {
         assert!(text.contains(&format!("\n{example}: ok (")), "{example}");
     }
+}
+
+/// With our own programs in the place of the C's.
+#[test]
+fn pairs_are_compared_both_ways() {
+    let lines = "mkdir -p C/ping-sr-2
+        for side in server client; do cp target/release/ping-sr-2-$side C/ping-sr-2/$side; done
+        cp target/release/rc-example C
+        compare --c C --server-host 192.0.2.2 --only interop rc-example
+        case=ping-sr-2/run-count-100
+        compare --client-host=192.0.2.2 --c C --only diff,interop --case $case ping-sr-2 --json found.json
+        grep -q run-count-100 found.json";
+    let Some(text) = between_hosts("compared", lines) else { return };
+    for line in [
+        "fabric: soft-hca on two hosts, 192.0.2.2 (192.0.2.2) and localhost (192.0.2.1)",
+        "     C server, Rust client: works",
+        "fabric: soft-hca on two hosts, localhost (192.0.2.1) and 192.0.2.2 (192.0.2.2)",
+        "  run-count-100                    same",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}");
+    }
+    assert_eq!(text.matches("4 of 4 pairings work").count(), 2);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LOCALHOST, installed, tcp};
+use programs::{LIMIT, LOCALHOST, comes_about, installed, tcp};
 
 fn start(place: &Place, line: &str, faults: &str) -> Program {
     place.start_in(line, |command| command.env("SOFT_HCA_FAULT", faults))
@@ -57,6 +57,30 @@ fn calls_fail_as_their_manual_pages_say() {
     // A macro of verbs.h makes another call of it.
     assert_has(&pingpong_fails(&place, "ibv_reg_mr:errno=ENOMEM"), "Couldn't register MR");
     assert_has(&pingpong_fails(&place, "ibv_post_send:errno=ENOMEM,nth=3"), "Couldn't post send");
+    place.assert_gone();
+}
+
+/// A receive that the receiver only believes to have posted is none: the sender waits.
+#[test]
+fn a_receiver_is_not_ready() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("fault-skip");
+    let port = tcp::free_port();
+    let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -n 100 -p {port}");
+    let faults = "ibv_post_recv:skip";
+    let mut server = place.start_in(&line, |command| {
+        command.env("SOFT_HCA_FAULT", faults).env("SOFT_HCA_EXPLAIN", "1")
+    });
+    server.wait_until(|| tcp::listens(port));
+    let mut client = place.start(&format!("{line} {LOCALHOST}"));
+    let waits = || server.output().contains("the receiver has no receive posted");
+    assert!(comes_about(LIMIT, waits), "{}", server.output());
+    client.kill();
+    // Who explains passes it on.
+    assert!(Command::new("kill").arg(server.pid().to_string()).status().unwrap().success());
+    server.wait();
     place.assert_gone();
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use programs::hosts::{Host, Hosts};
+use programs::hosts::{Host, Hosts, INTERFACE};
 use programs::{LIMIT, comes_about, headers, installed, the_processors};
 
 /// Groups of either family.
@@ -72,6 +72,22 @@ fn attached_without_the_connection_manager() {
         return;
     }
     let Some(hosts) = Hosts::new("hosts-group") else { return };
+    datagrams_to_groups(&hosts, &hosts.b);
+}
+
+/// The same with all members in one fabric, which hears itself by the link.
+#[test]
+fn attached_in_a_fabric_that_always_takes_the_link() {
+    if !installed(&["cc"]) || !headers(&["infiniband/verbs.h"].into()) {
+        return;
+    }
+    let options = [format!("--roce=always,{INTERFACE}")];
+    let Some(hosts) = Hosts::with("hosts-always", 1500, &[&options[0]]) else { return };
+    datagrams_to_groups(&hosts, &hosts.a);
+}
+
+/// From one of the hosts to members on it and on host A.
+fn datagrams_to_groups(hosts: &Hosts, sender: &Host) {
     let _alone = the_processors();
     let program = compile(&hosts.a);
     for group in GROUPS {
@@ -80,17 +96,21 @@ fn attached_without_the_connection_manager() {
         let output = listener.output_file();
         listener.wait_until(|| fs::read_to_string(&output).unwrap().contains("attached\n"));
         assert!(hosts.a.has_joined(group));
-        let line = format!("{program} send {group} {} 104 7", own(&hosts.b, group));
-        let sent = hosts.b.place.start(&line).succeed();
+        let line = format!("{program} send {group} {} 104 7", own(sender, group));
+        let sent = sender.place.start(&line).succeed();
         assert_eq!(sent, "class 104, hop limit 7\nanswered\n");
         let has_left = || !hosts.a.has_joined(group) && !hosts.b.has_joined(group);
         assert!(comes_about(LIMIT, has_left), "{}", listener.output());
+        listener.wait_until(|| fs::read_to_string(&output).unwrap().contains("detached\n"));
         let heard = listener.output();
         let header = "class 104, hop limit 7\n";
         assert_eq!(heard, format!("attached\n{header}{header}detached\n"));
+        // Whoever it came from, it has come by the link.
+        let listing = hosts.a.place.listing();
+        assert!(listing.contains("roce ") && !listing.contains(" 0 received"), "{listing}");
         listener.kill();
     }
-    assert_gone(&hosts);
+    assert_gone(hosts);
 }
 
 /// Who is killed is no member any more.

@@ -51,6 +51,9 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true,
         conflicts_with_all = ["server_host", "client_host"])]
     pub soft_hca: Option<Option<PathBuf>>,
+    /// The hosts' devices are soft-hca's
+    #[arg(long)]
+    pub on_soft_hca: bool,
     /// Look only at these, separated by commas [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,

@@ -55,7 +55,7 @@ pub struct Selection {
 /// How many cases came out how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Like the C.
+    /// Like the C, or as expected where nothing is compared with it.
     pub as_the_c: usize,
     /// Like the listed difference says.
     pub by_design: usize,
@@ -68,6 +68,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Writes the line that sums a run up in which nothing is compared with the C.
+    pub fn write_passed(&self, out: &mut dyn Write) -> Result<(), Error> {
+        writeln!(out, "{} passed, {} failed, {} skipped", self.as_the_c, self.failed, self.skipped)
+            .map_err(Error::write(Path::new("standard output")))
+    }
+
     /// Writes the two lines that sum a run up.
     pub fn write(&self, on_soft_hca: bool, out: &mut dyn Write) -> Result<(), Error> {
         let on_soft_hca = match on_soft_hca {

@@ -42,6 +42,7 @@ struct RawRule {
     as_many: Option<[String; 2]>,
     histogram: Option<HistogramPatterns>,
     one_less: Option<String>,
+    one_more: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,6 +76,7 @@ struct Rule {
     as_many: Option<AsMany>,
     histogram: Option<Histogram>,
     one_less: Option<Regex>,
+    one_more: Option<Regex>,
 }
 
 /// Lines that may stand anywhere.
@@ -106,6 +108,8 @@ pub struct Tolerance {
     histograms: Vec<Histogram>,
     /// The number that group 1 matches may be one less than the recording's.
     one_less: Vec<Regex>,
+    /// It may be one more.
+    one_more: Vec<Regex>,
 }
 
 /// A stream as far as timing has no say in it.
@@ -164,6 +168,7 @@ impl Timing {
             tolerance.as_many.extend(rule.as_many.clone());
             tolerance.histograms.extend(rule.histogram.clone());
             tolerance.one_less.extend(rule.one_less.clone());
+            tolerance.one_more.extend(rule.one_more.clone());
         }
         tolerance
     }
@@ -232,6 +237,7 @@ impl Rule {
             as_many: as_many.transpose()?,
             histogram: raw.histogram.map(|patterns| patterns.compile()).transpose()?,
             one_less: regex(raw.one_less)?,
+            one_more: regex(raw.one_more)?,
         };
         if rule.does_nothing() {
             return Err("a rule does nothing".to_owned());
@@ -248,6 +254,7 @@ impl Rule {
             && self.as_many.is_none()
             && self.histogram.is_none()
             && self.one_less.is_none()
+            && self.one_more.is_none()
     }
 }
 
@@ -317,20 +324,23 @@ impl Tolerance {
             })
     }
 
-    /// The line, with its number one higher if that makes it a line of the recording.
-    fn one_more(&self, line: &str, recorded: &[String]) -> String {
-        let more = |pattern: &Regex| {
-            let less = pattern.captures(line)?.get(1)?;
-            let (before, after) = (&line[..less.start()], &line[less.end()..]);
-            let more = format!("{before}{}{after}", less.as_str().parse::<u64>().ok()? + 1);
-            recorded.contains(&more).then_some(more)
+    /// The line, with its number one higher or lower if that may be and makes it a line of the
+    /// recording.
+    fn as_recorded(&self, line: &str, recorded: &[String]) -> String {
+        let changed = |pattern: &Regex, change: fn(u64) -> Option<u64>| {
+            let number = pattern.captures(line)?.get(1)?;
+            let (before, after) = (&line[..number.start()], &line[number.end()..]);
+            let line = format!("{before}{}{after}", change(number.as_str().parse().ok()?)?);
+            recorded.contains(&line).then_some(line)
         };
-        self.one_less.iter().find_map(more).unwrap_or_else(|| line.to_owned())
+        let more = self.one_less.iter().filter_map(|less| changed(less, |n| n.checked_add(1)));
+        let less = self.one_more.iter().filter_map(|more| changed(more, |n| n.checked_sub(1)));
+        more.chain(less).next().unwrap_or_else(|| line.to_owned())
     }
 
     /// Is the stream like the recording as far as timing has no say in it?
     pub fn is_alike(&self, actual: &[String], recorded: &[String]) -> bool {
-        let actual: Vec<_> = actual.iter().map(|line| self.one_more(line, recorded)).collect();
+        let actual: Vec<_> = actual.iter().map(|line| self.as_recorded(line, recorded)).collect();
         let (actual, recorded) = (self.reduce(&actual), self.reduce(recorded));
         actual.main == recorded.main
             && actual.apart == recorded.apart
@@ -365,6 +375,7 @@ mod tests {
                 without: None,
             }],
             one_less: vec![Regex::new("^sent[0-9]of([0-9])$").unwrap()],
+            one_more: vec![Regex::new("^found([0-9])$").unwrap()],
             ..Tolerance::default()
         }
     }
@@ -405,6 +416,13 @@ mod tests {
         assert!(!alike("a sent1of1", "a sent1of3"));
         assert!(!alike("a sent1of4", "a sent1of3"));
         assert!(!alike("a sent2of2", "a sent1of3"));
+    }
+
+    #[test]
+    fn a_number_may_be_one_more_and_nothing_else() {
+        assert!(alike("a found4", "a found3"));
+        assert!(!alike("a found2", "a found3"));
+        assert!(!alike("a found5", "a found3"));
     }
 
     #[test]

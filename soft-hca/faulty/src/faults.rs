@@ -120,7 +120,7 @@ fn aside<T>(ours: impl FnOnce() -> T) -> T {
 }
 
 /// A verb is called: does what is to happen before, and gives the error number if it fails, which is
-/// in `errno` then.
+/// in `errno` then, or 0 if it is skipped.
 pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_int> {
     if is_nested() {
         return None;
@@ -132,12 +132,12 @@ pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_i
     if !faults.is_about[verb] {
         return None;
     }
-    let (delay, kill, failure) = aside(|| {
+    let (delay, kill, failure, skip) = aside(|| {
         let happens = faults.injector().call(verb, qpn());
         if !happens.specs.is_empty() {
             note(Verb::ALL[verb].name, &happens.specs, &happens.outcome());
         }
-        (happens.delay, happens.kill, happens.failure)
+        (happens.delay, happens.kill, happens.failure, happens.skip)
     });
     if let Some(delay) = delay {
         thread::sleep(delay);
@@ -145,6 +145,9 @@ pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_i
     if kill {
         // SAFETY: ends this process.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
+    if skip {
+        return Some(0);
     }
     let errno = failure?.0;
     set_errno(errno);

@@ -38,16 +38,15 @@ macro_rules! returned {
     };
 }
 
-/// What a function returns that fails with an error number.
+/// What a function returns that fails with an error number, or is skipped: 0.
 macro_rules! failed {
     (Null, $errno:expr) => {{
         let _ = $errno;
         $crate::argument::Ptr::NULL
     }};
-    (MinusOne, $errno:expr) => {{
-        let _ = $errno;
-        -1
-    }};
+    (MinusOne, $errno:expr) => {
+        if $errno == 0 { 0 } else { -1 }
+    };
     (Number, $errno:expr) => {
         $errno
     };

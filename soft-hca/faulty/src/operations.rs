@@ -94,9 +94,11 @@ macro_rules! functions {
                 // SAFETY: the caller's own object.
                 let own = own(unsafe { context_of(words[0]) }).$field;
                 let (None, Some(function)) = (errno, own) else {
-                    // SAFETY: the caller's own arguments.
-                    unsafe { refused(VERB, &words) };
                     let _errno = errno.unwrap_or(libc::EOPNOTSUPP);
+                    if _errno != 0 {
+                        // SAFETY: the caller's own arguments.
+                        unsafe { refused(VERB, &words) };
+                    }
                     return failed!($fails, _errno);
                 };
                 faults::enter();

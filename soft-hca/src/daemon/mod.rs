@@ -351,7 +351,7 @@ impl Daemon {
             Request::Fault(fault) => {
                 if let Some(File::Bystander { pid, .. }) = self.files.get(token) {
                     let Happened { call, specs, outcome } = fault;
-                    let outcome = if outcome.is_empty() { "late".into() } else { outcome };
+                    let outcome = if outcome.is_empty() { "0".into() } else { outcome };
                     tracing::info!(pid, "{call}: {outcome}, a fault that was asked for: {specs}");
                 }
                 Ok(Handled::Silently)

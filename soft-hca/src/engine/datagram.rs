@@ -89,8 +89,9 @@ impl<'a> Actor<'a> {
         let route = Route::load(&ah.route);
         let dgid = load(&ah.dgid);
         let is_group = ip::is_multicast(&dgid);
-        let goes_away = route == Some(Route::Remote);
-        let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0;
+        let goes_away = matches!(route, Some(Route::Remote | Route::Everywhere));
+        let comes_back = route == Some(Route::Everywhere) && group_hop_limit(ah) != Some(0);
+        let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
         let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
         if stays && length <= MAX_DATAGRAM {
             let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();

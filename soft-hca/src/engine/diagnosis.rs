@@ -201,7 +201,7 @@ impl Actor<'_> {
     #[cold]
     pub(super) fn why_silent(&self, requester: &Requester<'_>) -> Peer {
         let qp: &Qp = requester.qp;
-        if Route::load(&qp.route) == Some(Route::Remote) {
+        if matches!(Route::load(&qp.route), Some(Route::Remote | Route::Everywhere)) {
             return Peer::Remote;
         }
         let qpn = qp.dest_qpn.load(Acquire);

@@ -169,7 +169,7 @@ impl<'a> Actor<'a> {
         }
         match Route::load(&requester.qp.route) {
             Some(Route::Local) => self.execute_locally(requester, limit, deferred),
-            Some(Route::Remote) => {
+            Some(Route::Remote | Route::Everywhere) => {
                 let kind = requester.wqe(requester.head()).opcode;
                 let is_local = matches!(kind, opcode::LOCAL_INV | opcode::BIND_MW);
                 if is_local && requester.in_flight() == 0 {

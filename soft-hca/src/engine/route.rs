@@ -15,6 +15,8 @@ pub(crate) enum Route {
     Local,
     /// To another host: the link's thread executes requests.
     Remote,
+    /// To a group, and by the link to its members of this fabric, too.
+    Everywhere,
 }
 
 impl Route {
@@ -25,6 +27,7 @@ impl Route {
         match field.load(Acquire) {
             0 => Some(Self::Local),
             1 => Some(Self::Remote),
+            2 => Some(Self::Everywhere),
             _ => None,
         }
     }
@@ -34,6 +37,7 @@ impl Route {
         let word = match self {
             Self::Local => 0,
             Self::Remote => 1,
+            Self::Everywhere => 2,
         };
         field.store(word, Release);
     }
@@ -44,7 +48,7 @@ impl<'a> Actor<'a> {
     pub(super) fn local_peer(&self, qp: &Qp) -> Option<&'a Qp> {
         match Route::load(&qp.route)? {
             Route::Local => self.arena.qp(qp.dest_qpn.load(Acquire)),
-            Route::Remote => None,
+            Route::Remote | Route::Everywhere => None,
         }
     }
 }

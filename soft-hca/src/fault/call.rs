@@ -42,6 +42,8 @@ pub(crate) enum End {
     Failure(ErrorNumber),
     /// The process is killed before it is made.
     Kill,
+    /// It is not made, and reports that all is well.
+    Skip,
 }
 
 /// What happens to a completion.
@@ -53,7 +55,7 @@ pub(crate) struct CompletionFault {
     pub scope: Scope,
 }
 
-const CALL_KEYS: &str = "errno=NAME, delay=DURATION, kill, P%, nth=N, times=N, per=qp, qp=N, \
+const CALL_KEYS: &str = "errno=NAME, delay=DURATION, kill, skip, P%, nth=N, times=N, per=qp, qp=N, \
      program=NAME";
 const COMPLETION_KEYS: &str = "status=NAME, P%, nth=N, times=N, dir=send, dir=receive, per=qp, \
      qp=N, program=NAME";
@@ -96,15 +98,20 @@ impl CallFault {
         };
         let what = verb.name;
         let kill = spec.word("kill")?;
+        let skip = spec.word("skip")?;
         let delay = spec.value("delay", Duration::WANTED)?;
         let errno = spec.named("errno", ErrorNumber::WANTED, ErrorNumber::names)?;
         let scope = Scope::take(&mut spec)?;
         spec.end(what, CALL_KEYS)?;
         let end = match errno {
-            Some(_) if kill => return Err(Error::KillOrErrno(what)),
+            _ if u8::from(kill) + u8::from(skip) + u8::from(errno.is_some()) > 1 => {
+                return Err(Error::OneEnd(what));
+            }
+            _ if skip && !verb.can_be_skipped() => return Err(Error::CannotSkip(what)),
             Some(_) if verb.fails == Fails::Never => return Err(Error::CannotFail(what)),
             Some(errno) => End::Failure(errno),
             None if kill => End::Kill,
+            None if skip => End::Skip,
             None if delay.is_none() => return Err(Error::Effect(what)),
             None => End::Done,
         };
@@ -140,6 +147,7 @@ impl fmt::Display for CallFault {
             End::Done => None,
             End::Failure(errno) => Some(format!("errno={errno}")),
             End::Kill => Some("kill".to_string()),
+            End::Skip => Some("skip".to_string()),
         };
         let delay = self.delay.map(|delay| format!("delay={delay}"));
         let parts: Vec<String> = end.into_iter().chain(delay).chain(self.scope.parts()).collect();

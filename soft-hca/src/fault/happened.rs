@@ -7,7 +7,7 @@ pub(crate) struct Happened {
     pub call: String,
     /// The specifications that ask for it.
     pub specs: String,
-    /// How the call ends: an error, a signal or a completion's status by its name; empty if it is made.
+    /// How the call ends: an error, a signal or a completion's status by its name; empty if all seems well.
     pub outcome: String,
 }
 

@@ -21,6 +21,8 @@ pub struct Happens {
     pub kill: bool,
     /// Or it fails, without being made.
     pub failure: Option<ErrorNumber>,
+    /// Or it is not made, and reports that all is well.
+    pub skip: bool,
 }
 
 /// Counts a program's calls and completions, each fault for itself.
@@ -110,13 +112,14 @@ impl Injector {
                 let before = happens.delay.unwrap_or_default();
                 happens.delay = Some(before + time::Duration::from_nanos(delay.ns));
             }
-            if happens.kill || happens.failure.is_some() {
+            if happens.kill || happens.skip || happens.failure.is_some() {
                 continue;
             }
             match fault.end {
                 End::Done => {}
                 End::Failure(errno) => happens.failure = Some(errno),
                 End::Kill => happens.kill = true,
+                End::Skip => happens.skip = true,
             }
         }
         happens
@@ -138,7 +141,7 @@ impl Injector {
 }
 
 impl Happens {
-    /// How the call ends: the name of an error or a signal, nothing if it is made.
+    /// How the call ends: the name of an error or a signal, nothing if all seems well.
     pub fn outcome(&self) -> String {
         match self.failure {
             _ if self.kill => "SIGKILL".into(),
@@ -203,6 +206,8 @@ mod tests {
         let specs = "rdma_connect:delay=5ms rdma_connect:errno=EIO,delay=1ms rdma_connect:kill";
         assert_eq!(happens.specs, specs);
         assert_eq!(injector("rdma_connect:kill").call(CONNECT, None).outcome(), "SIGKILL");
+        let skips = injector("ibv_post_send:skip").call(SEND, None);
+        assert!(skips.skip && skips.outcome().is_empty());
     }
 
     #[test]

@@ -59,6 +59,8 @@ WHAT is a call of libibverbs or librdmacm, such as ibv_reg_mr or rdma_connect (a
   errno=NAME        it is not made and fails with this error, as ENOMEM or 12
   delay=DURATION    it is made, or fails, so much later: by 200us, 5ms or 1s
   kill              the process ends there, by SIGKILL
+  skip              it is not made, but says that it was: a receive that is not there, a completion
+                    that comes later (what posts work requests, ibv_poll_cq, ibv_req_notify_cq)
 or what such calls bring:
   completion        ibv_poll_cq gives one another status: status=IBV_WC_WR_FLUSH_ERR
 
@@ -125,11 +127,18 @@ pub enum Error {
         like: String,
     },
     /// Nothing would happen to the call.
-    #[error("{0} is to fail with errno=NAME, to take longer by delay=DURATION, or to kill")]
+    #[error(
+        "{0} is to fail with errno=NAME, to take longer by delay=DURATION, to kill, or to skip"
+    )]
     Effect(&'static str),
-    /// Two ends.
-    #[error("{0} can fail or kill, not both")]
-    KillOrErrno(&'static str),
+    /// Several ends.
+    #[error("{0} can have one of errno=NAME, kill and skip")]
+    OneEnd(&'static str),
+    /// A function that gives more than that all is well.
+    #[error(
+        "{0} cannot be skipped: what posts work requests, ibv_poll_cq and ibv_req_notify_cq can"
+    )]
+    CannotSkip(&'static str),
     /// A function without a result.
     #[error(
         "{0} returns nothing and so cannot fail: it can take longer by delay=DURATION, or kill"

@@ -34,6 +34,7 @@ fn plans_read_as_they_were_written() {
         "ibv_post_send:errno=EIO,delay=5ms,10%,times=2,per=qp,program=ping-sr-1-client",
         "rdma_connect:kill,nth=3,qp=17",
         "ibv_ack_cq_events:delay=1s",
+        "ibv_post_recv:skip,delay=1s,times=2,qp=17",
         "ibv_alloc_pd:errno=4095",
         "completion:status=IBV_WC_WR_FLUSH_ERR,dir=receive,nth=2,qp=17",
         "list",
@@ -138,7 +139,8 @@ fn what_is_wrong_is_named() {
         ("rdma_:EIO", "no call is named \"rdma_\""),
         (
             "ibv_reg_mr",
-            "ibv_reg_mr is to fail with errno=NAME, to take longer by delay=DURATION, or to kill",
+            "ibv_reg_mr is to fail with errno=NAME, to take longer by delay=DURATION, to kill, or to \
+             skip",
         ),
         (
             "ibv_reg_mr:ENOMEN",
@@ -151,15 +153,21 @@ fn what_is_wrong_is_named() {
         ),
         ("ibv_reg_mr:ENOMEM,errno=EIO", "errno is there twice in \"ibv_reg_mr:ENOMEM,errno=EIO\""),
         ("ibv_reg_mr:kill,kill", "kill is there twice in \"ibv_reg_mr:kill,kill\""),
-        ("ibv_reg_mr:kill,EIO", "ibv_reg_mr can fail or kill, not both"),
+        ("ibv_reg_mr:kill,EIO", "ibv_reg_mr can have one of errno=NAME, kill and skip"),
+        ("ibv_post_recv:skip,kill", "ibv_post_recv can have one of errno=NAME, kill and skip"),
+        (
+            "ibv_reg_mr:skip",
+            "ibv_reg_mr cannot be skipped: what posts work requests, ibv_poll_cq and \
+             ibv_req_notify_cq can",
+        ),
         (
             "ibv_reg_mr:EIO,qp=17",
             "ibv_reg_mr is about no queue pair: it has neither qp=N nor per=qp",
         ),
         (
             "ibv_reg_mr:die",
-            "ibv_reg_mr cannot take \"die\": a part is errno=NAME, delay=DURATION, kill, P%, nth=N, \
-             times=N, per=qp, qp=N, program=NAME",
+            "ibv_reg_mr cannot take \"die\": a part is errno=NAME, delay=DURATION, kill, skip, P%, \
+             nth=N, times=N, per=qp, qp=N, program=NAME",
         ),
         (
             "rdma_destroy_qp:EIO",
@@ -269,7 +277,7 @@ fn call_fault() -> impl Strategy<Value = CallFault> {
     let named = (0..Verb::ALL.len()).prop_map(|index| Verb::index_of(Verb::ALL[index].name));
     let faulty = named.prop_flat_map(|verb| {
         let errno = (1i32..=4095).prop_map(|number| End::Failure(ErrorNumber(number)));
-        let end = prop_oneof![Just(End::Done), Just(End::Kill), errno];
+        let end = prop_oneof![Just(End::Done), Just(End::Kill), Just(End::Skip), errno];
         let scope = scope(Verb::ALL[verb].has_queue_pair);
         (Just(verb), end, proptest::option::of(duration()), scope)
     });
@@ -277,6 +285,7 @@ fn call_fault() -> impl Strategy<Value = CallFault> {
         let end = match end {
             End::Failure(_) if Verb::ALL[verb].fails == Fails::Never => End::Kill,
             End::Done if delay.is_none() => End::Kill,
+            End::Skip if !Verb::ALL[verb].can_be_skipped() => End::Kill,
             end => end,
         };
         CallFault { verb, end, delay, scope }

@@ -218,6 +218,13 @@ impl Verb {
         index
     }
 
+    /// Whether 0 is all that a program needs of it.
+    pub(super) fn can_be_skipped(&self) -> bool {
+        const POSTING: [&str; 3] = ["ibv_post_send", "ibv_post_recv", "ibv_post_srq_recv"];
+        const LOOKING: [&str; 2] = ["ibv_poll_cq", "ibv_req_notify_cq"];
+        POSTING.contains(&self.name) || LOOKING.contains(&self.name)
+    }
+
     /// The one with a name; an inline function is found by the call that it makes.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         let made = INLINE.iter().find(|(inline, _)| *inline == name);

@@ -9,6 +9,7 @@ use arbitrary::{Result, Unstructured};
 use crate::arena::{HEAP_START, PAGE, RingPlace};
 use crate::engine::tests::fabric::*;
 use crate::errno::Errno;
+use crate::ring;
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::state;
 
@@ -149,11 +150,30 @@ impl Case {
                 let offset = (HEAP_START + usize::from(page % 64) * PAGE) as u64;
                 let place = *u.choose(&[&qp.sq, &qp.rq, &other.rq])?;
                 place.offset.store(if page == 255 { u.arbitrary()? } else { offset }, Release);
-                (self.rings_are_apart, self.queues_are_whole) = (false, false);
             }
             i => set(fields[i - 4], word(u)?),
         }
+        self.look_for_shared_memory();
         Ok(())
+    }
+
+    /// A ring that has moved or grown may lie over others.
+    fn look_for_shared_memory(&mut self) {
+        let spans = self.places().map(|place| {
+            self.world.arena.ring(place)?;
+            let bytes = ring::bytes(place.mask.load(Acquire), place.log2_slot.load(Acquire))?;
+            let start = usize::try_from(place.offset.load(Acquire)).ok()?;
+            Some((start, start + bytes))
+        });
+        for (which, span) in spans.iter().enumerate() {
+            let is_shared = spans[..which]
+                .iter()
+                .flatten()
+                .any(|other| span.is_some_and(|(start, end)| start < other.1 && other.0 < end));
+            self.rings_are_apart &= !is_shared;
+            // The queues are the last, so that all others come before them.
+            self.queues_are_whole &= !(is_shared && which >= 5);
+        }
     }
 
     /// An element of a request: mostly of the region.

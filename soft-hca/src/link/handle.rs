@@ -151,6 +151,11 @@ impl Handle {
         has_socket && is_link_local(&from) == is_link_local(&to) && self.can_reach(to).is_some()
     }
 
+    /// Whether what is for a group comes to its members of this fabric by the link.
+    pub(crate) fn brings_back(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_always)
+    }
+
     /// Whether what is for a group leaves this host from an own address.
     pub(crate) fn has_way_to_group(&self, from: IpAddr, group: IpAddr) -> bool {
         let has_socket = self.0.as_ref().is_some_and(|shared| shared.addresses.contains(&from));

@@ -122,9 +122,11 @@ pub(crate) fn start(
     let interface_of = |address| interface_number(netdev_of(address)?);
     let bind = |&address: &IpAddr| {
         let interface = interface_of(address).unwrap_or_default();
-        socket::Socket::bind(address, interface).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => Error::Taken(address),
-            _ => Error::Socket(address, error),
+        socket::Socket::bind(address, interface, wanted.is_always).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::AddrInUse => Error::Taken(address),
+                _ => Error::Socket(address, error),
+            }
         })
     };
     let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();

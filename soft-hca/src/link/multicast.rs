@@ -104,21 +104,26 @@ fn join(socket: &UdpSocket, group: IpAddr, interface: u32) -> io::Result<()> {
     }
 }
 
-/// Has what a socket sends to groups leave by an interface, and not come back to this machine: who
-/// is in the same fabric has got it in the arena.
-pub(super) fn send_by(socket: &UdpSocket, own: IpAddr, interface: u32) -> io::Result<()> {
+/// Has what a socket sends to groups leave by an interface. It comes back to this machine only if it
+/// `loops`; otherwise who is in the same fabric has got it in the arena.
+pub(super) fn send_by(
+    socket: &UdpSocket,
+    own: IpAddr,
+    interface: u32,
+    loops: bool,
+) -> io::Result<()> {
     match own {
         IpAddr::V4(_) => {
             // SAFETY: plain numbers, for which zeros are good.
             let mut by: libc::ip_mreqn = unsafe { std::mem::zeroed() };
             by.imr_ifindex = interface as libc::c_int;
             set_option(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &by)?;
-            socket.set_multicast_loop_v4(false)
+            socket.set_multicast_loop_v4(loops)
         }
         IpAddr::V6(_) => {
             let by = interface as libc::c_int;
             set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &by)?;
-            socket.set_multicast_loop_v6(false)
+            socket.set_multicast_loop_v6(loops)
         }
     }
 }

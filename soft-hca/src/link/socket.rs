@@ -58,8 +58,9 @@ pub(super) struct Datagram {
 }
 
 impl Socket {
-    /// Binds an own address. What is for groups leaves by the interface with this number.
-    pub(super) fn bind(address: IpAddr, interface: u32) -> io::Result<Self> {
+    /// Binds an own address. What is for groups leaves by the interface with this number, and comes
+    /// back if it `loops`.
+    pub(super) fn bind(address: IpAddr, interface: u32, loops: bool) -> io::Result<Self> {
         let at = match address {
             IpAddr::V6(v6) if v6.is_unicast_link_local() => {
                 SocketAddrV6::new(v6, PORT, 0, interface).into()
@@ -67,7 +68,7 @@ impl Socket {
             _ => SocketAddr::from((address, PORT)),
         };
         let socket = UdpSocket::bind(at)?;
-        multicast::send_by(&socket, address, interface)?;
+        multicast::send_by(&socket, address, interface, loops)?;
         Self::new(address, socket)
     }
 

@@ -431,7 +431,8 @@ impl Link {
         };
         let headers = &packet.headers;
         let qpn = headers.dest_qpn;
-        let is_echo = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
+        let is_own = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
+        let is_echo = || is_own() && !self.env.shared.is_always;
         if own.is_multicast() && is_echo() {
             return Err(Reason::Address);
         }

@@ -134,8 +134,17 @@ notes! {
         kind: u32,
         index: u32,
     }
+    /// An element of a list of memory.
+    Element = 13 {
+        address: u64,
+        length: u32,
+        lkey: u32,
+    }
+    /// A fault that was asked for, as [`Happened`](crate::fault::Happened) has it.
+    Fault = 14 {
+    }
     /// A packet of the link.
-    Packet = 14 {
+    Packet = 15 {
         /// This host's queue pair.
         qpn: u32,
         dest_qpn: u32,
@@ -151,14 +160,5 @@ notes! {
         /// Addresses of sender and receiver as GIDs.
         from: [u8; 16],
         to: [u8; 16],
-    }
-    /// A fault that was asked for, as [`Happened`](crate::fault::Happened) has it.
-    Fault = 15 {
-    }
-    /// An element of a list of memory.
-    Element = 13 {
-        address: u64,
-        length: u32,
-        lkey: u32,
     }
 }

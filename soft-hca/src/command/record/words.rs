@@ -286,7 +286,7 @@ impl Words {
     }
 }
 
-/// A call to which a fault has happened. It counts as made if it only was late.
+/// A call to which a fault has happened. It counts as made if it only was late or skipped.
 fn fault(bytes: &[u8]) -> Option<Call> {
     let Happened { call: name, specs, outcome } = Happened::decode(bytes)?;
     let number = outcome.parse().map_or(0, |ErrorNumber(number)| number);

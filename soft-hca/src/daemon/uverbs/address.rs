@@ -19,8 +19,13 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     let from = Ipv6Addr::from(sgid).to_canonical();
     let to = Ipv6Addr::from(dgid).to_canonical();
     if to.is_multicast() {
-        let leaves = fabric.roce.has_way_to_group(from, to);
-        Ok(if leaves { Route::Remote } else { Route::Local })
+        Ok(if !fabric.roce.has_way_to_group(from, to) {
+            Route::Local
+        } else if fabric.roce.brings_back() {
+            Route::Everywhere
+        } else {
+            Route::Remote
+        })
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL.because("one of the two GIDs is an IPv4 address, the other is not"))
     } else if !fabric.has_gid(dgid) {

@@ -307,7 +307,7 @@ fn set_attributes(
     if is_given(Mask::AV) {
         let route = route_of(cx, request)?;
         route.store(&qp.route);
-        is_remote = Some(route == Route::Remote);
+        is_remote = Some(route != Route::Local);
     }
     for (bit, field, value) in [
         (Mask::QKEY, &qp.qkey, request.qkey),

@@ -89,7 +89,7 @@ impl Pending {
 }
 
 /// A fault that was asked for has happened to a call of this process, as
-/// [`Happened`](crate::fault::Happened) has it: a recording and the daemon's log say so.
+/// [`Happened`] has it: a recording and the daemon's log say so.
 pub fn fault_happened(text: &[u8]) {
     let Some(happened) = Happened::decode(text) else { return };
     let request = Request::Fault(happened);

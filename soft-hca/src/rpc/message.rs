@@ -293,7 +293,14 @@ impl Request {
             }
             7 => Self::List,
             8 => Self::CloseChannel(words.channel()?),
-            9 => Self::Record { only_failures: words.u32()? != 0, limit: words.u64()? },
+            9 => {
+                let only_failures = match words.u32()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Errno::EINVAL),
+                };
+                Self::Record { only_failures, limit: words.u64()? }
+            }
             10 => {
                 let text = std::mem::take(&mut words.0);
                 Self::Fault(Happened::decode(text).ok_or(Errno::EINVAL)?)

@@ -443,7 +443,11 @@ fn on_completion(context: &Context, conn: &mut Connection, wc: &ibv_wc) -> Resul
         outln!("send completed successfully.");
     }
 
-    if conn.send_state == SendState::MrSent && conn.recv_state == RecvState::MrRecv {
+    // the peer may be done before our first send has completed
+    let is_late =
+        conn.recv_state == RecvState::DoneRecv && wc.opcode & ibv_wc_opcode::IBV_WC_RECV == 0;
+
+    if conn.send_state == SendState::MrSent && (conn.recv_state == RecvState::MrRecv || is_late) {
         let opcode = match context.s_mode {
             Mode::Write => {
                 outln!("received MSG_MR. writing message to remote memory...");

@@ -58,13 +58,7 @@ pub(crate) enum Verdict {
 impl Demo {
     /// On soft-hca, on this host, at the device's address.
     pub fn on_soft_hca(bin_dir: PathBuf, address: &str) -> Self {
-        let hosts = Hosts {
-            server: None,
-            client: None,
-            ssh: Vec::new(),
-            dir: PathBuf::new(),
-            bin_dir: bin_dir.clone(),
-        };
+        let hosts = Hosts { bin_dir: bin_dir.clone(), ..Hosts::default() };
         Self {
             bin_dir,
             fabric_name: None,

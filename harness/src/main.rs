@@ -357,15 +357,20 @@ fn cases(
         None => {
             let counts = suite.run(&mut out)?;
             if args.json_counts {
-                let line = serde_json::to_string(&counts)
-                    .map_err(Error::json(Path::new("standard output")))?;
-                writeln!(out, "{line}").map_err(Error::write(Path::new("standard output")))?;
+                write_json(&counts, &mut out)?;
             } else {
                 counts.write(on_soft_hca, &mut out)?;
             }
             Ok(counts.failed == 0)
         }
     }
+}
+
+/// Writes the counts for who adds them up.
+fn write_json(counts: &suite::Counts, out: &mut dyn Write) -> Result<(), Error> {
+    let stdout = Path::new("standard output");
+    let line = serde_json::to_string(counts).map_err(Error::json(stdout))?;
+    writeln!(out, "{line}").map_err(Error::write(stdout))
 }
 
 /// Runs the examples with calls that fail.
@@ -402,8 +407,7 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
     }
     let counts = faults.run(&mut out)?;
     if args.json_counts {
-        let line = serde_json::to_string(&counts).map_err(Error::json(stdout))?;
-        writeln!(out, "{line}").map_err(Error::write(stdout))?;
+        write_json(&counts, &mut out)?;
     } else {
         counts.write_passed(&mut out)?;
     }

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use crate::agent::Usage;
 use crate::columns;
 use crate::demo::Demo;
 use crate::error::Error;
@@ -107,12 +106,6 @@ impl Ran {
             .endings()
             .map(|ending| ending.map_or("nothing".to_owned(), |ending| ending.to_string()));
         format!("the server ended with {server}, the client with {client}")
-    }
-
-    /// What the client has cost, and its processor time in seconds.
-    fn processor(&self) -> Option<(Usage, f64)> {
-        let usage = self.played.usage(Side::Client)?;
-        Some((usage, (usage.user + usage.system).as_secs_f64()))
     }
 }
 
@@ -292,10 +285,11 @@ fn asleep(ran: &Ran) -> Result<String, String> {
 }
 
 fn waited(ran: &Ran, why: &str, expected: fn(f64, f64) -> bool) -> Result<String, String> {
-    let (Some((usage, spent)), [_, Some(Ending::TimedOut)]) = (ran.processor(), ran.endings())
-    else {
+    let usage = ran.played.usage(Side::Client);
+    let (Some(usage), [_, Some(Ending::TimedOut)]) = (usage, ran.endings()) else {
         return Err(ran.ended());
     };
+    let spent = (usage.user + usage.system).as_secs_f64();
     let waiting = usage.elapsed.saturating_sub(STRIKE).as_secs_f64();
     let said = format!(
         "the client took {spent:.2} s of processor time in {:.1} s, of which it waited {waiting:.1} \

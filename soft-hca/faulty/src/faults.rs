@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use soft_hca::config;
-use soft_hca::fault::{Injector, Plan, Verb};
+use soft_hca::fault::{Happened, Injector, Plan, Verb};
 
 use crate::layout::{WC_RECV, Wc};
 
@@ -86,12 +86,12 @@ fn say(text: &str) {
 
 /// Has a recording and the log say what happened to a call, and which specification asked for it. The
 /// library that soft-hca preloads as well can do that.
-fn note(call: &str, specs: &str, outcome: &str) {
+fn note(call: &str, specs: String, outcome: String) {
     type Function = unsafe extern "C" fn(*const u8, usize);
     // SAFETY: a name that ends with NUL.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"soft_hca_fault_happened".as_ptr()) };
     if !address.is_null() {
-        let text = format!("{call}\n{specs}\n{outcome}");
+        let text = Happened { call: call.to_owned(), specs, outcome }.encode();
         // SAFETY: the symbol is this function.
         let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address) };
         // SAFETY: so many bytes are there.
@@ -135,7 +135,8 @@ pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_i
     let (delay, kill, failure, skip) = aside(|| {
         let happens = faults.injector().call(verb, qpn());
         if !happens.specs.is_empty() {
-            note(Verb::ALL[verb].name, &happens.specs, &happens.outcome());
+            let outcome = happens.outcome();
+            note(Verb::ALL[verb].name, happens.specs, outcome);
         }
         (happens.delay, happens.kill, happens.failure, happens.skip)
     });
@@ -174,7 +175,7 @@ pub(crate) unsafe fn polled(wc: *mut Wc, count: c_int) {
         aside(|| {
             let happens = faults.injector().completion(wc.qp_num, is_receive);
             if let Some((status, specs)) = happens {
-                note("ibv_poll_cq", &specs, &status.to_string());
+                note("ibv_poll_cq", specs, status.to_string());
                 wc.status = status.0;
             }
         });

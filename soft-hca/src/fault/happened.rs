@@ -2,7 +2,7 @@
 
 /// A fault that has happened to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Happened {
+pub struct Happened {
     /// The call.
     pub call: String,
     /// The specifications that ask for it.
@@ -16,7 +16,7 @@ impl Happened {
     const MAX: usize = 4096;
 
     /// A line for each.
-    pub(crate) fn encode(&self) -> String {
+    pub fn encode(&self) -> String {
         format!("{}\n{}\n{}", self.call, self.specs, self.outcome)
     }
 

@@ -35,7 +35,7 @@ mod verbs;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use happened::Happened;
+pub use happened::Happened;
 pub use injector::{Happens, Injector};
 pub use names::{ErrorNumber, Status};
 pub(crate) use occasion::Counting;

@@ -1,10 +1,14 @@
 //! The fabric's shared memory: every process of a fabric maps the same arena.
 
+mod entry;
 mod heap;
 mod layout;
 mod lock;
 mod map;
 
+pub use entry::Entry;
+#[cfg(any(test, fuzzing))]
+pub use entry::Word;
 pub use heap::Heap;
 pub use layout::*;
 pub use lock::{Guard, Lock};

@@ -13,7 +13,6 @@ use soft_hca_record::text::Text;
 use soft_hca_record::{Entry, Header, Reader, explain, stable};
 
 use super::{Error, cannot};
-use crate::system;
 
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
@@ -60,7 +59,8 @@ pub fn show(file: &Path, follows: bool, is_stable: bool) -> Result<(), Error> {
 /// Prints the first entries of a record with lifelines and arrows.
 pub fn sequence(file: &Path, entries: usize) -> Result<(), Error> {
     let (header, all) = read(file)?;
-    let columns = system::columns(&io::stdout()).map(usize::from);
+    let terminal = terminal_size::terminal_size_of(io::stdout());
+    let columns = terminal.map(|(width, _)| usize::from(width.0));
     let told = || env::var("COLUMNS").ok()?.parse().ok();
     let width = columns.or_else(told).unwrap_or(COLUMNS);
     let signs = if is_utf8() { Signs::Boxes } else { Signs::Ascii };

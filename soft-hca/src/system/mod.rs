@@ -14,7 +14,6 @@ mod memory_file;
 mod next;
 mod process;
 mod random;
-mod terminal;
 
 use std::io;
 
@@ -26,7 +25,6 @@ pub use next::Next;
 pub(crate) use process::set_time_slice;
 pub use process::{allow_peers, user};
 pub use random::random;
-pub use terminal::columns;
 
 /// The result of a call that is -1 where it fails.
 pub(crate) fn check(ret: libc::c_int) -> io::Result<libc::c_int> {

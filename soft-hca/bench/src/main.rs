@@ -4,10 +4,12 @@
 //! the distribution's perftest under `soft-hca run` ([`pair`], [`perftest`]), and each figure is
 //! compared with the baselines of the same repeat ([`goals`]). The table has medians. On a kernel
 //! with Soft-RoCE, soft-hca can be compared with that instead ([`rxe`]). The link to other hosts is
-//! measured between two network namespaces ([`hosts`]), beside raw UDP ([`udp`]): [`roce`].
+//! measured between two network namespaces ([`hosts`]), beside raw UDP ([`udp`]) and with the time that
+//! its threads need ([`busy`]): [`roce`].
 #![deny(unsafe_code)]
 
 mod baseline;
+mod busy;
 mod child;
 mod error;
 mod goals;

@@ -1,6 +1,7 @@
 //! The link to other hosts, between two network namespaces, beside raw UDP.
 
 use crate::baseline::{self, Baselines};
+use crate::busy::Busy;
 use crate::error::{Error, Result};
 use crate::goals::{Item, items};
 use crate::hosts::Hosts;
@@ -78,6 +79,14 @@ const ITEMS: &[Item<Goal>] = items! {
     "write stream 64 KiB": "ib_write_bw" "-s" "65536" "-n" "4000" "-N" => Goal::Stream;
 };
 
+/// Streams of messages of 64 KiB of which the links' processor time is told, and how many messages
+/// they have.
+const BUSY: [(&str, f64); 3] = [
+    ("send stream 64 KiB", 4000.0),
+    ("send stream 64 KiB, blocked", 4000.0),
+    ("write stream 64 KiB", 4000.0),
+];
+
 /// The same number of messages over so many queue pairs.
 const QUEUE_PAIRS: [(&str, &[&str]); 3] = [
     ("1", &["-s", "8", "-N", "-q", "1", "-n", "20000"]),
@@ -97,6 +106,8 @@ struct Base {
 struct Figures {
     bases: Vec<Base>,
     items: Vec<Vec<(f64, Base)>>,
+    /// Microseconds of the sender's and the receiver's link for a message, of streams in [`BUSY`].
+    busy: [[Vec<f64>; 2]; BUSY.len()],
     /// Microseconds for a message, by the number of queue pairs.
     costs: [Vec<f64>; QUEUE_PAIRS.len()],
     /// Microseconds of a local send, with the link off and on.
@@ -126,12 +137,21 @@ pub fn run(place: &Place, repeats: u32) -> Result<()> {
         let machine = crate::apart(place.cores, baseline::measure)?;
         let mut base = Base { machine, udp: udp::measure(&hosts)? };
         figures.bases.push(base);
-        for (item, figures) in ITEMS.iter().zip(&mut figures.items) {
+        let Figures { items, busy, .. } = &mut figures;
+        for (item, figures) in ITEMS.iter().zip(items) {
             eprint!("[{repeat}/{repeats}] {}: ", item.what);
             // What else the machine does changes all the time.
             base.udp = udp::measure(&hosts)?;
             let wanted = (item.program, item.arguments, item.goal.column());
+            let before = [&client, &server].map(Busy::of_link);
             let figure = figure(&client, &server, wanted)?;
+            let stream = BUSY.iter().position(|(what, _)| *what == item.what);
+            if let Some(stream) = stream {
+                for (side, place) in [&client, &server].into_iter().enumerate() {
+                    let spent = Busy::of_link(place).since(&before[side]);
+                    busy[stream][side].extend(spent.map(|time| time / BUSY[stream].1));
+                }
+            }
             eprintln!("{figure} {}, UDP {:.2}", item.goal.unit(), item.goal.raw(&base));
             figures.push((figure, base));
         }
@@ -152,6 +172,7 @@ pub fn run(place: &Place, repeats: u32) -> Result<()> {
     }
     print_circumstances(&client, repeats, &load_before);
     print(&figures);
+    print_busy(&figures.busy);
     Ok(())
 }
 
@@ -199,6 +220,24 @@ fn print(figures: &Figures) {
         spread(off, 2),
         yes(on.zip(off).is_some_and(|(on, off)| on.median <= off.max)),
     );
+}
+
+/// What a message costs the links' threads, and how many there could be if each had a core.
+fn print_busy(busy: &[[Vec<f64>; 2]; BUSY.len()]) {
+    println!(
+        "\n| processor time of a link's thread for 64 KiB | sender | receiver | a core each |"
+    );
+    println!("| --- | --- | --- | --- |");
+    for ((what, _), sides) in BUSY.iter().zip(busy) {
+        let [sender, receiver] = sides.each_ref().map(|times| summary(times));
+        let slower = sender.zip(receiver).map(|(one, other)| one.median.max(other.median));
+        println!(
+            "| {what} | {} us | {} us | {:.0} MiB/s |",
+            spread(sender, 1),
+            spread(receiver, 1),
+            slower.map_or(f64::NAN, |time| 1e6 / 16.0 / time),
+        );
+    }
 }
 
 fn print_baselines(bases: &[Base]) {

@@ -148,7 +148,7 @@ pub(crate) struct Completion {
 impl Actor<'_> {
     /// Whether somebody watches.
     #[inline]
-    pub(super) fn is_observed(&self) -> bool {
+    pub(crate) fn is_observed(&self) -> bool {
         self.arena.observed.load(Relaxed) != 0
     }
 

@@ -59,8 +59,8 @@ impl Port {
         payload: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
-        let packet = [(*headers, payload)];
-        self.send_all(path, &packet, |parts| match parts {
+        let packet = std::iter::once((*headers, payload));
+        self.send_all(path, packet, |parts| match parts {
             [bytes] => fill(bytes),
             _ => Ok(()),
         })
@@ -72,7 +72,7 @@ impl Port {
     pub(super) fn send_all<E>(
         &self,
         path: &Path,
-        packets: &[(Headers, usize)],
+        packets: impl ExactSizeIterator<Item = (Headers, usize)>,
         fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
         let Some(index) = self.sockets.iter().position(|socket| socket.address == path.own) else {
@@ -86,8 +86,8 @@ impl Port {
         let mut room = outbox.room(needed)?;
         let mut lengths = ArrayVec::<usize, RUN>::new();
         let mut payloads = ArrayVec::<&mut [u8], RUN>::new();
-        for (headers, payload) in packets.iter().take(RUN) {
-            let Ok(layout) = headers.build(*payload, room) else {
+        for (headers, payload) in packets.take(RUN) {
+            let Ok(layout) = headers.build(payload, room) else {
                 self.counters.count(Drop::Unsendable);
                 return Some(Ok(()));
             };

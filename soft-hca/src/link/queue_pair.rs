@@ -3,7 +3,6 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use arrayvec::ArrayVec;
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
 use soft_hca_roce::transport::request::{Failure, Outgoing};
 use soft_hca_roce::transport::responder::Reply;
@@ -17,7 +16,7 @@ use crate::arena::Qp;
 use crate::engine::remote::{Arriving, NextRequest, RemoteSends, RemoteTarget};
 use crate::engine::{Actor, Event, Full, LinkPacket};
 use crate::link::path::Path;
-use crate::link::port::{Port, RUN};
+use crate::link::port::Port;
 use crate::uapi::verbs::{qp_type, state};
 
 /// What could not be done for want of a lock or of room is tried again after so long.
@@ -230,18 +229,12 @@ fn send(
     packets: &[Outgoing],
 ) -> Result<(), Failure> {
     let Some(first) = packets.first().map(|packet| packet.payload) else { return Ok(()) };
-    let parts: ArrayVec<_, RUN> = packets
-        .iter()
-        .take(RUN)
-        .map(|packet| (packet.headers, packet.payload.length as usize))
-        .collect();
-    port.send_all(&path, &parts, |payloads| {
+    let parts = || packets.iter().map(|packet| (packet.headers, packet.payload.length as usize));
+    port.send_all(&path, parts(), |payloads| {
         actor.fetch_payload(qpn, first.id, first.offset, payloads)
     })
     .unwrap_or(Err(Failure::Busy))?;
-    for (headers, length) in &parts {
-        is_sent(actor, qpn, path, headers, *length);
-    }
+    are_sent(actor, qpn, path, parts());
     Ok(())
 }
 
@@ -253,30 +246,37 @@ fn answer(
     replies: &[Reply],
 ) -> Result<(), Refusal> {
     let length = |reply: &Reply| reply.payload.map_or(0, |(_, length)| length as usize);
-    let parts: ArrayVec<_, RUN> =
-        replies.iter().take(RUN).map(|reply| (reply.headers, length(reply))).collect();
+    let parts = || replies.iter().map(|reply| (reply.headers, length(reply)));
     let from = replies.first().and_then(|reply| reply.payload);
-    port.send_all(&path, &parts, |payloads| match from {
+    port.send_all(&path, parts(), |payloads| match from {
         Some((from, _)) => target.read(from, payloads),
         None => Ok(()),
     })
     .unwrap_or(Err(Refusal::Busy))?;
-    for (headers, length) in &parts {
-        is_sent(target.actor, target.qpn, path, headers, *length);
-    }
+    are_sent(target.actor, target.qpn, path, parts());
     Ok(())
 }
 
-/// Has a packet pass by that was sent.
-fn is_sent(actor: Actor<'_>, qpn: u32, path: Path, headers: &Headers, length: usize) {
-    actor.observe(|| {
-        Event::Packet(LinkPacket {
-            qpn,
-            is_received: false,
-            path: (path.own, path.peer),
-            headers,
-            length: length as u32,
-            ignored: 0,
-        })
-    });
+/// Has packets pass by that were sent.
+fn are_sent(
+    actor: Actor<'_>,
+    qpn: u32,
+    path: Path,
+    packets: impl Iterator<Item = (Headers, usize)>,
+) {
+    if !actor.is_observed() {
+        return;
+    }
+    for (headers, length) in packets {
+        actor.observe(|| {
+            Event::Packet(LinkPacket {
+                qpn,
+                is_received: false,
+                path: (path.own, path.peer),
+                headers: &headers,
+                length: length as u32,
+                ignored: 0,
+            })
+        });
+    }
 }

@@ -360,17 +360,16 @@ impl Link {
             let own = socket.address;
             let Ok(messages) = socket.receive(inbox) else { continue };
             has_received |= messages > 0;
-            for message in 0..messages {
-                let mut packets = inbox.packets(message).peekable();
-                while packets.peek().is_some() {
-                    let mut arrived = ArrayVec::<_, RUN>::new();
-                    for (datagram, bytes) in packets.by_ref().take(RUN) {
-                        if !self.env.port.heard(own, &datagram, bytes) {
-                            arrived.extend(self.check(own, &datagram, bytes));
-                        }
+            // A message of a queue pair may come in several of the socket's.
+            let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
+            while packets.peek().is_some() {
+                let mut arrived = ArrayVec::<_, RUN>::new();
+                for (datagram, bytes) in packets.by_ref().take(RUN) {
+                    if !self.env.port.heard(own, &datagram, bytes) {
+                        arrived.extend(self.check(own, &datagram, bytes));
                     }
-                    self.take(&arrived);
                 }
+                self.take(&arrived);
             }
         }
         let mut buffer = [0; MAX_BYTES];

@@ -15,11 +15,14 @@ use crate::words::{self, Grade};
 
 /// Rows of an image.
 const ROWS: usize = 24;
-/// Pixels of the head, and of the strip behind a heading and a fold.
+/// Pixels of the head.
 const HEAD: f64 = 52.0;
 /// And of a head where the titles stand above the lanes.
 const HIGH_HEAD: f64 = 84.0;
+/// Pixels of the strip behind a heading and a fold.
 pub(super) const STRIP: f64 = 46.0;
+/// How many pixels a label reaches above its line.
+const LABEL: f64 = 18.0;
 /// Half of a mark.
 const MARK: f64 = 5.0;
 
@@ -232,8 +235,12 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
                 draw_entry(story, layout, block, row, at, text, &mut out);
             }
         }
-        // Labels stay legible above everything.
-        for line in block.lines.iter().filter(|line| crosses(line.from.1, line.to.1)) {
+        // Labels stay legible above everything. One of the next image's first row reaches into this.
+        let reaches = |line: &&Line| {
+            let (from, to) = (line.from.1, line.to.1);
+            crosses(from, to) || crosses(from - LABEL, to - LABEL)
+        };
+        for line in block.lines.iter().filter(reaches) {
             draw_label(layout, line, &mut out);
         }
         out += "</svg>";

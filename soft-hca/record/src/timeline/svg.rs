@@ -21,8 +21,8 @@ const HEAD: f64 = 52.0;
 const HIGH_HEAD: f64 = 84.0;
 /// Pixels of the strip behind a heading and a fold.
 pub(super) const STRIP: f64 = 46.0;
-/// How many pixels a label reaches above its line.
-const LABEL: f64 = 18.0;
+/// Pixels of a label above its base line, and twice as many as below it.
+const LABEL: f64 = 12.0;
 /// Half of a mark.
 const MARK: f64 = 5.0;
 
@@ -195,15 +195,32 @@ fn lanes(seat: &super::frame::Seat, from: f64, to: f64, out: &mut String) {
     }
 }
 
+/// The row behind the last one of the image that begins with a row: a border is no label's place.
+fn image_end(layout: &Layout, block: &Block, first: usize) -> usize {
+    let end = first + ROWS;
+    let is_free = |row: &usize| {
+        block.rows.get(*row).is_none_or(|row| {
+            let mut labels = block.lines.iter().filter(|line| line.label.is_some());
+            !labels.any(|line| {
+                let (_, _, base) = label_place(layout, line);
+                (base - LABEL..base + LABEL / 2.0).contains(&row.y)
+            })
+        })
+    };
+    (first + ROWS / 2..=end).rev().find(is_free).unwrap_or(end).min(block.rows.len())
+}
+
 /// A block as images.
 pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String {
     let block = &layout.blocks[number];
     let mut out = String::new();
-    let starts: Vec<&Row> = block.rows.iter().step_by(ROWS).collect();
-    for (image, first) in starts.iter().enumerate() {
-        let top = if image == 0 { 0.0 } else { first.y };
-        let bottom = starts.get(image + 1).map_or(block.height, |next| next.y);
-        let rows = &block.rows[image * ROWS..(image * ROWS + ROWS).min(block.rows.len())];
+    let mut behind = 0;
+    while behind < block.rows.len() {
+        let first = behind;
+        behind = image_end(layout, block, first);
+        let top = if first == 0 { 0.0 } else { block.rows[first].y };
+        let bottom = block.rows.get(behind).map_or(block.height, |next| next.y);
+        let rows = &block.rows[first..behind];
         out += &open(&layout.frame, "rows", top, bottom - top);
         panels(&layout.frame, top, bottom - top, &mut out);
         grounds(story, layout, rows, &mut out);
@@ -235,12 +252,8 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
                 draw_entry(story, layout, block, row, at, text, &mut out);
             }
         }
-        // Labels stay legible above everything. One of the next image's first row reaches into this.
-        let reaches = |line: &&Line| {
-            let (from, to) = (line.from.1, line.to.1);
-            crosses(from, to) || crosses(from - LABEL, to - LABEL)
-        };
-        for line in block.lines.iter().filter(reaches) {
+        // Labels stay legible above everything.
+        for line in block.lines.iter().filter(|line| crosses(line.from.1, line.to.1)) {
             draw_label(layout, line, &mut out);
         }
         out += "</svg>";
@@ -387,33 +400,38 @@ fn belongs(line: &Line) -> String {
 }
 
 /// The label of an arrow, in the middle between the parties.
-fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
-    let Some(label) = &line.label else { return };
+/// Left and right end of where a line's label can be, and its base line.
+fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     let (left, right) = (line.from.0.min(line.to.0), line.from.0.max(line.to.0));
     let (mut from, mut to) = (left, right);
     if let [first, second] = layout.frame.seats.as_slice() {
         from = from.max(first.span().1 + 4.0);
         to = to.min(second.span().0 - 4.0);
     }
+    let share = if right > left {
+        ((from + to) / 2.0 - line.from.0) / (line.to.0 - line.from.0)
+    } else {
+        0.5
+    };
+    (from, to, line.from.1 + (line.to.1 - line.from.1) * share - 5.0)
+}
+
+fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
+    let Some(label) = &line.label else { return };
+    let (from, to, base) = label_place(layout, line);
     let room = to - from - 16.0;
     let whole = super::text::sans(label, 11.5);
     if room < whole.min(60.0) {
         return;
     }
     let text = super::text::fit(label, 11.5, room, super::text::sans);
-    let share = if right > left {
-        ((from + to) / 2.0 - line.from.0) / (line.to.0 - line.from.0)
-    } else {
-        0.5
-    };
-    let y = line.from.1 + (line.to.1 - line.from.1) * share - 5.0;
     let class = if line.failed { "label bad" } else { "label" };
     let belongs = belongs(line);
     let _ = write!(
         out,
         "<text class=\"{class}\" data-b=\"{belongs}\" x=\"{}\" y=\"{}\">{}</text>",
         n((from + to) / 2.0),
-        n(y),
+        n(base),
         escape(&text)
     );
 }

@@ -99,6 +99,23 @@ fn a_listener_moves_with_unfetched_requests() {
 }
 
 #[test]
+fn an_unfetched_request_moves_with_its_own_events() {
+    let (mut world, server, client) = World::with_files();
+    let own = world.cm.open(1);
+    let listener = world.listener(server, 1, TCP, "10.9.0.1:7471");
+    let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
+    world.connect(client, asking, &ConnParam::default()).unwrap();
+    // Accepted by the number that it must have.
+    let request = asking + 1;
+    world.accept(server, request, 3, &ConnParam::default()).unwrap();
+    world.establish(client, asking).unwrap();
+    assert_eq!(world.cm.pending_events(server), 2);
+    assert_eq!(migrate(&mut world, own, listener, server), Ok(0));
+    assert_eq!(world.cm.pending_events(server), 0);
+    assert_eq!(world.events(own), [4, 9]);
+}
+
+#[test]
 fn numbers_are_used_again() {
     let (mut world, file, other) = World::with_files();
     let ids: Vec<u32> = (1..5).map(|uid| world.create(file, uid, TCP)).collect();

@@ -130,7 +130,7 @@ enum Handled {
 }
 
 pub(crate) struct Daemon {
-    poller: Poller,
+    poller: Poller<Ready>,
     pub(crate) fabric: Fabric,
     pub(crate) files: Files,
     pub(crate) cm: ucma::Cm,

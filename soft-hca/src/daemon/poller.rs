@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::system;
 
-/// What is ready.
+/// What is ready for the daemon's main loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
     /// A client wants to connect.
@@ -20,14 +20,14 @@ pub(crate) enum Ready {
     Link,
 }
 
-/// The descriptors that are waited for.
+/// The descriptors that are waited for, each with a name.
 #[derive(Debug)]
-pub(crate) struct Poller {
+pub(crate) struct Poller<N> {
     epoll: OwnedFd,
-    names: HashMap<RawFd, Ready>,
+    names: HashMap<RawFd, N>,
 }
 
-impl Poller {
+impl<N: Copy> Poller<N> {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: creates a descriptor that is nobody else's.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -38,7 +38,7 @@ impl Poller {
         Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(fd) }, names: HashMap::new() })
     }
 
-    pub(crate) fn add(&mut self, fd: RawFd, name: Ready) -> io::Result<()> {
+    pub(crate) fn add(&mut self, fd: RawFd, name: N) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
         // SAFETY: the event lives through the call.
         let ret =
@@ -72,7 +72,7 @@ impl Poller {
     }
 
     /// Waits until something is ready or the deadline (`CLOCK_MONOTONIC` nanoseconds) has come.
-    pub(crate) fn wait(&mut self, deadline_ns: Option<u64>) -> io::Result<Vec<Ready>> {
+    pub(crate) fn wait(&mut self, deadline_ns: Option<u64>) -> io::Result<Vec<N>> {
         let timeout = deadline_ns.map(|deadline| {
             let left = deadline.saturating_sub(system::now_ns());
             libc::timespec {

@@ -48,6 +48,7 @@
 //! | `handle` | what the rest of the daemon sees of it |
 //! | `addresses` | which addresses it is to have |
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
+//! | `env` | what the engine asks of it |
 //! | `spin` | when it looks for more before it sleeps |
 //! | `queue_pair` | a connected queue pair and its protocol |
 //! | `port`, `socket` | packets out and in, checked |
@@ -61,6 +62,7 @@
 
 mod addresses;
 mod counters;
+mod env;
 mod fault;
 mod handle;
 mod multicast;

@@ -3,27 +3,27 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
-use soft_hca_roce::wire::bth::{MULTICAST_QPN, Psn};
-use soft_hca_roce::wire::headers::Deth;
+use soft_hca_roce::wire::bth::MULTICAST_QPN;
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
 use soft_hca_roce::wire::opcode::{Operation, Service};
-use soft_hca_roce::wire::packet::{Headers, MAX_BYTES};
+use soft_hca_roce::wire::packet::MAX_BYTES;
 
 use crate::arena::Mapping;
 use crate::daemon::deadlines::Deadlines;
 use crate::daemon::env::DaemonEnv;
-use crate::daemon::poller::{Poller, Ready};
+use crate::daemon::poller::Poller;
 use crate::engine::{
-    Actor, Async, DAEMON, DatagramReceiver, Env, Event, LINK, LinkPacket, LocalLink, RemoteDatagram,
+    Actor, DatagramReceiver, Env, Event, LINK, LinkPacket, LocalLink, RemoteDatagram,
 };
 use crate::link::counters::Drop as Reason;
+use crate::link::env::LinkEnv;
 use crate::link::handle::{Order, ReceivedMad, Shared};
 use crate::link::path::Path;
 use crate::link::port::{Arrived, Port, RUN, check};
@@ -37,86 +37,16 @@ use crate::uapi::verbs::{qp_type, state};
 const TIME_SLICE_NS: u64 = 100_000;
 /// When a socket that was full is tried again.
 const FULL_NS: u64 = 100_000;
+/// A time that has come.
+const NOW: Option<u64> = Some(0);
 
-/// What the data path asks of the link's thread.
-#[derive(Debug)]
-struct LinkEnv {
-    daemon: Arc<DaemonEnv>,
-    shared: Arc<Shared>,
-    port: Port,
-}
-
-impl Env for LinkEnv {
-    fn now_ns(&self) -> u64 {
-        system::now_ns()
-    }
-
-    fn wake_channel(&self, channel: u32, generation: u32) {
-        self.daemon.wake_channel(channel, generation);
-    }
-
-    fn kick_later(&self, qpn: u32, after_ns: u64) {
-        self.daemon.kick_later(qpn, after_ns);
-        self.shared.mads.ring();
-    }
-
-    fn raise(&self, what: Async) {
-        self.daemon.raise(what);
-        self.shared.mads.ring();
-    }
-
-    fn observe(&self, event: &Event<'_>) {
-        self.daemon.observe(event);
-    }
-
-    fn ring_link(&self, qpn: u32) {
-        self.shared.arena.ring_link(qpn);
-    }
-
-    fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {
-        if datagram.hop_limit == Some(0) {
-            // For a group, but for none of other hosts.
-            return true;
-        }
-        let path = Path {
-            traffic_class: datagram.traffic_class,
-            hop_limit: datagram.hop_limit,
-            ..Path::new(ip::address(&datagram.sgid), ip::address(&datagram.dgid))
-        };
-        let deth = Deth { qkey: datagram.qkey, source_qpn: datagram.source_qpn };
-        let headers = Headers {
-            solicited: datagram.solicited,
-            ..Headers::new(
-                Service::Ud,
-                Operation::Datagram(deth, datagram.immediate),
-                datagram.dest_qpn,
-                Psn::new(datagram.psn),
-            )
-        };
-        let fill = |bytes: &mut [u8]| -> Result<(), std::convert::Infallible> {
-            bytes.copy_from_slice(datagram.payload);
-            Ok(())
-        };
-        let is_sent = self.port.send(&path, &headers, datagram.payload.len(), fill).is_some();
-        if is_sent
-            && datagram.source_qpn != GSI_QPN
-            && self.shared.arena.observed.load(Relaxed) != 0
-        {
-            self.observe(&Event::Packet(LinkPacket {
-                qpn: datagram.source_qpn,
-                is_received: false,
-                path: (path.own, path.peer),
-                headers: &headers,
-                length: datagram.payload.len() as u32,
-                ignored: 0,
-            }));
-        }
-        is_sent
-    }
-
-    fn is_there(&self, proc: usize) -> bool {
-        proc == DAEMON || self.daemon.is_there(proc)
-    }
+/// What is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// There are orders, or a program has posted.
+    Bell,
+    /// The socket with this descriptor has packets.
+    Packets(RawFd),
 }
 
 /// The thread, which ends with this value.
@@ -133,9 +63,10 @@ impl Thread {
         port: Port,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
-        poller.add(shared.orders.bell.as_fd().as_raw_fd(), Ready::Link)?;
+        poller.add(shared.orders.bell.as_fd().as_raw_fd(), Ready::Bell)?;
         for socket in &port.sockets {
-            poller.add(socket.as_fd().as_raw_fd(), Ready::Link)?;
+            let fd = socket.as_fd().as_raw_fd();
+            poller.add(fd, Ready::Packets(fd))?;
         }
         let env = LinkEnv { daemon, shared: Arc::clone(&shared), port };
         let link = Link {
@@ -148,6 +79,7 @@ impl Thread {
             dirty: BTreeSet::new(),
             deadlines: Deadlines::default(),
             spin: Spin::of_machine(),
+            is_full: false,
             is_over: false,
         };
         let thread = std::thread::Builder::new().name("link".into()).spawn(move || link.run())?;
@@ -169,7 +101,7 @@ struct Link {
     arena: Arc<Mapping>,
     env: LinkEnv,
     memory: LocalLink,
-    poller: Poller,
+    poller: Poller<Ready>,
     /// The sockets that hear groups.
     groups: Vec<Socket>,
     /// Connected queue pairs with a peer on another host, by number.
@@ -179,6 +111,8 @@ struct Link {
     /// When queue pairs are to be served at the latest, or earlier.
     deadlines: Deadlines<u32>,
     spin: Spin,
+    /// A socket had no room for all that was to be sent.
+    is_full: bool,
     is_over: bool,
 }
 
@@ -186,9 +120,20 @@ impl Link {
     fn run(mut self) {
         system::set_time_slice(TIME_SLICE_NS);
         let mut inbox = Inbox::new();
+        let mut has_more = true;
         while !self.is_over {
-            self.take_orders();
-            let has_received = self.receive(&mut inbox);
+            let ready = if has_more { self.look(NOW) } else { self.sleep() };
+            let mut has_received = false;
+            for what in ready {
+                match what {
+                    Ready::Packets(fd) => {
+                        has_received = true;
+                        self.receive(fd, &mut inbox);
+                    }
+                    Ready::Bell => self.take_orders(),
+                }
+            }
+            self.receive_late();
             let rung = self.arena.take_rung();
             if has_received || !rung.is_empty() {
                 self.spin.traffic();
@@ -196,36 +141,39 @@ impl Link {
             for qpn in rung {
                 self.rung(qpn);
             }
-            let has_more = self.serve();
+            // Who sends one packet often sends another.
+            has_more = self.serve() || has_received;
             self.env.port.send_held();
-            let is_sent = self.env.port.flush();
-            if !has_received && !has_more && !self.is_over {
-                self.sleep(is_sent);
-            }
+            self.is_full = !self.env.port.flush();
         }
     }
 
-    /// Waits for a packet, a bell or the time; not for long unless everything `is_sent`. Programs that
+    /// What is ready now, or by a time.
+    fn look(&mut self, until: Option<u64>) -> Vec<Ready> {
+        self.poller.wait(until).unwrap_or_else(|error| {
+            tracing::error!("the link cannot wait for packets: {error}");
+            self.is_over = true;
+            Vec::new()
+        })
+    }
+
+    /// Waits for a packet, a bell or the time; not for long unless everything is sent. Programs that
     /// post meanwhile write to the bell only if the thread really sleeps.
-    fn sleep(&mut self, is_sent: bool) {
-        let full = (!is_sent).then(|| system::now_ns() + FULL_NS);
+    fn sleep(&mut self) -> Vec<Ready> {
+        let full = self.is_full.then(|| system::now_ns() + FULL_NS);
         let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];
         let deadline = times.into_iter().flatten().min();
         let Self { spin, arena, poller, dirty, .. } = self;
         let is_found = || !dirty.is_empty() || arena.is_rung() || poller.is_ready();
         if spin.look(deadline, system::now_ns, is_found) {
-            return;
+            return self.look(NOW);
         }
         self.env.port.tap.flush();
         self.arena.link_sleeps.store(1, SeqCst);
-        if !self.arena.is_rung()
-            && self.dirty.is_empty()
-            && let Err(error) = self.poller.wait(deadline)
-        {
-            tracing::error!("the link cannot wait for packets: {error}");
-            self.is_over = true;
-        }
+        let has_work = self.arena.is_rung() || !self.dirty.is_empty();
+        let ready = self.look(if has_work { NOW } else { deadline });
         self.arena.link_sleeps.store(0, SeqCst);
+        ready
     }
 
     fn actor(&self) -> Actor<'_> {
@@ -247,7 +195,8 @@ impl Link {
 
     fn hear(&mut self, sockets: Vec<Socket>) {
         for socket in sockets {
-            match self.poller.add(socket.as_fd().as_raw_fd(), Ready::Link) {
+            let fd = socket.as_fd().as_raw_fd();
+            match self.poller.add(fd, Ready::Packets(fd)) {
                 Ok(()) => self.groups.push(socket),
                 Err(error) => {
                     tracing::warn!(group = %socket.address, "other hosts are not heard: {error}");
@@ -267,9 +216,10 @@ impl Link {
         });
     }
 
-    /// The sockets of own addresses, and those of groups behind them.
-    fn socket(&self, index: usize) -> Option<&Socket> {
-        self.env.port.sockets.iter().chain(&self.groups).nth(index)
+    /// The socket of an own address or of a group with this descriptor.
+    fn socket(&self, fd: RawFd) -> Option<&Socket> {
+        let mut sockets = self.env.port.sockets.iter().chain(&self.groups);
+        sockets.find(|socket| socket.as_fd().as_raw_fd() == fd)
     }
 
     fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8]) {
@@ -352,32 +302,35 @@ impl Link {
         !self.dirty.is_empty()
     }
 
-    /// Takes packets from all sockets. Whether there were any, so that there may be more.
-    fn receive(&mut self, inbox: &mut Inbox) -> bool {
-        let mut has_received = false;
-        for index in 0..self.env.port.sockets.len() + self.groups.len() {
-            let Some(socket) = self.socket(index) else { break };
-            let own = socket.address;
-            let Ok(messages) = socket.receive(inbox) else { continue };
-            has_received |= messages > 0;
-            // A message of a queue pair may come in several of the socket's.
-            let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
-            while packets.peek().is_some() {
-                let mut arrived = ArrayVec::<_, RUN>::new();
-                for (datagram, bytes) in packets.by_ref().take(RUN) {
-                    if !self.env.port.heard(own, &datagram, bytes) {
-                        arrived.extend(self.check(own, &datagram, bytes));
-                    }
+    /// Takes packets from a socket; there may be more.
+    fn receive(&mut self, fd: RawFd, inbox: &mut Inbox) {
+        // A group may have been left meanwhile.
+        let Some(socket) = self.socket(fd) else { return };
+        let own = socket.address;
+        let Ok(messages) = socket.receive(inbox) else { return };
+        // A message of a queue pair may come in several of the socket's.
+        let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
+        while packets.peek().is_some() {
+            let mut arrived = ArrayVec::<_, RUN>::new();
+            for (datagram, bytes) in packets.by_ref().take(RUN) {
+                if !self.env.port.heard(own, &datagram, bytes) {
+                    arrived.extend(self.check(own, &datagram, bytes));
                 }
-                self.take(&arrived);
             }
+            self.take(&arrived);
+        }
+    }
+
+    /// Takes packets that were held back on purpose until now.
+    fn receive_late(&mut self) {
+        if !self.env.port.tap.is_on() {
+            return;
         }
         let mut buffer = [0; MAX_BYTES];
         while let Some((own, datagram)) = self.env.port.tap.next_received(&mut buffer) {
             let arrived = self.check(own, &datagram, &buffer);
             self.take(arrived.as_slice());
         }
-        has_received
     }
 
     /// Checks a packet that has come to an own address, and counts a bad one.

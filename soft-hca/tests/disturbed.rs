@@ -92,8 +92,9 @@ fn streams_hold(hosts: &Hosts, with_cm: bool) {
         ("ib_read_bw", "-s 5000 -x 1"),
         ("ib_atomic_bw", "-x 1"),
         // Its queue pairs wait two seconds for an acknowledgement, as the kernel's connection
-        // manager has it.
-        ("ib_send_lat", "-s 5000 -R"),
+        // manager has it, and nobody else says that a message's last packet was lost: fewer
+        // messages.
+        ("ib_send_lat", "-s 5000 -R -n 50"),
     ];
     for (program, options) in lists {
         if installed(&[program]) && (with_cm || !options.contains("-R")) {
@@ -167,8 +168,8 @@ fn packets_come_in_disorder() {
 
 /// The first message of a connection manager gets lost, and all others come twice: services are found
 /// and connections come about all the same. Datagrams that are lost do not come again, so here none
-/// are; and no answer about a service is lost, as its request would be a new one for `udaddy`, which
-/// knows of no more than it was told to expect.
+/// are. Nor is an answer about a service lost or its request sent twice: what comes after the answer is
+/// a new request, also for the kernel, and `udaddy` takes no more than it was told to expect.
 #[test]
 fn messages_of_the_connection_manager_get_lost() {
     if !installed(&["udaddy", "ucmatose"]) {
@@ -177,8 +178,10 @@ fn messages_of_the_connection_manager_get_lost() {
     let Some(hosts) = Hosts::new("disturbed-cm") else { return };
     // What mostly waits for lost messages needs no processor.
     const LOSS: &str = "drop:nth=1,dir=send,qp=1 duplicate:qp=1";
+    const ANSWERS: &str = "duplicate:dir=send,qp=1";
+    const REQUEST_LOSS: &str = "drop:nth=1,dir=send,qp=1 duplicate:dir=receive,qp=1";
     for (program, port, faults) in
-        [("udaddy", 7174, ["duplicate:qp=1", LOSS]), ("ucmatose", PORT, [LOSS, LOSS])]
+        [("udaddy", 7174, [ANSWERS, REQUEST_LOSS]), ("ucmatose", PORT, [LOSS, LOSS])]
     {
         let both = [&hosts.a, &hosts.b].into_iter().zip(faults);
         let keepers: Vec<_> = both
@@ -192,7 +195,7 @@ fn messages_of_the_connection_manager_get_lost() {
         for (host, faults, keeper) in keepers {
             let listing = host.place.listing();
             let has_lost = listing.contains("drop:nth=1,dir=send,qp=1 1 times");
-            assert_eq!(has_lost, faults == LOSS, "{listing}");
+            assert_eq!(has_lost, faults.contains("drop"), "{listing}");
             host.place.end(keeper);
         }
     }

@@ -11,8 +11,8 @@ use crate::pair::{Place, Stack};
 pub struct Busy(HashMap<u64, u64>);
 
 impl Busy {
-    /// Of the link's thread of a place's fabric. Empty where there is none, or where the kernel does
-    /// not keep such times.
+    /// Of the link's thread of a place's fabric, which ends with its last program. Empty where there is
+    /// none, or where the kernel does not keep such times.
     pub fn of_link(place: &Place) -> Self {
         let Stack::SoftHca(_, fabric) = &place.stack else { return Self::default() };
         let processes = numbers(Path::new("/proc")).filter(|pid| is_daemon(*pid, fabric));

@@ -54,7 +54,7 @@ pub enum Stack {
 }
 
 /// A program, killed and waited for when dropped.
-struct Running {
+pub struct Running {
     name: String,
     child: Child,
     reader: Option<thread::JoinHandle<String>>,
@@ -171,6 +171,12 @@ impl Place {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command
+    }
+
+    /// Something that runs there as long as the value lives, so that the fabric lives on between
+    /// programs.
+    pub fn keep(&self) -> Result<Running> {
+        Running::start(self.command("sleep", &["infinity"]), None, "sleep")
     }
 
     /// A process on the host.

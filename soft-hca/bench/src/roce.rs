@@ -130,6 +130,7 @@ pub fn run(place: &Place, repeats: u32) -> Result<()> {
         Place { stack, device: place.device, cores: [None; 2], host }
     };
     let (client, server) = (on(0, true), on(1, true));
+    let _kept = [client.keep()?, server.keep()?];
     let load_before = load();
     let mut figures = Figures { items: vec![Vec::new(); ITEMS.len()], ..Figures::default() };
     for repeat in 1..=repeats {

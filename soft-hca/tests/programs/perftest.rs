@@ -21,7 +21,7 @@ pub fn assert_results(options: &str, text: &str) {
     let rows = text.lines().skip_while(|line| !line.trim_start().starts_with("#bytes")).skip(1);
     let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
     // The standard deviation of latencies is no number if one took more than 46 ms, as on a busy
-    // machine: perftest sums up their squares in an `int`.
+    // machine: perftest has the square of each in an `int`.
     const DEVIATION: usize = 6;
     let is_right = |(column, word): (usize, &&str)| {
         word.parse::<f64>()

@@ -79,14 +79,6 @@ const ITEMS: &[Item<Goal>] = items! {
     "write stream 64 KiB": "ib_write_bw" "-s" "65536" "-n" "4000" "-N" => Goal::Stream;
 };
 
-/// Streams of messages of 64 KiB of which the links' processor time is told, and how many messages
-/// they have.
-const BUSY: [(&str, f64); 3] = [
-    ("send stream 64 KiB", 4000.0),
-    ("send stream 64 KiB, blocked", 4000.0),
-    ("write stream 64 KiB", 4000.0),
-];
-
 /// The same number of messages over so many queue pairs.
 const QUEUE_PAIRS: [(&str, &[&str]); 3] = [
     ("1", &["-s", "8", "-N", "-q", "1", "-n", "20000"]),
@@ -106,8 +98,8 @@ struct Base {
 struct Figures {
     bases: Vec<Base>,
     items: Vec<Vec<(f64, Base)>>,
-    /// Microseconds of the sender's and the receiver's link for a message, of streams in [`BUSY`].
-    busy: [[Vec<f64>; 2]; BUSY.len()],
+    /// Microseconds of the sender's and the receiver's link for 64 KiB, of streams.
+    busy: Vec<[Vec<f64>; 2]>,
     /// Microseconds for a message, by the number of queue pairs.
     costs: [Vec<f64>; QUEUE_PAIRS.len()],
     /// Microseconds of a local send, with the link off and on.
@@ -132,26 +124,27 @@ pub fn run(place: &Place, repeats: u32) -> Result<()> {
     let (client, server) = (on(0, true), on(1, true));
     let _kept = [client.keep()?, server.keep()?];
     let load_before = load();
-    let mut figures = Figures { items: vec![Vec::new(); ITEMS.len()], ..Figures::default() };
+    let mut figures = Figures {
+        items: vec![Vec::new(); ITEMS.len()],
+        busy: vec![[const { Vec::new() }; 2]; ITEMS.len()],
+        ..Figures::default()
+    };
     for repeat in 1..=repeats {
         eprintln!("[{repeat}/{repeats}] baselines");
         let machine = crate::apart(place.cores, baseline::measure)?;
         let mut base = Base { machine, udp: udp::measure(&hosts)? };
         figures.bases.push(base);
         let Figures { items, busy, .. } = &mut figures;
-        for (item, figures) in ITEMS.iter().zip(items) {
+        for ((item, figures), busy) in ITEMS.iter().zip(items).zip(busy) {
             eprint!("[{repeat}/{repeats}] {}: ", item.what);
             // What else the machine does changes all the time.
             base.udp = udp::measure(&hosts)?;
             let wanted = (item.program, item.arguments, item.goal.column());
             let before = [&client, &server].map(Busy::of_link);
             let figure = figure(&client, &server, wanted)?;
-            let stream = BUSY.iter().position(|(what, _)| *what == item.what);
-            if let Some(stream) = stream {
-                for (side, place) in [&client, &server].into_iter().enumerate() {
-                    let spent = Busy::of_link(place).since(&before[side]);
-                    busy[stream][side].extend(spent.map(|time| time / BUSY[stream].1));
-                }
+            for ((place, before), busy) in [&client, &server].into_iter().zip(&before).zip(busy) {
+                let spent = Busy::of_link(place).since(before);
+                busy.extend(spent.zip(blocks(item)).map(|(time, blocks)| time / blocks));
             }
             eprintln!("{figure} {}, UDP {:.2}", item.goal.unit(), item.goal.raw(&base));
             figures.push((figure, base));
@@ -223,17 +216,28 @@ fn print(figures: &Figures) {
     );
 }
 
-/// What a message costs the links' threads, and how many there could be if each had a core.
-fn print_busy(busy: &[[Vec<f64>; 2]; BUSY.len()]) {
+/// How many times 64 KiB a stream has; `None` for what is none.
+fn blocks(item: &Item<Goal>) -> Option<f64> {
+    let of = |option: &str| {
+        let at = item.arguments.iter().position(|argument| *argument == option)?;
+        item.arguments.get(at + 1)?.parse::<f64>().ok()
+    };
+    let bytes = of("-s")? * of("-n")?;
+    (item.goal == Goal::Stream).then_some(bytes / f64::from(64 << 10))
+}
+
+/// What 64 KiB of a stream cost the links' threads, and how fast it could be if each had a core.
+fn print_busy(busy: &[[Vec<f64>; 2]]) {
     println!(
         "\n| processor time of a link's thread for 64 KiB | sender | receiver | a core each |"
     );
     println!("| --- | --- | --- | --- |");
-    for ((what, _), sides) in BUSY.iter().zip(busy) {
+    for (item, sides) in ITEMS.iter().zip(busy).filter(|(item, _)| item.goal == Goal::Stream) {
         let [sender, receiver] = sides.each_ref().map(|times| summary(times));
         let slower = sender.zip(receiver).map(|(one, other)| one.median.max(other.median));
         println!(
-            "| {what} | {} us | {} us | {:.0} MiB/s |",
+            "| {} | {} us | {} us | {:.0} MiB/s |",
+            item.what,
             spread(sender, 1),
             spread(receiver, 1),
             slower.map_or(f64::NAN, |time| 1e6 / 16.0 / time),
@@ -290,5 +294,15 @@ mod tests {
         close(Goal::Stream.limit(&base), 1400.0);
         assert!(Goal::Polled.is_reached(1.0) && !Goal::Polled.is_reached(1.01));
         assert!(Goal::Stream.is_reached(1.0) && !Goal::Stream.is_reached(0.99));
+    }
+
+    #[test]
+    fn streams_have_blocks() {
+        let of = |what| ITEMS.iter().find(|item| item.what == what).and_then(blocks);
+        assert_eq!(of("send 8 B"), None);
+        assert_eq!(
+            (of("send stream 64 KiB"), of("send stream 1 MiB")),
+            (Some(4000.0), Some(4000.0))
+        );
     }
 }

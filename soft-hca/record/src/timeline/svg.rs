@@ -21,7 +21,7 @@ const HEAD: f64 = 52.0;
 const HIGH_HEAD: f64 = 84.0;
 /// Pixels of the strip behind a heading and a fold.
 pub(super) const STRIP: f64 = 46.0;
-/// Pixels of a label above its base line, and twice as many as below it.
+/// Pixels of a label above its base line; below it there are half as many.
 const LABEL: f64 = 12.0;
 /// Half of a mark.
 const MARK: f64 = 5.0;
@@ -399,7 +399,6 @@ fn belongs(line: &Line) -> String {
     if a == b { a.to_string() } else { format!("{a} {b}") }
 }
 
-/// The label of an arrow, in the middle between the parties.
 /// Left and right end of where a line's label can be, and its base line.
 fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     let (left, right) = (line.from.0.min(line.to.0), line.from.0.max(line.to.0));
@@ -416,6 +415,7 @@ fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     (from, to, line.from.1 + (line.to.1 - line.from.1) * share - 5.0)
 }
 
+/// The label of an arrow, in the middle between the parties.
 fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
     let Some(label) = &line.label else { return };
     let (from, to, base) = label_place(layout, line);

@@ -110,6 +110,8 @@ fn an_unfetched_request_moves_with_its_own_events() {
     world.accept(server, request, 3, &ConnParam::default()).unwrap();
     world.establish(client, asking).unwrap();
     assert_eq!(world.cm.pending_events(server), 2);
+    // Wherever it was meanwhile.
+    assert_eq!(migrate(&mut world, client, request, server), Ok(0));
     assert_eq!(migrate(&mut world, own, listener, server), Ok(0));
     assert_eq!(world.cm.pending_events(server), 0);
     assert_eq!(world.events(own), [4, 9]);

@@ -131,9 +131,11 @@ impl Cm {
         requests
     }
 
-    /// Moves an id's events from one file to the end of another's queue, and gives the ids of
+    /// Moves an id to another file, its events to the end of that one's queue, and gives the ids of
     /// the requests among them.
-    pub(super) fn move_events(&mut self, from: FileId, to: FileId, key: Key) -> Vec<Key> {
+    pub(super) fn move_to(&mut self, to: FileId, key: Key) -> Vec<Key> {
+        let Some(id) = self.ids.get_mut(&key) else { return Vec::new() };
+        let from = std::mem::replace(&mut id.file, to);
         let Some(old) = self.files.get_mut(&from) else { return Vec::new() };
         let (moved, kept): (VecDeque<_>, _) =
             std::mem::take(&mut old.events).into_iter().partition(|event| event.id == key);

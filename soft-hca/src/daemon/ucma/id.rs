@@ -247,15 +247,11 @@ impl Cm {
         let is_open = self.files.contains_key(&old);
         ensure(is_open, Errno::ENOENT.because("the file to move the id from is closed"))?;
         let key = self.find(old, number)?;
-        self.id_mut(key)?.file = call.file;
         // Requests that nobody has fetched go with their listener: whoever fetches them there
         // must be able to use them. One that was accepted or moved by its number alone may have
         // events of its own, and elsewhere.
-        for request in self.move_events(old, call.file, key) {
-            if let Some(id) = self.ids.get_mut(&request) {
-                let from = std::mem::replace(&mut id.file, call.file);
-                self.move_events(from, call.file, request);
-            }
+        for request in self.move_to(call.file, key) {
+            self.move_to(call.file, request);
         }
         Ok(self.id(key)?.events_reported.to_le_bytes().to_vec())
     }

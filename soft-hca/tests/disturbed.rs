@@ -82,6 +82,10 @@ fn programs_hold(hosts: &Hosts) {
         let expected = ["data transfers complete", "return status 0"];
         pair(hosts, &line, &format!("{line} -s {a}"), PORT, &expected);
     }
+    if installed(&["rstream"]) {
+        let line = format!("rstream -p {PORT} -T v -S 1000 -C 1000 -I 2");
+        pair(hosts, &line, &format!("{line} -s {a}"), PORT, &["custom"]);
+    }
 }
 
 /// perftest's programs.
@@ -92,9 +96,9 @@ fn streams_hold(hosts: &Hosts, with_cm: bool) {
         ("ib_read_bw", "-s 5000 -x 1"),
         ("ib_atomic_bw", "-x 1"),
         // Its queue pairs wait two seconds for an acknowledgement, as the kernel's connection
-        // manager has it, and nobody else says that a message's last packet was lost: fewer
-        // messages.
-        ("ib_send_lat", "-s 5000 -R -n 50"),
+        // manager has it, and nobody else says that a message's last packet was lost: what is sent
+        // again before that keeps it within the limit.
+        ("ib_send_lat", "-s 5000 -R -n 1000"),
     ];
     for (program, options) in lists {
         if installed(&[program]) && (with_cm || !options.contains("-R")) {

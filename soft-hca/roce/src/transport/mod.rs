@@ -43,6 +43,7 @@
 
 pub mod attributes;
 mod message;
+mod probe;
 pub mod request;
 pub mod requester;
 pub mod responder;

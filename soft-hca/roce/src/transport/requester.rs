@@ -10,7 +10,8 @@
 //!          `oldest`              `next`                         `posted`
 //! ```
 //!
-//! Going back is `next = oldest`, and nothing else: the packets are cut anew from the requests.
+//! Going back is `next = oldest`, and nothing else: the packets are cut anew from the requests. A
+//! [probe](super::probe) is a copy of the oldest packet, and changes none of them.
 //!
 //! Sources: IBTA volume 1, 9.7.3 to 9.7.7 and 9.9.2; `rxe_req.c`, `rxe_comp.c`.
 
@@ -20,6 +21,7 @@ use arrayvec::ArrayVec;
 
 use super::attributes::{Attributes, Mtu};
 use super::message::{RUN, payloads};
+use super::probe::Probe;
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
 use super::timers::{answer_wait_ns, rnr_wait_ns};
 use crate::wire::bth::Psn;
@@ -74,6 +76,10 @@ pub struct Requester {
     /// Packets since the last that asked for an acknowledgement.
     unasked: u32,
     timer: Timer,
+    /// The oldest packet once more, before the time is over.
+    probe: Probe,
+    /// The packet that was sent so, if others were unanswered behind it and none is answered since.
+    probed: Option<u64>,
     /// Attempts that are left before the oldest packet fails.
     retries: u8,
     rnr_retries: u8,
@@ -128,6 +134,8 @@ impl Requester {
             responses: VecDeque::new(),
             unasked: 0,
             timer: Timer::Off,
+            probe: Probe::Off,
+            probed: None,
             retries: attributes.retry_cnt,
             rnr_retries: attributes.rnr_retry,
             went_back: false,
@@ -154,6 +162,7 @@ impl Requester {
     /// Whether [`Requester::transmit`] would build a packet now.
     pub fn can_transmit(&self) -> bool {
         self.packet(self.next, self.unasked).is_some()
+            || self.probe.is_due() && self.oldest_packet().is_some()
     }
 
     /// Puts a request behind the others. One that cannot be sent at all fails when it is its turn.
@@ -182,6 +191,9 @@ impl Requester {
         now_ns: u64,
         emit: impl FnOnce(&[Outgoing]) -> Result<(), Failure>,
     ) -> usize {
+        if self.probe.is_due() {
+            return self.transmit_probe(now_ns, emit);
+        }
         let Some((packet, numbers)) = self.packet(self.next, self.unasked) else { return 0 };
         let posted = &self.requests[self.cursor];
         let (has_response, end) = (posted.request.opcode.has_response(), posted.end());
@@ -223,6 +235,40 @@ impl Requester {
         packets.len()
     }
 
+    fn transmit_probe(
+        &mut self,
+        now_ns: u64,
+        emit: impl FnOnce(&[Outgoing]) -> Result<(), Failure>,
+    ) -> usize {
+        let Some((packet, numbers)) = self.oldest_packet() else { return 0 };
+        match emit(&[packet]) {
+            Ok(()) => {}
+            Err(Failure::Busy) => return 0,
+            Err(Failure::Failed(status)) => {
+                self.fail(status);
+                return 0;
+            }
+        }
+        self.probe.sent(now_ns);
+        let is_followed = self.next > self.oldest + u64::from(numbers);
+        self.probed = is_followed.then_some(self.oldest);
+        1
+    }
+
+    /// The oldest packet that waits for its answer, as it is sent again, and how many numbers it takes.
+    fn oldest_packet(&self) -> Option<(Outgoing, u32)> {
+        if self.oldest == self.next || self.is_stopped() {
+            return None;
+        }
+        let posted = self.requests.get(self.done)?;
+        let before = (self.oldest - posted.first) as u32;
+        let numbers = self.numbers(posted, before);
+        let psn = self.psn(self.oldest);
+        let mut packet = posted.request.packet(Service::Rc, &self.attributes, psn, before, numbers);
+        packet.headers.ack_req = true;
+        Some((packet, numbers))
+    }
+
     /// The packet with the number `next`, of the request at the cursor, and how many numbers it takes.
     /// Since the last that asked for an acknowledgement there are `unasked`.
     fn packet(&self, next: u64, unasked: u32) -> Option<(Outgoing, u32)> {
@@ -243,14 +289,7 @@ impl Requester {
             return None;
         }
         let before = (next - posted.first) as u32;
-        // The peer may send a read's answer without a pause, so it has to fit our socket's buffer.
-        let most = first_window(self.attributes.mtu) / 2;
-        let numbers = match request.opcode {
-            // A piece that is asked for again may not reach beyond the one that was asked for
-            // first: the responder knows that one.
-            Opcode::Read(_) => (most - before % most).min(posted.packets - before),
-            _ => 1,
-        };
+        let numbers = self.numbers(posted, before);
         let under_way = next + u64::from(numbers) - self.oldest;
         if under_way > self.window.max(numbers).into() {
             return None;
@@ -260,6 +299,18 @@ impl Requester {
         // In mid-message, so that the window moves on before it is used up.
         packet.headers.ack_req |= unasked + 1 >= (self.window / 4).min(MOST_UNASKED);
         Some((packet, numbers))
+    }
+
+    /// The sequence numbers that the packet behind the first `before` of a request takes.
+    fn numbers(&self, posted: &Posted, before: u32) -> u32 {
+        // The peer may send a read's answer without a pause, so it has to fit our socket's buffer.
+        let most = first_window(self.attributes.mtu) / 2;
+        match posted.request.opcode {
+            // A piece that is asked for again may not reach beyond the one that was asked for
+            // first: the responder knows that one.
+            Opcode::Read(_) => (most - before % most).min(posted.packets - before),
+            _ => 1,
+        }
     }
 
     /// Packets for which [`Operation::is_response`] holds, in the order in which they came. What is
@@ -306,7 +357,11 @@ impl Requester {
         let waiting = matches!(self.timer, Timer::ReceiverNotReady(_));
         match syndrome {
             Syndrome::Ack { .. } => {
-                self.acknowledge(now_ns, at + 1);
+                let was_probe = self.probed == Some(at);
+                // Had what follows arrived, it would have been acknowledged with it.
+                if self.acknowledge(now_ns, at + 1) && was_probe && self.oldest != self.next {
+                    self.retry();
+                }
             }
             // The kernel's responder sends one for what was on its way behind the packet that it
             // had no receive for.
@@ -449,6 +504,7 @@ impl Requester {
         self.retries = self.attributes.retry_cnt;
         self.rnr_retries = self.attributes.rnr_retry;
         self.went_back = false;
+        self.probed = None;
         // A receiver that was not ready has become so: a second copy of the packet found a receive.
         self.wait_for_answer(now_ns);
     }
@@ -478,11 +534,13 @@ impl Requester {
     fn wait_for_answer(&mut self, now_ns: u64) {
         let Attributes { timeout, retry_cnt, .. } = self.attributes;
         let missed = retry_cnt - self.retries;
-        self.timer = match answer_wait_ns(timeout, missed, self.retries) {
+        (self.timer, self.probe) = match answer_wait_ns(timeout, missed, self.retries) {
             Some(timeout) if self.oldest != self.next && !self.is_stopped() => {
-                Timer::Answer(now_ns + timeout)
+                // A peer that has let one time-out pass is not just unlucky.
+                let probe = if missed == 0 { Probe::begin(now_ns, timeout) } else { Probe::Off };
+                (Timer::Answer(now_ns + timeout), probe)
             }
-            _ => Timer::Off,
+            _ => (Timer::Off, Probe::Off),
         };
     }
 
@@ -527,14 +585,21 @@ impl Requester {
         self.next = self.oldest;
         self.cursor = self.done;
         self.responses.clear();
+        self.stop_timers();
+    }
+
+    fn stop_timers(&mut self) {
         self.timer = Timer::Off;
+        self.probe = Probe::Off;
+        self.probed = None;
     }
 
     /// When [`Requester::on_timer`] is to be called at the latest.
     pub fn deadline(&self) -> Option<u64> {
         match self.timer {
             Timer::Off => None,
-            Timer::Answer(at) | Timer::ReceiverNotReady(at) => Some(at),
+            Timer::Answer(at) => Some(self.probe.deadline().map_or(at, |probe| probe.min(at))),
+            Timer::ReceiverNotReady(at) => Some(at),
         }
     }
 
@@ -542,6 +607,7 @@ impl Requester {
     pub fn on_timer(&mut self, now_ns: u64, queue: &mut impl SendQueue) {
         match self.timer {
             Timer::Answer(at) if at <= now_ns => self.time_out(),
+            Timer::Answer(_) => return self.probe.on_timer(now_ns),
             Timer::ReceiverNotReady(at) if at <= now_ns => {
                 self.went_back = false;
                 self.timer = Timer::Off;
@@ -569,7 +635,7 @@ impl Requester {
             self.requests.clear();
             self.responses.clear();
             self.cursor = 0;
-            self.timer = Timer::Off;
+            self.stop_timers();
         }
     }
 
@@ -584,7 +650,7 @@ impl Requester {
             self.stop = Some((first, status));
         }
         if self.is_stopped() {
-            self.timer = Timer::Off;
+            self.stop_timers();
         }
     }
 

@@ -15,14 +15,17 @@ const SEND: Opcode = Opcode::Send(SendEnd::Plain);
 const READ: Opcode = Opcode::Read(Remote { address: BASE, rkey: KEY });
 const MTU: Mtu = Mtu::B256;
 /// The first packets' numbers are these, 0, 1, ...
-const FIRST: u32 = 0xff_fffe;
+pub(super) const FIRST: u32 = 0xff_fffe;
 
 fn psn(packet: u32) -> Psn {
     Psn::new(FIRST) + packet
 }
 
 /// Posts requests with these opcodes and lengths.
-fn requester(attributes: Attributes, requests: &[(Opcode, u32)]) -> (Requester, Program) {
+pub(super) fn requester(
+    attributes: Attributes,
+    requests: &[(Opcode, u32)],
+) -> (Requester, Program) {
     let mut requester = Requester::new(attributes);
     let mut program = Program::new(0, 0, 0);
     for (id, &(opcode, length)) in (0..).zip(requests) {
@@ -33,7 +36,7 @@ fn requester(attributes: Attributes, requests: &[(Opcode, u32)]) -> (Requester, 
 }
 
 /// Everything that may be sent now.
-fn sent(requester: &mut Requester) -> Vec<Outgoing> {
+pub(super) fn sent(requester: &mut Requester) -> Vec<Outgoing> {
     let mut packets = Vec::new();
     while requester.transmit(0, |run| {
         packets.extend_from_slice(run);
@@ -43,7 +46,7 @@ fn sent(requester: &mut Requester) -> Vec<Outgoing> {
     packets
 }
 
-fn numbers(packets: &[Outgoing]) -> Vec<u32> {
+pub(super) fn numbers(packets: &[Outgoing]) -> Vec<u32> {
     packets.iter().map(|packet| packet.headers.psn.distance(psn(0)) as u32).collect()
 }
 
@@ -58,7 +61,12 @@ fn respond(
     requester.on_packets(0, &[Packet { headers, payload }], program);
 }
 
-fn acknowledge(requester: &mut Requester, program: &mut Program, number: u32, syndrome: Syndrome) {
+pub(super) fn acknowledge(
+    requester: &mut Requester,
+    program: &mut Program,
+    number: u32,
+    syndrome: Syndrome,
+) {
     let operation = Operation::Acknowledge(Aeth { syndrome, msn: 0 });
     respond(requester, program, number, operation, &[]);
 }

@@ -4,6 +4,7 @@ mod details;
 mod errors;
 mod mix;
 mod network;
+mod probes;
 mod reliable;
 mod unreliable;
 mod world;

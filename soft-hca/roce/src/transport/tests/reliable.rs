@@ -15,6 +15,7 @@ struct Scenario {
     seed: u64,
     mtu: Mtu,
     psn: u32,
+    timeout: u8,
     faults: Faults,
     busy: u32,
     /// Requests of each end.
@@ -29,11 +30,14 @@ fn scenarios(faults: impl Strategy<Value = Faults>) -> impl Strategy<Value = Sce
     let sizes = (0..5usize, prop_oneof![4 => 1..6u32, 1 => 60..100u32]);
     let requests = prop_oneof![3 => 0..12usize, 1 => 12..90usize];
     let psn = prop_oneof![Just(0u32), 0xff_ff80..0x100_0000u32, 0..0x100_0000u32];
+    // With the longer one, packets are sent once more before it is over.
+    let psn = (psn, prop_oneof![Just(5u8), Just(14u8)]);
     (any::<u64>(), sizes, psn, faults, 0..3u32, [requests.clone(), requests], 1..6u8, any::<bool>())
         .prop_map(|(seed, (mtu, packets), psn, faults, busy, requests, depth, late)| Scenario {
             seed,
             mtu: Mtu::from_code(mtu as u8 + 1).unwrap(),
-            psn,
+            psn: psn.0,
+            timeout: psn.1,
             faults,
             busy: [0, 20, 100][busy as usize],
             requests: if packets > 10 { requests.map(|n| n.min(10)) } else { requests },
@@ -62,6 +66,7 @@ fn packets(work: &Work, mtu: Mtu) -> [u64; 2] {
 
 fn run(scenario: &Scenario) {
     let mut attributes = attributes(scenario.mtu, scenario.psn);
+    attributes.timeout = scenario.timeout;
     attributes.max_rd_atomic = scenario.depth;
     attributes.max_dest_rd_atomic = scenario.depth;
     let size = scenario.mtu.bytes() * scenario.packets + 100;

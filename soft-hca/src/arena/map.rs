@@ -81,6 +81,14 @@ impl Mapping {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
+        // A core dump reads every page, and so would allocate all that no table or ring has used yet.
+        // SAFETY: advice on what was mapped above.
+        if unsafe { libc::madvise(base, ARENA_BYTES, libc::MADV_DONTDUMP) } != 0 {
+            let error = io::Error::last_os_error();
+            // SAFETY: unmaps what was mapped above, to which nothing refers.
+            unsafe { libc::munmap(base, ARENA_BYTES) };
+            return Err(error);
+        }
         let base = NonNull::new(base.cast()).expect("mmap does not map address 0 unasked");
         Ok(Self { base, file, identity: (status.st_dev, status.st_ino) })
     }
@@ -139,7 +147,7 @@ impl Drop for Mapping {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{self, File};
 
     use super::*;
 
@@ -153,5 +161,15 @@ mod tests {
         }
         let mapped = Mapping::from_fd(file.into()).unwrap();
         assert_eq!(mapped.magic.load(Ordering::Acquire), MAGIC);
+    }
+
+    #[test]
+    fn a_core_dump_leaves_it_out() {
+        let arena = Mapping::create().unwrap();
+        let begin = format!("{:x}-", arena.base.as_ptr().expose_provenance());
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let own = maps.lines().skip_while(|line| !line.starts_with(&begin));
+        let flags = own.map(str::trim).find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+        assert!(flags.split_whitespace().any(|flag| flag == "dd"), "{flags}");
     }
 }

@@ -20,6 +20,7 @@
 //! | [`packets`] | a record as packets of RoCE v2 |
 #![forbid(unsafe_code)]
 
+mod connection;
 pub mod entry;
 pub mod explain;
 pub mod file;

@@ -109,6 +109,9 @@ pub enum Reason {
         length: u64,
         /// Bytes of the receive.
         room: u64,
+        /// Bytes of `length` that are the global route header (GRH) of a datagram.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        grh: u64,
     },
     /// The message is longer than any may be, or than inline data may be.
     MessageTooLong {
@@ -124,6 +127,9 @@ pub enum Reason {
     },
     /// The work request makes no sense.
     Malformed {
+        /// Whose queue pair does not suit it; the requester's if it is not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        side: Option<Side>,
         /// Why not.
         text: String,
     },
@@ -198,6 +204,16 @@ pub enum Peer {
     Unreachable,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A responder's `min_rnr_timer` in the unit of the specification's table (IBTA volume 1, table 46).
+fn rnr_timer(code: u32) -> String {
+    let micros = rnr_delay(code as u8).as_micros();
+    format!("{}.{:02} ms", micros / 1000, micros % 1000 / 10)
+}
+
 impl Reason {
     /// The check that failed, in a few words without numbers.
     pub fn check(&self) -> &'static str {
@@ -243,23 +259,28 @@ impl fmt::Display for Reason {
             Self::Access { needed, allowed, .. } => {
                 write!(f, ": {needed} is needed, {allowed} is allowed")
             }
-            Self::ReceiveTooSmall { length, room } => {
+            Self::ReceiveTooSmall { length, room, grh: 0 } => {
                 write!(f, ": {length} bytes, room for {room}")
+            }
+            Self::ReceiveTooSmall { length, room, grh } => {
+                let message = length.saturating_sub(*grh);
+                write!(f, ": {grh} bytes of GRH and {message} of message, room for {room}")
             }
             Self::MessageTooLong { length, limit } => write!(f, ": {length} bytes, limit {limit}"),
             Self::Alignment { address } => write!(f, ": {address:#x}"),
-            Self::Malformed { text } | Self::Other { text } => write!(f, ": {text}"),
+            Self::Malformed { text, .. } | Self::Other { text } => write!(f, ": {text}"),
             Self::Refused { status } => write!(f, ", and its answer means {status}"),
             Self::ReceiverNotReady { waited, min_rnr_timer, rnr_retry } => {
                 if *waited > 0 {
                     write!(f, " for {}", duration(*waited))?;
                 }
                 let retry = if *rnr_retry == 7 { ", for ever" } else { "" };
-                let delay = rnr_delay(*min_rnr_timer as u8).as_nanos() as u64;
+                let means = if *min_rnr_timer == 0 { "which is the longest: " } else { "" };
+                let delay = rnr_timer(*min_rnr_timer);
                 write!(
                     f,
-                    " (rnr_retry {rnr_retry}{retry}; the receiver's min_rnr_timer {min_rnr_timer}, {})",
-                    duration(delay)
+                    " (rnr_retry {rnr_retry}{retry}; the receiver's min_rnr_timer {min_rnr_timer}, \
+                     {means}{delay})"
                 )
             }
             Self::NoResponse { waited, timeout, retry_cnt, peer } => {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use crate::connection;
 use crate::entry::{
     Call, Channel, Completion, ConnectionEvent, Direction, Entry, Executed, Outcome, Packet,
     PacketNote, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge, What,
@@ -220,7 +221,8 @@ impl<N: Names> Line<'_, N> {
             self.put(&format!(", listen_id={listen_id}"));
         }
         if event.status != 0 {
-            self.put(&format!(", status={}", event.status));
+            let status = connection::status(&event.event, event.status);
+            self.put(&format!(", status={status}"));
         }
         if let Some(qp) = event.qp {
             let qp = self.name(Name::Qp(qp));

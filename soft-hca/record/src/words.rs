@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 
+use crate::connection;
 use crate::entry::{
     Call, Channel, Direction, Entry, Outcome, Packet, PacketNote, ReceiveQueue, Role, Seen, Sge,
     What,
@@ -47,12 +48,10 @@ pub(crate) fn grade(entry: &Entry) -> Grade {
     };
     match &entry.what {
         What::Call(Call { result: Outcome::Refused { .. }, .. }) => Grade::Failure,
-        What::ConnectionEvent(event) => match event.event.as_str() {
-            // Its status is a timer's.
-            "RDMA_CM_EVENT_TIMEWAIT_EXIT" => Grade::Well,
-            _ if event.status != 0 => Grade::Failure,
-            _ => Grade::Well,
-        },
+        What::ConnectionEvent(event) if connection::has_failed(&event.event, event.status) => {
+            Grade::Failure
+        }
+        What::ConnectionEvent(_) => Grade::Well,
         What::AsyncEvent { event, .. } => match event.as_str() {
             "IBV_EVENT_COMM_EST" | "IBV_EVENT_SQ_DRAINED" | "IBV_EVENT_QP_LAST_WQE_REACHED" => {
                 Grade::Well
@@ -88,7 +87,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
                 rest += &format!(" (came to id {listen})");
             }
             if event.status != 0 {
-                rest += &format!(", status {}", event.status);
+                rest += &format!(", status {}", connection::status(&event.event, event.status));
             }
             plain(&event.event, rest)
         }
@@ -247,7 +246,7 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             if let Some(listen) = event.listen_id {
                 put("came to the id", listen.to_string());
             }
-            put("status", event.status.to_string());
+            put("status", connection::status(&event.event, event.status));
             if let Some(qp) = event.qp {
                 put("the peer's queue pair", qp.to_string());
             }

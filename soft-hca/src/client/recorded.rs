@@ -32,10 +32,12 @@ pub(super) struct Called<'a> {
 }
 
 impl Called<'_> {
-    /// Whether it tells what later failures are about: which queue pairs there are, and their peers.
+    /// Whether it tells what later failures are about: which queue pairs there are, their peers, and
+    /// what their programs do to them.
     fn is_context(&self) -> bool {
         let number = self.request.first_chunk().copied().map_or(0, u32::from_ne_bytes);
-        let known = [command::CREATE_QP, command::EX_CREATE_QP, command::MODIFY_QP];
+        let known =
+            [command::CREATE_QP, command::EX_CREATE_QP, command::MODIFY_QP, command::DESTROY_QP];
         !self.is_cm && known.contains(&number)
     }
 }

@@ -31,8 +31,9 @@ pub(crate) enum Cause {
     Window { place: Place, key: u32 },
     /// Registered memory is not there.
     Unmapped { place: Place },
-    /// Bytes of the message and of its receive.
-    Small { length: u64, room: u64 },
+    /// Bytes of the message and of its receive; the first `grh` of the message are the header that a
+    /// datagram's receive begins with.
+    Small { length: u64, room: u64, grh: u64 },
     /// Bytes of the message and what may be.
     Long { length: u64, limit: u64 },
     /// An atomic operation's address.
@@ -149,6 +150,14 @@ impl Peer {
 }
 
 impl Cause {
+    /// The same for a datagram, whose receive begins with a header of so many bytes.
+    pub(crate) fn with_grh(self, grh: u64) -> Self {
+        match self {
+            Self::Small { length, room, .. } => Self::Small { length, room, grh },
+            other => other,
+        }
+    }
+
     /// What is noted.
     pub(crate) fn to_words(self) -> Words {
         let of = |kind, place, key, other, values| Words { kind, place, key, other, values };
@@ -164,7 +173,7 @@ impl Cause {
             Self::Domain { place, key } => at(4, place, key),
             Self::Window { place, key } => at(5, place, key),
             Self::Unmapped { place } => at(6, place, 0),
-            Self::Small { length, room } => of(7, 0, 0, 0, [length, room, 0, 0]),
+            Self::Small { length, room, grh } => of(7, 0, 0, 0, [length, room, grh, 0]),
             Self::Long { length, limit } => of(8, 0, 0, 0, [length, limit, 0, 0]),
             Self::Alignment { address } => of(9, 0, 0, 0, [address, 0, 0, 0]),
             Self::Malformed(why) => of(10, 0, 0, why as u32, [0; 4]),
@@ -192,7 +201,7 @@ impl Cause {
             4 => Self::Domain { place, key },
             5 => Self::Window { place, key },
             6 => Self::Unmapped { place },
-            7 => Self::Small { length: first, room: second },
+            7 => Self::Small { length: first, room: second, grh: third },
             8 => Self::Long { length: first, limit: second },
             9 => Self::Alignment { address: first },
             10 => Self::Malformed(Senseless::from_word(other)),
@@ -244,7 +253,7 @@ mod tests {
             Cause::Domain { place, key: 2 },
             Cause::Window { place, key: 2 },
             Cause::Unmapped { place },
-            Cause::Small { length: 1 << 40, room: 2 },
+            Cause::Small { length: 1 << 40, room: 2, grh: 40 },
             Cause::Long { length: 1, limit: 2 },
             Cause::Alignment { address: 9 },
             Cause::NotReady { waited: 1 << 40, timer: 12, retries: 6 },

@@ -263,7 +263,8 @@ impl<'a> Actor<'a> {
         let of_receive = match error {
             PlaceError::Receive(error) => {
                 let bytes = datagram.segments.bytes();
-                deferred.cause = Some(incoming.why_not(&responder, self, error, bytes));
+                let cause = incoming.why_not(&responder, self, error, bytes);
+                deferred.cause = Some(cause.with_grh(GRH as u64));
                 Some(error)
             }
             PlaceError::Source | PlaceError::Unreachable => None,

@@ -70,7 +70,7 @@ impl Receive {
         }
         if error == ReceiveError::Small {
             let room = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
-            return Cause::Small { length, room };
+            return Cause::Small { length, room, grh: 0 };
         }
         let elements = self.elements.iter().filter(|sge| sge.length > 0);
         let mut bad = elements.filter(|sge| owner.local(arena, **sge, SCATTER).is_none());

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Explainer, Problem};
+use super::order::kind;
+use super::{Explainer, FLUSHED, Problem, STALL_NS};
 use crate::entry::{Entry, What};
-
-/// Who waits for less, in nanoseconds, is not told of: programs that keep up wait now and then.
-const STALL_NS: u64 = 1_000_000_000;
 
 /// Something that was told, and how often it has happened since.
 #[derive(Debug)]
@@ -22,28 +20,23 @@ pub struct Live {
     told: HashMap<(u32, String), Told>,
 }
 
-/// A text without its numbers: what is the same but for them is told once.
-fn kind(text: &str) -> String {
-    let is_word = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
-    text.split([' ', '=']).filter(is_word).collect::<Vec<_>>().join(" ")
-}
-
 impl Live {
     /// At the beginning of a record.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What an entry tells of, if that is something new. Work requests that were flushed are not:
-    /// their queue pair has failed, or the program has put it into the error state.
-    pub fn entry(&mut self, entry: &Entry) -> Option<String> {
-        let problem = self.explainer.problem(entry)?;
-        let is_flushed = |status: &str| status == "IBV_WC_WR_FLUSH_ERR";
-        match &entry.what {
-            What::Completion(completion) if is_flushed(&completion.status) => None,
-            What::Executed(executed) if is_flushed(&executed.status) => None,
-            _ => self.tell(problem),
-        }
+    /// What an entry tells of that is new. Work requests that were flushed are not: their queue
+    /// pair has failed, or the program has put it into the error state.
+    pub fn entry(&mut self, entry: &Entry) -> Vec<String> {
+        let problems = self.explainer.problems(entry);
+        let is_flushed = match &entry.what {
+            What::Completion(completion) => completion.status == FLUSHED && !completion.lost,
+            What::Executed(executed) => executed.status == FLUSHED,
+            _ => false,
+        };
+        let news = problems.into_iter().filter(|problem| !is_flushed && problem.is_news());
+        news.filter_map(|problem| self.tell(problem)).collect()
     }
 
     /// Who has waited for a second or longer at a time of the record, and was not told of yet.

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::Run;
@@ -20,7 +20,7 @@ fn stalled() -> Run {
 }
 
 fn heard(live: &mut Live, run: &Run) -> Vec<String> {
-    run.entries().iter().filter_map(|entry| live.entry(entry)).collect()
+    run.entries().iter().flat_map(|entry| live.entry(entry)).collect()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn who_waits_for_long_is_told_once() {
     let lines = live.waiting(since + SECOND);
     let expected = "ping[7]: the send work request wr_id=0x5 of qp 17, connected to qp 18, waits for 1.00 s: on \
         the peer's side: the receiver has no receive posted (rnr_retry 7, for ever; the receiver's \
-        min_rnr_timer 0, 655.4 ms); usual cause: ";
+        min_rnr_timer 0, which is the longest: 655.36 ms); usual cause: ";
     assert_eq!(lines.len(), 1);
     assert!(lines[0].starts_with(expected), "{}", lines[0]);
     assert!(live.waiting(since + 2 * SECOND).is_empty() && live.end().is_empty());
@@ -51,6 +51,286 @@ fn who_goes_on_or_ends_does_not_wait() {
         assert!(heard(&mut live, &run).is_empty());
         assert!(live.waiting(10 * SECOND).is_empty(), "{what}");
     }
+}
+
+#[test]
+fn who_waits_to_the_end_is_told() {
+    let what =
+        "0.000030 s, ping[7]: the send work request wr_id=0x5 of qp 17, connected to qp 18, still ";
+    let ends: [(u64, &str, Value, &str); 3] = [
+        (2 * SECOND, "process_ended", json!({}), "waited, for 2.00 s, when its process ended\n"),
+        (
+            SECOND / 2,
+            "call",
+            call("ibv_destroy_qp", json!([["qp", {"qp": 17}]])),
+            "waited, for 500.0 ms, when its program destroyed the queue pair\n",
+        ),
+        (0, "wait", json!({ "on": "completion", "fd": 3 }), "waits when the record ends\n"),
+    ];
+    for (later, entry, members, how) in ends {
+        let mut run = stalled();
+        run.put(later, 0, entry, members);
+        let text = text(run.entries());
+        assert!(text.starts_with(&format!("{what}{how}    why: on the peer's side: ")), "{text}");
+        assert_eq!(text.matches(" usual cause: ").count(), 1, "{text}");
+        let mut live = Live::new();
+        let is_long = later >= SECOND;
+        assert_eq!(heard(&mut live, &run).len(), usize::from(is_long), "{how}");
+    }
+    // Who was told of before is not told of again.
+    let mut run = stalled();
+    let mut live = Live::new();
+    assert!(heard(&mut live, &run).is_empty());
+    assert_eq!(live.waiting(10 * SECOND).len(), 1);
+    run.put(10 * SECOND, 0, "process_ended", json!({}));
+    assert!(live.entry(run.entries().last().unwrap()).is_empty());
+}
+
+/// Members of a call that is done.
+fn call(name: &str, args: Value) -> Value {
+    json!({ "name": name, "args": args, "duration": 1, "result": { "done": [] } })
+}
+
+fn completion(qp: u32, wr_id: u64, status: &str, reason: &Value) -> Value {
+    let mut members = json!({
+        "cq": qp, "qp": qp, "wr_id": wr_id, "opcode": "0", "status": status, "length": 0,
+    });
+    if !reason.is_null() {
+        members["reason"] = reason.clone();
+    }
+    members
+}
+
+/// Queue pairs 17 and 18 of processes 0 and 1, connected to each other.
+fn connected() -> Run {
+    let mut run = Run::new();
+    for (process, qp, peer) in [(0, 17, 18), (1, 18, 17)] {
+        let members = json!({ "pid": process + 7, "role": "program", "command": ["ping"] });
+        run.put(0, process, "process_began", members);
+        let args = json!([["qp_type", "IBV_QPT_RC"]]);
+        run.call(process, "ibv_create_qp", args, json!([["qp_num", {"qp": qp}]]));
+        let to_rtr =
+            json!([["qp", {"qp": qp}], ["qp_state", "IBV_QPS_RTR"], ["dest_qp_num", {"qp": peer}]]);
+        run.call(process, "ibv_modify_qp", to_rtr, json!([]));
+    }
+    run
+}
+
+impl Run {
+    fn done(&mut self, process: u32, qp: u32, status: &str, reason: &Value) -> &mut Self {
+        self.put(1, process, "completion", completion(qp, 5, status, reason))
+    }
+
+    fn fails_of(&mut self, process: u32, qp: u32, status: &str, reason: &Value) -> &mut Self {
+        let executed = json!({
+            "qp": qp, "wr_id": 5, "opcode": "IBV_WR_SEND", "length": 0, "status": status, "reason": reason,
+        });
+        self.put(1, process, "executed", executed).done(process, qp, status, &Value::Null)
+    }
+}
+
+#[test]
+fn each_side_is_named_from_where_it_is_seen() {
+    let small = json!({ "check": "receive_too_small", "length": 64, "room": 32 });
+    let mut run = connected();
+    run.done(1, 18, "IBV_WC_LOC_LEN_ERR", &small);
+    run.fails_of(0, 17, "IBV_WC_REM_INV_REQ_ERR", &small);
+    let told = text(run.entries());
+    let (receiver, sender) = told.split_once("\n\n").unwrap();
+    assert!(receiver.contains("ping[8]: ") && sender.contains("ping[7]: "), "{told}");
+    let check = "the message is longer than the receive: 64 bytes, room for 32";
+    assert!(receiver.contains(&format!("on the receiver's side, which is this one: {check}")));
+    assert!(sender.contains(&format!("on the peer's side: {check}")), "{told}");
+
+    let reads = json!({ "check": "malformed", "side": "responder", "text": "none" });
+    let mut run = connected();
+    run.fails_of(0, 17, "IBV_WC_REM_INV_REQ_ERR", &reads);
+    let told = text(run.entries());
+    assert!(told.contains("why: on the peer's side: ") && told.contains("max_dest_rd_atomic"));
+
+    let right = json!({
+        "check": "access", "side": "responder", "memory": "remote", "needed": "A", "allowed": "0",
+    });
+    let mut run = connected();
+    run.fails_of(0, 17, "IBV_WC_REM_INV_REQ_ERR", &right);
+    assert!(text(run.entries()).contains("why: on the peer's side: the peer's queue pair does"));
+}
+
+#[test]
+fn a_datagrams_receive_needs_room_for_its_header() {
+    let small = json!({ "check": "receive_too_small", "length": 104, "room": 64, "grh": 40 });
+    let mut run = connected();
+    run.done(1, 18, "IBV_WC_LOC_LEN_ERR", &small);
+    let told = text(run.entries());
+    assert!(told.contains("40 bytes of GRH and 64 of message, room for 64"), "{told}");
+    assert!(told.contains("usual cause: a datagram's receive needs 40 bytes more"), "{told}");
+}
+
+#[test]
+fn the_last_receive_is_the_peers() {
+    let not_ready = json!({
+        "check": "receiver_not_ready", "waited": 9, "min_rnr_timer": 1, "rnr_retry": 1,
+    });
+    let told = |queue: Value, posts: bool| {
+        let mut run = connected();
+        let receive = json!({
+            "queue": queue, "wr_id": 1, "length": 8, "sges": [], "seen": "at_call",
+        });
+        run.put(5_000, 1, "receive_posted", receive);
+        if posts {
+            run.posts(0, "IBV_WR_SEND");
+        }
+        run.fails_of(0, 17, "IBV_WC_RNR_RETRY_EXC_ERR", &not_ready);
+        text(run.entries())
+    };
+    let last = told(json!({ "qp": 18 }), true);
+    assert!(
+        last.contains("min_rnr_timer 1, 0.01 ms); its last one was seen 701 ns before"),
+        "{last}"
+    );
+    let none = told(json!({ "qp": 19 }), true);
+    assert!(none.contains("; none of its receives was seen in this record"), "{none}");
+    // Where only failures are recorded, receives are not.
+    let unknown = told(json!({ "qp": 19 }), false);
+    assert!(unknown.contains("min_rnr_timer 1, 0.01 ms)\n"), "{unknown}");
+}
+
+#[test]
+fn a_key_of_0_is_that_of_a_region_without_remote_rights() {
+    let key =
+        |key: u32| json!({ "check": "key", "side": "responder", "memory": "remote", "key": key });
+    let told = |number| {
+        let mut run = connected();
+        run.fails_of(0, 17, "IBV_WC_REM_ACCESS_ERR", &key(number));
+        text(run.entries())
+    };
+    let zero = told(0);
+    assert!(!zero.contains("byte order") && zero.contains("IBV_ACCESS_REMOTE_"), "{zero}");
+    assert!(told(0x100).contains("byte order"));
+}
+
+#[test]
+fn a_peer_that_has_gone_is_told_from_one_that_never_was() {
+    let silent = json!({
+        "check": "no_response", "waited": 9, "timeout": 8, "retry_cnt": 1, "peer": { "is": "gone" },
+    });
+    let told = |prepare: &dyn Fn(&mut Run)| {
+        let mut run = connected();
+        prepare(&mut run);
+        run.fails_of(0, 17, "IBV_WC_RETRY_EXC_ERR", &silent);
+        text(run.entries())
+    };
+    let destroyed = told(&|run| {
+        run.call(1, "ibv_destroy_qp", json!([["qp", {"qp": 18}]]), json!([]));
+    });
+    assert!(
+        destroyed.contains("does not exist; ping[8] has destroyed qp 18 1 ns before"),
+        "{destroyed}"
+    );
+    let ended = told(&|run| {
+        run.put(1, 1, "process_ended", json!({}));
+    });
+    assert!(ended.contains("does not exist; ping[8] has ended 1 ns before"), "{ended}");
+    assert!(ended.contains("usual cause: the peer has ended\n"), "{ended}");
+    let to = |run: &mut Run, peer: u32| {
+        let args = json!([["qp", {"qp": 17}], ["dest_qp_num", {"qp": peer}]]);
+        run.call(0, "ibv_modify_qp", args, json!([]));
+    };
+    let never = told(&|run| to(run, 99));
+    assert!(
+        never.contains(
+            "; no qp 99 was created in this record, and qp 18 of ping[8] is connected to this one"
+        ),
+        "{never}"
+    );
+    assert!(never.contains("usual cause: dest_qp_num is none of the peer's numbers"), "{never}");
+    let swapped = told(&|run| to(run, 18 << 16));
+    assert!(
+        swapped.contains(", and qp 18 of ping[8] has the same bytes in another order"),
+        "{swapped}"
+    );
+    let none = told(&|run| to(run, 0));
+    assert!(none.contains("; dest_qp_num is 0\n"), "{none}");
+}
+
+#[test]
+fn causes_come_before_what_follows_from_them() {
+    let key = json!({ "check": "key", "side": "responder", "memory": "remote", "key": 1 });
+    let flushed = json!({ "check": "flushed" });
+    let mut run = connected();
+    // The peer's queue pair fails first.
+    for _ in 0..4 {
+        run.done(1, 18, "IBV_WC_WR_FLUSH_ERR", &flushed);
+    }
+    let event = json!({ "event": "IBV_EVENT_QP_ACCESS_ERR", "element": { "qp": 18 } });
+    run.put(1, 1, "async_event", event);
+    run.fails_of(0, 17, "IBV_WC_REM_ACCESS_ERR", &key);
+    run.done(0, 17, "IBV_WC_WR_FLUSH_ERR", &flushed);
+    let told = text(run.entries());
+    assert_eq!(told.lines().count(), 6, "{told}");
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].contains("ping[7]: the work request wr_id=0x5 (IBV_WR_SEND) of qp 17 fails"));
+    let flushes = "    then: ping[8]: a work request of qp 18 is flushed (wr_id=0x5), 4 times, ";
+    assert!(lines[3].starts_with(flushes), "{told}");
+    assert!(lines[4].starts_with("    then: ping[8]: IBV_EVENT_QP_ACCESS_ERR of qp 18"), "{told}");
+    assert!(
+        lines[5].starts_with("    then: ping[7]: a work request of qp 17 is flushed"),
+        "{told}"
+    );
+    // What the program does not know the cause of is told all the same.
+    let mut run = connected();
+    run.done(1, 18, "IBV_WC_WR_FLUSH_ERR", &flushed);
+    assert!(text(run.entries()).contains("the queue pair was in the error state already"));
+}
+
+#[test]
+fn an_overrun_is_told_once() {
+    let mut run = connected();
+    for wr_id in 0..22 {
+        let mut lost = completion(18, wr_id, "IBV_WC_SUCCESS", &Value::Null);
+        lost["lost"] = json!(true);
+        run.put(1, 1, "completion", lost);
+        let event = json!({ "event": "IBV_EVENT_CQ_ERR", "element": { "cq": 18 } });
+        run.put(1, 1, "async_event", event);
+    }
+    let told = text(run.entries());
+    assert_eq!(told.lines().count(), 4, "{told}");
+    assert!(
+        told.contains("ping[8]: a completion of qp 18 is lost, 22 times, at last at "),
+        "{told}"
+    );
+    assert!(told.contains("    then: ping[8]: IBV_EVENT_CQ_ERR of cq 18, 22 times, "), "{told}");
+}
+
+#[test]
+fn what_a_program_ends_itself_is_no_failure() {
+    let flushed = json!({ "check": "flushed" });
+    let to_err = json!([["qp", {"qp": 18}], ["qp_state", "IBV_QPS_ERR"]]);
+    let mut run = connected();
+    run.call(1, "ibv_modify_qp", to_err.clone(), json!([]));
+    run.done(1, 18, "IBV_WC_WR_FLUSH_ERR", &flushed);
+    let exit =
+        json!({ "event": "RDMA_CM_EVENT_TIMEWAIT_EXIT", "id": 1, "status": 4, "private_data": 0 });
+    run.put(1, 1, "connection_event", exit);
+    assert_eq!(text(run.entries()), "Nothing went wrong that the device knows of.\n");
+    // But what was still to be sent is lost.
+    let mut run = stalled();
+    let to_err = json!([["qp", {"qp": 17}], ["qp_state", "IBV_QPS_ERR"]]);
+    run.call(0, "ibv_modify_qp", to_err, json!([]));
+    run.done(0, 17, "IBV_WC_WR_FLUSH_ERR", &flushed);
+    let told = text(run.entries());
+    assert!(told.contains("when its program put the queue pair into the error state"), "{told}");
+    assert_eq!(told.lines().count(), 3, "{told}");
+}
+
+#[test]
+fn statuses_of_connection_events_are_told_in_words() {
+    let mut run = connected();
+    let event =
+        json!({ "event": "RDMA_CM_EVENT_ADDR_ERROR", "id": 1, "status": -110, "private_data": 0 });
+    run.put(1, 1, "connection_event", event);
+    let told = text(run.entries());
+    assert!(told.contains("why: nobody has answered for the address (status -110, ETIMEDOUT)"));
 }
 
 #[test]

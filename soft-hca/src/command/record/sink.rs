@@ -20,9 +20,8 @@ fn say(line: &str) {
 
 impl Sink {
     pub(super) fn entry(&mut self, entry: &Entry) -> io::Result<()> {
-        if let Some(line) = self.live.as_mut().and_then(|live| live.entry(entry)) {
-            say(&line);
-        }
+        let lines = self.live.as_mut().map(|live| live.entry(entry));
+        lines.iter().flatten().for_each(|line| say(line));
         self.writer.as_mut().map_or(Ok(()), |writer| writer.write(entry))
     }
 

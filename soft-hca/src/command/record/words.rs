@@ -430,10 +430,14 @@ fn reason(bytes: &[u8]) -> Option<Reason> {
             let (side, memory) = memory(place);
             Reason::Unmapped { side, memory }
         }
-        Cause::Small { length, room } => Reason::ReceiveTooSmall { length, room },
+        Cause::Small { length, room, grh } => Reason::ReceiveTooSmall { length, room, grh },
         Cause::Long { length, limit } => Reason::MessageTooLong { length, limit },
         Cause::Alignment { address } => Reason::Alignment { address },
-        Cause::Malformed(why) => Reason::Malformed { text: senseless(why).into() },
+        Cause::Malformed(why) => {
+            let is_peers = matches!(why, Senseless::ReceiveElements | Senseless::NoReadsServed);
+            let side = is_peers.then_some(Side::Responder);
+            Reason::Malformed { side, text: senseless(why).into() }
+        }
         Cause::NotReady { waited, timer: min_rnr_timer, retries: rnr_retry } => {
             Reason::ReceiverNotReady { waited, min_rnr_timer, rnr_retry }
         }

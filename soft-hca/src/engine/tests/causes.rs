@@ -98,7 +98,7 @@ fn receives() {
     let mut case = Case::watched();
     case.world.receive(case.b, 20, &[case.theirs.sge(0, 7)]);
     let wr = Wr::new(1, opcode::SEND).sge(case.ours.sge(0, 8));
-    assert_eq!(case.cause(&wr), Cause::Small { length: 8, room: 7 });
+    assert_eq!(case.cause(&wr), Cause::Small { length: 8, room: 7, grh: 0 });
 
     let mut case = Case::watched();
     let bad = Sge { lkey: 0x45600, ..case.theirs.sge(0, 8) };

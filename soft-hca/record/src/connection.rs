@@ -1,0 +1,172 @@
+//! What the status of a connection event means.
+
+/// `errno.h`, as far as events of the connection manager have it.
+const ERRORS: &[(i32, &str)] = &[
+    (2, "ENOENT"),
+    (12, "ENOMEM"),
+    (16, "EBUSY"),
+    (19, "ENODEV"),
+    (22, "EINVAL"),
+    (61, "ENODATA"),
+    (98, "EADDRINUSE"),
+    (99, "EADDRNOTAVAIL"),
+    (100, "ENETDOWN"),
+    (101, "ENETUNREACH"),
+    (104, "ECONNRESET"),
+    (106, "EISCONN"),
+    (110, "ETIMEDOUT"),
+    (111, "ECONNREFUSED"),
+    (113, "EHOSTUNREACH"),
+];
+
+/// Reasons of a REJ message (IBTA 12.6.7.2), `enum ib_cm_rej_reason`.
+const REJECTIONS: &[(i32, &str)] = &[
+    (1, "no queue pair is available"),
+    (2, "no end-to-end context is available"),
+    (3, "no resources are available"),
+    (4, "timeout"),
+    (5, "unsupported request"),
+    (6, "invalid communication id"),
+    (7, "invalid communication instance"),
+    (8, "invalid service id"),
+    (9, "invalid transport service type"),
+    (10, "stale connection"),
+    (11, "the reliable datagram channel does not exist"),
+    (12, "invalid primary GID"),
+    (13, "invalid primary LID"),
+    (14, "invalid primary service level"),
+    (15, "invalid primary traffic class"),
+    (16, "invalid primary hop limit"),
+    (17, "invalid primary packet rate"),
+    (18, "invalid alternate GID"),
+    (19, "invalid alternate LID"),
+    (20, "invalid alternate service level"),
+    (21, "invalid alternate traffic class"),
+    (22, "invalid alternate hop limit"),
+    (23, "invalid alternate packet rate"),
+    (24, "the connection manager is elsewhere"),
+    (25, "the port is elsewhere"),
+    (26, "invalid path MTU"),
+    (27, "insufficient responder resources"),
+    (28, "consumer reject"),
+    (29, "invalid RNR retry count"),
+    (30, "duplicate local communication id"),
+    (31, "unsupported class version"),
+    (32, "invalid primary flow label"),
+    (33, "invalid alternate flow label"),
+];
+
+/// Statuses of a SIDR_REP message (IBTA 12.11.2), `enum ib_cm_sidr_status`.
+const SERVICES: &[(i32, &str)] = &[
+    (1, "the service is not supported"),
+    (2, "rejected by the service's provider"),
+    (3, "no queue pair"),
+    (4, "redirected"),
+    (5, "unsupported version"),
+];
+
+/// What a status other than 0 is called: an error, or the reason of a rejection.
+pub(crate) fn status_name(event: &str, status: i32) -> Option<&'static str> {
+    let (table, number) = match event {
+        _ if status < 0 => (ERRORS, status.checked_neg()?),
+        "RDMA_CM_EVENT_REJECTED" => (REJECTIONS, status),
+        "RDMA_CM_EVENT_UNREACHABLE" => (SERVICES, status),
+        _ => return None,
+    };
+    table.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
+/// A status as a number and, where it has one, with its name.
+pub(crate) fn status(event: &str, status: i32) -> String {
+    match status_name(event, status) {
+        Some(name) => format!("{status} ({name})"),
+        None => status.to_string(),
+    }
+}
+
+/// Whether an event says that something has failed. A status of TIMEWAIT_EXIT is a timer's.
+pub(crate) fn has_failed(event: &str, status: i32) -> bool {
+    status != 0 && event != "RDMA_CM_EVENT_TIMEWAIT_EXIT"
+}
+
+/// Why an event has a status, and what usually causes it.
+pub(crate) fn explain(event: &str, number: i32) -> (String, &'static str) {
+    const TIMED_OUT: i32 = -110;
+    let (why, cause) = match (event, number) {
+        ("RDMA_CM_EVENT_ADDR_ERROR", TIMED_OUT) => (
+            "nobody has answered for the address",
+            "no host has this address, or the host is down or in another network; without --roce \
+             only this machine's own addresses are reached",
+        ),
+        ("RDMA_CM_EVENT_ADDR_ERROR", _) => {
+            ("the address leads nowhere", "a mistyped address, or a machine without a route to it")
+        }
+        ("RDMA_CM_EVENT_ROUTE_ERROR", _) => {
+            ("there is no route to the address", "the network has changed since it was resolved")
+        }
+        ("RDMA_CM_EVENT_REJECTED", 8) => (
+            "nobody listens at this address and port",
+            "the server does not run yet, or listens at another port or port space",
+        ),
+        ("RDMA_CM_EVENT_REJECTED", 28) => (
+            "the peer's program has refused the connection",
+            "the server calls rdma_reject, or has ended while the request waited",
+        ),
+        ("RDMA_CM_EVENT_REJECTED", 10) => (
+            "the peer still has an old connection of this queue pair",
+            "a program that was killed and has come back with the same number: try again",
+        ),
+        ("RDMA_CM_EVENT_REJECTED", _) => (
+            "the peer's connection manager has refused the connection",
+            "the parameters of rdma_connect or rdma_accept do not suit the peer",
+        ),
+        ("RDMA_CM_EVENT_UNREACHABLE", ..=0) => (
+            "nobody has answered the request",
+            "the server does not call rdma_accept, or the network is interrupted",
+        ),
+        ("RDMA_CM_EVENT_UNREACHABLE", 1) => (
+            "nobody listens for datagrams at this address and port",
+            "the server does not run yet, or listens at another port or not with RDMA_PS_UDP",
+        ),
+        ("RDMA_CM_EVENT_UNREACHABLE", _) => (
+            "the peer's program has refused the request",
+            "the server calls rdma_reject, or has ended while the request waited",
+        ),
+        ("RDMA_CM_EVENT_CONNECT_ERROR", _) => (
+            "the connection could not be completed",
+            "the peer has ended or has rejected it at the last moment, or the queue pair could not \
+             be brought to RTS",
+        ),
+        ("RDMA_CM_EVENT_MULTICAST_ERROR", _) => {
+            ("the group could not be joined", "the group's address, or no route to it")
+        }
+        _ => ("the connection manager says no more", "see the calls before it"),
+    };
+    let word = if event == "RDMA_CM_EVENT_REJECTED" { "reason" } else { "status" };
+    let name = status_name(event, number).map_or(String::new(), |name| format!(", {name}"));
+    (format!("{why} ({word} {number}{name})"), cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_have_names() {
+        assert_eq!(status("RDMA_CM_EVENT_ADDR_ERROR", -110), "-110 (ETIMEDOUT)");
+        assert_eq!(status("RDMA_CM_EVENT_REJECTED", 8), "8 (invalid service id)");
+        assert_eq!(status("RDMA_CM_EVENT_REJECTED", 28), "28 (consumer reject)");
+        assert_eq!(status("RDMA_CM_EVENT_REJECTED", 99), "99");
+        assert_eq!(
+            status("RDMA_CM_EVENT_UNREACHABLE", 2),
+            "2 (rejected by the service's provider)"
+        );
+        assert_eq!(status("RDMA_CM_EVENT_UNREACHABLE", i32::MIN), i32::MIN.to_string());
+        assert_eq!(
+            explain("RDMA_CM_EVENT_ADDR_ERROR", -110).0,
+            "nobody has answered for the address (status -110, ETIMEDOUT)"
+        );
+        assert!(!has_failed("RDMA_CM_EVENT_TIMEWAIT_EXIT", 4));
+        assert!(has_failed("RDMA_CM_EVENT_REJECTED", 4));
+    }
+}

@@ -1,0 +1,170 @@
+//! Checks in words for who does not know RDMA by heart: whose side they are about, and what
+//! usually makes them fail.
+
+use crate::reason::{Memory, Peer, Reason, Side};
+
+/// Whose memory or queue pair a check is about, as the `subject` sees it, whose work request it is:
+/// a send's requester, or for a receive the responder.
+pub(super) fn side(reason: &Reason, subject: Side) -> &'static str {
+    let (side, memory) = match reason {
+        // It is the queue pair that does not allow it.
+        Reason::Access { side, key: None, .. } => (*side, None),
+        Reason::Key { side, memory, .. }
+        | Reason::Bounds { side, memory, .. }
+        | Reason::Access { side, memory, .. }
+        | Reason::ProtectionDomain { side, memory, .. }
+        | Reason::Unmapped { side, memory } => (*side, Some(*memory)),
+        Reason::Window { side, .. } | Reason::CqFull { side, .. } => (*side, None),
+        Reason::ReceiveTooSmall { .. }
+        | Reason::ReceiverNotReady { .. }
+        | Reason::NoResponse { .. }
+        | Reason::Refused { .. }
+        | Reason::Alignment { .. } => (Side::Responder, None),
+        Reason::MessageTooLong { .. } => (Side::Requester, None),
+        Reason::Malformed { side, .. } => (side.unwrap_or(Side::Requester), None),
+        Reason::Flushed | Reason::Other { .. } => return "on this side",
+    };
+    match (memory, subject) {
+        (Some(Memory::Local), Side::Requester) => "in the sender's own scatter/gather list",
+        (Some(Memory::Local), Side::Responder) => "in the peer's scatter/gather list",
+        (Some(Memory::Receive), Side::Requester) => {
+            "on the peer's side, in the scatter list of the receive that was met"
+        }
+        (Some(Memory::Receive), Side::Responder) => "in the scatter list of this receive",
+        (Some(Memory::Bound), _) => "in the region that the window is to be bound to",
+        (Some(Memory::Remote), Side::Requester) => {
+            "in the peer's memory, named by remote_addr and rkey"
+        }
+        (Some(Memory::Remote), Side::Responder) => {
+            "in this side's memory, named by the peer's remote_addr and rkey"
+        }
+        (None, _) if side != subject => "on the peer's side",
+        (None, Side::Requester) => "on the sender's side",
+        (None, Side::Responder) => "on the receiver's side, which is this one",
+    }
+}
+
+pub(super) fn usual_cause(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Key { memory: Memory::Remote, key: 0, .. } => {
+            "the rkey was never set, or is that of a region without any IBV_ACCESS_REMOTE_... right: \
+             soft-hca and Soft-RoCE give such a region rkey 0, adapters give it another number and \
+             refuse the access all the same"
+        }
+        Reason::Key { memory: Memory::Remote, .. } => {
+            "the rkey was sent to the peer wrongly (byte order, lkey instead of rkey, an old one), \
+             or the peer has deregistered the region too early"
+        }
+        Reason::Key { .. } => {
+            "the element's lkey was not set, or the region has been deregistered before the work \
+             request was done"
+        }
+        Reason::Bounds { .. } => {
+            "address or length is not that of the registered buffer: an offset too far, a length in \
+             other units, or a virtual address where the region is zero-based"
+        }
+        Reason::Access { key: None, .. } => {
+            "the queue pair's qp_access_flags (ibv_modify_qp, to INIT) lack the right"
+        }
+        Reason::Access { .. } => {
+            "the region was registered without the access flag (ibv_reg_mr); whatever writes needs \
+             IBV_ACCESS_LOCAL_WRITE, and the peer's operations need IBV_ACCESS_REMOTE_..."
+        }
+        Reason::ProtectionDomain { .. } => {
+            "the region and the queue pair were created with different protection domains"
+        }
+        Reason::Window { .. } => "the window is not bound yet, is invalidated, or another's",
+        Reason::Unmapped { .. } => "the buffer was freed or unmapped while it was registered",
+        Reason::ReceiveTooSmall { grh: 1.., .. } => {
+            "a datagram's receive needs 40 bytes more than the message: its global route header \
+             (GRH), or the room for it, comes first"
+        }
+        Reason::ReceiveTooSmall { .. } => {
+            "both sides do not agree on the size of messages, or the order of receives"
+        }
+        Reason::MessageTooLong { .. } => {
+            "inline data beyond max_inline_data, or a message of more than 2 GiB"
+        }
+        Reason::Alignment { .. } => "atomic operations need an address that is a multiple of 8",
+        Reason::Malformed { side: Some(Side::Responder), .. } => {
+            "the peer's queue pair was not given what this needs: max_dest_rd_atomic (ibv_modify_qp \
+             to RTR, responder_resources of rdma_accept), or max_recv_sge"
+        }
+        Reason::Malformed { .. } => {
+            "the work request or the queue pair's attributes are not as meant"
+        }
+        Reason::ReceiverNotReady { .. } => {
+            "the receiver posts its receives too late or too few: nothing tells the sender, so both \
+             have to agree on how many messages may be on their way; rnr_retry 7 waits for ever"
+        }
+        Reason::NoResponse { peer, .. } => match peer {
+            Peer::Gone => {
+                "the peer has ended or has destroyed its queue pair, or dest_qp_num is wrong"
+            }
+            Peer::NotConnectedToUs { .. } => "the queue pair numbers were exchanged wrongly",
+            Peer::InState { .. } => {
+                "the peer has not brought its queue pair to RTR yet, or it has failed before"
+            }
+            Peer::OtherPsn { .. } => "sq_psn of one side has to be rq_psn of the other",
+            Peer::Remote | Peer::Unreachable => "the peer has ended, or the network is interrupted",
+        },
+        Reason::CqFull { .. } => {
+            "the queue is too small for the work requests that complete in it, or nobody polls it"
+        }
+        Reason::Flushed => {
+            "not a failure of its own: look at the first failure of this queue pair, or the end of \
+             the connection"
+        }
+        Reason::Refused { status } if status == "IBV_WC_RNR_RETRY_EXC_ERR" => {
+            "the receiver posts its receives too late or too few, and rnr_retry is not 7"
+        }
+        Reason::Refused { .. } => "a record of the other host says which check has failed there",
+        Reason::Other { .. } => "see the check",
+    }
+}
+
+/// What a status means of which no more is known.
+pub(super) fn status_meaning(status: &str) -> &'static str {
+    match status {
+        "IBV_WC_WR_FLUSH_ERR" => "the queue pair was in the error state already",
+        "IBV_WC_REM_ACCESS_ERR" => "the peer's memory does not allow it",
+        "IBV_WC_REM_OP_ERR" => "the peer could not take the message into its receive",
+        "IBV_WC_REM_INV_REQ_ERR" => "the peer's queue pair refuses the operation",
+        "IBV_WC_LOC_PROT_ERR" => "local memory may not be used so",
+        "IBV_WC_LOC_ACCESS_ERR" => "what the peer's request names does not allow it",
+        "IBV_WC_LOC_QP_OP_ERR" => "the work request makes no sense",
+        "IBV_WC_LOC_LEN_ERR" => "a length is wrong",
+        "IBV_WC_MW_BIND_ERR" => "the window cannot be bound so",
+        "IBV_WC_RNR_RETRY_EXC_ERR" => "the receiver had no receive posted for too long",
+        "IBV_WC_RETRY_EXC_ERR" => "the peer did not answer for too long",
+        _ => "no more is known than the status",
+    }
+}
+
+/// What usually makes calls fail with an error.
+pub(super) fn errno_cause(errno: &str) -> &'static str {
+    match errno {
+        "EINVAL" => "a wrong argument, or an object in the wrong state",
+        "ENOENT" => "an object of another context, or one that is destroyed",
+        "ENODATA" => "an index that was not looked up: ibv_query_gid_table lists what there is",
+        "ENOMEM" => "more objects than the device has",
+        "EBUSY" => "another object still uses this one: destroy them in the other order",
+        "EFAULT" => "an address that is not in the program's memory",
+        "EADDRINUSE" => "another program listens at this port",
+        "EADDRNOTAVAIL" | "ENODEV" => "the address is none of this machine's devices",
+        "EACCES" => "a child of fork uses what its parent has opened",
+        "EOPNOTSUPP" | "ENOSYS" | "EPROTONOSUPPORT" => "the device cannot do that",
+        _ => "see the check",
+    }
+}
+
+/// What an asynchronous event tells of that is a failure.
+pub(super) fn asynchronous(event: &str) -> Option<&'static str> {
+    Some(match event {
+        "IBV_EVENT_CQ_ERR" => "completions were lost, for their queue was full",
+        "IBV_EVENT_QP_FATAL" => "the queue pair has failed",
+        "IBV_EVENT_QP_REQ_ERR" => "the peer has sent what this queue pair cannot execute",
+        "IBV_EVENT_QP_ACCESS_ERR" => "the peer has named memory that it may not use",
+        _ => return None,
+    })
+}

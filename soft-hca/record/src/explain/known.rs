@@ -1,0 +1,217 @@
+//! What a record tells of queue pairs: whose they are, whom they are connected to, how they have
+//! ended, and when receives were posted for them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
+use crate::reason::{Peer, Reason};
+use crate::text::duration;
+use crate::value::{Name, Named, Value};
+
+/// How the life of a queue pair has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Destroyed,
+    /// With its process.
+    Process,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Qp {
+    process: u32,
+    srq: Option<u32>,
+    /// `dest_qp_num`.
+    peer: Option<u32>,
+    end: Option<(End, u64)>,
+    /// A work request has failed.
+    has_failed: bool,
+    /// Its program has put it into the error state.
+    is_shut: bool,
+}
+
+/// What a call does to a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Destroyed,
+    Reset,
+    Shut,
+}
+
+/// What is known from the entries so far.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    qps: HashMap<u32, Qp>,
+    /// When a receive was posted last.
+    receives: BTreeMap<ReceiveQueue, u64>,
+    /// The record has not only what goes wrong.
+    is_complete: bool,
+}
+
+fn find(values: &[Named], wanted: &str) -> Option<Name> {
+    values.iter().find_map(|Named(name, value)| match value {
+        Value::Name(value) if name == wanted => Some(*value),
+        _ => None,
+    })
+}
+
+fn qp(values: &[Named], wanted: &str) -> Option<u32> {
+    match find(values, wanted)? {
+        Name::Qp(number) => Some(number),
+        _ => None,
+    }
+}
+
+impl Known {
+    /// Another entry. Gives what a call of the program does to a queue pair.
+    pub(super) fn entry(&mut self, entry: &Entry) -> Option<(u32, Change)> {
+        match &entry.what {
+            What::Call(call) => return self.call(entry, call),
+            What::ReceivePosted(posted) => {
+                self.receives.insert(posted.queue, entry.t);
+            }
+            What::SendPosted(_) => self.is_complete = true,
+            What::ProcessEnded => {
+                let of_process = |qp: &&mut Qp| qp.process == entry.process && qp.end.is_none();
+                for qp in self.qps.values_mut().filter(of_process) {
+                    qp.end = Some((End::Process, entry.t));
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn call(&mut self, entry: &Entry, call: &Call) -> Option<(u32, Change)> {
+        let Outcome::Done(done) = &call.result else { return None };
+        match call.name.as_str() {
+            "ibv_create_qp" | "ibv_create_qp_ex" => {
+                let srq = find(&call.args, "srq").and_then(|name| match name {
+                    Name::Srq(srq) => Some(srq),
+                    _ => None,
+                });
+                let new = Qp { process: entry.process, srq, ..Qp::default() };
+                self.qps.insert(qp(done, "qp_num")?, new);
+                None
+            }
+            "ibv_modify_qp" => {
+                let number = qp(&call.args, "qp")?;
+                let known = self.qp_mut(number, entry.process);
+                known.peer = qp(&call.args, "dest_qp_num").or(known.peer);
+                let state = call.args.iter().find(|Named(name, _)| name == "qp_state");
+                match state {
+                    Some(Named(_, Value::Text(state))) if state == "IBV_QPS_RESET" => {
+                        (known.has_failed, known.is_shut) = (false, false);
+                        Some((number, Change::Reset))
+                    }
+                    Some(Named(_, Value::Text(state))) if state == "IBV_QPS_ERR" => {
+                        known.is_shut = true;
+                        Some((number, Change::Shut))
+                    }
+                    _ => None,
+                }
+            }
+            "ibv_destroy_qp" => {
+                let number = qp(&call.args, "qp")?;
+                self.qp_mut(number, entry.process).end = Some((End::Destroyed, entry.t));
+                Some((number, Change::Destroyed))
+            }
+            _ => None,
+        }
+    }
+
+    fn qp_mut(&mut self, number: u32, process: u32) -> &mut Qp {
+        self.qps.entry(number).or_insert_with(|| Qp { process, ..Qp::default() })
+    }
+
+    /// A work request of a queue pair has failed.
+    pub(super) fn failed(&mut self, qp: u32, process: u32) {
+        self.qp_mut(qp, process).has_failed = true;
+    }
+
+    /// Whether the queue pair is in the error state because its program wants it so: what is
+    /// flushed then is no failure.
+    pub(super) fn is_shut(&self, qp: u32) -> bool {
+        self.qps.get(&qp).is_some_and(|qp| qp.is_shut && !qp.has_failed)
+    }
+
+    /// The queue pair that another one is connected to.
+    pub(super) fn peer(&self, qp: u32) -> Option<u32> {
+        self.qps.get(&qp)?.peer
+    }
+
+    /// What the record has to say to why a queue pair's request waits or fails at a time, and a
+    /// cause that is more likely than the usual one.
+    pub(super) fn evidence(
+        &self,
+        (qp, t): (u32, u64),
+        reason: &Reason,
+        who: impl Fn(u32) -> String,
+    ) -> (String, Option<&'static str>) {
+        match reason {
+            Reason::ReceiverNotReady { .. } => (self.last_receive(qp, t), None),
+            Reason::NoResponse { peer: Peer::Gone, .. } => self.gone(qp, t, who),
+            _ => Default::default(),
+        }
+    }
+
+    /// When the last receive was posted for the peer of a queue pair.
+    fn last_receive(&self, qp: u32, t: u64) -> String {
+        let peer = self.peer(qp).filter(|_| self.is_complete);
+        let Some((number, peer)) = peer.and_then(|peer| Some((peer, self.qps.get(&peer)?))) else {
+            return String::new();
+        };
+        let queue = peer.srq.map_or(ReceiveQueue::Qp(number), ReceiveQueue::Srq);
+        match self.receives.get(&queue) {
+            Some(last) => {
+                format!("; its last one was seen {} before", duration(t.saturating_sub(*last)))
+            }
+            None => "; none of its receives was seen in this record".into(),
+        }
+    }
+
+    /// What has become of the peer of a queue pair, which does not exist.
+    fn gone(&self, qp: u32, t: u64, who: impl Fn(u32) -> String) -> (String, Option<&'static str>) {
+        let Some(number) = self.peer(qp) else { return Default::default() };
+        if number == 0 {
+            let cause = "rdma_connect or rdma_accept of the peer without a queue pair (its qp_num \
+                         is 0), or a dest_qp_num that was not set";
+            return ("; dest_qp_num is 0".into(), Some(cause));
+        }
+        if let Some(Qp { process, end, .. }) = self.qps.get(&number) {
+            let peer = who(*process);
+            return match end {
+                Some((end, at)) => {
+                    let before = duration(t.saturating_sub(*at));
+                    let (verb, cause) = match end {
+                        End::Destroyed => (
+                            format!("has destroyed qp {number}"),
+                            "the peer destroys its queue \
+                             pair before it has got everything, and without a word to this side",
+                        ),
+                        End::Process => ("has ended".into(), "the peer has ended"),
+                    };
+                    (format!("; {peer} {verb} {before} before"), Some(cause))
+                }
+                None => Default::default(),
+            };
+        }
+        let mut why = format!("; no qp {number} was created in this record");
+        let mut others: Vec<_> = self.qps.iter().collect();
+        others.sort_by_key(|(other, _)| **other);
+        let is_swapped = |other: u32| {
+            other.swap_bytes() >> 8 == number || other.swap_bytes() & 0xff_ffff == number
+        };
+        let is_cause =
+            |(other, known): &&(&u32, &Qp)| known.peer == Some(qp) || is_swapped(**other);
+        if let Some((other, known)) = others.iter().find(is_cause) {
+            let peer = who(known.process);
+            why += &match is_swapped(**other) {
+                true => format!(", and qp {other} of {peer} has the same bytes in another order"),
+                false => format!(", and qp {other} of {peer} is connected to this one"),
+            };
+        }
+        let cause = "dest_qp_num is none of the peer's numbers: exchanged wrongly (byte order, \
+                     another queue pair's), or of one that was gone before the record began";
+        (why, Some(cause))
+    }
+}

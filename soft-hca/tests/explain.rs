@@ -1,0 +1,217 @@
+//! What `soft-hca explain` says of real programs that do something wrong, `wrong/wrong.py`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::fs;
+
+use programs::place::Place;
+use programs::{installed, pyverbs};
+
+/// What is explained of a command that is recorded, line by line.
+fn explained(place: &Place, command: &[&str]) -> Vec<String> {
+    let record = [&["record", "-o", "run.shr", "--"], command].concat();
+    // It may well fail.
+    let output = place.command(&record).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains(" entries in "), "{output:?}");
+    let output = place.command(&["explain", "run.shr"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    println!("{command:?}:\n{text}");
+    text.lines().map(String::from).collect()
+}
+
+/// The same of one of the mistakes; `None` without Python's module.
+fn mistake(name: &str) -> Option<Vec<String>> {
+    let python = pyverbs()?;
+    let place = Place::new(&format!("explain-{name}"));
+    fs::write(place.file("wrong.py"), include_str!("wrong/wrong.py")).unwrap();
+    let lines = explained(&place, &[python.to_str().unwrap(), "wrong.py", name]);
+    place.assert_gone();
+    Some(lines)
+}
+
+/// Lines with all of these words, in this order.
+fn assert_lines(lines: &[String], expected: &[&[&str]]) {
+    let all = lines.join("\n");
+    assert_eq!(lines.len(), expected.len(), "{all}");
+    for (line, words) in lines.iter().zip(expected) {
+        let mut rest = &line[..];
+        for word in *words {
+            let at =
+                rest.find(word).unwrap_or_else(|| panic!("no \"{word}\" in \"{line}\" of {all}"));
+            rest = &rest[at + word.len()..];
+        }
+    }
+}
+
+#[test]
+fn each_side_of_a_receive_that_is_too_small() {
+    let Some(lines) = mistake("receive_too_small") else { return };
+    let check = "the message is longer than the receive: 64 bytes, room for 32";
+    let cause = "    usual cause: both sides do not agree on the size of messages";
+    assert_lines(
+        &lines,
+        &[
+            &["wr_id=0x64 of qp ", " completes with "],
+            &["    why: on the receiver's side, which is this one: ", check],
+            &[cause],
+            &[],
+            &["wr_id=0x1 (IBV_WR_SEND) of qp ", " fails with "],
+            &["    why: on the peer's side: ", check],
+            &[cause],
+        ],
+    );
+}
+
+#[test]
+fn the_header_of_a_datagram() {
+    let Some(lines) = mistake("datagram_without_header") else { return };
+    assert_lines(
+        &lines,
+        &[
+            &["wr_id=0x64 of qp ", " completes with "],
+            &["    why: ", "40 bytes of GRH and 64 of message, room for 64"],
+            &["    usual cause: a datagram's receive needs 40 bytes more than the message"],
+        ],
+    );
+}
+
+#[test]
+fn a_cause_comes_before_what_follows_from_it() {
+    let Some(lines) = mistake("wrong_rkey") else { return };
+    assert_lines(
+        &lines[..4],
+        &[
+            &["(IBV_WR_RDMA_WRITE) of qp ", " fails with IBV_WC_REM_ACCESS_ERR"],
+            &["    why: in the peer's memory", "no region has the key: key 0x12345"],
+            &["    usual cause: the rkey was sent to the peer wrongly (byte order"],
+            &["    then: ", ": a work request of qp ", " is flushed", ", 4 times, at last at "],
+        ],
+    );
+    assert!(lines[4..].iter().all(|line| line.starts_with("    then: ")), "{lines:?}");
+}
+
+#[test]
+fn a_region_without_remote_rights() {
+    let Some(lines) = mistake("no_remote_right") else { return };
+    assert_lines(
+        &lines[..3],
+        &[
+            &[" fails with IBV_WC_REM_ACCESS_ERR"],
+            &["no region has the key: key 0x0"],
+            &[
+                "    usual cause: the rkey was never set, or is that of a region without any IBV_ACCESS",
+            ],
+        ],
+    );
+}
+
+#[test]
+fn what_the_peers_queue_pair_does_not_serve() {
+    let Some(lines) = mistake("no_reads") else { return };
+    assert_lines(
+        &lines[..3],
+        &[
+            &[" fails with IBV_WC_REM_INV_REQ_ERR"],
+            &["    why: on the peer's side: ", "max_dest_rd_atomic is 0"],
+            &["    usual cause: the peer's queue pair was not given", "max_dest_rd_atomic"],
+        ],
+    );
+}
+
+#[test]
+fn a_queue_pair_that_never_was_and_one_that_was() {
+    let Some(lines) = mistake("no_such_queue_pair") else { return };
+    assert_lines(
+        &lines,
+        &[
+            &[" fails with IBV_WC_RETRY_EXC_ERR"],
+            &[
+                "its queue pair does not exist; no qp ",
+                " was created in this record, and qp ",
+                " is connected to this one",
+            ],
+            &["    usual cause: dest_qp_num is none of the peer's numbers"],
+        ],
+    );
+    let Some(lines) = mistake("destroyed_queue_pair") else { return };
+    assert_lines(
+        &lines,
+        &[
+            &[" fails with IBV_WC_RETRY_EXC_ERR"],
+            &["its queue pair does not exist; python3[", "] has destroyed qp ", " before"],
+            &["    usual cause: the peer destroys its queue pair"],
+        ],
+    );
+}
+
+#[test]
+fn receives_are_those_of_the_peer() {
+    let Some(lines) = mistake("no_receive") else { return };
+    assert_lines(
+        &lines,
+        &[
+            &[" fails with IBV_WC_RNR_RETRY_EXC_ERR"],
+            &["min_rnr_timer 1, 0.01 ms); none of its receives was seen in this record"],
+            &["    usual cause: the receiver posts its receives too late or too few"],
+        ],
+    );
+}
+
+#[test]
+fn an_overrun_is_told_once() {
+    let Some(lines) = mistake("overrun") else { return };
+    assert_lines(
+        &lines[..4],
+        &[
+            &[": a completion of qp ", " is lost, 2", " times, at last at "],
+            &["    why: the completion queue ", " has no room"],
+            &["    usual cause: the queue is too small"],
+            &["    then: ", "IBV_EVENT_CQ_ERR of cq "],
+        ],
+    );
+    assert!(lines[4..].iter().all(|line| line.starts_with("    then: ")), "{lines:?}");
+}
+
+#[test]
+fn an_end_in_order_is_no_failure() {
+    let Some(lines) = mistake("ends_in_order") else { return };
+    assert_lines(&lines, &[&["Nothing went wrong that the device knows of."]]);
+}
+
+#[test]
+fn what_still_waits_at_an_end_is_told() {
+    let ends = [
+        ("hangs_and_ends", "its process ended", "the receiver has no receive posted"),
+        ("hangs_and_is_killed", "its process ended", "the peer does not answer"),
+        ("hangs_and_destroys", "its program destroyed the", "the receiver has no receive posted"),
+        ("hangs_and_shuts", "its program put the queue", "the receiver has no receive posted"),
+    ];
+    for (name, end, check) in ends {
+        let Some(lines) = mistake(name) else { return };
+        assert_lines(
+            &lines,
+            &[
+                &[": the send work request wr_id=0x1 of qp ", " still waited, for ", " when ", end],
+                &["    why: on the peer's side: ", check],
+                &["    usual cause: "],
+            ],
+        );
+    }
+}
+
+#[test]
+fn statuses_of_connection_events_are_in_words() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    let place = Place::new("explain-rping");
+    let lines = explained(&place, &["rping", "-c", "-a", "203.0.113.77"]);
+    let status = "    why: nobody has answered for the address (status -110, ETIMEDOUT)";
+    assert!(lines.iter().any(|line| line == status), "{lines:?}");
+    let lines = explained(&place, &["rping", "-c", "-a", "127.0.0.1"]);
+    let reason = "    why: nobody listens at this address and port (reason 8, invalid service id)";
+    assert!(lines.iter().any(|line| line == reason), "{lines:?}");
+    place.assert_gone();
+}

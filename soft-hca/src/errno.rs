@@ -2,22 +2,42 @@
 
 use std::fmt;
 
+mod values;
+
+pub(crate) use values::{Label, Values};
+
 /// What a refused command gives back. Equal are two with the same number, whatever the reason.
 #[derive(Clone, Copy)]
 pub struct Errno {
     number: i32,
     reason: Option<&'static str>,
+    values: Values,
 }
 
 impl Errno {
     /// An error number, positive.
     pub const fn new(number: i32) -> Self {
-        Self { number, reason: None }
+        Self { number, reason: None, values: Values::of([]) }
     }
 
     /// The same with the check that failed, in a few words, for who reads the log.
     pub const fn because(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }
+    }
+
+    /// The same with what the check has compared. It becomes text only where somebody reads it.
+    pub(crate) const fn with(self, values: Values) -> Self {
+        Self { values, ..self }
+    }
+
+    /// The same of a check that a number is not beyond a limit.
+    pub(crate) const fn beyond(self, asked: u64, limit: u64) -> Self {
+        self.with(Values::of([(Label::Asked, asked), (Label::Limit, limit)]))
+    }
+
+    /// What the check has compared.
+    pub(crate) const fn values(self) -> Values {
+        self.values
     }
 
     /// The number, positive.

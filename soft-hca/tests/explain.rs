@@ -67,11 +67,12 @@ fn each_side_of_a_receive_that_is_too_small() {
 #[test]
 fn the_header_of_a_datagram() {
     let Some(lines) = mistake("datagram_without_header") else { return };
+    let last = lines.len() - 3;
     assert_lines(
-        &lines,
+        &lines[last..],
         &[
-            &["wr_id=0x64 of qp ", " completes with "],
-            &["    why: ", "40 bytes of GRH and 64 of message, room for 64"],
+            &["the datagram wr_id=0x1 of qp ", " is sent, and dropped"],
+            &["    why: on the peer's side: ", "40 bytes of GRH and 64 of message, room for 64"],
             &["    usual cause: a datagram's receive needs 40 bytes more than the message"],
         ],
     );
@@ -199,6 +200,31 @@ fn what_still_waits_at_an_end_is_told() {
             ],
         );
     }
+}
+
+/// The reason of the first refusal of a call.
+fn refusal<'l>(lines: &'l [String], call: &str) -> &'l str {
+    let is_call = |line: &String| line.contains(&format!(": {call} is refused with "));
+    let at = lines.iter().position(is_call).unwrap_or_else(|| panic!("no {call}: {lines:?}"));
+    lines[at + 1].trim_start().strip_prefix("why: ").unwrap()
+}
+
+#[test]
+fn refusals_have_values_and_limits() {
+    let Some(lines) = mistake("beyond_limits") else { return };
+    assert_eq!(
+        refusal(&lines, "ibv_create_cq"),
+        "more completions than the device's max_cqe: asked for 40000, limit 32767"
+    );
+    let index = "the port's GID table has no entry at sgid_index: asked for 200, entries ";
+    assert!(refusal(&lines, "ibv_create_ah").starts_with(index), "{lines:?}");
+    assert!(refusal(&lines, "ibv_create_ah").ends_with(", limit 15"), "{lines:?}");
+    assert!(refusal(&lines, "ibv_modify_qp").starts_with(index), "{lines:?}");
+    let early = "sends are posted in RTS, not before: state IBV_QPS_INIT";
+    assert_eq!(refusal(&lines, "ibv_post_send"), early);
+    let Some(lines) = mistake("in_use") else { return };
+    let used = "the protection domain is still in use: mr ";
+    assert!(refusal(&lines, "ibv_dealloc_pd").starts_with(used), "{lines:?}");
 }
 
 #[test]

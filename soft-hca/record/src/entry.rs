@@ -179,6 +179,10 @@ pub enum Outcome {
         /// Which check has failed, in a few words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// What it has compared, or which objects are in the way; the one named `more` counts
+        /// further ones.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<Named>,
     },
 }
 
@@ -318,7 +322,7 @@ pub struct Executed {
     /// The receive that has taken the message, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive: Option<MatchedReceive>,
-    /// Why it has failed.
+    /// Why it has failed; of a datagram that was sent, why it was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }

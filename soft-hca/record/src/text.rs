@@ -96,6 +96,18 @@ pub(crate) enum Style {
     Stable,
 }
 
+/// The values of a check behind its words.
+pub(crate) fn compared(values: &[Named], mut text: impl FnMut(&Value) -> String) -> String {
+    let word = |Named(name, value): &Named| match name.as_str() {
+        "more" => format!("{} more", text(value)),
+        name => format!("{name} {}", text(value)),
+    };
+    match values {
+        [] => String::new(),
+        values => format!(": {}", values.iter().map(word).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// A time in the unit that suits it.
 pub(crate) fn duration(ns: u64) -> String {
     match ns {
@@ -201,10 +213,11 @@ impl<N: Names> Line<'_, N> {
                 let values = self.list(values);
                 self.put(&format!(" = {values}"));
             }
-            Outcome::Refused { errno, reason, .. } => {
+            Outcome::Refused { errno, reason, values, .. } => {
                 self.put(&format!(" = {errno}"));
                 if let Some(reason) = reason {
-                    self.put(&format!(" ({reason})"));
+                    let values = compared(values, |value| self.value(value));
+                    self.put(&format!(" ({reason}{values})"));
                 }
             }
         }

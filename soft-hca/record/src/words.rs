@@ -8,6 +8,7 @@ use crate::entry::{
     What,
 };
 use crate::reason::Reason;
+use crate::text::compared;
 pub(crate) use crate::text::duration;
 use crate::value::{Name, Named, Value};
 
@@ -60,6 +61,10 @@ pub(crate) fn grade(entry: &Entry) -> Grade {
             _ => Grade::Failure,
         },
         What::Stalled { .. } | What::Dropped { .. } => Grade::Notable,
+        // A datagram that was dropped.
+        What::Executed(executed) if executed.status == SUCCESS && executed.reason.is_some() => {
+            Grade::Notable
+        }
         What::Executed(executed) => by_status(&executed.status),
         What::Completion(completion) if completion.lost => Grade::Failure,
         What::Completion(completion) => by_status(&completion.status),
@@ -109,6 +114,9 @@ pub(crate) fn label(entry: &Entry) -> Label {
         },
         What::Executed(executed) => {
             let mut label = match executed.status.as_str() {
+                SUCCESS if executed.reason.is_some() => {
+                    plain("dropped", format!("wr_id {}", wr_id(executed.wr_id)))
+                }
                 SUCCESS => plain(
                     "executed",
                     format!("wr_id {}, no completion asked for", wr_id(executed.wr_id)),
@@ -153,10 +161,10 @@ fn called(call: &Call) -> Label {
             // Of what a call gives, its first value matters most.
             result = format!("\u{2192} {}", list(&results[..1]));
         }
-        Outcome::Refused { errno, reason: why, .. } => {
+        Outcome::Refused { errno, reason: why, values, .. } => {
             rest = format!("{errno}; {rest}");
             reason = Some(match why {
-                Some(why) => format!("{errno}: {why}"),
+                Some(why) => format!("{errno}: {why}{}", compared(values, Value::to_string)),
                 None => format!("{errno}: the call is refused"),
             });
         }
@@ -232,10 +240,11 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                         put(&format!("gives {name}"), value.to_string());
                     }
                 }
-                Outcome::Refused { errno, number, reason } => {
+                Outcome::Refused { errno, number, reason, values } => {
                     put("refused with", format!("{errno} ({number})"));
                     if let Some(reason) = reason {
-                        put("because", reason.clone());
+                        let values = compared(values, Value::to_string);
+                        put("because", format!("{reason}{values}"));
                     }
                 }
             }

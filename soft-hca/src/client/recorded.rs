@@ -73,7 +73,8 @@ impl Pending {
             answer: answer.len() as u32,
         };
         let reason = error.and_then(Errno::reason).unwrap_or_default();
-        let tail = [called.request, answer, reason.as_bytes()];
+        let values = error.map_or(Vec::new(), |error| error.values().encode());
+        let tail = [called.request, answer, &values, reason.as_bytes()];
         recorder.note(self.0, &body, &tail);
     }
 

@@ -57,6 +57,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
+
 impl UverbsFile {
     /// `write(2)`: one command. What the data path needs is done here, all else by the daemon.
     pub(crate) fn write(self: &Arc<Self>, fd: RawFd, written: &[u8]) -> Result<usize> {
@@ -96,7 +98,7 @@ impl UverbsFile {
     fn post_send(&self, request: &request::PostSend) -> Result<()> {
         let handle = request.qp_handle as usize;
         let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
-        let qpn = qps.get(handle).copied().filter(|qpn| *qpn != 0).ok_or(Errno::ENOENT)?;
+        let qpn = qps.get(handle).copied().filter(|qpn| *qpn != 0).ok_or(NO_QP)?;
         drop(qps);
         self.process.actor().doorbell(qpn)
     }

@@ -87,7 +87,7 @@ pub enum Error {
 
 fn describe(error: &Errno) -> String {
     match error.reason() {
-        Some(reason) => reason.into(),
+        Some(reason) => format!("{reason}{}", error.values()),
         None => io::Error::from_raw_os_error(error.number()).to_string(),
     }
 }

@@ -404,7 +404,10 @@ impl Daemon {
         let name = name.unwrap_or("unknown command");
         debug_assert!(error.reason().is_some(), "{name} is refused: {error:?} for no reason");
         match error.reason() {
-            Some(reason) => tracing::info!(pid, number, "{name} is refused: {error:?}, {reason}"),
+            Some(reason) => {
+                let values = error.values();
+                tracing::info!(pid, number, "{name} is refused: {error:?}, {reason}{values}");
+            }
             None => tracing::info!(pid, number, "{name} is refused: {error:?}"),
         }
     }

@@ -56,6 +56,10 @@ impl Device {
     /// The port with a number; `EINVAL` if there is none.
     pub(crate) fn port(&self, number: u8) -> Result<&Port> {
         let port = self.ports.iter().find(|port| port.number == number);
-        port.ok_or(Errno::EINVAL.because("the device has no port with this number"))
+        port.ok_or(
+            Errno::EINVAL
+                .because("the device has no port with this number")
+                .beyond(number.into(), self.ports.len() as u64),
+        )
     }
 }

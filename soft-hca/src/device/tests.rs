@@ -225,8 +225,15 @@ fn what_is_in_use_is_not_destroyed() {
     let pair = program.queue_pair([1, 1, 1, 1, 0]).unwrap();
     let destroy_cq = |program: &mut Program| program.ask(command::DESTROY_CQ, 16, &[(8, 1)]);
     let dealloc_pd = |program: &mut Program| program.ask(command::DEALLOC_PD, 4, &[]);
-    assert_eq!(destroy_cq(&mut program), Err(Errno::EBUSY));
-    assert_eq!(dealloc_pd(&mut program), Err(Errno::EBUSY));
+    let refusal = destroy_cq(&mut program).unwrap_err();
+    assert_eq!(refusal, Errno::EBUSY);
+    let number = program.fabric.qpn(0).unwrap();
+    assert_eq!(refusal.values().to_string(), format!(": qp {number}"));
+    let refusal = dealloc_pd(&mut program).unwrap_err();
+    assert_eq!(refusal, Errno::EBUSY);
+    // All that was created, and of the shared receive queue its number.
+    let users = refusal.values().to_string();
+    assert!(users.starts_with(": ") && users.contains(&format!("qp {number}")), "{users}");
     program.ask(command::DESTROY_QP, 16, &[(8, pair)]).unwrap();
     destroy_cq(&mut program).unwrap();
     dealloc_pd(&mut program).unwrap();

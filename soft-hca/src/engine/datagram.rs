@@ -227,6 +227,8 @@ impl<'a> Actor<'a> {
                     Err(RequestError::CqFull(_) | RequestError::Busy) => {}
                     Err(failed) => return Err(failed),
                 }
+                // Others may have taken what one member has dropped.
+                deferred.cause = None;
             }
         }
         Ok(is_taken)

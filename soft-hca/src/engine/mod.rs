@@ -89,7 +89,7 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::arena::Mapping;
 use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Label, Result, Values};
 use crate::uapi::verbs::{qp_type, state};
 
 pub(crate) use helper::Helper;
@@ -207,6 +207,8 @@ impl fmt::Debug for Actor<'_> {
     }
 }
 
+const NOT_YET: Errno = Errno::EINVAL.because("sends are posted in RTS, not before");
+
 impl Actor<'_> {
     /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS;
     /// in the error state they are flushed, in SQD they wait.
@@ -216,7 +218,8 @@ impl Actor<'_> {
             self.tell_posted(qp, qpn);
         }
         if matches!(qp.state.load(Acquire), state::RESET | state::INIT | state::RTR) {
-            return Err(Errno::EINVAL);
+            let current = qp.state.load(Acquire).into();
+            return Err(NOT_YET.with(Values::of([(Label::State, current)])));
         }
         self.run(qpn, true);
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time

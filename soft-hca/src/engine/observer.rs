@@ -113,7 +113,7 @@ pub(crate) struct WorkRequest<'e> {
     pub receive: Option<MatchedReceive>,
     /// Index of the receive's process.
     pub receive_proc: u32,
-    /// Why it has failed.
+    /// Why it has failed; of a datagram that was sent, why it was dropped.
     pub cause: Option<Cause>,
     /// It could not be executed at once.
     pub has_waited: bool,

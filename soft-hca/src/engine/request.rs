@@ -261,7 +261,9 @@ impl<'a> Requester<'a> {
     ) {
         let done = done.into_iter();
         if actor.is_observed() {
-            self.observe_done(actor, done.clone());
+            // A datagram that is dropped is done, and its sender does not learn of it.
+            let dropped = deferred.cause.filter(|_| self.kind == qp_type::UD);
+            self.observe_done(actor, done.clone(), dropped);
         }
         let done = done.map(|(done, _)| done);
         match self.in_flight() {
@@ -275,14 +277,15 @@ impl<'a> Requester<'a> {
         &self,
         actor: &Actor<'_>,
         done: impl Iterator<Item = (SendCompletion, Option<MatchedReceive>)>,
+        dropped: Option<Cause>,
     ) {
         for (index, (done, receive)) in (self.head()..).zip(done) {
-            self.observe(actor, index, (done.length, status::SUCCESS), receive, None);
+            self.observe(actor, index, (done.length, status::SUCCESS), receive, dropped);
         }
     }
 
     /// Has the request at an index pass by, with the message's length, its status and, if that is no
-    /// success, why.
+    /// success or nobody gets the message, why.
     pub(super) fn observe(
         &self,
         actor: &Actor<'_>,

@@ -38,7 +38,7 @@ notes! {
     /// A process has ended.
     Ended = 2 {
     }
-    /// A command. Behind it the command, its answer and why it is refused.
+    /// A command. Behind it the command, its answer, and if it is refused what was compared and why.
     Call = 3 {
         duration: u64,
         /// Descriptor of the device file.

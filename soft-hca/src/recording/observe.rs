@@ -26,7 +26,9 @@ fn list(elements: impl Iterator<Item = Sge>) -> arrayvec::ArrayVec<Element, MAX_
 fn is_failure(event: &Event<'_>) -> bool {
     match event {
         Event::SendPosted(_) | Event::ReceivePosted(_) | Event::Packet(_) => false,
-        Event::WorkRequest(request) => request.status != status::SUCCESS || request.has_waited,
+        Event::WorkRequest(request) => {
+            request.status != status::SUCCESS || request.cause.is_some() || request.has_waited
+        }
         Event::Completion(completion) => {
             completion.cqe.status != status::SUCCESS || completion.is_lost
         }

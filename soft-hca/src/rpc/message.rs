@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::engine::Async;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Result, Values};
 use crate::fault::Happened;
 use crate::uapi::verbs::Qpn;
 
@@ -131,12 +131,14 @@ impl From<Vec<u8>> for Answer {
 pub(crate) struct Reply(pub Result<Answer>);
 
 impl Reply {
-    /// The message: 0, what was created, its kind first, and bytes; or an error number and its reason.
+    /// The message: 0, what was created, its kind first, and bytes; or an error number, what was
+    /// compared, and the reason.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let answer = match &self.0 {
             Ok(answer) => answer,
             Err(error) => {
                 let mut out = error.number().to_le_bytes().to_vec();
+                out.extend(error.values().encode());
                 out.extend(error.reason().unwrap_or_default().as_bytes());
                 return out;
             }
@@ -166,11 +168,12 @@ impl Reply {
         let mut words = Words(message);
         let error = words.u32()? as i32;
         if error != 0 {
-            let reason = std::str::from_utf8(words.0).map_err(|_| Errno::EINVAL)?;
+            let (values, reason) = Values::take(words.0)?;
+            let reason = std::str::from_utf8(reason).map_err(|_| Errno::EINVAL)?;
             if reason.contains(char::is_control) {
                 return Err(Errno::EINVAL);
             }
-            let error = Errno::new(error);
+            let error = Errno::new(error).with(values);
             return Ok(Self(Err(match kept(reason) {
                 Some(reason) => error.because(reason),
                 None => error,
@@ -391,10 +394,12 @@ mod tests {
 
     #[test]
     fn a_refusal_brings_its_reason() {
-        let reply = Reply(Err(Errno::EINVAL.because("too many")));
+        let reply = Reply(Err(Errno::EINVAL.because("too many").beyond(3, 2)));
         for _ in 0..2 {
             let Reply(refused) = Reply::decode(&reply.encode()).unwrap();
-            assert_eq!(refused.unwrap_err().reason(), Some("too many"));
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.reason(), Some("too many"));
+            assert_eq!(refused.values().to_string(), ": asked for 3, limit 2");
         }
         let Reply(refused) = Reply::decode(&Reply(Err(Errno::EIO)).encode()).unwrap();
         assert_eq!(refused.unwrap_err().reason(), None);

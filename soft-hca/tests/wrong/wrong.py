@@ -1,6 +1,7 @@
 """Programs with mistakes, one for each name that the command line may have. Both sides are queue
 pairs of this process."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -210,6 +211,19 @@ def beyond_limits():
     side = Side()
     refused(lambda: AH(side.pd, attr=way(sgid_index=200)))
     refused(lambda: side.connect(side.qp.qp_num, sgid_index=200))
+    refused(side.send)
+
+
+def in_use():
+    verbs = ctypes.CDLL("libibverbs.so.1")
+    for name in ["ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr"]:
+        getattr(verbs, name).restype = ctypes.c_void_p
+    devices = ctypes.cast(verbs.ibv_get_device_list(None), ctypes.POINTER(ctypes.c_void_p))
+    opened = ctypes.c_void_p(verbs.ibv_open_device(ctypes.c_void_p(devices[0])))
+    pd = ctypes.c_void_p(verbs.ibv_alloc_pd(opened))
+    bytes = ctypes.create_string_buffer(64)
+    assert verbs.ibv_reg_mr(pd, bytes, ctypes.c_size_t(64), 0)
+    print(os.strerror(verbs.ibv_dealloc_pd(pd)))
 
 
 globals()[sys.argv[1]]()

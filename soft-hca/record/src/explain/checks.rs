@@ -83,7 +83,8 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
             "both sides do not agree on the size of messages, or the order of receives"
         }
         Reason::MessageTooLong { .. } => {
-            "inline data beyond max_inline_data, or a message of more than 2 GiB"
+            "inline data beyond max_inline_data, a datagram beyond the path's MTU, or a message of \
+             more than 2 GiB"
         }
         Reason::Alignment { .. } => "atomic operations need an address that is a multiple of 8",
         Reason::Malformed { side: Some(Side::Responder), .. } => {

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::connection;
 use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
 use crate::reason::{ASKED_FOR, Reason, Side};
-use crate::text::{duration, short_name};
-use crate::value::Name;
+use crate::text::{compared, duration, short_name};
+use crate::value::{Name, Value};
 use checks::{asynchronous, errno_cause, side, status_meaning, usual_cause};
 use known::{Change, Known};
 use order::{About, Role};
@@ -215,10 +215,11 @@ impl Explainer {
     }
 
     fn call(&mut self, entry: &Entry, call: &Call) -> Option<Problem> {
-        let Outcome::Refused { errno, reason, .. } = &call.result else { return None };
+        let Outcome::Refused { errno, reason, values, .. } = &call.result else { return None };
         let what = format!("{} is refused with {errno}", call.name);
         let why = reason.clone().unwrap_or_else(|| "no more is known than the number".into());
         let cause = if why == ASKED_FOR { FAULT_CAUSE } else { errno_cause(errno) };
+        let why = why + &compared(values, Value::to_string);
         Some(self.of(entry, what, why, cause))
     }
 
@@ -247,7 +248,11 @@ impl Explainer {
         let Executed { qp, wr_id, .. } = *executed;
         self.stalled.remove(&qp);
         if executed.status == SUCCESS {
-            return None;
+            let reason = executed.reason.as_ref()?;
+            let what = format!("the datagram wr_id={wr_id:#x} of qp {qp} is sent, and dropped");
+            let (why, cause) = self.explain(reason, Side::Requester, (qp, entry.t));
+            let about = About { qps: vec![qp], ..About::default() };
+            return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
         self.failed.insert((qp, wr_id));
         self.known.failed(qp, entry.process);

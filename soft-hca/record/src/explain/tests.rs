@@ -164,6 +164,16 @@ fn a_datagrams_receive_needs_room_for_its_header() {
     let told = text(run.entries());
     assert!(told.contains("40 bytes of GRH and 64 of message, room for 64"), "{told}");
     assert!(told.contains("usual cause: a datagram's receive needs 40 bytes more"), "{told}");
+    // Where the sender is told nothing.
+    let mut run = connected();
+    let dropped = json!({
+        "qp": 17, "wr_id": 5, "opcode": "IBV_WR_SEND", "length": 64, "status": "IBV_WC_SUCCESS",
+        "reason": small,
+    });
+    run.put(1, 0, "executed", dropped);
+    let told = text(run.entries());
+    assert!(told.contains("ping[7]: the datagram wr_id=0x5 of qp 17 is sent, and dropped"));
+    assert!(told.contains("why: on the peer's side: the message is longer than"), "{told}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use super::message::{DebugAnnotation, Value};
 use crate::entry::{Entry, Outcome, What};
+use crate::text::compared;
 use crate::value::{self, Name, Named};
 
 /// The members that say when and where an event is, and what it is.
@@ -16,9 +17,10 @@ pub(super) fn of(entry: &Entry) -> Vec<DebugAnnotation> {
             let mut arguments = vec![dict("args", &call.args)];
             arguments.push(match &call.result {
                 Outcome::Done(results) => dict("result", results),
-                Outcome::Refused { errno, number, reason } => {
+                Outcome::Refused { errno, number, reason, values } => {
                     let reason = reason.as_ref().map_or(String::new(), |text| format!(", {text}"));
-                    with("refused", Value::String(format!("{errno} ({number}){reason}")))
+                    let values = compared(values, value::Value::to_string);
+                    with("refused", Value::String(format!("{errno} ({number}){reason}{values}")))
                 }
             });
             arguments

@@ -15,12 +15,14 @@ use super::{cm, verbs};
 use crate::engine::Async;
 use crate::engine::cause::{self, Cause, Place, Senseless};
 use crate::engine::{DAEMON, LINK};
-use crate::errno::Errno;
+use crate::errno::{Errno, Label, Values};
 use crate::fault::{ErrorNumber, Happened};
 use crate::recording::note::{self, Body};
 use crate::recording::{About, Note};
 use crate::uapi::ucma::event_type;
-use crate::uapi::verbs::{access, event, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{
+    access, event, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
+};
 
 /// A constant by rdma-core's name, or its number where it has none.
 pub(super) fn constant(prefix: &str, name: Option<&str>, number: u32) -> String {
@@ -226,7 +228,7 @@ impl Words {
     fn call(&mut self, proc: u32, bytes: &[u8]) -> Option<Call> {
         let (body, rest) = note::Call::take(bytes)?;
         let (request, rest) = rest.split_at_checked(body.request as usize)?;
-        let (answer, text) = rest.split_at_checked(body.answer as usize)?;
+        let (answer, why) = rest.split_at_checked(body.answer as usize)?;
         let answer = (body.errno == 0).then_some(answer);
         let (name, args, done) = match body.device {
             0 => verbs::call(self, proc, &body, request, answer),
@@ -234,12 +236,16 @@ impl Words {
         };
         let result = match body.errno {
             0 => Outcome::Done(done),
-            number => Outcome::Refused {
-                errno: format!("{:?}", Errno::new(number)),
-                number,
-                reason: Some(String::from_utf8_lossy(text).into_owned())
-                    .filter(|text| !text.is_empty()),
-            },
+            number => {
+                let (compared, text) = Values::take(why).unwrap_or_default();
+                Outcome::Refused {
+                    errno: format!("{:?}", Errno::new(number)),
+                    number,
+                    reason: Some(String::from_utf8_lossy(text).into_owned())
+                        .filter(|text| !text.is_empty()),
+                    values: compared.iter().map(compared_value).collect(),
+                }
+            }
         };
         Some(Call { name, args, duration: body.duration, result })
     }
@@ -292,10 +298,33 @@ fn fault(bytes: &[u8]) -> Option<Call> {
     let number = outcome.parse().map_or(0, |ErrorNumber(number)| number);
     let result = match outcome.is_empty() {
         true => Outcome::Done(Vec::new()),
-        false => Outcome::Refused { errno: outcome, number, reason: Some(ASKED_FOR.into()) },
+        false => Outcome::Refused {
+            errno: outcome,
+            number,
+            reason: Some(ASKED_FOR.into()),
+            values: Vec::new(),
+        },
     };
     let args = vec![Named("fault".into(), specs.as_str().into())];
     Some(Call { name, args, duration: 0, result })
+}
+
+/// A value that a refused call was checked with.
+fn compared_value((label, value): (Label, u64)) -> Named {
+    let number = value as u32;
+    let value = match label {
+        Label::Qp => Name::Qp(number).into(),
+        Label::Mr => Name::Mr(number).into(),
+        Label::Mw => Name::Mw(number).into(),
+        Label::Ah => Name::Ah(number).into(),
+        Label::Srq => Name::Srq(number).into(),
+        Label::State => constant("IBV_QPS_", state::name(number), number).into(),
+        Label::Access => access_names(number).into(),
+        Label::Asked | Label::Limit | Label::Entries | Label::Handle | Label::More => {
+            soft_hca_record::Value::Number(value as i64)
+        }
+    };
+    Named(label.name().into(), value)
 }
 
 fn channel(number: u32) -> Option<Channel> {

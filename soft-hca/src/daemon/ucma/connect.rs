@@ -22,8 +22,13 @@ use crate::uapi::ucma::{
 };
 
 pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because("the id has no connection");
-pub(super) const PRIVATE_DATA: Errno =
-    Errno::EINVAL.because("the message has no room for so much private data");
+
+/// Refuses private data, in bytes, that a message has no room for.
+pub(super) fn check_private_data(length: usize, room: usize) -> Result<()> {
+    const PRIVATE_DATA: Errno =
+        Errno::EINVAL.because("the message has no room for so much private data");
+    ensure(length <= room, PRIVATE_DATA.beyond(length as u64, room as u64))
+}
 
 /// How far a connection has come (`enum ib_cm_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,8 +150,7 @@ impl Cm {
         ensure(id.state == State::RouteResolved, id.state.refusal())?;
         let is_datagram = id.is_datagram;
         let room = if is_datagram { private_data::SIDR_REQ } else { private_data::REQ };
-        let has_room = param.private_data.len() <= room - private_data::IP_HEADER;
-        ensure(has_room, PRIVATE_DATA)?;
+        check_private_data(param.private_data.len(), room - private_data::IP_HEADER)?;
         let (src, dst) = ends(id).ok_or(UNBOUND)?;
         // A group's address leads to nobody, and that is known here.
         let own = src.ip().to_canonical();
@@ -360,7 +364,7 @@ impl Cm {
 
     /// Accepts a request (`cma_accept_ib`).
     fn send_rep(&mut self, cx: &mut Cx<'_>, key: Key, param: ConnParam, ece: Ece) -> Result<()> {
-        ensure(param.private_data.len() <= private_data::REP, PRIVATE_DATA)?;
+        check_private_data(param.private_data.len(), private_data::REP)?;
         let is_asked = self.stage(key) == Some(Stage::RequestReceived);
         ensure(is_asked, Errno::EINVAL.because("there is no request to accept"))?;
         let id = self.id(key)?;

@@ -1,11 +1,11 @@
 //! Connections that do not come about: one end says no, gives up or goes away.
 
-use super::connect::{PRIVATE_DATA, Stage, padded};
+use super::connect::{Stage, check_private_data, padded};
 use super::id::Key;
 use super::message::{Answered, CommId, Message, Rej};
 use super::peer::{Peer, RemoteId};
 use super::{Call, Cm, Cx, NOTHING};
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{ConnParam, Ece, Param, Reject, event_type, private_data, reject};
 
 impl Cm {
@@ -39,7 +39,7 @@ impl Cm {
             Some(Stage::RequestSent | Stage::ReplySent) => Answered::Other,
             _ => return Err(Errno::EINVAL.because("there is no request or reply to reject")),
         };
-        ensure(data.len() <= private_data::REJ, PRIVATE_DATA)?;
+        check_private_data(data.len(), private_data::REJ)?;
         self.is_answered(key);
         let ca_guid = self.id(key)?.node_guid();
         let connection = self.connection_mut(key)?;

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::connect::{PRIVATE_DATA, Stage, padded};
+use super::connect::{Stage, check_private_data, padded};
 use super::id::Key;
 use super::message::{CommId, Message, SidrRep, SidrReq};
 use super::peer::{Peer, RemoteId};
@@ -101,7 +101,7 @@ impl Cm {
         (qpn, qkey): (u32, u32),
         private_data: Vec<u8>,
     ) -> Result<()> {
-        ensure(private_data.len() <= private_data::SIDR_REP, PRIVATE_DATA)?;
+        check_private_data(private_data.len(), private_data::SIDR_REP)?;
         let is_asked = self.stage(key) == Some(Stage::ServiceRequestReceived);
         ensure(is_asked, Errno::EINVAL.because("there is no request to answer"))?;
         let connection = self.connection_mut(key)?;

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::Release;
 use crate::daemon::fabric::{Fabric, store_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
+use crate::device::GidTable;
 use crate::engine::Route;
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Label, Result, Values, ensure};
 use crate::uapi::rxe::abi;
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
@@ -38,6 +39,20 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     }
 }
 
+/// The GID at an index of a port's table; `refusal` if there is none.
+pub(super) fn source(gids: &GidTable, index: u8, refusal: Errno) -> Result<[u8; 16]> {
+    let sgid = gids.gid(index);
+    if sgid != [0; 16] {
+        return Ok(sgid);
+    }
+    let used = gids.entries().iter().filter(|entry| entry.gid != [0; 16]);
+    Err(refusal.because("the port's GID table has no entry at sgid_index").with(Values::of([
+        (Label::Asked, index.into()),
+        (Label::Entries, used.count() as u64),
+        (Label::Limit, u64::from(gids.slots()) - 1),
+    ])))
+}
+
 type CreateAhAnswer = WithDriverData<answer::CreateAh, abi::CreateAhResp>;
 
 pub(super) fn create_ah(
@@ -52,11 +67,8 @@ pub(super) fn create_ah(
         is_global,
         Errno::EINVAL.because("an address handle on RoCE needs a global route (GRH)"),
     )?;
-    let sgid = cx.file.device.port(request.attr.port_num)?.gids.gid(grh.sgid_index);
-    ensure(
-        sgid != [0; 16],
-        Errno::ENODATA.because("the port's GID table has no entry at sgid_index"),
-    )?;
+    let gids = &cx.file.device.port(request.attr.port_num)?.gids;
+    let sgid = source(gids, grh.sgid_index, Errno::ENODATA)?;
     let route = route_to(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];

@@ -7,7 +7,7 @@ use crate::daemon::known::KnownCq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::Limits;
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Label, Result, Values, ensure};
 use crate::rpc::{ChannelId, Created};
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
@@ -65,7 +65,9 @@ fn check_size(cqe: u32, limits: &Limits) -> Result<()> {
     )?;
     ensure(
         cqe <= limits.max_cqe,
-        Errno::EINVAL.because("more completions than the device's max_cqe"),
+        Errno::EINVAL
+            .because("more completions than the device's max_cqe")
+            .beyond(cqe.into(), limits.max_cqe.into()),
     )
 }
 
@@ -80,7 +82,9 @@ fn new_cq(
     let is_vector = comp_vector < limits.num_comp_vectors;
     ensure(
         is_vector,
-        Errno::EINVAL.because("the device has no completion vector with this number"),
+        Errno::EINVAL
+            .because("the device has no completion vector with this number")
+            .beyond(comp_vector.into(), u64::from(limits.num_comp_vectors) - 1),
     )?;
     let channel = match usize::try_from(comp_channel) {
         _ if comp_channel == NO_CHANNEL => None,
@@ -132,8 +136,12 @@ pub(super) fn destroy_cq(
 ) -> Result<Outcome<answer::DestroyCq>> {
     let handle = request.cq_handle;
     let index = cx.file.handles.index(handle, Kind::Cq)?;
-    let is_used = cx.fabric.qps.iter().any(|(_, qp)| qp.cqs.contains(&index));
-    ensure(!is_used, Errno::EBUSY.because("a queue pair still has the completion queue"))?;
+    let users = cx.fabric.qps.iter().filter(|(_, qp)| qp.cqs.contains(&index));
+    let users = Values::users(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())));
+    ensure(
+        users == Values::default(),
+        Errno::EBUSY.because("a queue pair still has the completion queue").with(users),
+    )?;
     cx.fabric.release_cq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::PAGE;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Label, Result, Values, ensure};
 use crate::uapi::uverbs::{answer, request};
 use crate::uapi::verbs::{access, mw_type};
 
@@ -26,8 +26,22 @@ pub(super) fn dealloc_pd(
     request: &request::DeallocPd,
 ) -> Result<Outcome<()>> {
     let pd = cx.file.handles.pd(request.pd_handle)?;
-    let is_used = cx.file.handles.iter().any(|(_, object)| object.uses_pd() == Some(pd));
-    ensure(!is_used, Errno::EBUSY.because("the protection domain is still in use"))?;
+    let handles = cx.file.handles.iter();
+    let users = handles.filter(|(_, object)| object.uses_pd() == Some(pd));
+    let users = Values::users(users.filter_map(|(handle, object)| {
+        Some(match object {
+            Object::Qp { index, .. } => (Label::Qp, cx.fabric.qpn(index).ok()?.into()),
+            Object::Srq { index, .. } => (Label::Srq, index as u64 + 1),
+            Object::Mr { .. } => (Label::Mr, handle.into()),
+            Object::Mw { .. } => (Label::Mw, handle.into()),
+            Object::Ah { .. } => (Label::Ah, handle.into()),
+            Object::Pd { .. } | Object::Cq { .. } => return None,
+        })
+    }));
+    ensure(
+        users == Values::default(),
+        Errno::EBUSY.because("the protection domain is still in use").with(users),
+    )?;
     cx.file.handles.remove(request.pd_handle);
     Ok(().into())
 }
@@ -50,7 +64,9 @@ pub(super) fn reg_mr(
     ensure(is_in_memory, Errno::EINVAL.because("the region goes beyond the address space"))?;
     ensure(
         is_supported,
-        Errno::EINVAL.because("the device does not have one of the access flags"),
+        Errno::EINVAL
+            .because("the device does not have one of the access flags")
+            .with(Values::of([(Label::Access, (flags & !SUPPORTED).into())])),
     )?;
     ensure(may_write, Errno::EINVAL.because("remote write or atomic access needs local write"))?;
     let index = cx.fabric.take_mr()?;

@@ -1,7 +1,7 @@
 //! Objects behind handles. A file has one space of handles for all kinds, lowest free first.
 
 use crate::daemon::fabric::Fabric;
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Label, Result, Values};
 
 /// What a handle stands for: the entry's index in the arena, or a number of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +121,9 @@ impl Handles {
     /// The object behind a handle: `ENOENT` if there is none, `EINVAL` if it is of another kind.
     pub(crate) fn get(&self, handle: u32, kind: Kind) -> Result<Object> {
         let Refusals { nothing, another } = Refusals::of(kind);
-        let object = self.0.get(handle as usize).copied().flatten().ok_or(nothing)?;
-        if object.kind() == kind { Ok(object) } else { Err(another) }
+        let given = Values::of([(Label::Handle, handle as u64)]);
+        let object = self.0.get(handle as usize).copied().flatten().ok_or(nothing.with(given))?;
+        if object.kind() == kind { Ok(object) } else { Err(another.with(given)) }
     }
 
     /// Frees a handle.

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::RingPlace;
 use crate::daemon::fabric::{GONE, RingOf, store_gid};
 use crate::daemon::known::KnownQp;
-use crate::daemon::uverbs::address::route_to;
+use crate::daemon::uverbs::address::{route_to, source};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::transitions;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::{Limits, Provider};
 use crate::engine::Route;
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Label, Result, Values, ensure};
 use crate::rpc::Created;
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
@@ -33,23 +33,28 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
         }
         _ => return Err(Errno::EINVAL.because("no queue pair has this type")),
     }
-    for (is_wrong, reason) in [
-        (request.max_send_wr > limits.max_qp_wr, "max_send_wr is more than the device's max_qp_wr"),
-        (request.max_send_sge > limits.max_sge, "max_send_sge is more than the device's max_sge"),
+    let has_own = request.is_srq == 0;
+    for (asked, limit, reason) in [
+        (request.max_send_wr, limits.max_qp_wr, "max_send_wr is more than the device's max_qp_wr"),
+        (request.max_send_sge, limits.max_sge, "max_send_sge is more than the device's max_sge"),
         (
-            request.max_inline_data > limits.max_inline_data,
+            request.max_inline_data,
+            limits.max_inline_data,
             "max_inline_data is more than the device's work requests hold",
         ),
         (
-            request.is_srq == 0 && request.max_recv_wr > limits.max_qp_wr,
+            if has_own { request.max_recv_wr } else { 0 },
+            limits.max_qp_wr,
             "max_recv_wr is more than the device's max_qp_wr",
         ),
         (
-            request.is_srq == 0 && request.max_recv_sge > limits.max_sge,
+            if has_own { request.max_recv_sge } else { 0 },
+            limits.max_sge,
             "max_recv_sge is more than the device's max_sge",
         ),
     ] {
-        ensure(!is_wrong, Errno::EINVAL.because(reason))?;
+        let refusal = Errno::EINVAL.because(reason);
+        ensure(asked <= limit, refusal.beyond(asked.into(), limit.into()))?;
     }
     Ok(())
 }
@@ -225,7 +230,9 @@ pub(super) fn modify_qp(cx: &mut Context<'_>, request: &ModifyQp) -> Result<Outc
     let to = if given.contains(Mask::STATE) { request.qp_state.into() } else { from };
     ensure(
         from == current,
-        Errno::EINVAL.because("the queue pair is not in the state that CUR_STATE names"),
+        Errno::EINVAL
+            .because("the queue pair is not in the state that CUR_STATE names")
+            .with(Values::of([(Label::State, current.into())])),
     )?;
     ensure(to <= state::ERR, Errno::EINVAL.because("there is no such state"))?;
     transitions::check(kind, from, to, given)?;
@@ -250,22 +257,24 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
         (Mask::AV, dest.is_global != 0, "an address vector on RoCE needs a global route (GRH)"),
         (Mask::AV, is_port(dest.port_num), "the address vector's port is none of the device's"),
         (Mask::PATH_MTU, request.path_mtu != 0, "there is no such path MTU"),
-        (Mask::PATH_MTU, request.path_mtu <= max_mtu, "the path MTU is more than the port's"),
-        (Mask::TIMEOUT, request.timeout <= 31, "timeout has five bits: at most 31"),
-        (Mask::RETRY_CNT, request.retry_cnt <= 7, "retry_cnt has three bits: at most 7"),
-        (Mask::RNR_RETRY, request.rnr_retry <= 7, "rnr_retry has three bits: at most 7"),
-        (
-            Mask::MIN_RNR_TIMER,
-            request.min_rnr_timer <= 31,
-            "min_rnr_timer has five bits: at most 31",
-        ),
+    ] {
+        ensure(is_right || !is_given(attribute), Errno::EINVAL.because(reason))?;
+    }
+    for (attribute, asked, limit, reason) in [
+        (Mask::PATH_MTU, request.path_mtu, max_mtu, "the path MTU is more than the port's"),
+        (Mask::TIMEOUT, request.timeout, 31, "timeout has five bits"),
+        (Mask::RETRY_CNT, request.retry_cnt, 7, "retry_cnt has three bits"),
+        (Mask::RNR_RETRY, request.rnr_retry, 7, "rnr_retry has three bits"),
+        (Mask::MIN_RNR_TIMER, request.min_rnr_timer, 31, "min_rnr_timer has five bits"),
         (
             Mask::MAX_QP_RD_ATOMIC,
-            request.max_rd_atomic <= max_rd_atomic,
+            request.max_rd_atomic,
+            max_rd_atomic,
             "max_rd_atomic is more than the device's max_qp_init_rd_atom",
         ),
     ] {
-        ensure(is_right || !is_given(attribute), Errno::EINVAL.because(reason))?;
+        let refusal = Errno::EINVAL.because(reason).beyond(asked.into(), limit.into());
+        ensure(asked <= limit || !is_given(attribute), refusal)?;
     }
     if is_given(Mask::AV) {
         route_of(cx, request)?;
@@ -276,11 +285,8 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
 /// The way to the peer that the address vector names.
 fn route_of(cx: &Context<'_>, request: &ModifyQp) -> Result<Route> {
     let dest = request.dest;
-    let sgid = cx.file.device.port(dest.port_num)?.gids.gid(dest.sgid_index);
-    ensure(
-        sgid != [0; 16],
-        Errno::EINVAL.because("the port's GID table has no entry at sgid_index"),
-    )?;
+    let gids = &cx.file.device.port(dest.port_num)?.gids;
+    let sgid = source(gids, dest.sgid_index, Errno::EINVAL)?;
     route_to(cx.fabric, sgid, dest.dgid)
 }
 

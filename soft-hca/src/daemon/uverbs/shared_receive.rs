@@ -7,7 +7,7 @@ use crate::daemon::known::KnownSrq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::Limits;
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Label, Result, Values, ensure};
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
@@ -25,7 +25,9 @@ fn check_size(max_wr: u32, limits: &Limits) -> Result<()> {
     )?;
     ensure(
         max_wr <= limits.max_srq_wr,
-        Errno::EINVAL.because("max_wr is more than the device's max_srq_wr"),
+        Errno::EINVAL
+            .because("max_wr is more than the device's max_srq_wr")
+            .beyond(max_wr.into(), limits.max_srq_wr.into()),
     )
 }
 
@@ -39,8 +41,13 @@ pub(super) fn create_srq(
     let limits = &cx.file.device.limits;
     check_size(max_wr, limits)?;
     let is_allowed = max_sge <= limits.max_srq_sge;
-    ensure(is_allowed, Errno::EINVAL.because("max_sge is more than the device's max_srq_sge"))?;
-    ensure(limit <= max_wr, LIMIT)?;
+    ensure(
+        is_allowed,
+        Errno::EINVAL
+            .because("max_sge is more than the device's max_srq_sge")
+            .beyond(max_sge.into(), limits.max_srq_sge.into()),
+    )?;
+    ensure(limit <= max_wr, LIMIT.beyond(limit.into(), max_wr.into()))?;
     let known = KnownSrq { file: cx.file.id, user_handle, pd, max_sge };
     let index = cx.fabric.take_srq(known)?;
     let place = match cx.fabric.new_ring(max_wr, cx.file.device.provider.recv_slot(max_sge)) {
@@ -79,7 +86,8 @@ pub(super) fn modify_srq(
     let given = SrqAttrMask::from_bits(request.attr_mask).ok_or(UNKNOWN)?;
     let capacity =
         if given.contains(SrqAttrMask::MAX_WR) { max_wr } else { srq.ring.mask.load(Acquire) };
-    ensure(limit <= capacity || !given.contains(SrqAttrMask::LIMIT), LIMIT)?;
+    let is_within = limit <= capacity || !given.contains(SrqAttrMask::LIMIT);
+    ensure(is_within, LIMIT.beyond(limit.into(), capacity.into()))?;
     let mut new_place = None;
     if given.contains(SrqAttrMask::MAX_WR) {
         check_size(max_wr, &cx.file.device.limits)?;
@@ -118,8 +126,12 @@ pub(super) fn destroy_srq(
 ) -> Result<Outcome<answer::DestroySrq>> {
     let handle = request.srq_handle;
     let index = cx.file.handles.index(handle, Kind::Srq)?;
-    let is_used = cx.fabric.qps.iter().any(|(_, qp)| qp.srq == Some(index));
-    ensure(!is_used, Errno::EBUSY.because("a queue pair still has the shared receive queue"))?;
+    let users = cx.fabric.qps.iter().filter(|(_, qp)| qp.srq == Some(index));
+    let users = Values::users(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())));
+    ensure(
+        users == Values::default(),
+        Errno::EBUSY.because("a queue pair still has the shared receive queue").with(users),
+    )?;
     cx.fabric.release_srq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

@@ -1,7 +1,7 @@
 //! Which changes of a queue pair's state are legal, and with which attributes: the table of
 //! `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`), IBTA chapter 10.3.
 
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Label, Result, Values, ensure};
 use crate::uapi::verbs::QpAttrMask as Mask;
 use crate::uapi::verbs::qp_type::{RC, UD};
 use crate::uapi::verbs::state::{ERR, INIT, RESET, RTR, RTS, SQD, SQE};
@@ -54,22 +54,23 @@ fn attributes(qp: u32, from: u32, to: u32) -> Option<(Mask, Mask)> {
 /// Refuses a change from one state to another that is illegal, or comes without an attribute that it
 /// requires, or with one that does not belong to it.
 pub(crate) fn check(qp: u32, from: u32, to: u32, given: Mask) -> Result<()> {
-    let (required, optional) = attributes(qp, from, to).ok_or(illegal(to))?;
+    let (required, optional) = attributes(qp, from, to).ok_or(illegal(from, to))?;
     let allowed = required | optional | Mask::STATE | Mask::CUR_STATE;
     let (missing, others) = (required.difference(given), given.difference(allowed));
     ensure(missing.is_empty(), Errno::EINVAL.because(requires(missing)))?;
     ensure(others.is_empty(), Errno::EINVAL.because(excludes(others)))
 }
 
-fn illegal(to: u32) -> Errno {
-    Errno::EINVAL.because(match to {
+fn illegal(from: u32, to: u32) -> Errno {
+    let reason = match to {
         INIT => "the queue pair is in no state that may go to INIT",
         RTR => "the queue pair is in no state that may go to RTR",
         RTS => "the queue pair is in no state that may go to RTS",
         SQD => "the queue pair is in no state that may go to SQD",
         SQE => "only an error brings a queue pair to SQE",
         _ => "the queue pair may not go to this state",
-    })
+    };
+    Errno::EINVAL.because(reason).with(Values::of([(Label::State, from as u64)]))
 }
 
 /// What is said of the first of some attributes.

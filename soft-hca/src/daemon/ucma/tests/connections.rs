@@ -137,7 +137,9 @@ fn private_data_limits() {
     world.listener(server, 1, TCP, "10.9.0.1:7471");
     let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
     let with = |len| ConnParam { private_data: vec![1; len], ..ConnParam::default() };
-    assert_eq!(world.connect(client, asking, &with(57)), Err(Errno::EINVAL));
+    let refusal = world.connect(client, asking, &with(57)).unwrap_err();
+    assert_eq!(refusal, Errno::EINVAL);
+    assert_eq!(refusal.values().to_string(), ": asked for 57, limit 56");
     world.connect(client, asking, &with(56)).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     assert_eq!(world.accept(server, request, 3, &with(197)), Err(Errno::EINVAL));

@@ -1,9 +1,9 @@
 //! What a record tells of queue pairs: whose they are, whom they are connected to, how they have
 //! ended, and when receives were posted for them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
+use crate::entry::{Call, Entry, Outcome, Packet, ReceiveQueue, What};
 use crate::reason::{Peer, Reason};
 use crate::text::duration;
 use crate::value::{Name, Named, Value};
@@ -27,6 +27,45 @@ struct Qp {
     has_failed: bool,
     /// Its program has put it into the error state.
     is_shut: bool,
+    /// Sends that were posted and neither executed nor flushed: `wr_id` and time.
+    posted: VecDeque<(u64, u64)>,
+    /// Those that were executed before it was seen that they were posted.
+    early: Vec<u64>,
+    /// Its packets go to another host.
+    has_packets: bool,
+}
+
+/// Sends of a queue pair that its peer on another host has not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unfinished {
+    pub(super) qp: u32,
+    pub(super) process: u32,
+    /// The first one.
+    pub(super) wr_id: u64,
+    /// When it was posted.
+    pub(super) since: u64,
+    pub(super) count: usize,
+}
+
+impl Qp {
+    fn posts(&mut self, wr_id: u64, t: u64) {
+        match self.early.iter().position(|early| *early == wr_id) {
+            Some(at) => {
+                self.early.swap_remove(at);
+            }
+            None => self.posted.push_back((wr_id, t)),
+        }
+    }
+
+    /// Those before it were flushed, if there are any.
+    fn executes(&mut self, wr_id: u64) {
+        match self.posted.iter().position(|posted| posted.0 == wr_id) {
+            Some(at) => {
+                self.posted.drain(..=at);
+            }
+            None => self.early.push(wr_id),
+        }
+    }
 }
 
 /// What a call does to a queue pair.
@@ -69,7 +108,18 @@ impl Known {
             What::ReceivePosted(posted) => {
                 self.receives.insert(posted.queue, entry.t);
             }
-            What::SendPosted(_) => self.is_complete = true,
+            What::SendPosted(posted) => {
+                self.is_complete = true;
+                self.qp_mut(posted.qp, entry.process).posts(posted.wr_id, entry.t);
+            }
+            What::Executed(executed) => {
+                self.qp_mut(executed.qp, entry.process).executes(executed.wr_id);
+            }
+            What::Packet(Packet { qp: Some(qp), .. }) => {
+                self.qp_mut(*qp, entry.process).has_packets = true;
+            }
+            // What is not seen may have been executed.
+            What::Dropped { .. } => self.qps.values_mut().for_each(|qp| qp.posted.clear()),
             What::ProcessEnded => {
                 let of_process = |qp: &&mut Qp| qp.process == entry.process && qp.end.is_none();
                 for qp in self.qps.values_mut().filter(of_process) {
@@ -117,6 +167,20 @@ impl Known {
             }
             _ => None,
         }
+    }
+
+    /// What queue pairs of which `is_over` says so have still had on its way to another host.
+    pub(super) fn unfinished(&mut self, is_over: impl Fn(u32, u32) -> bool) -> Vec<Unfinished> {
+        let over = self.qps.iter_mut().filter(|(number, qp)| is_over(**number, qp.process));
+        let unfinished = over.filter_map(|(number, qp)| {
+            let posted = std::mem::take(&mut qp.posted);
+            let (wr_id, since) = *posted.front().filter(|_| qp.has_packets)?;
+            let (qp, process, count) = (*number, qp.process, posted.len());
+            Some(Unfinished { qp, process, wr_id, since, count })
+        });
+        let mut unfinished: Vec<_> = unfinished.collect();
+        unfinished.sort_by_key(|unfinished| unfinished.qp);
+        unfinished
     }
 
     fn qp_mut(&mut self, number: u32, process: u32) -> &mut Qp {

@@ -16,13 +16,16 @@ use crate::reason::{ASKED_FOR, Reason, Side};
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
 use checks::{asynchronous, errno_cause, side, status_meaning, usual_cause};
-use known::{Change, Known};
+use known::{Change, Known, Unfinished};
 use order::{About, Role};
 
 pub use live::Live;
 
 /// Who waits for less, in nanoseconds, is not told of: programs that keep up wait now and then.
 const STALL_NS: u64 = 1_000_000_000;
+
+/// What another host has not acknowledged for less, in nanoseconds, may just be on its way.
+const ANSWER_NS: u64 = 100_000_000;
 
 const SUCCESS: &str = "IBV_WC_SUCCESS";
 const FLUSHED: &str = "IBV_WC_WR_FLUSH_ERR";
@@ -101,7 +104,7 @@ impl Explainer {
                 None
             }
             What::ProcessEnded => {
-                let is_its = |_, stalled: &Stalled| stalled.process == entry.process;
+                let is_its = |_, process| process == entry.process;
                 return self.waited_until(entry.t, "its process ended", is_its);
             }
             What::Stalled { qp, wr_id, reason } => {
@@ -164,15 +167,18 @@ impl Explainer {
         problems
     }
 
-    /// Requests that will not be executed any more, and how that has come.
+    /// Requests of queue pairs, by number and process, that will not be executed any more, and how
+    /// that has come.
     fn waited_until(
         &mut self,
         t: u64,
         how: &str,
-        is_over: impl Fn(u32, &Stalled) -> bool,
+        is_over: impl Fn(u32, u32) -> bool,
     ) -> Vec<Problem> {
+        let unfinished = self.known.unfinished(&is_over);
         let all = std::mem::take(&mut self.stalled);
-        let (over, others) = all.into_iter().partition(|(qp, stalled)| is_over(*qp, stalled));
+        let (over, others) =
+            all.into_iter().partition(|(qp, stalled)| is_over(*qp, stalled.process));
         self.stalled = others;
         let over: BTreeMap<u32, Stalled> = over;
         let of = |(qp, stalled): (&u32, &Stalled)| {
@@ -183,7 +189,30 @@ impl Explainer {
             problem.about.role = Role::Waited { ns: waited, is_told };
             problem
         };
-        over.iter().map(of).collect()
+        let is_long = |unfinished: &Unfinished| t.saturating_sub(unfinished.since) >= ANSWER_NS;
+        let unanswered = unfinished.into_iter().filter(is_long);
+        let unanswered = unanswered.map(|unfinished| self.unanswered(t, how, unfinished));
+        over.iter().map(of).chain(unanswered).collect()
+    }
+
+    /// Requests that another host has not answered until something has ended them.
+    fn unanswered(&self, t: u64, how: &str, unfinished: Unfinished) -> Problem {
+        let Unfinished { qp, process, wr_id, since, count } = unfinished;
+        let who = self.who(process);
+        let waited = duration(t.saturating_sub(since));
+        let behind = match count - 1 {
+            0 => String::new(),
+            others => format!(", with {others} behind it,"),
+        };
+        let what = format!(
+            "{who}: the send work request wr_id={wr_id:#x} of qp {qp}{behind} was not acknowledged, \
+             for {waited}, when {how}"
+        );
+        let why = "on the peer's side, which is on another host: its packets tell what came back";
+        let cause = "the peer posts no receive, has ended, or the network is interrupted: see the \
+                     packets of this queue pair, and a record of the other host";
+        let about = About { qps: vec![qp], ..About::default() };
+        Problem { about, ..Problem::new((since, process), what, why.into(), cause) }
     }
 
     /// Who waits for what, at a time.

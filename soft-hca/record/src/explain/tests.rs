@@ -334,6 +334,34 @@ fn what_a_program_ends_itself_is_no_failure() {
 }
 
 #[test]
+fn what_another_host_never_acknowledges_is_told() {
+    let told = |later: u64, executes: bool| {
+        let mut run = connected();
+        let packet = json!({
+            "direction": "sent", "from": "10.0.0.1", "to": "10.0.0.2", "opcode": "RC_SEND_ONLY",
+            "qp": 17, "dest_qp": 18, "psn": 0, "length": 8,
+        });
+        for wr_id in [5, 6, 7] {
+            let posted = json!({
+                "qp": 17, "wr_id": wr_id, "opcode": "IBV_WR_SEND", "flags": [], "length": 8, "sges": [],
+            });
+            run.put(1, 0, "send_posted", posted).put(1, 0, "packet", packet.clone());
+        }
+        let last = if executes { 7 } else { 5 };
+        let executed = json!({
+            "qp": 17, "wr_id": last, "opcode": "IBV_WR_SEND", "length": 8, "status": "IBV_WC_SUCCESS",
+        });
+        run.put(1, 0, "executed", executed).put(later, 0, "process_ended", json!({}));
+        text(run.entries())
+    };
+    let hung = told(SECOND, false);
+    let what = "wr_id=0x6 of qp 17, with 1 behind it, was not acknowledged, for 1.00 s, when its ";
+    assert!(hung.contains(what), "{hung}");
+    assert!(told(SECOND, true).starts_with("Nothing"));
+    assert!(told(SECOND / 20, false).starts_with("Nothing"));
+}
+
+#[test]
 fn statuses_of_connection_events_are_told_in_words() {
     let mut run = connected();
     let event =

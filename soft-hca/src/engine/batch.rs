@@ -210,8 +210,8 @@ impl<'a> Actor<'a> {
         };
         match place {
             Ok(()) => {}
-            // Nobody tells a requester of UC that its message was lost. A receive that does not
-            // fit makes the responder fail all the same.
+            // Nobody tells a requester of UC that its message was lost. A receive whose memory may
+            // not be used makes the responder fail all the same.
             Err(
                 NotPlanned::Responder(_, None)
                 | NotPlanned::Requester(RequestError::ReceiverNotReady(_) | RequestError::NoResponse),
@@ -281,8 +281,12 @@ impl<'a> Actor<'a> {
             let (owner, to) = (&responder.owner, &mut batch.remote);
             receive.scatter(self.arena, owner, 0, length.into(), to).map_err(|error| {
                 deferred.cause = Some(receive.why_not(self.arena, owner, error, length.into()));
+                if error == ReceiveError::Small && !responder.is_reliable() {
+                    responder.drop_message(self, receive.wr_id, deferred);
+                    return refused(error.requester_status());
+                }
                 let failed = (receive.wr_id, error.status());
-                NotPlanned::Responder(wc_status::REMOTE_RECEIVE, Some(failed))
+                NotPlanned::Responder(error.requester_status(), Some(failed))
             })?;
         }
         Ok(Some(ReceiveCompletion {
@@ -347,10 +351,10 @@ impl<'a> Actor<'a> {
                 (RequestError::Failed(wc_status::LOCAL_MEMORY), None)
             }
             _ if is_send => {
-                let status = ReceiveError::Memory.status();
+                let error = ReceiveError::Memory;
                 (
-                    RequestError::Failed(wc_status::REMOTE_RECEIVE),
-                    received.map(|a| (a.wr_id, status)),
+                    RequestError::Failed(error.requester_status()),
+                    received.map(|received| (received.wr_id, error.status())),
                 )
             }
             _ => (RequestError::Failed(wc_status::REMOTE_MEMORY), None),

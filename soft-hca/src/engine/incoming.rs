@@ -98,8 +98,8 @@ impl Incoming {
         actor.complete_received(responder, [&received], deferred);
     }
 
-    /// The message does not arrive: with an error of the receive the queue pair fails, else the
-    /// receive goes back to its owner.
+    /// The message does not arrive: with an error of the receive the queue pair fails, unless the
+    /// message is a dropped one of an unreliable service; else the receive goes back to its owner.
     pub(super) fn abort(
         self,
         responder: &mut Responder<'_>,
@@ -109,6 +109,9 @@ impl Incoming {
     ) {
         let wr_id = self.receive.wr_id;
         match error {
+            Some(ReceiveError::Small) if !responder.is_reliable() => {
+                responder.drop_message(actor, wr_id, deferred);
+            }
             Some(error) => responder.fail(actor, Some((wr_id, error.status())), deferred),
             None => responder.give_back(actor, wr_id, deferred),
         }

@@ -23,8 +23,10 @@ pub(super) struct Receive {
 /// What a receive cannot take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveError {
-    /// Too small, or senseless.
+    /// Too small for the message.
     Small,
+    /// It has more elements than it may have.
+    Malformed,
     /// Its memory may not be used.
     Memory,
 }
@@ -34,7 +36,16 @@ impl ReceiveError {
     pub(super) fn status(self) -> u32 {
         match self {
             Self::Small => wc_status::RECEIVE_TOO_SMALL,
+            Self::Malformed => wc_status::RECEIVE_MALFORMED,
             Self::Memory => wc_status::RECEIVE_MEMORY,
+        }
+    }
+
+    /// The status that a reliable sender gets.
+    pub(super) fn requester_status(self) -> u32 {
+        match self {
+            Self::Small => wc_status::TOO_LONG_FOR_RECEIVE,
+            Self::Malformed | Self::Memory => wc_status::REMOTE_RECEIVE,
         }
     }
 }
@@ -92,7 +103,7 @@ impl Receive {
         out: &mut SegmentList,
     ) -> Result<(), ReceiveError> {
         if self.is_malformed {
-            return Err(ReceiveError::Small);
+            return Err(ReceiveError::Malformed);
         }
         let mut rest = length;
         for sge in &self.elements {

@@ -13,7 +13,7 @@ use crate::engine::wc_status;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
-use crate::uapi::verbs::{access, opcode, send_flag, state, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode};
 
 /// Messages that are executed together, at most.
 pub(super) const MAX_MESSAGES: usize = 16;
@@ -165,6 +165,11 @@ impl<'a> Responder<'a> {
         self.owner.remote(arena, wanted).ok_or(wc_status::REMOTE_MEMORY)
     }
 
+    /// Whether the sender is told what becomes of its messages.
+    pub(super) fn is_reliable(&self) -> bool {
+        self.qp.qp_type.load(Acquire) == qp_type::RC
+    }
+
     /// Whether receives come from a shared queue, which does not take them back.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.receives, Receives::Shared(_))
@@ -230,10 +235,27 @@ impl<'a> Responder<'a> {
 
     /// Gives a receive back to its owner, unused. One of the own queue was never taken from it.
     pub(super) fn give_back(&self, actor: &Actor<'_>, wr_id: u64, deferred: &mut Deferred) {
+        self.complete_taken(actor, (wr_id, status::WR_FLUSH_ERR), deferred);
+    }
+
+    /// A message of an unreliable service is too long for its receive, and dropped. A receive of the
+    /// own queue remains for the next message; one of a shared queue completes with an error, and
+    /// the queue pair goes on (IBTA 9.9.3.1, classes D and E).
+    pub(super) fn drop_message(&self, actor: &Actor<'_>, wr_id: u64, deferred: &mut Deferred) {
+        self.complete_taken(actor, (wr_id, wc_status::RECEIVE_TOO_SMALL), deferred);
+    }
+
+    /// Completes a receive that was taken from a shared queue with an error.
+    fn complete_taken(
+        &self,
+        actor: &Actor<'_>,
+        (wr_id, status): (u64, u32),
+        deferred: &mut Deferred,
+    ) {
         if !self.is_shared() {
             return;
         }
-        let cqe = Cqe::error(wr_id, status::WR_FLUSH_ERR, self.owner.qpn);
+        let cqe = Cqe::error(wr_id, status, self.owner.qpn);
         actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, deferred);
     }
 

@@ -6,9 +6,10 @@
 //! | --- | --- | --- | --- |
 //! | bad key of local memory | `LOC_PROT_ERR` | - | the specification's; rxe says `LOC_QP_OP_ERR` |
 //! | bad key in a receive | `REM_OP_ERR` | `LOC_PROT_ERR` | as above |
-//! | receive too small | `REM_OP_ERR` | `LOC_QP_OP_ERR` | rxe's, which programs print; specified are `REM_INV_REQ_ERR` and `LOC_LEN_ERR` |
+//! | receive too small | `REM_INV_REQ_ERR` | `LOC_LEN_ERR` | the specification's; rxe says `REM_OP_ERR` and `LOC_QP_OP_ERR` |
 //! | queue pair does not allow the access | `REM_INV_REQ_ERR` | - | rxe's, and one of the two that are specified |
-//! | datagram's receive too small | none | `LOC_QP_OP_ERR` | rxe's; specified is `LOC_LEN_ERR` |
+//! | receive too small, UC and UD | none | none: it remains for the next message | the specification's; rxe of Linux 6.1 fails as above |
+//! | the same of a shared queue, UC and UD | none | `LOC_LEN_ERR`, and the queue pair goes on | the specification's |
 //! | `retry_cnt` 7 | `RETRY_EXC_ERR` after 8 tries | - | the specification's; rxe tries for ever |
 //! | `max_rd_atomic` 0, yet a read or atomic | `LOC_QP_OP_ERR` | - | rxe never executes it |
 //! | message over 2 GiB | `LOC_LEN_ERR` | - | the specification's limit |
@@ -28,10 +29,14 @@ pub(super) const MALFORMED: u32 = status::LOC_QP_OP_ERR;
 pub(super) const TOO_LONG: u32 = status::LOC_LEN_ERR;
 /// The receive's memory may not be used; at its owner.
 pub(super) const RECEIVE_MEMORY: u32 = status::LOC_PROT_ERR;
-/// The receive is too small or makes no sense; at its owner.
-pub(super) const RECEIVE_TOO_SMALL: u32 = status::LOC_QP_OP_ERR;
+/// The receive makes no sense; at its owner.
+pub(super) const RECEIVE_MALFORMED: u32 = status::LOC_QP_OP_ERR;
 /// The same two, at the sender.
 pub(super) const REMOTE_RECEIVE: u32 = status::REM_OP_ERR;
+/// The receive is too small; at its owner.
+pub(super) const RECEIVE_TOO_SMALL: u32 = status::LOC_LEN_ERR;
+/// The same, at the sender.
+pub(super) const TOO_LONG_FOR_RECEIVE: u32 = status::REM_INV_REQ_ERR;
 /// The peer's memory may not be used.
 pub(super) const REMOTE_MEMORY: u32 = status::REM_ACCESS_ERR;
 /// The peer's queue pair does not do that, or the address is not aligned.

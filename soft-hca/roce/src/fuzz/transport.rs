@@ -86,7 +86,13 @@ impl Target for Program {
 
     fn place(&mut self, _: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
         assert!(self.has_receive && !parts.concat().is_empty());
-        self.refuse(&[Refusal::Receive])
+        self.refuse(&[Refusal::Receive, Refusal::ReceiveTooSmall])
+    }
+
+    fn release_receive(&mut self) -> bool {
+        assert!(self.has_receive);
+        self.has_receive = self.mood() % 2 == 0;
+        !self.has_receive
     }
 
     fn complete(&mut self, _: Completion) -> Result<(), Refusal> {

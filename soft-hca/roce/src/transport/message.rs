@@ -150,6 +150,11 @@ impl Arriving {
         self.message = None;
     }
 
+    /// The receive that was taken is not for the next message.
+    pub(super) fn forget_receive(&mut self) {
+        self.has_receive = false;
+    }
+
     /// The next packets. After a refusal it is as if none of them had come.
     pub(super) fn accept(
         &mut self,

@@ -262,7 +262,7 @@ impl Responder {
                 let timer = self.attributes.min_rnr_timer;
                 return self.tell(psn, Syndrome::RnrNak { timer });
             }
-            Refusal::InvalidRequest => Some(NakCode::InvalidRequest),
+            Refusal::InvalidRequest | Refusal::ReceiveTooSmall => Some(NakCode::InvalidRequest),
             Refusal::Access => Some(NakCode::RemoteAccess),
             Refusal::Receive => Some(NakCode::RemoteOperational),
             Refusal::Overflow => None,

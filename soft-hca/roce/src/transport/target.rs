@@ -15,8 +15,10 @@ pub enum Refusal {
     InvalidRequest,
     /// No such key, not this memory, not these rights; or a key to be made invalid is not valid.
     Access,
-    /// The receive is too small, or its memory may not be used.
+    /// The receive makes no sense, or its memory may not be used.
     Receive,
+    /// The receive is too small for the message.
+    ReceiveTooSmall,
     /// The completion queue has overflowed: the peer is told nothing.
     Overflow,
 }
@@ -88,8 +90,15 @@ pub trait Target {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Receive`] and [`Refusal::Busy`].
+    /// [`Refusal::Receive`], [`Refusal::ReceiveTooSmall`] and [`Refusal::Busy`].
     fn place(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal>;
+
+    /// A message of an unreliable service was too long for the receive that was taken, and is
+    /// dropped. A receive of the queue pair's own remains for the next message; one of a shared queue
+    /// completes with an error (IBTA volume 1, 9.9.3.1, classes D and E).
+    ///
+    /// Returns whether it has completed, so that the next message takes another one.
+    fn release_receive(&mut self) -> bool;
 
     /// Completes the receive, and makes the key of [`SendEnd::Invalidate`] invalid before.
     ///

@@ -165,6 +165,12 @@ impl Responder {
                 self.failed = true;
                 target.fail(refusal);
             }
+            Err(Refusal::ReceiveTooSmall) => {
+                self.arriving.break_off();
+                if target.release_receive() {
+                    self.arriving.forget_receive();
+                }
+            }
             Err(_) => self.arriving.break_off(),
         }
     }

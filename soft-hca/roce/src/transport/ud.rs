@@ -102,6 +102,7 @@ impl Responder {
                 self.failed = true;
                 target.fail(refusal);
             }
+            Err(Refusal::ReceiveTooSmall) => self.has_receive = !target.release_receive(),
             Err(_) => {}
         }
         received.is_ok()

@@ -144,11 +144,28 @@ impl Target for RemoteTarget<'_, '_> {
             incoming.place(responder, actor, ours).map_err(|error| match error {
                 PlaceError::Receive(error) => {
                     arriving.error = Some(error);
-                    Refusal::Receive
+                    match error {
+                        ReceiveError::Small => Refusal::ReceiveTooSmall,
+                        ReceiveError::Malformed | ReceiveError::Memory => Refusal::Receive,
+                    }
                 }
                 PlaceError::Source | PlaceError::Unreachable => Refusal::Busy,
             })
         })
+    }
+
+    fn release_receive(&mut self) -> bool {
+        let released = self.with(|actor, responder, arriving, deferred| {
+            if !responder.is_shared() {
+                return Ok(false);
+            }
+            if let Some(incoming) = arriving.incoming.take() {
+                responder.qp.taken.store(0, Release);
+                incoming.abort(responder, actor, arriving.error.take(), deferred);
+            }
+            Ok(true)
+        });
+        released == Ok(true)
     }
 
     fn complete(&mut self, completion: Completion) -> Result<(), Refusal> {
@@ -230,7 +247,9 @@ impl Target for RemoteTarget<'_, '_> {
     fn fail(&mut self, reason: Refusal) {
         let failed = self.with(|actor, responder, arriving, deferred| {
             let status = match reason {
-                Refusal::Receive => arriving.error.unwrap_or(ReceiveError::Small).status(),
+                Refusal::Receive | Refusal::ReceiveTooSmall => {
+                    arriving.error.unwrap_or(ReceiveError::Small).status()
+                }
                 _ => status::WR_FLUSH_ERR,
             };
             let receive = arriving.incoming.take().map(|incoming| (incoming.wr_id(), status));

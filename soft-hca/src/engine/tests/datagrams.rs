@@ -8,7 +8,7 @@ use crate::engine::{DatagramReceiver, LINK, Route};
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{
     opcode, qp_type, send_flag, state,
-    status::{LOC_PROT_ERR, LOC_QP_OP_ERR, WR_FLUSH_ERR},
+    status::{LOC_LEN_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, WR_FLUSH_ERR},
     wc_flag, wc_opcode,
 };
 
@@ -155,20 +155,40 @@ fn what_is_lost_silently() {
 
 #[test]
 fn a_receive_that_does_not_fit() {
-    for (length, key, status) in [(47, 0, LOC_QP_OP_ERR), (48, 0x9900, LOC_PROT_ERR)] {
-        let mut case = Case::new();
-        let sge = case.theirs.sge(0, length);
-        case.world.receive(
-            case.b,
-            20,
-            &[Sge { lkey: if key == 0 { sge.lkey } else { key }, ..sge }],
-        );
-        case.world.receive(case.b, 21, &[sge]);
-        case.world.send(case.a, &to(1, case.b, 0x1111, case.ah).sge(case.ours.sge(0, 8)));
-        assert_eq!(case.world.statuses(case.a), [(1, 0)]);
-        assert_eq!(case.world.statuses(case.b), [(20, status), (21, WR_FLUSH_ERR)]);
-        assert_eq!(case.world.state(case.b), state::ERR);
+    // It remains for the next datagram.
+    let mut case = Case::new();
+    case.world.receive(case.b, 20, &[case.theirs.sge(0, 47)]);
+    case.world.receive(case.b, 21, &[case.theirs.sge(100, 48)]);
+    for (wr_id, length) in [(1, 8), (2, 7), (3, 8)] {
+        let sge = case.ours.sge(wr_id as usize, length);
+        case.world.send(case.a, &to(wr_id, case.b, 0x1111, case.ah).sge(sge));
     }
+    assert_eq!(case.world.statuses(case.a), [(1, 0), (2, 0), (3, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(20, 0), (21, 0)]);
+    assert_eq!(case.theirs.bytes[40..47], case.ours.bytes[2..9]);
+    assert_eq!(case.theirs.bytes[140..148], case.ours.bytes[3..11]);
+    // Of a shared queue it was taken, and says why.
+    let mut case = Case::new();
+    let srq = case.world.srq(7);
+    set(&case.world.entry(case.b).srq, srq + 1);
+    for (wr_id, length) in [(20, 39), (21, 48)] {
+        case.world.receive_shared(srq, wr_id, &[case.theirs.sge(0, length)]);
+    }
+    for wr_id in [1, 2] {
+        case.world.send(case.a, &to(wr_id, case.b, 0x1111, case.ah).sge(case.ours.sge(0, 8)));
+    }
+    assert_eq!(case.world.statuses(case.a), [(1, 0), (2, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(20, LOC_LEN_ERR), (21, 0)]);
+    assert_eq!((case.world.state(case.b), case.world.env.take_raised()), (state::RTS, vec![]));
+    // Memory that may not be used is the program's own mistake.
+    let mut case = Case::new();
+    let sge = case.theirs.sge(0, 48);
+    case.world.receive(case.b, 20, &[Sge { lkey: 0x9900, ..sge }]);
+    case.world.receive(case.b, 21, &[sge]);
+    case.world.send(case.a, &to(1, case.b, 0x1111, case.ah).sge(case.ours.sge(0, 8)));
+    assert_eq!(case.world.statuses(case.a), [(1, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(20, LOC_PROT_ERR), (21, WR_FLUSH_ERR)]);
+    assert_eq!(case.world.state(case.b), state::ERR);
 }
 
 #[test]

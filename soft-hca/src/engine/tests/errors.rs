@@ -205,7 +205,7 @@ fn a_bad_local_key() {
 fn a_receive_that_does_not_fit() {
     let send = |case: &mut Case| Wr::new(1, opcode::SEND).sge(case.ours.sge(0, 8));
     let errors = |first| [first, WR_FLUSH_ERR];
-    Case::check(send, |case| case.theirs.sge(0, 7), REM_OP_ERR, &errors(LOC_QP_OP_ERR), BOTH);
+    Case::check(send, |case| case.theirs.sge(0, 7), REM_INV_REQ_ERR, &errors(LOC_LEN_ERR), BOTH);
     Case::check(
         send,
         |case| Sge { lkey: 0x3300, ..good(case) },
@@ -219,6 +219,46 @@ fn a_receive_that_does_not_fit() {
         Sge { lkey: key, ..good(case) }
     };
     Case::check(send, read_only, REM_OP_ERR, &errors(LOC_PROT_ERR), BOTH);
+}
+
+/// An unreliable connection drops the message, and its receive is for the next one; a receive of a
+/// shared queue is gone, and says why.
+#[test]
+fn an_unreliable_message_that_does_not_fit_its_receive() {
+    for (me, is_shared) in [(US, false), (DAEMON, false), (US, true), (DAEMON, true)] {
+        let world = World::new();
+        let (a, b) = world.pair(qp_type::UC);
+        let mut ours = world.buffer(US, pattern(3, 64));
+        let mut theirs = world.buffer(THEM, vec![0; 64]);
+        let rooms = [theirs.sge(0, 7), theirs.sge(32, 8)];
+        if is_shared {
+            let srq = world.srq(7);
+            set(&world.entry(b).srq, srq + 1);
+            for (wr_id, room) in (20..).zip(rooms) {
+                world.receive_shared(srq, wr_id, &[room]);
+            }
+        } else {
+            (20..).zip(rooms).for_each(|(wr_id, room)| world.receive(b, wr_id, &[room]));
+        }
+        for (wr_id, length) in [(1, 8), (2, 6), (3, 8)] {
+            world.put(a, &Wr::new(wr_id, opcode::SEND).sge(ours.sge(wr_id as usize, length)));
+        }
+        world.actor(me).run_send_queue(a);
+        assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0)]);
+        assert_eq!((world.state(a), world.state(b)), (state::RTS, state::RTS));
+        assert_eq!(world.env.take_raised(), []);
+        let (received, sent) = if is_shared {
+            ([(20, LOC_LEN_ERR), (21, 0)], (32..38, 2..8))
+        } else {
+            ([(20, 0), (21, 0)], (0..6, 2..8))
+        };
+        assert_eq!(world.statuses(b), received);
+        assert_eq!(theirs.bytes[sent.0], ours.bytes[sent.1]);
+        if !is_shared {
+            assert_eq!(theirs.bytes[32..40], ours.bytes[3..11]);
+        }
+        world.assert_unlocked();
+    }
 }
 
 #[test]
@@ -373,13 +413,13 @@ fn uc_fails_at_the_responder_only_by_its_receive() {
     let (a, b) = world.pair(qp_type::UC);
     let mut ours = world.buffer(US, pattern(1, 64));
     let mut theirs = world.buffer(THEM, vec![0; 64]);
-    world.receive(b, 20, &[theirs.sge(0, 4)]);
-    world.receive(b, 21, &[theirs.sge(0, 4)]);
+    world.receive(b, 20, &[Sge { lkey: 0x3300, ..theirs.whole() }]);
+    world.receive(b, 21, &[theirs.whole()]);
     world.put(a, &Wr::new(1, opcode::SEND).sge(ours.whole()));
     world.put(a, &Wr::new(2, opcode::SEND).sge(ours.whole()));
     world.doorbell(a);
     assert_eq!(world.statuses(a), [(1, 0), (2, 0)]);
-    assert_eq!(world.statuses(b), [(20, LOC_QP_OP_ERR), (21, WR_FLUSH_ERR)]);
+    assert_eq!(world.statuses(b), [(20, LOC_PROT_ERR), (21, WR_FLUSH_ERR)]);
     assert_eq!((world.state(a), world.state(b)), (state::RTS, state::ERR));
 }
 

@@ -177,3 +177,48 @@ fn a_receive_taken_from_a_shared_queue_is_not_lost_for_want_of_a_lock() {
         world.actor(DAEMON).poll_error_receives_of(qpn);
     });
 }
+
+/// A message that is too long for its receive: with a reliable connection that is an error, with an
+/// unreliable one it is dropped, and a receive of a shared queue completes.
+#[test]
+fn a_receive_that_is_too_small_for_a_message_of_another_host() {
+    let world = World::new();
+    let qpn = remote(&world);
+    let mut memory = world.buffer(US, vec![0; 8]);
+    let small = memory.sge(0, 4);
+    let long = |target: &mut RemoteTarget<'_, '_>| {
+        assert_eq!((target.take_receive(), target.place(0, &[b"1234"])), (Ok(()), Ok(())));
+        assert_eq!(target.place(4, &[b"5"]), Err(Refusal::ReceiveTooSmall));
+    };
+    world.receive(qpn, 20, &[small]);
+    let mut arriving = Arriving::default();
+    let mut reliable = RemoteTarget { kind: qp_type::RC, ..target(&world, qpn, &mut arriving) };
+    long(&mut reliable);
+    reliable.fail(Refusal::ReceiveTooSmall);
+    assert_eq!(world.statuses(qpn), [(20, status::LOC_LEN_ERR)]);
+    assert_eq!(world.state(qpn), state::ERR);
+    for is_shared in [false, true] {
+        let (qpn, _) = world.pair(qp_type::UC);
+        Route::Remote.store(&world.entry(qpn).route);
+        if is_shared {
+            let srq = world.srq(7);
+            set(&world.entry(qpn).srq, srq + 1);
+            world.receive_shared(srq, 20, &[small]);
+        } else {
+            world.receive(qpn, 20, &[small]);
+        }
+        let mut arriving = Arriving::default();
+        let mut target = RemoteTarget { kind: qp_type::UC, ..target(&world, qpn, &mut arriving) };
+        long(&mut target);
+        assert_eq!(target.release_receive(), is_shared);
+        let completed = is_shared.then_some((20, status::LOC_LEN_ERR));
+        assert_eq!(world.statuses(qpn), Vec::from_iter(completed));
+        assert_eq!(world.state(qpn), state::RTS);
+        if !is_shared {
+            assert_eq!((target.place(0, &[b"67"]), target.complete(MESSAGE)), (Ok(()), Ok(())));
+            assert_eq!(world.statuses(qpn), [(20, SUCCESS)]);
+        }
+        assert_eq!(target.take_receive(), Err(Refusal::NotReady));
+    }
+    world.assert_unlocked();
+}

@@ -66,7 +66,9 @@ impl Bad {
                 (Opcode::CompareSwap { remote, compare: 1, swap: 1 }, 8, invalid)
             }
             AtomicWriteLength => (Opcode::AtomicWrite(memory(0, KEY)), 4, invalid),
-            ReceiveTooSmall => (send, long, (Status::RemoteOperation, Some(Refusal::Receive))),
+            ReceiveTooSmall => {
+                (send, long, (Status::RemoteInvalidRequest, Some(Refusal::ReceiveTooSmall)))
+            }
             InvalidateKey => (Opcode::Send(SendEnd::Invalidate(7)), 1, access),
             Overflow => (send, 1, (Status::RetryExceeded, Some(Refusal::Overflow))),
             NoResources => (Opcode::Read(memory(64, KEY)), long, invalid),
@@ -257,7 +259,7 @@ fn who_waits_for_ever_waits() {
 fn nothing_is_posted_behind_a_failure() {
     let mut world = send(attributes(Mtu::B256, 0), &[(0, 10)]);
     world.run();
-    assert_eq!(world.ends[0].program.completed, [(0, Status::RemoteOperation)]);
+    assert_eq!(world.ends[0].program.completed, [(0, Status::RemoteInvalidRequest)]);
     let requester = &mut world.ends[0].requester;
     requester.post(WorkRequest { id: 1, ..world.ends[0].program.work[0].request });
     assert_eq!(requester.transmit(world.now_ns, |_| panic!("a packet")), 0);

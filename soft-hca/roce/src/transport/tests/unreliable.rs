@@ -4,7 +4,7 @@ use super::network::{Faults, Network, Random};
 use super::world::*;
 use crate::transport::attributes::Mtu;
 use crate::transport::request::{Failure, Opcode, Payload, Remote, Status};
-use crate::transport::target::{Completion, Received, Refusal};
+use crate::transport::target::{Completion, Received};
 use crate::transport::{uc, ud};
 use crate::wire::headers::Deth;
 use crate::wire::opcode::SendEnd;
@@ -154,9 +154,49 @@ fn a_datagram_lies_behind_its_header() {
     assert_eq!(bytes[..40], header);
     assert_eq!(bytes[40..552], [5; 512]);
 
+    // One that does not fit is dropped, and its receive is for the next one.
     program.receives.push_back((0, 551));
     assert!(!deliver(&mut program, headers, &[5; 512], QKEY));
-    assert_eq!(program.failed, Some(Refusal::Receive));
-    program.receives.push_back((0, 600));
+    assert!(deliver(&mut program, headers, &[6; 511], QKEY));
+    assert_eq!((program.failed, program.receives.len()), (None, 0));
+    assert_eq!(program.received.pop().unwrap().1[40..], [6; 511]);
+    // One of a shared queue is gone.
+    program.is_shared = true;
+    program.receives.extend([(0, 551), (0, 552)]);
     assert!(!deliver(&mut program, headers, &[5; 512], QKEY));
+    assert!(deliver(&mut program, headers, &[5; 512], QKEY));
+    assert_eq!((program.failed, program.released), (None, 1));
+}
+
+#[test]
+fn a_message_that_does_not_fit_its_receive_is_dropped() {
+    let attributes = attributes(Mtu::B256, 0);
+    for is_shared in [false, true] {
+        let (mut requester, mut responder) =
+            (uc::Requester::new(attributes), uc::Responder::new(attributes));
+        let mut program = Program::new(0, 0, 0);
+        program.is_shared = is_shared;
+        program.receives.extend([(0, 600), (0, 900)]);
+        // Of several packets, the last one of which does not fit.
+        for (id, length) in [(0, 700), (1, 500)] {
+            requester.post(request(id, Opcode::Send(SendEnd::Plain), length));
+            let mut packets = Vec::new();
+            requester.transmit(|outgoing| {
+                packets.extend_from_slice(outgoing);
+                Ok(())
+            });
+            for packet in packets {
+                let payload = vec![id as u8; packet.payload.length as usize];
+                let packet = Packet { headers: packet.headers, payload: &payload };
+                responder.on_packets(&[packet], &mut program);
+            }
+            requester.complete(&mut program);
+        }
+        assert_eq!(program.completed, [(0, Status::Success), (1, Status::Success)]);
+        assert_eq!((program.failed, responder.has_failed()), (None, false));
+        let [(completion, bytes)] = &program.received[..] else { panic!("one has arrived") };
+        assert_eq!((completion.length, &bytes[..500]), (500, &[1; 500][..]));
+        assert_eq!(bytes.len(), if is_shared { 900 } else { 600 });
+        assert_eq!(program.released, usize::from(is_shared));
+    }
 }

@@ -44,6 +44,10 @@ pub(super) struct Program {
     pub received: Vec<(Completion, Vec<u8>)>,
     pub windows: HashSet<u32>,
     pub failed: Option<Refusal>,
+    /// Its receives come from a shared queue.
+    pub is_shared: bool,
+    /// Receives of that which were too small.
+    pub released: usize,
     /// The completion queue overflows with this receive.
     pub overflow_at: usize,
     random: Random,
@@ -67,6 +71,8 @@ impl Program {
             received: Vec::new(),
             windows: HashSet::new(),
             failed: None,
+            is_shared: false,
+            released: 0,
             overflow_at: usize::MAX,
             random: Random::new(seed),
             busy,
@@ -149,9 +155,17 @@ impl Target for Program {
         }
         let receive = self.taken.as_mut().unwrap();
         let end = offset as usize + bytes.len();
-        let to = receive.get_mut(offset as usize..end).ok_or(Refusal::Receive)?;
+        let to = receive.get_mut(offset as usize..end).ok_or(Refusal::ReceiveTooSmall)?;
         to.copy_from_slice(&bytes);
         Ok(())
+    }
+
+    fn release_receive(&mut self) -> bool {
+        if self.is_shared {
+            self.taken = None;
+            self.released += 1;
+        }
+        self.is_shared
     }
 
     fn complete(&mut self, completion: Completion) -> Result<(), Refusal> {

@@ -1,0 +1,79 @@
+//! What both sides of a request that fails are told: statuses, asynchronous events, states. As
+//! `docs/errors.md` has it, within a fabric and by its link to other hosts alike.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::path::Path;
+use std::process::Command;
+
+use programs::hosts::{Hosts, INTERFACE};
+use programs::place::Place;
+use programs::{headers, installed};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/errors/errors.c");
+
+/// A case of the program, and what it prints behind its name.
+const CASES: [(&str, &str); 6] = [
+    (
+        "rc-small",
+        "requester [remote invalid request error]; \
+         responder [local length error] [Work Request Flushed Error]; \
+         events; and; states ERR ERR",
+    ),
+    (
+        "rc-small-srq",
+        "requester [remote invalid request error]; responder [local length error]; \
+         events; and [last WQE reached]; states ERR ERR",
+    ),
+    ("uc-small", "requester [success] [success]; responder [success]; events; and; states RTS RTS"),
+    (
+        "uc-small-srq",
+        "requester [success] [success]; responder [local length error] [success]; \
+         events; and; states RTS RTS",
+    ),
+    ("ud-small", "requester [success] [success]; responder [success]; events; and; states RTS RTS"),
+    (
+        "ud-small-srq",
+        "requester [success] [success]; responder [local length error] [success]; \
+         events; and; states RTS RTS",
+    ),
+];
+
+/// Compiles the program; none if that cannot be done here.
+fn compile(place: &Place) -> Option<String> {
+    if !installed(&["cc"]) || !headers(&["infiniband/verbs.h"].into()) {
+        return None;
+    }
+    let file = place.file("errors");
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+    let output = command.args([&file, Path::new(SOURCE)]).arg("-libverbs").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(file.to_str().unwrap().to_string())
+}
+
+/// Runs all cases.
+fn run(place: &Place) {
+    let Some(program) = compile(place) else { return };
+    let names = CASES.map(|(name, _)| name).join(" ");
+    let text = place.start(&format!("{program} {names}")).succeed();
+    let expected: Vec<String> =
+        CASES.iter().map(|(name, told)| format!("{name}: {told}")).collect();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    assert_eq!(lines, expected);
+    place.assert_gone();
+}
+
+#[test]
+fn within_a_fabric() {
+    run(&Place::new("errors"));
+}
+
+/// All messages go by the link's protocol.
+#[test]
+fn by_the_link() {
+    let option = format!("--roce=always,{INTERFACE}");
+    let Some(hosts) = Hosts::with("errors-link", 1500, &[&option]) else { return };
+    run(&hosts.a.place);
+}

@@ -14,29 +14,101 @@ use programs::{headers, installed};
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/errors/errors.c");
 
 /// A case of the program, and what it prints behind its name.
-const CASES: [(&str, &str); 6] = [
+const CASES: [(&str, &str); 19] = [
     (
         "rc-small",
-        "requester [remote invalid request error]; \
-         responder [local length error] [Work Request Flushed Error]; \
-         events; and; states ERR ERR",
+        "requester [remote invalid request error]; responder [local length error] \
+         [Work Request Flushed Error]; events; and; states ERR ERR",
     ),
     (
         "rc-small-srq",
-        "requester [remote invalid request error]; responder [local length error]; \
-         events; and [last WQE reached]; states ERR ERR",
+        "requester [remote invalid request error]; responder [local length error]; events; \
+         and [last WQE reached]; states ERR ERR",
     ),
     ("uc-small", "requester [success] [success]; responder [success]; events; and; states RTS RTS"),
     (
         "uc-small-srq",
-        "requester [success] [success]; responder [local length error] [success]; \
-         events; and; states RTS RTS",
+        "requester [success] [success]; responder [local length error] [success]; events; \
+         and; states RTS RTS",
     ),
     ("ud-small", "requester [success] [success]; responder [success]; events; and; states RTS RTS"),
     (
         "ud-small-srq",
-        "requester [success] [success]; responder [local length error] [success]; \
-         events; and; states RTS RTS",
+        "requester [success] [success]; responder [local length error] [success]; events; \
+         and; states RTS RTS",
+    ),
+    (
+        "ud-long",
+        "requester [success] [local length error]; responder [success]; events; and; \
+         states ERR RTS",
+    ),
+    (
+        "write-key",
+        "requester [remote access error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; \
+         and [local access violation work queue error]; states ERR ERR",
+    ),
+    (
+        "write-range",
+        "requester [remote access error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; \
+         and [local access violation work queue error]; states ERR ERR",
+    ),
+    (
+        "read-key",
+        "requester [remote access error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; \
+         and [local access violation work queue error]; states ERR ERR",
+    ),
+    (
+        "atomic-key",
+        "requester [remote access error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; \
+         and [local access violation work queue error]; states ERR ERR",
+    ),
+    (
+        "write-key-srq",
+        "requester [remote access error]; responder; events; \
+         and [local access violation work queue error] [last WQE reached]; states ERR ERR",
+    ),
+    (
+        "forbidden-write",
+        "requester [remote invalid request error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; and [invalid request local work queue error]; \
+         states ERR ERR",
+    ),
+    (
+        "forbidden-read",
+        "requester [remote invalid request error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; and [invalid request local work queue error]; \
+         states ERR ERR",
+    ),
+    (
+        "atomic-unaligned",
+        "requester [remote invalid request error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; and [invalid request local work queue error]; \
+         states ERR ERR",
+    ),
+    (
+        "immediate-key",
+        "requester [remote access error]; responder [local access error] \
+         [Work Request Flushed Error]; events; and; states ERR ERR",
+    ),
+    (
+        "immediate-key-srq",
+        "requester [remote access error]; responder [local access error]; events; \
+         and [last WQE reached]; states ERR ERR",
+    ),
+    (
+        "immediate-long-key",
+        "requester [remote access error]; responder [Work Request Flushed Error] \
+         [Work Request Flushed Error]; events; \
+         and [local access violation work queue error]; states ERR ERR",
+    ),
+    (
+        "invalidate-key",
+        "requester [success]; responder [memory management operation error] \
+         [Work Request Flushed Error]; events; and; states RTS ERR",
     ),
 ];
 

@@ -373,8 +373,8 @@ entry! {
         pub proc: AtomicU32,
         /// Protection domain, a number that is unique in the fabric.
         pub pd: AtomicU32,
-        /// Index of the source GID.
-        pub sgid_index: AtomicU32,
+        /// MTU of the port when the handle was created (`ib_mtu`): no datagram is longer.
+        pub mtu: AtomicU32,
         /// Traffic class.
         pub traffic_class: AtomicU32,
         /// Hop limit.

@@ -142,12 +142,18 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
             let object = Object::Srq { index, pd: known.pd };
             (known.file, object, known.user_handle, event::SRQ_LIMIT_REACHED, times)
         }
-        Async::SqDrained(qpn) | Async::QpFatal(qpn) | Async::LastWqeReached(qpn) => {
+        Async::SqDrained(qpn)
+        | Async::QpFatal(qpn)
+        | Async::LastWqeReached(qpn)
+        | Async::QpRequest(qpn)
+        | Async::QpAccess(qpn) => {
             let Some((index, known)) = fabric.qp_of(qpn) else { return };
             let object = Object::Qp { index, pd: known.pd };
             let event_type = match what {
                 Async::SqDrained(_) => event::SQ_DRAINED,
                 Async::LastWqeReached(_) => event::QP_LAST_WQE_REACHED,
+                Async::QpRequest(_) => event::QP_REQ_ERR,
+                Async::QpAccess(_) => event::QP_ACCESS_ERR,
                 _ => event::QP_FATAL,
             };
             (known.file, object, known.user_handle, event_type, 1)

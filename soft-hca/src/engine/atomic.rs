@@ -55,8 +55,8 @@ impl<'a> Actor<'a> {
             Ok(old) => old,
             Err(stop) => {
                 deferred.cause = Some(self.why_atomic(&responder, wqe.opcode, operation));
-                if stop != RequestError::NoResponse {
-                    responder.fail(self, None, deferred);
+                if let RequestError::Failed(status) = stop {
+                    responder.refuse(self, status, deferred);
                 }
                 return Err(stop);
             }

@@ -140,8 +140,10 @@ impl<'a> Actor<'a> {
                 NotPlanned::Yet => return Err(RequestError::Failed(wc_status::MALFORMED)),
                 NotPlanned::Requester(stop) => return Err(stop),
                 NotPlanned::Responder(status, receive) => {
-                    if let Some(responder) = &mut responder {
-                        responder.fail(self, receive, deferred);
+                    match (&mut responder, receive) {
+                        (Some(responder), None) => responder.refuse(self, status, deferred),
+                        (Some(responder), receive) => responder.fail(self, receive, deferred),
+                        (None, _) => {}
                     }
                     if is_rc {
                         return Err(RequestError::Failed(status));
@@ -251,18 +253,21 @@ impl<'a> Actor<'a> {
             opcode::RDMA_READ => access::REMOTE_READ,
             _ => 0,
         };
+        let mut is_blamed = false;
         if right != 0 {
-            let reached = responder.reach(self.arena, right, wqe.remote(), length.into());
-            let (segment, region) = reached.map_err(|status| {
-                let remote = wqe.remote();
-                deferred.cause = Some(responder.why_not(self.arena, right, remote, length.into()));
-                refused(status)
-            })?;
-            batch.remote.push(segment, region);
-        }
-        if wqe.opcode == opcode::SEND_WITH_INV && !self.can_invalidate(&responder.owner, wqe.imm) {
-            deferred.cause = Some(Cause::Key { place: Place::Remote, key: wqe.imm });
-            return Err(refused(wc_status::REMOTE_MEMORY));
+            let remote = wqe.remote();
+            match responder.reach(self.arena, right, remote, length.into()) {
+                Ok((segment, region)) => batch.remote.push(segment, region),
+                Err(status) => {
+                    let why = responder.why_not(self.arena, right, remote, length.into());
+                    deferred.cause = Some(why);
+                    is_blamed = status == wc_status::REMOTE_MEMORY
+                        && responder.is_receive_blamed(wqe.opcode, length);
+                    if !is_blamed {
+                        return Err(refused(status));
+                    }
+                }
+            }
         }
         if !takes_receive(wqe.opcode) {
             return Ok(None);
@@ -275,6 +280,10 @@ impl<'a> Actor<'a> {
         let mut receive = Receive::new();
         if !responder.take(self, batch.receives, &mut receive, deferred) {
             return Err(NotPlanned::Requester(RequestError::ReceiverNotReady(timer)));
+        }
+        if is_blamed {
+            let failed = (receive.wr_id, wc_status::RECEIVE_ACCESS);
+            return Err(NotPlanned::Responder(wc_status::REMOTE_MEMORY, Some(failed)));
         }
         // The elements of a receive that a write takes are ignored.
         if right == 0 {
@@ -357,14 +366,27 @@ impl<'a> Actor<'a> {
                     received.map(|received| (received.wr_id, error.status())),
                 )
             }
-            _ => (RequestError::Failed(wc_status::REMOTE_MEMORY), None),
+            _ => {
+                let blamed = received.filter(|received| {
+                    responder.is_receive_blamed(received.opcode, received.length)
+                });
+                (
+                    RequestError::Failed(wc_status::REMOTE_MEMORY),
+                    blamed.map(|received| (received.wr_id, wc_status::RECEIVE_ACCESS)),
+                )
+            }
         };
         let is_rc = requester.kind == qp_type::RC;
         let is_local = stop == RequestError::Failed(wc_status::LOCAL_MEMORY);
-        if !is_local && stop != RequestError::NoResponse && (is_rc || receive.is_some()) {
-            responder.fail(self, receive, deferred);
-        } else if let Some(received) = received {
+        if let (None, Some(received)) = (receive, received) {
             responder.give_back(self, received.wr_id, deferred);
+        }
+        match (stop, receive) {
+            (_, Some(_)) => responder.fail(self, receive, deferred),
+            (RequestError::Failed(status), None) if is_rc && !is_local => {
+                responder.refuse(self, status, deferred);
+            }
+            _ => {}
         }
         if is_rc || is_local {
             return Err(stop);

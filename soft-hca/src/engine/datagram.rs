@@ -1,7 +1,8 @@
 //! Unreliable datagrams: addresses, headers, groups. `rxe_net.c`, `rxe_recv.c`.
 //!
 //! A datagram that nobody takes is lost, and its sender does not learn of it: no such queue pair,
-//! another key, no receive. A group's datagram goes to every member whose key is right, the
+//! another key, no receive, or one that is too small. One that is longer than the port's MTU is not
+//! sent, and fails as on adapters: Soft-RoCE reports success (IBTA 10.7.2.2, C10-93.1.1). A group's datagram goes to every member whose key is right, the
 //! sender among them.
 
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
 use crate::arena::{Ah, MAX_MEMBERS};
+use crate::engine::cause::Cause;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::observer::MatchedReceive;
@@ -20,11 +22,8 @@ use crate::engine::responder::ReceiveCompletion;
 use crate::engine::segments::{Memory, Region, SegmentList};
 use crate::engine::{Actor, LINK, Route, process_memory, wc_status};
 use crate::uapi::rxe::SendWqe;
-use crate::uapi::verbs::{SET_QKEY, network_type, opcode, qp_type, send_flag};
+use crate::uapi::verbs::{SET_QKEY, mtu, network_type, opcode, qp_type, send_flag};
 
-/// Longer datagrams are lost. The largest MTU that a port can have: kernel rxe takes the one of
-/// its network device.
-const MAX_DATAGRAM: u32 = 4096;
 /// Bytes that a datagram's receive has before the payload.
 const GRH: usize = 40;
 
@@ -86,6 +85,11 @@ impl<'a> Actor<'a> {
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah =
             self.address(requester, target.ah).ok_or(RequestError::Failed(wc_status::MALFORMED))?;
+        let limit = mtu::bytes(ah.mtu.load(Acquire));
+        if length > limit {
+            deferred.cause = Some(Cause::Long { length: length.into(), limit: limit.into() });
+            return Err(RequestError::Failed(wc_status::TOO_LONG));
+        }
         let route = Route::load(&ah.route);
         let dgid = load(&ah.dgid);
         let is_group = ip::is_multicast(&dgid);
@@ -93,7 +97,7 @@ impl<'a> Actor<'a> {
         let comes_back = route == Some(Route::Everywhere) && group_hop_limit(ah) != Some(0);
         let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
         let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
-        if stays && length <= MAX_DATAGRAM {
+        if stays {
             let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();
             let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
             let mut copy = Vec::new();
@@ -148,9 +152,6 @@ impl<'a> Actor<'a> {
         if self.me != LINK {
             deferred.rung.push(requester.qpn);
             return Err(RequestError::Fenced);
-        }
-        if payload.bytes() > u64::from(MAX_DATAGRAM) {
-            return Ok(());
         }
         let target = wqe.datagram();
         let mut bytes = vec![0; payload.bytes() as usize];

@@ -1,11 +1,11 @@
 //! A message that goes into a receive, in one part or in several.
 
-use crate::engine::Actor;
-use crate::engine::cause::Cause;
+use crate::engine::cause::{Cause, Place};
 use crate::engine::deferred::Deferred;
 use crate::engine::receive::{Receive, ReceiveError};
 use crate::engine::responder::{ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory, SegmentList, length};
+use crate::engine::{Actor, wc_status};
 use crate::uapi::verbs::opcode;
 
 /// A message for which a receive is taken. It holds no lock: between two parts the program may do
@@ -119,23 +119,36 @@ impl Incoming {
 }
 
 impl Actor<'_> {
-    /// Completes the receives of messages that have arrived, and invalidates what these say.
+    /// Completes the receives of messages that have arrived, and makes the keys invalid that these
+    /// name. Only the last one may name a key: if that is not valid, the queue pair fails, of which
+    /// the sender is told nothing (IBTA 9.9.3.1, class J).
     pub(super) fn complete_received<'m>(
         &self,
         responder: &mut Responder<'_>,
         received: impl IntoIterator<Item = &'m ReceiveCompletion> + Clone,
         deferred: &mut Deferred,
     ) {
-        let count = received.clone().into_iter().count() as u32;
-        if count == 0 {
-            return;
-        }
-        let retiring = responder.retire(count);
-        for received in received.clone() {
-            if received.opcode == opcode::SEND_WITH_INV {
-                self.invalidate(&responder.owner, received.imm);
+        let is_bad = |received: &&ReceiveCompletion| {
+            received.opcode == opcode::SEND_WITH_INV
+                && !self.can_invalidate(&responder.owner, received.imm)
+        };
+        let bad = received.clone().into_iter().find(is_bad);
+        let count = received.clone().into_iter().take_while(|received| !is_bad(received)).count();
+        if count > 0 {
+            let retiring = responder.retire(count as u32);
+            for received in received.clone().into_iter().take(count) {
+                if received.opcode == opcode::SEND_WITH_INV {
+                    self.invalidate(&responder.owner, received.imm);
+                }
             }
+            let received = received.into_iter().take(count);
+            responder.complete_receives(self, received, retiring, deferred);
         }
-        responder.complete_receives(self, received, retiring, deferred);
+        if let Some(bad) = bad {
+            deferred.cause = Some(Cause::Key { place: Place::Remote, key: bad.imm });
+            let failed = (bad.wr_id, wc_status::RECEIVE_INVALIDATE);
+            responder.fail(self, Some(failed), deferred);
+            deferred.cause = None;
+        }
     }
 }

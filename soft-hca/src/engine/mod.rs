@@ -161,6 +161,10 @@ pub(crate) enum Async {
     QpFatal(u32),
     /// A queue pair with a shared receive queue has failed and takes no more receives. Its number.
     LastWqeReached(u32),
+    /// A queue pair has failed by a request of its peer that it does not allow. Its number.
+    QpRequest(u32),
+    /// A queue pair has failed by a request of its peer for memory that it may not use. Its number.
+    QpAccess(u32),
 }
 
 impl Async {
@@ -172,6 +176,8 @@ impl Async {
             Self::SqDrained(qpn) => (2, qpn),
             Self::QpFatal(qpn) => (3, qpn),
             Self::LastWqeReached(qpn) => (4, qpn),
+            Self::QpRequest(qpn) => (5, qpn),
+            Self::QpAccess(qpn) => (6, qpn),
         }
     }
 
@@ -183,6 +189,8 @@ impl Async {
             2 => Some(Self::SqDrained(index)),
             3 => Some(Self::QpFatal(index)),
             4 => Some(Self::LastWqeReached(index)),
+            5 => Some(Self::QpRequest(index)),
+            6 => Some(Self::QpAccess(index)),
             _ => None,
         }
     }

@@ -13,7 +13,9 @@ use crate::engine::wc_status;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
 use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
-use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{
+    access, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
+};
 
 /// Messages that are executed together, at most.
 pub(super) const MAX_MESSAGES: usize = 16;
@@ -170,6 +172,15 @@ impl<'a> Responder<'a> {
         self.qp.qp_type.load(Acquire) == qp_type::RC
     }
 
+    /// Whether the receive that a write with immediate data takes completes with an error if the
+    /// write may not use its memory. The first packet names the memory, and the last one takes the
+    /// receive: only of a single packet both are known (IBTA 9.9.3.1.3).
+    pub(super) fn is_receive_blamed(&self, kind: u32, length: u32) -> bool {
+        kind == opcode::RDMA_WRITE_WITH_IMM
+            && self.is_reliable()
+            && length <= mtu::bytes(self.qp.path_mtu.load(Acquire))
+    }
+
     /// Whether receives come from a shared queue, which does not take them back.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.receives, Receives::Shared(_))
@@ -257,6 +268,13 @@ impl<'a> Responder<'a> {
         }
         let cqe = Cqe::error(wr_id, status, self.owner.qpn);
         actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, deferred);
+    }
+
+    /// The queue pair fails by a request that the peer gets a status for, and that has taken no
+    /// receive: an asynchronous event tells of it.
+    pub(super) fn refuse(&mut self, actor: &Actor<'_>, status: u32, deferred: &mut Deferred) {
+        deferred.raised.extend(wc_status::refusal_event(status, self.owner.qpn));
+        self.fail(actor, None, deferred);
     }
 
     /// The queue pair fails: the given receive, at the head of the queue or taken from a shared

@@ -13,12 +13,16 @@
 //! | `retry_cnt` 7 | `RETRY_EXC_ERR` after 8 tries | - | the specification's; rxe tries for ever |
 //! | `max_rd_atomic` 0, yet a read or atomic | `LOC_QP_OP_ERR` | - | rxe never executes it |
 //! | message over 2 GiB | `LOC_LEN_ERR` | - | the specification's limit |
-//! | key to be invalidated is not valid | `REM_ACCESS_ERR` | flushed | the specification's; rxe completes the receive with an error |
+//! | datagram longer than the MTU | `LOC_LEN_ERR` | - | as adapters answer; rxe reports success and sends nothing |
+//! | key to be invalidated is not valid | none: the message has arrived | `MW_BIND_ERR` | the specification's class J; rxe says `REM_INV_REQ_ERR` |
+//! | bad key of a write with immediate data in one packet | `REM_ACCESS_ERR` | `LOC_ACCESS_ERR` | the specification's; rxe says `REM_ACCESS_ERR` |
 //! | memory unmapped while it is registered | `LOC_PROT_ERR`, `REM_ACCESS_ERR` or `REM_OP_ERR` | `LOC_PROT_ERR` for a receive | hardware pins it; treated as a bad key |
 //!
 //! A failed queue pair of any type goes to the error state, as on rxe; the specification would have
-//! UC and UD go to SQE for errors of the sending side. No asynchronous event is raised for it.
+//! UC and UD go to SQE for errors of the sending side. Where no completion tells a responder why it
+//! has failed, an asynchronous event does ([`refusal_event`]).
 
+use crate::engine::Async;
 use crate::uapi::verbs::status;
 
 /// Local memory of a work request may not be used so.
@@ -37,6 +41,13 @@ pub(super) const REMOTE_RECEIVE: u32 = status::REM_OP_ERR;
 pub(super) const RECEIVE_TOO_SMALL: u32 = status::LOC_LEN_ERR;
 /// The same, at the sender.
 pub(super) const TOO_LONG_FOR_RECEIVE: u32 = status::REM_INV_REQ_ERR;
+/// Memory that a write with immediate data names may not be used; at its owner, for the receive.
+pub(super) const RECEIVE_ACCESS: u32 = status::LOC_ACCESS_ERR;
+/// A key that the peer wants to be made invalid is not valid; at its owner, for the receive
+/// ("memory management operation error", IBTA 11.6.2; `qedr` has this status for it, too).
+pub(super) const RECEIVE_INVALIDATE: u32 = status::MW_BIND_ERR;
+/// The peer breaks off a message that has taken a receive; for this.
+pub(super) const RECEIVE_BROKEN_OFF: u32 = status::LOC_QP_OP_ERR;
 /// The peer's memory may not be used.
 pub(super) const REMOTE_MEMORY: u32 = status::REM_ACCESS_ERR;
 /// The peer's queue pair does not do that, or the address is not aligned.
@@ -44,3 +55,13 @@ pub(super) const REMOTE_REFUSES: u32 = status::REM_INV_REQ_ERR;
 
 /// The longest message (IBTA 9.7.7).
 pub(super) const MAX_MESSAGE: u64 = 1 << 31;
+
+/// What the program of a responder is told that has refused a request with a status, and has no
+/// receive that could tell: IBTA 9.9.3.1.3, C9-222.1.1, and 11.6.3.1.
+pub(super) fn refusal_event(status: u32, qpn: u32) -> Option<Async> {
+    match status {
+        REMOTE_MEMORY => Some(Async::QpAccess(qpn)),
+        REMOTE_REFUSES => Some(Async::QpRequest(qpn)),
+        _ => None,
+    }
+}

@@ -157,9 +157,11 @@ impl Recorder {
                 let proc = match *what {
                     Async::CqOverflow(cq) => arena.cqs.get(cq as usize).map(|cq| &cq.proc),
                     Async::SrqLimit(srq) => arena.srqs.get(srq as usize).map(|srq| &srq.proc),
-                    Async::SqDrained(qpn) | Async::QpFatal(qpn) | Async::LastWqeReached(qpn) => {
-                        arena.qp(qpn).map(|qp| &qp.proc)
-                    }
+                    Async::SqDrained(qpn)
+                    | Async::QpFatal(qpn)
+                    | Async::LastWqeReached(qpn)
+                    | Async::QpRequest(qpn)
+                    | Async::QpAccess(qpn) => arena.qp(qpn).map(|qp| &qp.proc),
                 };
                 let Some(proc) = proc else { return };
                 let about = self.about(proc.load(Acquire));

@@ -143,6 +143,8 @@ pub mod event {
     named_numbers!("IB_EVENT_":
         CQ_ERR = 0,
         QP_FATAL = 1,
+        QP_REQ_ERR = 2,
+        QP_ACCESS_ERR = 3,
         SQ_DRAINED = 5,
         SRQ_LIMIT_REACHED = 15,
         QP_LAST_WQE_REACHED = 16,

@@ -91,13 +91,13 @@ impl Target for Program {
 
     fn release_receive(&mut self) -> bool {
         assert!(self.has_receive);
-        self.has_receive = self.mood() % 2 == 0;
+        self.has_receive = self.mood() < 8;
         !self.has_receive
     }
 
     fn complete(&mut self, _: Completion) -> Result<(), Refusal> {
         assert!(self.has_receive);
-        self.refuse(&[Refusal::Access, Refusal::Overflow])?;
+        self.refuse(&[Refusal::Invalidate, Refusal::Overflow])?;
         self.has_receive = false;
         Ok(())
     }

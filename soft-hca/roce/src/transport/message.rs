@@ -5,7 +5,7 @@ use super::attributes::Mtu;
 use super::request::{MAX_MESSAGE, Remote};
 use super::target::{Access, Completion, Received, Refusal, Target};
 use crate::wire::headers::{Immediate, Reth};
-use crate::wire::opcode::{Operation, SendEnd};
+use crate::wire::opcode::{Operation, SendEnd, Service};
 use crate::wire::packet::Packet;
 
 /// The message that is arriving.
@@ -223,13 +223,19 @@ impl Arriving {
             return Err(Refusal::InvalidRequest);
         }
         let remote = Remote::from(reth);
-        if fragment.begins() && reth.length > 0 {
-            target.check(Access::Write, remote, reth.length)?;
-        }
         let immediate = match fragment.end {
             Some(End::Write(immediate)) => immediate,
             _ => None,
         };
+        if fragment.begins() && reth.length > 0 {
+            let checked = target.check(Access::Write, remote, reth.length);
+            // A receive tells of it if the packet takes one: 9.9.3.1.3.
+            let is_single = run.packets.len() == 1 && run.last().headers.service == Service::Rc;
+            if checked == Err(Refusal::Access) && immediate.is_some() && is_single {
+                self.take_receive(target)?;
+            }
+            checked?;
+        }
         if immediate.is_some() {
             self.take_receive(target)?;
         }

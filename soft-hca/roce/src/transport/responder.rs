@@ -133,14 +133,18 @@ impl Responder {
 
     /// Sends' and writes' packets.
     fn execute_run(&mut self, run: &Run<'_, '_>, target: &mut impl Target) -> Result<(), Refusal> {
-        self.arriving.accept(run, self.attributes.mtu, target)?;
+        let accepted = self.arriving.accept(run, self.attributes.mtu, target);
+        let has_arrived = matches!(accepted, Ok(()) | Err(Refusal::Invalidate));
+        if !has_arrived {
+            return accepted;
+        }
         let count = run.packets.len() as u32;
         self.acknowledged = self.expected + (count - 1);
         self.executed(count, run.ends());
         if run.packets.iter().any(|packet| packet.headers.ack_req) {
             self.acknowledge();
         }
-        Ok(())
+        accepted
     }
 
     fn execute(&mut self, packet: &Packet<'_>, target: &mut impl Target) -> Result<(), Refusal> {
@@ -265,7 +269,7 @@ impl Responder {
             Refusal::InvalidRequest | Refusal::ReceiveTooSmall => Some(NakCode::InvalidRequest),
             Refusal::Access => Some(NakCode::RemoteAccess),
             Refusal::Receive => Some(NakCode::RemoteOperational),
-            Refusal::Overflow => None,
+            Refusal::Invalidate | Refusal::Overflow => None,
         };
         self.failed = true;
         if let Some(code) = code {

@@ -13,8 +13,11 @@ pub enum Refusal {
     NotReady,
     /// The queue pair does not allow the operation.
     InvalidRequest,
-    /// No such key, not this memory, not these rights; or a key to be made invalid is not valid.
+    /// No such key, not this memory, not these rights.
     Access,
+    /// A key to be made invalid is not valid. The message has arrived, and the peer is told nothing
+    /// else (IBTA volume 1, 9.9.3.1, class J).
+    Invalidate,
     /// The receive makes no sense, or its memory may not be used.
     Receive,
     /// The receive is too small for the message.
@@ -104,7 +107,7 @@ pub trait Target {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Access`] for the key, [`Refusal::Overflow`] and [`Refusal::Busy`].
+    /// [`Refusal::Invalidate`], [`Refusal::Overflow`] and [`Refusal::Busy`].
     fn complete(&mut self, completion: Completion) -> Result<(), Refusal>;
 
     /// Whether the peer may do so with memory. Not asked for nothing, nor for atomics.

@@ -41,8 +41,7 @@ impl Requester {
         Requester { psn: sq_psn }
     }
 
-    /// The datagram's packet, or `None` if it is longer than `mtu`: it is complete then, and never
-    /// arrives, as on rxe.
+    /// The datagram's packet, or `None` if it is longer than `mtu`: it is a local length error.
     pub fn packet(&mut self, datagram: &Datagram, mtu: Mtu) -> Option<Outgoing> {
         let &Datagram { dest_qpn, deth, immediate, solicited, payload } = datagram;
         if payload.length > mtu.bytes() {

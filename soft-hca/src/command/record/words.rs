@@ -216,6 +216,8 @@ impl Words {
                     Async::SqDrained(qpn) => (event::SQ_DRAINED, Name::Qp(qpn)),
                     Async::QpFatal(qpn) => (event::QP_FATAL, Name::Qp(qpn)),
                     Async::LastWqeReached(qpn) => (event::QP_LAST_WQE_REACHED, Name::Qp(qpn)),
+                    Async::QpRequest(qpn) => (event::QP_REQ_ERR, Name::Qp(qpn)),
+                    Async::QpAccess(qpn) => (event::QP_ACCESS_ERR, Name::Qp(qpn)),
                 };
                 let event = constant("IBV_EVENT_", event::name(number), number);
                 What::AsyncEvent { event, element }

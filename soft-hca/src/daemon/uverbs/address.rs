@@ -67,14 +67,15 @@ pub(super) fn create_ah(
         is_global,
         Errno::EINVAL.because("an address handle on RoCE needs a global route (GRH)"),
     )?;
-    let gids = &cx.file.device.port(request.attr.port_num)?.gids;
-    let sgid = source(gids, grh.sgid_index, Errno::ENODATA)?;
+    let port = cx.file.device.port(request.attr.port_num)?;
+    let sgid = source(&port.gids, grh.sgid_index, Errno::ENODATA)?;
+    let mtu = port.active_mtu();
     let route = route_to(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
     ah.pd.store(pd, Release);
-    ah.sgid_index.store(grh.sgid_index.into(), Release);
+    ah.mtu.store(mtu.into(), Release);
     ah.traffic_class.store(grh.traffic_class.into(), Release);
     ah.hop_limit.store(grh.hop_limit.into(), Release);
     ah.flow_label.store(grh.flow_label, Release);

@@ -178,7 +178,7 @@ impl Target for RemoteTarget<'_, '_> {
                 }
                 Received::Send(SendEnd::Invalidate(key)) => {
                     if !actor.can_invalidate(&responder.owner, key) {
-                        return Err(Refusal::Access);
+                        return Err(Refusal::Invalidate);
                     }
                     (opcode::SEND_WITH_INV, key)
                 }
@@ -250,11 +250,22 @@ impl Target for RemoteTarget<'_, '_> {
                 Refusal::Receive | Refusal::ReceiveTooSmall => {
                     arriving.error.unwrap_or(ReceiveError::Small).status()
                 }
-                _ => status::WR_FLUSH_ERR,
+                Refusal::InvalidRequest => wc_status::RECEIVE_BROKEN_OFF,
+                Refusal::Access => wc_status::RECEIVE_ACCESS,
+                Refusal::Invalidate => wc_status::RECEIVE_INVALIDATE,
+                Refusal::Busy | Refusal::NotReady | Refusal::Overflow => status::WR_FLUSH_ERR,
             };
             let receive = arriving.incoming.take().map(|incoming| (incoming.wr_id(), status));
             responder.qp.taken.store(0, Release);
-            responder.fail(actor, receive, deferred);
+            match (reason, receive) {
+                (Refusal::InvalidRequest, None) => {
+                    responder.refuse(actor, wc_status::REMOTE_REFUSES, deferred);
+                }
+                (Refusal::Access, None) => {
+                    responder.refuse(actor, wc_status::REMOTE_MEMORY, deferred);
+                }
+                _ => responder.fail(actor, receive, deferred),
+            }
             Ok(())
         });
         let is_there =

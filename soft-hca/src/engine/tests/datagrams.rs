@@ -24,6 +24,7 @@ fn handle(world: &World, index: usize, dgid: [u8; 16]) -> u32 {
     let ah = &world.arena.ahs[index];
     set(&ah.proc, US as u32);
     set(&ah.pd, PD);
+    set(&ah.mtu, 3);
     set_gid(&ah.sgid, LOCAL);
     set_gid(&ah.dgid, dgid);
     ah.live.store(index as u32 + 1, Release);
@@ -138,19 +139,52 @@ fn what_is_lost_silently() {
         assert_eq!(case.world.statuses(case.a), [(wr_id, 0)]);
     };
     send(case.b, 0x1112, 8);
-    send(case.b, 0x1111, 4097);
     send(0x3333, 0x1111, 8);
     for qpn in [rc, early, late] {
         send(qpn, 0x1111, 8);
     }
     assert_eq!(case.world.poll(case.b), [], "the receive is still posted");
     // The longest; and the sender's own key, which the top bit asks for
-    send(case.b, 0x1111, 4096);
+    send(case.b, 0x1111, 1024);
     case.world.receive(case.b, 21, &[case.theirs.whole()]);
     send(case.b, 0x8000_0000, 8);
     assert_eq!(case.world.statuses(case.b), [(20, 0), (21, 0)]);
     send(case.b, 0x1111, 8);
     assert_eq!(case.world.poll(case.b), [], "no receive");
+}
+
+/// To one queue pair or to a group, here or on another host.
+#[test]
+fn a_datagram_that_is_longer_than_the_mtu() {
+    let routes = [(LOCAL, Route::Local), (GROUP, Route::Local)];
+    let ways = [(LOCAL, Route::Remote), (GROUP, Route::Remote), (GROUP, Route::Everywhere)];
+    for (code, mtu) in [(1, 256), (3, 1024), (5, 4096)] {
+        for (dgid, route) in routes.into_iter().chain(ways) {
+            let mut case = Case::new();
+            let ah = handle(&case.world, 0, dgid);
+            set(&case.world.arena.ahs[0].mtu, code);
+            route.store(&case.world.arena.ahs[0].route);
+            let member = &case.world.arena.members[0];
+            set_gid(&member.gid, GROUP);
+            member.live.store(case.b, Release);
+            set(&case.world.arena.members_used, 1);
+            for wr_id in [20, 21] {
+                case.world.receive(case.b, wr_id, &[case.theirs.whole()]);
+            }
+            for (wr_id, length) in [(1, mtu), (2, mtu + 1)] {
+                let sge = case.ours.sge(0, length);
+                case.world.put(case.a, &to(wr_id, case.b, 0x1111, ah).sge(sge));
+            }
+            let me = if route == Route::Local { US } else { LINK };
+            case.world.actor(me).run_send_queue(case.a);
+            assert_eq!(case.world.statuses(case.a), [(1, 0), (2, LOC_LEN_ERR)], "{mtu}");
+            assert_eq!(case.world.state(case.a), state::ERR);
+            let away = usize::from(route != Route::Local);
+            assert_eq!(case.world.env.away.lock().unwrap().len(), away);
+            assert!(case.world.statuses(case.b).len() <= 1);
+            assert_eq!(case.world.state(case.b), state::RTS);
+        }
+    }
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::mem;
 
 use super::fabric::*;
+use crate::engine::Async;
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::{access, opcode, qp_type, state, status};
 
 use status::{
-    LOC_LEN_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, REM_ACCESS_ERR, REM_INV_REQ_ERR, REM_OP_ERR,
-    WR_FLUSH_ERR,
+    LOC_ACCESS_ERR, LOC_LEN_ERR, LOC_PROT_ERR, LOC_QP_OP_ERR, REM_ACCESS_ERR, REM_INV_REQ_ERR,
+    REM_OP_ERR, WR_FLUSH_ERR,
 };
 
 impl Case {
@@ -40,6 +41,13 @@ impl Case {
                 theirs.iter().enumerate().map(|(i, s)| (20 + i as u64, *s)).collect();
             assert_eq!(world.statuses(*b), expected);
             assert_eq!((world.state(*a), world.state(*b)), states);
+            // Where no receive tells why the responder has failed, an event does.
+            let event = match ours {
+                REM_ACCESS_ERR if theirs == FLUSHED => Some(Async::QpAccess(*b)),
+                REM_INV_REQ_ERR if theirs == FLUSHED => Some(Async::QpRequest(*b)),
+                _ => None,
+            };
+            assert_eq!(world.env.take_raised(), Vec::from_iter(event));
             assert_eq!(case.theirs.bytes, [0; 64], "nothing was written");
             // What is posted now is flushed, too.
             case.world.send(*a, &Wr::new(3, opcode::SEND).flags(0));
@@ -124,6 +132,88 @@ fn a_region_without_the_right() {
             BOTH,
         );
     }
+}
+
+/// The receive that the write takes tells of it, if it is known when the key is: in one packet.
+#[test]
+fn a_bad_remote_key_with_immediate_data() {
+    let make = |length| {
+        move |case: &mut Case| {
+            let key = case.world.register(US, 0, u64::MAX, ALL);
+            let sge = Sge { length, lkey: key, ..case.ours.whole() };
+            let wr = Wr::new(1, opcode::RDMA_WRITE_WITH_IMM).sge(sge);
+            wr.remote(case.theirs.addr(), 0x12300)
+        }
+    };
+    Case::check(make(1024), good, REM_ACCESS_ERR, &[LOC_ACCESS_ERR, WR_FLUSH_ERR], BOTH);
+    Case::check(make(1025), good, REM_ACCESS_ERR, FLUSHED, BOTH);
+    // Memory that is registered and gone is no better.
+    let unmapped = |case: &mut Case| {
+        let key = case.world.register(THEM, 0x1000, 64, ALL);
+        let wr = Wr::new(1, opcode::RDMA_WRITE_WITH_IMM).sge(case.ours.sge(0, 8));
+        wr.remote(0x1000, key)
+    };
+    Case::check(unmapped, good, REM_ACCESS_ERR, &[LOC_ACCESS_ERR, WR_FLUSH_ERR], BOTH);
+    // A queue pair that allows no writes takes no receive for one.
+    let forbidden = |case: &mut Case| {
+        set(&case.world.entry(case.b).access, ALL & !access::REMOTE_WRITE);
+        make(8)(case)
+    };
+    Case::check(forbidden, good, REM_INV_REQ_ERR, FLUSHED, BOTH);
+}
+
+/// Without a receive nobody looks at the key yet.
+#[test]
+fn a_bad_remote_key_with_immediate_data_waits_for_a_receive() {
+    let case = Case::new();
+    let wr = Wr::new(1, opcode::RDMA_WRITE_WITH_IMM).inline(b"12345678").remote(0, 0x12300);
+    case.world.send(case.a, &wr);
+    assert_eq!(case.world.statuses(case.a), []);
+    case.world.receive(case.b, 20, &[]);
+    case.world.actor(DAEMON).run_send_queue(case.a);
+    assert_eq!(case.world.statuses(case.a), [(1, REM_ACCESS_ERR)]);
+    assert_eq!(case.world.statuses(case.b), [(20, LOC_ACCESS_ERR)]);
+}
+
+/// A receive of a shared queue is not lost, whoever tells of the failure.
+#[test]
+fn a_bad_remote_key_with_immediate_data_and_a_shared_queue() {
+    for (length, key, told) in [(8, 0x12300, true), (1025, 0x12300, false), (8, 0, true)] {
+        let mut case = Case::new();
+        let srq = case.world.srq(7);
+        set(&case.world.entry(case.b).srq, srq + 1);
+        case.world.receive_shared(srq, 20, &[]);
+        let lkey = case.world.register(US, 0, u64::MAX, ALL);
+        let sge = Sge { length, lkey, ..case.ours.whole() };
+        let (addr, key) = match key {
+            0 => (0x1000, case.world.register(THEM, 0x1000, 64, ALL)),
+            key => (0, key),
+        };
+        let wr = Wr::new(1, opcode::RDMA_WRITE_WITH_IMM).sge(sge).remote(addr, key);
+        case.world.send(case.a, &wr);
+        assert_eq!(case.world.statuses(case.a), [(1, REM_ACCESS_ERR)]);
+        let received = told.then_some((20, LOC_ACCESS_ERR));
+        assert_eq!(case.world.statuses(case.b), Vec::from_iter(received));
+        let last = Async::LastWqeReached(case.b);
+        let raised = if told { vec![last] } else { vec![Async::QpAccess(case.b), last] };
+        assert_eq!(case.world.env.take_raised(), raised);
+    }
+}
+
+/// An unreliable connection drops such a write, and the responder goes on.
+#[test]
+fn a_bad_remote_key_of_an_unreliable_connection() {
+    let world = World::new();
+    let (a, b) = world.pair(qp_type::UC);
+    world.receive(b, 20, &[]);
+    for opcode in [opcode::RDMA_WRITE, opcode::RDMA_WRITE_WITH_IMM] {
+        world.put(a, &Wr::new(1, opcode).inline(b"1").remote(0, 0x12300));
+    }
+    world.put(a, &Wr::new(2, opcode::SEND));
+    world.doorbell(a);
+    assert_eq!(world.statuses(a), [(1, 0), (1, 0), (2, 0)]);
+    assert_eq!((world.statuses(b), world.state(b)), (vec![(20, 0)], state::RTS));
+    assert_eq!(world.env.take_raised(), []);
 }
 
 #[test]

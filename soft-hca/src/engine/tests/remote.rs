@@ -115,8 +115,9 @@ fn a_completion_waits_for_room_in_the_receivers_queue() {
     world.assert_unlocked();
 }
 
-/// The queue pair fails in one way or another while a message is half there.
-fn fails_in_mid_message(fail: impl FnOnce(&World, u32, &mut RemoteTarget<'_, '_>)) {
+/// The queue pair fails in one way or another while a message is half there; the status of the
+/// receive.
+fn fails_in_mid_message(fail: impl FnOnce(&World, u32, &mut RemoteTarget<'_, '_>), status: u32) {
     let world = World::new();
     let (qpn, srq) = remote_with_srq(&world);
     let mut memory = world.buffer(US, vec![0; 8]);
@@ -131,7 +132,7 @@ fn fails_in_mid_message(fail: impl FnOnce(&World, u32, &mut RemoteTarget<'_, '_>
     assert_eq!((target.take_receive(), target.place(0, &[b"5678"])), (Ok(()), Ok(())));
     fail(&world, qpn, &mut target);
     assert_eq!(world.state(qpn), state::ERR);
-    assert_eq!(world.statuses(qpn), [(21, FLUSHED)], "and no other receive of the shared queue");
+    assert_eq!(world.statuses(qpn), [(21, status)], "and no other receive of the shared queue");
     let raised = world.env.take_raised();
     assert!(raised.contains(&Async::LastWqeReached(qpn)), "{raised:?}");
     world.actor(DAEMON).poll_error_receives_of(qpn);
@@ -142,17 +143,20 @@ fn fails_in_mid_message(fail: impl FnOnce(&World, u32, &mut RemoteTarget<'_, '_>
 
 #[test]
 fn a_receive_taken_from_a_shared_queue_is_not_lost_when_the_program_ends_the_connection() {
-    fails_in_mid_message(|world, qpn, _| assert!(world.actor(DAEMON).enter_error(qpn)));
+    fails_in_mid_message(|world, qpn, _| assert!(world.actor(DAEMON).enter_error(qpn)), FLUSHED);
 }
 
 #[test]
 fn a_receive_taken_from_a_shared_queue_is_not_lost_when_the_peer_breaks_the_rules() {
-    fails_in_mid_message(|_, _, target| target.fail(Refusal::InvalidRequest));
+    let fail = |_: &World, _, target: &mut RemoteTarget<'_, '_>| {
+        target.fail(Refusal::InvalidRequest);
+    };
+    fails_in_mid_message(fail, status::LOC_QP_OP_ERR);
 }
 
 #[test]
 fn a_receive_taken_from_a_shared_queue_is_not_lost_when_a_send_fails() {
-    fails_in_mid_message(|world, qpn, _| {
+    let fail = |world: &World, qpn, _: &mut RemoteTarget<'_, '_>| {
         let (qp, send_cq) = (world.entry(qpn), world.cq(7));
         set(&qp.send_cq, send_cq);
         in_flight(world, qpn, &[Wr::new(1, opcode::SEND)]);
@@ -161,12 +165,13 @@ fn a_receive_taken_from_a_shared_queue_is_not_lost_when_a_send_fails() {
         assert!(sends.complete(0, Status::RetryExceeded));
         assert_eq!(world.statuses(qpn), [(1, status::RETRY_EXC_ERR)]);
         set(&qp.send_cq, qp.recv_cq.load(Acquire));
-    });
+    };
+    fails_in_mid_message(fail, FLUSHED);
 }
 
 #[test]
 fn a_receive_taken_from_a_shared_queue_is_not_lost_for_want_of_a_lock() {
-    fails_in_mid_message(|world, qpn, _| {
+    let fail = |world: &World, qpn, _: &mut RemoteTarget<'_, '_>| {
         in_flight(world, qpn, &[Wr::new(1, opcode::SEND)]);
         let held = world.entry(qpn).recv_lock.try_lock(THEM).unwrap();
         let (actor, full) = (world.actor(LINK), &mut None);
@@ -175,7 +180,8 @@ fn a_receive_taken_from_a_shared_queue_is_not_lost_for_want_of_a_lock() {
         drop(held);
         assert_eq!(world.statuses(qpn), [(1, status::RETRY_EXC_ERR)]);
         world.actor(DAEMON).poll_error_receives_of(qpn);
-    });
+    };
+    fails_in_mid_message(fail, FLUSHED);
 }
 
 /// A message that is too long for its receive: with a reliable connection that is an error, with an
@@ -221,4 +227,44 @@ fn a_receive_that_is_too_small_for_a_message_of_another_host() {
         assert_eq!(target.take_receive(), Err(Refusal::NotReady));
     }
     world.assert_unlocked();
+}
+
+/// Requests of another host that are refused: a receive tells the program, or else an event does.
+#[test]
+fn a_request_of_another_host_that_is_refused() {
+    let refused = |reason, has_receive, told: &[(u64, u32)], event: fn(u32) -> Option<Async>| {
+        let world = World::new();
+        let qpn = remote(&world);
+        for wr_id in [20, 21] {
+            world.receive(qpn, wr_id, &[]);
+        }
+        let mut arriving = Arriving::default();
+        let mut target = target(&world, qpn, &mut arriving);
+        if has_receive {
+            assert_eq!(target.take_receive(), Ok(()));
+        }
+        target.fail(reason);
+        assert_eq!(world.statuses(qpn), told);
+        assert_eq!(world.state(qpn), state::ERR);
+        assert_eq!(world.env.take_raised(), Vec::from_iter(event(qpn)), "{reason:?}");
+        world.assert_unlocked();
+    };
+    let flushed = [(20, FLUSHED), (21, FLUSHED)];
+    let first = |status| [(20, status), (21, FLUSHED)];
+    refused(Refusal::Access, false, &flushed, |qpn| Some(Async::QpAccess(qpn)));
+    refused(Refusal::InvalidRequest, false, &flushed, |qpn| Some(Async::QpRequest(qpn)));
+    refused(Refusal::Access, true, &first(status::LOC_ACCESS_ERR), |_| None);
+    refused(Refusal::Invalidate, true, &first(status::MW_BIND_ERR), |_| None);
+}
+
+#[test]
+fn a_message_of_another_host_that_must_not_invalidate() {
+    let world = World::new();
+    let qpn = remote(&world);
+    world.receive(qpn, 20, &[]);
+    let mut arriving = Arriving::default();
+    let mut target = target(&world, qpn, &mut arriving);
+    assert_eq!(target.take_receive(), Ok(()));
+    let received = Received::Send(SendEnd::Invalidate(0x12300));
+    assert_eq!(target.complete(Completion { received, ..MESSAGE }), Err(Refusal::Invalidate));
 }

@@ -286,9 +286,33 @@ fn a_send_that_must_not_invalidate() {
     let case = Case::new();
     case.world.receive(case.b, 20, &[]);
     let key = case.theirs.key;
-    case.world.send(case.a, &Wr::new(1, opcode::SEND_WITH_INV).imm(key));
-    assert_eq!(case.world.statuses(case.a), [(1, REM_ACCESS_ERR)]);
-    assert_eq!(case.world.statuses(case.b), [(20, WR_FLUSH_ERR)]);
+    case.world.receive(case.b, 21, &[]);
+    case.world.put(case.a, &Wr::new(1, opcode::SEND_WITH_INV).imm(key));
+    case.world.put(case.a, &Wr::new(2, opcode::SEND));
+    case.world.doorbell(case.a);
+    // The message has arrived; what comes behind it finds nobody.
+    assert_eq!(case.world.statuses(case.a), [(1, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(20, MW_BIND_ERR), (21, WR_FLUSH_ERR)]);
+    assert_eq!((case.world.state(case.a), case.world.state(case.b)), (state::RTS, state::ERR));
+    assert_eq!(case.world.env.take_raised(), []);
+}
+
+/// Behind others in one list, which arrive.
+#[test]
+fn a_send_that_must_not_invalidate_behind_others() {
+    let mut case = Case::new();
+    let memory = case.theirs.whole();
+    for wr_id in [20, 21, 22] {
+        case.world.receive(case.b, wr_id, &[memory]);
+    }
+    case.world.put(case.a, &Wr::new(1, opcode::SEND).inline(b"first"));
+    let key = case.theirs.key;
+    case.world.put(case.a, &Wr::new(2, opcode::SEND_WITH_INV).imm(key).inline(b"second"));
+    case.world.doorbell(case.a);
+    assert_eq!(case.world.statuses(case.a), [(1, 0), (2, 0)]);
+    let expected = [(20, 0), (21, MW_BIND_ERR), (22, WR_FLUSH_ERR)];
+    assert_eq!(case.world.statuses(case.b), expected);
+    case.world.assert_unlocked();
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::wire::opcode::SendEnd;
 enum Bad {
     WriteKey,
     WriteRange,
+    ImmediateKey,
+    LongImmediateKey,
     ReadKey,
     ReadForbidden,
     AtomicKey,
@@ -31,9 +33,11 @@ enum Bad {
 
 use Bad::*;
 
-const ALL: [Bad; 13] = [
+const ALL: [Bad; 15] = [
     WriteKey,
     WriteRange,
+    ImmediateKey,
+    LongImmediateKey,
     ReadKey,
     ReadForbidden,
     AtomicKey,
@@ -58,6 +62,8 @@ impl Bad {
         let (opcode, length, (status, refusal)) = match self {
             WriteKey => (Opcode::Write(memory(64, BAD_KEY), None), long, access),
             WriteRange => (Opcode::Write(memory(1 << 40, KEY), None), 1, access),
+            ImmediateKey => (Opcode::Write(memory(64, BAD_KEY), Some([7; 4])), 1, access),
+            LongImmediateKey => (Opcode::Write(memory(64, BAD_KEY), Some([7; 4])), long, access),
             ReadKey => (Opcode::Read(memory(64, BAD_KEY)), long, access),
             ReadForbidden => (Opcode::Read(memory(64, FORBIDDEN_KEY)), long, invalid),
             AtomicKey => (Opcode::FetchAdd { remote: memory(0, BAD_KEY), add: 1 }, 8, access),
@@ -69,7 +75,11 @@ impl Bad {
             ReceiveTooSmall => {
                 (send, long, (Status::RemoteInvalidRequest, Some(Refusal::ReceiveTooSmall)))
             }
-            InvalidateKey => (Opcode::Send(SendEnd::Invalidate(7)), 1, access),
+            // The message has arrived; what comes behind it is not answered.
+            InvalidateKey => {
+                let end = SendEnd::Invalidate(7);
+                (Opcode::Send(end), 1, (Status::RetryExceeded, Some(Refusal::Invalidate)))
+            }
             Overflow => (send, 1, (Status::RetryExceeded, Some(Refusal::Overflow))),
             NoResources => (Opcode::Read(memory(64, KEY)), long, invalid),
             TooLong => (send, MAX_MESSAGE + 1, (Status::LocalLength, None)),
@@ -123,9 +133,13 @@ fn run(bad: Bad, seed: u64, before: usize, faults: Faults, busy: u32) {
     assert!(good.iter().copied().eq((0..good.len() as u64).map(|id| (id, Status::Success))));
     assert!(end.requester.has_failed() && !end.requester.wants_request());
     let is_good_network = faults.lost == 0 && busy == 0;
-    if is_good_network || last.0 == before as u64 && last.1 != Status::RetryExceeded {
-        assert_eq!(*last, (before as u64, status));
+    let failed = before as u64 + u64::from(matches!(bad, InvalidateKey));
+    if is_good_network || last.0 == failed && last.1 != Status::RetryExceeded {
+        assert_eq!(*last, (failed, status));
         assert_eq!(peer.program.failed, refusal);
+        // A receive tells why, if the packet that is refused takes one or has.
+        let is_blamed = matches!(bad, ImmediateKey | InvalidateKey | Overflow | ReceiveTooSmall);
+        assert_eq!(peer.program.has_taken(), is_blamed);
         assert_eq!(peer.responder.has_failed(), refusal.is_some());
         assert_eq!(peer.program.received, received(&expected.received, 2000));
         // A write's first packets are in memory before the last is refused.
@@ -133,7 +147,7 @@ fn run(bad: Bad, seed: u64, before: usize, faults: Faults, busy: u32) {
     } else {
         // What the peer said before it fell silent was lost.
         assert_eq!(last.1, Status::RetryExceeded);
-        assert!(last.0 <= before as u64);
+        assert!(last.0 <= failed);
     }
 }
 

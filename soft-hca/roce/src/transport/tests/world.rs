@@ -81,6 +81,11 @@ impl Program {
         }
     }
 
+    /// Whether a receive is taken and not completed.
+    pub fn has_taken(&self) -> bool {
+        self.taken.is_some()
+    }
+
     /// Another request, with room for what it reads.
     pub fn expect(&mut self, length: u32) {
         let id = self.work.len() as u64;
@@ -179,7 +184,7 @@ impl Target for Program {
         if let Received::Send(SendEnd::Invalidate(key)) = completion.received
             && !self.windows.remove(&key)
         {
-            return Err(Refusal::Access);
+            return Err(Refusal::Invalidate);
         }
         let receive = self.taken.take().unwrap();
         self.received.push((completion, receive));

@@ -109,6 +109,15 @@ fn a_region_without_remote_rights() {
 }
 
 #[test]
+fn what_has_become_of_a_key() {
+    let Some(lines) = mistake("swapped_rkey") else { return };
+    let swapped = ", the same bytes in another order, is that of mr ";
+    assert!(lines[1].contains(swapped) && lines[2].contains("usual cause: byte order"));
+    let Some(lines) = mistake("deregistered_region") else { return };
+    assert!(lines[1].contains("; it was that of mr ") && lines[1].contains(", deregistered "));
+}
+
+#[test]
 fn what_the_peers_queue_pair_does_not_serve() {
     let Some(lines) = mistake("no_reads") else { return };
     assert_lines(

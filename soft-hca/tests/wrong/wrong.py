@@ -4,6 +4,7 @@ pairs of this process."""
 import ctypes
 import os
 import signal
+import socket
 import sys
 
 import pyverbs.enums as e
@@ -121,6 +122,21 @@ def wrong_rkey():
     a.reach(e.IBV_WR_RDMA_WRITE, b, 0x12345)
     completions(a.sends)
     completions(b.receives, 4)
+
+
+def swapped_rkey():
+    a, b = pair()
+    a.reach(e.IBV_WR_RDMA_WRITE, b, socket.htonl(b.mr.rkey))
+    completions(a.sends)
+
+
+def deregistered_region():
+    a, b = pair()
+    request = a.request(e.IBV_WR_RDMA_WRITE)
+    request.set_wr_rdma(b.mr.rkey, b.mr.buf)
+    b.mr.close()
+    a.qp.post_send(request)
+    completions(a.sends)
 
 
 def no_remote_right():

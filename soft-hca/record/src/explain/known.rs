@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::keys::Keys;
 use crate::entry::{Call, Entry, Outcome, Packet, ReceiveQueue, What};
 use crate::reason::{Peer, Reason};
 use crate::text::duration;
@@ -82,6 +83,7 @@ pub(super) struct Known {
     qps: HashMap<u32, Qp>,
     /// When a receive was posted last.
     receives: BTreeMap<ReceiveQueue, u64>,
+    keys: Keys,
     /// The record has not only what goes wrong.
     is_complete: bool,
 }
@@ -103,6 +105,7 @@ fn qp(values: &[Named], wanted: &str) -> Option<u32> {
 impl Known {
     /// Another entry. Gives what a call of the program does to a queue pair.
     pub(super) fn entry(&mut self, entry: &Entry) -> Option<(u32, Change)> {
+        self.keys.entry(entry);
         match &entry.what {
             What::Call(call) => return self.call(entry, call),
             What::ReceivePosted(posted) => {
@@ -214,6 +217,7 @@ impl Known {
         match reason {
             Reason::ReceiverNotReady { .. } => (self.last_receive(qp, t), None),
             Reason::NoResponse { peer: Peer::Gone, .. } => self.gone(qp, t, who),
+            Reason::Key { key, .. } => self.keys.evidence((*key, t), who),
             _ => Default::default(),
         }
     }

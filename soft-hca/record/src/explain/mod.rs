@@ -2,6 +2,7 @@
 //! which check with the values compared, and what usually causes it.
 
 mod checks;
+mod keys;
 mod known;
 mod live;
 mod order;
@@ -318,7 +319,7 @@ impl Explainer {
             }
             let what = format!("a work request of qp {qp} is flushed (wr_id={wr_id:#x})");
             let (why, cause) = (status_meaning(FLUSHED).into(), usual_cause(&Reason::Flushed));
-            let about = About { qps, role: Role::Consequence, cq: None };
+            let about = About { qps, role: Role::Consequence, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
         self.known.failed(qp, entry.process);

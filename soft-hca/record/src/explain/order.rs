@@ -70,7 +70,8 @@ fn folded(mut problems: Vec<Problem>) -> Vec<Problem> {
     for problem in problems {
         let About { qps, cq, .. } = &problem.about;
         // Completions of many queue pairs may be lost in one queue.
-        let qp = if cq.is_some() { None } else { qps.first().copied() };
+        let is_cause = problem.about.role == Role::Cause;
+        let qp = if is_cause && cq.is_some() { None } else { qps.first().copied() };
         let key = (problem.process, kind(&problem.what), kind(&problem.why), qp, *cq);
         let index = *known.entry(key).or_insert(folded.len());
         match folded.get_mut(index) {

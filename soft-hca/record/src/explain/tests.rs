@@ -220,6 +220,29 @@ fn a_key_of_0_is_that_of_a_region_without_remote_rights() {
 }
 
 #[test]
+fn what_has_become_of_a_key_is_told() {
+    let told = |number: u32, deregisters: bool| {
+        let mut run = connected();
+        let done = json!([["mr", {"mr": 3}], ["lkey", {"key": 0x1234}], ["rkey", {"key": 0x1234}]]);
+        run.call(1, "ibv_reg_mr", json!([]), done);
+        if deregisters {
+            run.call(1, "ibv_dereg_mr", json!([["mr", {"mr": 3}]]), json!([]));
+        }
+        let key = json!({ "check": "key", "side": "responder", "memory": "remote", "key": number });
+        run.fails_of(0, 17, "IBV_WC_REM_ACCESS_ERR", &key);
+        text(run.entries())
+    };
+    let gone = told(0x1234, true);
+    assert!(gone.contains("; it was that of mr 3 of ping[8], deregistered 1 ns before"), "{gone}");
+    assert!(gone.contains("usual cause: the region was deregistered before"), "{gone}");
+    let swapped = told(0x1234_u32.swap_bytes(), false);
+    let order = "; 0x1234, the same bytes in another order, is that of mr 3 of ping[8]";
+    assert!(swapped.contains(order) && swapped.contains("usual cause: byte order"), "{swapped}");
+    assert!(told(0x1234, false).contains("; it is that of mr 3 of ping[8]\n"));
+    assert!(told(0x99, false).contains("no region has the key: key 0x99\n"));
+}
+
+#[test]
 fn a_peer_that_has_gone_is_told_from_one_that_never_was() {
     let silent = json!({
         "check": "no_response", "waited": 9, "timeout": 8, "retry_cnt": 1, "peer": { "is": "gone" },
@@ -303,8 +326,13 @@ fn an_overrun_is_told_once() {
         let event = json!({ "event": "IBV_EVENT_CQ_ERR", "element": { "cq": 18 } });
         run.put(1, 1, "async_event", event);
     }
+    // Other queue pairs of the queue fail with it.
+    let mut flushed = completion(19, 1, "IBV_WC_WR_FLUSH_ERR", &Value::Null);
+    flushed["cq"] = json!(18);
+    run.put(1, 1, "completion", flushed);
     let told = text(run.entries());
-    assert_eq!(told.lines().count(), 4, "{told}");
+    assert_eq!(told.lines().count(), 5, "{told}");
+    assert!(told.contains("    then: ping[8]: a work request of qp 19 is flushed"), "{told}");
     assert!(
         told.contains("ping[8]: a completion of qp 18 is lost, 22 times, at last at "),
         "{told}"

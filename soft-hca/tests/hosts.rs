@@ -10,7 +10,7 @@ use std::process::Command;
 
 use programs::hosts::{Hosts, INTERFACE, assert_gone, assert_has, by_tcp, ping_pong};
 use programs::program::Program;
-use programs::{installed, is_long, perftest, tcp, the_processors, traffic};
+use programs::{LIMIT, comes_about, installed, is_long, perftest, tcp, the_processors, traffic};
 use soft_hca_roce::wire::capture;
 
 /// Ping-pongs of one kind, each with new fabrics.
@@ -127,6 +127,41 @@ fn traffic_polling() {
 #[test]
 fn traffic_with_events() {
     mixed_traffic("hosts-events", "--events --threads 2");
+}
+
+/// The table of GIDs has what the other host reaches, and nothing else.
+#[test]
+fn gids_are_of_the_link() {
+    if !installed(&["ibv_devinfo"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-gids") else { return };
+    let text = hosts.a.place.start("ibv_devinfo -v").succeed();
+    let gids = text.lines().filter_map(|line| line.trim().strip_prefix("GID["));
+    let gids = gids.filter_map(|line| Some(line.split_once("]:")?.1.split_once(',')?.0.trim()));
+    let address = format!("::ffff:{}", hosts.a.address);
+    let expected = [hosts.a.link_local.as_str(), &address, hosts.a.address6];
+    assert_eq!(gids.collect::<Vec<_>>(), expected, "{text}");
+    assert_gone(&hosts);
+}
+
+/// The system takes a second or more to find out that no other host has the address that it has given
+/// an interface. A fabric that starts meanwhile has it on the link from then on.
+#[test]
+fn an_address_in_duplicate_detection() {
+    if !installed(&["ibv_ud_pingpong", "ibv_rc_pingpong"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-tentative") else { return };
+    let _alone = the_processors();
+    hosts.a.detect_duplicates();
+    let keeper = hosts.a.place.keep();
+    assert!(hosts.a.is_tentative(), "the fabric has come too late");
+    assert!(comes_about(LIMIT, || !hosts.a.is_tentative()), "it stays tentative");
+    ping_pong(&hosts, "ibv_ud_pingpong", "-g 0");
+    ping_pong(&hosts, "ibv_rc_pingpong", "-g 0");
+    hosts.a.place.end(keeper);
+    assert_gone(&hosts);
 }
 
 /// As that of the kernel's Soft-RoCE does.

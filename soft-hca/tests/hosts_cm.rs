@@ -4,6 +4,7 @@
 mod programs;
 
 use programs::hosts::{Hosts, INTERFACE, assert_gone, assert_has, by_cm};
+use programs::place::Place;
 use programs::{installed, perftest, tcp, the_processors};
 
 /// A port of the connection manager.
@@ -25,6 +26,30 @@ fn rping() {
         assert_has(&both[1], &["ping data: rdma-ping-9: "]);
     }
     assert_gone(&hosts);
+}
+
+/// What other hosts do not reach still leads to this host's programs, on a link of either family.
+#[test]
+fn on_one_host() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("hosts-local") else { return };
+    let _alone = the_processors();
+    let rpings = |place: &Place| {
+        for address in ["127.0.0.1", "::1", hosts.a.address6, hosts.a.address] {
+            let line = format!("-a {address} -p {PORT} -C 10 -S 10000 -V -v");
+            let mut server = place.start(&format!("rping -s {line}"));
+            server.wait_until(|| place.listens(PORT));
+            let client = place.start(&format!("rping -c {line}")).succeed();
+            assert_has(&client, &["ping data: rdma-ping-9: "]);
+            server.wait();
+        }
+        place.assert_gone();
+    };
+    for address in [hosts.a.address, hosts.a.address6] {
+        rpings(&hosts.a.place_with(&format!("--roce={address}")));
+    }
 }
 
 /// The host is there, and nobody listens.

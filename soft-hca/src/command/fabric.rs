@@ -92,8 +92,8 @@ pub fn link_warning(dir: &Path, wanted: &LinkOptions) -> Option<String> {
     is_other.then(|| format!("this fabric runs already, without {wanted}: {INSTEAD}"))
 }
 
-/// The addresses that a fabric that runs has first in its table of GIDs.
-pub fn first_addresses(dir: &Path) -> Vec<IpAddr> {
+/// The addresses of its link that a fabric that runs has in its table of GIDs.
+pub fn link_addresses(dir: &Path) -> Vec<IpAddr> {
     let said = fs::read_to_string(dir.join(config::LINK)).unwrap_or_default();
     let addresses = said.lines().nth(2).unwrap_or_default();
     addresses.split(',').filter_map(|ip| ip.parse().ok()).collect()
@@ -145,11 +145,11 @@ fn start(dir: &Path, device: &str, link: Option<&LinkOptions>) -> Result<Connect
         clear(dir).map_err(cannot(format!("clear {}", dir.display())))?;
     }
     if !sysfs::tree(dir, device).exists() {
-        let first = match running {
-            Some(_) => first_addresses(dir),
-            None => link::first_addresses(link),
+        let addresses = match running {
+            Some(_) => link_addresses(dir),
+            None => link::link_addresses(link),
         };
-        let devices = [Device::local(device, device::node_guid(dir), &first)];
+        let devices = [Device::local(device, device::node_guid(dir), &addresses)];
         sysfs::write(dir, device, &devices)
             .map_err(cannot(format!("write {}", sysfs::tree(dir, device).display())))?;
     }

@@ -131,6 +131,12 @@ impl Fabric {
         ports.any(|port| port.gids.is_here(gid))
     }
 
+    /// Whether a GID is that of an address of this machine that is not in the tables.
+    pub(crate) fn is_beside(&self, gid: [u8; 16]) -> bool {
+        let mut ports = self.devices.iter().flat_map(|device| &device.ports);
+        ports.any(|port| port.gids.is_beside(gid))
+    }
+
     /// Starts the link to other hosts.
     pub(crate) fn start_link(
         &mut self,

@@ -97,8 +97,8 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
-    let first = link::first_addresses(config.link.as_ref());
-    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir), &first);
+    let addresses = link::link_addresses(config.link.as_ref());
+    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir), &addresses);
     let mut daemon = Daemon::new(Arc::new(device), system::random())?;
     let arena = Arc::clone(&daemon.fabric.arena);
     daemon.fabric.env.set_recorder(Recorder::new(arena, Some(config.dir.clone()), DAEMON));
@@ -109,7 +109,7 @@ pub(crate) fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<
         .add(listener.as_raw_fd(), Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
     let _link =
-        config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &first, &config.dir));
+        config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &addresses, &config.dir));
     if let Some(notice) = daemon.fabric.roce.notice() {
         let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
@@ -173,7 +173,7 @@ impl Daemon {
     fn start_link(
         &mut self,
         wanted: &LinkOptions,
-        first: &[IpAddr],
+        addresses: &[IpAddr],
         dir: &Path,
     ) -> Option<link::Thread> {
         let started = self.fabric.start_link(wanted);
@@ -187,8 +187,8 @@ impl Daemon {
             }
             Err(error) => tracing::warn!("no link to other hosts: {error}"),
         }
-        let first: Vec<String> = first.iter().map(IpAddr::to_string).collect();
-        let said = format!("{reason}\n{}\n{}", wanted.extras(), first.join(","));
+        let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        let said = format!("{reason}\n{}\n{}", wanted.extras(), addresses.join(","));
         if let Err(error) = std::fs::write(dir.join(config::LINK), said) {
             tracing::warn!("cannot write down whether there is a link: {error}");
         }

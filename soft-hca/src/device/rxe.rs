@@ -21,9 +21,10 @@ const CONNECTION_HEADERS: u32 = 96;
 const USUAL_MTU: u32 = 1500;
 
 impl Device {
-    /// A Soft-RoCE device with all the addresses that this machine has now; these first.
-    pub(crate) fn local(name: &str, node_guid: u64, first: &[IpAddr]) -> Self {
-        let port = Port::rxe(1, &interfaces(), first, guid_of(&[b"link-local"]));
+    /// A Soft-RoCE device with the addresses of its link to other hosts, or all that this machine has
+    /// now if there are none.
+    pub(crate) fn local(name: &str, node_guid: u64, link: &[IpAddr]) -> Self {
+        let port = Port::rxe(1, &interfaces(), link, guid_of(&[b"link-local"]));
         Self::of_port(name, node_guid, port)
     }
 
@@ -99,15 +100,10 @@ impl Limits {
 }
 
 impl Port {
-    /// A port of Soft-RoCE with the addresses of these interfaces, some of them first; `made_up` is
-    /// the identifier in its link-local GID if none of them has a MAC.
-    pub(crate) fn rxe(
-        number: u8,
-        interfaces: &[Interface],
-        first: &[IpAddr],
-        made_up: u64,
-    ) -> Self {
-        let gids = GidTable::roce(GID_TABLE_LEN, interfaces, first, made_up);
+    /// A port of Soft-RoCE with the addresses of these interfaces, or those of a link; see
+    /// [`GidTable::roce`].
+    pub(crate) fn rxe(number: u8, interfaces: &[Interface], link: &[IpAddr], made_up: u64) -> Self {
+        let gids = GidTable::roce(GID_TABLE_LEN, interfaces, link, made_up);
         let netdev = gids.netdev().map(str::to_owned);
         let usual = interfaces.iter().find(|i| Some(&i.name) == netdev.as_ref());
         let mtu = usual.map_or(USUAL_MTU, |i| i.mtu);

@@ -42,8 +42,8 @@ pub(crate) fn addresses(wanted: &str, interfaces: &[Interface]) -> Result<Vec<Ip
     if found.is_empty() { Err(Error::NoAddress) } else { Ok(found) }
 }
 
-/// The addresses that are to be first in the table of GIDs: those of the link, if there is to be one.
-pub(crate) fn first_addresses(wanted: Option<&LinkOptions>) -> Vec<IpAddr> {
+/// The addresses of the link in the table of GIDs; none if there is to be no link.
+pub(crate) fn link_addresses(wanted: Option<&LinkOptions>) -> Vec<IpAddr> {
     let of = |wanted: &LinkOptions| addresses(&wanted.addresses, &device::interfaces()).ok();
     wanted.and_then(of).unwrap_or_default()
 }

@@ -87,7 +87,7 @@ use crate::daemon::env::DaemonEnv;
 use crate::device::{self, Device, interface_number};
 use crate::link::multicast::Groups;
 
-pub(crate) use addresses::{addresses, first_addresses};
+pub(crate) use addresses::{addresses, link_addresses};
 pub(crate) use handle::{Handle, ReceivedMad};
 pub(crate) use path::Path;
 pub(crate) use thread::Thread;

@@ -10,13 +10,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use soft_hca_roce::wire::packet::PORT;
 
-use crate::link::socket::{Socket, set_option, sockaddr};
-use crate::system::check;
+use crate::link::socket::{Socket, bind_to, new_socket, set_option};
 
 /// `IPV6_MULTICAST_ALL` (`linux/in6.h`).
 const IPV6_MULTICAST_ALL: libc::c_int = 29;
@@ -72,20 +70,14 @@ fn hear(group: IpAddr, interface: u32) -> io::Result<Socket> {
         // A group that is good for one link needs to know which.
         IpAddr::V6(v6) => (libc::AF_INET6, SocketAddrV6::new(v6, PORT, 0, interface).into()),
     };
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    // SAFETY: creates a descriptor that is nobody else's.
-    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: created above.
-    let socket = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    let socket = new_socket(family)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32)?;
     // What others of this machine have joined is not for this one.
     match group {
         IpAddr::V4(_) => set_option(&socket, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &0i32)?,
         IpAddr::V6(_) => set_option(&socket, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &0i32)?,
     }
-    let (name, bytes) = sockaddr(address);
-    // SAFETY: the address lives through the call.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const name).cast(), bytes) })?;
+    bind_to(&socket, address)?;
     join(&socket, group, interface)?;
     Socket::new(group, socket)
 }

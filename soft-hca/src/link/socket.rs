@@ -5,7 +5,7 @@ use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
 use arrayvec::ArrayVec;
@@ -25,6 +25,8 @@ const MESSAGES: usize = 16;
 const LONGEST: usize = 1 << 16;
 /// `IPV6_AUTOFLOWLABEL` (`linux/in6.h`): the system makes up flow labels.
 const IPV6_AUTOFLOWLABEL: libc::c_int = 70;
+/// `IPV6_FREEBIND` (`linux/in6.h`): an address that the system does not have may be bound.
+const IPV6_FREEBIND: libc::c_int = 78;
 
 /// The socket of one own address, or of a group. It is never connected: only so has what it sends the
 /// identification 0, which the ICRC covers.
@@ -67,7 +69,7 @@ impl Socket {
             }
             _ => SocketAddr::from((address, PORT)),
         };
-        let socket = UdpSocket::bind(at)?;
+        let socket = bind(at)?;
         multicast::send_by(&socket, address, interface, loops)?;
         Self::new(address, socket)
     }
@@ -273,6 +275,38 @@ impl AsFd for Socket {
     }
 }
 
+/// A socket with an own address. One of IPv6 may still be in duplicate address detection, which takes
+/// the system a second or two; the socket hears what comes for it from then on.
+fn bind(at: SocketAddr) -> io::Result<UdpSocket> {
+    let family = match at {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    let socket = new_socket(family)?;
+    if at.is_ipv6() {
+        // Kernels before 4.15 do not know it.
+        let _ = set_option(&socket, libc::IPPROTO_IPV6, IPV6_FREEBIND, &1i32);
+    }
+    bind_to(&socket, at)?;
+    Ok(socket)
+}
+
+/// A socket for datagrams without an address.
+pub(super) fn new_socket(family: libc::c_int) -> io::Result<UdpSocket> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: creates a descriptor that is nobody else's.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: created above.
+    Ok(UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Gives a socket its address.
+pub(super) fn bind_to(socket: &UdpSocket, at: SocketAddr) -> io::Result<()> {
+    let (name, bytes) = sockaddr(at);
+    // SAFETY: the address lives through the call.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const name).cast(), bytes) }).map(drop)
+}
+
 /// Sets an option of a socket.
 pub(super) fn set_option<T: Copy>(
     socket: &UdpSocket,
@@ -287,7 +321,7 @@ pub(super) fn set_option<T: Copy>(
 }
 
 /// An address as the system reads it, and its bytes.
-pub(super) fn sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+fn sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     // SAFETY: plain numbers, for which zeros are good.
     let mut name: libc::sockaddr_storage = unsafe { zeroed() };
     let at = &raw mut name;

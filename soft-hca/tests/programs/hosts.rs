@@ -123,6 +123,12 @@ impl Host {
         Ok(Self { place, address, address6, link_local, namespace })
     }
 
+    /// A place for another fabric there, which is made with an option of `soft-hca run`.
+    pub fn place_with(&self, option: &str) -> Place {
+        let name = self.place.unique("hosts-other");
+        Place::with(&name, self.namespace.by.clone(), vec![option.to_string()])
+    }
+
     /// Whether somebody listens at a TCP port.
     pub fn listens(&self, port: u16) -> bool {
         tcp::listens_near(self.namespace.holder.id(), port)
@@ -142,6 +148,30 @@ impl Host {
     /// Has the host's end of the link go up or down.
     pub fn set_link(&self, state: &str) {
         self.namespace.set_up(&format!("ip link set {INTERFACE} {state}")).unwrap();
+    }
+
+    /// Gives the host its link-local address anew, so that the system looks for some seconds whether
+    /// another host has it.
+    pub fn detect_duplicates(&self) {
+        let address = format!("{}/64 dev {INTERFACE}", self.link_local);
+        self.namespace
+            .set_up(&format!(
+                "echo 1 >/proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad
+                echo 3 >/proc/sys/net/ipv6/conf/{INTERFACE}/dad_transmits
+                ip address del {address}
+                ip address add {address}"
+            ))
+            .unwrap();
+    }
+
+    /// Whether the system still looks whether another host has one of the link's addresses.
+    pub fn is_tentative(&self) -> bool {
+        const IFA_F_TENTATIVE: u8 = 0x40;
+        let file = format!("/proc/{}/net/if_inet6", self.namespace.holder.id());
+        let table = fs::read_to_string(file).unwrap();
+        let flags = table.lines().filter(|line| line.ends_with(INTERFACE));
+        let flags = flags.filter_map(|line| line.split_whitespace().nth(4));
+        flags.map(|flags| u8::from_str_radix(flags, 16).unwrap()).any(|f| f & IFA_F_TENTATIVE != 0)
     }
 
     /// Gives the host another route.

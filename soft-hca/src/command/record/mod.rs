@@ -140,8 +140,8 @@ fn exit_status(status: ExitStatus) -> u8 {
 }
 
 fn header(options: &RecordOptions, fabric: &FabricName, dir: &Path) -> Header {
-    let (name, first) = (options.device.to_string(), super::fabric::first_addresses(dir));
-    let local = device::Device::local(&name, device::node_guid(dir), &first);
+    let (name, addresses) = (options.device.to_string(), super::fabric::link_addresses(dir));
+    let local = device::Device::local(&name, device::node_guid(dir), &addresses);
     let gids = (1..=local.ports.len() as u8)
         .filter_map(|number| local.port(number).ok())
         .flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));

@@ -57,7 +57,7 @@ fn family_only(id: &Id) -> bool {
     id.family_only.unwrap_or(is_v4)
 }
 
-/// The GID of an address to bind to: `None` for a wildcard, which belongs to no device.
+/// The GID of an address to bind to: `None` for a wildcard and other addresses that lead to no device.
 fn source_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option<Source>> {
     const NO_LINK: Errno = Errno::EINVAL.because("a link-local address needs a scope");
     const STRANGE: Errno = Errno::EADDRNOTAVAIL.because("the address is none of the device's");
@@ -74,7 +74,8 @@ fn source_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option
     }
     let source = host.find_source(ip.ip()).ok_or(STRANGE)?;
     ensure(space != Space::Ipoib, Errno::EINVAL.because("there is no IPoIB on RoCE"))?;
-    Ok(Some(source))
+    let is_own = |source: &Source| source.port().is_some_and(|port| port.gids.has_own(ip.ip()));
+    Ok(Some(source).filter(is_own))
 }
 
 /// The pool of ports that an address takes its port from. An InfiniBand address says so itself,

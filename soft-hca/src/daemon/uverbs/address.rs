@@ -27,6 +27,9 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
         } else {
             Route::Remote
         })
+    } else if fabric.is_beside(dgid) {
+        // The connection manager's, to a program of this machine.
+        Ok(Route::Local)
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL.because("one of the two GIDs is an IPv4 address, the other is not"))
     } else if !fabric.has_gid(dgid) {

@@ -59,6 +59,32 @@ fn binding() {
     assert_eq!(world.bind(file, ipoib, "10.9.0.1:0"), Err(Errno::EINVAL));
 }
 
+/// On a link what other hosts do not reach leads to no device until the id has a peer, and to this
+/// machine's listeners then.
+#[test]
+fn on_a_link() {
+    let (mut world, server, client) = World::on_link();
+    for (address, has) in
+        [("10.9.0.1:0", true), ("127.0.0.1:0", false), ("[fd00::1]:0", false), ("[::1]:0", false)]
+    {
+        let id = world.create(server, 1, TCP);
+        world.bind(server, id, address).unwrap();
+        assert_eq!(has_device(&mut world, server, id), has, "{address}");
+        world.destroy(server, id).unwrap();
+    }
+    for (address, index) in [("127.0.0.1:7471", 1), ("[fd00::1]:7471", 0)] {
+        let listener = world.listener(server, 1, TCP, address);
+        let asking = world.routed(client, 2, TCP, address);
+        assert!(has_device(&mut world, client, asking), "{address}");
+        let source = world.cm.ids.values().find_map(|id| id.source.as_ref()).unwrap();
+        assert_eq!(source.gid_index, index, "{address}");
+        world.connect(client, asking, &ConnParam::default()).unwrap();
+        assert_eq!(world.events(server), [4], "{address}");
+        world.destroy(client, asking).unwrap();
+        world.destroy(server, listener).unwrap();
+    }
+}
+
 #[test]
 fn ports() {
     let (mut world, file, other) = World::with_files();

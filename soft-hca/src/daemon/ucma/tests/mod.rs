@@ -29,7 +29,7 @@ use super::connect::Stage;
 use super::peer::Peer;
 use super::timer::Due;
 use super::{Cm, FileId, Host};
-use crate::device::{Device, Interface};
+use crate::device::{Device, Interface, Port};
 use crate::errno::{Errno, Result};
 use crate::uapi::ucma::{ConnParam, EVENT, command};
 
@@ -38,8 +38,9 @@ pub(crate) const UDP: u16 = 0x111;
 pub(crate) const S: u64 = 1_000_000_000;
 pub(crate) const GUID: u64 = 0xf073_5cff_fed2_226d;
 
-/// A device with `own` at GID 1, 127.0.0.1 at 2, fe80::1 at 0 and fd00::1 at 3.
-fn device(own: IpAddr) -> Arc<Device> {
+/// A device with fe80::1 at GID 0, `own` at 1, fd00::1 at 2 and 127.0.0.1 at 3; with a link of these
+/// addresses it has nothing of these but the first and them.
+fn device(own: IpAddr, link: &[IpAddr]) -> Arc<Device> {
     let interface = |name: &str, addresses: &[IpAddr]| Interface {
         name: name.to_owned(),
         is_loopback: name == "lo",
@@ -52,11 +53,12 @@ fn device(own: IpAddr) -> Arc<Device> {
         interface("lo", &["127.0.0.1".parse().unwrap()]),
         interface("eth0", &[own, "fd00::1".parse().unwrap()]),
     ];
-    Arc::new(Device::rxe("rxe0", GUID, &interfaces, 1))
+    let port = Port::rxe(1, &interfaces, link, 1);
+    Arc::new(Device { ports: vec![port], ..Device::rxe("rxe0", GUID, &interfaces, 1) })
 }
 
 /// The device of the machine with 10.9.0.1.
-static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10, 9, 0, 1])));
+static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10, 9, 0, 1]), &[]));
 
 /// A machine with that device, on a network of IPv4 alone.
 pub(crate) struct Machine {
@@ -178,6 +180,15 @@ impl World {
     pub(crate) fn with_files() -> (Self, FileId, FileId) {
         let mut world = Self::new();
         let (server, client) = (world.cm.open(1), world.cm.open(2));
+        (world, server, client)
+    }
+
+    /// The same where the device is on a link with its IPv4 address.
+    #[cfg(test)]
+    pub(crate) fn on_link() -> (Self, FileId, FileId) {
+        let (mut world, server, client) = Self::with_files();
+        let own = IpAddr::from([10, 9, 0, 1]);
+        world.machine.devices = vec![device(own, &[own])];
         (world, server, client)
     }
 

@@ -29,10 +29,14 @@ pub const MAX_CQS: usize = 16384;
 pub const MAX_SRQS: usize = 4096;
 /// Queue pairs.
 pub const MAX_QPS: usize = 16384;
-/// Memory regions and windows.
-pub const MAX_MRS: usize = 65536;
-/// Address handles.
-pub const MAX_AHS: usize = 16384;
+/// Memory regions, as rxe has.
+pub const MAX_REGIONS: usize = 524_287;
+/// Memory windows, as rxe has.
+pub const MAX_WINDOWS: usize = 524_287;
+/// Memory regions and windows, which share a table.
+pub const MAX_MRS: usize = MAX_REGIONS + MAX_WINDOWS;
+/// Address handles, as rxe has.
+pub const MAX_AHS: usize = 32_767;
 /// Memberships of queue pairs in multicast groups.
 pub const MAX_MEMBERS: usize = 4096;
 

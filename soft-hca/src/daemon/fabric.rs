@@ -14,7 +14,7 @@ use crate::arena::{self, Entry, Guard, Heap, Lock, MAX_QPS, Mapping, QPN_ROUNDS,
 use crate::config::LinkOptions;
 use crate::daemon::env::DaemonEnv;
 use crate::daemon::event_fd::EventFd;
-use crate::daemon::known::{KnownCq, KnownQp, KnownSrq};
+use crate::daemon::known::{KnownCq, KnownMr, KnownQp, KnownSrq};
 use crate::daemon::process::Processes;
 use crate::daemon::table::Table;
 use crate::device::Device;
@@ -42,13 +42,15 @@ pub(crate) struct Fabric {
     pub cqs: Table<KnownCq>,
     pub srqs: Table<KnownSrq>,
     pub qps: Table<KnownQp>,
-    mrs: Table<()>,
+    mrs: Table<KnownMr>,
+    windows: usize,
     ahs: Table<()>,
     members: Table<Membership>,
     /// See [`arena::qpn`].
     qpn_round: u32,
     qpn_base: u32,
     last_qp: Option<usize>,
+    pds: u32,
     next_pd: u32,
     next_generation: u32,
 }
@@ -70,10 +72,11 @@ pub(crate) const GONE: Errno = Errno::EINVAL.because("the object has been destro
 
 const NO_DESCRIPTOR: Errno = Errno::ENOMEM.because("the daemon can open no further descriptor");
 
+const FULL: Errno = Errno::ENOMEM.because("the fabric has no room for another such object");
+
 /// Makes an entry that was taken, if there was one, as if it had never been used, and moves the mark
 /// of how far the table is in use. `ENOMEM` when the table is full.
 fn begin(taken: Option<usize>, entries: &[impl Entry], used: Option<&AtomicU32>) -> Result<usize> {
-    const FULL: Errno = Errno::ENOMEM.because("the fabric has no room for another such object");
     let index = taken.ok_or(FULL)?;
     entries[index].reset();
     if let Some(used) = used {
@@ -112,11 +115,13 @@ impl Fabric {
             srqs: Table::new(0..arena::MAX_SRQS, 0),
             qps: Table::new(0..MAX_QPS, 0),
             mrs: Table::new(0..arena::MAX_MRS, 0),
+            windows: 0,
             ahs: Table::new(0..arena::MAX_AHS, 0),
             members: Table::new(0..arena::MAX_MEMBERS, 0),
             qpn_round: (identity >> 32) as u32 % QPN_ROUNDS,
             qpn_base,
             last_qp: None,
+            pds: 0,
             next_pd: 1,
             next_generation: 1,
         };
@@ -210,10 +215,17 @@ impl Fabric {
         Actor { arena: &self.arena, me: DAEMON, env: &*self.env, link: &self.link }
     }
 
-    /// A number for a protection domain.
-    pub(crate) fn new_pd(&mut self) -> u32 {
+    /// A number for a protection domain; `ENOMEM` if there are `max` of them.
+    pub(crate) fn new_pd(&mut self, max: u32) -> Result<u32> {
+        ensure(self.pds < max, FULL)?;
+        self.pds += 1;
         self.next_pd = self.next_pd.wrapping_add(1).max(1);
-        self.next_pd
+        Ok(self.next_pd)
+    }
+
+    /// A protection domain has gone.
+    pub(crate) fn release_pd(&mut self) {
+        self.pds -= 1;
     }
 
     /// A number that tells one use of an entry from the next.
@@ -350,16 +362,30 @@ impl Fabric {
         Ok(index)
     }
 
-    pub(crate) fn take_mr(&mut self) -> Result<usize> {
-        begin(self.mrs.take_lowest(()), &self.arena.mrs, Some(&self.arena.mrs_used))
+    /// Regions and windows have a limit each.
+    pub(crate) fn take_mr(&mut self, known: KnownMr) -> Result<usize> {
+        let has_room = if known.is_window {
+            self.windows < arena::MAX_WINDOWS
+        } else {
+            self.mrs.len() - self.windows < arena::MAX_REGIONS
+        };
+        ensure(has_room, FULL)?;
+        let index =
+            begin(self.mrs.take_lowest(known), &self.arena.mrs, Some(&self.arena.mrs_used))?;
+        self.windows += usize::from(known.is_window);
+        Ok(index)
     }
 
     pub(crate) fn take_ah(&mut self) -> Result<usize> {
         begin(self.ahs.take(()), &self.arena.ahs, None)
     }
 
-    /// A queue pair becomes member of a group.
-    pub(crate) fn add_member(&mut self, membership: Membership) -> Result<()> {
+    /// A queue pair becomes member of a group; `ENOMEM` if the group has `max` of them.
+    pub(crate) fn add_member(&mut self, membership: Membership, max: u32) -> Result<()> {
+        const GROUP_FULL: Errno =
+            Errno::ENOMEM.because("the group has max_mcast_qp_attach members already");
+        let of_group = self.members.iter().filter(|(_, of)| of.gid == membership.gid);
+        ensure(of_group.count() < max as usize, GROUP_FULL)?;
         let qpn = self.qpn(membership.qp)?;
         let taken = self.members.take_lowest(membership);
         let index = begin(taken, &self.arena.members, Some(&self.arena.members_used))?;
@@ -404,7 +430,9 @@ impl Fabric {
         {
             let _ = region.bound.fetch_update(AcqRel, Acquire, |bound| bound.checked_sub(1));
         }
-        self.mrs.release(index);
+        if self.mrs.release(index).is_some_and(|known| known.is_window) {
+            self.windows -= 1;
+        }
     }
 
     pub(crate) fn release_ah(&mut self, index: usize) {
@@ -578,10 +606,17 @@ impl Fabric {
         }
     }
 
+    /// How many protection domains there are.
+    #[cfg(test)]
+    pub(crate) fn pds(&self) -> u32 {
+        self.pds
+    }
+
     /// That nothing is left of anything, after every file was closed.
     pub(crate) fn check_empty(&self) {
         assert_eq!(self.in_use(), InUse::default());
         assert_eq!((self.members.taken().count(), self.rings.len()), (0, 0));
+        assert_eq!((self.pds, self.windows), (0, 0));
     }
 }
 

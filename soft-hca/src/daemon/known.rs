@@ -3,6 +3,13 @@
 
 use crate::uapi::uverbs::request::QpDest;
 
+/// A memory region or window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownMr {
+    /// A window.
+    pub is_window: bool,
+}
+
 /// A completion queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownCq {

@@ -10,6 +10,7 @@
 //! | `files` | the files that clients have opened, each a connection |
 //! | `fabric` | all objects: who has which entry of the arena |
 //! | `table`, `known` | entries that are taken, and what the daemon knows of each by itself |
+//! | `free` | numbers that are free |
 //! | `uverbs` | the commands of an opened device |
 //! | `ucma` | the connection manager |
 //! | `process`, `reap` | programs, and what the dead leave behind |
@@ -23,6 +24,7 @@ pub(crate) mod env;
 pub(crate) mod event_fd;
 pub(crate) mod fabric;
 pub(crate) mod files;
+mod free;
 mod known;
 mod listing;
 pub(crate) mod log;

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::daemon::free::Free;
+
 /// Entries with a value each, which programs cannot reach.
 #[derive(Debug)]
 pub(crate) struct Table<P> {
     taken: BTreeMap<usize, P>,
-    indices: Range<usize>,
+    free: Free,
     next: usize,
 }
 
@@ -16,14 +18,12 @@ impl<P> Table<P> {
     /// whatever entry of the table that number leads to.
     pub(crate) fn new(indices: Range<usize>, next: usize) -> Self {
         let next = indices.start + next % indices.len();
-        Self { taken: BTreeMap::new(), indices, next }
+        Self { taken: BTreeMap::new(), free: Free::new(indices), next }
     }
 
     /// Takes the next free entry, `None` if there is none. So an index is not used again soon.
     pub(crate) fn take(&mut self, value: P) -> Option<usize> {
-        let index = (self.next..self.indices.end)
-            .chain(self.indices.start..self.next)
-            .find(|index| !self.taken.contains_key(index))?;
+        let index = self.free.take_from(self.next)?;
         self.next = index + 1;
         self.taken.insert(index, value);
         Some(index)
@@ -31,14 +31,16 @@ impl<P> Table<P> {
 
     /// Takes the lowest free entry, `None` if there is none.
     pub(crate) fn take_lowest(&mut self, value: P) -> Option<usize> {
-        let index = self.indices.clone().find(|index| !self.taken.contains_key(index))?;
+        let index = self.free.take_lowest()?;
         self.taken.insert(index, value);
         Some(index)
     }
 
     /// Gives an entry back.
     pub(crate) fn release(&mut self, index: usize) -> Option<P> {
-        self.taken.remove(&index)
+        let value = self.taken.remove(&index)?;
+        self.free.release(index);
+        Some(value)
     }
 
     /// What is known of an entry, if it is taken.
@@ -59,6 +61,11 @@ impl<P> Table<P> {
     /// The same, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut P)> + '_ {
         self.taken.iter_mut().map(|(&index, value)| (index, value))
+    }
+
+    /// How many entries are taken.
+    pub(crate) fn len(&self) -> usize {
+        self.taken.len()
     }
 
     /// The indices that are taken.

@@ -99,14 +99,10 @@ mod tests {
         assert_eq!(plain[8..16], plain[16..24]);
         // max_qp to max_pd, then the atomics
         let words: Vec<u32> = (52..88).step_by(4).map(|at| word(&plain, at)).collect();
-        let expected =
-            [1_048_560, 1_048_576, 0x0122_3c76, 32, 32, 1_048_576, 32767, 524_287, 1_048_576];
+        let expected = [16_384, 1_048_576, 0x0122_3c76, 32, 32, 16_384, 32767, 524_287, 1_048_576];
         assert_eq!(words, expected);
         assert_eq!((word(&plain, 88), word(&plain, 96), word(&plain, 108)), (128, 258_048, 1));
-        assert_eq!(
-            (word(&plain, 156), word(&plain, 160), word(&plain, 164)),
-            (917_503, 1 << 20, 27)
-        );
+        assert_eq!((word(&plain, 156), word(&plain, 160), word(&plain, 164)), (4096, 1 << 20, 27));
         assert_eq!(plain[168..172], [64, 0, 15, 1]);
         let extended = device.query_ex().to_bytes();
         assert_eq!(extended.len(), 304);

@@ -8,6 +8,7 @@ use super::{
     Device, GidTable, Interface, Limits, LinkLayer, PhysState, Port, PortState, Provider, Speed,
     Width,
 };
+use crate::arena;
 use crate::uapi::rxe;
 
 /// Slots of the GID table. rxe has 1024; every one is a file or a command to each program that
@@ -64,32 +65,33 @@ impl Provider {
 }
 
 impl Limits {
-    /// Those of Soft-RoCE, with as many completion vectors as there are processors.
+    /// Those of Soft-RoCE, but no more objects than the arena's tables have room for, and as many
+    /// completion vectors as there are processors.
     pub(crate) fn rxe() -> Self {
         Self {
             device_cap_flags: 0x0122_3c76,
             max_mr_size: u64::MAX,
             page_size_cap: 0xffff_f000,
-            max_qp: 1_048_560,
+            max_qp: arena::MAX_QPS as u32,
             max_qp_wr: 1 << 20,
             max_sge: 32,
             max_sge_rd: 32,
             max_inline_data: 512,
-            max_cq: 1 << 20,
+            max_cq: arena::MAX_CQS as u32,
             max_cqe: 32767,
-            max_mr: 524_287,
+            max_mr: arena::MAX_REGIONS as u32,
             max_pd: 1 << 20,
             max_qp_rd_atom: 128,
             max_res_rd_atom: 258_048,
             max_qp_init_rd_atom: 128,
             // Atomic among all queue pairs of the device
             atomic_cap: 1,
-            max_mw: 524_287,
-            max_mcast_grp: 8192,
+            max_mw: arena::MAX_WINDOWS as u32,
+            max_mcast_grp: arena::MAX_MEMBERS as u32,
             max_mcast_qp_attach: 56,
-            max_total_mcast_qp_attach: 458_752,
-            max_ah: 32767,
-            max_srq: 917_503,
+            max_total_mcast_qp_attach: arena::MAX_MEMBERS as u32,
+            max_ah: arena::MAX_AHS as u32,
+            max_srq: arena::MAX_SRQS as u32,
             max_srq_wr: 1 << 20,
             max_srq_sge: 27,
             max_pkeys: 64,

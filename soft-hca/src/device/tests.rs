@@ -219,6 +219,67 @@ fn commands_are_checked_against_the_devices_limits() {
     assert_eq!((slot(&arena.qps[0].sq), slot(&arena.qps[0].rq)), (512, 256));
 }
 
+/// As many objects of each kind as are announced, and no more; one that goes makes room.
+#[test]
+fn announced_limits_are_kept() {
+    let mut program = Program::new();
+    let limits = program.file.device.limits.clone();
+    let srq = [(20, 5), (24, 1)];
+    let region = [(8, 1 << 16), (16, 1)];
+    let window = [(12, 1)];
+    let of_kind = |fabric: &Fabric, number| match number {
+        command::CREATE_SRQ => fabric.in_use().srqs,
+        command::ALLOC_PD => fabric.pds() as usize,
+        _ => fabric.in_use().mrs,
+    };
+    for (create, length, words, most, destroy, at) in [
+        (command::CREATE_SRQ, 32, &srq[..], limits.max_srq, (command::DESTROY_SRQ, 16), 8),
+        (command::REG_MR, 40, &region[..], limits.max_mr, (command::DEREG_MR, 4), 0),
+        (command::ALLOC_MW, 16, &window[..], limits.max_mw, (command::DEALLOC_MW, 4), 0),
+        (command::ALLOC_PD, 8, &[], limits.max_pd, (command::DEALLOC_PD, 4), 0),
+    ] {
+        let before = of_kind(&program.fabric, create);
+        let mut last = 0;
+        let refused = loop {
+            match program.made(create, length, words) {
+                Ok(handle) => last = handle,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused, Errno::ENOMEM, "{create}");
+        let own = usize::from(create == command::ALLOC_PD);
+        assert_eq!(of_kind(&program.fabric, create) - before + own, most as usize, "{create}");
+        program.ask(destroy.0, destroy.1, &[(at, last)]).unwrap();
+        assert_eq!(program.made(create, length, words), Ok(last), "{create}");
+    }
+}
+
+#[test]
+fn a_shared_receive_queue_says_how_many_it_takes() {
+    let mut program = Program::new();
+    for (asked, taken) in [(1, 1), (5, 7), (8, 15), (15, 15)] {
+        let answer = program.ask(command::CREATE_SRQ, 32, &[(20, asked), (24, 1)]).unwrap();
+        let word = |answer: &[u8], at| u32::from_le_bytes(answer[at..at + 4].try_into().unwrap());
+        assert_eq!(word(&answer, 4), taken);
+        let queried = program.ask(command::QUERY_SRQ, 16, &[(8, word(&answer, 0))]).unwrap();
+        assert_eq!(word(&queried, 0), taken);
+    }
+}
+
+#[test]
+fn a_group_has_so_many_members() {
+    let mut program = Program::new();
+    let max = program.file.device.limits.max_mcast_qp_attach;
+    let group = |qp: u32| [(0, 0xff), (4, 0), (8, 0), (12, 7), (16, qp)];
+    for member in 0..=max {
+        let room = [(32, 1), (36, 1), (40, 1), (44, 1), (12 + 8, 1), (16 + 8, 1), (52, 4 << 8)];
+        let qp = program.made(command::CREATE_QP, 56, &room).unwrap();
+        let attached = program.ask(command::ATTACH_MCAST, 24, &group(qp)).map(drop);
+        let expected = if member < max { Ok(()) } else { Err(Errno::ENOMEM) };
+        assert_eq!(attached, expected, "{member}");
+    }
+}
+
 #[test]
 fn what_is_in_use_is_not_destroyed() {
     let mut program = Program::new();
@@ -252,19 +313,26 @@ fn queue_pairs_and_address_handles_are_of_a_port() {
         let gid = IB_GID.iter().copied().enumerate();
         gid.chain([(24, index), (30, 1), (31, port), (98, mtu)]).collect::<Vec<_>>()
     };
-    for wrong in [to(3, 0, 4), to(2, 1, 4), to(2, 0, 5)] {
+    // No such port, beyond the GID table, a path MTU that is too large; an empty slot of the table
+    for wrong in [to(3, 0, 4), to(2, 4, 4), to(2, 0, 5)] {
         assert_eq!(program.modify(qp, QpAttrMask::RTR_RC, 2, &wrong), Err(Errno::EINVAL));
     }
-    program.modify(qp, QpAttrMask::RTR_RC, 2, &to(2, 0, 4)).unwrap();
+    for empty in [to(2, 1, 4), to(2, 3, 4)] {
+        assert_eq!(program.modify(qp, QpAttrMask::RTR_RC, 2, &empty), Err(Errno::ENODATA));
+    }
+    // min_rnr_timer is taken by its low five bits
+    let with_timer = [to(2, 0, 4), vec![(103, 0x2c)]].concat();
+    program.modify(qp, QpAttrMask::RTR_RC, 2, &with_timer).unwrap();
     assert_eq!(program.modify(qp, QpAttrMask::RTS_RC, 3, &[(101, 5)]), Err(Errno::EINVAL));
     program.modify(qp, QpAttrMask::RTS_RC, 3, &[(101, 4)]).unwrap();
     let answer = program.ask(command::QUERY_QP, 16, &[(8, qp)]).unwrap();
-    assert_eq!(answer[116], 2);
+    assert_eq!(answer[115..117], [0x0c, 2]);
 
     let roce_gid = two_ports().ports[0].gids.gid(1);
     assert_eq!(program.address_handle(1, 1, roce_gid), Ok(()));
     assert_eq!(program.address_handle(2, 0, IB_GID), Ok(()));
     assert_eq!(program.address_handle(2, 1, IB_GID), Err(Errno::ENODATA));
+    assert_eq!(program.address_handle(2, 4, IB_GID), Err(Errno::EINVAL));
     assert_eq!(program.address_handle(3, 0, IB_GID), Err(Errno::EINVAL));
     let mut nobody = IB_GID;
     nobody[15] = 1;

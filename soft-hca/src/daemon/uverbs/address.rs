@@ -42,12 +42,15 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     }
 }
 
-/// The GID at an index of a port's table; `refusal` if there is none.
-pub(super) fn source(gids: &GidTable, index: u8, refusal: Errno) -> Result<[u8; 16]> {
+/// The GID at an index of a port's table: `ENODATA` in an empty slot, as since Linux 5.10
+/// (`rdma_get_gid_attr`), `EINVAL` beyond the table.
+pub(super) fn source(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
     let sgid = gids.gid(index);
     if sgid != [0; 16] {
         return Ok(sgid);
     }
+    let is_in_table = u16::from(index) < gids.slots();
+    let refusal = if is_in_table { Errno::ENODATA } else { Errno::EINVAL };
     let used = gids.entries().iter().filter(|entry| entry.gid != [0; 16]);
     Err(refusal.because("the port's GID table has no entry at sgid_index").with(Values::of([
         (Label::Asked, index.into()),
@@ -71,7 +74,7 @@ pub(super) fn create_ah(
         Errno::EINVAL.because("an address handle on RoCE needs a global route (GRH)"),
     )?;
     let port = cx.file.device.port(request.attr.port_num)?;
-    let sgid = source(&port.gids, grh.sgid_index, Errno::ENODATA)?;
+    let sgid = source(&port.gids, grh.sgid_index)?;
     let mtu = port.active_mtu();
     let route = route_to(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::PAGE;
+use crate::daemon::known::KnownMr;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::errno::{Errno, Label, Result, Values, ensure};
@@ -17,7 +18,7 @@ pub(super) fn alloc_pd(
     cx: &mut Context<'_>,
     _: &request::AllocPd,
 ) -> Result<Outcome<answer::AllocPd>> {
-    let pd = cx.fabric.new_pd();
+    let pd = cx.fabric.new_pd(cx.file.device.limits.max_pd)?;
     Ok(answer::AllocPd { pd_handle: cx.file.handles.insert(Object::Pd { pd }) }.into())
 }
 
@@ -43,6 +44,7 @@ pub(super) fn dealloc_pd(
         Errno::EBUSY.because("the protection domain is still in use").with(users),
     )?;
     cx.file.handles.remove(request.pd_handle);
+    cx.fabric.release_pd();
     Ok(().into())
 }
 
@@ -69,7 +71,7 @@ pub(super) fn reg_mr(
             .with(Values::of([(Label::Access, (flags & !SUPPORTED).into())])),
     )?;
     ensure(may_write, Errno::EINVAL.because("remote write or atomic access needs local write"))?;
-    let index = cx.fabric.take_mr()?;
+    let index = cx.fabric.take_mr(KnownMr { is_window: false })?;
     let key = cx.fabric.new_key(index);
     let mr = &cx.fabric.arena.mrs[index];
     mr.proc.store(cx.file.proc as u32, Release);
@@ -102,7 +104,7 @@ pub(super) fn alloc_mw(
     let kind = u32::from(request.mw_type);
     let is_known = matches!(kind, mw_type::TYPE_1 | mw_type::TYPE_2);
     ensure(is_known, Errno::EINVAL.because("memory windows are of type 1 or 2"))?;
-    let index = cx.fabric.take_mr()?;
+    let index = cx.fabric.take_mr(KnownMr { is_window: true })?;
     let key = cx.fabric.new_key(index);
     let mw = &cx.fabric.arena.mrs[index];
     mw.proc.store(cx.file.proc as u32, Release);

@@ -20,7 +20,7 @@ pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Re
     if find(cx, gid, qp).is_some() {
         return Ok(().into());
     }
-    cx.fabric.add_member(Membership { qp, gid })?;
+    cx.fabric.add_member(Membership { qp, gid }, cx.file.device.limits.max_mcast_qp_attach)?;
     Ok(().into())
 }
 

@@ -1,6 +1,7 @@
 //! Objects behind handles. A file has one space of handles for all kinds, lowest free first.
 
 use crate::daemon::fabric::Fabric;
+use crate::daemon::free::Free;
 use crate::errno::{Errno, Label, Result, Values};
 
 /// What a handle stands for: the entry's index in the arena, or a number of the fabric.
@@ -91,7 +92,7 @@ impl Object {
     /// Takes the object out of the arena; `ERESTART` as [`Fabric::lock`].
     pub(crate) fn destroy(self, fabric: &mut Fabric) -> Result<()> {
         match self {
-            Self::Pd { .. } => {}
+            Self::Pd { .. } => fabric.release_pd(),
             Self::Mr { index, .. } | Self::Mw { index, .. } => fabric.release_mr(index),
             Self::Ah { index, .. } => fabric.release_ah(index),
             Self::Cq { index } => fabric.release_cq(index)?,
@@ -103,18 +104,26 @@ impl Object {
 }
 
 /// The handles of a file.
-#[derive(Debug, Default)]
-pub(crate) struct Handles(Vec<Option<Object>>);
+#[derive(Debug)]
+pub(crate) struct Handles {
+    objects: Vec<Option<Object>>,
+    free: Free,
+}
+
+impl Default for Handles {
+    fn default() -> Self {
+        Self { objects: Vec::new(), free: Free::new(0..usize::MAX) }
+    }
+}
 
 impl Handles {
     /// Gives an object the lowest free handle.
     pub(crate) fn insert(&mut self, object: Object) -> u32 {
-        let free = self.0.iter().position(Option::is_none);
-        let handle = free.unwrap_or_else(|| {
-            self.0.push(None);
-            self.0.len() - 1
-        });
-        self.0[handle] = Some(object);
+        let handle = self.free.take_lowest().expect("there are more numbers than memory");
+        if handle == self.objects.len() {
+            self.objects.push(None);
+        }
+        self.objects[handle] = Some(object);
         handle as u32
     }
 
@@ -122,18 +131,21 @@ impl Handles {
     pub(crate) fn get(&self, handle: u32, kind: Kind) -> Result<Object> {
         let Refusals { nothing, another } = Refusals::of(kind);
         let given = Values::of([(Label::Handle, handle as u64)]);
-        let object = self.0.get(handle as usize).copied().flatten().ok_or(nothing.with(given))?;
+        let object = self.objects.get(handle as usize).copied().flatten();
+        let object = object.ok_or(nothing.with(given))?;
         if object.kind() == kind { Ok(object) } else { Err(another.with(given)) }
     }
 
     /// Frees a handle.
     pub(crate) fn remove(&mut self, handle: u32) -> Option<Object> {
-        self.0.get_mut(handle as usize)?.take()
+        let object = self.objects.get_mut(handle as usize)?.take()?;
+        self.free.release(handle as usize);
+        Some(object)
     }
 
     /// All objects.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Object)> + '_ {
-        (0..).zip(&self.0).filter_map(|(handle, object)| Some((handle, (*object)?)))
+        (0..).zip(&self.objects).filter_map(|(handle, object)| Some((handle, (*object)?)))
     }
 
     /// The handles of a kind.

@@ -265,7 +265,6 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
         (Mask::TIMEOUT, request.timeout, 31, "timeout has five bits"),
         (Mask::RETRY_CNT, request.retry_cnt, 7, "retry_cnt has three bits"),
         (Mask::RNR_RETRY, request.rnr_retry, 7, "rnr_retry has three bits"),
-        (Mask::MIN_RNR_TIMER, request.min_rnr_timer, 31, "min_rnr_timer has five bits"),
         (
             Mask::MAX_QP_RD_ATOMIC,
             request.max_rd_atomic,
@@ -286,7 +285,7 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
 fn route_of(cx: &Context<'_>, request: &ModifyQp) -> Result<Route> {
     let dest = request.dest;
     let gids = &cx.file.device.port(dest.port_num)?.gids;
-    let sgid = source(gids, dest.sgid_index, Errno::EINVAL)?;
+    let sgid = source(gids, dest.sgid_index)?;
     route_to(cx.fabric, sgid, dest.dgid)
 }
 
@@ -325,7 +324,8 @@ fn set_attributes(
         (Mask::EN_SQD_ASYNC_NOTIFY, &qp.sqd_notify, request.en_sqd_async_notify.into()),
         (Mask::MAX_QP_RD_ATOMIC, &qp.max_rd_atomic, request.max_rd_atomic.into()),
         (Mask::MAX_DEST_RD_ATOMIC, &qp.max_dest_rd_atomic, request.max_dest_rd_atomic.into()),
-        (Mask::MIN_RNR_TIMER, &qp.min_rnr_timer, request.min_rnr_timer.into()),
+        // Only five bits go with a NAK; the kernel and adapters ignore the others.
+        (Mask::MIN_RNR_TIMER, &qp.min_rnr_timer, (request.min_rnr_timer & 0x1f).into()),
         (Mask::TIMEOUT, &qp.timeout, request.timeout.into()),
         (Mask::RETRY_CNT, &qp.retry_cnt, request.retry_cnt.into()),
         (Mask::RNR_RETRY, &qp.rnr_retry, request.rnr_retry.into()),

@@ -57,7 +57,8 @@ pub(super) fn create_srq(
             return Err(error);
         }
     };
-    let mi = MmInfo::of(&place);
+    // As many as the ring has room for.
+    let (max_wr, mi) = (place.mask.load(Acquire), MmInfo::of(&place));
     cx.fabric.place_ring(RingOf::Shared(index), place);
     let generation = cx.fabric.new_generation();
     let srq = &cx.fabric.arena.srqs[index];

@@ -76,7 +76,7 @@ fn on_a_link() {
         let listener = world.listener(server, 1, TCP, address);
         let asking = world.routed(client, 2, TCP, address);
         assert!(has_device(&mut world, client, asking), "{address}");
-        let source = world.cm.ids.values().find_map(|id| id.source.as_ref()).unwrap();
+        let source = world.cm.ids[&world.cm.keys[&asking]].source.as_ref().unwrap();
         assert_eq!(source.gid_index, index, "{address}");
         world.connect(client, asking, &ConnParam::default()).unwrap();
         assert_eq!(world.events(server), [4], "{address}");

@@ -84,5 +84,5 @@ fn the_older_command_and_ipv6() {
         [(8, &[5]), (16, &sockaddr("[ff02::7]:0")), (44, &id.to_le_bytes())];
     world.run(file, command::JOIN_IP_MCAST, &bytes(48, &parts)).unwrap();
     let event = world.event(file).unwrap();
-    assert_eq!((event[28], event[29], event[43], event[48]), (0xff, 2, 7, 3));
+    assert_eq!((event[28], event[29], event[43], event[48]), (0xff, 2, 7, 2));
 }

@@ -48,7 +48,7 @@ impl Hosts {
         let mut worlds = [World::new(), World::new()];
         for (host, world) in worlds.iter_mut().enumerate() {
             world.machine.own = address(host);
-            world.machine.devices = vec![device(address(host))];
+            world.machine.devices = vec![device(address(host), &[])];
             world.machine.neighbour = Some(address(1 - host));
             world.machine.random = 77 + host as u32;
         }

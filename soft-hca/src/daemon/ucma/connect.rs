@@ -11,7 +11,7 @@ use super::message::{
     Answered, CommId, INVALID_MTU, Message, Mra, Rej, Rep, Req, Rtu, STALE_CONNECTION,
 };
 use super::peer::{Opens, Peer, RemoteId};
-use super::query::PACKET_LIFE_TIME;
+use super::query::{ACK_DELAY, ACK_TIMEOUT, ack_timeout};
 use super::stale::RemoteQp;
 use super::timer::SERVICE_TIMEOUT;
 use super::{Call, Cm, Cx, NOTHING};
@@ -65,6 +65,8 @@ pub(super) struct Connection {
     pub retry_count: u8,
     pub rnr_retry_count: u8,
     pub path_mtu: u8,
+    /// Of the queue pair, unless the program has chosen one: 4.096 us times two to the power of this.
+    pub ack_timeout: u8,
     /// What was asked for; only the side that was asked has it.
     pub service_id: u64,
     /// Whether this side has asked.
@@ -94,6 +96,7 @@ impl Connection {
             retry_count: 0,
             rnr_retry_count: 0,
             path_mtu: 0,
+            ack_timeout: ACK_TIMEOUT,
             service_id: 0,
             is_asking: false,
             remote_qp: None,
@@ -198,7 +201,7 @@ impl Cm {
             flow_control: param.flow_control,
             srq: param.srq != 0,
             path_mtu: connection.path_mtu,
-            ack_timeout: id.ack_timeout.unwrap_or(PACKET_LIFE_TIME + 1),
+            ack_timeout: ack_timeout(ACK_DELAY, id.packet_life_time()),
             flow_label: id.flow_label,
             traffic_class: id.type_of_service,
             ece,
@@ -318,6 +321,8 @@ impl Cm {
         connection.retry_count = req.retry_count;
         connection.rnr_retry_count = req.rnr_retry_count;
         connection.path_mtu = req.path_mtu;
+        // The way back takes as long: `cm_format_paths_from_req`.
+        connection.ack_timeout = req.ack_timeout.max(1);
         let param = ConnParam {
             qp_num: req.qpn,
             private_data: padded(&req.private_data, private_data::REQ - private_data::IP_HEADER),

@@ -1,7 +1,6 @@
 //! INIT_QP_ATTR: how a queue pair is to be set up for its connection.
 
 use super::connect::Stage;
-use super::query::PACKET_LIFE_TIME;
 use super::{Call, Cm, Cx};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::ucma::{InitQpAttr, QpAttr, UDP_QKEY};
@@ -50,7 +49,7 @@ impl Cm {
             }
             RTS if is_alive => {
                 attr.mask = QpAttrMask::RTS_RC;
-                attr.timeout = id.ack_timeout.unwrap_or(PACKET_LIFE_TIME + 1);
+                attr.timeout = id.ack_timeout.unwrap_or(connection.ack_timeout);
                 attr.sq_psn = connection.sq_psn;
                 attr.retry_cnt = connection.retry_count;
                 attr.rnr_retry = connection.rnr_retry_count;

@@ -12,6 +12,20 @@ use crate::uapi::ucma::{
 
 /// Life time of packets on RoCE (`CMA_IBOE_PACKET_LIFETIME`).
 pub(super) const PACKET_LIFE_TIME: u8 = 18;
+/// How long the adapter takes to acknowledge: rxe's `local_ca_ack_delay`.
+pub(super) const ACK_DELAY: u8 = 15;
+/// The acknowledgement timeout where nobody has chosen one.
+pub(super) const ACK_TIMEOUT: u8 = ack_timeout(ACK_DELAY, PACKET_LIFE_TIME);
+
+/// The timeout that covers a packet, its acknowledgement and an adapter's delay, all of them powers of
+/// two (`cm_ack_timeout`).
+pub(super) const fn ack_timeout(ack_delay: u8, packet_life_time: u8) -> u8 {
+    let both_ways = packet_life_time + 1;
+    let (more, less) =
+        if both_ways >= ack_delay { (both_ways, ack_delay) } else { (ack_delay, both_ways) };
+    let timeout = if less + 1 >= more { more + 1 } else { more };
+    if timeout > 31 { 31 } else { timeout }
+}
 
 /// An IP address as an InfiniBand one: its GID, and its port in the service id.
 fn as_ib(id: &Id, address: Sockaddr) -> Sockaddr {
@@ -62,11 +76,15 @@ impl Id {
             flow_label: self.flow_label,
             traffic_class: self.type_of_service,
             mtu: self.path_mtu(),
-            // The queue pair's acknowledgement timeout is one more.
-            packet_life_time: match self.ack_timeout {
-                Some(timeout @ 1..) => timeout - 1,
-                _ => PACKET_LIFE_TIME,
-            },
+            packet_life_time: self.packet_life_time(),
+        }
+    }
+
+    /// Of its path: half of the timeout that the program has chosen (`cma_resolve_iboe_route`).
+    pub(super) fn packet_life_time(&self) -> u8 {
+        match self.ack_timeout {
+            Some(timeout @ 1..) => timeout - 1,
+            _ => PACKET_LIFE_TIME,
         }
     }
 }

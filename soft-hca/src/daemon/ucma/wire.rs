@@ -12,6 +12,7 @@ use super::id::Space;
 use super::message::{
     Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq,
 };
+use super::query::ACK_DELAY;
 use crate::uapi::ucma::{Ece, private_data, sidr};
 
 /// `CMA_CM_RESPONSE_TIMEOUT`
@@ -22,8 +23,6 @@ const HOP_LIMIT: u8 = 64;
 /// `IB_RATE_10_GBPS`
 const RATE: u8 = 3;
 const DEFAULT_PKEY: u16 = 0xffff;
-/// How long the adapter takes to acknowledge: rxe's `local_ca_ack_delay`.
-const ACK_DELAY: u8 = 15;
 /// The greatest `ib_mtu`.
 const MAX_MTU: u8 = 5;
 

@@ -226,6 +226,35 @@ fn a_rejected_request() {
     world.disconnect(server, request).unwrap();
 }
 
+/// The timeout that a program chooses for its side tells the other one how long the way is.
+#[test]
+fn both_sides_wait_for_acknowledgements_as_the_asking_one_says() {
+    let (mut world, server, client) = World::with_files();
+    let listener = world.listener(server, 0x51, TCP, "0.0.0.0:7471");
+    // An adapter's delay is 15: a shorter way and back adds one to it, a longer one takes it in.
+    for (chosen, expected) in [(8, 15), (14, 16), (20, 20), (31, 31)] {
+        let asking = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+        world.option(client, asking, (0, 3), &[chosen]).unwrap();
+        let qp_num = 0x100 + u32::from(chosen);
+        world.connect(client, asking, &ConnParam { qp_num, ..asked() }).unwrap();
+        let request = word(&world.event(server).unwrap(), 8);
+        let passive = qp_attr(&mut world, server, request, 3).unwrap();
+        assert_eq!(passive[134], expected, "{chosen}");
+        let qp_num = 0x200 + u32::from(chosen);
+        world.accept(server, request, 0x5a, &ConnParam { qp_num, ..answered() }).unwrap();
+        world.event(client).unwrap();
+        let active = qp_attr(&mut world, client, asking, 3).unwrap();
+        assert_eq!(active[134], chosen);
+    }
+    // Who was asked may choose, too.
+    let asking = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+    world.connect(client, asking, &asked()).unwrap();
+    let request = word(&world.event(server).unwrap(), 8);
+    world.option(server, request, (0, 3), &[12]).unwrap();
+    assert_eq!(qp_attr(&mut world, server, request, 3).unwrap()[134], 12);
+    world.destroy(server, listener).unwrap();
+}
+
 #[test]
 fn rejected_because_of_the_vendors_options() {
     let (mut world, server, client) = World::with_files();

@@ -73,8 +73,6 @@ pub(crate) enum Senseless {
     NoReadsServed = 6,
     /// A bind of what is no window of the queue pair's protection domain.
     NoWindow = 7,
-    /// The new key of a window differs from the old one in more than its lowest byte.
-    WindowKey = 8,
     /// A window of type 2 is bound already, or is to be bound to nothing.
     WindowBound = 9,
     /// A window of type 1, or of a zero-based region, that is to be zero-based.
@@ -119,7 +117,7 @@ impl Senseless {
     fn from_word(word: u32) -> Self {
         let all = [Self::Opcode, Self::Elements, Self::NoReads, Self::AddressHandle];
         let known = all.into_iter().chain([Self::ReceiveElements, Self::NoReadsServed]);
-        let windows = [Self::NoWindow, Self::WindowKey, Self::WindowBound, Self::WindowBase];
+        let windows = [Self::NoWindow, Self::WindowBound, Self::WindowBase];
         known.chain(windows).find(|known| *known as u32 == word).unwrap_or(Self::Any)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{Arena, KEY_VARIANT, Qp};
+use crate::arena::{Arena, Qp};
 use crate::engine::cause::{Cause, Peer, Place, Senseless};
 use crate::engine::memory::{GATHER, Owner, SCATTER, Wanted};
 use crate::engine::request::Requester;
@@ -139,9 +139,6 @@ impl Actor<'_> {
         let Some(mw) = self.window(owner, wanted.rkey) else {
             return Cause::Malformed(Senseless::NoWindow);
         };
-        if (wanted.rkey ^ wanted.new_rkey) & !KEY_VARIANT != 0 {
-            return Cause::Malformed(Senseless::WindowKey);
-        }
         let is_free = mw.kind.load(Acquire) != TYPE_2 || mw.bound.load(Acquire) == 0;
         if wanted.length == 0 || !is_free {
             return Cause::Malformed(Senseless::WindowBound);

@@ -92,9 +92,6 @@ impl<'a> Actor<'a> {
         let wanted = wqe.bind();
         let refused = RequestError::Failed(status::MW_BIND_ERR);
         let mw = self.window(&requester.owner, wanted.rkey).ok_or(refused)?;
-        if (wanted.rkey ^ wanted.new_rkey) & !KEY_VARIANT != 0 {
-            return Err(refused);
-        }
         let kind = mw.kind.load(Acquire);
         let region = if wanted.length == 0 {
             None
@@ -116,7 +113,9 @@ impl<'a> Actor<'a> {
             region.bound.fetch_add(1, AcqRel);
             mw.bound.store(index as u32 + 1, Release);
         }
-        mw.live.store(wanted.new_rkey, Release);
+        // Of the new key the lowest byte is the program's choice (IBTA 10.6.7.2).
+        let new_key = wanted.rkey & !KEY_VARIANT | wanted.new_rkey & KEY_VARIANT;
+        mw.live.store(new_key, Release);
         if region.is_some() {
             mw.access.store(wanted.access & access::REMOTE, Release);
         }

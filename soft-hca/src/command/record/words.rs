@@ -502,7 +502,6 @@ fn senseless(why: Senseless) -> &'static str {
         Senseless::ReceiveElements => "the receive has more elements than max_recv_sge",
         Senseless::NoReadsServed => "the peer's max_dest_rd_atomic is 0",
         Senseless::NoWindow => "the protection domain has no such window",
-        Senseless::WindowKey => "the new key differs from the old one in more than its lowest byte",
         Senseless::WindowBound => {
             "a window of type 2 that is bound already, or to be bound to nothing"
         }

@@ -287,7 +287,7 @@ impl<'a> Actor<'a> {
         }
         // The elements of a receive that a write takes are ignored.
         if right == 0 {
-            let (owner, to) = (&responder.owner, &mut batch.remote);
+            let (owner, to) = (&responder.receiver(self.arena), &mut batch.remote);
             receive.scatter(self.arena, owner, 0, length.into(), to).map_err(|error| {
                 deferred.cause = Some(receive.why_not(self.arena, owner, error, length.into()));
                 if error == ReceiveError::Small && !responder.is_reliable() {

@@ -60,7 +60,7 @@ impl Incoming {
     ) -> Result<(), PlaceError> {
         let length = length(part.segments);
         let mut to = SegmentList::new();
-        let owner = &responder.owner;
+        let owner = &responder.receiver(actor.arena);
         let listed = self.receive.scatter(actor.arena, owner, self.placed, length, &mut to);
         listed.map_err(PlaceError::Receive)?;
         let copied = actor.link.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
@@ -81,7 +81,8 @@ impl Incoming {
         error: ReceiveError,
         length: u64,
     ) -> Cause {
-        self.receive.why_not(actor.arena, &responder.owner, error, self.placed + length)
+        let owner = responder.receiver(actor.arena);
+        self.receive.why_not(actor.arena, &owner, error, self.placed + length)
     }
 
     /// The last part is placed: completes the receive. What else there is to tell comes from

@@ -181,6 +181,17 @@ impl<'a> Responder<'a> {
             && length <= mtu::bytes(self.qp.path_mtu.load(Acquire))
     }
 
+    /// On whose behalf a receive's memory is used: that of a shared queue is the protection domain of
+    /// the queue, which may be another than the queue pair's (IBTA 10.2.3).
+    pub(super) fn receiver(&self, arena: &Arena) -> Owner {
+        let shared = match self.receives {
+            Receives::Shared(index) => arena.srqs.get(index as usize),
+            _ => None,
+        };
+        let pd = shared.map_or(self.owner.pd, |srq| srq.pd.load(Acquire));
+        Owner { pd, ..self.owner }
+    }
+
     /// Whether receives come from a shared queue, which does not take them back.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.receives, Receives::Shared(_))

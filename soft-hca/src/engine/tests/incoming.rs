@@ -242,3 +242,18 @@ fn memory_that_the_peer_names_is_checked_with_each_part() {
     });
     assert_eq!(refused, wc_status::REMOTE_REFUSES);
 }
+
+#[test]
+fn parts_go_where_a_shared_queue_allows() {
+    let [_, mut case] = Case::both();
+    let srq = case.srq.unwrap();
+    let mut room = case.world.buffer(THEM, vec![0; 8]);
+    set(&case.world.arena.mr(room.key).unwrap().pd, PD + 1);
+    for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(PlaceError::Receive(ReceiveError::Memory)))] {
+        set(&case.world.arena.srqs[srq as usize].pd, pd);
+        case.post(20, &[room.whole()]);
+        let mut incoming = case.begin().unwrap();
+        assert_eq!(case.place(&mut incoming, b"abc"), expected);
+    }
+    assert_eq!(&room.bytes[..3], b"abc");
+}

@@ -173,15 +173,19 @@ fn receives_are_those_of_the_peer() {
 fn an_overrun_is_told_once() {
     let Some(lines) = mistake("overrun") else { return };
     assert_lines(
-        &lines[..4],
+        &lines[..5],
         &[
             &[": a completion of qp ", " is lost, 2", " times, at last at "],
             &["    why: the completion queue ", " has no room"],
             &["    usual cause: the queue is too small"],
             &["    then: ", "IBV_EVENT_CQ_ERR of cq "],
+            &["    then: ", "IBV_EVENT_QP_FATAL of qp "],
         ],
     );
-    assert!(lines[4..].iter().all(|line| line.starts_with("    then: ")), "{lines:?}");
+    // The queue pair has failed by that, and answers its peer no more.
+    let is_cause = |line: &&String| !line.is_empty() && !line.starts_with(' ');
+    let others: Vec<&String> = lines[5..].iter().filter(is_cause).collect();
+    assert!(others.len() == 1 && others[0].contains("IBV_WC_RETRY_EXC_ERR"), "{lines:?}");
 }
 
 #[test]

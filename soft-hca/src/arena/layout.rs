@@ -189,7 +189,7 @@ entry! {
         /// Index + 1 of the process that has signalled an event and not yet given the channel its
         /// token, or 0.
         pub token_due_from: AtomicU32,
-        /// Completions lost because the ring was full, each an asynchronous event.
+        /// Completions lost because the queue was full. The first is an asynchronous event.
         pub overflows: AtomicU32,
         /// Completions for which there is room for sure. Only when it is used up does one look again
         /// how far the program is, which changes that word all the time.
@@ -199,7 +199,7 @@ entry! {
         pub claimed: AtomicU32,
         /// The consumer's index + 1 at which requests have waited for room in vain, or 0.
         pub given_up: AtomicU32,
-        /// The ring of completions.
+        /// The ring of completions, of twice the queue's size: see `engine::room`.
         pub ring: RingPlace,
     }
 }

@@ -18,7 +18,7 @@ use crate::daemon::known::{KnownCq, KnownMr, KnownQp, KnownSrq};
 use crate::daemon::process::Processes;
 use crate::daemon::table::Table;
 use crate::device::Device;
-use crate::engine::{Actor, DAEMON, Helper, LINK, LocalLink, Quiesce};
+use crate::engine::{self, Actor, DAEMON, Helper, LINK, LocalLink, Quiesce};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::verbs::{qp_type, state};
 use crate::{link, ring, system};
@@ -300,7 +300,11 @@ impl Fabric {
         let _guard = self.lock(lock)?;
         let old = self.rings.get(&of).and_then(|place| self.arena.ring(place));
         let (old, new) = old.zip(self.arena.ring(place)).ok_or(GONE)?;
-        let has_room = old.unread() <= new.mask();
+        let room = match of {
+            RingOf::Completions(_) => engine::cqe_of(new.mask()),
+            _ => new.mask(),
+        };
+        let has_room = old.unread() <= room;
         ensure(
             has_room,
             Errno::EINVAL.because("more entries are in the queue than the new size has room for"),

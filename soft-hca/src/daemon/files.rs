@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::AcqRel;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use crate::daemon::event_fd::EventFd;
 use crate::daemon::fabric::Fabric;
@@ -132,7 +132,7 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
         Async::CqOverflow(index) => {
             let index = index as usize;
             let Some(known) = fabric.cqs.get(index) else { return };
-            let times = arena.cqs[index].overflows.swap(0, AcqRel);
+            let times = arena.cqs[index].overflows.load(Acquire).min(1);
             (known.file, Object::Cq { index }, known.user_handle, event::CQ_ERR, times)
         }
         Async::SrqLimit(index) => {
@@ -164,9 +164,9 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let Some((handle, _)) = handle else { return };
     if event_type == event::CQ_ERR {
         let pid = fabric.processes.pid(file.proc);
-        tracing::warn!(pid, cq_handle = handle, lost = times, "a completion queue is full");
+        tracing::warn!(pid, cq_handle = handle, "a completion queue is full: completions are lost");
     }
-    for _ in 0..times.min(1024) {
+    for _ in 0..times {
         file.queue_async(Some(handle), element, event_type);
     }
 }

@@ -6,13 +6,13 @@ use crate::engine::cause::Cause;
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::observer::{Completion, Event};
+use crate::engine::room::{cqe_of, is_given_up};
 use crate::engine::{Actor, Async};
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::status;
 
 impl Actor<'_> {
-    /// Adds a completion, wakes the channel if the queue is armed for it. With the queue full the
-    /// completion is lost, which is an asynchronous event.
+    /// Adds a completion, wakes the channel if the queue is armed for it.
     #[cfg(test)]
     pub(crate) fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
         let mut deferred = Deferred::default();
@@ -35,6 +35,9 @@ impl Actor<'_> {
 
     /// Adds completions, with whether each is solicited. They appear together: what the one who
     /// polls looks at is written once. In the next step their requests have been retired.
+    ///
+    /// One that is lost because the queue is full is an asynchronous event of the queue, and its
+    /// queue pair fails ([`Actor::fail_overrun`]).
     pub(super) fn complete_all(
         &self,
         index: u32,
@@ -50,13 +53,18 @@ impl Actor<'_> {
         let Some(ring) = self.arena.ring(&cq.ring) else { return };
         let first = ring.producer();
         let mut producer = first;
-        let mut room = cq.room.load(Acquire).min(ring.mask());
+        let entries = cqe_of(ring.mask());
+        let mut room = cq.room.load(Acquire).min(entries);
         let mut is_solicited = false;
         for (cqe, solicited) in completions {
+            let mut is_lost = false;
             if room == 0 {
-                room = ring.mask() - ring.distance(ring.consumer(), producer);
+                let unread = ring.distance(ring.consumer(), producer);
+                room = entries.saturating_sub(unread);
+                // Nobody has made sure of room for an error, or for who has waited in vain.
+                let is_sure = cqe.status == status::SUCCESS && !is_given_up(cq, &ring);
+                is_lost = room == 0 && (!is_sure || unread == ring.mask());
             }
-            let is_lost = room == 0;
             self.observe(|| {
                 let cause = match cqe.status {
                     status::SUCCESS => None,
@@ -73,14 +81,16 @@ impl Actor<'_> {
                 })
             });
             if is_lost {
-                cq.overflows.fetch_add(1, AcqRel);
-                deferred.raised.push(Async::CqOverflow(index));
+                if cq.overflows.fetch_add(1, AcqRel) == 0 {
+                    deferred.raised.push(Async::CqOverflow(index));
+                }
+                deferred.overrun.push(cqe.qp_num);
                 continue;
             }
             cqe.write(&ring.slot(producer));
             is_solicited |= solicited || cqe.status != status::SUCCESS;
             producer = ring.advance(producer, 1);
-            room -= 1;
+            room = room.saturating_sub(1);
         }
         if producer == first {
             return;

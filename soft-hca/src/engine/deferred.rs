@@ -17,6 +17,8 @@ pub(super) struct Deferred {
     /// Peers that went to the error state; their send queues are to be flushed. Not done at once,
     /// for that takes a lock of a kind that is held already.
     pub failed_peers: Vec<u32>,
+    /// Queue pairs of which a completion was lost.
+    pub overrun: Vec<u32>,
     /// Queue pairs at whose send queues the link is to look.
     pub rung: Vec<u32>,
     /// How often this run has waited for a receive of the peer.
@@ -39,8 +41,14 @@ pub(super) struct Wake {
 impl Actor<'_> {
     /// Does what was collected. The caller holds no lock.
     pub(super) fn run_deferred(&self, deferred: &mut Deferred) {
-        while let Some(qpn) = deferred.failed_peers.pop() {
-            self.flush_sends(qpn, deferred);
+        loop {
+            if let Some(qpn) = deferred.failed_peers.pop() {
+                self.flush_sends(qpn, deferred);
+            } else if let Some(qpn) = deferred.overrun.pop() {
+                self.fail_overrun(qpn, deferred);
+            } else {
+                break;
+            }
         }
         deferred.wakes.drain(..).for_each(|wake| self.wake(wake));
         for what in deferred.raised.drain(..) {

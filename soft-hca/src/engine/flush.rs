@@ -14,16 +14,27 @@ use crate::uapi::verbs::{state, status};
 
 /// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
 /// told, for it looks after what is posted there from now on. Its program is told, once all locks are
-/// free, that it takes no more receives of a shared queue (IBTA 11.6.3.2, "last WQE reached").
-pub(super) fn set_error(qp: &Qp, qpn: u32, from: impl Fn(u32) -> bool, deferred: &mut Deferred) {
+/// free, that it takes no more receives of a shared queue (IBTA 11.6.3.2, "last WQE reached"). Gives
+/// whether this is the error state's beginning.
+pub(super) fn set_error(
+    qp: &Qp,
+    qpn: u32,
+    from: impl Fn(u32) -> bool,
+    deferred: &mut Deferred,
+) -> bool {
     let enter = |current| from(current).then_some(state::ERR);
-    if let Ok(before) = qp.state.fetch_update(AcqRel, Acquire, enter) {
-        qp.stall.store(0, Release);
-        deferred.kicks.push((qpn, 0));
-        if before != state::ERR && qp.srq.load(Acquire) != 0 {
-            deferred.raised.push(Async::LastWqeReached(qpn));
-        }
+    let Ok(before) = qp.state.fetch_update(AcqRel, Acquire, enter) else { return false };
+    qp.stall.store(0, Release);
+    deferred.kicks.push((qpn, 0));
+    if before != state::ERR && qp.srq.load(Acquire) != 0 {
+        deferred.raised.push(Async::LastWqeReached(qpn));
     }
+    before != state::ERR
+}
+
+/// States in which sends are refused (IBTA 10.3.1).
+pub(super) fn is_before_rts(current: u32) -> bool {
+    matches!(current, state::RESET | state::INIT | state::RTR)
 }
 
 /// States that an error leads out of. RESET and INIT it does not: a queue pair that was reset
@@ -40,6 +51,17 @@ impl<'a> Actor<'a> {
 }
 
 impl Actor<'_> {
+    /// A queue pair fails whose completion was lost: its completion queue is overrun (IBTA 11.6.3,
+    /// "local work queue catastrophic error"). The caller holds no lock.
+    pub(super) fn fail_overrun(&self, qpn: u32, deferred: &mut Deferred) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        if set_error(qp, qpn, can_fail, deferred) {
+            deferred.raised.push(Async::QpFatal(qpn));
+            deferred.failed_peers.push(qpn);
+            self.flush_receives(qp, qpn, deferred);
+        }
+    }
+
     /// Flushes the send queue of a queue pair in the error state. The caller holds no lock. If the
     /// daemon does not get one it comes back.
     pub(super) fn flush_sends(&self, qpn: u32, deferred: &mut Deferred) {
@@ -51,6 +73,18 @@ impl Actor<'_> {
         if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
             self.flush_send_ring(qp, qpn, deferred);
         }
+    }
+
+    /// Takes requests that are refused out of the send ring, into which the provider has put them
+    /// already. False, and nothing is done, if the queue pair has come to RTS meanwhile.
+    pub(super) fn drop_refused(&self, qp: &Qp, qpn: u32) -> bool {
+        let Some(_guard) = self.lock(&qp.send_lock) else { return false };
+        let is_live = qp.live.load(Acquire) == qpn;
+        let is_refused = is_live && is_before_rts(qp.state.load(Acquire));
+        if is_refused && let Some(ring) = self.send_ring(qp) {
+            drop(retire(&qp.sq_consumer, &ring, ring.producer()));
+        }
+        is_refused
     }
 
     /// Flushes all sends, also those in flight. The caller holds the `send_lock`.

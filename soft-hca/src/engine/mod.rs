@@ -98,7 +98,7 @@ pub(crate) use notification::{Reading, Tokens};
 pub(crate) use observer::{Event, LinkPacket, ReceiveQueue};
 pub(crate) use quiesce::Quiesce;
 pub(crate) use remote::{DatagramReceiver, RemoteDatagram};
-pub(crate) use room::Full;
+pub(crate) use room::{Full, cqe_of, ring_entries};
 pub(crate) use route::Route;
 
 /// The daemon's index in the table of processes.
@@ -151,7 +151,7 @@ pub(crate) trait Env: Sync {
 /// An asynchronous event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Async {
-    /// Completions were lost; `Cq::overflows` counts them. Index of the completion queue.
+    /// The first completion of a queue was lost. Index of the completion queue.
     CqOverflow(u32),
     /// A shared receive queue has fallen below its limit. Its index.
     SrqLimit(u32),
@@ -218,16 +218,16 @@ impl fmt::Debug for Actor<'_> {
 const NOT_YET: Errno = Errno::EINVAL.because("sends are posted in RTS, not before");
 
 impl Actor<'_> {
-    /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS;
-    /// in the error state they are flushed, in SQD they wait.
+    /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS, where
+    /// they are dropped; in the error state they are flushed, in SQD they wait.
     pub(crate) fn doorbell(&self, qpn: u32) -> Result<()> {
         let qp = self.arena.qp(qpn).ok_or(Errno::ENOENT)?;
+        let current = qp.state.load(Acquire);
+        if flush::is_before_rts(current) && self.drop_refused(qp, qpn) {
+            return Err(NOT_YET.with(Values::of([(Label::State, current.into())])));
+        }
         if self.is_observed() {
             self.tell_posted(qp, qpn);
-        }
-        if matches!(qp.state.load(Acquire), state::RESET | state::INIT | state::RTR) {
-            let current = qp.state.load(Acquire).into();
-            return Err(NOT_YET.with(Values::of([(Label::State, current)])));
         }
         self.run(qpn, true);
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time

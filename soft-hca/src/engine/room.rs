@@ -4,6 +4,9 @@
 //! whose completions do not fit waits, as one whose receiver is not ready does, and is executed
 //! all the same when the program has not polled for [`timing::CQ_FULL_NS`].
 //!
+//! The ring has twice the slots that the queue is said to have. Those beyond are for whoever saw
+//! [`PLENTY`] of room, claimed none of it, and was put aside until others had used it up.
+//!
 //! [`timing::CQ_FULL_NS`]: super::timing::CQ_FULL_NS
 
 use std::sync::atomic::AtomicU32;
@@ -17,8 +20,25 @@ use crate::engine::timing::CQ_FULL_NS;
 use crate::ring::Ring;
 
 /// With so much room nobody claims a part of it: more than all who may be adding completions at
-/// once will add.
-const PLENTY: u32 = 256;
+/// once will add. So many fit into what a ring has beyond its queue's size, see [`ring_entries`].
+pub(super) const PLENTY: u32 = 256;
+
+/// The entries that the ring of a completion queue with `cqe` entries has.
+pub(crate) fn ring_entries(cqe: u32) -> u32 {
+    cqe.saturating_mul(2).saturating_add(1)
+}
+
+/// The completions that a queue with this ring is said to have room for.
+pub(crate) fn cqe_of(mask: u32) -> u32 {
+    mask / 2
+}
+
+/// Completions for which a queue has room, going by the header. The producer's index is read first:
+/// if the program polls meanwhile it looks as if there were less room, and never more.
+pub(super) fn free_in(ring: &Ring<'_>) -> u32 {
+    let producer = ring.producer();
+    cqe_of(ring.mask()).saturating_sub(ring.distance(ring.consumer(), producer))
+}
 
 /// Room for completions that nobody else counts on. It ends with this value: by then the
 /// completions are in the queue.
@@ -62,6 +82,11 @@ fn mark_of(ring: &Ring<'_>) -> u32 {
     ring.consumer() + 1
 }
 
+/// Whether requests have waited for room in vain, and the program has not polled since.
+pub(super) fn is_given_up(cq: &Cq, ring: &Ring<'_>) -> bool {
+    cq.given_up.load(Acquire) == mark_of(ring)
+}
+
 impl<'a> Actor<'a> {
     /// Claims room for up to `wanted` completions in the queue with an index. A queue that has
     /// been waited for in vain has any room.
@@ -72,9 +97,9 @@ impl<'a> Actor<'a> {
             return unclaimed;
         }
         let Some(ring) = self.arena.ring(&cq.ring) else { return unclaimed };
-        let known = || cq.room.load(Acquire).min(ring.mask());
-        let free = claim(&cq.claimed, wanted, known, || ring.mask() - ring.unread());
-        if free == 0 && cq.given_up.load(Acquire) == mark_of(&ring) {
+        let known = || cq.room.load(Acquire).min(cqe_of(ring.mask()));
+        let free = claim(&cq.claimed, wanted, known, || free_in(&ring));
+        if free == 0 && is_given_up(cq, &ring) {
             return unclaimed;
         }
         Claim { cq: Some(cq), claimed: free, left: free }

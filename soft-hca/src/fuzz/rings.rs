@@ -275,12 +275,12 @@ impl Case {
         waiting.sum()
     }
 
-    /// Where each completion queue is filled next, and what it has lost.
-    fn filled(&self) -> [(u32, u32); 2] {
+    /// Where each completion queue is filled next, what it has lost, and the mask of its indices.
+    fn filled(&self) -> [(u32, u32, u32); 2] {
         [0, 1].map(|i| {
             let cq = &self.world.arena.cqs[i];
             let ring = self.world.arena.ring(&cq.ring).expect("nobody moves these");
-            (ring.producer(), cq.overflows.load(Acquire))
+            (ring.producer(), cq.overflows.load(Acquire), ring.mask())
         })
     }
 
@@ -289,9 +289,8 @@ impl Case {
         act(&self.world);
         self.world.assert_unlocked();
         if self.rings_are_apart {
-            let mask = 255;
             let added = before.into_iter().zip(self.filled()).map(|(before, after)| {
-                (after.0.wrapping_sub(before.0) & mask) + (after.1 - before.1)
+                (after.0.wrapping_sub(before.0) & before.2) + (after.1 - before.1)
             });
             let added: u32 = added.sum();
             assert!(added <= waiting, "{added} completions of {waiting} requests");

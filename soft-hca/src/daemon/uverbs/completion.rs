@@ -7,6 +7,7 @@ use crate::daemon::known::KnownCq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::Limits;
+use crate::engine;
 use crate::errno::{Errno, Label, Result, Values, ensure};
 use crate::rpc::{ChannelId, Created};
 use crate::uapi::rxe::abi::{self, MmInfo};
@@ -95,14 +96,15 @@ fn new_cq(
     };
     let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
     let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
-    let place = match cx.fabric.new_ring(cqe, cx.file.device.provider.cqe_bytes) {
+    let entries = engine::ring_entries(cqe);
+    let place = match cx.fabric.new_ring(entries, cx.file.device.provider.cqe_bytes) {
         Ok(place) => place,
         Err(error) => {
             cx.fabric.cqs.release(index);
             return Err(error);
         }
     };
-    let (cqe, mi) = (place.mask.load(Acquire), MmInfo::of(&place));
+    let (cqe, mi) = (engine::cqe_of(place.mask.load(Acquire)), MmInfo::of(&place));
     cx.fabric.place_ring(RingOf::Completions(index), place);
     let generation = cx.fabric.new_generation();
     let cq = &cx.fabric.arena.cqs[index];
@@ -124,8 +126,10 @@ pub(super) fn resize_cq(
     let cqe = request.cqe;
     check_size(cqe, &cx.file.device.limits)?;
     let slot = cx.file.device.provider.cqe_bytes;
-    let place = cx.fabric.resize_ring(RingOf::Completions(index), cqe, slot)?;
-    let answer = answer::ResizeCq { cqe: place.mask.load(Acquire), reserved: 0 };
+    let entries = engine::ring_entries(cqe);
+    let place = cx.fabric.resize_ring(RingOf::Completions(index), entries, slot)?;
+    let cqe = engine::cqe_of(place.mask.load(Acquire));
+    let answer = answer::ResizeCq { cqe, reserved: 0 };
     Ok(WithDriverData(answer, abi::ResizeCqResp { mi: MmInfo::of(place) }).into())
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::cause::Cause;
 use crate::engine::observer::{Completion, WorkRequest};
-use crate::engine::{Actor, Async, Env, Event, LocalLink, RemoteDatagram};
+use crate::engine::{Actor, Async, Env, Event, LocalLink, RemoteDatagram, ring_entries};
 use crate::ring::{self, Slot};
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
@@ -300,18 +300,19 @@ impl World {
         self.arena.ring(place).unwrap().init_header();
     }
 
-    pub(crate) fn cq(&self, mask: u32) -> u32 {
+    /// A completion queue with so many entries, one less than a power of two.
+    pub(crate) fn cq(&self, entries: u32) -> u32 {
         let index = Self::next(&self.cqs);
         let cq = &self.arena.cqs[index as usize];
-        self.ring(&cq.ring, mask, 6);
+        self.ring(&cq.ring, ring_entries(entries), 6);
         cq.proc.store(US as u32, Release);
         cq.live.store(1, Release);
         index
     }
 
     /// A completion queue with a channel of its own; channels are numbered as queues are.
-    pub(crate) fn cq_with_channel(&self, mask: u32) -> u32 {
-        let cq = self.cq(mask);
+    pub(crate) fn cq_with_channel(&self, entries: u32) -> u32 {
+        let cq = self.cq(entries);
         self.arena.channels[cq as usize].live.store(100 + cq, Release);
         self.arena.cqs[cq as usize].channel.store(cq + 1, Release);
         cq
@@ -322,6 +323,7 @@ impl World {
         let srq = &self.arena.srqs[index as usize];
         self.ring(&srq.ring, mask, 7);
         srq.max_sge.store(4, Release);
+        srq.pd.store(PD, Release);
         srq.live.store(1, Release);
         index
     }

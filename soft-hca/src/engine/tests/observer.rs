@@ -77,11 +77,11 @@ fn failures_and_what_they_flush_pass_by() {
 fn lost_completions_and_events_pass_by() {
     let world = watched();
     let cq = world.cq(1);
-    let cqe = crate::uapi::rxe::Cqe { wr_id: 5, qp_num: 17, ..Default::default() };
+    let cqe = crate::uapi::rxe::Cqe::error(5, 2, 17);
     (0..2).for_each(|_| world.actor(US).add_completion(cq, &cqe, false));
     let expected = [
-        "completion 0 (17, 5, 0, 0) false false",
-        "completion 0 (17, 5, 0, 0) false true",
+        "completion 0 (17, 5, 0, 2) false false",
+        "completion 0 (17, 5, 0, 2) false true",
         "Async(CqOverflow(0))",
     ];
     assert_eq!(world.env.take_observed(), expected);

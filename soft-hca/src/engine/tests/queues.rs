@@ -167,6 +167,29 @@ fn several_queue_pairs_share_receives() {
 }
 
 #[test]
+fn receives_of_a_shared_queue_have_its_protection_domain() {
+    let world = World::new();
+    let srq = world.srq(7);
+    let (a, b) = world.rc();
+    set(&world.entry(b).srq, srq + 1);
+    let mut theirs = world.buffer(THEM, vec![0; 8]);
+    let mut shared = world.buffer(THEM, vec![0; 8]);
+    set(&world.arena.mr(shared.key).unwrap().pd, PD + 1);
+    set(&world.arena.srqs[srq as usize].pd, PD + 1);
+    world.receive_shared(srq, 20, &[shared.whole()]);
+    world.send(a, &Wr::new(1, opcode::SEND).inline(b"abc"));
+    assert_eq!((world.statuses(a), world.statuses(b)), (vec![(1, 0)], vec![(20, 0)]));
+    assert_eq!(&shared.bytes[..3], b"abc");
+    // What the peer may reach is of the queue pair's.
+    let (addr, key) = (theirs.addr(), theirs.key);
+    world.send(a, &Wr::new(2, opcode::RDMA_WRITE).inline(b"abc").remote(addr, key));
+    assert_eq!(world.statuses(a), [(2, 0)]);
+    world.receive_shared(srq, 21, &[theirs.whole()]);
+    world.send(a, &Wr::new(3, opcode::SEND).inline(b"abc"));
+    assert_eq!(world.statuses(b), [(21, status::LOC_PROT_ERR)]);
+}
+
+#[test]
 fn the_limit_is_told_once() {
     let world = World::new();
     let srq = world.srq(7);
@@ -208,7 +231,7 @@ fn no_wake_up_is_lost() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..COMPLETIONS {
-                while ring().is_full() {
+                while ring().unread() >= 63 {
                     thread::yield_now();
                 }
                 actor().add_completion(cq, &Cqe::default(), false);

@@ -84,7 +84,7 @@ fn a_completion_waits_for_room_in_the_senders_queue() {
     assert_eq!(world.env.take_raised(), []);
     world.env.now_ns.fetch_add(MS, AcqRel);
     assert!(answered(&world, qpn, &mut until));
-    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small)]);
+    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small), Async::QpFatal(qpn)]);
     assert_eq!(world.poll_cq(small).len(), 1);
     assert_eq!(world.entry(qpn).sq_in_flight.load(Acquire), 0);
     world.assert_unlocked();
@@ -111,7 +111,7 @@ fn a_completion_waits_for_room_in_the_receivers_queue() {
     assert_eq!(target.complete(MESSAGE), Err(Refusal::Busy));
     world.env.now_ns.fetch_add(2000 * MS, AcqRel);
     assert_eq!(target.complete(MESSAGE), Ok(()));
-    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small)]);
+    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small), Async::QpFatal(qpn)]);
     world.assert_unlocked();
 }
 

@@ -6,7 +6,7 @@ use super::fabric::*;
 use super::waiting::{MS, run_daemon};
 use crate::engine::{Async, DAEMON};
 use crate::uapi::rxe::Cqe;
-use crate::uapi::verbs::{opcode, qp_type, send_flag};
+use crate::uapi::verbs::{opcode, qp_type, send_flag, state, status::WR_FLUSH_ERR};
 
 const SECOND: u64 = 1000 * MS;
 
@@ -87,18 +87,71 @@ fn who_does_not_poll_loses_completions_after_a_time() {
     // All that come after the first one do not wait.
     assert!((2 * SECOND..3 * SECOND).contains(&run_daemon(&world, 10 * SECOND)));
     assert_eq!(world.arena.cqs[small as usize].overflows.load(Acquire), 4);
-    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small); 4]);
+    assert_eq!(world.env.take_raised(), [Async::CqOverflow(small), Async::QpFatal(a)]);
     assert_eq!(world.statuses(b).len(), 5);
     assert_eq!(world.poll_cq(small).len(), 1);
-    // The slots are free all the same, and things go on: it has polled, and is waited for again.
+    // The slots are free all the same.
     assert_eq!(world.arena.ring(&world.entry(a).sq).unwrap().unread(), 0);
-    for wr_id in 8..10 {
-        world.receive(b, wr_id, &[]);
-        world.put(a, &Wr::new(wr_id, opcode::SEND));
-    }
+    assert_eq!((world.state(a), world.state(b)), (state::ERR, state::RTS));
+    world.put(a, &Wr::new(8, opcode::SEND));
     world.doorbell(a);
-    assert_eq!(world.statuses(b), [(8, 0)]);
-    assert_eq!(world.poll_cq(small)[0].wr_id, 8);
+    let flushed = world.poll_cq(small);
+    assert_eq!((flushed.len(), flushed[0].status), (1, WR_FLUSH_ERR));
+    assert_eq!(world.env.take_raised(), []);
+}
+
+#[test]
+fn a_responder_whose_completion_is_lost_fails() {
+    for is_shared in [false, true] {
+        let world = World::new();
+        let (a, b) = world.rc();
+        let (small, srq) = (world.cq(1), world.srq(7));
+        set(&world.entry(b).recv_cq, small);
+        if is_shared {
+            set(&world.entry(b).srq, srq + 1);
+        }
+        for wr_id in 0..2 {
+            if is_shared {
+                world.receive_shared(srq, wr_id, &[]);
+            } else {
+                world.receive(b, wr_id, &[]);
+            }
+            world.put(a, &Wr::new(wr_id, opcode::SEND));
+        }
+        world.doorbell(a);
+        run_daemon(&world, 10 * SECOND);
+        assert_eq!(world.statuses(a), [(0, 0), (1, 0)]);
+        let mut expected = vec![Async::CqOverflow(small), Async::QpFatal(b)];
+        if is_shared {
+            expected.insert(1, Async::LastWqeReached(b));
+        }
+        assert_eq!(world.env.take_raised(), expected);
+        assert_eq!((world.state(a), world.state(b)), (state::RTS, state::ERR));
+        // What it has to send is flushed, too.
+        world.put(b, &Wr::new(8, opcode::SEND));
+        world.doorbell(b);
+        assert_eq!(world.statuses(b), [(8, WR_FLUSH_ERR)]);
+    }
+}
+
+/// One who saw that there was plenty of room, and is put aside, loses nothing to those who use it up.
+#[test]
+fn who_has_seen_plenty_of_room_finds_some() {
+    let world = World::new();
+    let cq = world.cq(511);
+    let actor = world.actor(US);
+    let add = |count| {
+        (0..count).for_each(|_| actor.add_completion(cq, &Cqe::default(), false));
+    };
+    add(1);
+    let slow = actor.claim_room(cq, 1);
+    assert_eq!(world.arena.cqs[cq as usize].claimed.load(Acquire), 0);
+    add(510);
+    assert!(!actor.claim_room(cq, 1).take(), "the queue has 511 entries");
+    add(1);
+    drop(slow);
+    assert_eq!(world.env.take_raised(), []);
+    assert_eq!(world.poll_cq(cq).len(), 512);
 }
 
 /// Room that others are faster to get is no reason to lose anything.

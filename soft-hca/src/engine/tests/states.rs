@@ -8,21 +8,24 @@ use crate::errno::Errno;
 use crate::uapi::verbs::{opcode, state, status::WR_FLUSH_ERR};
 
 #[test]
-fn before_rts_there_is_no_doorbell() {
+fn what_is_refused_before_rts_is_dropped() {
     let world = World::new();
     let (a, b) = world.rc();
     world.receive(b, 20, &[]);
-    world.put(a, &Wr::new(1, opcode::SEND));
-    for early in [state::RESET, state::INIT, state::RTR] {
-        set(&world.entry(a).state, early);
-        assert_eq!(world.actor(US).doorbell(a), Err(Errno::EINVAL));
+    // Around the ring's end, and as many as it holds.
+    for count in [40, 63, 1] {
+        for early in [state::RESET, state::INIT, state::RTR] {
+            set(&world.entry(a).state, early);
+            (0..count).for_each(|wr_id| world.put(a, &Wr::new(wr_id, opcode::SEND)));
+            assert_eq!(world.actor(US).doorbell(a), Err(Errno::EINVAL));
+        }
     }
     assert_eq!(world.actor(US).doorbell(0x3333), Err(Errno::ENOENT));
-    assert_eq!(world.poll(a), []);
-    // The request is still there.
     set(&world.entry(a).state, state::RTS);
     world.actor(DAEMON).run_send_queue(a);
-    assert_eq!(world.statuses(a), [(1, 0)]);
+    assert_eq!((world.poll(a), world.poll(b)), (vec![], vec![]));
+    world.send(a, &Wr::new(70, opcode::SEND));
+    assert_eq!((world.statuses(a), world.statuses(b)), (vec![(70, 0)], vec![(20, 0)]));
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Whether nobody uses a process's memory any more for a request of before. For the daemon, between
 //! making a region invalid and telling the program that it may free the memory.
 
+use std::hint;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::fence;
-use std::{hint, thread};
 
 use crate::arena::{FIRST_QPN, Lock};
 use crate::engine::Actor;
 
-/// How often it looks before it says that somebody does: requests of usual length are over by then.
+/// How often it looks before it says that somebody does: short requests are over by then. In between
+/// nobody else is let run, for on a busy machine it could take long until the daemon's next turn, and
+/// all programs wait for it.
 const LOOKS: u32 = 200;
-/// How many of these looks are without letting others run.
-const SPINS: u32 = 190;
 
 /// Who may still be using memory.
 #[derive(Debug)]
@@ -41,14 +41,14 @@ impl Actor<'_> {
 
     /// Whether all of them are done. It may take a moment to find out.
     pub(crate) fn is_quiet(&self, quiesce: &mut Quiesce) -> bool {
-        for look in 0..LOOKS {
+        for _ in 0..LOOKS {
             // Who has had a lock for a moment knows that those who had it before are done.
             quiesce.locks.retain(|of| self.lock(self.lock_of(*of)).is_none());
             quiesce.bounces.retain(|slot| self.is_busy(*slot));
             if quiesce.locks.is_empty() && quiesce.bounces.is_empty() {
                 return true;
             }
-            if look < SPINS { hint::spin_loop() } else { thread::yield_now() }
+            hint::spin_loop();
         }
         false
     }

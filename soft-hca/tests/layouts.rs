@@ -6,10 +6,13 @@ mod programs;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use programs::{headers, installed};
+use soft_hca::uapi::layout::Layout;
 use soft_hca::uapi::{self, ucma, uverbs, verbs};
 
 /// What names begin with in the headers, our names of numbers, and the numbers that have some.
@@ -33,6 +36,14 @@ fn extended(number: u32) -> Option<&'static str> {
     uverbs::command::name(uverbs::EXTENDED | number)?.strip_prefix("EX_")
 }
 
+/// A structure that older headers do not have, and the end of its definition.
+const NEWER: (&str, &str) = ("__typeof__(((struct rxe_send_wr *)0)->wr.flush)", "} flush;");
+
+fn is_in_header(layout: &Layout) -> bool {
+    let text = || fs::read_to_string(Path::new("/usr/include").join(layout.header));
+    layout.name != NEWER.0 || text().is_ok_and(|text| text.contains(NEWER.1))
+}
+
 /// A program that can be compiled if all is as we have it.
 fn assertions(headers: &BTreeSet<&str>) -> String {
     let mut text = String::from("#include <stddef.h>\n");
@@ -40,9 +51,10 @@ fn assertions(headers: &BTreeSet<&str>) -> String {
     let mut is = |what: &str, value: usize| {
         writeln!(text, "_Static_assert({what} == {value}, \"{what} is {value} here\");").unwrap();
     };
-    for layout in uapi::layouts() {
+    for layout in uapi::layouts().filter(|layout| is_in_header(layout)) {
         is(&format!("sizeof({})", layout.name), layout.size);
         for (field, offset) in layout.fields.iter().filter(|(field, _)| !field.starts_with('_')) {
+            let field = field.trim_start_matches("r#");
             is(&format!("offsetof({}, {field})", layout.name), *offset);
         }
     }

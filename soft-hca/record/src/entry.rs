@@ -225,6 +225,15 @@ pub struct Remote {
     pub rkey: u32,
 }
 
+/// What an RDMA FLUSH guarantees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flush {
+    /// Placement types, such as `IBV_FLUSH_GLOBAL`.
+    pub placement: Vec<String>,
+    /// Selectivity level: `IBV_FLUSH_RANGE` or `IBV_FLUSH_MR`.
+    pub selectivity: String,
+}
+
 /// Where a datagram goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Destination {
@@ -266,6 +275,9 @@ pub struct SendPosted {
     /// Of compare and swap: what is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap: Option<u64>,
+    /// Of an RDMA FLUSH: what it guarantees, and of which memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush: Option<Flush>,
     /// Where a datagram goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Destination>,

@@ -291,6 +291,9 @@ impl<N: Names> Line<'_, N> {
         if let Some(value) = posted.swap {
             self.put(&format!(", swap={value}"));
         }
+        if let Some(flush) = &posted.flush {
+            self.put(&format!(", {}, {}", flush.placement.join("|"), flush.selectivity));
+        }
         if let Some(to) = &posted.destination {
             let qp = match to.qp {
                 0xff_ffff => "group".into(),

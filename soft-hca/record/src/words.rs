@@ -288,6 +288,10 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             if let Some(value) = send.swap {
                 put("swap", value.to_string());
             }
+            if let Some(flush) = &send.flush {
+                put("type", flush.placement.join(" | "));
+                put("level", flush.selectivity.clone());
+            }
             if let Some(to) = &send.destination {
                 put("to the queue pair", to.qp.to_string());
                 put("remote_qkey", format!("{:#x}", to.qkey));

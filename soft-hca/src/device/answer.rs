@@ -49,7 +49,8 @@ impl Device {
         answer::ExQueryDevice {
             base: self.query(),
             response_length: size_of::<answer::ExQueryDevice>() as u32,
-            device_cap_flags_ex: self.limits.device_cap_flags.into(),
+            device_cap_flags_ex: u64::from(self.limits.device_cap_flags)
+                | self.limits.device_cap_flags_ex,
             ..Default::default()
         }
     }
@@ -108,6 +109,8 @@ mod tests {
         assert_eq!(extended.len(), 304);
         assert_eq!(extended[..176], plain);
         assert_eq!((word(&extended, 180), word(&extended, 224)), (304, 0x0122_3c76));
+        // IB_UVERBS_DEVICE_FLUSH_GLOBAL and _ATOMIC_WRITE
+        assert_eq!(word(&extended, 228), 1 << (38 - 32) | 1 << (40 - 32));
     }
 
     #[test]

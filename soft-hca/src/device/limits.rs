@@ -5,6 +5,8 @@
 #[allow(missing_docs, reason = "the names are the kernel's")]
 pub(crate) struct Limits {
     pub device_cap_flags: u32,
+    /// Those that only the extended QUERY_DEVICE has room for, of `uapi::verbs::capability`.
+    pub device_cap_flags_ex: u64,
     pub max_mr_size: u64,
     pub page_size_cap: u64,
     pub max_qp: u32,

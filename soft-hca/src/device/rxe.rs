@@ -10,6 +10,7 @@ use super::{
 };
 use crate::arena;
 use crate::uapi::rxe;
+use crate::uapi::verbs::capability;
 
 /// Slots of the GID table. rxe has 1024; every one is a file or a command to each program that
 /// lists them.
@@ -70,6 +71,7 @@ impl Limits {
     pub(crate) fn rxe() -> Self {
         Self {
             device_cap_flags: 0x0122_3c76,
+            device_cap_flags_ex: capability::FLUSH_GLOBAL | capability::ATOMIC_WRITE,
             max_mr_size: u64::MAX,
             page_size_cap: 0xffff_f000,
             max_qp: arena::MAX_QPS as u32,

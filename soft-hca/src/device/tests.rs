@@ -13,7 +13,7 @@ use crate::fuzz::shapes;
 use crate::sysfs;
 use crate::uapi::nldev;
 use crate::uapi::uverbs::command;
-use crate::uapi::verbs::QpAttrMask;
+use crate::uapi::verbs::{QpAttrMask, access};
 
 const GUID: u64 = 0x0211_22ff_fe33_4455;
 /// GID 0 of the InfiniBand port.
@@ -278,6 +278,19 @@ fn a_group_has_so_many_members() {
         let expected = if member < max { Ok(()) } else { Err(Errno::ENOMEM) };
         assert_eq!(attached, expected, "{member}");
     }
+}
+
+#[test]
+fn regions_allow_what_the_device_can_do() {
+    let mut program = Program::new();
+    let mut register = |access| program.ask(command::REG_MR, 40, &[(16, 4096), (36, access)]);
+    let lacking = register(access::FLUSH_PERSISTENT | access::FLUSH_GLOBAL);
+    assert_eq!(lacking, Err(Errno::EOPNOTSUPP));
+    assert_eq!(register(1 << 10), Err(Errno::EINVAL));
+    // A peer that only flushes needs a key, too.
+    let answer = register(access::FLUSH_GLOBAL).unwrap();
+    assert_eq!(answer[4..8], answer[8..12]);
+    assert_eq!(register(0).unwrap()[8..12], [0; 4]);
 }
 
 #[test]

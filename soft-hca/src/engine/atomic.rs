@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, Place, Senseless};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::request::{RequestError, Requester, SendCompletion};
@@ -41,10 +41,10 @@ impl<'a> Actor<'a> {
             _ => wqe.atomic(),
         };
         let mut result = SegmentList::new();
+        if requester.qp.max_rd_atomic.load(Acquire) == 0 {
+            return Err(RequestError::Failed(wc_status::MALFORMED));
+        }
         if wqe.opcode != opcode::ATOMIC_WRITE {
-            if requester.qp.max_rd_atomic.load(Acquire) == 0 {
-                return Err(RequestError::Failed(wc_status::MALFORMED));
-            }
             if requester.gather(self, wqe, SCATTER, &mut result)? < WORD {
                 return Err(RequestError::Failed(wc_status::TOO_LONG));
             }
@@ -80,11 +80,17 @@ impl<'a> Actor<'a> {
     /// Why the responder refuses.
     #[cold]
     fn why_atomic(&self, responder: &Responder<'_>, kind: u32, operation: AtomicWr) -> Cause {
+        let right = right(kind);
+        if let Some(refused) = responder.why_refused(right) {
+            return refused;
+        }
+        if !responder.has_resources() {
+            return Cause::Malformed(Senseless::NoReadsServed);
+        }
         let address = operation.remote.addr;
         if !address.is_multiple_of(WORD.into()) {
             return Cause::Alignment { address };
         }
-        let right = right(kind);
         match responder.reach(self.arena, right, operation.remote, WORD.into()) {
             Ok(_) => Cause::Unmapped { place: Place::Remote },
             Err(_) => responder.why_not(self.arena, right, operation.remote, WORD.into()),
@@ -99,7 +105,8 @@ impl<'a> Actor<'a> {
         operation: AtomicWr,
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
-        if !operation.remote.addr.is_multiple_of(WORD.into()) {
+        let is_aligned = operation.remote.addr.is_multiple_of(WORD.into());
+        if !is_aligned || !responder.has_resources() {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
         let reached = responder.reach(self.arena, right(kind), operation.remote, WORD.into());

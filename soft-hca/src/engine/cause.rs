@@ -77,6 +77,8 @@ pub(crate) enum Senseless {
     WindowBound = 9,
     /// A window of type 1, or of a zero-based region, that is to be zero-based.
     WindowBase = 10,
+    /// A flush that guarantees nothing, or what is not known.
+    Placement = 11,
 }
 
 /// What is known of a peer that does not answer.
@@ -118,7 +120,11 @@ impl Senseless {
         let all = [Self::Opcode, Self::Elements, Self::NoReads, Self::AddressHandle];
         let known = all.into_iter().chain([Self::ReceiveElements, Self::NoReadsServed]);
         let windows = [Self::NoWindow, Self::WindowBound, Self::WindowBase];
-        known.chain(windows).find(|known| *known as u32 == word).unwrap_or(Self::Any)
+        known
+            .chain(windows)
+            .chain([Self::Placement])
+            .find(|known| *known as u32 == word)
+            .unwrap_or(Self::Any)
     }
 }
 
@@ -243,6 +249,7 @@ mod tests {
             Senseless::AddressHandle,
             Senseless::ReceiveElements,
             Senseless::NoReadsServed,
+            Senseless::Placement,
         ];
         let others = [
             Cause::Key { place: Place::Local, key: 1 },

@@ -7,7 +7,7 @@ use crate::arena::{Arena, Qp};
 use crate::engine::cause::{Cause, Peer, Place, Senseless};
 use crate::engine::memory::{GATHER, Owner, SCATTER, Wanted};
 use crate::engine::request::Requester;
-use crate::engine::responder::Responder;
+use crate::engine::responder::{ANSWERED, Responder};
 use crate::engine::{Actor, Route, wc_status};
 use crate::uapi::rxe::{BindWr, MAX_SGE, RemoteWr, SendWqe};
 use crate::uapi::verbs::mw_type::TYPE_2;
@@ -50,17 +50,20 @@ impl Responder<'_> {
         remote: RemoteWr,
         length: u64,
     ) -> Cause {
-        let allowed = self.qp.access.load(Acquire);
-        if allowed & right == 0 {
-            return Cause::Access { place: Place::Remote, key: 0, needed: right, allowed };
-        }
-        let waits_for_answer = right & (access::REMOTE_READ | access::REMOTE_ATOMIC) != 0;
-        if waits_for_answer && self.qp.max_dest_rd_atomic.load(Acquire) == 0 {
-            return Cause::Malformed(Senseless::NoReadsServed);
-        }
         let RemoteWr { addr, rkey } = remote;
         let wanted = Wanted { key: rkey, addr, length, access: right };
-        self.owner.why_not(arena, wanted, Place::Remote)
+        self.why_refused(right).unwrap_or_else(|| self.owner.why_not(arena, wanted, Place::Remote))
+    }
+
+    /// Why the queue pair does not do what needs rights, whatever memory it is about.
+    #[cold]
+    pub(super) fn why_refused(&self, right: u32) -> Option<Cause> {
+        let allowed = self.qp.access.load(Acquire);
+        if allowed & right != right {
+            return Some(Cause::Access { place: Place::Remote, key: 0, needed: right, allowed });
+        }
+        let lacks_resources = right & ANSWERED != 0 && !self.has_resources();
+        lacks_resources.then_some(Cause::Malformed(Senseless::NoReadsServed))
     }
 }
 
@@ -105,9 +108,14 @@ impl Actor<'_> {
         let is_inline = wqe.flags & send_flag::INLINE != 0;
         let is_answered = matches!(
             wqe.opcode,
-            opcode::RDMA_READ | opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD
+            opcode::RDMA_READ
+                | opcode::ATOMIC_CMP_AND_SWP
+                | opcode::ATOMIC_FETCH_AND_ADD
+                | opcode::FLUSH
+                | opcode::ATOMIC_WRITE
         );
-        if !is_inline && wqe.num_sge as usize > may {
+        let has_list = !matches!(wqe.opcode, opcode::FLUSH | opcode::ATOMIC_WRITE);
+        if has_list && !is_inline && wqe.num_sge as usize > may {
             Senseless::Elements
         } else if is_answered
             && requester.kind == qp_type::RC

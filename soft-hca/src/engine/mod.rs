@@ -10,7 +10,7 @@
 //! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
-//! | `atomic`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
+//! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
 //! | `room`, `claims` | waiting for room in completion queues | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
@@ -64,6 +64,7 @@ mod memory;
 mod notification;
 mod observer;
 mod pids;
+mod placement;
 mod posted;
 mod process_memory;
 mod quiesce;

@@ -41,7 +41,7 @@ impl Actor<'_> {
             let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
             let is_local = matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW);
             let has_list = wqe.flags & send_flag::INLINE == 0
-                && wqe.opcode != opcode::ATOMIC_WRITE
+                && !matches!(wqe.opcode, opcode::ATOMIC_WRITE | opcode::FLUSH)
                 && !is_local;
             let elements = (wqe.num_sge as usize).min(wqe.room()).min(MAX_SGE);
             let mut dgid = [0; 16];

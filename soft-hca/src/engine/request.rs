@@ -68,7 +68,7 @@ impl SendCompletion {
         let is_inline = wqe.flags & send_flag::INLINE != 0 || wqe.num_sge == 0;
         let elements = || (0..wqe.room().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
         let length = match wqe.opcode {
-            opcode::LOCAL_INV | opcode::BIND_MW => 0,
+            opcode::LOCAL_INV | opcode::BIND_MW | opcode::FLUSH => 0,
             opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE => 8,
             _ if is_inline => wqe.length(),
             _ => elements().fold(0, |sum: u32, sge| sum.wrapping_add(sge.length)),
@@ -86,6 +86,7 @@ impl SendCompletion {
             opcode::ATOMIC_FETCH_AND_ADD => (wc_opcode::FETCH_ADD, 0),
             opcode::LOCAL_INV => (wc_opcode::LOCAL_INV, 0),
             opcode::BIND_MW => (wc_opcode::BIND_MW, 0),
+            opcode::FLUSH => (wc_opcode::FLUSH, 0),
             opcode::ATOMIC_WRITE => (wc_opcode::ATOMIC_WRITE, 0),
             _ => (wc_opcode::SEND, 0),
         };
@@ -236,7 +237,11 @@ impl<'a> Requester<'a> {
             let wqe = self.wqe(self.cursors.completed.wrapping_add(index));
             matches!(
                 wqe.opcode,
-                opcode::RDMA_READ | opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD
+                opcode::RDMA_READ
+                    | opcode::ATOMIC_CMP_AND_SWP
+                    | opcode::ATOMIC_FETCH_AND_ADD
+                    | opcode::FLUSH
+                    | opcode::ATOMIC_WRITE
             )
         };
         wqe.flags & send_flag::FENCE != 0 && (0..self.in_flight()).any(is_waited_for)

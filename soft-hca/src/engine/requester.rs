@@ -217,6 +217,7 @@ impl<'a> Actor<'a> {
             {
                 self.atomic(requester, &wqe, deferred)?;
             }
+            opcode::FLUSH if is_rc => self.flush_memory(requester, &wqe, deferred)?,
             opcode::LOCAL_INV if is_connected => {
                 self.local_invalidate(requester, &wqe, deferred)?
             }

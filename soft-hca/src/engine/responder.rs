@@ -17,6 +17,10 @@ use crate::uapi::verbs::{
     access, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
 };
 
+/// Rights for requests that are not only acknowledged. An atomic write needs a write's.
+pub(super) const ANSWERED: u32 =
+    access::REMOTE_READ | access::REMOTE_ATOMIC | access::FLUSH_GLOBAL | access::FLUSH_PERSISTENT;
+
 /// Messages that are executed together, at most.
 pub(super) const MAX_MESSAGES: usize = 16;
 
@@ -143,6 +147,23 @@ impl<'a> Actor<'a> {
 }
 
 impl<'a> Responder<'a> {
+    /// Whether the queue pair does what needs rights, bits of [`access`]; else the status that the
+    /// peer gets.
+    pub(super) fn allow(&self, right: u32) -> Result<(), u32> {
+        let is_allowed = self.qp.access.load(Acquire) & right == right;
+        if is_allowed && (right & ANSWERED == 0 || self.has_resources()) {
+            Ok(())
+        } else {
+            Err(wc_status::REMOTE_REFUSES)
+        }
+    }
+
+    /// Whether it can keep what it answers to requests that are not only acknowledged (IBTA volume 1,
+    /// 9.7.4.1.2, responder resources).
+    pub(super) fn has_resources(&self) -> bool {
+        self.qp.max_dest_rd_atomic.load(Acquire) != 0
+    }
+
     /// Where memory that the peer names is, if the queue pair and the key allow what it wants, one
     /// of [`access`]; else the status that the peer gets. Nobody looks at the key of a message
     /// without bytes.
@@ -153,12 +174,7 @@ impl<'a> Responder<'a> {
         remote: RemoteWr,
         length: u64,
     ) -> Result<(Segment, Region), u32> {
-        let waits_for_answer = right & (access::REMOTE_READ | access::REMOTE_ATOMIC) != 0;
-        if self.qp.access.load(Acquire) & right == 0
-            || (waits_for_answer && self.qp.max_dest_rd_atomic.load(Acquire) == 0)
-        {
-            return Err(wc_status::REMOTE_REFUSES);
-        }
+        self.allow(right)?;
         if length == 0 {
             return Ok((Segment::default(), Region::NONE));
         }

@@ -11,11 +11,12 @@
 //! | receive too small, UC and UD | none | none: it remains for the next message | the specification's; rxe of Linux 6.1 fails as above |
 //! | the same of a shared queue, UC and UD | none | `LOC_LEN_ERR`, and the queue pair goes on | the specification's |
 //! | `retry_cnt` 7 | `RETRY_EXC_ERR` after 8 tries | - | the specification's; rxe tries for ever |
-//! | `max_rd_atomic` 0, yet a read or atomic | `LOC_QP_OP_ERR` | - | rxe never executes it |
+//! | `max_rd_atomic` 0, yet a read, atomic or flush | `LOC_QP_OP_ERR` | - | rxe never executes it |
 //! | message over 2 GiB | `LOC_LEN_ERR` | - | the specification's limit |
 //! | datagram longer than the MTU | `LOC_LEN_ERR` | - | as adapters answer; rxe reports success and sends nothing |
 //! | key to be invalidated is not valid | none: the message has arrived | `MW_BIND_ERR` | the specification's class J; rxe says `REM_INV_REQ_ERR` |
 //! | bad key of a write with immediate data in one packet | `REM_ACCESS_ERR` | `LOC_ACCESS_ERR` | the specification's; rxe says `REM_ACCESS_ERR` |
+//! | flush without a known placement | `REM_INV_REQ_ERR` | - | nothing could be guaranteed; rxe says it has done it |
 //! | memory unmapped while it is registered | `LOC_PROT_ERR`, `REM_ACCESS_ERR` or `REM_OP_ERR` | `LOC_PROT_ERR` for a receive | hardware pins it; treated as a bad key |
 //!
 //! A failed queue pair of any type goes to the error state, as on rxe; the specification would have

@@ -205,10 +205,11 @@ impl Case {
             wr = wr.sge(sge);
         }
         let (addr, key) = (self.address(u)?, *u.choose(&self.keys)?);
-        wr = match u.int_in_range(0..=3)? {
+        wr = match u.int_in_range(0..=4)? {
             0 => wr.atomic(addr, key, u.arbitrary::<u8>()?.into(), 1),
             1 => wr.long(24, addr).long(32, 64).word(40, key).word(44, *u.choose(&self.keys)?),
             2 => wr.word(24 + 4 * u.choose_index(8)?, word(u)?),
+            3 => wr.flush(addr, key, u.arbitrary::<u8>()?.into(), u.int_in_range(0..=0x303)?),
             _ => wr.remote(addr, key),
         };
         let ring = self.world.arena.ring(&self.world.entry(qpn).sq);

@@ -178,7 +178,7 @@ fn fill(u: &mut Unstructured<'_>, gids: &GidTable, field: Field, to: &mut [u8]) 
         }
         Word if u.ratio(1, 16)? => u.arbitrary()?,
         Word => 0,
-        Access => u32::from(u.arbitrary::<u8>()?),
+        Access => u32::from(u.arbitrary::<u16>()?) & 0x3ff,
         Gid => {
             let gid = match u.int_in_range(0..=7)? {
                 0 => u.arbitrary()?,

@@ -57,8 +57,9 @@ notes! {
         wr_id: u64,
         /// Of an RDMA or atomic operation or a bind.
         address: u64,
-        /// Of an atomic operation; for a bind the window's bytes.
+        /// Of an atomic operation; for a bind the window's bytes, for a flush its placement types.
         compare_add: u64,
+        /// Of compare and swap; for a flush its selectivity level.
         swap: u64,
         rkey: u32,
         qpn: u32,
@@ -66,7 +67,7 @@ notes! {
         opcode: u32,
         flags: u32,
         imm: u32,
-        /// Bytes of inline data.
+        /// Bytes of inline data, or of a flush.
         length: u32,
         /// Of a datagram.
         dest_qpn: u32,

@@ -66,6 +66,12 @@ impl Recorder {
                         (body.address, body.rkey) = (atomic.remote.addr, atomic.remote.rkey);
                         (body.compare_add, body.swap) = (atomic.compare_add, atomic.swap);
                     }
+                    opcode::FLUSH => {
+                        let flush = wqe.flush();
+                        (body.address, body.rkey) = (flush.remote.addr, flush.remote.rkey);
+                        body.compare_add = flush.placement.into();
+                        body.swap = flush.selectivity.into();
+                    }
                     opcode::BIND_MW => {
                         let bind = wqe.bind();
                         (body.address, body.compare_add) = (bind.addr, bind.length);

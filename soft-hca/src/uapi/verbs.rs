@@ -59,6 +59,7 @@ pub mod wc_opcode {
         FETCH_ADD = 4,
         BIND_MW = 5,
         LOCAL_INV = 6,
+        FLUSH = 8,
         ATOMIC_WRITE = 9,
         RECV = 128,
         RECV_RDMA_WITH_IMM = 129,
@@ -96,14 +97,36 @@ pub mod access {
         ZERO_BASED = 32,
         ON_DEMAND = 64,
         HUGETLB = 128,
+        FLUSH_GLOBAL = 256,
+        FLUSH_PERSISTENT = 512,
     );
 
     /// All that lets a peer at the memory.
-    pub const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
+    pub const REMOTE: u32 =
+        REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC | FLUSH_GLOBAL | FLUSH_PERSISTENT;
     /// What a region or window must not allow unless its memory may be written locally.
     pub const REMOTE_MODIFY: u32 = REMOTE_WRITE | REMOTE_ATOMIC;
     /// Flags that a device may ignore (`IB_ACCESS_OPTIONAL`).
     pub const OPTIONAL: u32 = 0x3ff0_0000;
+}
+
+/// What an RDMA FLUSH guarantees for what was written before it, bits (`ib_placement_type`, IBTA
+/// volume 1, A19.4.1.1).
+pub mod placement {
+    named_numbers!("IB_FLUSH_": GLOBAL = 1, PERSISTENT = 2);
+}
+
+/// Of which memory an RDMA FLUSH guarantees it (`ib_selectivity_level`, IBTA volume 1, A19.4.1.2).
+pub mod selectivity {
+    named_numbers!("IB_FLUSH_": RANGE = 0, MR = 1);
+}
+
+/// What a device can, of which only the extended QUERY_DEVICE tells (`ib_device_cap_flags`).
+pub mod capability {
+    #![allow(missing_docs, reason = "the names are the kernel's")]
+    pub const FLUSH_GLOBAL: u64 = 1 << 38;
+    pub const FLUSH_PERSISTENT: u64 = 1 << 39;
+    pub const ATOMIC_WRITE: u64 = 1 << 40;
 }
 
 /// Types of memory windows (`ib_mw_type`).

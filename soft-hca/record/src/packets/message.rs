@@ -1,12 +1,12 @@
 //! A work request as packets: the requester's, and the responder's answer.
 
 use soft_hca_roce::wire::bth::Psn;
-use soft_hca_roce::wire::headers::{Aeth, AtomicEth, Deth, Immediate, Reth};
+use soft_hca_roce::wire::headers::{Aeth, AtomicEth, Deth, Feth, Immediate, Reth};
 use soft_hca_roce::wire::opcode::{Operation, SendEnd, Service};
 use soft_hca_roce::wire::packet::{Headers, MAX_PAYLOAD};
 
 use super::queue_pair::QueuePair;
-use crate::entry::SendPosted;
+use crate::entry::{Flush, SendPosted};
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,7 @@ enum Kind {
     Read(Reth),
     CompareSwap(AtomicEth),
     FetchAdd(AtomicEth),
+    Flush(Feth, Reth),
     AtomicWrite(Reth),
     Datagram(Deth, Option<Immediate>),
 }
@@ -78,6 +79,12 @@ impl Message {
                 Kind::FetchAdd(AtomicEth { address, rkey, swap_or_add: compare_add, compare: 0 })
             }
             "IBV_WR_ATOMIC_WRITE" => Kind::AtomicWrite(Reth { length: ATOMIC as u32, ..reth }),
+            "IBV_WR_FLUSH" => {
+                let feth = feth(posted.and_then(|posted| posted.flush.as_ref()));
+                // No byte of the range goes over.
+                let length = posted.map_or(0, |posted| posted.length as u32);
+                Kind::Flush(feth, Reth { length, ..reth })
+            }
             _ => return None,
         };
         let length = if let Kind::AtomicWrite(_) = kind { ATOMIC } else { length as usize };
@@ -129,6 +136,7 @@ impl Message {
             (Kind::Read(reth), _) => Operation::ReadRequest(reth),
             (Kind::CompareSwap(atomic), _) => Operation::CompareSwap(atomic),
             (Kind::FetchAdd(atomic), _) => Operation::FetchAdd(atomic),
+            (Kind::Flush(feth, reth), _) => Operation::Flush(feth, reth),
             (Kind::AtomicWrite(reth), _) => Operation::AtomicWrite(reth),
             (Kind::Datagram(deth, immediate), _) => Operation::Datagram(deth, immediate),
         };
@@ -168,12 +176,25 @@ impl Message {
             (Kind::CompareSwap(_) | Kind::FetchAdd(_), _) => {
                 (Operation::AtomicAcknowledge(aeth, 0), index)
             }
+            (Kind::Flush(..) | Kind::AtomicWrite(_), _) => {
+                (Operation::ReadResponseOnly(aeth), index)
+            }
             // An acknowledgement is for the last packet.
             _ => (Operation::Acknowledge(aeth), self.segments(mtu) - 1),
         };
         let is_read = matches!(self.kind, Kind::Read(_));
         let payload = if is_read { self.length.saturating_sub(index * mtu).min(mtu) } else { 0 };
         (headers.packet(operation, number), payload)
+    }
+}
+
+/// The header of a flush: global visibility of the range, if nothing else is known.
+fn feth(flush: Option<&Flush>) -> Feth {
+    let Some(flush) = flush else { return Feth { placement: 1, selectivity: 0 } };
+    let has = |name: &str| u8::from(flush.placement.iter().any(|placement| placement == name));
+    Feth {
+        placement: has("IBV_FLUSH_GLOBAL") | has("IBV_FLUSH_PERSISTENT") << 1,
+        selectivity: u8::from(flush.selectivity == "IBV_FLUSH_MR"),
     }
 }
 

@@ -49,6 +49,21 @@ fn work_requests_become_packets() {
     assert!(lines == expected, "{lines}");
 }
 
+#[test]
+fn what_has_a_short_answer_is_answered_as_a_read_of_nothing() {
+    let flush = "\"opcode\":\"IBV_WR_FLUSH\",\"flush\":{\"placement\":[\"IBV_FLUSH_GLOBAL\"],\
+                 \"selectivity\":\"IBV_FLUSH_MR\"}";
+    let record = EVERY
+        .replace("IBV_WR_ATOMIC_CMP_AND_SWP", "IBV_WR_ATOMIC_WRITE")
+        .replace("\"opcode\":\"IBV_WR_ATOMIC_FETCH_AND_ADD\"", flush);
+    let packets = capture::packets(&recording(&record)).unwrap();
+    let lines: Vec<_> = packets.iter().map(line).collect();
+    for request in ["AtomicWrite(", "Flush(Feth { placement: 1, selectivity: 1 }, "] {
+        let at = lines.iter().position(|line| line.contains(request)).unwrap();
+        assert!(lines[at + 1].contains("ReadResponseOnly("), "{}", lines[at + 1]);
+    }
+}
+
 /// The parts of a message of the connection manager that sides have to agree upon.
 #[test]
 fn connections_are_made_of_their_queue_pairs() {

@@ -7,6 +7,7 @@ use crate::transport::responder::Responder;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
 use crate::transport::{uc, ud};
 use crate::wire::bth::{Bth, Psn};
+use crate::wire::headers::Feth;
 use crate::wire::opcode::{SendEnd, Service};
 use crate::wire::packet::{ICRC_BYTES, MAX_BYTES, Packet};
 
@@ -118,6 +119,10 @@ impl Target for Program {
         Ok(1)
     }
 
+    fn flush(&mut self, _: Remote, _: u32, _: Feth) -> Result<(), Refusal> {
+        self.refuse(&[Refusal::InvalidRequest, Refusal::Access])
+    }
+
     fn fail(&mut self, _: Refusal) {}
 }
 
@@ -140,7 +145,8 @@ fn request(id: u64, input: &mut Input<'_>) -> WorkRequest {
         1 => (Opcode::Send(SendEnd::Invalidate(1)), None),
         2 => (Opcode::Write(remote, None), None),
         3 => (Opcode::Write(remote, Some([1; 4])), None),
-        4 | 5 => (Opcode::Read(remote), None),
+        4 => (Opcode::Read(remote), None),
+        5 => (Opcode::Flush(remote, Feth { placement: 1, selectivity: 0 }), None),
         6 => (Opcode::FetchAdd { remote, add: 1 }, Some(8)),
         _ => (Opcode::AtomicWrite(remote), Some(8)),
     };

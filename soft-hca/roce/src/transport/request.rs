@@ -2,7 +2,7 @@
 
 use super::attributes::{Attributes, Mtu};
 use crate::wire::bth::Psn;
-use crate::wire::headers::{AtomicEth, Immediate, Reth};
+use crate::wire::headers::{AtomicEth, Feth, Immediate, Reth};
 use crate::wire::opcode::{Operation, SendEnd, Service};
 use crate::wire::packet::Headers;
 
@@ -62,6 +62,8 @@ pub enum Opcode {
     },
     /// Eight bytes into memory of the peer, at once.
     AtomicWrite(Remote),
+    /// What was written to memory of the peer before is placed as the header says.
+    Flush(Remote, Feth),
 }
 
 impl Opcode {
@@ -80,11 +82,11 @@ pub struct WorkRequest {
     pub id: u64,
     /// What it asks for.
     pub opcode: Opcode,
-    /// Bytes to be sent, written or read; 8 for atomics.
+    /// Bytes to be sent, written, read or flushed; 8 for atomics.
     pub length: u32,
     /// The peer is to have an event, if its receive completes.
     pub solicited: bool,
-    /// Not to begin before all earlier reads and atomics are complete.
+    /// Not to begin before all earlier reads, atomics and flushes are complete.
     pub fence: bool,
 }
 
@@ -139,6 +141,7 @@ impl WorkRequest {
                 Operation::FetchAdd(AtomicEth { address, rkey, swap_or_add: add, compare: 0 })
             }
             Opcode::AtomicWrite(remote) => Operation::AtomicWrite(remote.reth(rest)),
+            Opcode::Flush(remote, feth) => Operation::Flush(feth, remote.reth(rest)),
         };
         let ends = is_last || self.opcode.has_response();
         let headers = Headers {

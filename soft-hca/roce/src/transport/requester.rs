@@ -174,7 +174,9 @@ impl Requester {
         let packets = request.packets(self.attributes.mtu);
         self.requests.push_back(Posted { request, first, packets });
         self.posted += u64::from(packets);
-        if request.length > MAX_MESSAGE {
+        // What a flush names is no message: the responder judges its length.
+        let is_message = !matches!(request.opcode, Opcode::Flush(..));
+        if request.length > MAX_MESSAGE && is_message {
             self.stop_at(first, Status::LocalLength);
         } else if request.opcode.has_response() && self.attributes.max_rd_atomic == 0 {
             self.stop_at(first, Status::LocalOperation);
@@ -408,7 +410,7 @@ impl Requester {
             Opcode::Read(_) => {
                 request.length.checked_sub(offset + number as u32 * mtu).map(|rest| rest.min(mtu))
             }
-            Opcode::AtomicWrite(_) => Some(0),
+            Opcode::AtomicWrite(_) | Opcode::Flush(..) => Some(0),
             _ => None,
         };
         let has_right_length =

@@ -2,7 +2,7 @@
 //!
 //! A packet is executed if its number is the expected one. Before that it is a duplicate, and gets
 //! its answer again: an acknowledgement for a send or a write, the bytes anew for a read, the saved
-//! result for an atomic. Behind it there is a gap, of which the requester is told once. Answers wait
+//! result for an atomic or a flush. Behind it there is a gap, of which the requester is told once. Answers wait
 //! in a queue, in the order in which they have to be sent; acknowledgements in a row become one.
 //!
 //! Sources: IBTA volume 1, 9.7.4, 9.7.5 and 9.9.3; `rxe_resp.c`.
@@ -16,7 +16,7 @@ use super::message::{Arriving, RUN, Run, is_fragment};
 use super::request::{MAX_MESSAGE, Remote};
 use super::target::{Access, Atomic, Refusal, Target};
 use crate::wire::bth::Psn;
-use crate::wire::headers::{Aeth, AtomicEth, NakCode, Reth, Syndrome};
+use crate::wire::headers::{Aeth, AtomicEth, Feth, NakCode, Reth, Syndrome};
 use crate::wire::opcode::{Operation, Service};
 use crate::wire::packet::{Headers, Packet};
 
@@ -43,17 +43,17 @@ pub struct Responder {
     arriving: Arriving,
     /// The requester was told that it has to come back to `expected`.
     told: bool,
-    /// The last atomics and their results, oldest first.
+    /// The last atomics and flushes and their results, oldest first.
     results: VecDeque<(Psn, Outcome)>,
     replies: VecDeque<Waiting>,
     failed: bool,
 }
 
-/// What an atomic operation is answered with.
+/// What an atomic operation or a flush is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Original(u64),
-    Written,
+    Done,
 }
 
 /// An answer that waits to be sent.
@@ -69,7 +69,7 @@ enum Answer {
     Acknowledge(Syndrome),
     /// With the bytes that are sent already.
     Read(Reth, u32),
-    Atomic(Outcome),
+    Outcome(Outcome),
 }
 
 impl Responder {
@@ -175,11 +175,22 @@ impl Responder {
                 let atomic = Atomic::Write(bytes.ok_or(Refusal::InvalidRequest)?);
                 self.atomic(psn, reth.into(), atomic, target)
             }
+            Operation::Flush(feth, reth) => {
+                if reth.length > MAX_MESSAGE && feth.selectivity == Feth::RANGE {
+                    return Err(Refusal::InvalidRequest);
+                }
+                if !self.has_room() {
+                    return Err(Refusal::Busy);
+                }
+                target.flush(reth.into(), reth.length, feth)?;
+                self.answer_once(psn, Outcome::Done);
+                Ok(())
+            }
             _ => Err(Refusal::InvalidRequest),
         }
     }
 
-    /// Executes an atomic operation, and saves its result for a duplicate of the request.
+    /// Executes an atomic operation.
     fn atomic(
         &mut self,
         psn: Psn,
@@ -195,16 +206,22 @@ impl Responder {
         }
         let original = target.atomic(remote, atomic)?;
         let outcome = match atomic {
-            Atomic::Write(_) => Outcome::Written,
+            Atomic::Write(_) => Outcome::Done,
             _ => Outcome::Original(original),
         };
+        self.answer_once(psn, outcome);
+        Ok(())
+    }
+
+    /// The packet was executed. Its result is saved for a duplicate of the request, which is not
+    /// executed again (IBTA volume 1, 9.7.5.1.2 and oA19-14).
+    fn answer_once(&mut self, psn: Psn, outcome: Outcome) {
         if self.results.len() == usize::from(self.attributes.max_dest_rd_atomic) {
             self.results.pop_front();
         }
         self.results.push_back((psn, outcome));
         self.executed(1, true);
-        self.reply(psn, Answer::Atomic(outcome));
-        Ok(())
+        self.reply(psn, Answer::Outcome(outcome));
     }
 
     /// A request that came `behind` packets ago already.
@@ -219,14 +236,17 @@ impl Responder {
                     self.read_again(psn, reth);
                 }
             }
-            Operation::CompareSwap(_) | Operation::FetchAdd(_) | Operation::AtomicWrite(_) => {
+            Operation::CompareSwap(_)
+            | Operation::FetchAdd(_)
+            | Operation::AtomicWrite(_)
+            | Operation::Flush(..) => {
                 let saved = self.results.iter().find(|(saved, _)| *saved == psn).copied();
                 let waits = self
                     .replies
                     .iter()
-                    .any(|reply| reply.psn == psn && matches!(reply.answer, Answer::Atomic(_)));
+                    .any(|reply| reply.psn == psn && matches!(reply.answer, Answer::Outcome(_)));
                 if let (Some((_, outcome)), false) = (saved, waits) {
-                    self.reply(psn, Answer::Atomic(outcome));
+                    self.reply(psn, Answer::Outcome(outcome));
                 }
             }
             _ => {}
@@ -382,10 +402,10 @@ impl Waiting {
         let mut rest = None;
         let operation = match &self.answer {
             Answer::Acknowledge(syndrome) => Operation::Acknowledge(aeth(*syndrome)),
-            Answer::Atomic(Outcome::Original(original)) => {
+            Answer::Outcome(Outcome::Original(original)) => {
                 Operation::AtomicAcknowledge(aeth(Syndrome::ACK), *original)
             }
-            Answer::Atomic(Outcome::Written) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
+            Answer::Outcome(Outcome::Done) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
             Answer::Read(reth, _) => {
                 let here = (reth.length - sent).min(mtu);
                 payload = (here > 0).then(|| (Remote::from(*reth).at(sent), here));

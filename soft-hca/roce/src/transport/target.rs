@@ -1,7 +1,7 @@
 //! What arriving requests act upon: the receives and the memory of the program they are for.
 
 use super::request::Remote;
-use crate::wire::headers::Immediate;
+use crate::wire::headers::{Feth, Immediate};
 use crate::wire::opcode::SendEnd;
 
 /// Why the owner of the memory does not do what a request asks for.
@@ -130,6 +130,13 @@ pub trait Target {
     ///
     /// [`Refusal::InvalidRequest`], [`Refusal::Access`] and [`Refusal::Busy`].
     fn atomic(&mut self, remote: Remote, atomic: Atomic) -> Result<u64, Refusal>;
+
+    /// Checks the rights, and places what was written to memory before as a flush asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::InvalidRequest`], [`Refusal::Access`] and [`Refusal::Busy`].
+    fn flush(&mut self, remote: Remote, length: u32, feth: Feth) -> Result<(), Refusal>;
 
     /// The queue pair goes to the error state. A receive that was taken completes with an error
     /// that suits the reason. The machine hears nothing more.

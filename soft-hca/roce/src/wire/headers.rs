@@ -232,6 +232,8 @@ pub struct Feth {
 impl Feth {
     /// Bytes of the header.
     pub const BYTES: usize = 4;
+    /// The selectivity level of the range that the RETH names.
+    pub const RANGE: u8 = 0;
 
     /// Reads a header.
     pub const fn decode(bytes: &[u8; Feth::BYTES]) -> Feth {

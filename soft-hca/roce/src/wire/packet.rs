@@ -237,6 +237,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::wire::headers::{Feth, Reth};
     use crate::wire::samples;
 
     /// Bytes of the extended headers of every opcode that there is, from `rxe_opcode.c`.
@@ -318,6 +319,21 @@ mod tests {
             samples::headers().into_iter().map(|h| h.operation.opcode(h.service).unwrap());
         let known = EXTENDED.iter().filter(|known| known.1 < usize::MAX).map(|known| known.0);
         assert!(sampled.eq(known));
+    }
+
+    #[test]
+    fn a_flush_is_laid_out_as_the_kernel_does() {
+        // `rxe_opcode.c`, IB_OPCODE_RC_FLUSH: BTH, FETH, RETH; `rxe_hdr.h`, struct rxe_feth.
+        let reth = Reth { address: 0x0102_0304_0506_0708, rkey: 0x1122_3344, length: 0x5566 };
+        let feth = Feth { placement: 2, selectivity: 1 };
+        let headers = Headers::new(Service::Rc, Operation::Flush(feth, reth), 1, Psn::new(0));
+        let mut buffer = [0; 64];
+        let length = Packet { headers, payload: &[] }.build(&mut buffer).unwrap();
+        assert_eq!(length, 12 + 4 + 16 + ICRC_BYTES);
+        assert_eq!(buffer[0], 0x1c);
+        assert_eq!(buffer[12..16], [0, 0, 0, 0x12]);
+        assert_eq!(buffer[16..24], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(buffer[24..32], [0x11, 0x22, 0x33, 0x44, 0, 0, 0x55, 0x66]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use soft_hca_record::entry::{
-    self, Call, Channel, ConnectionEvent, Destination, Entry, Executed, MatchedReceive, Outcome,
-    ReceivePosted, ReceiveQueue, Remote, Role, Seen, SendPosted, Sge, What,
+    self, Call, Channel, ConnectionEvent, Destination, Entry, Executed, Flush, MatchedReceive,
+    Outcome, ReceivePosted, ReceiveQueue, Remote, Role, Seen, SendPosted, Sge, What,
 };
 use soft_hca_record::reason::{ASKED_FOR, Memory, Peer, Reason, Side};
 use soft_hca_record::{Name, Named};
@@ -21,7 +21,8 @@ use crate::recording::note::{self, Body};
 use crate::recording::{About, Note};
 use crate::uapi::ucma::event_type;
 use crate::uapi::verbs::{
-    access, event, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
+    access, event, opcode, placement, qp_type, selectivity, send_flag, state, status, wc_flag,
+    wc_opcode,
 };
 
 /// A constant by rdma-core's name, or its number where it has none.
@@ -357,6 +358,7 @@ fn send_posted(bytes: &[u8]) -> Option<SendPosted> {
             | opcode::RDMA_READ
             | opcode::ATOMIC_CMP_AND_SWP
             | opcode::ATOMIC_FETCH_AND_ADD
+            | opcode::FLUSH
             | opcode::ATOMIC_WRITE
             | opcode::BIND_MW
     );
@@ -366,6 +368,13 @@ fn send_posted(bytes: &[u8]) -> Option<SendPosted> {
     let has_imm = matches!(body.opcode, opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM);
     let invalidates = matches!(body.opcode, opcode::SEND_WITH_INV | opcode::LOCAL_INV);
     let is_inline = body.flags & send_flag::INLINE != 0 || sges.is_empty();
+    let flush = (body.opcode == opcode::FLUSH).then(|| {
+        let (placements, level) = (body.compare_add as u32, body.swap as u32);
+        Flush {
+            placement: flag_list("IBV_FLUSH_", placement::name, placements),
+            selectivity: constant("IBV_FLUSH_", selectivity::name(level), level),
+        }
+    });
     let length = match body.opcode {
         opcode::LOCAL_INV => 0,
         opcode::BIND_MW => body.compare_add,
@@ -390,6 +399,7 @@ fn send_posted(bytes: &[u8]) -> Option<SendPosted> {
         invalidate: invalidates.then_some(body.imm),
         compare_add: is_atomic.then_some(body.compare_add),
         swap: has_swap.then_some(body.swap),
+        flush,
         destination,
     })
 }
@@ -506,6 +516,7 @@ fn senseless(why: Senseless) -> &'static str {
             "a window of type 2 that is bound already, or to be bound to nothing"
         }
         Senseless::WindowBase => "the window or its region is zero-based",
+        Senseless::Placement => "the flush guarantees nothing, or what is not known",
     }
 }
 

@@ -13,6 +13,8 @@ use crate::uapi::verbs::{access, mw_type};
 /// What Soft-RoCE takes: without ON_DEMAND, with HUGETLB.
 const SUPPORTED: u32 =
     access::LOCAL_WRITE | access::REMOTE | access::MW_BIND | access::ZERO_BASED | access::HUGETLB;
+/// What is known, and what no memory here can do.
+const LACKING: u32 = access::FLUSH_PERSISTENT;
 
 pub(super) fn alloc_pd(
     cx: &mut Context<'_>,
@@ -70,6 +72,8 @@ pub(super) fn reg_mr(
             .because("the device does not have one of the access flags")
             .with(Values::of([(Label::Access, (flags & !SUPPORTED).into())])),
     )?;
+    let is_lacking = flags & LACKING != 0;
+    ensure(!is_lacking, Errno::EOPNOTSUPP.because("the device has no persistent memory"))?;
     ensure(may_write, Errno::EINVAL.because("remote write or atomic access needs local write"))?;
     let index = cx.fabric.take_mr(KnownMr { is_window: false })?;
     let key = cx.fabric.new_key(index);

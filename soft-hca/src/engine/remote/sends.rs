@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use soft_hca_roce::transport::request::{
     Failure, Opcode, Remote, SendQueue, Status, WorkRequest as RemoteRequest,
 };
+use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::{read_only, writable};
@@ -17,7 +18,7 @@ use crate::engine::request::{Payload, RequestError, Requester};
 use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
-use crate::uapi::rxe::{AtomicWr, Cqe, RemoteWr, SendWqe};
+use crate::uapi::rxe::{AtomicWr, Cqe, FlushWr, RemoteWr, SendWqe};
 use crate::uapi::verbs::{opcode, qp_type, send_flag, state, status};
 
 /// What the send queue of a queue pair has for the link.
@@ -55,6 +56,10 @@ fn opcode_of(wqe: &SendWqe<'_>, kind: u32) -> Option<Opcode> {
             Opcode::FetchAdd { remote: remote(to), add: compare_add }
         }
         opcode::ATOMIC_WRITE if is_rc => Opcode::AtomicWrite(remote(wqe.remote())),
+        opcode::FLUSH if is_rc => {
+            let FlushWr { remote: to, placement, selectivity, .. } = wqe.flush();
+            Opcode::Flush(remote(to), Feth { placement, selectivity })
+        }
         _ => return None,
     })
 }
@@ -134,6 +139,7 @@ impl<'a> Actor<'a> {
                 }
             }
             Some(opcode @ Opcode::AtomicWrite(_)) => Ok((opcode, 8)),
+            Some(opcode @ Opcode::Flush(..)) => Ok((opcode, wqe.length())),
             Some(opcode) => {
                 requester.payload(self, &wqe, &mut list).map(|(_, length)| (opcode, length))
             }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_roce::transport::request::Remote;
 use soft_hca_roce::transport::target::{Access, Atomic, Completion, Received, Refusal, Target};
+use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::{read_only, writable};
@@ -16,7 +17,7 @@ use crate::engine::responder::{ReceiveCompletion, Responder};
 use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, Region, Segment, length};
 use crate::engine::{Actor, wc_status};
-use crate::uapi::rxe::{AtomicWr, RemoteWr};
+use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr};
 use crate::uapi::verbs::{access, opcode, send_flag, status};
 
 /// What a connected queue pair keeps between two packets of a message that it receives.
@@ -116,10 +117,15 @@ fn reach(
 ) -> Result<(Segment, Region), Refusal> {
     let wr = RemoteWr { addr: remote.address, rkey: remote.rkey };
     let reached = responder.reach(actor.arena, right, wr, length);
-    reached.map_err(|status| match status {
+    reached.map_err(refusal_for)
+}
+
+/// What tells the peer that it gets this status.
+fn refusal_for(status: u32) -> Refusal {
+    match status {
         wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,
         _ => Refusal::Access,
-    })
+    }
 }
 
 impl Target for RemoteTarget<'_, '_> {
@@ -242,6 +248,13 @@ impl Target for RemoteTarget<'_, '_> {
                 _ => Refusal::Busy,
             })
         })
+    }
+
+    fn flush(&mut self, remote: Remote, length: u32, feth: Feth) -> Result<(), Refusal> {
+        let remote = RemoteWr { addr: remote.address, rkey: remote.rkey };
+        let Feth { placement, selectivity } = feth;
+        let flush = FlushWr { remote, length, placement, selectivity };
+        self.with(|actor, responder, _, _| actor.serve_flush(responder, flush).map_err(refusal_for))
     }
 
     fn fail(&mut self, reason: Refusal) {

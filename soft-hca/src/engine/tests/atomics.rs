@@ -1,5 +1,6 @@
 //! Compare and swap, fetch and add, atomic write.
 
+use std::sync::atomic::AtomicU32;
 use std::thread;
 
 use super::fabric::*;
@@ -65,7 +66,6 @@ fn an_atomic_write_needs_no_memory_of_ours() {
     let (a, _) = world.rc();
     let mut theirs = world.buffer(THEM, vec![0; 32]);
     let (at, addr) = aligned(&mut theirs);
-    set(&world.entry(a).max_rd_atomic, 0);
     let wr = Wr::new(1, opcode::ATOMIC_WRITE).inline(&0xfeed_u64.to_ne_bytes());
     world.send(a, &wr.remote(addr, theirs.key));
     let [cqe] = world.poll(a).try_into().unwrap();
@@ -165,17 +165,53 @@ fn errors() {
     }
 }
 
+/// Sets a field to 0, and leaves an address as it is.
+fn set_to_0(field: &AtomicU32) -> u64 {
+    set(field, 0);
+    0
+}
+
+/// Takes a right away, and leaves an address as it is.
+fn set_no(rights: &AtomicU32, right: u32) -> u64 {
+    set(rights, ALL & !right);
+    0
+}
+
 #[test]
-fn an_atomic_write_needs_the_right_to_write() {
-    let world = World::new();
-    let (a, b) = world.rc();
-    set(&world.entry(b).access, ALL & !access::REMOTE_WRITE);
-    let mut theirs = world.buffer(THEM, vec![0; 32]);
-    let (_, addr) = aligned(&mut theirs);
-    let wr = Wr::new(1, opcode::ATOMIC_WRITE).inline(&[1; 8]).remote(addr, theirs.key);
-    world.send(a, &wr);
-    assert_eq!(world.statuses(a), [(1, REM_INV_REQ_ERR)]);
-    assert_eq!(theirs.bytes, [0; 32]);
+fn errors_of_an_atomic_write() {
+    /// Changes something about the two queue pairs and the region, or the address.
+    type Break = fn(&World, [u32; 2], u32) -> u64;
+    // What is wrong, the status, whether the peer fails, too.
+    let cases: [(Break, u32, bool); 7] = [
+        (
+            |world, [_, b], _| set_no(&world.entry(b).access, access::REMOTE_WRITE),
+            REM_INV_REQ_ERR,
+            true,
+        ),
+        (|world, [_, b], _| set_to_0(&world.entry(b).max_dest_rd_atomic), REM_INV_REQ_ERR, true),
+        (|_, _, _| 4, REM_INV_REQ_ERR, true),
+        (|_, _, _| 64, REM_ACCESS_ERR, true),
+        (
+            |world, _, key| set_no(&world.arena.mr(key).unwrap().access, access::REMOTE_WRITE),
+            REM_ACCESS_ERR,
+            true,
+        ),
+        (|world, _, key| set_to_0(&world.arena.mr(key).unwrap().pd), REM_ACCESS_ERR, true),
+        (|world, [a, _], _| set_to_0(&world.entry(a).max_rd_atomic), LOC_QP_OP_ERR, false),
+    ];
+    for (i, (cause, status, breaks_peer)) in cases.into_iter().enumerate() {
+        let world = World::new();
+        let (a, b) = world.rc();
+        let mut theirs = world.buffer(THEM, vec![0; 32]);
+        let (_, addr) = aligned(&mut theirs);
+        let addr = addr + cause(&world, [a, b], theirs.key);
+        let wr = Wr::new(1, opcode::ATOMIC_WRITE).inline(&[1; 8]).remote(addr, theirs.key);
+        world.send(a, &wr);
+        assert_eq!(world.statuses(a), [(1, status)], "{i}");
+        assert_eq!(world.state(b) == state::ERR, breaks_peer, "{i}");
+        assert_eq!(theirs.bytes, [0; 32], "{i}");
+        world.assert_unlocked();
+    }
 }
 
 #[test]

@@ -365,7 +365,7 @@ fn elements_beyond_the_message_are_not_looked_at() {
 fn requests_without_sense() {
     let unknown = |case: &mut Case| Wr::new(1, 77).sge(case.ours.whole());
     Case::check(unknown, good, LOC_QP_OP_ERR, &[], OURS);
-    for opcode in [opcode::TSO, opcode::FLUSH, u32::MAX] {
+    for opcode in [opcode::TSO, opcode::ATOMIC_WRITE + 1, u32::MAX] {
         Case::check(move |_| Wr::new(1, opcode), good, LOC_QP_OP_ERR, &[], OURS);
     }
     let too_many = |case: &mut Case| {
@@ -401,6 +401,7 @@ fn what_the_type_does_not_offer() {
         opcode::ATOMIC_FETCH_AND_ADD,
         opcode::SEND_WITH_INV,
         opcode::ATOMIC_WRITE,
+        opcode::FLUSH,
     ] {
         let (a, b) = world.pair(qp_type::UC);
         world.put(a, &Wr::new(1, opcode));

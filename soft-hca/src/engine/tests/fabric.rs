@@ -25,6 +25,7 @@ pub(crate) const ALL: u32 = access::LOCAL_WRITE
     | access::REMOTE_WRITE
     | access::REMOTE_READ
     | access::REMOTE_ATOMIC
+    | access::FLUSH_GLOBAL
     | access::MW_BIND;
 
 #[derive(Debug, Default)]
@@ -146,6 +147,8 @@ pub(crate) struct Wr {
     pub imm: u32,
     pub sges: Vec<Sge>,
     pub inline: Option<Vec<u8>>,
+    /// Bytes of a flush.
+    pub flushed: u32,
     /// The union: 32-bit words at offsets.
     pub words: Vec<(usize, u32)>,
 }
@@ -194,6 +197,13 @@ impl Wr {
         self.long(24, addr).long(32, compare_add).long(40, swap).word(48, rkey)
     }
 
+    /// A flush: of so many bytes, placement type in the low byte of `what` and selectivity level in the
+    /// next.
+    pub(crate) fn flush(mut self, addr: u64, rkey: u32, length: u32, what: u32) -> Self {
+        self.flushed = length;
+        self.long(24, addr).word(36, rkey).word(40, what)
+    }
+
     pub(crate) fn write(&self, slot: &Slot<'_>) {
         for offset in (0..slot.bytes()).step_by(8) {
             slot.set_u64(offset, 0);
@@ -204,6 +214,7 @@ impl Wr {
         slot.set_u32(20, self.imm);
         self.words.iter().for_each(|&(offset, value)| slot.set_u32(offset, value));
         let length: u32 = match &self.inline {
+            _ if self.opcode == opcode::FLUSH => self.flushed,
             Some(bytes) => bytes.len() as u32,
             None => self.sges.iter().fold(0, |sum, sge| sge.length.wrapping_add(sum)),
         };

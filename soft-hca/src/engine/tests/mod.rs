@@ -24,6 +24,8 @@ mod observer;
 #[cfg(test)]
 mod other_process;
 #[cfg(test)]
+mod placement;
+#[cfg(test)]
 mod queues;
 #[cfg(test)]
 mod random;

@@ -58,6 +58,15 @@ abi! { "rdma/rdma_user_rxe.h":
         rkey: u32,
         reserved: u32,
     }
+    /// Older headers do not have it.
+    struct FlushWr = "__typeof__(((struct rxe_send_wr *)0)->wr.flush)" {
+        remote_addr: u64,
+        length: u32,
+        rkey: u32,
+        r#type: u8,
+        level: u8,
+        _end: [u8; 6],
+    }
     struct MwWr = "__typeof__(((struct rxe_send_wr *)0)->wr.mw)" {
         addr: u64,
         length: u64,

@@ -24,7 +24,7 @@ pub const CQE_SLOT: usize = 64;
 
 /// Offsets in a send work request.
 mod send {
-    use super::abi::{AtomicWr, DmaInfo, MwWr, RdmaWr, SendWqe, SendWr, UdWr};
+    use super::abi::{AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendWqe, SendWr, UdWr};
     use std::mem::offset_of;
 
     pub(super) const WR_ID: usize = offset_of!(SendWr, wr_id);
@@ -41,6 +41,9 @@ mod send {
     pub(super) const COMPARE_ADD: usize = WR + offset_of!(AtomicWr, compare_add);
     pub(super) const SWAP: usize = WR + offset_of!(AtomicWr, swap);
     pub(super) const ATOMIC_RKEY: usize = WR + offset_of!(AtomicWr, rkey);
+    pub(super) const FLUSH_ADDR: usize = WR + offset_of!(FlushWr, remote_addr);
+    pub(super) const FLUSH_RKEY: usize = WR + offset_of!(FlushWr, rkey);
+    pub(super) const FLUSH_TYPE: usize = WR + offset_of!(FlushWr, r#type);
     pub(super) const UD_QPN: usize = WR + offset_of!(UdWr, remote_qpn);
     pub(super) const UD_QKEY: usize = WR + offset_of!(UdWr, remote_qkey);
     pub(super) const AH_NUM: usize = WR + offset_of!(UdWr, ah_num);
@@ -108,6 +111,19 @@ pub struct AtomicWr {
     pub swap: u64,
 }
 
+/// An RDMA FLUSH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushWr {
+    /// The memory.
+    pub remote: RemoteWr,
+    /// Its bytes.
+    pub length: u32,
+    /// Bits of [`placement`](crate::uapi::verbs::placement), if the program is sane.
+    pub placement: u8,
+    /// One of [`selectivity`](crate::uapi::verbs::selectivity), if the program is sane.
+    pub selectivity: u8,
+}
+
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramWr {
@@ -149,7 +165,7 @@ impl<'a> SendWqe<'a> {
         }
     }
 
-    /// Bytes in all, as the program says; counts for inline data only.
+    /// Bytes in all, as the program says; counts for inline data and flushes only.
     pub fn length(&self) -> u32 {
         self.slot.u32(send::LENGTH)
     }
@@ -166,6 +182,18 @@ impl<'a> SendWqe<'a> {
             remote: RemoteWr { addr: self.slot.u64(send::ATOMIC_ADDR), rkey },
             compare_add: self.slot.u64(send::COMPARE_ADD),
             swap: self.slot.u64(send::SWAP),
+        }
+    }
+
+    /// The flush. The provider writes its length where those of all requests are.
+    pub fn flush(&self) -> FlushWr {
+        let rkey = self.slot.u32(send::FLUSH_RKEY);
+        let [placement, selectivity, ..] = self.slot.u32(send::FLUSH_TYPE).to_le_bytes();
+        FlushWr {
+            remote: RemoteWr { addr: self.slot.u64(send::FLUSH_ADDR), rkey },
+            length: self.length(),
+            placement,
+            selectivity,
         }
     }
 
@@ -338,6 +366,9 @@ mod tests {
         let remote = RemoteWr { addr: long(24), rkey: 48 };
         let atomic = AtomicWr { remote, compare_add: long(32), swap: long(40) };
         assert_eq!(wqe.atomic(), atomic);
+        let remote = RemoteWr { addr: long(24), rkey: 36 };
+        let flush = FlushWr { remote, length: 184, placement: 40, selectivity: 0 };
+        assert_eq!(wqe.flush(), flush);
         assert_eq!(wqe.datagram(), DatagramWr { qpn: 24, qkey: 28, ah: 36 });
         let bind = BindWr {
             addr: long(24),

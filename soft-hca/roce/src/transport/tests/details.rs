@@ -7,7 +7,7 @@ use crate::transport::requester::Requester;
 use crate::transport::responder::{Reply, Responder};
 use crate::transport::target::Refusal;
 use crate::wire::bth::Psn;
-use crate::wire::headers::{Aeth, NakCode, Reth, Syndrome};
+use crate::wire::headers::{Aeth, Feth, NakCode, Reth, Syndrome};
 use crate::wire::opcode::{Operation, SendEnd, Service};
 use crate::wire::packet::{Headers, Packet};
 
@@ -250,7 +250,8 @@ fn an_acknowledgement_ends_the_wait_for_the_receiver() {
 
 #[test]
 fn an_answer_of_the_wrong_kind_is_an_error() {
-    let responses: [(Opcode, Operation, &[u8]); 5] = [
+    let flush = Feth { placement: 1, selectivity: Feth::RANGE };
+    let responses: [(Opcode, Operation, &[u8]); 7] = [
         (SEND, Operation::ReadResponseOnly(ACK), &[0]),
         (SEND, Operation::AtomicAcknowledge(ACK, 0), &[]),
         (READ, Operation::AtomicAcknowledge(ACK, 0), &[]),
@@ -259,6 +260,16 @@ fn an_answer_of_the_wrong_kind_is_an_error() {
             Opcode::AtomicWrite(Remote { address: 0, rkey: 0 }),
             Operation::ReadResponseOnly(ACK),
             &[0],
+        ),
+        (
+            Opcode::Flush(Remote { address: 0, rkey: 0 }, flush),
+            Operation::ReadResponseOnly(ACK),
+            &[0],
+        ),
+        (
+            Opcode::Flush(Remote { address: 0, rkey: 0 }, flush),
+            Operation::AtomicAcknowledge(ACK, 0),
+            &[],
         ),
     ];
     for (opcode, response, payload) in responses {
@@ -452,6 +463,51 @@ fn an_answer_under_way_is_not_sent_twice() {
 }
 
 #[test]
+fn a_flush_is_executed_once_and_answered_as_a_read_of_nothing() {
+    let (mut responder, mut program) = responder();
+    let feth = Feth { placement: 1, selectivity: Feth::RANGE };
+    // More bytes than the MTU are still one packet.
+    let reth = Reth { address: BASE + 256, rkey: KEY, length: 1000 };
+    let flush = Operation::Flush(feth, reth);
+    arrive(&mut responder, &mut program, 0, flush, &[]);
+    let answer = replies(&mut responder, &mut program);
+    assert_eq!(answer.len(), 1);
+    assert_eq!(answer[0].headers.operation, Operation::ReadResponseOnly(Aeth { msn: 1, ..ACK }));
+    assert_eq!((answer[0].headers.psn, answer[0].payload), (psn(0), None));
+    // Its answer was lost.
+    arrive(&mut responder, &mut program, 0, flush, &[]);
+    assert_eq!(replies(&mut responder, &mut program), answer);
+    assert_eq!(program.flushed, [(reth.into(), 1000, feth)]);
+}
+
+#[test]
+fn a_flush_is_one_packet() {
+    let feth = Feth { placement: 1, selectivity: 1 };
+    let remote = Remote { address: BASE, rkey: KEY };
+    let length = (1 << 31) + 1;
+    let requests = [(Opcode::Flush(remote, feth), 2000), (Opcode::Flush(remote, feth), length)];
+    let mut requester = Requester::new(attributes(MTU, FIRST));
+    let mut program = Program::new(0, 0, 0);
+    for (id, (opcode, length)) in (0..).zip(requests) {
+        requester.post(request(id, opcode, length));
+    }
+    let packets = sent(&mut requester);
+    let reth = |length| Reth { address: BASE, rkey: KEY, length };
+    let operations: Vec<_> = packets.iter().map(|packet| packet.headers.operation).collect();
+    assert_eq!(
+        operations,
+        [Operation::Flush(feth, reth(2000)), Operation::Flush(feth, reth(length))]
+    );
+    assert_eq!(numbers(&packets), [0, 1]);
+    assert!(packets.iter().all(|packet| packet.headers.ack_req && packet.payload.length == 0));
+    for number in [0, 1] {
+        let answer = Operation::ReadResponseOnly(ACK);
+        respond(&mut requester, &mut program, number, answer, &[]);
+    }
+    assert_eq!(program.completed, [(0, Status::Success), (1, Status::Success)]);
+}
+
+#[test]
 fn answers_that_are_not_sent_do_not_pile_up() {
     let (mut responder, mut program) = responder();
     for number in 0..1000 {
@@ -486,7 +542,7 @@ fn wrong_orders_and_lengths_are_invalid() {
         &[(Operation::WriteFirst(reth(512)), 256), (Operation::SendLast(plain), 256)],
         &[(Operation::ReadRequest(reth(u32::MAX)), 0)],
         &[(Operation::AtomicWrite(reth(8)), 4)],
-        &[(Operation::Flush(Default::default(), reth(8)), 0)],
+        &[(Operation::Flush(Feth { placement: 1, selectivity: Feth::RANGE }, reth(u32::MAX)), 0)],
     ];
     for packets in wrong {
         let (mut responder, mut program) = responder();

@@ -10,6 +10,7 @@ use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::request::{MAX_MESSAGE, Opcode, Remote, Status, WorkRequest};
 use crate::transport::target::Refusal;
 use crate::transport::timers::{most_silence_ns, rnr_wait_ns};
+use crate::wire::headers::Feth;
 use crate::wire::opcode::SendEnd;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,9 @@ enum Bad {
     AtomicKey,
     AtomicUnaligned,
     AtomicWriteLength,
+    FlushKey,
+    FlushForbidden,
+    FlushTooLong,
     ReceiveTooSmall,
     InvalidateKey,
     Overflow,
@@ -33,7 +37,10 @@ enum Bad {
 
 use Bad::*;
 
-const ALL: [Bad; 15] = [
+/// Global visibility of a range.
+const RANGE: Feth = Feth { placement: 1, selectivity: Feth::RANGE };
+
+const ALL: [Bad; 18] = [
     WriteKey,
     WriteRange,
     ImmediateKey,
@@ -43,6 +50,9 @@ const ALL: [Bad; 15] = [
     AtomicKey,
     AtomicUnaligned,
     AtomicWriteLength,
+    FlushKey,
+    FlushForbidden,
+    FlushTooLong,
     ReceiveTooSmall,
     InvalidateKey,
     Overflow,
@@ -72,6 +82,9 @@ impl Bad {
                 (Opcode::CompareSwap { remote, compare: 1, swap: 1 }, 8, invalid)
             }
             AtomicWriteLength => (Opcode::AtomicWrite(memory(0, KEY)), 4, invalid),
+            FlushKey => (Opcode::Flush(memory(64, BAD_KEY), RANGE), long, access),
+            FlushForbidden => (Opcode::Flush(memory(64, FORBIDDEN_KEY), RANGE), long, invalid),
+            FlushTooLong => (Opcode::Flush(memory(64, KEY), RANGE), MAX_MESSAGE + 1, invalid),
             ReceiveTooSmall => {
                 (send, long, (Status::RemoteInvalidRequest, Some(Refusal::ReceiveTooSmall)))
             }

@@ -5,17 +5,21 @@ use super::world::{BASE, FIRST_WINDOW, KEY, Work, apply};
 use crate::transport::attributes::Mtu;
 use crate::transport::request::{Opcode, Remote, WorkRequest};
 use crate::transport::target::{Atomic, Completion, Received};
+use crate::wire::headers::Feth;
 use crate::wire::opcode::SendEnd;
 
 /// Numbers that only atomics change, at the beginning of each memory.
 const CELLS: u64 = 4;
 
 /// What is to come of one end's requests.
+#[derive(Default)]
 pub(super) struct Expected {
     /// The peer's memory at the end.
     pub memory: Vec<u8>,
     /// The peer's receives.
     pub received: Vec<(Completion, Vec<u8>)>,
+    /// What the peer has flushed.
+    pub flushed: Vec<(Remote, u32, Feth)>,
     /// The bytes of each request at the end: what was read is in them.
     pub bytes: Vec<Vec<u8>>,
 }
@@ -30,7 +34,7 @@ pub(super) fn mix(
 ) -> (Vec<Work>, Expected) {
     let mut memory = memory.to_vec();
     let mut window = FIRST_WINDOW;
-    let mut expected = Expected { memory: Vec::new(), received: Vec::new(), bytes: Vec::new() };
+    let mut expected = Expected::default();
     let mut was_read = false;
     let mut work = Vec::new();
     for id in 0..count {
@@ -58,7 +62,7 @@ pub(super) fn mix(
         let mut atomic = |atomic| apply(&mut memory[cell..cell + 8], atomic).to_ne_bytes().to_vec();
         let mut after = bytes.clone();
         let mut received = None;
-        let opcode = match random.below(10) {
+        let opcode = match random.below(11) {
             0 | 1 => {
                 let end = match random.below(3) {
                     0 => SendEnd::Plain,
@@ -98,6 +102,13 @@ pub(super) fn mix(
                 after = atomic(Atomic::FetchAdd(add));
                 Opcode::FetchAdd { remote: number, add }
             }
+            9 => {
+                let feth = Feth { placement: 1, selectivity: random.below(2) as u8 };
+                bytes.fill(0);
+                after.fill(0);
+                expected.flushed.push((remote, length as u32, feth));
+                Opcode::Flush(remote, feth)
+            }
             _ => {
                 bytes = random.number().to_ne_bytes().to_vec();
                 after = bytes.clone();
@@ -107,7 +118,7 @@ pub(super) fn mix(
         };
         // A read that is answered again after what follows it was executed returns what that
         // wrote; who does not want it fences.
-        let changes = !matches!(opcode, Opcode::Send(_) | Opcode::Read(_));
+        let changes = !matches!(opcode, Opcode::Send(_) | Opcode::Read(_) | Opcode::Flush(..));
         let fence = random.below(8) == 0 || changes && was_read;
         was_read = matches!(opcode, Opcode::Read(_)) || was_read && !fence;
         let solicited = random.below(4) == 0;

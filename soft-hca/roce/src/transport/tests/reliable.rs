@@ -58,6 +58,7 @@ fn packets(work: &Work, mtu: Mtu) -> [u64; 2] {
     let window = WINDOW.min((128 << 10) / mtu.bytes());
     let all = mtu.packets(work.request.length);
     match work.request.opcode {
+        Opcode::Flush(..) => [1, 1],
         Opcode::Read(_) => [all.div_ceil(window / 2), all].map(u64::from),
         // In mid-message it may ask for acknowledgements, too.
         _ => [all, 1 + all.div_ceil(window / 4)].map(u64::from),
@@ -99,6 +100,7 @@ fn run(scenario: &Scenario) {
         assert!(world.ends[end].requester.is_idle());
         assert_eq!(peer.failed, None);
         assert!(peer.memory == expected.memory, "memory");
+        assert_eq!(peer.flushed, expected.flushed, "each once, however often it is asked for");
         for (id, (work, bytes)) in program.work.iter().zip(&expected.bytes).enumerate() {
             assert!(work.bytes == *bytes, "bytes of {id}, {:?}", work.request);
         }

@@ -11,6 +11,7 @@ use crate::transport::requester::{Requester, WINDOW};
 use crate::transport::responder::Responder;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
 use crate::wire::bth::Psn;
+use crate::wire::headers::Feth;
 use crate::wire::opcode::SendEnd;
 use crate::wire::packet::Packet;
 
@@ -43,6 +44,8 @@ pub(super) struct Program {
     taken: Option<Vec<u8>>,
     pub received: Vec<(Completion, Vec<u8>)>,
     pub windows: HashSet<u32>,
+    /// Each flush that was executed.
+    pub flushed: Vec<(Remote, u32, Feth)>,
     pub failed: Option<Refusal>,
     /// Its receives come from a shared queue.
     pub is_shared: bool,
@@ -70,6 +73,7 @@ impl Program {
             taken: None,
             received: Vec::new(),
             windows: HashSet::new(),
+            flushed: Vec::new(),
             failed: None,
             is_shared: false,
             released: 0,
@@ -214,6 +218,15 @@ impl Target for Program {
         }
         let range = self.range(remote, 8)?;
         Ok(apply(&mut self.memory[range], atomic))
+    }
+
+    fn flush(&mut self, remote: Remote, length: u32, feth: Feth) -> Result<(), Refusal> {
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        self.range(remote, length as usize)?;
+        self.flushed.push((remote, length, feth));
+        Ok(())
     }
 
     fn fail(&mut self, reason: Refusal) {

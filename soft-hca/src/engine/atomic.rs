@@ -81,7 +81,7 @@ impl<'a> Actor<'a> {
     #[cold]
     fn why_atomic(&self, responder: &Responder<'_>, kind: u32, operation: AtomicWr) -> Cause {
         let address = operation.remote.addr;
-        if !address.is_multiple_of(WORD.into()) {
+        if address % u64::from(WORD) != 0 {
             return Cause::Alignment { address };
         }
         let right = right(kind);
@@ -99,7 +99,7 @@ impl<'a> Actor<'a> {
         operation: AtomicWr,
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
-        if !operation.remote.addr.is_multiple_of(WORD.into()) {
+        if operation.remote.addr % u64::from(WORD) != 0 {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }
         let reached = responder.reach(self.arena, right(kind), operation.remote, WORD.into());

@@ -366,7 +366,8 @@ fn send_posted(bytes: &[u8]) -> Option<SendPosted> {
     let has_imm = matches!(body.opcode, opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM);
     let invalidates = matches!(body.opcode, opcode::SEND_WITH_INV | opcode::LOCAL_INV);
     let is_inline = body.flags & send_flag::INLINE != 0 || sges.is_empty();
-    let length = match body.opcode {
+    let kind = body.opcode;
+    let length = match kind {
         opcode::LOCAL_INV => 0,
         opcode::BIND_MW => body.compare_add,
         opcode::ATOMIC_WRITE => 8,

@@ -104,10 +104,10 @@ impl Iterator for Getopt {
 
     fn next(&mut self) -> Option<Switch> {
         let switch = self.switches.next()?;
-        if self.switches.len() == 0
-            && let Some(complaint) = self.complaint.take()
-        {
-            errln!("{complaint}");
+        if self.switches.len() == 0 {
+            if let Some(complaint) = self.complaint.take() {
+                errln!("{complaint}");
+            }
         }
         Some(switch)
     }
@@ -127,12 +127,12 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Reads a long option or a group of letters. What follows a letter that wants a value is it.
     fn read(&mut self, arg: &str) -> Result<(), Fault> {
-        if let Some(text) = arg.strip_prefix("--")
-            && !self.long.is_empty()
-        {
-            let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
-            let LongOption { name, val, .. } = self.complete(name, arg)?;
-            return self.option(val, name, &format!("--{name}{value}"));
+        if let Some(text) = arg.strip_prefix("--") {
+            if !self.long.is_empty() {
+                let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+                let LongOption { name, val, .. } = self.complete(name, arg)?;
+                return self.option(val, name, &format!("--{name}{value}"));
+            }
         }
         let mut letters = arg.chars().skip(1);
         while let Some(letter) = letters.next() {
@@ -148,10 +148,10 @@ impl Reader<'_> {
     /// Reads the only option of `word`, with the next argument if there is no value in `word`.
     fn option(&mut self, val: char, name: &str, word: &str) -> Result<(), Fault> {
         let mut parsed = self.options.parse([word]);
-        if let Err(ArgumentMissing(_)) = parsed
-            && let Some(value) = self.args.next()
-        {
-            parsed = self.options.parse([word, value]);
+        if let Err(ArgumentMissing(_)) = parsed {
+            if let Some(value) = self.args.next() {
+                parsed = self.options.parse([word, value]);
+            }
         }
         let (c, text) = match parsed {
             Ok(matches) if matches.opt_defined(name) => {

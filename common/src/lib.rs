@@ -7,6 +7,7 @@
 //! | [`getopt`] | `getopt(3)` and `getopt_long(3)`, over the `getopts` crate |
 //! | [`memory`] | `calloc(3)`: zeroed memory that C code and the adapter may point into |
 //! | [`number`] | `strtol(3)`, `strtoul(3)`, `atoi(3)` |
+//! | [`mod@pipe`] | `pipe(2)` |
 //! | [`mod@print`] | `fprintf(3)` to an unbuffered stream, `%p` |
 //! | [`rdma_addrinfo`] | `rdma_getaddrinfo(3)` |
 //! | [`sync`] | the TCP side channel of the manual's programs |
@@ -18,6 +19,7 @@ pub mod errno;
 pub mod getopt;
 pub mod memory;
 pub mod number;
+pub mod pipe;
 pub mod print;
 pub mod rdma_addrinfo;
 pub mod sync;

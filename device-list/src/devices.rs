@@ -13,7 +13,7 @@ use rdma_sys::{
 
 /// A text field of a structure as `%s` prints it.
 fn text(field: &[c_char]) -> String {
-    let bytes: Vec<u8> = field.iter().map(|&c| c.cast_unsigned()).collect();
+    let bytes: Vec<u8> = field.iter().map(|&c| c as u8).collect();
     let text = CStr::from_bytes_until_nul(&bytes).map_or(&bytes[..], CStr::to_bytes);
     String::from_utf8_lossy(text).into_owned()
 }

@@ -129,7 +129,7 @@ impl Agent {
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
-                let why = format!("{}: {error}", self.program.display());
+                let why = format!("{}: {error}", self.program.to_string_lossy());
                 say(&Note::NotStarted(why));
                 return 127;
             }

@@ -214,10 +214,10 @@ impl Demo {
     }
 
     fn on_its_hosts(&self, mut plan: Plan) -> Plan {
-        if let Some(host) = &self.client_host
-            && let Some(Client::Program(program)) = plan.client.take()
-        {
-            plan.client = Some(Client::Program(host.there(program)));
+        if let Some(host) = &self.client_host {
+            if let Some(Client::Program(program)) = plan.client.take() {
+                plan.client = Some(Client::Program(host.there(program)));
+            }
         }
         plan
     }

@@ -92,24 +92,26 @@ impl Hosts {
     ) -> Result<Played, Error> {
         // Somewhat later than here, so that it is we who say that the time is over.
         let there = plan.limit + LATER;
-        if self.server.is_some()
-            && let Some(server) = &mut plan.server
-        {
-            // Only a line of the server can be seen from here.
-            let ready = std::mem::replace(&mut plan.ready, listening());
-            let host = self.server.as_deref();
-            *server = self.with_agent(server, host, Some(&ready), Some(there))?;
-            if let Ready::Line(pattern) = ready {
-                plan.ready = Ready::Line(pattern);
+        match (&mut plan.server, self.server.as_deref()) {
+            (Some(server), host @ Some(_)) => {
+                // Only a line of the server can be seen from here.
+                let ready = std::mem::replace(&mut plan.ready, listening());
+                *server = self.with_agent(server, host, Some(&ready), Some(there))?;
+                if let Ready::Line(pattern) = ready {
+                    plan.ready = Ready::Line(pattern);
+                }
             }
-        } else if measured && let Some(server) = &mut plan.server {
-            *server = self.with_agent(server, None, None, None)?;
+            (Some(server), None) if measured => {
+                *server = self.with_agent(server, None, None, None)?;
+            }
+            _ => {}
         }
-        if let Some(Client::Program(client)) = &mut plan.client
-            && (measured || self.client.is_some())
-        {
-            let host = self.client.as_deref();
-            *client = self.with_agent(client, host, None, host.map(|_| there))?;
+        match &mut plan.client {
+            Some(Client::Program(client)) if measured || self.client.is_some() => {
+                let host = self.client.as_deref();
+                *client = self.with_agent(client, host, None, host.map(|_| there))?;
+            }
+            _ => {}
         }
         let outcome = match run(&plan, &mut Programs(observer)) {
             Ok(outcome) => outcome,

@@ -296,11 +296,11 @@ impl<'a> Run<'a> {
                     self.signal(Side::Server, libc::SIGCONT);
                     server_stopped = false;
                 }
-                if let Some(says) = served
-                    && self.has_served(says)
-                {
-                    self.signal(Side::Server, libc::SIGTERM);
-                    served = None;
+                if let Some(says) = served {
+                    if self.has_served(says) {
+                        self.signal(Side::Server, libc::SIGTERM);
+                        served = None;
+                    }
                 }
                 if let Some((when, due)) = kill.filter(|(when, _)| *when <= now) {
                     // A victim that never gets there is killed all the same.

@@ -89,7 +89,7 @@ fn objects(listing: &str) -> Vec<String> {
 }
 
 fn named(program: &OsStr, what: &str) -> io::Error {
-    io::Error::other(format!("{} ls: {what}", program.display()))
+    io::Error::other(format!("{} ls: {what}", program.to_string_lossy()))
 }
 
 /// The command: what the environment says, else beside this program, else on the path.

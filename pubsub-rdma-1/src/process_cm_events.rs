@@ -1,7 +1,6 @@
 //! Waits for events of the connection manager: a thread gets them, the main line is told.
 
-use std::io::{self, PipeReader};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
 use std::process;
 use std::ptr;
@@ -9,6 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
+use common::pipe::pipe;
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported};
 use common::verbs::event_str;
@@ -44,7 +44,7 @@ struct CmEventThreadParams {
     options: OurOptions,
 
     /// The writer's end is dropped to cancel the thread.
-    cancel: PipeReader,
+    cancel: OwnedFd,
 }
 
 // SAFETY: librdmacm does its own locking and lets any thread use a channel, which is destroyed
@@ -208,7 +208,7 @@ fn our_cm_event_thread(params: CmEventThreadParams) -> usize {
 pub fn our_create_cm_event_thread(conn: &mut OurControl, options: &OurOptions) -> OurResult {
     // the parameters, with which the thread also gets its end of two lines to us
     let (alive, is_alive) = mpsc::channel();
-    let (canceled, cancel) = io::pipe().map_err(|error| {
+    let (canceled, cancel) = pipe().map_err(|error| {
         our_report_error(error.raw_os_error().unwrap_or(libc::EMFILE), "pipe", options);
         Reported
     })?;

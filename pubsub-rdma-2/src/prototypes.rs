@@ -1,7 +1,7 @@
 //! Constants and the two structures that every part of the program uses.
 
 use std::cell::Cell;
-use std::io::PipeWriter;
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -270,7 +270,7 @@ pub struct CmEventThread {
     /// To wait for its end, which gives 0, or all ones if it was cancelled.
     pub handle: JoinHandle<usize>,
     /// Cancels the thread when it is dropped.
-    pub cancel: Option<PipeWriter>,
+    pub cancel: Option<OwnedFd>,
 }
 
 /// Everything about one connection, be it the client's, the listener's or the agent's.

@@ -506,10 +506,10 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> OurResult {
             // SAFETY: the list was not freed above.
             unsafe { ibv_free_device_list(dev_list) };
         }
-        if let Some(sock) = res.sock.take()
-            && sync::close(sock).is_err()
-        {
-            errln!("failed to close socket");
+        if let Some(sock) = res.sock.take() {
+            if sync::close(sock).is_err() {
+                errln!("failed to close socket");
+            }
         }
     }
     rc
@@ -718,11 +718,11 @@ fn resources_destroy(res: Resources) -> OurResult {
             rc = Err(Reported);
         }
     }
-    if let Some(sock) = res.sock
-        && sync::close(sock).is_err()
-    {
-        errln!("failed to close socket");
-        rc = Err(Reported);
+    if let Some(sock) = res.sock {
+        if sync::close(sock).is_err() {
+            errln!("failed to close socket");
+            rc = Err(Reported);
+        }
     }
     rc
 }

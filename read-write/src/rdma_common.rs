@@ -6,15 +6,15 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::io::{self, PipeReader, PipeWriter};
 use std::mem::offset_of;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use common::memory::{CArray, OutOfMemory, Zeroable, c_text, zeroed};
+use common::pipe::pipe;
 use common::{errln, outln};
 use rdma_sys::{
     ibv_access_flags, ibv_ack_cq_events, ibv_alloc_pd, ibv_comp_channel, ibv_context, ibv_cq,
@@ -229,7 +229,7 @@ struct Running {
     context: Arc<Context>,
     cq_poller_thread: JoinHandle<()>,
     /// Dropped to end the thread.
-    cancel: PipeWriter,
+    cancel: OwnedFd,
 }
 
 /// What C keeps in static variables.
@@ -309,7 +309,7 @@ fn build_context(common: &mut Common, verbs: *mut ibv_context) -> Result<Arc<Con
     let context = Arc::new(context);
     let no_thread =
         |_| Die::non_zero("pthread_create(&s_ctx->cq_poller_thread, NULL, poll_cq, NULL)");
-    let (canceled, cancel) = io::pipe().map_err(no_thread)?;
+    let (canceled, cancel) = pipe().map_err(no_thread)?;
     let of_thread = Arc::clone(&context);
     let poller = move || {
         if let Err(reason) = poll_cq(&of_thread, &canceled) {
@@ -501,7 +501,7 @@ pub fn on_connect(common: &Common, id: *mut rdma_cm_id) -> Result<(), Die> {
 }
 
 /// Waits for a completion event; false if the thread is to end.
-fn wait_for_event(context: &Context, canceled: &PipeReader) -> bool {
+fn wait_for_event(context: &Context, canceled: &OwnedFd) -> bool {
     // SAFETY: the channel is destroyed only after this thread has ended.
     let channel_fd = unsafe { (*context.comp_channel).fd };
     let pollfd = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -516,7 +516,7 @@ fn wait_for_event(context: &Context, canceled: &PipeReader) -> bool {
 }
 
 /// The poller: sleeps until something has completed, on whichever connection.
-fn poll_cq(context: &Context, canceled: &PipeReader) -> Result<(), Die> {
+fn poll_cq(context: &Context, canceled: &OwnedFd) -> Result<(), Die> {
     while wait_for_event(context, canceled) {
         let (mut cq, mut cq_context) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the channel is alive; the library writes queue and context.

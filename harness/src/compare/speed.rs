@@ -262,7 +262,7 @@ fn in_turn<T: Copy, E>(
     mut run: impl FnMut(Maker) -> Result<Option<T>, E>,
 ) -> Result<Option<(T, T)>, E> {
     let mut found = [None; 2];
-    for maker in if turn.is_multiple_of(2) { Maker::BOTH } else { [Maker::Rust, Maker::C] } {
+    for maker in if turn % 2 == 0 { Maker::BOTH } else { [Maker::Rust, Maker::C] } {
         found[maker as usize] = run(maker)?;
     }
     let [c, rust] = found;

@@ -228,10 +228,10 @@ impl Faults {
         if let Some(server) = plan.server.as_mut().filter(|_| sides.contains(&Side::Server)) {
             *server = faulty(server, spec);
         }
-        if let Some(Client::Program(client)) = &mut plan.client
-            && sides.contains(&Side::Client)
-        {
-            *client = faulty(client, spec);
+        if let Some(Client::Program(client)) = &mut plan.client {
+            if sides.contains(&Side::Client) {
+                *client = faulty(client, spec);
+            }
         }
         Ok(plan)
     }

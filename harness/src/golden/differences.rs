@@ -206,9 +206,10 @@ impl Difference {
     fn apply_loosely(&self, to: &mut Expectation, run: &Unlisted<'_>) -> bool {
         let mut applies = false;
         for (&item, change) in &self.expect {
-            if let (Item::Stream(side, stream), Change::Replace(changes)) = (item, change)
-                && let Ok(expected) = stream_of(to, side, stream)
-            {
+            let (Item::Stream(side, stream), Change::Replace(changes)) = (item, change) else {
+                continue;
+            };
+            if let Ok(expected) = stream_of(to, side, stream) {
                 // each is applied, whether or not the one before it was
                 let applied = changes.replace.iter().map(|change| change.apply(expected));
                 applies |= applied.filter(Result::is_ok).count() > 0;
@@ -233,14 +234,14 @@ impl Difference {
         let mask = |lines: &[String]| -> Vec<_> { lines.iter().map(|line| masked(line)).collect() };
         let mut found = Vec::new();
         for (&item, change) in &self.expect {
-            if let (Item::Stream(of, stream), Change::Lines(Lines { lines })) = (item, change)
-                && of == listed
-            {
-                let ours = run.live.printed(run.ours, side, stream, run.normaliser);
-                if mask(&ours) != mask(lines) {
-                    return false;
+            if let (Item::Stream(of, stream), Change::Lines(Lines { lines })) = (item, change) {
+                if of == listed {
+                    let ours = run.live.printed(run.ours, side, stream, run.normaliser);
+                    if mask(&ours) != mask(lines) {
+                        return false;
+                    }
+                    found.push((stream, ours));
                 }
-                found.push((stream, ours));
             }
         }
         if found.iter().all(|(_, lines)| lines.is_empty()) {

@@ -49,7 +49,7 @@ fn await_word(word: &AtomicU32, value: u32) {
     while word.load(Acquire) != value {
         hint::spin_loop();
         spins = spins.wrapping_add(1);
-        if spins.is_multiple_of(1 << 16) {
+        if spins % (1 << 16) == 0 {
             thread::yield_now();
         }
     }

@@ -43,10 +43,10 @@ pub fn system_calls(table: &str) -> BTreeMap<String, u64> {
         let words: Vec<&str> = line.split_whitespace().collect();
         // Share, seconds, microseconds per call, calls, errors if there are any, name.
         let [share, _, _, count, .., name] = words[..] else { continue };
-        if share.parse::<f64>().is_ok()
-            && let Ok(count) = count.parse()
-            && name != "total"
-        {
+        if share.parse::<f64>().is_err() || name == "total" {
+            continue;
+        }
+        if let Ok(count) = count.parse() {
             calls.insert(name.to_owned(), count);
         }
     }

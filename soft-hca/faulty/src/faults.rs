@@ -71,10 +71,10 @@ impl Faults {
 
     /// The program says what it calls, once for each verb.
     fn list(&self, verb: usize) {
-        if let Some(listed) = &self.listed
-            && !listed[verb].swap(true, Relaxed)
-        {
-            say(&format!("calls {}", Verb::ALL[verb].name));
+        if let Some(listed) = &self.listed {
+            if !listed[verb].swap(true, Relaxed) {
+                say(&format!("calls {}", Verb::ALL[verb].name));
+            }
         }
     }
 }

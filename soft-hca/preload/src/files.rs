@@ -148,9 +148,11 @@ macro_rules! fstat_functions {
         pub unsafe extern "C-unwind" fn $name(fd: c_int, stat: *mut libc::stat) -> c_int {
             // SAFETY: the caller's own call.
             let ret = unsafe { real::fstat(fd, stat) };
-            if ret == 0 && client::ours(fd) && let Some(device) = client::device(fd) {
-                // SAFETY: filled by the call above.
-                unsafe { disguise(device, stat) };
+            if ret == 0 && client::ours(fd) {
+                if let Some(device) = client::device(fd) {
+                    // SAFETY: filled by the call above.
+                    unsafe { disguise(device, stat) };
+                }
             }
             ret
         }

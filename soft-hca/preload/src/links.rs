@@ -37,11 +37,12 @@ by_path! {
 }
 
 /// Room for any resolved path and the zero at its end.
-type Room = [u8; libc::PATH_MAX as usize];
+type Room = [u8; ROOM];
+const ROOM: usize = libc::PATH_MAX as usize;
 
 /// Where a path leads to; the caller gives a C string. The error is errno's.
 unsafe fn resolved(path: *const c_char) -> Option<Room> {
-    let mut room: Room = [0; _];
+    let mut room = [0; ROOM];
     // SAFETY: the caller's path, and room for any result.
     let found = unsafe { real::realpath(path, room.as_mut_ptr().cast()) };
     (!found.is_null()).then_some(room)
@@ -58,7 +59,7 @@ fn seen(root: &[u8], place: Room) -> Room {
         Some(rest) if rest.is_empty() || rest[0] == b'/' => rest,
         _ => return place,
     };
-    let mut room: Room = [0; _];
+    let mut room = [0; ROOM];
     let length = SYS.len() + rest.len();
     if length < room.len() {
         room[..SYS.len()].copy_from_slice(SYS);
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     fn room(text: &str) -> Room {
-        let mut room: Room = [0; _];
+        let mut room = [0; ROOM];
         room[..text.len()].copy_from_slice(text.as_bytes());
         room
     }
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn other_paths_are_resolved_as_ever() {
-        let mut room: Room = [0; _];
+        let mut room = [0; ROOM];
         // SAFETY: a C string, and room for any path.
         let found = unsafe { realpath(c"/proc/../usr".as_ptr(), room.as_mut_ptr().cast()) };
         assert_eq!(found.cast_const().cast(), room.as_ptr());

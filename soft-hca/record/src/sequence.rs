@@ -188,9 +188,8 @@ impl<'p> Picture<'p> {
                     &self.arrow(from, party, &words::label(&story.entries[flow.from]).name, false);
             }
         }
-        if let Some(transfer) = story.transfer[at]
-            && let Some(executed) = story.transfers[transfer].executed
-        {
+        let executed = |transfer: usize| Some((transfer, story.transfers[transfer].executed?));
+        if let Some((transfer, executed)) = story.transfer[at].and_then(executed) {
             // The receiver's completion may have been written before the sender's.
             let has_met = matches!(entry.what, What::Executed(_) | What::Completion(_));
             if has_met && self.met.insert(transfer) {

@@ -36,11 +36,11 @@ impl Heap {
         if let Some(after) = self.free.remove(&(start + length)) {
             length += after;
         }
-        if let Some((&before, &before_length)) = self.free.range(..start).next_back()
-            && before + before_length == start
-        {
-            start = before;
-            length += before_length;
+        if let Some((&before, &before_length)) = self.free.range(..start).next_back() {
+            if before + before_length == start {
+                start = before;
+                length += before_length;
+            }
         }
         self.free.insert(start, length);
     }

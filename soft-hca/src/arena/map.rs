@@ -119,7 +119,7 @@ impl Mapping {
         let log2_slot = place.log2_slot.load(Ordering::Acquire);
         let bytes = ring::bytes(mask, log2_slot)?;
         let end = offset.checked_add(bytes)?;
-        if offset < HEAP_START || !offset.is_multiple_of(PAGE) || end > ARENA_BYTES {
+        if offset < HEAP_START || offset % PAGE != 0 || end > ARENA_BYTES {
             return None;
         }
         // SAFETY: the range lies within the mapping, which outlives the ring, and the ring

@@ -32,10 +32,10 @@ fn name(fd: RawFd, handle: u32) -> Option<u64> {
 
 /// A queue pair was created through a descriptor.
 pub(crate) fn remember(fd: RawFd, handle: u32, qpn: u32) {
-    if let Some(name) = name(fd, handle)
-        && qpn >> QPN_BITS == 0
-    {
-        entry(handle).store(name << QPN_BITS | u64::from(qpn), Release);
+    if let Some(name) = name(fd, handle) {
+        if qpn >> QPN_BITS == 0 {
+            entry(handle).store(name << QPN_BITS | u64::from(qpn), Release);
+        }
     }
 }
 

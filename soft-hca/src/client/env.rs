@@ -120,10 +120,10 @@ impl Env for ClientEnv {
     }
 
     fn ring_link(&self, qpn: u32) {
-        if self.arena.ring_link(qpn)
-            && let Some(bell) = &self.bell
-        {
-            add_token(bell);
+        if self.arena.ring_link(qpn) {
+            if let Some(bell) = &self.bell {
+                add_token(bell);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use crate::errno::{Errno, Result};
+use crate::system::pipe;
 
 /// Writes `bytes` at an address that the program has given. A bad address is `EFAULT`, as in the
 /// kernel.
@@ -50,7 +51,7 @@ fn was_refused(copied: isize) -> bool {
 fn through_pipe(from: u64, to: u64, length: usize) -> Result<()> {
     /// So much every pipe takes at once.
     const PIECE: usize = 4096;
-    let (reader, writer) = io::pipe().map_err(|_| Errno::EIO)?;
+    let (reader, writer) = pipe().map_err(|_| Errno::EIO)?;
     for done in (0..length).step_by(PIECE) {
         let bytes = PIECE.min(length - done);
         // The system calls themselves, at which a thread is not cancelled.

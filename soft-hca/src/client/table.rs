@@ -87,9 +87,9 @@ pub fn duplicate(old: RawFd, new: RawFd) {
         return;
     }
     drop(close(new));
-    if ours(old)
-        && let Some(entry) = get(old)
-    {
-        insert(new, entry);
+    if ours(old) {
+        if let Some(entry) = get(old) {
+            insert(new, entry);
+        }
     }
 }

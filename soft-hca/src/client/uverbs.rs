@@ -70,12 +70,12 @@ impl UverbsFile {
         let mut created = 0;
         let outcome = self.execute(fd, written, &mut created);
         let is_doorbell = written.first_chunk() == Some(&command::POST_SEND.to_ne_bytes());
-        if let Some(call) = call
-            && !(is_doorbell && outcome.is_ok())
-        {
-            let result = outcome.as_ref().map(|answer| &answer[..]).map_err(|error| *error);
-            let request = written;
-            call.end(self.process, &Called { fd, is_cm: false, request, result, created });
+        if let Some(call) = call {
+            if !(is_doorbell && outcome.is_ok()) {
+                let result = outcome.as_ref().map(|answer| &answer[..]).map_err(|error| *error);
+                let request = written;
+                call.end(self.process, &Called { fd, is_cm: false, request, result, created });
+            }
         }
         outcome.map(|_| written.len())
     }

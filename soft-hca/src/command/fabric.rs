@@ -57,10 +57,10 @@ pub fn join(
     let sysfs = sysfs::tree(&dir, &device);
     loop {
         config::create_private(&dir)?;
-        if let Some(lifeline) = connect(&dir, FileKind::Lifeline)?
-            && sysfs.exists()
-        {
-            return Ok(Membership { dir, sysfs, lifeline });
+        if let Some(lifeline) = connect(&dir, FileKind::Lifeline)? {
+            if sysfs.exists() {
+                return Ok(Membership { dir, sysfs, lifeline });
+            }
         }
         let lock = FolderLock::wait(&dir).map_err(cannot(format!("lock {}", dir.display())))?;
         if lock.is_none() {

@@ -72,7 +72,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The program could not be started.
-    #[error("cannot run {}: {}", .0.display(), .1)]
+    #[error("cannot run {}: {}", .0.to_string_lossy(), .1)]
     Exec(OsString, #[source] io::Error),
     /// A fabric that is to be recorded does not run.
     #[error("fabric {0} does not run: name a command to run in it")]

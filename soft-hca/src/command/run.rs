@@ -47,10 +47,10 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     let (program, arguments) =
         options.command.split_first().expect("the command line has a program");
     let membership = fabric::join(&options.fabric, &options.device, options.link.as_ref())?;
-    if let Some(link) = &options.link
-        && let Some(warning) = fabric::link_warning(&membership.dir, link)
-    {
-        eprintln!("soft-hca: {warning}");
+    if let Some(link) = &options.link {
+        if let Some(warning) = fabric::link_warning(&membership.dir, link) {
+            eprintln!("soft-hca: {warning}");
+        }
     }
     let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
     let loadable = loadable.collect::<Result<Vec<_>, _>>()?;

@@ -31,9 +31,10 @@ impl<T: Copy + Hash + Ord> Deadlines<T> {
     /// Takes what is due.
     pub(crate) fn due(&mut self, now_ns: u64) -> Vec<T> {
         let mut due = Vec::new();
-        while let Some(&(at, what)) = self.in_order.first()
-            && at <= now_ns
-        {
+        while let Some(&(at, what)) = self.in_order.first() {
+            if at > now_ns {
+                break;
+            }
             self.in_order.pop_first();
             self.deadline_of.remove(&what);
             due.push(what);

@@ -132,10 +132,10 @@ impl Env for DaemonEnv {
     }
 
     fn wake_channel(&self, channel: u32, generation: u32) {
-        if let Some((live, fd)) = lock(&self.channels).get(&(channel as usize))
-            && *live == generation
-        {
-            fd.add(1);
+        if let Some((live, fd)) = lock(&self.channels).get(&(channel as usize)) {
+            if *live == generation {
+                fd.add(1);
+            }
         }
     }
 

@@ -428,11 +428,11 @@ impl Fabric {
         let mr = &self.arena.mrs[index];
         mr.live.store(0, Release);
         // A window that goes no longer counts at its region.
-        if mr.kind.load(Acquire) != 0
-            && let Some(region) = (mr.bound.swap(0, AcqRel) as usize).checked_sub(1)
-            && let Some(region) = self.arena.mrs.get(region)
-        {
-            let _ = region.bound.fetch_update(AcqRel, Acquire, |bound| bound.checked_sub(1));
+        if mr.kind.load(Acquire) != 0 {
+            let region = (mr.bound.swap(0, AcqRel) as usize).checked_sub(1);
+            if let Some(region) = region.and_then(|region| self.arena.mrs.get(region)) {
+                let _ = region.bound.fetch_update(AcqRel, Acquire, |bound| bound.checked_sub(1));
+            }
         }
         if self.mrs.release(index).is_some_and(|known| known.is_window) {
             self.windows -= 1;

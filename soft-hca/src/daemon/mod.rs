@@ -240,10 +240,10 @@ impl Daemon {
     pub(crate) fn admit(&mut self, connection: Connection) -> u32 {
         let token = self.files.insert(connection);
         self.has_served = true;
-        if let Some(fd) = self.files.fd(token)
-            && self.poller.add(fd, Ready::File(token)).is_err()
-        {
-            self.close(token);
+        if let Some(fd) = self.files.fd(token) {
+            if self.poller.add(fd, Ready::File(token)).is_err() {
+                self.close(token);
+            }
         }
         token
     }

@@ -1,6 +1,7 @@
 //! What cannot be done yet because somebody else has a lock: the daemon does not wait for it, but
 //! looks again, ever more rarely.
 
+use std::mem;
 use std::os::fd::OwnedFd;
 
 use crate::daemon::uverbs::UverbsFile;
@@ -71,8 +72,10 @@ impl Parked {
 
     /// Takes what is due, with how long each has waited last.
     pub(crate) fn due(&mut self, now_ns: u64) -> Vec<(Work, u64)> {
-        let due = self.0.extract_if(.., |waiting| waiting.due_ns <= now_ns);
-        due.map(|waiting| (waiting.work, waiting.wait_ns)).collect()
+        let all = mem::take(&mut self.0).into_iter();
+        let (due, later): (Vec<_>, Vec<_>) = all.partition(|waiting| waiting.due_ns <= now_ns);
+        self.0 = later;
+        due.into_iter().map(|waiting| (waiting.work, waiting.wait_ns)).collect()
     }
 
     /// Whether a file's command waits.

@@ -88,7 +88,7 @@ impl<'a> Actor<'a> {
             return Cause::Malformed(Senseless::NoReadsServed);
         }
         let address = operation.remote.addr;
-        if !address.is_multiple_of(WORD.into()) {
+        if address % u64::from(WORD) != 0 {
             return Cause::Alignment { address };
         }
         match responder.reach(self.arena, right, operation.remote, WORD.into()) {
@@ -105,7 +105,7 @@ impl<'a> Actor<'a> {
         operation: AtomicWr,
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
-        let is_aligned = operation.remote.addr.is_multiple_of(WORD.into());
+        let is_aligned = operation.remote.addr % u64::from(WORD) == 0;
         if !is_aligned || !responder.has_resources() {
             return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
         }

@@ -187,10 +187,10 @@ impl<'a> Taken<'a> {
         let end = Instant::now() + patience(me, false);
         loop {
             for (index, slot) in arena.bounce_slots.iter().enumerate() {
-                if let Some(guard) = slot.lock.try_lock(me)
-                    && slot.recover(arena)
-                {
-                    return Some(Self { arena, index, slot, _guard: guard });
+                if let Some(guard) = slot.lock.try_lock(me) {
+                    if slot.recover(arena) {
+                        return Some(Self { arena, index, slot, _guard: guard });
+                    }
                 }
             }
             if Instant::now() >= end {

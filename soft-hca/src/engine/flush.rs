@@ -81,7 +81,7 @@ impl Actor<'_> {
         let Some(_guard) = self.lock(&qp.send_lock) else { return false };
         let is_live = qp.live.load(Acquire) == qpn;
         let is_refused = is_live && is_before_rts(qp.state.load(Acquire));
-        if is_refused && let Some(ring) = self.send_ring(qp) {
+        if let Some(ring) = self.send_ring(qp).filter(|_| is_refused) {
             drop(retire(&qp.sq_consumer, &ring, ring.producer()));
         }
         is_refused

@@ -33,13 +33,16 @@ impl<'a> Actor<'a> {
         Some(lock.lock(self.me, || {
             waits = waits.wrapping_add(1);
             let owner = lock.owner();
-            if let Some(owner @ (DAEMON | LINK)) = owner
-                && waits.is_multiple_of(DOUBT)
-                && self.env.is_daemon_gone()
-            {
-                lock.release_of(owner);
-            } else if let Some(owner) = owner.filter(|_| waits >= PATIENCE) {
-                futex::wait(lock.word(), owner as u32 + 1, Some(SLEEP));
+            match owner {
+                Some(owner @ (DAEMON | LINK))
+                    if waits % DOUBT == 0 && self.env.is_daemon_gone() =>
+                {
+                    lock.release_of(owner);
+                }
+                Some(owner) if waits >= PATIENCE => {
+                    futex::wait(lock.word(), owner as u32 + 1, Some(SLEEP));
+                }
+                _ => {}
             }
         }))
     }

@@ -87,7 +87,7 @@ mod window;
 use std::fmt;
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::Mapping;
+use crate::arena::{Mapping, Qp};
 use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Label, Result, Values};
@@ -233,11 +233,9 @@ impl Actor<'_> {
         self.run(qpn, true);
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time
         // to look.
-        if qp.qp_type.load(Acquire) == qp_type::RC
-            && let Some(peer) = self.local_peer(qp)
-            && requester::waits_for_peer(peer)
-            && peer.dest_qpn.load(Acquire) == qpn
-        {
+        let waits =
+            |peer: &Qp| requester::waits_for_peer(peer) && peer.dest_qpn.load(Acquire) == qpn;
+        if qp.qp_type.load(Acquire) == qp_type::RC && self.local_peer(qp).is_some_and(waits) {
             self.run(qp.dest_qpn.load(Acquire), false);
         }
         Ok(())

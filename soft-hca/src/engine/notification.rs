@@ -95,10 +95,11 @@ impl Actor<'_> {
     /// An event too many does no harm: the program finds an empty queue.
     /// The caller holds the queue's lock.
     fn notify_of_unread(&self, index: u32, cq: &Cq, deferred: &mut Deferred) {
-        if cq.live.load(Acquire) != 0
-            && let Some(ring) = self.arena.ring(&cq.ring)
-            && ring.consumer() != ring.producer()
-        {
+        if cq.live.load(Acquire) == 0 {
+            return;
+        }
+        let ring = self.arena.ring(&cq.ring);
+        if ring.is_some_and(|ring| ring.consumer() != ring.producer()) {
             self.notify(index, cq, true, deferred);
         }
     }
@@ -134,7 +135,7 @@ impl Actor<'_> {
             return Tokens::Settled;
         }
         // If nobody has read meanwhile, a token given earlier is still there.
-        let is_being_read = || !reads.is_multiple_of(2) || entry.reads.load(Acquire) != reads;
+        let is_being_read = || reads % 2 != 0 || entry.reads.load(Acquire) != reads;
         if is_readable() || is_being_read() { Tokens::Unclear } else { Tokens::Missing }
     }
 }

@@ -46,10 +46,10 @@ impl Actor<'_> {
             let elements = (wqe.num_sge as usize).min(wqe.room()).min(MAX_SGE);
             let mut dgid = [0; 16];
             let ah = (wqe.datagram().ah as usize).checked_sub(1);
-            if kind == qp_type::UD
-                && let Some(ah) = ah.and_then(|index| self.arena.ahs.get(index))
-            {
-                dgid = std::array::from_fn(|index| ah.dgid[index].load(Acquire));
+            if kind == qp_type::UD {
+                if let Some(ah) = ah.and_then(|index| self.arena.ahs.get(index)) {
+                    dgid = std::array::from_fn(|index| ah.dgid[index].load(Acquire));
+                }
             }
             self.observe(|| {
                 Event::SendPosted(SendPosted {

@@ -368,10 +368,10 @@ impl Actor<'_> {
                 return false;
             };
             let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
-            if let Some(ring) = self.send_ring(qp).filter(|_| is_up)
-                && qp.live.load(Acquire) == qpn
-            {
-                Requester::new(qp, qpn, ring).complete_in_flight(self, count, &mut deferred);
+            if let Some(ring) = self.send_ring(qp).filter(|_| is_up) {
+                if qp.live.load(Acquire) == qpn {
+                    Requester::new(qp, qpn, ring).complete_in_flight(self, count, &mut deferred);
+                }
             }
         }
         self.run_deferred(&mut deferred);

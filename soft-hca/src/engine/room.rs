@@ -141,10 +141,10 @@ impl<'a> Actor<'a> {
 
     /// Nobody waits for room in this queue any more, until its program has polled.
     pub(super) fn give_up_on(&self, index: u32) {
-        if let Some(cq) = self.arena.cqs.get(index as usize)
-            && let Some(ring) = self.arena.ring(&cq.ring)
-        {
-            cq.given_up.store(mark_of(&ring), Release);
+        if let Some(cq) = self.arena.cqs.get(index as usize) {
+            if let Some(ring) = self.arena.ring(&cq.ring) {
+                cq.given_up.store(mark_of(&ring), Release);
+            }
         }
     }
 

@@ -176,10 +176,11 @@ impl SegmentList {
         if length == 0 {
             return;
         }
-        if let Some(last) = self.segments.last_mut()
-            && last.addr.checked_add(last.length) == Some(addr)
-            && self.regions.last() == Some(&region)
-        {
+        let is_same_region = self.regions.last() == Some(&region);
+        let goes_on = |last: &&mut Segment| {
+            is_same_region && last.addr.checked_add(last.length) == Some(addr)
+        };
+        if let Some(last) = self.segments.last_mut().filter(goes_on) {
             last.length += length;
         } else if self.segments.try_push(segment).is_err() {
             return;

@@ -34,10 +34,10 @@ impl<'a> Actor<'a> {
 
     /// Invalidates a key, if the queue pair may.
     pub(super) fn invalidate(&self, owner: &Owner, key: u32) {
-        if self.can_invalidate(owner, key)
-            && let Some(mw) = self.window(owner, key)
-        {
-            self.unbind(mw);
+        if self.can_invalidate(owner, key) {
+            if let Some(mw) = self.window(owner, key) {
+                self.unbind(mw);
+            }
         }
     }
 

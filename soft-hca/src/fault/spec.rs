@@ -1,5 +1,6 @@
 //! A specification as its parts: `what[:part,...]`.
 
+use std::mem;
 use std::str::FromStr;
 
 use super::Error;
@@ -11,9 +12,11 @@ pub(super) struct Spec<'t> {
     text: &'t str,
     /// The fault's name.
     pub what: &'t str,
-    /// Key, if there is one, and value.
-    parts: Vec<(Option<&'t str>, &'t str)>,
+    parts: Vec<Part<'t>>,
 }
+
+/// Key, if there is one, and value.
+type Part<'t> = (Option<&'t str>, &'t str);
 
 /// A whole number, and what its limits are.
 pub(super) struct Number {
@@ -60,12 +63,27 @@ impl<'t> Spec<'t> {
 
     /// Takes the value of a key.
     pub(super) fn take(&mut self, key: &'static str) -> Result<Option<&'t str>, Error> {
-        let mut found = self.parts.extract_if(.., |(other, _)| *other == Some(key));
-        let value = found.next().map(|(_, value)| value);
-        if found.next().is_some() {
-            return Err(Error::Twice { key, spec: self.text.into() });
+        self.only(key, |(other, _)| *other == Some(key))
+    }
+
+    /// Takes the value of the part that is meant; there may not be two.
+    fn only(
+        &mut self,
+        key: &'static str,
+        is_meant: impl Fn(&Part<'t>) -> bool,
+    ) -> Result<Option<&'t str>, Error> {
+        let (found, others): (Vec<_>, Vec<_>) =
+            mem::take(&mut self.parts).into_iter().partition(is_meant);
+        self.parts = others;
+        match found[..] {
+            [] => Ok(None),
+            [(_, value)] => Ok(Some(value)),
+            _ => Err(self.twice(key)),
         }
-        Ok(value)
+    }
+
+    fn twice(&self, key: &'static str) -> Error {
+        Error::Twice { key, spec: self.text.into() }
     }
 
     /// Takes the value of a key that is a number.
@@ -84,26 +102,17 @@ impl<'t> Spec<'t> {
         wanted: &'static str,
     ) -> Result<Option<T>, Error> {
         let named = self.take(key)?;
-        let mut bare = self
-            .parts
-            .extract_if(.., |(key, value)| key.is_none() && value.parse::<T>().is_ok())
-            .map(|(_, value)| value);
-        let value = named.or_else(|| bare.next());
-        if bare.next().is_some() {
-            return Err(Error::Twice { key, spec: self.text.into() });
+        let bare = self.only(key, |(key, value)| key.is_none() && value.parse::<T>().is_ok())?;
+        if named.is_some() && bare.is_some() {
+            return Err(self.twice(key));
         }
         let wrong = |value: &str| Error::Value { key, value: value.into(), wanted };
-        value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
+        named.or(bare).map(|value| value.parse().map_err(|_| wrong(value))).transpose()
     }
 
     /// Takes a part that is this word.
     pub(super) fn word(&mut self, word: &'static str) -> Result<bool, Error> {
-        let mut found = self.parts.extract_if(.., |part| *part == (None, word));
-        let is_there = found.next().is_some();
-        if found.next().is_some() {
-            return Err(Error::Twice { key: word, spec: self.text.into() });
-        }
-        Ok(is_there)
+        Ok(self.only(word, |part| *part == (None, word))?.is_some())
     }
 
     /// Takes the value of a key that is a name in capital letters; the key may be left out.
@@ -113,15 +122,10 @@ impl<'t> Spec<'t> {
         wanted: &'static str,
         names: impl Fn() -> I,
     ) -> Result<Option<T>, Error> {
-        let is_meant = |part: &mut (Option<&str>, &str)| match part.0 {
+        let value = self.only(key, |part| match part.0 {
             Some(other) => other == key,
             None => part.1.starts_with(|c: char| c.is_ascii_uppercase()),
-        };
-        let mut found = self.parts.extract_if(.., is_meant).map(|(_, value)| value);
-        let value = found.next();
-        if found.next().is_some() {
-            return Err(Error::Twice { key, spec: self.text.into() });
-        }
+        })?;
         let wrong = |value: &str| {
             let like = question(&like(value, names()));
             Error::Name { key, value: value.into(), wanted, like }

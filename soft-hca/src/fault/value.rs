@@ -75,7 +75,7 @@ impl FromStr for Duration {
 
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = |(_, unit_ns): &&(&str, u64)| self.ns.is_multiple_of(*unit_ns);
+        let fits = |(_, unit_ns): &&(&str, u64)| self.ns % *unit_ns == 0;
         let (unit, unit_ns) = UNITS.iter().rev().find(fits).unwrap_or(&UNITS[0]);
         write!(f, "{}{unit}", self.ns / unit_ns)
     }

@@ -39,10 +39,10 @@ fn messages(data: &[u8]) {
         Ok(reply) => assert_eq!(reply.encode(), data),
         Err(error) => assert_eq!(error, Errno::EINVAL),
     }
-    if let Some([kind, index]) = data.first_chunk::<8>().map(words)
-        && let Some(what) = Async::from_words(kind, index)
-    {
-        assert_eq!(what.to_words(), (kind, index));
+    if let Some([kind, index]) = data.first_chunk::<8>().map(words) {
+        if let Some(what) = Async::from_words(kind, index) {
+            assert_eq!(what.to_words(), (kind, index));
+        }
     }
 }
 

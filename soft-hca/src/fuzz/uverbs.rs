@@ -262,10 +262,8 @@ impl Case {
             2 => wr.word(24, 0x11 + u.int_in_range(0..=6)?).word(32, u.int_in_range(0..=3)?),
             _ => wr.remote(addr, key),
         };
-        if let Some(qp) = self.pick_qp(u, at)?
-            && let Some(ring) = self.fabric.arena.ring(&qp.sq)
-            && !ring.is_full()
-        {
+        let Some(qp) = self.pick_qp(u, at)? else { return Ok(()) };
+        if let Some(ring) = self.fabric.arena.ring(&qp.sq).filter(|ring| !ring.is_full()) {
             let producer = ring.producer();
             wr.write(&ring.slot(producer));
             ring.set_producer(ring.advance(producer, 1));
@@ -279,16 +277,16 @@ impl Case {
         let shared = (qp.srq.load(Acquire) as usize).checked_sub(1);
         let shared = shared.and_then(|index| self.fabric.arena.srqs.get(index));
         let place = shared.map_or(&qp.rq, |srq| &srq.ring);
-        if let Some(ring) = self.fabric.arena.ring(place)
-            && !ring.is_full()
-        {
-            let slot = ring.slot(ring.producer());
-            slot.set_u64(0, 1);
-            slot.set_u32(16, sge.length);
-            slot.set_u32(28, 1);
-            slot.set_u64(40, sge.addr);
-            slot.set_u64(48, u64::from(sge.length) | u64::from(sge.lkey) << 32);
-            ring.set_producer(ring.advance(ring.producer(), 1));
+        if let Some(ring) = self.fabric.arena.ring(place) {
+            if !ring.is_full() {
+                let slot = ring.slot(ring.producer());
+                slot.set_u64(0, 1);
+                slot.set_u32(16, sge.length);
+                slot.set_u32(28, 1);
+                slot.set_u64(40, sge.addr);
+                slot.set_u64(48, u64::from(sge.length) | u64::from(sge.lkey) << 32);
+                ring.set_producer(ring.advance(ring.producer(), 1));
+            }
         }
         Ok(())
     }

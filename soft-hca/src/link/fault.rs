@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -176,8 +177,13 @@ impl<P> Way<P> {
             *left = left.saturating_sub(1);
             *left == 0
         };
-        let overtaken = self.held.extract_if(.., is_overtaken);
-        self.ready.extend(overtaken.map(|held| held.packet));
+        for mut held in mem::take(&mut self.held) {
+            if is_overtaken(&mut held) {
+                self.ready.push_back(held.packet);
+            } else {
+                self.held.push(held);
+            }
+        }
     }
 }
 

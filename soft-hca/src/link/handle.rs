@@ -178,10 +178,10 @@ impl Handle {
 
     /// A group has one member less.
     pub(crate) fn leave(&self, group: IpAddr) {
-        if let Some(shared) = &self.0
-            && shared.groups.leave(group)
-        {
-            shared.orders.put(Order::Leave(group));
+        if let Some(shared) = &self.0 {
+            if shared.groups.leave(group) {
+                shared.orders.put(Order::Leave(group));
+            }
         }
     }
 
@@ -194,10 +194,10 @@ impl Handle {
 
     /// Has the link look at a queue pair's send queue.
     pub(crate) fn ring(&self, qpn: u32) {
-        if let Some(shared) = &self.0
-            && shared.arena.ring_link(qpn)
-        {
-            shared.orders.ring();
+        if let Some(shared) = &self.0 {
+            if shared.arena.ring_link(qpn) {
+                shared.orders.ring();
+            }
         }
     }
 

@@ -242,7 +242,7 @@ impl Spool {
     /// The first word of the note at a position, which has memory.
     fn word(&self, at: u64) -> &AtomicU32 {
         let offset = self.offset(at);
-        debug_assert!(offset.is_multiple_of(ALIGN as u64) && offset + 4 <= self.length as u64);
+        debug_assert!(offset % ALIGN as u64 == 0 && offset + 4 <= self.length as u64);
         // SAFETY: within the mapping and aligned; all processes use it as an atomic only.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset as usize).cast()) }
     }

@@ -175,7 +175,7 @@ pub struct Slot<'a> {
 
 impl<'a> Slot<'a> {
     fn word32(&self, offset: usize) -> Option<&'a AtomicU32> {
-        let is_inside = offset.is_multiple_of(4) && offset <= self.bytes - 4;
+        let is_inside = offset % 4 == 0 && offset <= self.bytes - 4;
         // SAFETY: the word lies in the slot and is aligned, for slots are; the ring's memory is
         // mapped and accessed through atomics only.
         is_inside
@@ -183,7 +183,7 @@ impl<'a> Slot<'a> {
     }
 
     fn word64(&self, offset: usize) -> Option<&'a AtomicU64> {
-        let is_inside = offset.is_multiple_of(8) && offset <= self.bytes - 8;
+        let is_inside = offset % 8 == 0 && offset <= self.bytes - 8;
         // SAFETY: as in `word32`, with 8 bytes.
         is_inside
             .then(|| unsafe { AtomicU64::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) })

@@ -1,4 +1,4 @@
-//! Descriptors that a program has without knowing.
+//! Pipes, and descriptors that a program has without knowing.
 #![allow(unsafe_code, reason = "numbers of descriptors")]
 
 use std::io;
@@ -25,4 +25,14 @@ pub fn keep_across_exec(fd: OwnedFd) -> io::Result<()> {
     let fd = hide(fd).into_raw_fd();
     // SAFETY: changes a flag of a descriptor that is deliberately left open.
     check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }).map(drop)
+}
+
+/// A new pipe: the end to read from and the end to write to.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [-1; 2];
+    // SAFETY: there is room for both descriptors.
+    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: created above, and nobody else's.
+    let [reader, writer] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((reader, writer))
 }

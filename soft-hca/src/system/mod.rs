@@ -18,6 +18,7 @@ mod random;
 use std::io;
 
 pub use clock::now_ns;
+pub(crate) use descriptors::pipe;
 pub use descriptors::{hide, keep_across_exec};
 pub use event_fd::take_token;
 pub use memory_file::{memory_file, seal_size};

@@ -115,9 +115,9 @@ impl Checker {
 
     /// The next bytes of the memory.
     pub fn take(&mut self, bytes: &[u8]) {
-        for word in bytes.as_chunks().0 {
+        for word in bytes.chunks_exact(4) {
             let address = self.address;
-            let added = u32::from_le_bytes(*word).wrapping_sub(initial(address));
+            let added = u32::from_le_bytes(word.try_into().unwrap()).wrapping_sub(initial(address));
             if address == self.next_counter {
                 self.next_counter = address + self.stride;
                 let first = *self.first.get_or_insert(added);

@@ -29,9 +29,8 @@ pub fn assert_results(options: &str, text: &str) {
     };
     let is_row = |row: &[&str]| row.len() >= 4 && row.iter().enumerate().all(is_right);
     // The iterations of all queue pairs are summed up.
-    let is_full = |row: &[&str]| {
-        is_timed(options) || row[1].parse().is_ok_and(|n: u32| n.is_multiple_of(ITERATIONS))
-    };
+    let is_full =
+        |row: &[&str]| is_timed(options) || row[1].parse().is_ok_and(|n: u32| n % ITERATIONS == 0);
     let results: Vec<_> = rows.iter().filter(|row| is_row(row) && is_full(row)).collect();
     let expected = if options.contains("-a") { 23 } else { 1 };
     assert_eq!(results.len(), expected, "`{options}`:\n{text}");

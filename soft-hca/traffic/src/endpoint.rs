@@ -131,7 +131,7 @@ impl Endpoint {
     }
 
     fn is_active(&self) -> bool {
-        self.number.is_multiple_of(2) == self.is_first
+        (self.number % 2 == 0) == self.is_first
     }
 
     /// Whether all rounds are over.

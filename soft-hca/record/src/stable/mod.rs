@@ -70,11 +70,11 @@ fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
     for (index, entry) in entries.iter().enumerate() {
         let What::Call(call) = &entry.what else { continue };
         let thread = (entry.process, entry.thread);
-        if call.name == "rdma_disconnect"
-            && let Some(Value::Name(Name::CmId(id))) = value(&call.args, "id")
-        {
-            ends.insert(index, *id);
-            ends.extend(last.remove(&thread).map(|modified| (modified, *id)));
+        if call.name == "rdma_disconnect" {
+            if let Some(Value::Name(Name::CmId(id))) = value(&call.args, "id") {
+                ends.insert(index, *id);
+                ends.extend(last.remove(&thread).map(|modified| (modified, *id)));
+            }
         }
         let state = value(&call.args, "qp_state");
         if call.name == "ibv_modify_qp" && state == Some(&Value::from("IBV_QPS_ERR")) {

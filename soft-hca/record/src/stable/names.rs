@@ -87,9 +87,11 @@ impl Given {
         }
         match call.name.as_str() {
             "ibv_reg_mr" => {
-                if let Some(Value::Name(Name::Address(start))) = find(&call.args, "addr")
-                    && let Some(Value::Number(length)) = find(&call.args, "length")
-                    && let Some(Value::Name(mr)) = find(values, "mr")
+                if let (
+                    Some(Value::Name(Name::Address(start))),
+                    Some(Value::Number(length)),
+                    Some(Value::Name(mr)),
+                ) = (find(&call.args, "addr"), find(&call.args, "length"), find(values, "mr"))
                 {
                     let (start, length, mr) = (*start, *length as u64, *mr);
                     self.regions.push(Region { process, start, length, mr, from: index });

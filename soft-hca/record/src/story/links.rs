@@ -95,10 +95,10 @@ fn channel(channel: Channel) -> u8 {
 
 impl Seen {
     fn call(&mut self, at: usize, party: usize, call: &Call, story: &mut Story<'_>) {
-        if let Outcome::Done(results) = &call.result
-            && let Some(qp) = value(results, "qp_num").and_then(queue_pair)
-        {
-            self.owner.insert(qp, party);
+        if let Outcome::Done(results) = &call.result {
+            if let Some(qp) = value(results, "qp_num").and_then(queue_pair) {
+                self.owner.insert(qp, party);
+            }
         }
         let dest = value(&call.args, "dest_qp_num").and_then(queue_pair);
         let own = call.args.iter().find(|named| named.0 == "qp" || named.0 == "qp_num");
@@ -134,20 +134,22 @@ fn transfers(seen: &Seen, story: &mut Story<'_>) {
     // Receives that nobody has taken, in their order.
     let mut unused: HashMap<(u32, u64), VecDeque<usize>> = HashMap::new();
     for at in all.iter().filter(|all| all.received.is_none()).filter_map(|all| all.receive) {
-        if let What::ReceivePosted(receive) = &story.entries[at].what
-            && let ReceiveQueue::Qp(qp) = receive.queue
-        {
+        let What::ReceivePosted(receive) = &story.entries[at].what else { continue };
+        if let ReceiveQueue::Qp(qp) = receive.queue {
             unused.entry((qp, receive.wr_id)).or_default().push_back(at);
         }
     }
     for request in all {
         // The opcode of a completion that is no success says nothing: it may be a receive's.
-        if let (None, None, Some(to)) = (request.posted, request.executed, request.completion)
-            && let What::Completion(done) = &story.entries[to].what
-            && let Some(from) = unused.get_mut(&(done.qp, done.wr_id)).and_then(VecDeque::pop_front)
-        {
-            story.returned.push(Flow { from, to });
-            continue;
+        if let (None, None, Some(to)) = (request.posted, request.executed, request.completion) {
+            let receives = match &story.entries[to].what {
+                What::Completion(done) => unused.get_mut(&(done.qp, done.wr_id)),
+                _ => None,
+            };
+            if let Some(from) = receives.and_then(VecDeque::pop_front) {
+                story.returned.push(Flow { from, to });
+                continue;
+            }
         }
         if let (None, None, None) = (request.posted, request.executed, request.completion) {
             alone.push(request);

@@ -200,11 +200,10 @@ fn parties(entries: &[Entry], own: &BTreeSet<&str>) -> (Vec<Party>, Vec<usize>, 
 /// A command line without the folder of its program.
 fn short(command: &[String]) -> String {
     let mut words = command.to_vec();
-    if let Some(program) = words.first_mut()
-        && let Some(name) = program.rsplit('/').next()
-        && !name.is_empty()
-    {
-        *program = name.to_owned();
+    if let Some(program) = words.first_mut() {
+        if let Some(name) = program.rsplit('/').next().filter(|name| !name.is_empty()) {
+            *program = name.to_owned();
+        }
     }
     words::command_line(&words)
 }
@@ -213,10 +212,10 @@ fn short(command: &[String]) -> String {
 fn other_hosts(entries: &[Entry]) -> Vec<String> {
     let mut hosts: Vec<String> = Vec::new();
     for entry in entries {
-        if let Some(host) = other_host(entry)
-            && !hosts.iter().any(|known| known == host)
-        {
-            hosts.push(host.to_owned());
+        if let Some(host) = other_host(entry) {
+            if !hosts.iter().any(|known| known == host) {
+                hosts.push(host.to_owned());
+            }
         }
     }
     hosts

@@ -16,7 +16,9 @@ struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
     fn byte(&mut self) -> u8 {
-        self.0.split_off_first().copied().unwrap_or(0)
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
     }
 
     fn number(&mut self) -> u32 {

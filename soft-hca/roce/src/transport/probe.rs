@@ -44,10 +44,9 @@ impl Probe {
     }
 
     pub(super) fn on_timer(&mut self, now_ns: u64) {
-        if let Probe::Waiting { at, wait_ns } = *self
-            && at <= now_ns
-        {
-            *self = Probe::Due { wait_ns };
+        match *self {
+            Probe::Waiting { at, wait_ns } if at <= now_ns => *self = Probe::Due { wait_ns },
+            Probe::Off | Probe::Waiting { .. } | Probe::Due { .. } => {}
         }
     }
 

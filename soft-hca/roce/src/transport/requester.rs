@@ -205,11 +205,8 @@ impl Requester {
         let mut unasked = asked(&packet, self.unasked);
         let mut next = self.next + u64::from(numbers);
         packets.push(packet);
-        while !has_response
-            && next < end
-            && !packets.is_full()
-            && let Some((packet, _)) = self.packet(next, unasked)
-        {
+        while !has_response && next < end && !packets.is_full() {
+            let Some((packet, _)) = self.packet(next, unasked) else { break };
             unasked = asked(&packet, unasked);
             next += 1;
             packets.push(packet);
@@ -630,10 +627,9 @@ impl Requester {
             self.done -= 1;
             self.cursor -= 1;
         }
-        if let (Some((_, status)), true) = (self.stop, self.is_stopped())
-            && let Some(posted) = self.requests.front()
-            && queue.complete(posted.request.id, status)
-        {
+        let (Some((_, status)), true) = (self.stop, self.is_stopped()) else { return };
+        let first = self.requests.front();
+        if first.is_some_and(|posted| queue.complete(posted.request.id, status)) {
             self.requests.clear();
             self.responses.clear();
             self.cursor = 0;

@@ -106,9 +106,10 @@ impl Responder {
 
     /// Packets of a reliable connection that are no responses, in the order in which they came.
     pub fn on_packets(&mut self, mut packets: &[Packet<'_>], target: &mut impl Target) {
-        while let Some(first) = packets.first()
-            && !self.failed
-        {
+        while let Some(first) = packets.first() {
+            if self.failed {
+                break;
+            }
             let mut count = 1;
             let psn = first.headers.psn;
             match psn.distance(self.expected) {
@@ -198,7 +199,7 @@ impl Responder {
         atomic: Atomic,
         target: &mut impl Target,
     ) -> Result<(), Refusal> {
-        if !remote.address.is_multiple_of(8) {
+        if remote.address % 8 != 0 {
             return Err(Refusal::InvalidRequest);
         }
         if !self.has_room() {
@@ -363,9 +364,10 @@ impl Responder {
         };
         let mut replies = ArrayVec::<_, RUN>::new();
         let mut rest = Some(before);
-        while let Some(sent) = rest
-            && !replies.is_full()
-        {
+        while let Some(sent) = rest {
+            if replies.is_full() {
+                break;
+            }
             let (reply, more) = waiting.packet(&self.attributes, sent);
             replies.push(reply);
             rest = more;

@@ -95,10 +95,10 @@ impl Requester {
 
     /// Completes the request, if it is sent or has failed.
     pub fn complete(&mut self, queue: &mut impl SendQueue) {
-        if let Some(Current { request, status: Some(status), .. }) = &self.current
-            && queue.complete(request.id, *status)
-        {
-            self.current = None;
+        if let Some(Current { request, status: Some(status), .. }) = &self.current {
+            if queue.complete(request.id, *status) {
+                self.current = None;
+            }
         }
     }
 }

@@ -150,9 +150,8 @@ fn ip(frame: &[u8], link_type: u32) -> Result<Option<&[u8]>, CaptureError> {
 fn roce(frame: Option<&[u8]>) -> Option<Captured> {
     const UDP: u8 = 17;
     let frame = frame?;
-    let (mut ip, udp) = if let Some(&[first, ..]) = frame.first_chunk::<IPV6_BYTES>()
-        && first >> 4 == 6
-    {
+    let is_ipv6 = |header: &[u8; IPV6_BYTES]| header[0] >> 4 == 6;
+    let (mut ip, udp) = if frame.first_chunk().is_some_and(is_ipv6) {
         let addresses = Addresses::V6 {
             source: array::<16>(frame, 8).into(),
             destination: array::<16>(frame, 24).into(),

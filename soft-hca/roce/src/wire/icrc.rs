@@ -68,10 +68,10 @@ pub fn seal(flow: &Flow, packet: &mut [u8]) {
 /// Writes the ICRC of one of the packets that go to a socket as one piece (`UDP_SEGMENT`): their
 /// ids count up from 0 (Linux, `inet_gso_segment`). Otherwise as [`seal`].
 pub fn seal_segment(flow: &Flow, packet: &mut [u8], id: u16) {
-    if let Some((covered, icrc)) = packet.split_last_chunk_mut()
-        && let Some(crc) = crc(flow, covered, id)
-    {
-        *icrc = crc.to_le_bytes();
+    if let Some((covered, icrc)) = packet.split_last_chunk_mut() {
+        if let Some(crc) = crc(flow, covered, id) {
+            *icrc = crc.to_le_bytes();
+        }
     }
 }
 

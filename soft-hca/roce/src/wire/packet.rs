@@ -175,7 +175,7 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Whether a packet can have this many bytes.
     pub const fn is_length(bytes: usize) -> bool {
-        bytes >= Bth::BYTES + ICRC_BYTES && bytes <= MAX_BYTES && bytes.is_multiple_of(4)
+        bytes >= Bth::BYTES + ICRC_BYTES && bytes <= MAX_BYTES && bytes % 4 == 0
     }
 
     /// Reads the payload of a UDP datagram. The ICRC is not looked at.
@@ -183,7 +183,7 @@ impl<'a> Packet<'a> {
         if datagram.len() > MAX_BYTES {
             return Err(DropReason::Long);
         }
-        if !datagram.len().is_multiple_of(4) {
+        if datagram.len() % 4 != 0 {
             return Err(DropReason::Unaligned);
         }
         let (covered, _icrc) =

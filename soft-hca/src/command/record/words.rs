@@ -375,7 +375,8 @@ fn send_posted(bytes: &[u8]) -> Option<SendPosted> {
             selectivity: constant("IBV_FLUSH_", selectivity::name(level), level),
         }
     });
-    let length = match body.opcode {
+    let kind = body.opcode;
+    let length = match kind {
         opcode::LOCAL_INV => 0,
         opcode::BIND_MW => body.compare_add,
         opcode::ATOMIC_WRITE => 8,

@@ -66,11 +66,10 @@ fn source_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option
     }
     // A RoCE port has no InfiniBand addresses.
     let ip = address.ip().ok_or(NO_IP)?;
-    if let SocketAddr::V6(v6) = ip
-        && v6.ip().is_unicast_link_local()
-        && v6.scope_id() == 0
-    {
-        return Err(NO_LINK);
+    if let SocketAddr::V6(v6) = ip {
+        if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 {
+            return Err(NO_LINK);
+        }
     }
     let source = host.find_source(ip.ip()).ok_or(STRANGE)?;
     ensure(space != Space::Ipoib, Errno::EINVAL.because("there is no IPoIB on RoCE"))?;

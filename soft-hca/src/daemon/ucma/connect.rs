@@ -242,11 +242,10 @@ impl Cm {
     /// `cm_req_handler`
     pub(super) fn received_req(&mut self, cx: &mut Cx<'_>, from: Peer, req: Req) {
         let remote = RemoteId { peer: from, is_datagram: false, comm_id: req.local_comm_id };
-        if let Some(key) = self.asked_by(remote)
-            && let Some(stage) = self.stage(key)
-            && stage != Stage::Over
-        {
-            return self.duplicate_req(cx, key, stage, &req);
+        if let Some(key) = self.asked_by(remote) {
+            if let Some(stage) = self.stage(key).filter(|&stage| stage != Stage::Over) {
+                return self.duplicate_req(cx, key, stage, &req);
+            }
         }
         if self.past.contains_key(&remote) {
             return;
@@ -261,10 +260,10 @@ impl Cm {
         if id.is_datagram {
             return self.refuse_req(cx, from, &req, reject::CONSUMER_DEFINED);
         }
-        if let Peer::Remote { own, .. } = from
-            && req.path_mtu > cx.host.path_mtu(own)
-        {
-            return self.refuse_req(cx, from, &req, INVALID_MTU);
+        if let Peer::Remote { own, .. } = from {
+            if req.path_mtu > cx.host.path_mtu(own) {
+                return self.refuse_req(cx, from, &req, INVALID_MTU);
+            }
         }
         // It is lost without a trace if there is no room, and comes again later.
         if id.backlog > 0 {
@@ -474,12 +473,12 @@ impl Cm {
 
     /// `cm_rtu_handler`
     pub(super) fn received_rtu(&mut self, from: Peer, rtu: Rtu) {
-        if let Some(key) = self.connection_of(from, rtu.remote_comm_id, rtu.local_comm_id)
-            && self.stage(key) == Some(Stage::ReplySent)
-        {
-            self.is_answered(key);
-            self.set_stage(key, Stage::Established);
-            self.push(key, event_type::ESTABLISHED, 0);
+        if let Some(key) = self.connection_of(from, rtu.remote_comm_id, rtu.local_comm_id) {
+            if self.stage(key) == Some(Stage::ReplySent) {
+                self.is_answered(key);
+                self.set_stage(key, Stage::Established);
+                self.push(key, event_type::ESTABLISHED, 0);
+            }
         }
     }
 

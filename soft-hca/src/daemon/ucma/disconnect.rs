@@ -86,9 +86,10 @@ impl Cm {
     /// `cm_drep_handler`
     pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: Drep) {
         self.has_left(from, drep.remote_comm_id, drep.local_comm_id);
-        if let Some(key) = self.connection_of(from, drep.remote_comm_id, drep.local_comm_id)
-            && let Some(Stage::DisconnectSent | Stage::DisconnectReceived) = self.stage(key)
-        {
+        let Some(key) = self.connection_of(from, drep.remote_comm_id, drep.local_comm_id) else {
+            return;
+        };
+        if let Some(Stage::DisconnectSent | Stage::DisconnectReceived) = self.stage(key) {
             self.enter_time_wait(cx, key);
             self.disconnected(key, 0);
         }

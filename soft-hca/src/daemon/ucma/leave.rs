@@ -61,11 +61,11 @@ impl Cm {
 
     /// The peer has said that the connection is over.
     pub(super) fn has_left(&mut self, from: Peer, local_id: CommId, remote_id: CommId) {
-        if let Some(leave) = self.leaves.get(&local_id)
-            && (leave.peer, leave.remote_id) == (from, remote_id)
-        {
-            self.timers.remove(&(leave.again_at_ns, Due::Leave(local_id)));
-            self.leaves.remove(&local_id);
+        if let Some(leave) = self.leaves.get(&local_id) {
+            if (leave.peer, leave.remote_id) == (from, remote_id) {
+                self.timers.remove(&(leave.again_at_ns, Due::Leave(local_id)));
+                self.leaves.remove(&local_id);
+            }
         }
     }
 }

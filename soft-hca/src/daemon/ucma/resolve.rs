@@ -143,11 +143,10 @@ impl Cm {
         if let Some(Sockaddr::Ip(src)) = &mut id.src {
             src.set_ip(from);
             // A link-local address says on which link.
-            if let (SocketAddr::V6(src), Some(Sockaddr::Ip(SocketAddr::V6(dst)))) = (src, id.dst)
-                && src.ip().is_unicast_link_local()
-                && src.scope_id() == 0
-            {
-                src.set_scope_id(dst.scope_id());
+            if let (SocketAddr::V6(src), Some(Sockaddr::Ip(SocketAddr::V6(dst)))) = (src, id.dst) {
+                if src.ip().is_unicast_link_local() && src.scope_id() == 0 {
+                    src.set_scope_id(dst.scope_id());
+                }
             }
         }
         id.source = Some(source);

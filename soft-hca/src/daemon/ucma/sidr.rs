@@ -29,11 +29,11 @@ impl Cm {
 
     /// Whoever has asked goes away. A request that still waits for a listener goes, too.
     pub(super) fn take_back_sidr_req(&mut self, key: Key) {
-        if let Ok(connection) = self.connection(key)
-            && connection.peer == Peer::Local
-        {
-            let comm_id = connection.local_id;
-            self.forget_early(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
+        if let Ok(connection) = self.connection(key) {
+            if connection.peer == Peer::Local {
+                let comm_id = connection.local_id;
+                self.forget_early(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
+            }
         }
     }
 

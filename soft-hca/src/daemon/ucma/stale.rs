@@ -69,10 +69,10 @@ impl Cm {
     /// It has it no longer.
     pub(super) fn release_remote_qp(&mut self, remote_qp: Option<RemoteQp>, key: Key) {
         // It may have another one by now.
-        if let Some(remote_qp) = remote_qp
-            && self.remote_qps.get(&remote_qp) == Some(&key)
-        {
-            self.remote_qps.remove(&remote_qp);
+        if let Some(remote_qp) = remote_qp {
+            if self.remote_qps.get(&remote_qp) == Some(&key) {
+                self.remote_qps.remove(&remote_qp);
+            }
         }
     }
 

@@ -80,9 +80,10 @@ impl Cm {
 
     /// Does what is due.
     pub(super) fn expire(&mut self, cx: &mut Cx<'_>) {
-        while let Some(&(at_ns, due)) = self.timers.first()
-            && at_ns <= cx.now_ns
-        {
+        while let Some(&(at_ns, due)) = self.timers.first() {
+            if at_ns > cx.now_ns {
+                break;
+            }
             self.timers.remove(&(at_ns, due));
             let key = match due {
                 Due::Id(key) => key,

@@ -131,11 +131,11 @@ impl UverbsFile {
     /// Frees a completion channel that the program has closed, and whose queues it has destroyed.
     pub(crate) fn close_channel(&mut self, fabric: &mut Fabric, index: usize, generation: u32) {
         let at = self.channels.iter().position(|channel| *channel == index);
-        if let Some(at) = at
-            && fabric.env.generation(index) == Some(generation)
-        {
-            self.channels.swap_remove(at);
-            fabric.release_channel(index);
+        if let Some(at) = at {
+            if fabric.env.generation(index) == Some(generation) {
+                self.channels.swap_remove(at);
+                fabric.release_channel(index);
+            }
         }
     }
 

@@ -49,10 +49,9 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout) {
             let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
             line.label = Some(packet.opcode.clone());
             line.failed = words::grade(entry) != words::Grade::Well;
-        } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction)
-            && let Some(peer) = receiver(story, packet)
-            && peer != story.party[at]
-        {
+        } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction) {
+            let peer = receiver(story, packet).filter(|&peer| peer != story.party[at]);
+            let Some(peer) = peer else { continue };
             // It gets lost on the way.
             let there = layout.frame.seats[peer].lane(Lane::Packets);
             let end = place.x + (there - place.x) / 2.0;
@@ -99,10 +98,10 @@ fn of_transfer(story: &Story<'_>, layout: &mut Layout, transfer: &Transfer) {
         let line = put(layout, [at, second], LineKind::Message, (place, own), (place, there));
         line.failed = failed;
         line.label = Some(label.clone());
-        if let Some(done) = arrival.completion
-            && let Some(to) = layout.places[done]
-        {
-            put(layout, [at, done], LineKind::Completes, (place, there), (to, to.x));
+        if let Some(done) = arrival.completion {
+            if let Some(to) = layout.places[done] {
+                put(layout, [at, done], LineKind::Completes, (place, there), (to, to.x));
+            }
         }
     }
     // Where nothing has left the requester, no arrow does.
@@ -123,28 +122,25 @@ fn of_transfer(story: &Story<'_>, layout: &mut Layout, transfer: &Transfer) {
     let kind = if reaches_memory(story, transfer) { LineKind::Memory } else { LineKind::Message };
     let is_message = kind == LineKind::Memory
         || opcode(story, transfer).is_some_and(|opcode| opcode.starts_with("IBV_WR_SEND"));
-    if let Some(peer) = transfer.peer
-        && transfer.arrivals.is_empty()
-        && leaves
-        && is_message
-        && peer != party
-    {
-        let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
-        let there = layout.frame.seats[peer].lane(lane);
-        let reads = executed.opcode == "IBV_WR_RDMA_READ" && !failed;
-        let (from, to) = if reads { (there, own) } else { (own, there) };
-        let line = put(layout, [at, at], kind, (place, from), (place, to));
-        line.failed = failed;
-        line.reads = reads;
-        line.label = Some(label);
-        // The old value comes back.
-        line.heads[0] = executed.opcode.starts_with("IBV_WR_ATOMIC_") && !failed;
+    if let Some(peer) = transfer.peer {
+        if transfer.arrivals.is_empty() && leaves && is_message && peer != party {
+            let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
+            let there = layout.frame.seats[peer].lane(lane);
+            let reads = executed.opcode == "IBV_WR_RDMA_READ" && !failed;
+            let (from, to) = if reads { (there, own) } else { (own, there) };
+            let line = put(layout, [at, at], kind, (place, from), (place, to));
+            line.failed = failed;
+            line.reads = reads;
+            line.label = Some(label);
+            // The old value comes back.
+            line.heads[0] = executed.opcode.starts_with("IBV_WR_ATOMIC_") && !failed;
+        }
     }
-    if let Some(done) = transfer.completion
-        && let Some(to) = layout.places[done]
-    {
-        let line = put(layout, [at, done], LineKind::Completes, (place, own), (to, to.x));
-        line.failed = failed;
+    if let Some(done) = transfer.completion {
+        if let Some(to) = layout.places[done] {
+            let line = put(layout, [at, done], LineKind::Completes, (place, own), (to, to.x));
+            line.failed = failed;
+        }
     }
 }
 

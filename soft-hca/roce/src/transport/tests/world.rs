@@ -185,10 +185,10 @@ impl Target for Program {
         if self.received.len() == self.overflow_at {
             return Err(Refusal::Overflow);
         }
-        if let Received::Send(SendEnd::Invalidate(key)) = completion.received
-            && !self.windows.remove(&key)
-        {
-            return Err(Refusal::Invalidate);
+        if let Received::Send(SendEnd::Invalidate(key)) = completion.received {
+            if !self.windows.remove(&key) {
+                return Err(Refusal::Invalidate);
+            }
         }
         let receive = self.taken.take().unwrap();
         self.received.push((completion, receive));

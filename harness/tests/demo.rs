@@ -17,6 +17,8 @@ impl Folder {
         for file in ["lab/run", "target/release/harness"] {
             folder.script(file, &format!("#!/bin/sh\necho {file}\n"));
         }
+        fs::create_dir(folder.0.join("mc")).unwrap();
+        fs::write(folder.0.join("mc/Cargo.toml"), "").unwrap();
         folder
     }
 
@@ -87,6 +89,28 @@ fn a_run_can_be_recorded() {
     for arguments in [&["mc", "--record"][..], &["--device", "--record", "/x/run.shr"]] {
         assert_eq!(folder.run(arguments).status.code(), Some(1));
     }
+}
+
+#[test]
+fn of_one_example_only_what_it_needs_is_built() {
+    let folder = Folder::new("build");
+    folder.script("target/release/soft-hca", "#!/bin/sh\nexit\n");
+    folder.script("path/cargo", "#!/bin/sh\necho cargo \"$@\" >&2\n");
+    let built = |arguments: &[&str]| {
+        let text = String::from_utf8(folder.run(arguments).stderr).unwrap();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("cargo build --release --quiet "));
+        line.unwrap_or_else(|| panic!("{text}")).to_string()
+    };
+    let beside = "-p harness -p soft-hca -p soft-hca-preload -p soft-hca-faulty";
+    assert_eq!(built(&["--soft-hca", "mc", "-s"]), format!("-p mc {beside}"));
+    assert_eq!(built(&["--soft-hca"]), "--workspace");
+    assert_eq!(built(&["--soft-hca", "--problem", "1"]), "--workspace");
+    assert_eq!(built(&["--list"]), "-p harness");
+    let unknown = folder.run(&["--soft-hca", "nothing"]);
+    let text = String::from_utf8(unknown.stderr).unwrap();
+    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(text, "demo: no example is called 'nothing'; see ./demo --list\n");
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Going back is `next = oldest`, and nothing else: the packets are cut anew from the requests. A
-//! [probe](super::probe) is a copy of the oldest packet, and changes none of them.
+//! probe is a copy of the oldest packet, and changes none of them.
 //!
 //! Sources: IBTA volume 1, 9.7.3 to 9.7.7 and 9.9.2; `rxe_req.c`, `rxe_comp.c`.
 

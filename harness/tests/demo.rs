@@ -17,8 +17,6 @@ impl Folder {
         for file in ["lab/run", "target/release/harness"] {
             folder.script(file, &format!("#!/bin/sh\necho {file}\n"));
         }
-        fs::create_dir(folder.0.join("mc")).unwrap();
-        fs::write(folder.0.join("mc/Cargo.toml"), "").unwrap();
         folder
     }
 

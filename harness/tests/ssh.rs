@@ -186,7 +186,7 @@ fn what_is_missing_is_said() {
 fn nothing_is_left_after_a_signal() {
     let lines = "coproc pair { exec \"$folder/demo\" --soft-hca --ssh \"$ssh\" --server-host 192.0.2.2 ping-sr-1 -c 50000000; }
         pid=$pair_PID
-        while read -r line; [[ $line != *'connected cm_id'* ]]; do echo \"$line\"; done <&\"${pair[0]}\"
+        while read -r line && [[ $line != *'connected cm_id'* ]]; do echo \"$line\"; done <&\"${pair[0]}\"
         kill -TERM $pid
         status=0
         wait $pid || status=$?

@@ -4,11 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use harness::examples::EXAMPLES;
+
 /// Goes with all that is in it when it is dropped.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
-    /// A folder of this name, with scripts that do nothing for `idle`.
+    /// A folder of this name, with scripts that do nothing for `idle`, and of the examples what `demo`
+    /// knows them by.
     pub fn with_demo(name: &str, idle: &[&str]) -> Self {
         let folder = Self(std::env::temp_dir().join(name));
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -17,6 +20,10 @@ impl Folder {
         }
         for file in idle {
             folder.script(file, "#!/bin/sh\n");
+        }
+        for example in EXAMPLES {
+            fs::create_dir(folder.0.join(example.name)).unwrap();
+            fs::write(folder.0.join(example.name).join("Cargo.toml"), "").unwrap();
         }
         folder
     }

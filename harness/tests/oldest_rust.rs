@@ -3,21 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod tree;
 
-/// Rust files below a folder, without what cargo makes.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            sources(&path, found);
-        } else if name.ends_with(".rs") {
-            found.push(path);
-        }
-    }
-}
+use std::fs;
+use std::path::Path;
+
+use tree::{files, top};
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
@@ -41,8 +32,7 @@ fn chains(text: &str) -> Vec<usize> {
 
 #[test]
 fn there_are_no_chains_of_let() {
-    let mut found = Vec::new();
-    sources(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &mut found);
+    let found = files(top(), ".rs");
     assert!(found.len() > 300, "{}", found.len());
     let here = Path::new(file!()).file_name();
     let found: Vec<String> = found

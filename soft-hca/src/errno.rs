@@ -35,6 +35,12 @@ impl Errno {
         self.with(Values::of([(Label::Asked, asked), (Label::Limit, limit)]))
     }
 
+    /// The same, for an object that still has users; no refusal without any.
+    pub(crate) fn unless_unused(self, users: impl Iterator<Item = (Label, u64)>) -> Result<()> {
+        let users = Values::users(users);
+        ensure(users == Values::default(), self.with(users))
+    }
+
     /// What the check has compared.
     pub(crate) const fn values(self) -> Values {
         self.values

@@ -5,6 +5,8 @@
 
 mod console;
 mod links;
+#[path = "../tree/mod.rs"]
+mod tree;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,33 +19,13 @@ use harness::golden::normalise::Normaliser;
 use harness::private::{self, Network};
 
 use crate::console::{Session, sessions};
+use crate::tree::{files, top};
 
 /// What `./demo` calls soft-hca, see there.
 const FABRIC: &str = "soft-hca: the kernel's RDMA stack in user space, no device, no root";
 
 /// The page that names verbs and functions of the examples only; others name the C's, too.
 const COURSE: &str = "docs/course.md";
-
-/// The top of the repository.
-fn top() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
-/// Files of the repository by the end of their names, without what is built.
-fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            found.extend(files(&path, end));
-        } else if name.ends_with(end) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
 
 fn name(page: &Path) -> String {
     page.strip_prefix(top()).unwrap().display().to_string()

@@ -137,9 +137,9 @@ impl Fabric {
     }
 
     /// Whether a GID is that of an address of this machine that is not in the tables.
-    pub(crate) fn is_beside(&self, gid: [u8; 16]) -> bool {
+    pub(crate) fn is_local_without_slot(&self, gid: [u8; 16]) -> bool {
         let mut ports = self.devices.iter().flat_map(|device| &device.ports);
-        ports.any(|port| port.gids.is_beside(gid))
+        ports.any(|port| port.gids.is_local_without_slot(gid))
     }
 
     /// Starts the link to other hosts.

@@ -128,19 +128,19 @@ pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileI
 /// Queues the asynchronous event that the data path has raised.
 pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let arena = &fabric.arena;
-    let (token, object, element, event_type, times) = match what {
+    let (token, object, element, event_type, is_due) = match what {
         Async::CqOverflow(index) => {
             let index = index as usize;
             let Some(known) = fabric.cqs.get(index) else { return };
-            let times = arena.cqs[index].overflows.load(Acquire).min(1);
-            (known.file, Object::Cq { index }, known.user_handle, event::CQ_ERR, times)
+            let is_due = arena.cqs[index].overflows.load(Acquire) > 0;
+            (known.file, Object::Cq { index }, known.user_handle, event::CQ_ERR, is_due)
         }
         Async::SrqLimit(index) => {
             let index = index as usize;
             let Some(known) = fabric.srqs.get(index) else { return };
-            let times = arena.srqs[index].limit_reached.swap(0, AcqRel).min(1);
+            let is_due = arena.srqs[index].limit_reached.swap(0, AcqRel) > 0;
             let object = Object::Srq { index, pd: known.pd };
-            (known.file, object, known.user_handle, event::SRQ_LIMIT_REACHED, times)
+            (known.file, object, known.user_handle, event::SRQ_LIMIT_REACHED, is_due)
         }
         Async::SqDrained(qpn)
         | Async::QpFatal(qpn)
@@ -156,7 +156,7 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
                 Async::QpAccess(_) => event::QP_ACCESS_ERR,
                 _ => event::QP_FATAL,
             };
-            (known.file, object, known.user_handle, event_type, 1)
+            (known.file, object, known.user_handle, event_type, true)
         }
     };
     let Some(File::Uverbs { file, .. }) = files.get_mut(token) else { return };
@@ -166,7 +166,7 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
         let pid = fabric.processes.pid(file.proc);
         tracing::warn!(pid, cq_handle = handle, "a completion queue is full: completions are lost");
     }
-    for _ in 0..times {
+    if is_due {
         file.queue_async(Some(handle), element, event_type);
     }
 }

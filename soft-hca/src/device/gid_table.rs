@@ -156,14 +156,14 @@ impl GidTable {
         found.map(|index| index as u8)
     }
 
-    /// Whether who binds to a local address is bound to the port. On a link an address that other hosts
-    /// do not reach leads to no device, as the kernel has it for loopback ones (`cma_any_addr`).
+    /// Whether an id that binds to this local address belongs to the port. On a link an address that other
+    /// hosts do not reach leads to no device, as the kernel has it for loopback ones (`cma_any_addr`).
     pub(crate) fn has_own(&self, ip: IpAddr) -> bool {
         !self.is_on_link || self.index_of(ip.to_canonical()).is_some()
     }
 
     /// Whether a GID is that of a local address without a slot.
-    pub(crate) fn is_beside(&self, gid: [u8; 16]) -> bool {
+    pub(crate) fn is_local_without_slot(&self, gid: [u8; 16]) -> bool {
         let ip = Ipv6Addr::from(gid).to_canonical();
         self.index_of(ip).is_none() && self.find(ip).is_some()
     }
@@ -358,7 +358,7 @@ mod tests {
         assert!(gids.link_locals("veth0").eq([gids.ip(0).unwrap()]));
     }
 
-    /// Who is of this machine is found, and nobody is bound to what other hosts do not reach.
+    /// All of the machine's addresses are found, and none is the port's that other hosts do not reach.
     #[test]
     fn what_a_link_does_not_have() {
         let link = |ip: &str| GidTable::roce(16, &[lo(), veth()], &[ip.parse().unwrap()], 1);
@@ -373,7 +373,7 @@ mod tests {
         ] {
             let ip: IpAddr = ip.parse().unwrap();
             assert_eq!((gids.find(ip), gids.has_own(ip)), (index, is_own), "{ip}");
-            assert_eq!(gids.is_beside(gid_of(ip)), index.is_some() && !is_own, "{ip}");
+            assert_eq!(gids.is_local_without_slot(gid_of(ip)), index.is_some() && !is_own, "{ip}");
         }
         let gids = link("fd00::2");
         assert_eq!(gids.find(Ipv4Addr::LOCALHOST.into()), Some(1));

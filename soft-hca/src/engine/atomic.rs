@@ -6,8 +6,6 @@
 //! a program that is stopped while it has it.) The processor's own atomics do not know of it, as
 //! with a device that reports `IBV_ATOMIC_HCA`.
 
-use std::sync::atomic::Ordering::Acquire;
-
 use crate::engine::cause::{Cause, Place, Senseless};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
@@ -41,9 +39,7 @@ impl<'a> Actor<'a> {
             _ => wqe.atomic(),
         };
         let mut result = SegmentList::new();
-        if requester.qp.max_rd_atomic.load(Acquire) == 0 {
-            return Err(RequestError::Failed(wc_status::MALFORMED));
-        }
+        requester.check_read_depth()?;
         if wqe.opcode != opcode::ATOMIC_WRITE {
             if requester.gather(self, wqe, SCATTER, &mut result)? < WORD {
                 return Err(RequestError::Failed(wc_status::TOO_LONG));

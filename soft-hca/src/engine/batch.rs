@@ -185,9 +185,7 @@ impl<'a> Actor<'a> {
         }
         let start = batch.local.bytes();
         let (payload, length) = if is_read {
-            if requester.qp.max_rd_atomic.load(Acquire) == 0 {
-                return Err(RequestError::Failed(wc_status::MALFORMED).into());
-            }
+            requester.check_read_depth()?;
             (Payload::Memory, requester.gather(self, wqe, SCATTER, &mut batch.local)?)
         } else {
             requester.payload(self, wqe, &mut batch.local)?
@@ -287,7 +285,7 @@ impl<'a> Actor<'a> {
         }
         // The elements of a receive that a write takes are ignored.
         if right == 0 {
-            let (owner, to) = (&responder.receiver(self.arena), &mut batch.remote);
+            let (owner, to) = (&responder.receive_owner(self.arena), &mut batch.remote);
             receive.scatter(self.arena, owner, 0, length.into(), to).map_err(|error| {
                 deferred.cause = Some(receive.why_not(self.arena, owner, error, length.into()));
                 if error == ReceiveError::Small && !responder.is_reliable() {

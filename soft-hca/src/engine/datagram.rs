@@ -2,8 +2,8 @@
 //!
 //! A datagram that nobody takes is lost, and its sender does not learn of it: no such queue pair,
 //! another key, no receive, or one that is too small. One that is longer than the port's MTU is not
-//! sent, and fails as on adapters: Soft-RoCE reports success (IBTA 10.7.2.2, C10-93.1.1). A group's datagram goes to every member whose key is right, the
-//! sender among them.
+//! sent, and fails as on adapters: Soft-RoCE reports success (IBTA 10.7.2.2, C10-93.1.1). A group's
+//! datagram goes to every member whose key is right, the sender among them.
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU8;

@@ -55,7 +55,7 @@ impl Responder<'_> {
         self.why_refused(right).unwrap_or_else(|| self.owner.why_not(arena, wanted, Place::Remote))
     }
 
-    /// Why the queue pair does not do what needs rights, whatever memory it is about.
+    /// Why the queue pair itself refuses a request that needs these rights, whatever memory it names.
     #[cold]
     pub(super) fn why_refused(&self, right: u32) -> Option<Cause> {
         let allowed = self.qp.access.load(Acquire);
@@ -106,20 +106,12 @@ impl Actor<'_> {
     fn why_malformed(&self, requester: &Requester<'_>, wqe: &SendWqe<'_>) -> Senseless {
         let may = (requester.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE);
         let is_inline = wqe.flags & send_flag::INLINE != 0;
-        let is_answered = matches!(
-            wqe.opcode,
-            opcode::RDMA_READ
-                | opcode::ATOMIC_CMP_AND_SWP
-                | opcode::ATOMIC_FETCH_AND_ADD
-                | opcode::FLUSH
-                | opcode::ATOMIC_WRITE
-        );
         let has_list = !matches!(wqe.opcode, opcode::FLUSH | opcode::ATOMIC_WRITE);
         if has_list && !is_inline && wqe.num_sge as usize > may {
             Senseless::Elements
-        } else if is_answered
+        } else if opcode::has_response(wqe.opcode)
             && requester.kind == qp_type::RC
-            && requester.qp.max_rd_atomic.load(Acquire) == 0
+            && requester.check_read_depth().is_err()
         {
             Senseless::NoReads
         } else if requester.kind == qp_type::UD

@@ -60,7 +60,7 @@ impl Incoming {
     ) -> Result<(), PlaceError> {
         let length = length(part.segments);
         let mut to = SegmentList::new();
-        let owner = &responder.receiver(actor.arena);
+        let owner = &responder.receive_owner(actor.arena);
         let listed = self.receive.scatter(actor.arena, owner, self.placed, length, &mut to);
         listed.map_err(PlaceError::Receive)?;
         let copied = actor.link.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
@@ -81,7 +81,7 @@ impl Incoming {
         error: ReceiveError,
         length: u64,
     ) -> Cause {
-        let owner = responder.receiver(actor.arena);
+        let owner = responder.receive_owner(actor.arena);
         self.receive.why_not(actor.arena, &owner, error, self.placed + length)
     }
 
@@ -129,12 +129,13 @@ impl Actor<'_> {
         received: impl IntoIterator<Item = &'m ReceiveCompletion> + Clone,
         deferred: &mut Deferred,
     ) {
-        let is_bad = |received: &&ReceiveCompletion| {
-            received.opcode == opcode::SEND_WITH_INV
-                && !self.can_invalidate(&responder.owner, received.imm)
-        };
-        let bad = received.clone().into_iter().find(is_bad);
-        let count = received.clone().into_iter().take_while(|received| !is_bad(received)).count();
+        let mut count = 0;
+        let bad = received.clone().into_iter().find(|received| {
+            let is_bad = received.opcode == opcode::SEND_WITH_INV
+                && !self.can_invalidate(&responder.owner, received.imm);
+            count += usize::from(!is_bad);
+            is_bad
+        });
         if count > 0 {
             let retiring = responder.retire(count as u32);
             for received in received.clone().into_iter().take(count) {

@@ -56,9 +56,7 @@ impl<'a> Actor<'a> {
         wqe: &SendWqe<'_>,
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
-        if requester.qp.max_rd_atomic.load(Acquire) == 0 {
-            return Err(RequestError::Failed(wc_status::MALFORMED));
-        }
+        requester.check_read_depth()?;
         let flush = wqe.flush();
         let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
         if let Err(status) = self.serve_flush(&responder, flush) {

@@ -8,9 +8,9 @@ use std::sync::atomic::fence;
 use crate::arena::{FIRST_QPN, Lock};
 use crate::engine::Actor;
 
-/// How often it looks before it says that somebody does: short requests are over by then. In between
-/// nobody else is let run, for on a busy machine it could take long until the daemon's next turn, and
-/// all programs wait for it.
+/// How often it looks before it says that somebody does: short requests are over by then. It does not
+/// yield in between: on a busy machine the daemon might not run again for long, and all programs
+/// would wait for it.
 const LOOKS: u32 = 200;
 
 /// Who may still be using memory.

@@ -231,18 +231,19 @@ impl<'a> Requester<'a> {
         self.ring.distance(self.cursors.completed, self.cursors.next)
     }
 
+    /// Refuses a request that has a response if none may be outstanding: `max_rd_atomic` is 0.
+    pub(super) fn check_read_depth(&self) -> Result<(), RequestError> {
+        match self.qp.max_rd_atomic.load(Acquire) {
+            0 => Err(RequestError::Failed(wc_status::MALFORMED)),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a request may not begin yet (IBTA 10.8.3.3, the fence indicator).
     pub(super) fn is_fenced(&self, wqe: &SendWqe<'_>) -> bool {
         let is_waited_for = |index| {
             let wqe = self.wqe(self.cursors.completed.wrapping_add(index));
-            matches!(
-                wqe.opcode,
-                opcode::RDMA_READ
-                    | opcode::ATOMIC_CMP_AND_SWP
-                    | opcode::ATOMIC_FETCH_AND_ADD
-                    | opcode::FLUSH
-                    | opcode::ATOMIC_WRITE
-            )
+            opcode::has_response(wqe.opcode)
         };
         wqe.flags & send_flag::FENCE != 0 && (0..self.in_flight()).any(is_waited_for)
     }

@@ -147,8 +147,8 @@ impl<'a> Actor<'a> {
 }
 
 impl<'a> Responder<'a> {
-    /// Whether the queue pair does what needs rights, bits of [`access`]; else the status that the
-    /// peer gets.
+    /// Whether the queue pair accepts requests that need these rights, bits of [`access`]; else the
+    /// status that the peer gets.
     pub(super) fn allow(&self, right: u32) -> Result<(), u32> {
         let is_allowed = self.qp.access.load(Acquire) & right == right;
         if is_allowed && (right & ANSWERED == 0 || self.has_resources()) {
@@ -197,9 +197,9 @@ impl<'a> Responder<'a> {
             && length <= mtu::bytes(self.qp.path_mtu.load(Acquire))
     }
 
-    /// On whose behalf a receive's memory is used: that of a shared queue is the protection domain of
-    /// the queue, which may be another than the queue pair's (IBTA 10.2.3).
-    pub(super) fn receiver(&self, arena: &Arena) -> Owner {
+    /// On whose behalf a receive's memory is used. One of a shared receive queue has that queue's
+    /// protection domain, which may be another than the queue pair's (IBTA 10.2.3).
+    pub(super) fn receive_owner(&self, arena: &Arena) -> Owner {
         let shared = match self.receives {
             Receives::Shared(index) => arena.srqs.get(index as usize),
             _ => None,

@@ -5,7 +5,7 @@
 //! all the same when the program has not polled for [`timing::CQ_FULL_NS`].
 //!
 //! The ring has twice the slots that the queue is said to have. Those beyond are for whoever saw
-//! [`PLENTY`] of room, claimed none of it, and was put aside until others had used it up.
+//! [`PLENTY`] of room, claimed none of it, and was preempted until others had used it up.
 //!
 //! [`timing::CQ_FULL_NS`]: super::timing::CQ_FULL_NS
 

@@ -23,6 +23,15 @@ pub mod opcode {
         FLUSH = 14,
         ATOMIC_WRITE = 15,
     );
+
+    /// Whether a request is completed by a response of its own and not by an acknowledgement, so that
+    /// `max_rd_atomic` counts it (IBTA volume 1, 9.7.4.1.2; annex A19).
+    pub(crate) fn has_response(opcode: u32) -> bool {
+        matches!(
+            opcode,
+            RDMA_READ | ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD | FLUSH | ATOMIC_WRITE
+        )
+    }
 }
 
 /// Flags of send work requests (`ib_send_flags`).

@@ -17,7 +17,11 @@ struct Region {
 
 /// Keys of the regions and windows that were seen.
 #[derive(Debug, Default)]
-pub(super) struct Keys(HashMap<u32, Region>);
+pub(super) struct Keys {
+    regions: HashMap<u32, Region>,
+    /// Those that are registered, by process and object.
+    registered: HashMap<(u32, Name), Vec<u32>>,
+}
 
 fn names(values: &[Named]) -> impl Iterator<Item = Name> + '_ {
     values.iter().filter_map(|Named(_, value)| match value {
@@ -35,20 +39,22 @@ impl Keys {
         match name.as_str() {
             "ibv_reg_mr" | "ibv_alloc_mw" => {
                 let Some(object) = names(done).find(is_object) else { return };
-                for key in names(done) {
-                    if let Name::Key(key @ 1..) = key {
-                        let (process, name) = (entry.process, object);
-                        self.0.insert(key, Region { process, name, gone: None });
-                    }
-                }
+                let keys = names(done).filter_map(|name| match name {
+                    Name::Key(key @ 1..) => Some(key),
+                    _ => None,
+                });
+                let keys: Vec<u32> = keys.collect();
+                let region = Region { process: entry.process, name: object, gone: None };
+                self.regions.extend(keys.iter().map(|&key| (key, region)));
+                self.registered.insert((entry.process, object), keys);
             }
             "ibv_dereg_mr" | "ibv_dealloc_mw" => {
                 let Some(object) = names(args).find(is_object) else { return };
-                let is_it = |region: &&mut Region| {
-                    (region.process, region.name, region.gone) == (entry.process, object, None)
-                };
-                for region in self.0.values_mut().filter(is_it) {
-                    region.gone = Some(entry.t);
+                let keys = self.registered.remove(&(entry.process, object)).unwrap_or_default();
+                for key in keys {
+                    if let Some(region) = self.regions.get_mut(&key) {
+                        region.gone = Some(entry.t);
+                    }
                 }
             }
             _ => {}
@@ -66,7 +72,7 @@ impl Keys {
             let Region { process, name, .. } = region;
             format!("{} {name} of {}", name.kind(), who(*process))
         };
-        match self.0.get(&key) {
+        match self.regions.get(&key) {
             Some(region @ Region { gone: Some(gone), .. }) => {
                 let before = duration(t.saturating_sub(*gone));
                 let why = format!("; it was that of {}, deregistered {before} before", of(region));
@@ -74,7 +80,7 @@ impl Keys {
             }
             // Another process's, or a window that was invalidated.
             Some(region) => (format!("; it is that of {}", of(region)), None),
-            None => match self.0.get(&key.swap_bytes()) {
+            None => match self.regions.get(&key.swap_bytes()) {
                 Some(region) => {
                     let swapped = key.swap_bytes();
                     let why =

@@ -172,7 +172,7 @@ impl Known {
         }
     }
 
-    /// What queue pairs of which `is_over` says so have still had on its way to another host.
+    /// Sends, of the queue pairs for which `is_over` holds, that another host had not acknowledged.
     pub(super) fn unfinished(&mut self, is_over: impl Fn(u32, u32) -> bool) -> Vec<Unfinished> {
         let over = self.qps.iter_mut().filter(|(number, qp)| is_over(**number, qp.process));
         let unfinished = over.filter_map(|(number, qp)| {

@@ -5,7 +5,7 @@
 //! again (a NAK comes once). Then only time helps, and programs choose it long: connections of the
 //! manager wait two seconds. So adapters begin with short waits and double them up to the
 //! attribute's (NVIDIA's "adaptive retransmission", on unless it is switched off), and so does this,
-//! with one packet at a time: who is only slow is not sent much twice. `retry_cnt` is not touched.
+//! with one packet at a time: a peer that is merely slow gets little twice. `retry_cnt` is not touched.
 
 /// The first wait: much longer than an answer takes, unless processors are busy.
 pub(super) const FIRST_NS: u64 = 4096 << 10;

@@ -2,8 +2,9 @@
 //!
 //! A packet is executed if its number is the expected one. Before that it is a duplicate, and gets
 //! its answer again: an acknowledgement for a send or a write, the bytes anew for a read, the saved
-//! result for an atomic or a flush. Behind it there is a gap, of which the requester is told once. Answers wait
-//! in a queue, in the order in which they have to be sent; acknowledgements in a row become one.
+//! result for an atomic or a flush. Behind it there is a gap, of which the requester is told once.
+//! Answers wait in a queue, in the order in which they have to be sent; acknowledgements in a row
+//! become one.
 //!
 //! Sources: IBTA volume 1, 9.7.4, 9.7.5 and 9.9.3; `rxe_resp.c`.
 

@@ -27,7 +27,7 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
         } else {
             Route::Remote
         })
-    } else if fabric.is_beside(dgid) {
+    } else if fabric.is_local_without_slot(dgid) {
         // The connection manager's, to a program of this machine.
         Ok(Route::Local)
     } else if from.is_ipv4() != to.is_ipv4() {
@@ -44,7 +44,7 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
 
 /// The GID at an index of a port's table: `ENODATA` in an empty slot, as since Linux 5.10
 /// (`rdma_get_gid_attr`), `EINVAL` beyond the table.
-pub(super) fn source(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
+pub(super) fn source_gid(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
     let sgid = gids.gid(index);
     if sgid != [0; 16] {
         return Ok(sgid);
@@ -74,7 +74,7 @@ pub(super) fn create_ah(
         Errno::EINVAL.because("an address handle on RoCE needs a global route (GRH)"),
     )?;
     let port = cx.file.device.port(request.attr.port_num)?;
-    let sgid = source(&port.gids, grh.sgid_index)?;
+    let sgid = source_gid(&port.gids, grh.sgid_index)?;
     let mtu = port.active_mtu();
     let route = route_to(cx.fabric, sgid, grh.dgid)?;
     let index = cx.fabric.take_ah()?;

@@ -8,7 +8,7 @@ use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::Limits;
 use crate::engine;
-use crate::errno::{Errno, Label, Result, Values, ensure};
+use crate::errno::{Errno, Label, Result, ensure};
 use crate::rpc::{ChannelId, Created};
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
@@ -141,11 +141,9 @@ pub(super) fn destroy_cq(
     let handle = request.cq_handle;
     let index = cx.file.handles.index(handle, Kind::Cq)?;
     let users = cx.fabric.qps.iter().filter(|(_, qp)| qp.cqs.contains(&index));
-    let users = Values::users(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())));
-    ensure(
-        users == Values::default(),
-        Errno::EBUSY.because("a queue pair still has the completion queue").with(users),
-    )?;
+    Errno::EBUSY
+        .because("a queue pair still has the completion queue")
+        .unless_unused(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())))?;
     cx.fabric.release_cq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

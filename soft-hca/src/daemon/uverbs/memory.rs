@@ -31,7 +31,7 @@ pub(super) fn dealloc_pd(
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let handles = cx.file.handles.iter();
     let users = handles.filter(|(_, object)| object.uses_pd() == Some(pd));
-    let users = Values::users(users.filter_map(|(handle, object)| {
+    let users = users.filter_map(|(handle, object)| {
         Some(match object {
             Object::Qp { index, .. } => (Label::Qp, cx.fabric.qpn(index).ok()?.into()),
             Object::Srq { index, .. } => (Label::Srq, index as u64 + 1),
@@ -40,11 +40,8 @@ pub(super) fn dealloc_pd(
             Object::Ah { .. } => (Label::Ah, handle.into()),
             Object::Pd { .. } | Object::Cq { .. } => return None,
         })
-    }));
-    ensure(
-        users == Values::default(),
-        Errno::EBUSY.because("the protection domain is still in use").with(users),
-    )?;
+    });
+    Errno::EBUSY.because("the protection domain is still in use").unless_unused(users)?;
     cx.file.handles.remove(request.pd_handle);
     cx.fabric.release_pd();
     Ok(().into())

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::RingPlace;
 use crate::daemon::fabric::{GONE, RingOf, store_gid};
 use crate::daemon::known::KnownQp;
-use crate::daemon::uverbs::address::{route_to, source};
+use crate::daemon::uverbs::address::{route_to, source_gid};
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::transitions;
 use crate::daemon::uverbs::{Context, Object, Outcome};
@@ -285,7 +285,7 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
 fn route_of(cx: &Context<'_>, request: &ModifyQp) -> Result<Route> {
     let dest = request.dest;
     let gids = &cx.file.device.port(dest.port_num)?.gids;
-    let sgid = source(gids, dest.sgid_index)?;
+    let sgid = source_gid(gids, dest.sgid_index)?;
     route_to(cx.fabric, sgid, dest.dgid)
 }
 

@@ -7,7 +7,7 @@ use crate::daemon::known::KnownSrq;
 use crate::daemon::uverbs::object::Kind;
 use crate::daemon::uverbs::{Context, Object, Outcome};
 use crate::device::Limits;
-use crate::errno::{Errno, Label, Result, Values, ensure};
+use crate::errno::{Errno, Label, Result, ensure};
 use crate::uapi::rxe::abi::{self, MmInfo};
 use crate::uapi::uverbs::answer::{self, WithDriverData};
 use crate::uapi::uverbs::request;
@@ -128,11 +128,9 @@ pub(super) fn destroy_srq(
     let handle = request.srq_handle;
     let index = cx.file.handles.index(handle, Kind::Srq)?;
     let users = cx.fabric.qps.iter().filter(|(_, qp)| qp.srq == Some(index));
-    let users = Values::users(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())));
-    ensure(
-        users == Values::default(),
-        Errno::EBUSY.because("a queue pair still has the shared receive queue").with(users),
-    )?;
+    Errno::EBUSY
+        .because("a queue pair still has the shared receive queue")
+        .unless_unused(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())))?;
     cx.fabric.release_srq(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

@@ -187,7 +187,8 @@ struct DemoArgs {
     /// What the first line calls the fabric [default: soft-hca, or the host's RDMA devices]
     #[arg(long, value_name = "TEXT")]
     fabric_name: Option<String>,
-    /// Address of the RDMA device [default: 10.9.0.1, on soft-hca 127.0.0.1]
+    /// Address of the RDMA device [default: 10.9.0.1, on soft-hca 127.0.0.1]; on soft-hca `link` is
+    /// that of the link, on which there are packets
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
     /// Run the clients elsewhere on this machine: PROGRAM becomes its arguments there, a command
@@ -420,6 +421,10 @@ fn demo(args: DemoArgs) -> Result<bool, Error> {
         return listed.map(|()| true).map_err(Error::write(Path::new("standard output")));
     }
     let usual = if soft_hca::is_inside() { "127.0.0.1" } else { "10.9.0.1" };
+    let address = match args.address {
+        Some(word) if word == "link" => soft_hca::link_address()?.to_string(),
+        address => address.unwrap_or_else(|| usual.to_owned()),
+    };
     let bin_dir = bin_dir(args.bin_dir)?;
     let here = std::env::current_dir().map_err(Error::read(Path::new(".")))?;
     let demo = Demo {
@@ -432,7 +437,7 @@ fn demo(args: DemoArgs) -> Result<bool, Error> {
         },
         bin_dir,
         fabric_name: args.fabric_name,
-        address: args.address.unwrap_or_else(|| usual.to_owned()),
+        address,
         client_host: args.client_by.map(|by| ClientHost { by }),
         client_address: args.client_address,
         gid_indices: [args.gid_index, args.client_gid_index],

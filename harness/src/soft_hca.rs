@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -65,6 +66,15 @@ pub(crate) fn left_behind() -> io::Result<Vec<String>> {
     Ok(objects(&listing(&["--fabric", &fabric])?))
 }
 
+/// The address of this program's fabric's link (`soft-hca run --roce`), of IPv4 if it has one.
+pub fn link_address() -> Result<IpAddr, Error> {
+    let fabric = std::env::var(FABRIC).unwrap_or_default();
+    let listing =
+        listing(&["--fabric", &fabric]).map_err(|error| Error::Usage(error.to_string()))?;
+    let none = || Error::Usage("this program's fabric of soft-hca has no link".to_owned());
+    address_of_link(&listing).ok_or_else(none)
+}
+
 /// What `soft-hca ls` says.
 fn listing(arguments: &[&str]) -> io::Result<String> {
     let program = command();
@@ -102,6 +112,14 @@ pub(crate) fn command() -> OsString {
     if beside.is_file() { beside.into_os_string() } else { COMMAND.into() }
 }
 
+/// From a line such as `roce always, 192.0.2.1, fe80::1: 5 packets sent, 5 received`.
+fn address_of_link(listing: &str) -> Option<IpAddr> {
+    let line = listing.lines().find_map(|line| line.trim_start().strip_prefix("roce "))?;
+    let (words, _) = line.split_once(": ")?;
+    let addresses: Vec<IpAddr> = words.split(", ").filter_map(|word| word.parse().ok()).collect();
+    addresses.iter().find(|ip| ip.is_ipv4()).or(addresses.first()).copied()
+}
+
 /// From lines such as `cm_id 3 ... state LISTEN ... pid 4711`.
 fn listening_pids(listing: &str) -> Vec<u32> {
     let value = |words: &[&str], name: &str| {
@@ -118,6 +136,17 @@ fn listening_pids(listing: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_has_an_address() {
+        let of = |link: &str| address_of_link(&format!("fabric a dir /a\n  {link}\n  process\n"));
+        let ip = |text: &str| Some(text.parse().unwrap());
+        let counts = "5 packets sent, 5 received";
+        let both = of(&format!("roce always, fd00::1, 192.0.2.1, fe80::1: {counts}"));
+        assert_eq!(both, ip("192.0.2.1"));
+        assert_eq!(of(&format!("roce fd00::1, fe80::1: {counts}")), ip("fd00::1"));
+        assert_eq!(of("faults"), None);
+    }
 
     #[test]
     fn listeners_are_told_from_the_rest() {

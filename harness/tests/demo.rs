@@ -90,6 +90,34 @@ fn a_run_can_be_recorded() {
 }
 
 #[test]
+fn packets_can_be_captured_with_or_without_a_record() {
+    let folder = Folder::new("packets");
+    let soft_hca = "#!/bin/sh\n[ $1 != ls ] || exec echo fabric does not run\necho \"$@\"\n";
+    folder.script("target/release/soft-hca", soft_hca);
+    let file = folder.0.join("run.pcapng").display().to_string();
+    fs::write(&file, "packets").unwrap();
+    let record = ["--record", "/x/run.shr"];
+    let pcap = ["--pcap", &file];
+    for (before, behind, how) in [
+        (&pcap[..], &[][..], "run"),
+        (&[], &pcap, "run"),
+        (&record, &pcap, "record -o /x/run.shr"),
+        (&[], &[record, pcap].concat(), "record -o /x/run.shr"),
+        (&[], &[pcap, record].concat(), "record -o /x/run.shr"),
+    ] {
+        let output = folder.run(&[before, &["mc"], behind, &["-s"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let begin = format!("{how} --roce=always --pcap {file} --fabric demo-");
+        assert!(text.starts_with(&begin) && text.contains(" --address link "), "{text}");
+        assert!(text.ends_with(&format!(" mc -s\nthe packets are in {file}\n")), "{text}");
+    }
+    for arguments in [&["mc", "--pcap"][..], &["--lab", "mc", "--pcap", &file]] {
+        assert_eq!(folder.run(arguments).status.code(), Some(1));
+    }
+}
+
+#[test]
 fn of_one_example_only_what_it_needs_is_built() {
     let folder = Folder::new("build");
     folder.script("target/release/soft-hca", "#!/bin/sh\nexit\n");
@@ -125,6 +153,7 @@ fn a_problem_has_its_own_examples() {
         (&["--problem=1", "--two-hosts"], "runs on one host"),
         (&["--problem=1", "--client-host", "x"], "runs on one host"),
         (&["--problem=1", "--record", "/x/run.shr"], "record one of them"),
+        (&["--problem=1", "--pcap", "/x/run.pcapng"], "record one of them"),
     ] {
         let output = folder.run(arguments);
         let text = String::from_utf8(output.stderr).unwrap();

@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use soft_hca::command::line::{self, Line, RecordArgs, RunArgs, ShowArgs, Subcommands};
-use soft_hca::command::record::{self, RecordOptions};
-use soft_hca::command::{Error, doctor, export, fabric, ls, run, show};
-use soft_hca::config::{self, FabricName};
+use soft_hca::line::{self, Line, RecordArgs, RunArgs, ShowArgs, Subcommands};
+use soft_hca::record::{self, RecordOptions};
+use soft_hca::{Error, doctor, export, fabric, ls, run, show};
+use soft_hca_core::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
@@ -39,13 +39,11 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
 }
 
 fn show(arguments: &ShowArgs) -> Result<(), Error> {
-    let ShowArgs { follow, stable, sequence, html, title, perfetto, pcap, file } = arguments;
+    let ShowArgs { follow, stable, sequence, html, title, perfetto, file } = arguments;
     if let Some(out) = html {
         export::html(file, out, title.as_deref())
     } else if let Some(out) = perfetto {
         export::perfetto(file, out)
-    } else if let Some(out) = pcap {
-        export::pcap(file, out)
     } else if let Some(entries) = sequence {
         show::sequence(file, *entries)
     } else {

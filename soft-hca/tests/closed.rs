@@ -284,7 +284,7 @@ fn unreadable_programs() {
     if !installed(&[PROGRAM]) {
         return;
     }
-    if soft_hca::system::user() == 0 {
+    if soft_hca_core::system::user() == 0 {
         println!("skipped: nothing is hidden from root");
         return;
     }

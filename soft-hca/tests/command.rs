@@ -252,7 +252,7 @@ fn faults_are_explained_and_checked() {
     assert!(said.contains("--fault \"drop:1\": drop cannot take \"1\""), "{said}");
     let (status, said) = run(&["--fault", "drop:1%"]);
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("they need --roce"), "{said}");
+    assert!(said.contains("it needs --roce"), "{said}");
     let mut command = place.command(&["run", "--roce", "--", "true"]);
     let output = command.env("SOFT_HCA_FAULT", "dorp").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

@@ -10,9 +10,10 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
+use soft_hca_roce::wire::capture;
+
 use programs::hosts::Hosts;
 use programs::{LIMIT, comes_about, installed, is_long, perftest, tcp, the_processors, traffic};
-use soft_hca_roce::wire::capture;
 
 /// A packet passes both ends' faults: 1 % of all get lost.
 const LOSS: &str = "drop:0.5% seed=1";

@@ -8,10 +8,11 @@ mod programs;
 use std::fs;
 use std::process::Command;
 
+use soft_hca_roce::wire::capture;
+
 use programs::hosts::{Hosts, INTERFACE, assert_gone, assert_has, by_tcp, ping_pong};
 use programs::program::Program;
 use programs::{LIMIT, comes_about, installed, is_long, perftest, tcp, the_processors, traffic};
-use soft_hca_roce::wire::capture;
 
 /// Ping-pongs of one kind, each with new fabrics.
 fn ping_pongs(program: &str, lists: &[&str]) {

@@ -11,9 +11,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use soft_hca_core::uapi::layout::Layout;
+use soft_hca_core::uapi::{self, ucma, uverbs, verbs};
+
 use programs::{headers, installed};
-use soft_hca::uapi::layout::Layout;
-use soft_hca::uapi::{self, ucma, uverbs, verbs};
 
 /// What names begin with in the headers, our names of numbers, and the numbers that have some.
 type Numbers = (&'static str, fn(u32) -> Option<&'static str>, std::ops::Range<u32>);

@@ -3,18 +3,20 @@
 
 mod programs;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::process::{Child, Command};
+
+use soft_hca_record::entry::{
+    Completion, Direction, Executed, Outcome, Packet, PacketNote, ReceiveQueue, What,
+};
+use soft_hca_record::{Entry, Reader};
 
 use programs::hosts::Hosts;
 use programs::place::Place;
 use programs::tcp::{free_port, listens};
 use programs::{LIMIT, LOCALHOST, comes_about, installed};
-use soft_hca_record::entry::{
-    Completion, Direction, Executed, Outcome, Packet, PacketNote, ReceiveQueue, What,
-};
-use soft_hca_record::{Entry, Reader};
 
 /// What a command prints.
 fn said(place: &Place, arguments: &[&str]) -> String {
@@ -165,9 +167,8 @@ fn a_record_is_drawn_and_written_for_other_programs() {
     let place = Place::new("record-export");
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/ping-sr-1.shr");
     let show = |option: &[&str]| said(&place, &[&["show"], option, &[sample]].concat());
-    let files: [(&str, &[u8]); 3] = [
+    let files: [(&str, &[u8]); 2] = [
         ("--html", b"<!DOCTYPE html>"),
-        ("--pcap", &[0x0a, 0x0d, 0x0d, 0x0a]),
         // The first packet of the trace: field 1, with a length.
         ("--perfetto", &[0x0a]),
     ];
@@ -221,6 +222,14 @@ fn what_goes_wrong_is_said_when_it_happens() {
     place.assert_gone();
 }
 
+/// A shell's words for a ping-pong of five messages with an address.
+fn ping_pong_script(address: &str) -> String {
+    let line = format!("ibv_rc_pingpong -g 1 -n 5 -r 10 -p {}", free_port());
+    format!(
+        "{line} & server=$!; while ! {line} {address} 2>/dev/null; do sleep 0.1; done; wait $server"
+    )
+}
+
 /// A run whose programs reach each other by the link, which loses a packet.
 #[test]
 fn packets_of_the_link_are_recorded() {
@@ -229,11 +238,7 @@ fn packets_of_the_link_are_recorded() {
     }
     let Some(hosts) = Hosts::new("record-link") else { return };
     let (place, address) = (&hosts.a.place, hosts.a.address);
-    let port = free_port();
-    let line = format!("ibv_rc_pingpong -g 1 -n 5 -r 10 -p {port}");
-    let script = format!(
-        "{line} & server=$!; while ! {line} {address} 2>/dev/null; do sleep 0.1; done; wait $server"
-    );
+    let script = ping_pong_script(address);
     let roce = format!("--roce=always,{address}");
     let drop = ["--fault", "drop:nth=5,dir=send"];
     let command = [&["record", &roce][..], &drop, &["--", "sh", "-c", &script]].concat();
@@ -262,13 +267,66 @@ fn packets_of_the_link_are_recorded() {
         assert!(is_theirs, "{packet:?}");
         assert_eq!((&packet.from[..], &packet.to[..]), (address, address));
     }
-    // Nobody makes up what has really been sent.
-    let output = place.command(&["show", "--pcap", "out", "run.shr"]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && said.contains("`soft-hca record --pcap FILE`"), "{said}");
     // Work requests are executed when their acknowledgement has come.
     let executed = entries.iter().filter(|entry| matches!(entry.what, What::Executed(_)));
     assert_eq!(executed.count(), 10);
+}
+
+/// What Wireshark sees of a recording's packets: queue pair, sequence number, opcode.
+fn dissected(place: &Place, file: &str) -> Vec<(u32, u32, u32)> {
+    let fields = ["infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.bth.opcode"];
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-T", "fields"]).args(fields.map(|field| ["-e", field]).concat());
+    let output = tshark.arg("-r").arg(place.file(file)).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).unwrap(),
+        None => text.parse().unwrap(),
+    };
+    let packet = |line: &str| match line.split('\t').map(number).collect::<Vec<_>>()[..] {
+        [qp, psn, opcode] => (qp, psn, opcode),
+        _ => panic!("{line}"),
+    };
+    String::from_utf8(output.stdout).unwrap().lines().map(packet).collect()
+}
+
+/// `--pcap` alone turns the link on, and when the command returns all packets are in the file.
+#[test]
+fn packets_are_captured_beside_the_record() {
+    if !installed(&["ibv_devinfo", "ibv_rc_pingpong", "tshark"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("record-pcap") else { return };
+    let (place, address) = (&hosts.a.place, hosts.a.address);
+    let recorded = |program: &[&str]| {
+        let command = [&["record", "--pcap", "link.pcapng", "--"], program].concat();
+        let output = place.command(&command).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        (dissected(place, "link.pcapng"), String::from_utf8(output.stderr).unwrap())
+    };
+    const STAYED: &str = "what is for 127.0.0.1 stays in the fabric";
+    let (packets, said) = recorded(&["sh", "-c", &ping_pong_script(address)]);
+    assert!(!said.contains(STAYED), "{said}");
+    let [first, middle, last, acknowledge] = [0, 1, 2, 17];
+    let (acknowledgements, sent): (Vec<_>, Vec<_>) =
+        packets.into_iter().partition(|(.., opcode)| *opcode == acknowledge);
+    assert!(!acknowledgements.is_empty());
+    // By queue pair, with the numbers counted from the first: what is sent again is there once.
+    let mut queue_pairs = BTreeMap::<u32, (u32, BTreeMap<u32, u32>)>::new();
+    for (qp, psn, opcode) in sent {
+        let (begin, opcodes) = queue_pairs.entry(qp).or_insert((psn, BTreeMap::new()));
+        opcodes.insert(psn.wrapping_sub(*begin) & 0xff_ffff, opcode);
+    }
+    assert_eq!(queue_pairs.len(), 2);
+    for (numbers, opcodes) in queue_pairs.values().map(|(_, sent)| (sent.keys(), sent.values())) {
+        assert!(numbers.copied().eq(0..20), "{queue_pairs:?}");
+        // 4096 bytes by a path MTU of 1024.
+        let message = [first, middle, middle, last];
+        assert_eq!(opcodes.copied().collect::<Vec<_>>(), message.repeat(5));
+    }
+    assert!(entries(place, "run.shr").iter().any(|entry| matches!(entry.what, What::Packet(_))));
+    let (packets, said) = recorded(&["ibv_devinfo"]);
+    assert!(packets.is_empty() && said.contains(STAYED), "{said}{packets:?}");
 }
 
 #[test]

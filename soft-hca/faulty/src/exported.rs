@@ -3,9 +3,9 @@
 use std::ffi::{CStr, c_void};
 use std::mem;
 
-use soft_hca::each_verb;
-use soft_hca::fault::Verb;
-use soft_hca::system::Next;
+use soft_hca_core::system::Next;
+use soft_hca_fault::Verb;
+use soft_hca_fault::each_verb;
 
 use crate::argument::{Argument, Id, Ptr, Qp};
 use crate::{failed, faults, operations, returned};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use soft_hca::config;
-use soft_hca::fault::{Happened, Injector, Plan, Verb};
+use soft_hca_core::config;
+use soft_hca_fault::{Happened, Injector, Plan, Verb};
 
 use crate::layout::{WC_RECV, Wc};
 

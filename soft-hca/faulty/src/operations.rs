@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use std::mem::{offset_of, size_of};
 use std::sync::{PoisonError, RwLock};
 
-use soft_hca::each_verb;
-use soft_hca::fault::Verb;
+use soft_hca_fault::Verb;
+use soft_hca_fault::each_verb;
 
 use crate::argument::{Argument, Ptr, Qp};
 use crate::layout::{ABI_IS_EXTENDED, Context, Extended, Wc, function};

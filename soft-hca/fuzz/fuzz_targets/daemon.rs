@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| soft_hca::fuzz::daemon(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| soft_hca_daemon::fuzz::daemon(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| soft_hca::fuzz::uverbs(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| soft_hca_daemon::fuzz::uverbs(data));

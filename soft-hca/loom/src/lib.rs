@@ -9,10 +9,10 @@ mod sync {
     }
 }
 
-#[path = "../../src/engine/arming.rs"]
+#[path = "../../core/src/engine/arming.rs"]
 pub mod arming;
-#[path = "../../src/engine/claims.rs"]
+#[path = "../../core/src/engine/claims.rs"]
 pub mod claims;
-#[path = "../../src/arena/lock.rs"]
+#[path = "../../core/src/arena/lock.rs"]
 #[allow(dead_code, reason = "the library uses more of it")]
 pub mod lock;

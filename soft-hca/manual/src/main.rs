@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Command, Parser};
 use clap_complete::Shell;
-use soft_hca::command::line;
+use soft_hca::line;
 
 /// The program that all this is about.
 const NAME: &str = "soft-hca";

@@ -5,8 +5,8 @@ use std::io;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
-use soft_hca::command::line;
-use soft_hca::config;
+use soft_hca::line;
+use soft_hca_core::config;
 
 use crate::NAME;
 

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_ulong};
 
-use soft_hca::client;
+use crate::client;
 
-use crate::{aside, real};
+use crate::aside;
+use crate::real;
 
 /// `close(2)`
 #[unsafe(no_mangle)]

@@ -3,11 +3,14 @@
 use std::ffi::{c_int, c_ulong, c_void};
 use std::slice;
 
-use soft_hca::client::{self, Outcome};
-use soft_hca::errno::{Errno, Result};
-use soft_hca::uapi::ioctl::RDMA_VERBS_IOCTL;
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::uapi::ioctl::RDMA_VERBS_IOCTL;
 
-use crate::{aside, fail, keeping_errno, real};
+use crate::aside;
+use crate::client::{self, Outcome};
+use crate::fail;
+use crate::keeping_errno;
+use crate::real;
 
 /// Waits until a descriptor is readable. -1 if it does not block or was interrupted.
 unsafe fn wait(fd: c_int) -> c_int {
@@ -24,7 +27,7 @@ unsafe fn wait(fd: c_int) -> c_int {
     // SAFETY: one entry is there.
     let waited = unsafe { real::poll(&mut readable, 1, -1) };
     if let Some(waiting) = waiting {
-        keeping_errno(|| waiting.is_over(waited >= 0));
+        keeping_errno(|| waiting.ended(waited >= 0));
     }
     if waited < 0 { -1 } else { 0 }
 }

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use soft_hca::client;
+use crate::client;
 
 use crate::aside;
 

@@ -3,10 +3,13 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::mem::MaybeUninit;
 
-use soft_hca::client::{self, DeviceFile};
+use soft_hca_core::device_file::DeviceFile;
 
+use crate::aside;
+use crate::client;
+use crate::fail;
+use crate::real;
 use crate::sysfs::{self, Moved};
-use crate::{aside, fail, real};
 
 /// The device file that a C path names.
 unsafe fn device_of(path: *const c_char) -> Option<DeviceFile> {

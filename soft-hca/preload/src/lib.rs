@@ -9,6 +9,7 @@
     reason = "the contracts are those of the C library's functions"
 )]
 
+mod client;
 mod descriptors;
 mod events;
 mod faults;
@@ -18,8 +19,9 @@ mod netlink;
 mod real;
 mod sysfs;
 
-use soft_hca::client::put_off;
-use soft_hca::errno::Errno;
+use soft_hca_core::errno::Errno;
+
+use crate::client::put_off;
 
 /// Sets errno and gives -1.
 fn fail(error: Errno) -> libc::c_int {

@@ -3,12 +3,14 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
-use soft_hca::client;
-use soft_hca::errno::Errno;
-use soft_hca::uapi::nldev::NETLINK_RDMA;
+use soft_hca_core::errno::Errno;
+use soft_hca_core::uapi::nldev::NETLINK_RDMA;
 
+use crate::aside;
+use crate::client;
 use crate::events::write;
-use crate::{aside, fail, real};
+use crate::fail;
+use crate::real;
 
 /// `socket(2)`
 #[unsafe(no_mangle)]

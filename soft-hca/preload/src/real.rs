@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 
-use soft_hca::system::Next;
+use soft_hca_core::system::Next;
 
 /// Declares a function of this module that calls the C library's function of that name.
 /// They may be cancelled, so unwinding may pass through them.

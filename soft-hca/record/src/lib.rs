@@ -17,14 +17,12 @@
 //! | [`timeline`] | a page of HTML with a picture of the run |
 //! | [`requests`] | which entries belong together |
 //! | [`perfetto`] | a record as a trace of Perfetto |
-//! | [`packets`] | a record as packets of RoCE v2 |
 #![forbid(unsafe_code)]
 
 mod connection;
 pub mod entry;
 pub mod explain;
 pub mod file;
-pub mod packets;
 pub mod perfetto;
 pub mod reason;
 pub mod requests;

@@ -10,7 +10,7 @@ use crate::wire::capture;
 use crate::wire::cm::{CmaHeader, Message};
 use crate::wire::icrc;
 use crate::wire::ip::{Addresses, Flow};
-use crate::wire::mad::{Header, Mad};
+use crate::wire::mad::{GSI_QPN, Header, Mad};
 use crate::wire::packet::{PORT, Packet};
 use crate::wire::pcapng::{Direction, Record, Recording};
 
@@ -45,7 +45,7 @@ fn packet(data: &[u8]) {
     let length = length.unwrap_or_else(|error| panic!("{packet:?}: {error}"));
     assert_eq!(Packet::parse(&buffer[..length]), Ok(packet));
     assert_eq!(packet.headers.operation.opcode(packet.headers.service), Some(data[0]));
-    if packet.headers.dest_qpn == 1 {
+    if packet.headers.dest_qpn == GSI_QPN {
         mad(packet.payload);
     }
 }

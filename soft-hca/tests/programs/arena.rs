@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
-use soft_hca::arena::{Lock, Mapping};
+use soft_hca_core::arena::{Lock, Mapping};
 
 use super::place::Place;
 
@@ -75,7 +75,7 @@ impl Arena {
 
     /// The index of a process that may have ended.
     pub fn find_process(&self, pid: u32) -> Option<usize> {
-        let is_it = |entry: &soft_hca::arena::Proc| {
+        let is_it = |entry: &soft_hca_core::arena::Proc| {
             entry.pid.load(Relaxed) == pid && entry.live.load(Relaxed) != 0
         };
         indices(&self.mapping.procs, is_it).first().copied()
@@ -84,7 +84,7 @@ impl Arena {
     /// Where the next completion will be in each of a process's queues.
     pub fn filled_to(&self, process: usize) -> Vec<u32> {
         let arena = &self.mapping;
-        let is_its = |cq: &&soft_hca::arena::Cq| {
+        let is_its = |cq: &&soft_hca_core::arena::Cq| {
             cq.live.load(Relaxed) != 0 && cq.proc.load(Relaxed) as usize == process
         };
         let rings = arena.cqs.iter().filter(is_its).filter_map(|cq| arena.ring(&cq.ring));

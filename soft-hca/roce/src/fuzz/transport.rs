@@ -1,15 +1,17 @@
 //! Queue pairs whose peer sends anything, and whose program posts anything.
 
+use std::collections::VecDeque;
+
 use crate::transport::attributes::{Attributes, Mtu};
+use crate::transport::port::{Busy, Port};
+use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
-use crate::transport::requester::{Requester, WINDOW};
-use crate::transport::responder::Responder;
+use crate::transport::requester::WINDOW;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
-use crate::transport::{uc, ud};
-use crate::wire::bth::{Bth, Psn};
+use crate::wire::bth::{Bth, Psn, Qpn};
 use crate::wire::headers::Feth;
 use crate::wire::opcode::{SendEnd, Service};
-use crate::wire::packet::{ICRC_BYTES, MAX_BYTES, Packet};
+use crate::wire::packet::{Headers, ICRC_BYTES, MAX_BYTES, Packet};
 
 /// The input, a byte at a time; zeros behind its end.
 struct Input<'a>(&'a [u8]);
@@ -29,11 +31,16 @@ impl Input<'_> {
 /// A program that does what its own sequence of numbers says.
 struct Program {
     state: u32,
-    /// Lengths of the requests that are not complete, and the first one's name.
-    requests: std::collections::VecDeque<u32>,
+    /// What is posted, and not in flight yet.
+    posted: VecDeque<WorkRequest>,
+    /// Lengths of the requests in flight, and the first one's name.
+    requests: VecDeque<u32>,
     first: u64,
     has_receive: bool,
+    /// A request has failed.
     has_failed: bool,
+    /// A request of the peer has failed.
+    is_error: bool,
 }
 
 impl Program {
@@ -52,12 +59,12 @@ impl Program {
     }
 }
 
-impl SendQueue for Program {
-    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
-        let bytes = parts.concat();
+impl Program {
+    /// Bytes of a request in flight are read or written.
+    fn access(&mut self, id: u64, offset: u32, length: usize) -> Result<(), Failure> {
         // Those before it may wait to be completed.
         let request = (id - self.first) as usize;
-        let end = u64::from(offset) + bytes.len() as u64;
+        let end = u64::from(offset) + length as u64;
         assert!(end <= self.requests[request].into() && !self.has_failed);
         match self.mood() {
             0 => Err(Failure::Busy),
@@ -65,29 +72,48 @@ impl SendQueue for Program {
             _ => Ok(()),
         }
     }
+}
 
-    fn complete(&mut self, id: u64, status: Status) -> bool {
+impl SendQueue for Program {
+    fn next_request(&mut self) -> Result<Option<WorkRequest>, Busy> {
+        if self.mood() == 0 {
+            return Err(Busy);
+        }
+        let request = self.posted.pop_front();
+        self.requests.extend(request.map(|request| request.length));
+        Ok(request)
+    }
+
+    fn gather(&mut self, id: u64, offset: u32, parts: &mut [&mut [u8]]) -> Result<(), Failure> {
+        self.access(id, offset, parts.iter().map(|part| part.len()).sum())
+    }
+
+    fn scatter(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
+        self.access(id, offset, parts.concat().len())
+    }
+
+    fn complete(&mut self, id: u64, status: Status) -> Result<(), Busy> {
         assert_eq!(id, self.first);
         assert!(!self.has_failed);
-        let can = self.mood() != 0;
-        if can {
-            self.has_failed = status != Status::Success;
-            self.first += 1;
-            self.requests.pop_front();
+        if self.mood() == 0 {
+            return Err(Busy);
         }
-        can
+        self.has_failed = status != Status::Success;
+        self.first += 1;
+        self.requests.pop_front();
+        Ok(())
     }
 }
 
 impl Target for Program {
-    fn take_receive(&mut self) -> Result<(), Refusal> {
+    fn consume_receive(&mut self) -> Result<(), Refusal> {
         assert!(!self.has_receive);
         self.refuse(&[Refusal::NotReady, Refusal::Receive])?;
         self.has_receive = true;
         Ok(())
     }
 
-    fn place(&mut self, _: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
+    fn scatter(&mut self, _: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
         assert!(self.has_receive && !parts.concat().is_empty());
         self.refuse(&[Refusal::Receive, Refusal::ReceiveTooSmall])
     }
@@ -110,6 +136,11 @@ impl Target for Program {
         self.refuse(&[Refusal::InvalidRequest, Refusal::Access])
     }
 
+    fn read(&mut self, _: Remote, parts: &mut [&mut [u8]]) -> Result<(), Refusal> {
+        assert!(parts.iter().all(|part| !part.is_empty()));
+        self.refuse(&[Refusal::Access])
+    }
+
     fn write(&mut self, _: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
         assert!(!parts.concat().is_empty());
         self.refuse(&[Refusal::Access])
@@ -125,16 +156,25 @@ impl Target for Program {
         self.refuse(&[Refusal::InvalidRequest, Refusal::Access])
     }
 
-    fn fail(&mut self, _: Refusal) {}
+    fn fail(&mut self, _: Refusal) -> Result<(), Busy> {
+        assert!(!self.is_error);
+        if self.mood() == 0 {
+            return Err(Busy);
+        }
+        self.is_error = true;
+        Ok(())
+    }
 }
 
 fn program(state: u32) -> Program {
     Program {
         state,
-        requests: std::collections::VecDeque::new(),
+        posted: VecDeque::new(),
+        requests: VecDeque::new(),
         first: 0,
         has_receive: false,
         has_failed: false,
+        is_error: false,
     }
 }
 
@@ -167,7 +207,7 @@ fn datagram(service: u8, psn: Psn, mtu: Mtu, input: &mut Input<'_>) -> Vec<u8> {
         opcode: service | opcode & 0x1f,
         solicited: flags & 1 != 0,
         ack_req: flags & 2 != 0,
-        dest_qpn: 1,
+        dest_qpn: Qpn::new(1),
         psn,
         ..Bth::default()
     };
@@ -189,7 +229,7 @@ pub fn transport(data: &[u8]) {
     let [numbers, depths] = [input.byte(), input.byte()];
     let start = Psn::new(input.number());
     let attributes = Attributes {
-        dest_qpn: 1,
+        dest_qpn: Qpn::new(1),
         mtu,
         sq_psn: start,
         rq_psn: start,
@@ -200,68 +240,104 @@ pub fn transport(data: &[u8]) {
         max_rd_atomic: depths & 7,
         max_dest_rd_atomic: depths >> 3 & 7,
     };
-    let mut requester = Requester::new(attributes);
-    let mut responder = Responder::new(attributes);
-    let mut unreliable = (uc::Responder::new(attributes), ud::Responder::new(mtu));
-    let [mut local, mut remote, mut other, mut datagrams] = [1, 2, 3, 4].map(program);
+    let mut pairs = [Service::Rc, Service::Uc].map(|service| Pair::new(service, attributes));
+    let mut wire = Wire { program: program(7), request_psn: start };
+    // About where the peer is.
+    let mut peer_psn = start;
     let mut now = 0;
-    // About where the two directions are.
-    let mut next = [start; 2];
-    let mut posted = 0;
     while !input.0.is_empty() {
         let step = input.byte();
+        let which = usize::from(step & 8 != 0);
         match step % 8 {
-            0 if requester.wants_request() => {
-                let request = request(posted, &mut input);
-                requester.post(request);
-                local.requests.push_back(request.length);
-                posted += 1;
-            }
-            0 | 1 => {
-                while requester.transmit(now, |packets| match local.mood() {
-                    0 => Err(Failure::Busy),
-                    _ => {
-                        next[0] = packets[packets.len() - 1].headers.psn;
-                        Ok(())
-                    }
-                }) > 0
-                {}
-            }
-            2 => {
-                now = requester.deadline().unwrap_or(now);
-                requester.on_timer(now, &mut local);
-            }
-            3 => {
-                responder.transmit(&mut remote, |remote, replies| {
-                    assert!((1..=64).contains(&replies.len()));
-                    remote.refuse(&[Refusal::Access])
-                });
-            }
-            step => {
-                let to = usize::from(step > 5);
-                let near = i32::from(input.byte() as i8) / if step % 2 == 0 { 32 } else { 1 };
-                let psn = Psn::new(next[to].get().wrapping_add_signed(near));
-                let service = [0x00, 0x00, 0x20, 0x60][usize::from(input.byte() & 3)];
-                let datagram = datagram(service, psn, mtu, &mut input);
-                let Ok(packet) = Packet::parse(&datagram) else { continue };
-                match packet.headers.service {
-                    Service::Rc if packet.headers.operation.is_response() => {
-                        requester.on_packets(now, &[packet], &mut local);
-                    }
-                    Service::Rc => {
-                        responder.on_packets(&[packet], &mut remote);
-                        next[1] = psn + 1;
-                    }
-                    Service::Uc => unreliable.0.on_packets(&[packet], &mut other),
-                    _ => {
-                        unreliable.1.on_packet(&packet, 0, &[0; 40], &mut datagrams);
-                    }
+            0 => {
+                let pair = &mut pairs[which];
+                if pair.sender.posted.len() < 8 {
+                    pair.sender.posted.push_back(request(pair.names, &mut input));
+                    pair.names += 1;
                 }
             }
+            1 => now = pairs[which].qp.deadline().unwrap_or(now).max(now),
+            2 | 3 => pairs[which].poll(now, 1 + usize::from(step >> 4), &mut wire),
+            step => {
+                let is_response = step > 5;
+                let near = i32::from(input.byte() as i8) / if step % 2 == 0 { 32 } else { 1 };
+                let psn = if is_response { wire.request_psn } else { peer_psn };
+                let psn = Psn::new(psn.get().wrapping_add_signed(near));
+                let service = [0x00, 0x20][which];
+                let datagram = datagram(service, psn, mtu, &mut input);
+                let Ok(packet) = Packet::parse(&datagram) else { continue };
+                if !packet.headers.operation.is_response() {
+                    peer_psn = psn + 1;
+                }
+                let Pair { qp, sender, target, .. } = &mut pairs[which];
+                qp.handle_packets(now, &[packet], sender, target);
+            }
         }
-        requester.complete(&mut local);
-        assert!(requester.kept() <= WINDOW as usize);
-        assert!(responder.kept() <= 4 * 7 + 5);
-        assert!(!requester.is_idle() || requester.deadline().is_none());
+        for pair in &pairs {
+            pair.check();
+        }
+    }
+}
+
+/// A queue pair with its program, as requester and as responder.
+struct Pair {
+    qp: QueuePair,
+    sender: Program,
+    target: Program,
+    /// Requests that were posted.
+    names: u64,
+}
+
+impl Pair {
+    fn new(service: Service, attributes: Attributes) -> Pair {
+        let qp = QueuePair::new(service, attributes);
+        let mut qp = qp.unwrap_or_else(|error| panic!("{error}"));
+        qp.modify_to_rts(attributes);
+        Pair { qp, sender: program(1), target: program(2), names: 0 }
+    }
+
+    fn poll(&mut self, now: u64, most: usize, wire: &mut Wire) {
+        self.qp.poll(now, most, wire, &mut self.sender, &mut self.target);
+    }
+
+    fn check(&self) {
+        if let Some(requester) = self.qp.reliable_requester() {
+            assert!(requester.kept() <= WINDOW as usize);
+            assert!(!requester.is_idle() || requester.deadline().is_none());
+        }
+        let responder = self.qp.reliable_responder();
+        assert!(responder.is_none_or(|responder| responder.kept() <= 4 * 7 + 5));
+        assert!(self.target.is_error <= (self.qp.state() == State::Error));
+        assert!(self.sender.has_failed <= (self.qp.state() == State::Error));
+    }
+}
+
+/// A network that is busy at times.
+struct Wire {
+    program: Program,
+    /// Of the last request that was sent.
+    request_psn: Psn,
+}
+
+impl Port for Wire {
+    fn send<E: From<Busy>>(
+        &mut self,
+        packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,
+        fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        assert!((1..=64).contains(&packets.len()));
+        if self.program.mood() == 0 {
+            return Err(Busy.into());
+        }
+        let mut buffer = [0; MAX_BYTES];
+        let mut payloads = Vec::new();
+        for (headers, length) in packets {
+            headers.build(length, &mut buffer).unwrap_or_else(|error| panic!("{error}"));
+            if !headers.operation.is_response() {
+                self.request_psn = headers.psn;
+            }
+            payloads.push(vec![0; length]);
+        }
+        fill(&mut payloads.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>())
     }
 }

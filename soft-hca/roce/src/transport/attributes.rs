@@ -1,9 +1,8 @@
-//! What a connected queue pair is told before it may send or receive: the part of `ibv_modify_qp`'s
-//! attributes that the wire knows of.
+//! The attributes of a connected queue pair: those of `ibv_modify_qp` that matter to the transport.
 
-use crate::wire::bth::Psn;
+use crate::wire::bth::{Psn, Qpn};
 
-/// The bytes of payload in every packet of a message but its last one.
+/// The path MTU: the bytes of payload in every packet of a message but its last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mtu {
     /// 256 bytes.
@@ -36,8 +35,8 @@ impl Mtu {
         self as u32
     }
 
-    /// The packets, and so the sequence numbers, that a message of `length` bytes takes: an empty
-    /// one takes one, too.
+    /// The packets, and so the PSNs, that a message of `length` bytes takes: an empty one takes one,
+    /// too.
     pub const fn packets(self, length: u32) -> u32 {
         let packets = length.div_ceil(self.bytes());
         if packets == 0 { 1 } else { packets }
@@ -49,23 +48,23 @@ impl Mtu {
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes {
     /// The peer's queue pair.
-    pub dest_qpn: u32,
+    pub dest_qpn: Qpn,
     /// Payload of a full packet, in both directions.
     pub mtu: Mtu,
-    /// The number of our first request.
+    /// The PSN of our first request.
     pub sq_psn: Psn,
-    /// The number of the peer's first request.
+    /// The PSN of the peer's first request.
     pub rq_psn: Psn,
-    /// How long a request may remain unanswered: 4.096 microseconds * 2^timeout, 0 for ever.
+    /// Local ACK timeout: 4.096 microseconds * 2^timeout; 0 is infinite.
     pub timeout: u8,
-    /// How often a request that was lost is sent again, 0 to 7.
+    /// How often a request is retransmitted after a timeout, 0 to 7.
     pub retry_cnt: u8,
-    /// How often a request is sent again to a receiver that is not ready, 0 to 6; 7 for ever.
+    /// How often a request is retransmitted after an RNR NAK, 0 to 6; 7 is infinite.
     pub rnr_retry: u8,
-    /// What we tell a sender when we are not ready: a code of [`super::timers::rnr_wait_ns`].
+    /// The timer code of our RNR NAKs, see [`super::timers::rnr_wait_ns`].
     pub min_rnr_timer: u8,
-    /// Our reads and atomics that may be under way at once.
+    /// Our reads and atomics that may be outstanding at a time.
     pub max_rd_atomic: u8,
-    /// The peer's that we can answer again.
+    /// The peer's reads and atomics that may be.
     pub max_dest_rd_atomic: u8,
 }

@@ -1,5 +1,5 @@
-//! How the packets of a send or of a write become a message again: the same for reliable and
-//! unreliable connections. IBTA volume 1, 9.7.4.1; `rxe_resp.c`, `check_op_seq` to `execute`.
+//! Reassembly: how the packets of a send or write become a message again. It is the same for reliable
+//! and unreliable connections. IBTA volume 1, 9.7.4.1; `rxe_resp.c`, `check_op_seq` to `execute`.
 
 use super::attributes::Mtu;
 use super::request::{MAX_MESSAGE, Remote};
@@ -10,10 +10,10 @@ use crate::wire::packet::Packet;
 
 /// The message that is arriving.
 #[derive(Debug, Default)]
-pub(super) struct Arriving {
+pub(super) struct Reassembly {
     message: Option<Message>,
-    /// A receive was taken. It remains for the next message if this one breaks off.
-    has_receive: bool,
+    /// A receive work request was consumed. It stays for the next message if this one is aborted.
+    holds_receive: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,12 @@ enum Message {
     Write { reth: Reth, arrived: u32 },
 }
 
-/// A send's or write's packet.
+/// What a packet of a send or write is, or several consecutive ones together.
 #[derive(Clone, Copy, Debug)]
-struct Fragment {
-    /// What it begins, if it is a first or only one.
+struct Segment {
+    /// The message that it begins, if it is a first or only packet.
     begins: Option<Message>,
-    /// What it ends, if it is a last or only one.
+    /// How it ends the message, if it is a last or only packet.
     end: Option<End>,
     is_send: bool,
 }
@@ -38,8 +38,8 @@ enum End {
     Write(Option<Immediate>),
 }
 
-impl Fragment {
-    fn of(operation: Operation) -> Option<Fragment> {
+impl Segment {
+    fn of(operation: Operation) -> Option<Segment> {
         let send = Message::Send { arrived: 0 };
         let write = |reth| Message::Write { reth, arrived: 0 };
         let (is_send, begins, end) = match operation {
@@ -55,7 +55,7 @@ impl Fragment {
             }
             _ => return None,
         };
-        Some(Fragment { begins, end, is_send })
+        Some(Segment { begins, end, is_send })
     }
 
     fn begins(&self) -> bool {
@@ -67,33 +67,32 @@ impl Fragment {
     }
 }
 
-/// Whether it is a send's or write's packet.
-pub(super) fn is_fragment(operation: Operation) -> bool {
-    Fragment::of(operation).is_some()
+/// Whether it is a packet of a send or write.
+pub(super) fn is_segment(operation: Operation) -> bool {
+    Segment::of(operation).is_some()
 }
 
-/// Packets that are looked at together: a run of one send or write.
+/// Packets of one message that are handled together, at most.
 pub(super) const RUN: usize = 64;
 
-/// Packets of one message, one behind the other.
+/// Consecutive packets of one message.
 #[derive(Debug)]
 pub(super) struct Run<'r, 'p> {
     /// What they are together.
-    fragment: Fragment,
+    segment: Segment,
     pub packets: &'r [Packet<'p>],
 }
 
 impl<'r, 'p> Run<'r, 'p> {
-    /// As many packets at the front as can be taken for one; the first may not be a send's or
-    /// write's.
+    /// As many packets at the front as belong together. `None` if the first is not of a send or write.
     pub(super) fn of(packets: &'r [Packet<'p>], mtu: Mtu) -> Option<Self> {
         let first = packets.first()?;
-        let mut fragment = Fragment::of(first.headers.operation)?;
+        let mut segment = Segment::of(first.headers.operation)?;
         let mut count = 1;
         while count < packets.len().min(RUN) {
             let (last, next) = (&packets[count - 1], &packets[count]);
             let is_full = last.payload.len() == mtu.bytes() as usize;
-            let Some(more) = Fragment::of(next.headers.operation) else { break };
+            let Some(more) = Segment::of(next.headers.operation) else { break };
             let length = next.payload.len() as u32;
             let fits = if more.ends() {
                 (1..=mtu.bytes()).contains(&length)
@@ -101,23 +100,23 @@ impl<'r, 'p> Run<'r, 'p> {
                 length == mtu.bytes()
             };
             let follows = next.headers.psn == last.headers.psn + 1
-                && more.is_send == fragment.is_send
+                && more.is_send == segment.is_send
                 && !more.begins();
-            if fragment.ends() || !is_full || !fits || !follows {
+            if segment.ends() || !is_full || !fits || !follows {
                 break;
             }
-            fragment.end = more.end;
+            segment.end = more.end;
             count += 1;
         }
-        Some(Self { fragment, packets: &packets[..count] })
+        Some(Self { segment, packets: &packets[..count] })
     }
 
     pub(super) fn ends(&self) -> bool {
-        self.fragment.ends()
+        self.segment.ends()
     }
 
     pub(super) fn begins(&self) -> bool {
-        self.fragment.begins()
+        self.segment.begins()
     }
 
     fn last(&self) -> &'r Packet<'p> {
@@ -129,7 +128,7 @@ impl<'r, 'p> Run<'r, 'p> {
     }
 }
 
-/// Does something with the payloads of a run.
+/// Calls `work` with the payloads of a run.
 pub(super) fn payloads<T>(packets: &[Packet<'_>], work: impl FnOnce(&[&[u8]]) -> T) -> T {
     let mut parts = [&[][..]; RUN];
     let count = packets.len().min(RUN);
@@ -139,43 +138,41 @@ pub(super) fn payloads<T>(packets: &[Packet<'_>], work: impl FnOnce(&[&[u8]]) ->
     work(&parts[..count])
 }
 
-impl Arriving {
-    /// Whether a message is under way, so that its next packet has to come next.
-    pub(super) fn is_under_way(&self) -> bool {
+impl Reassembly {
+    /// Whether a message has begun, so that its next packet has to come next.
+    pub(super) fn in_progress(&self) -> bool {
         self.message.is_some()
     }
 
-    /// The rest of the message will not come.
-    pub(super) fn break_off(&mut self) {
+    /// Drops the rest of the message.
+    pub(super) fn abort(&mut self) {
         self.message = None;
     }
 
-    /// The receive that was taken is not for the next message.
-    pub(super) fn forget_receive(&mut self) {
-        self.has_receive = false;
+    /// The receive work request that was consumed has completed: the next message consumes another.
+    pub(super) fn receive_released(&mut self) {
+        self.holds_receive = false;
     }
 
-    /// The next packets. After a refusal it is as if none of them had come.
+    /// Executes the next packets. After a refusal it is as if none of them had come.
     pub(super) fn accept(
         &mut self,
         run: &Run<'_, '_>,
         mtu: Mtu,
         target: &mut impl Target,
     ) -> Result<(), Refusal> {
-        let fragment = run.fragment;
-        let message = match (self.message, fragment.begins) {
+        let segment = run.segment;
+        let message = match (self.message, segment.begins) {
             (None, Some(begun)) => begun,
-            (Some(message), None)
-                if fragment.is_send == matches!(message, Message::Send { .. }) =>
-            {
+            (Some(message), None) if segment.is_send == matches!(message, Message::Send { .. }) => {
                 message
             }
             _ => return Err(Refusal::InvalidRequest),
         };
-        // Of several packets it was seen already that they fit.
+        // The other packets of a run are full, which `Run::of` has checked.
         let length = run.last().payload.len() as u32;
-        let fits = match fragment.ends() {
-            true => length <= mtu.bytes() && (length > 0 || fragment.begins()),
+        let fits = match segment.ends() {
+            true => length <= mtu.bytes() && (length > 0 || segment.begins()),
             false => length == mtu.bytes(),
         };
         if !fits {
@@ -185,7 +182,7 @@ impl Arriving {
             Message::Send { arrived } => self.accept_send(run, arrived, target)?,
             Message::Write { reth, arrived } => self.accept_write(run, reth, arrived, target)?,
         };
-        self.message = if fragment.ends() { None } else { Some(rest) };
+        self.message = if segment.ends() { None } else { Some(rest) };
         Ok(())
     }
 
@@ -199,11 +196,11 @@ impl Arriving {
         if arrived > MAX_MESSAGE {
             return Err(Refusal::InvalidRequest);
         }
-        self.take_receive(target)?;
+        self.consume_receive(target)?;
         if arrived > before {
-            payloads(run.packets, |parts| target.place(before, parts))?;
+            payloads(run.packets, |parts| target.scatter(before, parts))?;
         }
-        if let Some(End::Send(end)) = run.fragment.end {
+        if let Some(End::Send(end)) = run.segment.end {
             self.complete(Received::Send(end), arrived, run.last(), target)?;
         }
         Ok(Message::Send { arrived })
@@ -216,28 +213,28 @@ impl Arriving {
         before: u32,
         target: &mut impl Target,
     ) -> Result<Message, Refusal> {
-        let fragment = run.fragment;
+        let segment = run.segment;
         let arrived = before + run.bytes();
-        let fits = if fragment.ends() { arrived == reth.length } else { arrived < reth.length };
+        let fits = if segment.ends() { arrived == reth.length } else { arrived < reth.length };
         if !fits || reth.length > MAX_MESSAGE {
             return Err(Refusal::InvalidRequest);
         }
         let remote = Remote::from(reth);
-        let immediate = match fragment.end {
+        let immediate = match segment.end {
             Some(End::Write(immediate)) => immediate,
             _ => None,
         };
-        if fragment.begins() && reth.length > 0 {
+        if segment.begins() && reth.length > 0 {
             let checked = target.check(Access::Write, remote, reth.length);
-            // A receive tells of it if the packet takes one: 9.9.3.1.3.
+            // The error completes a receive work request, if the packet consumes one: 9.9.3.1.3.
             let is_single = run.packets.len() == 1 && run.last().headers.service == Service::Rc;
             if checked == Err(Refusal::Access) && immediate.is_some() && is_single {
-                self.take_receive(target)?;
+                self.consume_receive(target)?;
             }
             checked?;
         }
         if immediate.is_some() {
-            self.take_receive(target)?;
+            self.consume_receive(target)?;
         }
         if arrived > before {
             payloads(run.packets, |parts| target.write(remote.at(before), parts))?;
@@ -248,10 +245,10 @@ impl Arriving {
         Ok(Message::Write { reth, arrived })
     }
 
-    fn take_receive(&mut self, target: &mut impl Target) -> Result<(), Refusal> {
-        if !self.has_receive {
-            target.take_receive()?;
-            self.has_receive = true;
+    fn consume_receive(&mut self, target: &mut impl Target) -> Result<(), Refusal> {
+        if !self.holds_receive {
+            target.consume_receive()?;
+            self.holds_receive = true;
         }
         Ok(())
     }
@@ -265,7 +262,7 @@ impl Arriving {
     ) -> Result<(), Refusal> {
         let solicited = packet.headers.solicited;
         target.complete(Completion { received, length, solicited })?;
-        self.has_receive = false;
+        self.holds_receive = false;
         Ok(())
     }
 }

@@ -1,56 +1,58 @@
-//! The protocol of RoCE v2's queue pairs as state machines: packets and work requests in, packets
-//! and effects on memory out, and the time at which to be woken. Time is nanoseconds of any clock.
+//! The transport of RoCE v2's connected queue pairs as a state machine: packets and work requests
+//! in; packets, completions and effects on memory out; and the time at which to be called again.
+//! Times are nanoseconds of any clock that does not go back.
 //!
 //! ```text
-//!        the program that sends                                 its peer
+//!   requester                                                     responder
 //!
-//!  post ──> requester::Requester                        responder::Responder
-//!              │ transmit: headers, and which bytes               │
-//!              ├────────────── send or write ───────────────────>─┤ Target::take_receive, place
-//!              ├────────────── ... the last one asks ───────────>─┤ or check, write; complete
-//!              │                                                  │ transmit
-//!   SendQueue::├─<──────────────── ACK ───────────────────────────┤
-//!   complete   │                                                  │
-//!              ├────────────── read request ────────────────────>─┤ Target::check
-//!   place      ├─<───────── responses, with bytes ────────────────┤ transmit
-//!   complete   ├─<───────── ... the last one ─────────────────────┤
-//!              │                                                  │
-//!              ├────────────── send ──────────────── lost         │
-//!              ├────────────── send ────────────────────────────>─┤ a gap
-//!              ├─<──────────────── NAK: the expected number ──────┤
-//!              ├────────────── both again ──────────────────────>─┤ Target::...
+//!   SendQueue::next_request
+//!   SendQueue::gather ──── send or write ────────────────────────> Target::consume_receive, scatter
+//!                     ──── ... the last packet has AckReq ───────> or check, write; complete
+//!   SendQueue::complete <───────── ACK ─────────────────────────── Target::complete
+//!
+//!                     ──── read request ─────────────────────────> Target::check
+//!   SendQueue::scatter <────────── read responses ──────────────── Target::read
+//!   SendQueue::complete <───────── ... the last one
+//!
+//!                     ──── send ──────────────── lost
+//!                     ──── send ─────────────────────────────────> not the expected PSN
+//!                      <────────── NAK, PSN sequence error ─────── once
+//!                     ──── both are retransmitted ───────────────> Target::...
 //! ```
 //!
-//! Nothing here holds a message's bytes: a packet names a range of its work request, or of memory
-//! that a read asked for, and the caller takes the bytes when he builds it. Everything that the
-//! caller is asked for he may refuse as [busy](target::Refusal::Busy), and then it is as if the
-//! packet had been lost. What is kept is bounded: requests by [`requester::WINDOW`], answers by
-//! `max_dest_rd_atomic`.
+//! A [`QueuePair`](queue_pair::QueuePair) is both of them. It holds no payload: a packet names a
+//! range of its work request, or of memory that the peer reads, and the bytes are copied when the
+//! packet is built in the [`Port`](port::Port)'s buffer. Whatever the caller is asked for he may
+//! refuse as [busy](port::Busy), and then it is as if a packet had been lost, or it is asked for
+//! again later. What is kept is bounded: requests in flight by a window, responses and the results of
+//! atomics by `max_dest_rd_atomic`.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`attributes`] | of a connection: MTU, numbers, timers, depths |
-//! | [`request`] | work requests, how they are cut into packets, and whose they are: [`request::SendQueue`] |
-//! | [`target`] | what requests act upon: [`target::Target`] |
-//! | [`requester`], [`responder`] | the two halves of a reliable connection |
-//! | [`uc`], [`ud`] | unreliable connections and datagrams, both halves |
+//! | [`queue_pair`] | what a caller has: [`queue_pair::QueuePair`] |
+//! | [`attributes`] | of a connection: MTU, PSNs, timers, depths |
+//! | [`port`] | where packets leave: [`port::Port`] |
+//! | [`request`] | work requests, segmented into packets, and whose they are: [`request::SendQueue`] |
+//! | [`target`] | receives, and memory that the peer uses: [`target::Target`] |
+//! | `requester`, `responder` | the two halves of a reliable connection |
+//! | `uc` | those of an unreliable connection |
 //! | [`timers`] | codes of times |
 //!
-//! A packet for which [`is_response`](crate::wire::opcode::Operation::is_response) holds is for the
-//! requester, any other for the responder. Addresses, the check and the partition were looked at
-//! before. Local operations (binding a window, making a key invalid) are not seen here: the caller
-//! does them when [`is_idle`](requester::Requester::is_idle).
+//! Addresses, the ICRC and the partition of a packet were checked before. Local operations (binding a
+//! window, invalidating a key) are not seen here: the caller does them when no request is in flight.
 
 pub mod attributes;
+mod error_state;
 mod message;
+pub mod port;
 mod probe;
+pub mod queue_pair;
 pub mod request;
-pub mod requester;
-pub mod responder;
+pub(crate) mod requester;
+pub(crate) mod responder;
 pub mod target;
 pub mod timers;
-pub mod uc;
-pub mod ud;
+pub(crate) mod uc;
 
 #[cfg(test)]
 mod tests;

@@ -1,32 +1,33 @@
-//! When the oldest packet is sent once more although the time to wait for its answer is not over.
+//! Probes: the oldest unacknowledged packet is sent once more before the ACK timeout, as TCP's tail
+//! loss probe is (RFC 8985).
 //!
-//! A responder asks for a lost packet as soon as another arrives behind it. Nobody asks if nothing
-//! follows, if the acknowledgement or the NAK is lost, or the packet is lost again when it is sent
-//! again (a NAK comes once). Then only time helps, and programs choose it long: connections of the
-//! manager wait two seconds. So adapters begin with short waits and double them up to the
-//! attribute's (NVIDIA's "adaptive retransmission", on unless it is switched off), and so does this,
-//! with one packet at a time: a peer that is merely slow gets little twice. `retry_cnt` is not touched.
+//! A responder sends a NAK for a lost packet as soon as the next one arrives. No NAK comes if nothing
+//! follows, if the ACK or NAK itself is lost, or if the retransmitted packet is lost again (a NAK is
+//! sent once). Then only a timeout helps, and programs choose long ones: connections of the
+//! connection manager have two seconds. So adapters begin with short timeouts and double them up to
+//! the attribute's (NVIDIA's "adaptive retransmission", on by default), and so does this, with one
+//! packet at a time: a peer that is merely slow gets few duplicates. `retry_cnt` is not used up.
 
-/// The first wait: much longer than an answer takes, unless processors are busy.
+/// The first wait: much longer than a round trip, unless processors are busy.
 pub(super) const FIRST_NS: u64 = 4096 << 10;
 
-/// The state of what is sent early.
+/// When the next probe is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
     Off,
-    /// At this time, after so long a wait.
+    /// At this time, which is so long after the last one.
     Waiting {
         at: u64,
         wait_ns: u64,
     },
-    /// As soon as the network takes it, after so long a wait.
+    /// As soon as the port has room, which is at least so long after the last one.
     Due {
         wait_ns: u64,
     },
 }
 
 impl Probe {
-    /// Something was sent, or answered, and the next answer may take `timeout_ns`.
+    /// The ACK timer was started, with this timeout.
     pub(super) fn begin(now_ns: u64, timeout_ns: u64) -> Probe {
         if FIRST_NS < timeout_ns { Probe::wait(now_ns, FIRST_NS) } else { Probe::Off }
     }
@@ -54,7 +55,7 @@ impl Probe {
         matches!(self, Probe::Due { .. })
     }
 
-    /// The packet was sent: the next wait is twice as long.
+    /// A probe was sent: the next wait is twice as long.
     pub(super) fn sent(&mut self, now_ns: u64) {
         if let Probe::Due { wait_ns } = *self {
             *self = Probe::wait(now_ns, 2 * wait_ns);

@@ -1,6 +1,9 @@
-//! Work requests as the wire needs them, and how they are cut into packets.
+//! Work requests, and how they are segmented into packets.
+
+use thiserror::Error;
 
 use super::attributes::{Attributes, Mtu};
+use super::port::Busy;
 use crate::wire::bth::Psn;
 use crate::wire::headers::{AtomicEth, Feth, Immediate, Reth};
 use crate::wire::opcode::{Operation, SendEnd, Service};
@@ -37,61 +40,63 @@ impl From<Reth> for Remote {
 
 /// What a work request asks for: `enum ibv_wr_opcode`, but for what is local.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Opcode {
-    /// A message into a receive of the peer.
+    /// A message into a receive work request of the peer.
     Send(SendEnd),
-    /// Bytes into memory of the peer; with immediate data a receive of the peer completes.
+    /// Bytes into memory of the peer; with immediate data a receive work request of the peer completes.
     Write(Remote, Option<Immediate>),
     /// Bytes from memory of the peer.
     Read(Remote),
-    /// A number of the peer becomes `swap` if it is `compare`; its old value comes back.
+    /// 8 bytes of the peer become `swap` if they are `compare`; the original value comes back.
     CompareSwap {
-        /// The number.
+        /// Where they are.
         remote: Remote,
-        /// What it has to be.
+        /// What they have to be.
         compare: u64,
-        /// What it becomes.
+        /// What they become.
         swap: u64,
     },
-    /// A number of the peer grows; its old value comes back.
+    /// Something is added to 8 bytes of the peer; the original value comes back.
     FetchAdd {
-        /// The number.
+        /// Where they are.
         remote: Remote,
-        /// By how much.
+        /// What is added.
         add: u64,
     },
-    /// Eight bytes into memory of the peer, at once.
+    /// 8 bytes into memory of the peer, atomically.
     AtomicWrite(Remote),
-    /// What was written to memory of the peer before is placed as the header says.
+    /// What was written to memory of the peer before becomes visible or persistent, as the header
+    /// says.
     Flush(Remote, Feth),
 }
 
 impl Opcode {
-    /// Whether the answer is more than an acknowledgement: such requests are counted by
-    /// `max_rd_atomic` and waited for by a fence.
+    /// Whether the response is more than an acknowledgement: such requests are counted by
+    /// `max_rd_atomic`, and a fence waits for them.
     pub(super) const fn has_response(self) -> bool {
         !matches!(self, Opcode::Send(_) | Opcode::Write(..))
     }
 }
 
-/// A work request without its bytes: those stay where they are until it is complete, for a packet
-/// may have to be built again.
+/// A work request without its payload: that stays in memory until the request is complete, for a
+/// packet may have to be retransmitted.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkRequest {
-    /// The caller's name for it.
+    /// By which the caller knows it.
     pub id: u64,
     /// What it asks for.
     pub opcode: Opcode,
     /// Bytes to be sent, written, read or flushed; 8 for atomics.
     pub length: u32,
-    /// The peer is to have an event, if its receive completes.
+    /// The peer's completion makes an event (solicited event).
     pub solicited: bool,
-    /// Not to begin before all earlier reads, atomics and flushes are complete.
+    /// It is not begun before all earlier reads, atomics and flushes are complete.
     pub fence: bool,
 }
 
 impl WorkRequest {
-    /// The sequence numbers it takes.
+    /// How many PSNs it takes.
     pub(super) fn packets(&self, mtu: Mtu) -> u32 {
         match self.opcode {
             Opcode::Send(_) | Opcode::Write(..) | Opcode::Read(_) => mtu.packets(self.length),
@@ -99,14 +104,14 @@ impl WorkRequest {
         }
     }
 
-    /// Whether its last packet carries SE.
+    /// Whether its last packet has SE set.
     fn makes_event(&self) -> bool {
         self.solicited && matches!(self.opcode, Opcode::Send(_) | Opcode::Write(_, Some(_)))
     }
 
-    /// The packet behind the first `before`, which takes `numbers` sequence numbers: one, or a part
-    /// of a read. The last packet of a message, and every one that is a message, asks for an
-    /// acknowledgement (`rxe_req.c`, `init_req_packet`).
+    /// The packet after the first `before` PSNs, which takes `numbers` of them: one, or those of a part
+    /// of a read. The last packet of a message, and one that is a whole message, has AckReq
+    /// (`rxe_req.c`, `init_req_packet`).
     pub(super) fn packet(
         &self,
         service: Service,
@@ -156,7 +161,7 @@ impl WorkRequest {
 
 /// A packet that is to be sent: [`Headers::build`] makes it around its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub(crate) struct Outgoing {
     /// All that is before the payload.
     pub headers: Headers,
     /// The bytes that follow.
@@ -165,7 +170,7 @@ pub struct Outgoing {
 
 /// Bytes of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Payload {
+pub(crate) struct Payload {
     /// [`WorkRequest::id`].
     pub id: u64,
     /// The first byte, counted from the request's first.
@@ -174,54 +179,90 @@ pub struct Payload {
     pub length: u32,
 }
 
-/// How a work request ended: `enum ibv_wc_status`, as far as the requester knows of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a work request completes: `enum ibv_wc_status`, as far as the requester knows of it.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Status {
-    /// Well.
+    /// Without an error.
+    #[error("success")]
     Success,
     /// The message is longer than any may be.
+    #[error("local length error")]
     LocalLength,
-    /// The request makes no sense here.
+    /// The queue pair does not have the operation.
+    #[error("local queue pair operation error")]
     LocalOperation,
-    /// The program may not use its memory so.
+    /// The memory of the request may not be used so.
+    #[error("local protection error")]
     LocalProtection,
-    /// The peer answered something else than what it was asked.
+    /// The peer's response does not fit the request.
+    #[error("bad response error")]
     BadResponse,
-    /// The peer does not do that.
+    /// The peer refuses the operation (NAK, invalid request).
+    #[error("remote invalid request error")]
     RemoteInvalidRequest,
-    /// The peer does not let its memory be used so.
+    /// The peer does not let its memory be used so (NAK, remote access error).
+    #[error("remote access error")]
     RemoteAccess,
-    /// The peer failed.
+    /// The peer failed (NAK, remote operational error).
+    #[error("remote operation error")]
     RemoteOperation,
-    /// No answer, however often it was sent.
+    /// No response to `retry_cnt` retransmissions.
+    #[error("transport retry counter exceeded")]
     RetryExceeded,
-    /// The peer had no receive, however often it was sent.
+    /// No receive work request at the peer, after `rnr_retry` more attempts.
+    #[error("RNR retry counter exceeded")]
     RnrRetryExceeded,
 }
 
 /// Why the owner of the send queue could not do its part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Failure {
     /// Not now: as if the packet were lost, or not to be sent yet.
+    #[error("busy")]
     Busy,
     /// The work request fails with this status.
+    #[error("the work request fails: {0}")]
     Failed(Status),
 }
 
-/// The work requests, where the caller keeps them.
+impl From<Busy> for Failure {
+    fn from(Busy: Busy) -> Failure {
+        Failure::Busy
+    }
+}
+
+/// The send queue: work requests, where the caller keeps them, and their memory.
 pub trait SendQueue {
-    /// Puts the bytes of a read's answers in a row into the request's memory, `offset` bytes behind
-    /// its beginning. An atomic's old value comes as eight bytes in this machine's order. The same
-    /// bytes do not come twice.
+    /// The next work request that was posted, if there is one. From now on it is in flight, until
+    /// [`SendQueue::complete`]. The queue pair asks when it can send it.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: it asks again.
+    fn next_request(&mut self) -> Result<Option<WorkRequest>, Busy>;
+
+    /// Copies bytes of a request's memory into `parts`, one behind the other, from `offset` bytes
+    /// behind its beginning on. The same bytes are asked for again when a packet is retransmitted.
+    ///
+    /// # Errors
+    ///
+    /// After [`Failure::Busy`] the packets are sent later.
+    fn gather(&mut self, id: u64, offset: u32, parts: &mut [&mut [u8]]) -> Result<(), Failure>;
+
+    /// Copies the payloads of consecutive responses into the request's memory, `offset` bytes behind
+    /// its beginning. An atomic's original value comes as eight bytes in this machine's order. The
+    /// same bytes do not come twice.
     ///
     /// # Errors
     ///
     /// After [`Failure::Busy`] they do: the packet counts as lost.
-    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure>;
+    fn scatter(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure>;
 
-    /// The request is done: called for each, in order, signaled or not. After a status other than
-    /// success nothing more comes: what is behind is for the caller to flush.
+    /// The request is complete: called for each, in order, signaled or not. After a status other
+    /// than success nothing more comes: the requests behind it are for the caller to flush.
     ///
-    /// Returns whether it could be noted; if not, the machine's `complete` tries again.
-    fn complete(&mut self, id: u64, status: Status) -> bool;
+    /// # Errors
+    ///
+    /// [`Busy`]: the queue pair completes it later.
+    fn complete(&mut self, id: u64, status: Status) -> Result<(), Busy>;
 }

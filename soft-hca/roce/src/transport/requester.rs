@@ -1,17 +1,17 @@
-//! The sending half of a reliable connection: requests out, answers in.
+//! The requester of a reliable connection: requests out, responses in.
 //!
-//! Requests get their packet sequence numbers when they are posted; a read takes as many as its
-//! answer has packets. Three numbers that only grow (the wire carries their low 24 bits) say how
-//! far it is:
+//! Requests get their PSNs when they are posted; a read takes as many as it has response packets.
+//! PSNs are counted here with 64 bits, of which a packet carries the low 24, from the first request
+//! on. Three of them say how far the requester is:
 //!
 //! ```text
-//!   done      | unacknowledged      | not sent, or to be sent again | not posted
-//! ------------+---------------------+-------------------------------+-----------
-//!          `oldest`              `next`                         `posted`
+//!   acknowledged | unacknowledged       | not sent, or to be retransmitted | not posted
+//! ---------------+----------------------+----------------------------------+-----------
+//!         `oldest_unacked`         `next_psn`                        `posted_end`
 //! ```
 //!
-//! Going back is `next = oldest`, and nothing else: the packets are cut anew from the requests. A
-//! probe is a copy of the oldest packet, and changes none of them.
+//! To retransmit is to set `next_psn` to `oldest_unacked`: go-back-N, with packets segmented anew
+//! from the requests. A probe is a copy of the oldest unacknowledged packet, and changes neither.
 //!
 //! Sources: IBTA volume 1, 9.7.3 to 9.7.7 and 9.9.2; `rxe_req.c`, `rxe_comp.c`.
 
@@ -23,69 +23,73 @@ use super::attributes::{Attributes, Mtu};
 use super::message::{RUN, payloads};
 use super::probe::Probe;
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
-use super::timers::{answer_wait_ns, rnr_wait_ns};
+use super::timers::{ack_wait_ns, rnr_wait_ns};
 use crate::wire::bth::Psn;
 use crate::wire::headers::{Aeth, NakCode, Syndrome};
 use crate::wire::opcode::{Operation, Service};
 use crate::wire::packet::Packet;
 
-/// Requests that are kept, and packets that may be unacknowledged before it is known that the peer
-/// takes more.
+/// Requests in flight at most, and the initial congestion window in packets.
 pub const WINDOW: u32 = 64;
 
-/// Bytes that may be unacknowledged then. With [`WINDOW`] it is what a socket's default buffer holds:
-/// 92 packets of 1024 bytes, or 25 of 4096, and twice as much if it is as large as it usually may be.
+/// The initial window in bytes. With [`WINDOW`] it is what a socket's default receive buffer holds: 92
+/// packets of 1024 bytes, or 25 of 4096, and twice as much with the largest buffer that is usually
+/// allowed.
 const WINDOW_BYTES: u32 = 128 << 10;
 
-/// How much larger the window may become, packets and bytes. It grows as long as nothing is lost,
-/// and becomes half of what it was by a loss (as RFC 5681 has it).
+/// How much larger than the initial one the window may become. It grows as long as nothing is lost,
+/// and a loss halves it (RFC 5681).
 const WINDOW_GROWTH: u32 = 8;
 
 /// The smallest window.
 const LEAST_WINDOW: u32 = 8;
 
-/// Packets after which an acknowledgement is asked for in mid-message at the latest.
-const MOST_UNASKED: u32 = 64;
+/// Packets after which one has AckReq in mid-message at the latest.
+const MAX_SINCE_ACK_REQ: u32 = 64;
 
 /// The state of a reliable connection's requester.
 #[derive(Debug)]
 pub struct Requester {
     attributes: Attributes,
-    /// Packets that may be unacknowledged.
+    /// The congestion window: packets that may be unacknowledged.
     window: u32,
-    /// Above that the window grows slowly.
+    /// Slow-start threshold.
     threshold: u32,
-    /// Packets that were acknowledged since it has grown slowly.
+    /// Above it: packets that were acknowledged since the window has grown.
     credit: u32,
-    /// Requests that are not complete; the first `done` of them only wait for room.
+    /// Requests that are not complete.
     requests: VecDeque<Posted>,
-    /// Requests at the front all of whose packets are acknowledged.
-    done: usize,
-    /// The request that `next` belongs to.
+    /// Requests at the front all of whose packets are acknowledged: only their completions are
+    /// missing.
+    acked: usize,
+    /// The request that `next_psn` belongs to.
     cursor: usize,
-    /// The oldest packet without an answer.
-    oldest: u64,
-    /// The packet to be sent next.
-    next: u64,
-    /// Behind the last packet that was ever sent.
-    sent: u64,
-    /// Behind the last packet of the last request.
-    posted: u64,
-    /// The ends of the reads and atomics between `oldest` and `next`.
+    /// The oldest unacknowledged PSN.
+    oldest_unacked: u64,
+    /// The next PSN to be sent.
+    next_psn: u64,
+    /// One more than the highest PSN that was ever sent.
+    sent_end: u64,
+    /// One more than the last PSN of the last request.
+    posted_end: u64,
+    /// The ends of the reads and atomics between `oldest_unacked` and `next_psn`.
     responses: VecDeque<u64>,
-    /// Packets since the last that asked for an acknowledgement.
-    unasked: u32,
+    /// Packets since the last one with AckReq.
+    since_ack_req: u32,
     timer: Timer,
-    /// The oldest packet once more, before the time is over.
+    /// When the oldest unacknowledged packet is sent once more before the timeout.
     probe: Probe,
-    /// The packet that was sent so, if others were unanswered behind it and none is answered since.
+    /// The PSN that was probed, if packets behind it were unacknowledged and none is acknowledged
+    /// since.
     probed: Option<u64>,
-    /// Attempts that are left before the oldest packet fails.
+    /// Timeouts that are left before the oldest request fails.
     retries: u8,
+    /// RNR NAKs that are left before that.
     rnr_retries: u8,
-    /// We went back to `oldest` already, and what was on its way before still asks us to.
-    went_back: bool,
-    /// The packet before which everything ends, and why.
+    /// Retransmission has begun at `oldest_unacked`. Responses to what was in flight before may ask
+    /// for it again, and are ignored.
+    retransmitting: bool,
+    /// The first PSN of a request that fails when it is the oldest one, and its status.
     stop: Option<(u64, Status)>,
 }
 
@@ -110,10 +114,10 @@ impl Posted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Off,
-    /// Until the oldest packet counts as lost.
-    Answer(u64),
-    /// Until the receiver may be ready.
-    ReceiverNotReady(u64),
+    /// The transport timer: then the oldest unacknowledged packet counts as lost.
+    Ack(u64),
+    /// The RNR wait: then the receiver may be ready.
+    RnrWait(u64),
 }
 
 impl Requester {
@@ -125,56 +129,60 @@ impl Requester {
             threshold: u32::MAX,
             credit: 0,
             requests: VecDeque::with_capacity(WINDOW as usize),
-            done: 0,
+            acked: 0,
             cursor: 0,
-            oldest: 0,
-            next: 0,
-            sent: 0,
-            posted: 0,
+            oldest_unacked: 0,
+            next_psn: 0,
+            sent_end: 0,
+            posted_end: 0,
             responses: VecDeque::new(),
-            unasked: 0,
+            since_ack_req: 0,
             timer: Timer::Off,
             probe: Probe::Off,
             probed: None,
             retries: attributes.retry_cnt,
             rnr_retries: attributes.rnr_retry,
-            went_back: false,
+            retransmitting: false,
             stop: None,
         }
     }
 
-    /// Whether it makes sense to post: all that was posted has been sent, and there is room. A
-    /// caller with a queue of his own posts only then.
+    /// Whether the next request is to be posted: all that was posted has been sent, and there is room.
     pub fn wants_request(&self) -> bool {
-        self.stop.is_none() && self.next == self.posted && self.requests.len() < WINDOW as usize
+        self.stop.is_none()
+            && self.next_psn == self.posted_end
+            && self.requests.len() < WINDOW as usize
     }
 
-    /// Whether everything posted is complete, so that a local operation behind it may begin.
+    /// Whether everything posted is complete.
+    #[cfg(any(test, fuzzing))]
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Whether a request has failed: the queue pair is in error, nothing is sent and nothing heard.
+    /// Whether a request has failed: the queue pair is in the error state, nothing is sent, and what
+    /// comes is ignored.
     pub fn has_failed(&self) -> bool {
         self.is_stopped()
     }
 
     /// Whether [`Requester::transmit`] would build a packet now.
+    #[cfg(test)]
     pub fn can_transmit(&self) -> bool {
-        self.packet(self.next, self.unasked).is_some()
+        self.packet(self.next_psn, self.since_ack_req).is_some()
             || self.probe.is_due() && self.oldest_packet().is_some()
     }
 
-    /// Puts a request behind the others. One that cannot be sent at all fails when it is its turn.
+    /// Posts a request. One that cannot be sent at all fails when it is the oldest.
     pub fn post(&mut self, request: WorkRequest) {
         if self.has_failed() {
             return;
         }
-        let first = self.posted;
+        let first = self.posted_end;
         let packets = request.packets(self.attributes.mtu);
         self.requests.push_back(Posted { request, first, packets });
-        self.posted += u64::from(packets);
-        // What a flush names is no message: the responder judges its length.
+        self.posted_end += u64::from(packets);
+        // The range of a flush is no message: the responder checks its length.
         let is_message = !matches!(request.opcode, Opcode::Flush(..));
         if request.length > MAX_MESSAGE && is_message {
             self.stop_at(first, Status::LocalLength);
@@ -183,11 +191,11 @@ impl Requester {
         }
     }
 
-    /// Builds the next packets, as many of one request as may be sent now: `emit` takes their bytes
-    /// from the request and hands them to the network, all or none. If it fails, it may be asked
-    /// again; a request that it fails with a status ends when those before it are complete.
+    /// Builds the next packets, as many of one request as may be sent now. `emit` gathers their
+    /// payload and sends them, all or none. After [`Failure::Busy`] it is called again later; after
+    /// [`Failure::Failed`] the request fails when those before it are complete.
     ///
-    /// Returns how many packets were emitted.
+    /// Returns how many packets were sent.
     pub fn transmit(
         &mut self,
         now_ns: u64,
@@ -196,18 +204,21 @@ impl Requester {
         if self.probe.is_due() {
             return self.transmit_probe(now_ns, emit);
         }
-        let Some((packet, numbers)) = self.packet(self.next, self.unasked) else { return 0 };
+        let Some((packet, numbers)) = self.packet(self.next_psn, self.since_ack_req) else {
+            return 0;
+        };
         let posted = &self.requests[self.cursor];
         let (has_response, end) = (posted.request.opcode.has_response(), posted.end());
-        let asked =
-            |packet: &Outgoing, unasked| if packet.headers.ack_req { 0 } else { unasked + 1 };
+        let counted = |packet: &Outgoing, since_ack_req| {
+            if packet.headers.ack_req { 0 } else { since_ack_req + 1 }
+        };
         let mut packets = ArrayVec::<_, RUN>::new();
-        let mut unasked = asked(&packet, self.unasked);
-        let mut next = self.next + u64::from(numbers);
+        let mut since_ack_req = counted(&packet, self.since_ack_req);
+        let mut next = self.next_psn + u64::from(numbers);
         packets.push(packet);
         while !has_response && next < end && !packets.is_full() {
-            let Some((packet, _)) = self.packet(next, unasked) else { break };
-            unasked = asked(&packet, unasked);
+            let Some((packet, _)) = self.packet(next, since_ack_req) else { break };
+            since_ack_req = counted(&packet, since_ack_req);
             next += 1;
             packets.push(packet);
         }
@@ -219,9 +230,9 @@ impl Requester {
                 return 0;
             }
         }
-        self.unasked = unasked;
-        self.next = next;
-        self.sent = self.sent.max(next);
+        self.since_ack_req = since_ack_req;
+        self.next_psn = next;
+        self.sent_end = self.sent_end.max(next);
         if has_response {
             self.responses.push_back(next);
         }
@@ -229,7 +240,7 @@ impl Requester {
             self.cursor += 1;
         }
         if self.timer == Timer::Off {
-            self.wait_for_answer(now_ns);
+            self.start_ack_timer(now_ns);
         }
         packets.len()
     }
@@ -249,29 +260,29 @@ impl Requester {
             }
         }
         self.probe.sent(now_ns);
-        let is_followed = self.next > self.oldest + u64::from(numbers);
-        self.probed = is_followed.then_some(self.oldest);
+        let is_followed = self.next_psn > self.oldest_unacked + u64::from(numbers);
+        self.probed = is_followed.then_some(self.oldest_unacked);
         1
     }
 
-    /// The oldest packet that waits for its answer, as it is sent again, and how many numbers it takes.
+    /// The oldest unacknowledged packet, as it is retransmitted, and how many PSNs it takes.
     fn oldest_packet(&self) -> Option<(Outgoing, u32)> {
-        if self.oldest == self.next || self.is_stopped() {
+        if self.oldest_unacked == self.next_psn || self.is_stopped() {
             return None;
         }
-        let posted = self.requests.get(self.done)?;
-        let before = (self.oldest - posted.first) as u32;
+        let posted = self.requests.get(self.acked)?;
+        let before = (self.oldest_unacked - posted.first) as u32;
         let numbers = self.numbers(posted, before);
-        let psn = self.psn(self.oldest);
+        let psn = self.psn(self.oldest_unacked);
         let mut packet = posted.request.packet(Service::Rc, &self.attributes, psn, before, numbers);
         packet.headers.ack_req = true;
         Some((packet, numbers))
     }
 
-    /// The packet with the number `next`, of the request at the cursor, and how many numbers it takes.
-    /// Since the last that asked for an acknowledgement there are `unasked`.
-    fn packet(&self, next: u64, unasked: u32) -> Option<(Outgoing, u32)> {
-        if matches!(self.timer, Timer::ReceiverNotReady(_)) {
+    /// The packet with the PSN `next`, of the request at the cursor, and how many PSNs it takes. There
+    /// are `since_ack_req` packets since the last one with AckReq.
+    fn packet(&self, next: u64, since_ack_req: u32) -> Option<(Outgoing, u32)> {
+        if matches!(self.timer, Timer::RnrWait(_)) {
             return None;
         }
         let posted = self.requests.get(self.cursor)?;
@@ -289,31 +300,31 @@ impl Requester {
         }
         let before = (next - posted.first) as u32;
         let numbers = self.numbers(posted, before);
-        let under_way = next + u64::from(numbers) - self.oldest;
-        if under_way > self.window.max(numbers).into() {
+        let in_flight = next + u64::from(numbers) - self.oldest_unacked;
+        if in_flight > self.window.max(numbers).into() {
             return None;
         }
         let psn = self.psn(next);
         let mut packet = request.packet(Service::Rc, &self.attributes, psn, before, numbers);
         // In mid-message, so that the window moves on before it is used up.
-        packet.headers.ack_req |= unasked + 1 >= (self.window / 4).min(MOST_UNASKED);
+        packet.headers.ack_req |= since_ack_req + 1 >= (self.window / 4).min(MAX_SINCE_ACK_REQ);
         Some((packet, numbers))
     }
 
-    /// The sequence numbers that the packet behind the first `before` of a request takes.
+    /// How many PSNs the packet takes that follows the first `before` PSNs of a request.
     fn numbers(&self, posted: &Posted, before: u32) -> u32 {
-        // The peer may send a read's answer without a pause, so it has to fit our socket's buffer.
+        // The peer may send read responses without a pause, so they have to fit our socket's buffer.
         let most = first_window(self.attributes.mtu) / 2;
         match posted.request.opcode {
-            // A piece that is asked for again may not reach beyond the one that was asked for
-            // first: the responder knows that one.
+            // A read request that is retransmitted may not reach beyond the end of the original
+            // one, which the responder knows.
             Opcode::Read(_) => (most - before % most).min(posted.packets - before),
             _ => 1,
         }
     }
 
-    /// Packets for which [`Operation::is_response`] holds, in the order in which they came. What is
-    /// not the answer to something that was sent and not yet answered is ignored.
+    /// Packets for which [`Operation::is_response`] holds, in the order in which they came. Those
+    /// whose PSN is not that of an unacknowledged packet are ignored.
     pub fn on_packets(
         &mut self,
         now_ns: u64,
@@ -321,19 +332,19 @@ impl Requester {
         queue: &mut impl SendQueue,
     ) {
         while !packets.is_empty() {
-            let taken = self.on_run(now_ns, packets, queue);
-            packets = &packets[taken..];
+            let handled = self.on_run(now_ns, packets, queue);
+            packets = &packets[handled..];
         }
         self.complete(queue);
     }
 
-    /// Takes packets from the front. Returns how many.
+    /// Handles packets at the front. Returns how many.
     fn on_run(&mut self, now_ns: u64, packets: &[Packet<'_>], queue: &mut impl SendQueue) -> usize {
         let packet = &packets[0];
-        let behind = packet.headers.psn.distance(self.psn(self.oldest));
+        let behind = packet.headers.psn.distance(self.psn(self.oldest_unacked));
         let Ok(behind) = u64::try_from(behind) else { return 1 };
-        let at = self.oldest + behind;
-        if at >= self.sent || self.is_stopped() {
+        let at = self.oldest_unacked + behind;
+        if at >= self.sent_end || self.is_stopped() {
             return 1;
         }
         match packet.headers.operation {
@@ -353,27 +364,30 @@ impl Requester {
     }
 
     fn on_acknowledge(&mut self, now_ns: u64, at: u64, syndrome: Syndrome) {
-        let waiting = matches!(self.timer, Timer::ReceiverNotReady(_));
+        let waiting = matches!(self.timer, Timer::RnrWait(_));
         match syndrome {
             Syndrome::Ack { .. } => {
                 let was_probe = self.probed == Some(at);
-                // Had what follows arrived, it would have been acknowledged with it.
-                if self.acknowledge(now_ns, at + 1) && was_probe && self.oldest != self.next {
-                    self.retry();
+                // Had the packets behind the probe arrived, this ACK would cover them.
+                if self.acknowledge(now_ns, at + 1)
+                    && was_probe
+                    && self.oldest_unacked != self.next_psn
+                {
+                    self.nak_received();
                 }
             }
-            // The kernel's responder sends one for what was on its way behind the packet that it
-            // had no receive for.
+            // The kernel's responder sends one for packets in flight behind the one that it had no
+            // receive work request for.
             Syndrome::Nak(NakCode::PsnSequence) if waiting => {}
             Syndrome::RnrNak { .. } if waiting => {}
             Syndrome::Nak(NakCode::PsnSequence) => {
                 if self.acknowledge(now_ns, at) {
-                    self.retry();
+                    self.nak_received();
                 }
             }
             Syndrome::RnrNak { timer } => {
                 if self.acknowledge(now_ns, at) {
-                    self.receiver_not_ready(now_ns, timer);
+                    self.rnr_wait(now_ns, timer);
                 }
             }
             Syndrome::Nak(code) => {
@@ -389,7 +403,8 @@ impl Requester {
         }
     }
 
-    /// The first of these packets is the answer with number `at`. Returns how many are taken.
+    /// The first of these packets is the read response with the PSN `at`. Returns how many are
+    /// handled with it.
     fn on_read(
         &mut self,
         now_ns: u64,
@@ -400,7 +415,7 @@ impl Requester {
         if !self.acknowledge(now_ns, at) {
             return 1;
         }
-        let Posted { request, first, .. } = self.requests[self.done];
+        let Posted { request, first, .. } = self.requests[self.acked];
         let mtu = self.attributes.mtu.bytes();
         let offset = (at - first) as u32 * mtu;
         let expected = |number: usize| match request.opcode {
@@ -416,12 +431,12 @@ impl Requester {
             self.fail(Status::BadResponse);
             return 1;
         }
-        // What follows without a gap and has a part of the same answer goes with it.
+        // Consecutive responses to the same request go with it.
         let follows = |&number: &usize| {
             let operation = packets[number].headers.operation;
             let numbers = packets[0].headers.psn + number as u32;
             packets[number].headers.psn == numbers
-                && at + (number as u64) < self.sent
+                && at + (number as u64) < self.sent_end
                 && matches!(
                     operation,
                     Operation::ReadResponseMiddle
@@ -432,7 +447,7 @@ impl Requester {
         };
         let count = 1 + (1..packets.len().min(RUN)).take_while(follows).count();
         payloads(&packets[..count], |parts| {
-            self.place(now_ns, request.id, offset, (parts, count as u64), queue);
+            self.scatter(now_ns, request.id, offset, (parts, count as u64), queue);
         });
         count
     }
@@ -441,18 +456,18 @@ impl Requester {
         if !self.acknowledge(now_ns, at) {
             return;
         }
-        let request = self.requests[self.done].request;
+        let request = self.requests[self.acked].request;
         match request.opcode {
             Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. } => {
                 let value = value.to_ne_bytes();
-                self.place(now_ns, request.id, 0, (&[&value], 1), queue);
+                self.scatter(now_ns, request.id, 0, (&[&value], 1), queue);
             }
             _ => self.fail(Status::BadResponse),
         }
     }
 
-    /// The answers to the `count` oldest packets have come with the bytes of `parts`.
-    fn place(
+    /// Responses with the payloads `parts` acknowledge the `count` oldest PSNs.
+    fn scatter(
         &mut self,
         now_ns: u64,
         id: u64,
@@ -461,54 +476,54 @@ impl Requester {
         queue: &mut impl SendQueue,
     ) {
         let is_empty = parts.iter().all(|part| part.is_empty());
-        let placed = if is_empty { Ok(()) } else { queue.place(id, offset, parts) };
-        match placed {
-            Ok(()) => self.advance(now_ns, self.oldest + count),
+        let scattered = if is_empty { Ok(()) } else { queue.scatter(id, offset, parts) };
+        match scattered {
+            Ok(()) => self.advance(now_ns, self.oldest_unacked + count),
             Err(Failure::Busy) => {}
             Err(Failure::Failed(status)) => self.fail(status),
         }
     }
 
-    /// Everything before `to` has been executed. Returns whether nothing of it lacks its answer;
-    /// if something does, it is asked for again.
+    /// The responder has executed everything before `to`. Returns whether all of it is acknowledged;
+    /// a read or atomic whose response is missing is not, and is retransmitted.
     fn acknowledge(&mut self, now_ns: u64, to: u64) -> bool {
-        let mut oldest = self.oldest;
-        for posted in self.requests.range(self.done..) {
+        let mut oldest = self.oldest_unacked;
+        for posted in self.requests.range(self.acked..) {
             if oldest == to || posted.request.opcode.has_response() {
                 break;
             }
             oldest = posted.end().min(to);
         }
-        if oldest != self.oldest {
+        if oldest != self.oldest_unacked {
             self.advance(now_ns, oldest);
         }
         if oldest != to {
-            self.retry();
+            self.nak_received();
         }
         oldest == to
     }
 
-    /// The packets before `oldest` are done with.
+    /// The packets before `oldest` are acknowledged.
     fn advance(&mut self, now_ns: u64, oldest: u64) {
-        self.grow((oldest - self.oldest) as u32);
-        self.oldest = oldest;
-        while self.requests.get(self.done).is_some_and(|posted| posted.end() <= oldest) {
-            self.done += 1;
+        self.grow((oldest - self.oldest_unacked) as u32);
+        self.oldest_unacked = oldest;
+        while self.requests.get(self.acked).is_some_and(|posted| posted.end() <= oldest) {
+            self.acked += 1;
         }
-        self.next = self.next.max(oldest);
-        self.cursor = self.cursor.max(self.done);
+        self.next_psn = self.next_psn.max(oldest);
+        self.cursor = self.cursor.max(self.acked);
         while self.responses.front().is_some_and(|&end| end <= oldest) {
             self.responses.pop_front();
         }
         self.retries = self.attributes.retry_cnt;
         self.rnr_retries = self.attributes.rnr_retry;
-        self.went_back = false;
+        self.retransmitting = false;
         self.probed = None;
-        // A receiver that was not ready has become so: a second copy of the packet found a receive.
-        self.wait_for_answer(now_ns);
+        // This ends an RNR wait, too: a duplicate of the packet has found a receive work request.
+        self.start_ack_timer(now_ns);
     }
 
-    /// So many packets were not lost.
+    /// So many packets were acknowledged.
     fn grow(&mut self, packets: u32) {
         let most = WINDOW_GROWTH * first_window(self.attributes.mtu);
         if self.window < self.threshold {
@@ -530,59 +545,59 @@ impl Requester {
         self.credit = 0;
     }
 
-    fn wait_for_answer(&mut self, now_ns: u64) {
+    fn start_ack_timer(&mut self, now_ns: u64) {
         let Attributes { timeout, retry_cnt, .. } = self.attributes;
         let missed = retry_cnt - self.retries;
-        (self.timer, self.probe) = match answer_wait_ns(timeout, missed, self.retries) {
-            Some(timeout) if self.oldest != self.next && !self.is_stopped() => {
-                // A peer that has let one time-out pass is not just unlucky.
+        (self.timer, self.probe) = match ack_wait_ns(timeout, missed, self.retries) {
+            Some(timeout) if self.oldest_unacked != self.next_psn && !self.is_stopped() => {
+                // After a timeout it was not just one packet that was lost.
                 let probe = if missed == 0 { Probe::begin(now_ns, timeout) } else { Probe::Off };
-                (Timer::Answer(now_ns + timeout), probe)
+                (Timer::Ack(now_ns + timeout), probe)
             }
             _ => (Timer::Off, Probe::Off),
         };
     }
 
-    /// The peer says that the oldest packet, or its answer, was lost. What was on its way before we
-    /// went back says so again; only progress or time make us listen anew.
-    fn retry(&mut self) {
-        if !self.went_back && !matches!(self.timer, Timer::ReceiverNotReady(_)) {
-            self.went_back = true;
+    /// The peer says that the oldest packet, or its response, was lost. Responses to what was in
+    /// flight before the retransmission say so again; they count only after progress or a timeout.
+    fn nak_received(&mut self) {
+        if !self.retransmitting && !matches!(self.timer, Timer::RnrWait(_)) {
+            self.retransmitting = true;
             self.shrink();
-            self.go_back();
+            self.retransmit();
         }
     }
 
-    /// Nobody says anything. Only this uses up `retry_cnt`: a peer that answers lives.
+    /// No response has come in time. Only this uses up `retry_cnt`: a peer that sends NAKs is alive.
     fn time_out(&mut self) {
-        self.went_back = false;
+        self.retransmitting = false;
         match self.retries.checked_sub(1) {
             Some(retries) => {
                 self.retries = retries;
                 self.shrink();
-                self.go_back();
+                self.retransmit();
             }
             None => self.fail(Status::RetryExceeded),
         }
     }
 
-    fn receiver_not_ready(&mut self, now_ns: u64, code: u8) {
-        /// `rnr_retry` that means "for ever".
-        const FOR_EVER: u8 = 7;
-        if self.attributes.rnr_retry != FOR_EVER {
+    fn rnr_wait(&mut self, now_ns: u64, code: u8) {
+        /// The `rnr_retry` that stands for no limit.
+        const INFINITE: u8 = 7;
+        if self.attributes.rnr_retry != INFINITE {
             match self.rnr_retries.checked_sub(1) {
                 Some(retries) => self.rnr_retries = retries,
                 None => return self.fail(Status::RnrRetryExceeded),
             }
         }
         self.retries = self.attributes.retry_cnt;
-        self.go_back();
-        self.timer = Timer::ReceiverNotReady(now_ns + rnr_wait_ns(code));
+        self.retransmit();
+        self.timer = Timer::RnrWait(now_ns + rnr_wait_ns(code));
     }
 
-    fn go_back(&mut self) {
-        self.next = self.oldest;
-        self.cursor = self.done;
+    fn retransmit(&mut self) {
+        self.next_psn = self.oldest_unacked;
+        self.cursor = self.acked;
         self.responses.clear();
         self.stop_timers();
     }
@@ -597,18 +612,18 @@ impl Requester {
     pub fn deadline(&self) -> Option<u64> {
         match self.timer {
             Timer::Off => None,
-            Timer::Answer(at) => Some(self.probe.deadline().map_or(at, |probe| probe.min(at))),
-            Timer::ReceiverNotReady(at) => Some(at),
+            Timer::Ack(at) => Some(self.probe.deadline().map_or(at, |probe| probe.min(at))),
+            Timer::RnrWait(at) => Some(at),
         }
     }
 
-    /// Does what the time asks for; nothing before [`Requester::deadline`].
+    /// Handles timers that have expired; none has before [`Requester::deadline`].
     pub fn on_timer(&mut self, now_ns: u64, queue: &mut impl SendQueue) {
         match self.timer {
-            Timer::Answer(at) if at <= now_ns => self.time_out(),
-            Timer::Answer(_) => return self.probe.on_timer(now_ns),
-            Timer::ReceiverNotReady(at) if at <= now_ns => {
-                self.went_back = false;
+            Timer::Ack(at) if at <= now_ns => self.time_out(),
+            Timer::Ack(_) => return self.probe.on_timer(now_ns),
+            Timer::RnrWait(at) if at <= now_ns => {
+                self.retransmitting = false;
                 self.timer = Timer::Off;
             }
             _ => return,
@@ -616,20 +631,21 @@ impl Requester {
         self.complete(queue);
     }
 
-    /// Completes what is done. Only needed after [`Requester::post`] and [`Requester::transmit`],
-    /// which find requests that cannot be sent, and when the queue had no room before.
+    /// Completes requests that are acknowledged or have failed. Only needed after
+    /// [`Requester::post`] and [`Requester::transmit`], which find requests that cannot be sent, and
+    /// when the queue was busy before.
     pub fn complete(&mut self, queue: &mut impl SendQueue) {
-        while self.done > 0 {
-            if !queue.complete(self.requests[0].request.id, Status::Success) {
+        while self.acked > 0 {
+            if queue.complete(self.requests[0].request.id, Status::Success).is_err() {
                 return;
             }
             self.requests.pop_front();
-            self.done -= 1;
+            self.acked -= 1;
             self.cursor -= 1;
         }
         let (Some((_, status)), true) = (self.stop, self.is_stopped()) else { return };
         let first = self.requests.front();
-        if first.is_some_and(|posted| queue.complete(posted.request.id, status)) {
+        if first.is_some_and(|posted| queue.complete(posted.request.id, status).is_ok()) {
             self.requests.clear();
             self.responses.clear();
             self.cursor = 0;
@@ -639,10 +655,10 @@ impl Requester {
 
     /// The oldest request fails.
     fn fail(&mut self, status: Status) {
-        self.stop_at(self.requests[self.done].first, status);
+        self.stop_at(self.requests[self.acked].first, status);
     }
 
-    /// The request that begins with `first` fails when it is the oldest one.
+    /// The request whose first PSN is `first` fails when it is the oldest one.
     fn stop_at(&mut self, first: u64, status: Status) {
         if self.stop.is_none_or(|(earlier, _)| first < earlier) {
             self.stop = Some((first, status));
@@ -653,12 +669,12 @@ impl Requester {
     }
 
     fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|(first, _)| first <= self.oldest)
+        self.stop.is_some_and(|(first, _)| first <= self.oldest_unacked)
     }
 
     /// Whether [`Requester::complete`] has something to do.
     pub fn has_finished_requests(&self) -> bool {
-        self.done > 0 || self.is_stopped() && !self.requests.is_empty()
+        self.acked > 0 || self.is_stopped() && !self.requests.is_empty()
     }
 
     /// Requests that are kept.

@@ -1,10 +1,10 @@
-//! The receiving half of a reliable connection: requests in, answers out.
+//! The responder of a reliable connection: requests in, responses out.
 //!
-//! A packet is executed if its number is the expected one. Before that it is a duplicate, and gets
-//! its answer again: an acknowledgement for a send or a write, the bytes anew for a read, the saved
-//! result for an atomic or a flush. Behind it there is a gap, of which the requester is told once.
-//! Answers wait in a queue, in the order in which they have to be sent; acknowledgements in a row
-//! become one.
+//! A packet is executed if it has the expected PSN. One with an earlier PSN is a duplicate, and gets
+//! its response again: an acknowledgement for a send or a write, the bytes anew for a read, the saved
+//! result for an atomic or a flush. One with a later PSN shows that packets are missing, and the first
+//! such packet causes a NAK. Responses wait in a queue, in the order in which they are sent;
+//! consecutive acknowledgements are coalesced.
 //!
 //! Sources: IBTA volume 1, 9.7.4, 9.7.5 and 9.9.3; `rxe_resp.c`.
 
@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use arrayvec::ArrayVec;
 
 use super::attributes::Attributes;
-use super::message::{Arriving, RUN, Run, is_fragment};
+use super::error_state::ErrorState;
+use super::message::{RUN, Reassembly, Run, is_segment};
 use super::request::{MAX_MESSAGE, Remote};
 use super::target::{Access, Atomic, Refusal, Target};
 use crate::wire::bth::Psn;
@@ -21,13 +22,13 @@ use crate::wire::headers::{Aeth, AtomicEth, Feth, NakCode, Reth, Syndrome};
 use crate::wire::opcode::{Operation, Service};
 use crate::wire::packet::{Headers, Packet};
 
-/// An answer that is to be sent: [`Headers::build`] makes it around its payload.
+/// A response that is to be sent: [`Headers::build`] makes it around its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub(crate) struct Response {
     /// All that is before the payload.
     pub headers: Headers,
-    /// The bytes that follow, if it is a piece of a read's answer: where, and how many. The right
-    /// to read them was checked when the request came.
+    /// The bytes that follow in a read response: where they are, and how many. The right to read
+    /// them was checked when the request came.
     pub payload: Option<(Remote, u32)>,
 }
 
@@ -35,40 +36,41 @@ pub struct Reply {
 #[derive(Debug)]
 pub struct Responder {
     attributes: Attributes,
-    /// The number of the next packet to be executed.
-    expected: Psn,
-    /// The last send or write packet that was executed.
-    acknowledged: Psn,
-    /// Messages executed.
+    /// The expected PSN.
+    expected_psn: Psn,
+    /// The PSN of the last send or write packet that was executed, which an acknowledgement has.
+    last_write_psn: Psn,
+    /// Message sequence number: messages executed.
     msn: u32,
-    arriving: Arriving,
-    /// The requester was told that it has to come back to `expected`.
-    told: bool,
-    /// The last atomics and flushes and their results, oldest first.
+    reassembly: Reassembly,
+    /// A NAK for the expected PSN was sent, and the requester has not retransmitted it yet: there is
+    /// no other NAK until then.
+    nak_pending: bool,
+    /// The results of the last atomics and flushes, oldest first.
     results: VecDeque<(Psn, Outcome)>,
-    replies: VecDeque<Waiting>,
-    failed: bool,
+    responses: VecDeque<Pending>,
+    pub(super) error: ErrorState,
 }
 
-/// What an atomic operation or a flush is answered with.
+/// The result of an atomic operation or a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Original(u64),
     Done,
 }
 
-/// An answer that waits to be sent.
+/// A response that waits to be sent.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct Pending {
     psn: Psn,
     msn: u32,
-    answer: Answer,
+    kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+enum Kind {
     Acknowledge(Syndrome),
-    /// With the bytes that are sent already.
+    /// With the number of bytes that are sent already.
     Read(Reth, u32),
     Outcome(Outcome),
 }
@@ -78,44 +80,45 @@ impl Responder {
     pub fn new(attributes: Attributes) -> Responder {
         Responder {
             attributes,
-            expected: attributes.rq_psn,
-            acknowledged: attributes.rq_psn + u32::MAX,
+            expected_psn: attributes.rq_psn,
+            last_write_psn: attributes.rq_psn + u32::MAX,
             msn: 0,
-            arriving: Arriving::default(),
-            told: false,
+            reassembly: Reassembly::default(),
+            nak_pending: false,
             results: VecDeque::new(),
-            replies: VecDeque::new(),
-            failed: false,
+            responses: VecDeque::new(),
+            error: ErrorState::Operational,
         }
     }
 
-    /// Whether the queue pair is in error: nothing is heard, and nothing said once
+    /// Whether the queue pair is in the error state: packets are ignored, and nothing is sent once
     /// [`Responder::transmit`] finds no more.
     pub fn has_failed(&self) -> bool {
-        self.failed
+        self.error.has_failed()
     }
 
-    /// What a sender is told from now on when there is no receive: it may change while connected.
+    /// The timer code of RNR NAKs from now on: it may change while connected.
     pub fn set_min_rnr_timer(&mut self, code: u8) {
         self.attributes.min_rnr_timer = code;
     }
 
     /// Whether [`Responder::transmit`] would build a packet now.
+    #[cfg(test)]
     pub fn can_transmit(&self) -> bool {
-        !self.replies.is_empty()
+        !self.responses.is_empty()
     }
 
-    /// Packets of a reliable connection that are no responses, in the order in which they came.
+    /// Requests' packets, in the order in which they came.
     pub fn on_packets(&mut self, mut packets: &[Packet<'_>], target: &mut impl Target) {
         while let Some(first) = packets.first() {
-            if self.failed {
+            if self.has_failed() {
                 break;
             }
             let mut count = 1;
             let psn = first.headers.psn;
-            match psn.distance(self.expected) {
+            match psn.distance(self.expected_psn) {
                 0 => {
-                    self.told = false;
+                    self.nak_pending = false;
                     let run = Run::of(packets, self.attributes.mtu);
                     count = run.as_ref().map_or(1, |run| run.packets.len());
                     let executed = match &run {
@@ -126,22 +129,22 @@ impl Responder {
                         self.refuse(psn, refusal, target);
                     }
                 }
-                1.. => self.tell(self.expected, Syndrome::Nak(NakCode::PsnSequence)),
+                1.. => self.nak(self.expected_psn, Syndrome::Nak(NakCode::PsnSequence)),
                 behind => self.repeat(first, behind.unsigned_abs(), target),
             }
             packets = &packets[count..];
         }
     }
 
-    /// Sends' and writes' packets.
+    /// Executes consecutive packets of a send or write.
     fn execute_run(&mut self, run: &Run<'_, '_>, target: &mut impl Target) -> Result<(), Refusal> {
-        let accepted = self.arriving.accept(run, self.attributes.mtu, target);
+        let accepted = self.reassembly.accept(run, self.attributes.mtu, target);
         let has_arrived = matches!(accepted, Ok(()) | Err(Refusal::Invalidate));
         if !has_arrived {
             return accepted;
         }
         let count = run.packets.len() as u32;
-        self.acknowledged = self.expected + (count - 1);
+        self.last_write_psn = self.expected_psn + (count - 1);
         self.executed(count, run.ends());
         if run.packets.iter().any(|packet| packet.headers.ack_req) {
             self.acknowledge();
@@ -151,7 +154,7 @@ impl Responder {
 
     fn execute(&mut self, packet: &Packet<'_>, target: &mut impl Target) -> Result<(), Refusal> {
         let psn = packet.headers.psn;
-        if self.arriving.is_under_way() || self.attributes.max_dest_rd_atomic == 0 {
+        if self.reassembly.in_progress() || self.attributes.max_dest_rd_atomic == 0 {
             return Err(Refusal::InvalidRequest);
         }
         match packet.headers.operation {
@@ -161,7 +164,7 @@ impl Responder {
                     return Err(Refusal::Busy);
                 }
                 self.executed(self.attributes.mtu.packets(reth.length), true);
-                self.reply(psn, Answer::Read(reth, 0));
+                self.respond(psn, Kind::Read(reth, 0));
                 Ok(())
             }
             Operation::CompareSwap(AtomicEth { address, rkey, swap_or_add, compare }) => {
@@ -185,7 +188,7 @@ impl Responder {
                     return Err(Refusal::Busy);
                 }
                 target.flush(reth.into(), reth.length, feth)?;
-                self.answer_once(psn, Outcome::Done);
+                self.respond_once(psn, Outcome::Done);
                 Ok(())
             }
             _ => Err(Refusal::InvalidRequest),
@@ -211,31 +214,31 @@ impl Responder {
             Atomic::Write(_) => Outcome::Done,
             _ => Outcome::Original(original),
         };
-        self.answer_once(psn, outcome);
+        self.respond_once(psn, outcome);
         Ok(())
     }
 
     /// The packet was executed. Its result is saved for a duplicate of the request, which is not
     /// executed again (IBTA volume 1, 9.7.5.1.2 and oA19-14).
-    fn answer_once(&mut self, psn: Psn, outcome: Outcome) {
+    fn respond_once(&mut self, psn: Psn, outcome: Outcome) {
         if self.results.len() == usize::from(self.attributes.max_dest_rd_atomic) {
             self.results.pop_front();
         }
         self.results.push_back((psn, outcome));
         self.executed(1, true);
-        self.reply(psn, Answer::Outcome(outcome));
+        self.respond(psn, Kind::Outcome(outcome));
     }
 
-    /// A request that came `behind` packets ago already.
+    /// A duplicate request, `behind` PSNs before the expected one.
     fn repeat(&mut self, packet: &Packet<'_>, behind: u32, target: &mut impl Target) {
         let psn = packet.headers.psn;
         match packet.headers.operation {
-            operation if is_fragment(operation) => self.acknowledge(),
+            operation if is_segment(operation) => self.acknowledge(),
             Operation::ReadRequest(reth) => {
-                // Nothing was read that is not the expected packet's yet.
+                // A duplicate read cannot reach the expected PSN.
                 let was_read = self.attributes.mtu.packets(reth.length) <= behind;
                 if was_read && check_read(reth, target).is_ok() {
-                    self.read_again(psn, reth);
+                    self.repeat_read(psn, reth);
                 }
             }
             Operation::CompareSwap(_)
@@ -243,28 +246,27 @@ impl Responder {
             | Operation::AtomicWrite(_)
             | Operation::Flush(..) => {
                 let saved = self.results.iter().find(|(saved, _)| *saved == psn).copied();
-                let waits = self
-                    .replies
-                    .iter()
-                    .any(|reply| reply.psn == psn && matches!(reply.answer, Answer::Outcome(_)));
+                let waits = self.responses.iter().any(|response| {
+                    response.psn == psn && matches!(response.kind, Kind::Outcome(_))
+                });
                 if let (Some((_, outcome)), false) = (saved, waits) {
-                    self.reply(psn, Answer::Outcome(outcome));
+                    self.respond(psn, Kind::Outcome(outcome));
                 }
             }
             _ => {}
         }
     }
 
-    /// Answers a read again from the packet that was asked for, perhaps not the first.
-    fn read_again(&mut self, psn: Psn, reth: Reth) {
+    /// Responds to a duplicate read again, which may begin in the middle of the original one.
+    fn repeat_read(&mut self, psn: Psn, reth: Reth) {
         let mtu = self.attributes.mtu;
-        for waiting in &mut self.replies {
-            let Answer::Read(old, sent) = &mut waiting.answer else { continue };
-            let Ok(before) = u32::try_from(psn.distance(waiting.psn)) else { continue };
+        for pending in &mut self.responses {
+            let Kind::Read(old, sent) = &mut pending.kind else { continue };
+            let Ok(before) = u32::try_from(psn.distance(pending.psn)) else { continue };
             if before >= mtu.packets(old.length) {
                 continue;
             }
-            // It is being answered: only what has been sent already is to be sent again.
+            // It is being responded to: only what has been sent already is sent again.
             let skipped = before * mtu.bytes();
             let is_part = old.rkey == reth.rkey
                 && old.address.wrapping_add(skipped.into()) == reth.address
@@ -273,143 +275,142 @@ impl Responder {
                 let length = old.length - skipped;
                 *old = Reth { length, ..reth };
                 *sent = 0;
-                waiting.psn = psn;
+                pending.psn = psn;
             }
             return;
         }
-        self.reply(psn, Answer::Read(reth, 0));
+        self.respond(psn, Kind::Read(reth, 0));
     }
 
-    /// The expected packet was not executed.
+    /// The packet with the expected PSN was not executed.
     fn refuse(&mut self, psn: Psn, refusal: Refusal, target: &mut impl Target) {
         let code = match refusal {
             Refusal::Busy => return,
             Refusal::NotReady => {
                 let timer = self.attributes.min_rnr_timer;
-                return self.tell(psn, Syndrome::RnrNak { timer });
+                return self.nak(psn, Syndrome::RnrNak { timer });
             }
             Refusal::InvalidRequest | Refusal::ReceiveTooSmall => Some(NakCode::InvalidRequest),
             Refusal::Access => Some(NakCode::RemoteAccess),
             Refusal::Receive => Some(NakCode::RemoteOperational),
             Refusal::Invalidate | Refusal::Overflow => None,
         };
-        self.failed = true;
         if let Some(code) = code {
-            self.push(psn, Answer::Acknowledge(Syndrome::Nak(code)));
+            self.push(psn, Kind::Acknowledge(Syndrome::Nak(code)));
         }
-        target.fail(refusal);
+        self.error.enter(refusal, target);
     }
 
-    /// Tells the requester, once, that it has to come back to the expected packet.
-    fn tell(&mut self, psn: Psn, syndrome: Syndrome) {
-        if !self.told {
-            self.told = self.reply(psn, Answer::Acknowledge(syndrome));
+    /// Sends a NAK for the expected PSN, unless one is pending.
+    fn nak(&mut self, psn: Psn, syndrome: Syndrome) {
+        if !self.nak_pending {
+            self.nak_pending = self.respond(psn, Kind::Acknowledge(syndrome));
         }
     }
 
-    /// Answers and results that are kept.
+    /// Responses and results that are kept.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn kept(&self) -> usize {
-        self.replies.len().max(self.results.len())
+        self.responses.len().max(self.results.len())
     }
 
     fn executed(&mut self, packets: u32, is_message: bool) {
-        self.expected += packets;
+        self.expected_psn += packets;
         self.msn = self.msn.wrapping_add(is_message.into());
     }
 
-    /// Acknowledges all sends and writes that were executed.
+    /// Acknowledges all sends and writes that were executed. Replaces an acknowledgement that waits.
     fn acknowledge(&mut self) {
-        let psn = self.acknowledged;
-        if let Some(Waiting { answer: Answer::Acknowledge(Syndrome::Ack { .. }), .. }) =
-            self.replies.back()
+        let psn = self.last_write_psn;
+        if let Some(Pending { kind: Kind::Acknowledge(Syndrome::Ack { .. }), .. }) =
+            self.responses.back()
         {
-            self.replies.pop_back();
+            self.responses.pop_back();
         }
-        self.reply(psn, Answer::Acknowledge(Syndrome::ACK));
+        self.respond(psn, Kind::Acknowledge(Syndrome::ACK));
     }
 
-    /// Whether another answer can wait. A requester that keeps to our depth of reads and atomics
-    /// always finds room, even if it asks for all of them twice.
+    /// Whether another response can wait. A requester that keeps to `max_dest_rd_atomic` always
+    /// finds room, even if it sends each read and atomic twice.
     fn has_room(&self) -> bool {
-        self.replies.len() < 4 * usize::from(self.attributes.max_dest_rd_atomic) + 4
+        self.responses.len() < 4 * usize::from(self.attributes.max_dest_rd_atomic) + 4
     }
 
-    fn reply(&mut self, psn: Psn, answer: Answer) -> bool {
+    fn respond(&mut self, psn: Psn, kind: Kind) -> bool {
         let has_room = self.has_room();
         if has_room {
-            self.push(psn, answer);
+            self.push(psn, kind);
         }
         has_room
     }
 
-    fn push(&mut self, psn: Psn, answer: Answer) {
-        self.replies.push_back(Waiting { psn, msn: self.msn, answer });
+    fn push(&mut self, psn: Psn, kind: Kind) {
+        self.responses.push_back(Pending { psn, msn: self.msn, kind });
     }
 
-    /// Builds the next answer, if there is one, of a read's as many packets as may be taken together:
-    /// `emit` takes their bytes, which lie one behind the other, from memory and hands them to the
-    /// network, all or none. If it is busy, it will be asked again. After any other refusal the queue
-    /// pair is in error: it may read no more.
+    /// Builds the next response, if there is one; of a read as many of its packets as are sent
+    /// together. `emit` reads their payload, which is contiguous in memory, and sends them, all or
+    /// none. If it is busy, it is called again later. After any other refusal the queue pair goes to
+    /// the error state.
     ///
-    /// Returns how many packets were emitted.
+    /// Returns how many packets were sent.
     pub fn transmit<T: Target>(
         &mut self,
         target: &mut T,
-        emit: impl FnOnce(&mut T, &[Reply]) -> Result<(), Refusal>,
+        emit: impl FnOnce(&mut T, &[Response]) -> Result<(), Refusal>,
     ) -> usize {
-        let Some(waiting) = self.replies.front() else { return 0 };
-        let before = match waiting.answer {
-            Answer::Read(_, sent) => sent,
+        let Some(pending) = self.responses.front() else { return 0 };
+        let before = match pending.kind {
+            Kind::Read(_, sent) => sent,
             _ => 0,
         };
-        let mut replies = ArrayVec::<_, RUN>::new();
+        let mut responses = ArrayVec::<_, RUN>::new();
         let mut rest = Some(before);
         while let Some(sent) = rest {
-            if replies.is_full() {
+            if responses.is_full() {
                 break;
             }
-            let (reply, more) = waiting.packet(&self.attributes, sent);
-            replies.push(reply);
+            let (response, more) = pending.packet(&self.attributes, sent);
+            responses.push(response);
             rest = more;
         }
-        let psn = replies[0].headers.psn;
-        match emit(target, &replies) {
+        let psn = responses[0].headers.psn;
+        match emit(target, &responses) {
             Ok(()) => {}
             Err(Refusal::Busy | Refusal::NotReady) => return 0,
             Err(refusal) => {
-                self.replies.clear();
-                if !self.failed {
+                self.responses.clear();
+                if !self.has_failed() {
                     self.refuse(psn, refusal, target);
                 }
                 return 0;
             }
         }
-        match (self.replies.front_mut().map(|waiting| &mut waiting.answer), rest) {
-            (Some(Answer::Read(_, sent)), Some(rest)) => *sent = rest,
+        match (self.responses.front_mut().map(|pending| &mut pending.kind), rest) {
+            (Some(Kind::Read(_, sent)), Some(rest)) => *sent = rest,
             _ => {
-                self.replies.pop_front();
+                self.responses.pop_front();
             }
         }
-        replies.len()
+        responses.len()
     }
 }
 
-impl Waiting {
-    /// The packet behind the first `sent` bytes, if it answers a read, and how many are sent with it, if
-    /// that is not all.
-    fn packet(&self, attributes: &Attributes, sent: u32) -> (Reply, Option<u32>) {
+impl Pending {
+    /// The packet after the first `sent` bytes of a read, and how many bytes are sent with it, if that
+    /// is not all.
+    fn packet(&self, attributes: &Attributes, sent: u32) -> (Response, Option<u32>) {
         let aeth = |syndrome| Aeth { syndrome, msn: self.msn };
         let mtu = attributes.mtu.bytes();
         let mut payload = None;
         let mut rest = None;
-        let operation = match &self.answer {
-            Answer::Acknowledge(syndrome) => Operation::Acknowledge(aeth(*syndrome)),
-            Answer::Outcome(Outcome::Original(original)) => {
+        let operation = match &self.kind {
+            Kind::Acknowledge(syndrome) => Operation::Acknowledge(aeth(*syndrome)),
+            Kind::Outcome(Outcome::Original(original)) => {
                 Operation::AtomicAcknowledge(aeth(Syndrome::ACK), *original)
             }
-            Answer::Outcome(Outcome::Done) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
-            Answer::Read(reth, _) => {
+            Kind::Outcome(Outcome::Done) => Operation::ReadResponseOnly(aeth(Syndrome::ACK)),
+            Kind::Read(reth, _) => {
                 let here = (reth.length - sent).min(mtu);
                 payload = (here > 0).then(|| (Remote::from(*reth).at(sent), here));
                 rest = Some(sent + here).filter(|sent| *sent < reth.length);
@@ -423,7 +424,7 @@ impl Waiting {
         };
         let psn = self.psn + sent / mtu;
         let headers = Headers::new(Service::Rc, operation, attributes.dest_qpn, psn);
-        (Reply { headers, payload }, rest)
+        (Response { headers, payload }, rest)
     }
 }
 

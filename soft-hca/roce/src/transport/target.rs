@@ -1,32 +1,49 @@
-//! What arriving requests act upon: the receives and the memory of the program they are for.
+//! What the peer's requests act upon: receive work requests and memory.
 
+use thiserror::Error;
+
+use super::port::Busy;
 use super::request::Remote;
 use crate::wire::headers::{Feth, Immediate};
 use crate::wire::opcode::SendEnd;
 
-/// Why the owner of the memory does not do what a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a request of the peer is not executed.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// Not now: as if the packet were lost.
+    #[error("busy")]
     Busy,
-    /// There is no receive: the sender is to try again.
+    /// No receive work request is posted: the requester gets an RNR NAK.
+    #[error("no receive work request is posted")]
     NotReady,
     /// The queue pair does not allow the operation.
+    #[error("the operation is not allowed")]
     InvalidRequest,
-    /// No such key, not this memory, not these rights.
+    /// No such R_Key, not in its bounds, or not with these rights.
+    #[error("the remote key does not allow the access")]
     Access,
-    /// A key to be made invalid is not valid. The message has arrived, and the peer is told nothing
-    /// else (IBTA volume 1, 9.9.3.1, class J).
+    /// A key to be invalidated is not valid. The message has arrived and is acknowledged
+    /// (IBTA volume 1, 9.9.3.1, class J).
+    #[error("the key to be invalidated is not valid")]
     Invalidate,
-    /// The receive makes no sense, or its memory may not be used.
+    /// The receive work request is malformed, or its memory may not be used.
+    #[error("the receive work request is malformed, or its memory may not be used")]
     Receive,
-    /// The receive is too small for the message.
+    /// The receive work request is too small for the message.
+    #[error("the receive work request is too small")]
     ReceiveTooSmall,
-    /// The completion queue has overflowed: the peer is told nothing.
+    /// The completion queue has overflowed: the peer gets no response.
+    #[error("the completion queue has overflowed")]
     Overflow,
 }
 
-/// What a request does to memory.
+impl From<Busy> for Refusal {
+    fn from(Busy: Busy) -> Refusal {
+        Refusal::Busy
+    }
+}
+
+/// How a request accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads it.
@@ -45,100 +62,126 @@ pub enum Atomic {
         /// What it becomes.
         swap: u64,
     },
-    /// Grows by so much, and wraps.
+    /// Adds so much, and wraps.
     FetchAdd(u64),
     /// Becomes these bytes.
     Write([u8; 8]),
 }
 
-/// What completes a receive.
+/// What completes a receive work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A send.
     Send(SendEnd),
-    /// A write with immediate data: no byte is in the receive.
+    /// A write with immediate data: nothing is scattered to the receive work request.
     Write(Immediate),
-    /// A datagram of this queue pair, perhaps with immediate data.
-    Datagram {
-        /// The sender's queue pair.
-        source_qpn: u32,
-        /// Immediate data.
-        immediate: Option<Immediate>,
-    },
 }
 
-/// A receive's completion.
+/// The completion of a receive work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// By what.
     pub received: Received,
-    /// Bytes of the message; of a datagram with the 40 before it.
+    /// Bytes of the message.
     pub length: u32,
-    /// The sender asked for an event.
+    /// The sender wants an event (solicited event).
     pub solicited: bool,
 }
 
-/// The receives and the memory of a program. Whatever a call refuses it has not done, so that it
-/// can be asked again; only [`Target::place`] and [`Target::write`] may have done a part.
+/// The receive queue and the memory that the peer may use. What a call refuses it has not done, so
+/// that it can be asked again; only [`Target::scatter`] and [`Target::write`] may have done a part.
+///
+/// Operations on memory are refused unless they are implemented.
 pub trait Target {
-    /// Takes a receive from the queue: all that follows is about it, until it is completed.
+    /// Consumes a receive work request: what follows is about it, until it is completed.
     ///
     /// # Errors
     ///
     /// [`Refusal::NotReady`], [`Refusal::Receive`] and [`Refusal::Busy`].
-    fn take_receive(&mut self) -> Result<(), Refusal>;
+    fn consume_receive(&mut self) -> Result<(), Refusal>;
 
-    /// Puts the bytes of packets in a row into the receive. Twice the same ones, if something behind
-    /// them was refused.
+    /// Scatters the payloads of consecutive packets to the receive work request, from `offset` bytes
+    /// on. The same bytes come again if what follows them was refused.
     ///
     /// # Errors
     ///
     /// [`Refusal::Receive`], [`Refusal::ReceiveTooSmall`] and [`Refusal::Busy`].
-    fn place(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal>;
+    fn scatter(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal>;
 
-    /// A message of an unreliable service was too long for the receive that was taken, and is
-    /// dropped. A receive of the queue pair's own remains for the next message; one of a shared queue
-    /// completes with an error (IBTA volume 1, 9.9.3.1, classes D and E).
+    /// A message of an unreliable connection was too long for the receive work request that was
+    /// consumed, and is dropped. The request stays for the next message; if it is of a shared
+    /// receive queue, it completes with an error (IBTA volume 1, 9.9.3.1, classes D and E).
     ///
-    /// Returns whether it has completed, so that the next message takes another one.
-    fn release_receive(&mut self) -> bool;
+    /// Returns whether it has completed, so that the next message consumes another one.
+    fn release_receive(&mut self) -> bool {
+        false
+    }
 
-    /// Completes the receive, and makes the key of [`SendEnd::Invalidate`] invalid before.
+    /// Completes the receive work request, and invalidates the key of [`SendEnd::Invalidate`]
+    /// before.
     ///
     /// # Errors
     ///
     /// [`Refusal::Invalidate`], [`Refusal::Overflow`] and [`Refusal::Busy`].
     fn complete(&mut self, completion: Completion) -> Result<(), Refusal>;
 
-    /// Whether the peer may do so with memory. Not asked for nothing, nor for atomics.
+    /// Whether the peer may access memory so. Not asked for lengths of zero, nor for atomics.
     ///
     /// # Errors
     ///
     /// [`Refusal::InvalidRequest`], [`Refusal::Access`] and [`Refusal::Busy`].
-    fn check(&mut self, access: Access, remote: Remote, length: u32) -> Result<(), Refusal>;
+    fn check(&mut self, access: Access, remote: Remote, length: u32) -> Result<(), Refusal> {
+        let _ = (access, remote, length);
+        Err(Refusal::InvalidRequest)
+    }
 
-    /// Writes the bytes of packets in a row to memory that was checked, perhaps some packets ago.
+    /// Copies memory that was checked, perhaps some packets ago, into `parts`, one behind the other.
     ///
     /// # Errors
     ///
     /// [`Refusal::Access`] and [`Refusal::Busy`].
-    fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal>;
+    fn read(&mut self, remote: Remote, parts: &mut [&mut [u8]]) -> Result<(), Refusal> {
+        let _ = (remote, parts);
+        Err(Refusal::Access)
+    }
+
+    /// Writes the payloads of consecutive packets to memory that was checked, perhaps some packets
+    /// ago.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Access`] and [`Refusal::Busy`].
+    fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
+        let _ = (remote, parts);
+        Err(Refusal::Access)
+    }
 
     /// Checks the rights, does an atomic operation and returns the value before it.
     ///
     /// # Errors
     ///
     /// [`Refusal::InvalidRequest`], [`Refusal::Access`] and [`Refusal::Busy`].
-    fn atomic(&mut self, remote: Remote, atomic: Atomic) -> Result<u64, Refusal>;
+    fn atomic(&mut self, remote: Remote, atomic: Atomic) -> Result<u64, Refusal> {
+        let _ = (remote, atomic);
+        Err(Refusal::InvalidRequest)
+    }
 
-    /// Checks the rights, and places what was written to memory before as a flush asks for.
+    /// Checks the rights, and makes what was written to memory before visible or persistent, as a
+    /// FLUSH asks for.
     ///
     /// # Errors
     ///
     /// [`Refusal::InvalidRequest`], [`Refusal::Access`] and [`Refusal::Busy`].
-    fn flush(&mut self, remote: Remote, length: u32, feth: Feth) -> Result<(), Refusal>;
+    fn flush(&mut self, remote: Remote, length: u32, feth: Feth) -> Result<(), Refusal> {
+        let _ = (remote, length, feth);
+        Err(Refusal::InvalidRequest)
+    }
 
-    /// The queue pair goes to the error state. A receive that was taken completes with an error
-    /// that suits the reason. The machine hears nothing more.
-    fn fail(&mut self, reason: Refusal);
+    /// The queue pair goes to the error state. A receive work request that was consumed completes
+    /// with an error that suits the reason. The target is called no more.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: it is called again.
+    fn fail(&mut self, reason: Refusal) -> Result<(), Busy>;
 }

@@ -1,19 +1,21 @@
-//! Unreliable connections: sends and writes that nobody answers. A message of which a packet is
-//! missing is dropped, whole as far as receives are concerned; memory may have been written.
+//! Unreliable connections: sends and writes without acknowledgement. A message of which a packet is
+//! missing is dropped: it completes no receive work request, but a part of it may have been written to
+//! memory.
 //!
 //! Sources: IBTA volume 1, 9.8.2; `rxe_req.c`, `rxe_resp.c`.
 
 use arrayvec::ArrayVec;
 
 use super::attributes::Attributes;
-use super::message::{Arriving, RUN, Run};
-use super::request::{Failure, MAX_MESSAGE, Outgoing, SendQueue, Status, WorkRequest};
+use super::error_state::ErrorState;
+use super::message::{RUN, Reassembly, Run};
+use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
 use super::target::{Refusal, Target};
 use crate::wire::bth::Psn;
-use crate::wire::opcode::Service;
+use crate::wire::opcode::{SendEnd, Service};
 use crate::wire::packet::Packet;
 
-/// The sending half.
+/// The requester.
 #[derive(Debug)]
 pub struct Requester {
     attributes: Attributes,
@@ -27,7 +29,7 @@ struct Current {
     request: WorkRequest,
     /// Packets that are sent.
     sent: u32,
-    /// How it ended, if it has.
+    /// Its status, once it is sent or has failed.
     status: Option<Status>,
 }
 
@@ -42,14 +44,18 @@ impl Requester {
         self.current.is_none() && !self.failed
     }
 
-    /// Whether a request has failed: the queue pair is in error.
+    /// Whether a request has failed: the queue pair is in the error state.
     pub fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Begins a request. Only if [`Requester::wants_request`].
+    /// Posts a request. Only if [`Requester::wants_request`].
     pub fn post(&mut self, request: WorkRequest) {
-        let status = if request.opcode.has_response() {
+        let is_of_service = match request.opcode {
+            Opcode::Send(SendEnd::Invalidate(_)) => false,
+            opcode => !opcode.has_response(),
+        };
+        let status = if !is_of_service {
             Some(Status::LocalOperation)
         } else if request.length > MAX_MESSAGE {
             Some(Status::LocalLength)
@@ -93,27 +99,32 @@ impl Requester {
         }
     }
 
+    /// Whether [`Requester::complete`] has something to do.
+    pub fn has_finished_requests(&self) -> bool {
+        matches!(self.current, Some(Current { status: Some(_), .. }))
+    }
+
     /// Completes the request, if it is sent or has failed.
     pub fn complete(&mut self, queue: &mut impl SendQueue) {
         if let Some(Current { request, status: Some(status), .. }) = &self.current {
-            if queue.complete(request.id, *status) {
+            if queue.complete(request.id, *status).is_ok() {
                 self.current = None;
             }
         }
     }
 }
 
-/// Packets that are so little behind the expected one are late or duplicates, and dropped even if
-/// they begin a message: each message arrives at most once, and in order.
+/// A packet whose PSN is at most so far before the expected one is late or a duplicate, and is dropped
+/// even if it begins a message: each message arrives at most once, and in order.
 const LATE: i32 = 1 << 15;
 
-/// The receiving half.
+/// The responder.
 #[derive(Debug)]
 pub struct Responder {
     attributes: Attributes,
-    expected: Psn,
-    arriving: Arriving,
-    failed: bool,
+    expected_psn: Psn,
+    reassembly: Reassembly,
+    pub(super) error: ErrorState,
 }
 
 impl Responder {
@@ -121,15 +132,15 @@ impl Responder {
     pub fn new(attributes: Attributes) -> Responder {
         Responder {
             attributes,
-            expected: attributes.rq_psn,
-            arriving: Arriving::default(),
-            failed: false,
+            expected_psn: attributes.rq_psn,
+            reassembly: Reassembly::default(),
+            error: ErrorState::Operational,
         }
     }
 
-    /// Whether the queue pair is in error: nothing is heard.
+    /// Whether the queue pair is in the error state: packets are ignored.
     pub fn has_failed(&self) -> bool {
-        self.failed
+        self.error.has_failed()
     }
 
     /// Packets of an unreliable connection, in the order in which they came.
@@ -148,30 +159,29 @@ impl Responder {
 
     fn on_run(&mut self, run: &Run<'_, '_>, target: &mut impl Target) {
         let psn = run.packets[0].headers.psn;
-        let distance = psn.distance(self.expected);
-        if self.failed || (-LATE..0).contains(&distance) {
+        let distance = psn.distance(self.expected_psn);
+        if self.error.has_failed() || (-LATE..0).contains(&distance) {
             return;
         }
         if run.begins() || distance != 0 {
-            self.arriving.break_off();
+            self.reassembly.abort();
         }
-        if !run.begins() && !self.arriving.is_under_way() {
+        if !run.begins() && !self.reassembly.in_progress() {
             return;
         }
-        self.expected = psn + run.packets.len() as u32;
-        match self.arriving.accept(run, self.attributes.mtu, target) {
+        self.expected_psn = psn + run.packets.len() as u32;
+        match self.reassembly.accept(run, self.attributes.mtu, target) {
             Ok(()) => {}
             Err(refusal @ (Refusal::Receive | Refusal::Overflow)) => {
-                self.failed = true;
-                target.fail(refusal);
+                self.error.enter(refusal, target);
             }
             Err(Refusal::ReceiveTooSmall) => {
-                self.arriving.break_off();
+                self.reassembly.abort();
                 if target.release_receive() {
-                    self.arriving.forget_receive();
+                    self.reassembly.receive_released();
                 }
             }
-            Err(_) => self.arriving.break_off(),
+            Err(_) => self.reassembly.abort(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The base transport header and packet sequence numbers. IBTA volume 1, 9.2; `rxe_hdr.h`,
+//! The base transport header, packet sequence numbers and queue pair numbers. IBTA volume 1, 9.2; `rxe_hdr.h`,
 //! `struct rxe_bth`.
 //!
 //! ```text
@@ -9,6 +9,7 @@
 //! +--------+------------------------+--------+----------------+----------+------------+-----+
 //! ```
 
+use std::fmt;
 use std::ops::{Add, AddAssign};
 
 use super::bytes::{u24, u24_bytes};
@@ -16,7 +17,7 @@ use super::bytes::{u24, u24_bytes};
 /// The P_Key of a full member of the default partition.
 pub const DEFAULT_PKEY: u16 = 0xffff;
 /// The destination queue pair of datagrams to a multicast group.
-pub const MULTICAST_QPN: u32 = 0xff_ffff;
+pub const MULTICAST_QPN: Qpn = Qpn(0xff_ffff);
 
 /// A packet sequence number: 24 bits that wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,6 +62,28 @@ impl AddAssign<u32> for Psn {
     }
 }
 
+/// A queue pair number: 24 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Qpn(u32);
+
+impl Qpn {
+    /// The low 24 bits of a number.
+    pub const fn new(number: u32) -> Qpn {
+        Qpn(number & 0xff_ffff)
+    }
+
+    /// The number, below 2^24.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Qpn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
 /// The base transport header as it lies in a packet, but for the reserved bits: sent as 0 and not
 /// looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,8 +104,8 @@ pub struct Bth {
     pub fecn: bool,
     /// Packets the other way met congestion.
     pub becn: bool,
-    /// The queue pair that the packet is for, 24 bits.
-    pub dest_qpn: u32,
+    /// The queue pair that the packet is for.
+    pub dest_qpn: Qpn,
     /// An acknowledgement is wanted.
     pub ack_req: bool,
     /// The packet's sequence number.
@@ -107,7 +130,7 @@ impl Bth {
             pkey: u16::from_be_bytes([p0, p1]),
             fecn: variant & 0x80 != 0,
             becn: variant & 0x40 != 0,
-            dest_qpn: u24([q0, q1, q2]),
+            dest_qpn: Qpn(u24([q0, q1, q2])),
             ack_req: ack & 0x80 != 0,
             psn: Psn::new(u24([n0, n1, n2])),
         }
@@ -121,7 +144,7 @@ impl Bth {
             | self.version & 0x0f;
         let [p0, p1] = self.pkey.to_be_bytes();
         let variant = (self.fecn as u8) << 7 | (self.becn as u8) << 6;
-        let [q0, q1, q2] = u24_bytes(self.dest_qpn);
+        let [q0, q1, q2] = u24_bytes(self.dest_qpn.0);
         let [n0, n1, n2] = u24_bytes(self.psn.get());
         let ack = (self.ack_req as u8) << 7;
         [self.opcode, flags, p0, p1, variant, q0, q1, q2, ack, n0, n1, n2]
@@ -163,7 +186,7 @@ mod tests {
             pkey: DEFAULT_PKEY,
             fecn: true,
             becn: false,
-            dest_qpn: 0x11,
+            dest_qpn: Qpn::new(0x11),
             ack_req: true,
             psn: Psn::new(0x12_3456),
         };

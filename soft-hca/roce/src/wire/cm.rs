@@ -20,7 +20,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use super::bth::Psn;
+use super::bth::{Psn, Qpn};
 use super::bytes::array;
 use super::fields::{Field, message};
 use super::ip::{Addresses, Gid};
@@ -92,16 +92,6 @@ pub mod transport {
     pub const UC: u8 = 1;
 }
 
-/// The answer to a SIDR_REQ: [`SidrRep::status`].
-pub mod sidr_status {
-    /// [`SidrRep::qpn`](super::SidrRep::qpn) takes datagrams.
-    pub const OK: u8 = 0;
-    /// Nobody listens there.
-    pub const UNSUPPORTED: u8 = 1;
-    /// The program said no, or went away.
-    pub const REJECT: u8 = 2;
-}
-
 /// The LID of RoCE's ports, which have none.
 pub const NO_LID: u16 = 0xffff;
 
@@ -146,8 +136,8 @@ message! {
         local_ca_guid: u64 = (16, 0, 64);
         /// Reliable datagrams only.
         local_qkey: u32 = (28, 0, 32);
-        /// The sender's queue pair, 24 bits.
-        local_qpn: u32 = (32, 0, 24);
+        /// The sender's queue pair.
+        local_qpn: Qpn = (32, 0, 24);
         /// Reads and atomics that the sender takes at a time.
         responder_resources: u8 = (35, 0, 8);
         /// Reliable datagrams only, 24 bits.
@@ -238,8 +228,8 @@ message! {
         remote_comm_id: u32 = (4, 0, 32);
         /// Reliable datagrams only.
         local_qkey: u32 = (8, 0, 32);
-        /// The sender's queue pair, 24 bits.
-        local_qpn: u32 = (12, 0, 24);
+        /// The sender's queue pair.
+        local_qpn: Qpn = (12, 0, 24);
         /// The low byte of the vendor of the options in the MAD's modifier.
         vendor_id_low: u8 = (15, 0, 8);
         /// Reliable datagrams only, 24 bits.
@@ -290,8 +280,8 @@ message! {
         local_comm_id: u32 = (0, 0, 32);
         /// The receiver's.
         remote_comm_id: u32 = (4, 0, 32);
-        /// The *receiver's* queue pair, 24 bits.
-        remote_qpn: u32 = (8, 0, 24);
+        /// The *receiver's* queue pair.
+        remote_qpn: Qpn = (8, 0, 24);
         /// The program's.
         private_data: [u8; 220] = (12, 0, 1760);
     }
@@ -328,12 +318,12 @@ message! {
     SidrRep {
         /// The number of the request.
         request_id: u32 = (0, 0, 32);
-        /// See [`sidr_status`].
+        /// 0 if [`SidrRep::qpn`] takes datagrams, else why not (`enum ib_cm_sidr_status`).
         status: u8 = (4, 0, 8);
         /// Bytes of [`SidrRep::info`] that count.
         info_length: u8 = (5, 0, 8);
-        /// The queue pair, 24 bits.
-        qpn: u32 = (8, 0, 24);
+        /// The queue pair.
+        qpn: Qpn = (8, 0, 24);
         /// What was asked for.
         service_id: u64 = (12, 0, 64);
         /// The queue pair's key.
@@ -431,12 +421,7 @@ messages! {
     SidrRep = SIDR_REP,
 }
 
-/// The port space of connections (`RDMA_PS_TCP`).
-pub const PORT_SPACE_TCP: u16 = 0x0106;
-/// The port space of datagrams (`RDMA_PS_UDP`).
-pub const PORT_SPACE_UDP: u16 = 0x0111;
-
-/// The service id of a port (`rdma_get_service_id`).
+/// The service id of a port in a port space (`rdma_get_service_id`, `enum rdma_ucm_port_space`).
 pub const fn service_id(port_space: u16, port: u16) -> u64 {
     (port_space as u64) << 16 | port as u64
 }

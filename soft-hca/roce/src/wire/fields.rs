@@ -1,7 +1,7 @@
 //! Bit fields of management datagrams as the specification numbers them: byte, then bit from the
 //! most significant one.
 
-use super::bth::Psn;
+use super::bth::{Psn, Qpn};
 
 /// The number in `width` bits from bit `at` on.
 fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
@@ -59,6 +59,16 @@ impl Field for Psn {
 
     fn put(&self, bytes: &mut [u8], at: usize, width: usize) {
         Psn::get(*self).put(bytes, at, width);
+    }
+}
+
+impl Field for Qpn {
+    fn get(bytes: &[u8], at: usize, width: usize) -> Qpn {
+        Qpn::new(u32::get(bytes, at, width))
+    }
+
+    fn put(&self, bytes: &mut [u8], at: usize, width: usize) {
+        Qpn::get(*self).put(bytes, at, width);
     }
 }
 

@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use super::bth::Qpn;
 use super::bytes::{array, u24, u24_bytes};
 
 /// Immediate data as the sender's program put them: four bytes that keep their order.
@@ -24,8 +25,8 @@ pub type Immediate = [u8; 4];
 pub struct Deth {
     /// Q_Key.
     pub qkey: u32,
-    /// The sender's queue pair, 24 bits.
-    pub source_qpn: u32,
+    /// The sender's queue pair.
+    pub source_qpn: Qpn,
 }
 
 impl Deth {
@@ -34,13 +35,16 @@ impl Deth {
 
     /// Reads a header.
     pub const fn decode(bytes: &[u8; Deth::BYTES]) -> Deth {
-        Deth { qkey: u32::from_be_bytes(array(bytes, 0)), source_qpn: u24(array(bytes, 5)) }
+        Deth {
+            qkey: u32::from_be_bytes(array(bytes, 0)),
+            source_qpn: Qpn::new(u24(array(bytes, 5))),
+        }
     }
 
     /// The header's bytes.
     pub const fn encode(&self) -> [u8; Deth::BYTES] {
         let [k0, k1, k2, k3] = self.qkey.to_be_bytes();
-        let [q0, q1, q2] = u24_bytes(self.source_qpn);
+        let [q0, q1, q2] = u24_bytes(self.source_qpn.get());
         [k0, k1, k2, k3, 0, q0, q1, q2]
     }
 }
@@ -117,7 +121,7 @@ impl AtomicEth {
     }
 }
 
-/// A responder's answer, and how many messages it has completed.
+/// A responder's acknowledgement, and how many messages it has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
     /// What became of the request.
@@ -146,20 +150,20 @@ impl Aeth {
 /// What became of a request. IBTA volume 1, 9.7.5.2.1, tables 45 to 47.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
-    /// Done. The code (0 to 31) stands for the number of receives that are there;
-    /// [`Syndrome::NO_CREDITS`] says nothing of them.
+    /// Acknowledged. The code (0 to 31) stands for the number of receive work requests that are
+    /// posted; [`Syndrome::NO_CREDITS`] says nothing of them.
     Ack {
         /// The code.
         credits: u8,
     },
-    /// There is no receive: to be tried again after [`rnr_delay`].
+    /// Receiver not ready, for want of a receive work request: to be retransmitted after [`rnr_delay`].
     RnrNak {
         /// The code, 0 to 31.
         timer: u8,
     },
-    /// Refused.
+    /// Not executed.
     Nak(NakCode),
-    /// No meaning.
+    /// A reserved code.
     Reserved(u8),
 }
 
@@ -197,7 +201,7 @@ impl Syndrome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NakCode {
-    /// Packets are missing; the one with the answer's PSN is the next to be sent.
+    /// Packets are missing; the NAK's PSN is the expected one.
     PsnSequence = 0,
     /// Opcodes in a wrong order, a wrong length, an operation that is not allowed.
     InvalidRequest = 1,

@@ -10,6 +10,7 @@
 //! +------+-------+---------+--------+--------+-----+----------------+-----------+----------+------+
 //! ```
 
+use super::bth::Qpn;
 use super::bytes::array;
 
 /// Bytes of a management datagram.
@@ -17,7 +18,7 @@ pub const MAD_BYTES: usize = 256;
 /// Bytes behind its header.
 pub const DATA_BYTES: usize = MAD_BYTES - Header::BYTES;
 /// The queue pair of the general services.
-pub const GSI_QPN: u32 = 1;
+pub const GSI_QPN: Qpn = Qpn::new(1);
 /// Its key.
 pub const GSI_QKEY: u32 = 0x8001_0000;
 

@@ -26,7 +26,7 @@
 //! A packet's way out and in:
 //!
 //! ```
-//! use soft_hca_roce::wire::bth::Psn;
+//! use soft_hca_roce::wire::bth::{Psn, Qpn};
 //! use soft_hca_roce::wire::icrc::{self, Right};
 //! use soft_hca_roce::wire::ip::Flow;
 //! use soft_hca_roce::wire::opcode::{Operation, SendEnd, Service};
@@ -35,7 +35,8 @@
 //! let (source, destination) = ("192.0.2.1:4791".parse()?, "192.0.2.2:4791".parse()?);
 //! let flow = Flow::new(source, destination).ok_or("two families")?;
 //! let send = Operation::SendOnly(SendEnd::Plain);
-//! let headers = Headers { ack_req: true, ..Headers::new(Service::Rc, send, 0x11, Psn::new(7)) };
+//! let headers = Headers::new(Service::Rc, send, Qpn::new(0x11), Psn::new(7));
+//! let headers = Headers { ack_req: true, ..headers };
 //! let mut buffer = [0; MAX_BYTES];
 //! let length = Packet { headers, payload: b"hello" }.build(&mut buffer)?;
 //! icrc::seal(&flow, &mut buffer[..length]);

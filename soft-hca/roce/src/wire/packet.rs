@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::bth::{Bth, DEFAULT_PKEY, Psn};
+use super::bth::{Bth, DEFAULT_PKEY, Psn, Qpn};
 use super::opcode::{Operation, Reader, Service, Writer};
 
 /// The UDP port that RoCE v2 packets are sent to.
@@ -34,6 +34,7 @@ pub const MAX_BYTES: usize = Bth::BYTES + MAX_EXTENDED + MAX_PAYLOAD + ICRC_BYTE
 /// Why a datagram is dropped without an answer, as rxe does (`rxe_recv.c`). Lengths and pads that
 /// do not fit are not looked at by rxe.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DropReason {
     /// Shorter than its headers and the ICRC.
     #[error("shorter than its headers")]
@@ -63,6 +64,7 @@ pub enum DropReason {
 
 /// Why a packet cannot be built.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The service does not have the operation.
     #[error("the service does not have the operation")]
@@ -95,8 +97,8 @@ pub struct Headers {
     pub fecn: bool,
     /// Packets the other way met congestion.
     pub becn: bool,
-    /// The queue pair that the packet is for, 24 bits.
-    pub dest_qpn: u32,
+    /// The queue pair that the packet is for.
+    pub dest_qpn: Qpn,
     /// An acknowledgement is wanted.
     pub ack_req: bool,
     /// The packet's sequence number.
@@ -114,7 +116,7 @@ pub struct Layout {
 
 impl Headers {
     /// Headers as adapters send them: migrated, in the default partition, no flags.
-    pub const fn new(service: Service, operation: Operation, dest_qpn: u32, psn: Psn) -> Headers {
+    pub const fn new(service: Service, operation: Operation, dest_qpn: Qpn, psn: Psn) -> Headers {
         Headers {
             service,
             operation,
@@ -193,7 +195,7 @@ impl<'a> Packet<'a> {
         if bth.version != Bth::VERSION {
             return Err(DropReason::Version(bth.version));
         }
-        if bth.dest_qpn == 0 {
+        if bth.dest_qpn == Qpn::new(0) {
             return Err(DropReason::QueuePair0);
         }
         let service = Service::of(bth.opcode).ok_or(DropReason::Opcode(bth.opcode))?;
@@ -294,7 +296,7 @@ mod tests {
             let known = known.filter(|bytes| *bytes < usize::MAX);
             let mut datagram = [0; Bth::BYTES + 28 + ICRC_BYTES];
             datagram[..Bth::BYTES]
-                .copy_from_slice(&Bth { opcode, dest_qpn: 1, ..Bth::default() }.encode());
+                .copy_from_slice(&Bth { opcode, dest_qpn: Qpn::new(1), ..Bth::default() }.encode());
             let Some(bytes) = known else {
                 assert_eq!(Packet::parse(&datagram), Err(DropReason::Opcode(opcode)));
                 continue;
@@ -326,7 +328,8 @@ mod tests {
         // `rxe_opcode.c`, IB_OPCODE_RC_FLUSH: BTH, FETH, RETH; `rxe_hdr.h`, struct rxe_feth.
         let reth = Reth { address: 0x0102_0304_0506_0708, rkey: 0x1122_3344, length: 0x5566 };
         let feth = Feth { placement: 2, selectivity: 1 };
-        let headers = Headers::new(Service::Rc, Operation::Flush(feth, reth), 1, Psn::new(0));
+        let headers =
+            Headers::new(Service::Rc, Operation::Flush(feth, reth), Qpn::new(1), Psn::new(0));
         let mut buffer = [0; 64];
         let length = Packet { headers, payload: &[] }.build(&mut buffer).unwrap();
         assert_eq!(length, 12 + 4 + 16 + ICRC_BYTES);
@@ -341,7 +344,7 @@ mod tests {
         let operation = Operation::SendOnly(crate::wire::opcode::SendEnd::Plain);
         let headers = Headers {
             ack_req: true,
-            ..Headers::new(Service::Rc, operation, 0x12_3456, Psn::new(0x100))
+            ..Headers::new(Service::Rc, operation, Qpn::new(0x12_3456), Psn::new(0x100))
         };
         let mut buffer = [0xee; 32];
         let length = Packet { headers, payload: b"hello" }.build(&mut buffer).unwrap();
@@ -355,7 +358,7 @@ mod tests {
     fn what_cannot_be_is_not_built() {
         let psn = Psn::default();
         let build = |service, operation, payload| {
-            Headers::new(service, operation, 1, psn).build(payload, &mut [0; 64])
+            Headers::new(service, operation, Qpn::new(1), psn).build(payload, &mut [0; 64])
         };
         let read = Operation::ReadRequest(crate::wire::headers::Reth::default());
         assert_eq!(build(Service::Uc, read, 0), Err(BuildError::Operation));
@@ -370,7 +373,7 @@ mod tests {
     #[test]
     fn wrong_packets_are_dropped() {
         let mut good = [0; 20];
-        Headers::new(Service::Rc, Operation::SendFirst, 1, Psn::default())
+        Headers::new(Service::Rc, Operation::SendFirst, Qpn::new(1), Psn::default())
             .build(4, &mut good)
             .unwrap();
         let with = |at: usize, byte: u8| {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::bth::Psn;
+use super::bth::{Psn, Qpn};
 use super::headers::{Aeth, AtomicEth, Deth, Feth, Reth, Syndrome};
 use super::opcode::{Operation, SendEnd, Service};
 use super::packet::Headers;
@@ -69,11 +69,13 @@ pub(crate) fn headers() -> Vec<Headers> {
         reth: Reth { address: 0x7f00_1234_5678, rkey: 0x1a2b, length: 4 },
         atomic: AtomicEth { address: 0x7f00_1234_5678, rkey: 0x1a2b, swap_or_add: 7, compare: 3 },
         aeth: Aeth { syndrome: Syndrome::ACK, msn: 5 },
-        deth: Deth { qkey: 0x1111_1111, source_qpn: 0x22 },
+        deth: Deth { qkey: 0x1111_1111, source_qpn: Qpn::new(0x22) },
         feth: Feth { placement: 1, selectivity: 0 },
         immediate: [1, 2, 3, 4],
     };
-    let of = |(service, operation)| Headers::new(service, operation, 0x11, Psn::new(0xfe_dcba));
+    let of = |(service, operation)| {
+        Headers::new(service, operation, Qpn::new(0x11), Psn::new(0xfe_dcba))
+    };
     operations(values).into_iter().map(of).collect()
 }
 
@@ -120,7 +122,7 @@ pub(crate) fn any_headers() -> impl Strategy<Value = Headers> {
                 pkey,
                 fecn,
                 becn,
-                dest_qpn,
+                dest_qpn: Qpn::new(dest_qpn),
                 ack_req,
                 psn,
             }

@@ -4,9 +4,9 @@ use super::world::{BASE, KEY, Program, attributes, request};
 use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::request::{Opcode, Outgoing, Payload, Remote, Status, WorkRequest};
 use crate::transport::requester::Requester;
-use crate::transport::responder::{Reply, Responder};
+use crate::transport::responder::{Responder, Response};
 use crate::transport::target::Refusal;
-use crate::wire::bth::Psn;
+use crate::wire::bth::{Psn, Qpn};
 use crate::wire::headers::{Aeth, Feth, NakCode, Reth, Syndrome};
 use crate::wire::opcode::{Operation, SendEnd, Service};
 use crate::wire::packet::{Headers, Packet};
@@ -57,7 +57,7 @@ fn respond(
     operation: Operation,
     payload: &[u8],
 ) {
-    let headers = Headers::new(Service::Rc, operation, 1, psn(number));
+    let headers = Headers::new(Service::Rc, operation, Qpn::new(1), psn(number));
     requester.on_packets(0, &[Packet { headers, payload }], program);
 }
 
@@ -294,7 +294,8 @@ fn arrive(
     operation: Operation,
     payload: &[u8],
 ) {
-    let headers = Headers { ack_req: true, ..Headers::new(Service::Rc, operation, 1, psn(number)) };
+    let headers =
+        Headers { ack_req: true, ..Headers::new(Service::Rc, operation, Qpn::new(1), psn(number)) };
     responder.on_packets(&[Packet { headers, payload }], program);
 }
 
@@ -307,20 +308,20 @@ fn read(responder: &mut Responder, program: &mut Program, number: u32, offset: u
     arrive(responder, program, number, Operation::ReadRequest(reth), &[]);
 }
 
-fn replies(responder: &mut Responder, program: &mut Program) -> Vec<Reply> {
-    let mut replies = Vec::new();
+fn responses(responder: &mut Responder, program: &mut Program) -> Vec<Response> {
+    let mut responses = Vec::new();
     while responder.transmit(program, |_, run| {
-        replies.extend_from_slice(run);
+        responses.extend_from_slice(run);
         Ok(())
     }) > 0
     {}
-    replies
+    responses
 }
 
-fn answer(number: u32, syndrome: Syndrome, msn: u32) -> Reply {
+fn answer(number: u32, syndrome: Syndrome, msn: u32) -> Response {
     let operation = Operation::Acknowledge(Aeth { syndrome, msn });
     let headers = Headers::new(Service::Rc, operation, attributes(MTU, 0).dest_qpn, psn(number));
-    Reply { headers, payload: None }
+    Response { headers, payload: None }
 }
 
 #[test]
@@ -330,11 +331,11 @@ fn acknowledgements_in_a_row_become_one() {
     for number in 0..5 {
         send(&mut responder, &mut program, number);
     }
-    assert_eq!(replies(&mut responder, &mut program), [answer(4, Syndrome::ACK, 5)]);
+    assert_eq!(responses(&mut responder, &mut program), [answer(4, Syndrome::ACK, 5)]);
     // Duplicates get the last one again.
     send(&mut responder, &mut program, 1);
     send(&mut responder, &mut program, 2);
-    assert_eq!(replies(&mut responder, &mut program), [answer(4, Syndrome::ACK, 5)]);
+    assert_eq!(responses(&mut responder, &mut program), [answer(4, Syndrome::ACK, 5)]);
     assert_eq!(program.received.len(), 5);
 }
 
@@ -345,13 +346,13 @@ fn a_gap_is_told_once() {
     for number in [1, 2, 3] {
         send(&mut responder, &mut program, number);
     }
-    assert_eq!(replies(&mut responder, &mut program), [answer(0, SEQUENCE, 0)]);
+    assert_eq!(responses(&mut responder, &mut program), [answer(0, SEQUENCE, 0)]);
     send(&mut responder, &mut program, 2);
-    assert_eq!(replies(&mut responder, &mut program), []);
+    assert_eq!(responses(&mut responder, &mut program), []);
     send(&mut responder, &mut program, 0);
     send(&mut responder, &mut program, 2);
     let expected = [answer(0, Syndrome::ACK, 1), answer(1, SEQUENCE, 1)];
-    assert_eq!(replies(&mut responder, &mut program), expected);
+    assert_eq!(responses(&mut responder, &mut program), expected);
 }
 
 #[test]
@@ -362,17 +363,17 @@ fn behind_a_packet_without_a_receive_is_silence() {
         for number in [0, 1, 2] {
             send(&mut responder, &mut program, number);
         }
-        assert_eq!(replies(&mut responder, &mut program), [not_ready]);
+        assert_eq!(responses(&mut responder, &mut program), [not_ready]);
     }
     responder.set_min_rnr_timer(31);
     send(&mut responder, &mut program, 0);
     let not_ready = answer(0, Syndrome::RnrNak { timer: 31 }, 0);
-    assert_eq!(replies(&mut responder, &mut program), [not_ready]);
+    assert_eq!(responses(&mut responder, &mut program), [not_ready]);
     program.receives.push_back((0, 1));
     send(&mut responder, &mut program, 0);
     send(&mut responder, &mut program, 2);
     let expected = [answer(0, Syndrome::ACK, 1), answer(1, SEQUENCE, 1)];
-    assert_eq!(replies(&mut responder, &mut program), expected);
+    assert_eq!(responses(&mut responder, &mut program), expected);
 }
 
 /// Bytes of a read whose answer is more than one run.
@@ -390,24 +391,24 @@ fn memory_that_may_no_longer_be_read() {
     assert_eq!(responder.transmit(&mut program, |_, run| allow(run.len() != 2)), 0);
     assert_eq!(program.failed, Some(Refusal::Access));
     let nak = answer(64, Syndrome::Nak(NakCode::RemoteAccess), 1);
-    assert_eq!(replies(&mut responder, &mut program), [nak]);
+    assert_eq!(responses(&mut responder, &mut program), [nak]);
     // What is asked for again then is not answered, and nobody fails for it.
     let (mut responder, mut program) = self::responder();
     read(&mut responder, &mut program, 0, 0, 600);
-    assert_eq!(replies(&mut responder, &mut program).len(), 3);
+    assert_eq!(responses(&mut responder, &mut program).len(), 3);
     program.memory.clear();
     read(&mut responder, &mut program, 0, 0, 600);
-    assert_eq!(replies(&mut responder, &mut program), []);
+    assert_eq!(responses(&mut responder, &mut program), []);
     assert!(!responder.has_failed());
 }
 
 /// Numbers, and first bytes' offsets and lengths, of a read's answer.
-fn pieces(replies: &[Reply]) -> Vec<(u32, u64, u32)> {
-    replies
+fn pieces(responses: &[Response]) -> Vec<(u32, u64, u32)> {
+    responses
         .iter()
-        .map(|reply| {
-            let (remote, length) = reply.payload.unwrap();
-            let number = reply.headers.psn.distance(psn(0)) as u32;
+        .map(|response| {
+            let (remote, length) = response.payload.unwrap();
+            let number = response.headers.psn.distance(psn(0)) as u32;
             (number, remote.address - BASE, length)
         })
         .collect()
@@ -417,9 +418,9 @@ fn pieces(replies: &[Reply]) -> Vec<(u32, u64, u32)> {
 fn a_part_of_a_read_is_answered_again() {
     let (mut responder, mut program) = responder();
     read(&mut responder, &mut program, 0, 0, 600);
-    let all = replies(&mut responder, &mut program);
+    let all = responses(&mut responder, &mut program);
     assert_eq!(pieces(&all), [(0, 0, 256), (1, 256, 256), (2, 512, 88)]);
-    let operations = all.iter().map(|reply| reply.headers.operation).collect::<Vec<_>>();
+    let operations = all.iter().map(|response| response.headers.operation).collect::<Vec<_>>();
     let aeth = Aeth { syndrome: Syndrome::ACK, msn: 1 };
     let expected = [
         Operation::ReadResponseFirst(aeth),
@@ -428,19 +429,19 @@ fn a_part_of_a_read_is_answered_again() {
     ];
     assert_eq!(operations, expected);
     read(&mut responder, &mut program, 1, 256, 344);
-    let part = replies(&mut responder, &mut program);
+    let part = responses(&mut responder, &mut program);
     assert_eq!(pieces(&part), [(1, 256, 256), (2, 512, 88)]);
     assert_eq!(part[0].headers.operation, Operation::ReadResponseFirst(aeth));
     read(&mut responder, &mut program, 2, 512, 88);
-    let part = replies(&mut responder, &mut program);
+    let part = responses(&mut responder, &mut program);
     assert_eq!(pieces(&part), [(2, 512, 88)]);
     assert_eq!(part[0].headers.operation, Operation::ReadResponseOnly(aeth));
     // More than was read is not answered.
     read(&mut responder, &mut program, 2, 0, 600);
-    assert_eq!(replies(&mut responder, &mut program), []);
+    assert_eq!(responses(&mut responder, &mut program), []);
     // A new one goes on where the first ended.
     read(&mut responder, &mut program, 3, 0, 0);
-    assert_eq!(replies(&mut responder, &mut program).len(), 1);
+    assert_eq!(responses(&mut responder, &mut program).len(), 1);
 }
 
 #[test]
@@ -458,7 +459,7 @@ fn an_answer_under_way_is_not_sent_twice() {
     read(&mut responder, &mut program, 64, 64 * 256, LONG - 64 * 256);
     read(&mut responder, &mut program, 63, 63 * 256, LONG - 63 * 256);
     read(&mut responder, &mut program, 63, 63 * 256, LONG - 63 * 256);
-    let rest = replies(&mut responder, &mut program);
+    let rest = responses(&mut responder, &mut program);
     assert_eq!(pieces(&rest), [piece(63, 256), piece(64, 256), piece(65, 88)]);
 }
 
@@ -470,13 +471,13 @@ fn a_flush_is_executed_once_and_answered_as_a_read_of_nothing() {
     let reth = Reth { address: BASE + 256, rkey: KEY, length: 1000 };
     let flush = Operation::Flush(feth, reth);
     arrive(&mut responder, &mut program, 0, flush, &[]);
-    let answer = replies(&mut responder, &mut program);
+    let answer = responses(&mut responder, &mut program);
     assert_eq!(answer.len(), 1);
     assert_eq!(answer[0].headers.operation, Operation::ReadResponseOnly(Aeth { msn: 1, ..ACK }));
     assert_eq!((answer[0].headers.psn, answer[0].payload), (psn(0), None));
     // Its answer was lost.
     arrive(&mut responder, &mut program, 0, flush, &[]);
-    assert_eq!(replies(&mut responder, &mut program), answer);
+    assert_eq!(responses(&mut responder, &mut program), answer);
     assert_eq!(program.flushed, [(reth.into(), 1000, feth)]);
 }
 
@@ -553,11 +554,11 @@ fn wrong_orders_and_lengths_are_invalid() {
             arrive(&mut responder, &mut program, number, *operation, &vec![0; *length]);
         }
         let nak = answer(last, Syndrome::Nak(NakCode::InvalidRequest), 0);
-        assert_eq!(replies(&mut responder, &mut program).last(), Some(&nak), "{packets:?}");
+        assert_eq!(responses(&mut responder, &mut program).last(), Some(&nak), "{packets:?}");
         assert!(responder.has_failed());
         assert_eq!(program.received.len(), 0);
         send(&mut responder, &mut program, last + 1);
         send(&mut responder, &mut program, 0);
-        assert_eq!(replies(&mut responder, &mut program), []);
+        assert_eq!(responses(&mut responder, &mut program), []);
     }
 }

@@ -7,6 +7,7 @@ use super::mix::mix;
 use super::network::{Faults, Random};
 use super::world::*;
 use crate::transport::attributes::{Attributes, Mtu};
+use crate::transport::queue_pair::{RequesterHalf, State};
 use crate::transport::request::{MAX_MESSAGE, Opcode, Remote, Status, WorkRequest};
 use crate::transport::target::Refusal;
 use crate::transport::timers::{most_silence_ns, rnr_wait_ns};
@@ -119,7 +120,7 @@ fn run(bad: Bad, seed: u64, before: usize, faults: Faults, busy: u32) {
     };
     let mut world = World::new(seed, attributes, faults, busy, 3000);
     let mut random = Random::new(!seed);
-    let peer = &mut world.ends[1].program;
+    let peer = &mut world.ends[1].receiver;
     let (mut work, expected) = mix(&mut random, mtu, 5, before, &peer.memory);
     let (opcode, length, status, refusal) = bad.request(mtu);
     work.push(Work {
@@ -142,21 +143,21 @@ fn run(bad: Bad, seed: u64, before: usize, faults: Faults, busy: u32) {
     world.run();
 
     let [end, peer] = &world.ends;
-    let (last, good) = end.program.completed.split_last().unwrap();
+    let (last, good) = end.sender.completed.split_last().unwrap();
     assert!(good.iter().copied().eq((0..good.len() as u64).map(|id| (id, Status::Success))));
-    assert!(end.requester.has_failed() && !end.requester.wants_request());
+    assert!(end.requester().has_failed() && !end.requester().wants_request());
     let is_good_network = faults.lost == 0 && busy == 0;
     let failed = before as u64 + u64::from(matches!(bad, InvalidateKey));
     if is_good_network || last.0 == failed && last.1 != Status::RetryExceeded {
         assert_eq!(*last, (failed, status));
-        assert_eq!(peer.program.failed, refusal);
+        assert_eq!(peer.receiver.failed, refusal);
         // A receive tells why, if the packet that is refused takes one or has.
         let is_blamed = matches!(bad, ImmediateKey | InvalidateKey | Overflow | ReceiveTooSmall);
-        assert_eq!(peer.program.has_taken(), is_blamed);
-        assert_eq!(peer.responder.has_failed(), refusal.is_some());
-        assert_eq!(peer.program.received, received(&expected.received, 2000));
+        assert_eq!(peer.receiver.has_taken(), is_blamed);
+        assert_eq!(peer.responder().has_failed(), refusal.is_some());
+        assert_eq!(peer.receiver.received, received(&expected.received, 2000));
         // A write's first packets are in memory before the last is refused.
-        assert!(peer.program.memory == expected.memory, "memory");
+        assert!(peer.receiver.memory == expected.memory, "memory");
     } else {
         // What the peer said before it fell silent was lost.
         assert_eq!(last.1, Status::RetryExceeded);
@@ -199,7 +200,7 @@ fn every_failure_has_its_status() {
 /// One send of 1000 bytes to a peer with `receives`.
 fn send(attributes: Attributes, receives: &[(u64, usize)]) -> World {
     let mut world = World::new(1, [attributes; 2], Faults::default(), 0, 100);
-    world.ends[1].program.receives = receives.iter().copied().collect();
+    world.ends[1].receiver.receives = receives.iter().copied().collect();
     let request = request(0, Opcode::Send(SendEnd::Plain), 1000);
     world.work(0, vec![Work { request, bytes: vec![7; 1000] }]);
     world
@@ -211,7 +212,7 @@ fn a_receiver_that_is_never_ready() {
         let attributes = Attributes { rnr_retry, min_rnr_timer: 10, ..attributes(Mtu::B256, 0) };
         let mut world = send(attributes, &[]);
         world.run();
-        assert_eq!(world.ends[0].program.completed, [(0, Status::RnrRetryExceeded)]);
+        assert_eq!(world.ends[0].sender.completed, [(0, Status::RnrRetryExceeded)]);
         // One NAK for each attempt; what is behind the refused packet is dropped.
         assert_eq!(world.network.responses[0], u64::from(rnr_retry) + 1);
         assert_eq!(world.network.sent[1], 4 * (u64::from(rnr_retry) + 1));
@@ -225,8 +226,8 @@ fn a_receiver_that_is_ready_at_last() {
     let attributes = Attributes { min_rnr_timer: 14, retry_cnt: 0, ..attributes(Mtu::B256, 0) };
     let mut world = send(attributes, &[(20 * rnr_wait_ns(14), 1000)]);
     world.run();
-    assert_eq!(world.ends[0].program.completed, [(0, Status::Success)]);
-    assert_eq!(world.ends[1].program.received[0].1, [7; 1000]);
+    assert_eq!(world.ends[0].sender.completed, [(0, Status::Success)]);
+    assert_eq!(world.ends[1].receiver.received[0].1, [7; 1000]);
     assert!(world.network.responses[0] <= 22);
 }
 
@@ -237,7 +238,7 @@ fn a_peer_that_vanishes() {
         let mut world = send(attributes, &[]);
         world.network.cut();
         world.run();
-        assert_eq!(world.ends[0].program.completed, [(0, Status::RetryExceeded)]);
+        assert_eq!(world.ends[0].sender.completed, [(0, Status::RetryExceeded)]);
         assert_eq!(world.now_ns, most_silence_ns(8, retry_cnt).unwrap());
         assert_eq!(world.network.sent[1], 4 * (u64::from(retry_cnt) + 1));
     }
@@ -250,9 +251,9 @@ fn a_peer_that_vanishes_in_the_middle() {
         let attributes = attributes(mtu, 0xff_ff00);
         let mut world = World::new(seed, [attributes; 2], Faults::default(), 0, 100_000);
         let mut random = Random::new(seed);
-        let memory = world.ends[1].program.memory.clone();
+        let memory = world.ends[1].receiver.memory.clone();
         let (work, expected) = mix(&mut random, mtu, 100, 40, &memory);
-        let peer = &mut world.ends[1].program;
+        let peer = &mut world.ends[1].receiver;
         peer.receives = expected.received.iter().map(|_| (0, 60_000)).collect();
         peer.windows = (FIRST_WINDOW..FIRST_WINDOW + 200).collect();
         world.work(0, work);
@@ -260,7 +261,7 @@ fn a_peer_that_vanishes_in_the_middle() {
         world.network.cut();
         let cut_ns = world.now_ns;
         world.run();
-        let (last, good) = world.ends[0].program.completed.split_last().unwrap();
+        let (last, good) = world.ends[0].sender.completed.split_last().unwrap();
         assert!(good.iter().copied().eq((0..good.len() as u64).map(|id| (id, Status::Success))));
         if good.len() < 39 {
             assert_eq!(*last, (good.len() as u64, Status::RetryExceeded), "{seed}");
@@ -278,17 +279,19 @@ fn who_waits_for_ever_waits() {
     let mut world = send(attributes, &[]);
     world.network.cut();
     world.run();
-    assert_eq!(world.ends[0].program.completed, []);
-    assert!(!world.ends[0].requester.is_idle());
+    assert_eq!(world.ends[0].sender.completed, []);
+    assert!(!world.ends[0].requester().is_idle());
 }
 
 #[test]
 fn nothing_is_posted_behind_a_failure() {
     let mut world = send(attributes(Mtu::B256, 0), &[(0, 10)]);
     world.run();
-    assert_eq!(world.ends[0].program.completed, [(0, Status::RemoteInvalidRequest)]);
-    let requester = &mut world.ends[0].requester;
-    requester.post(WorkRequest { id: 1, ..world.ends[0].program.work[0].request });
+    assert_eq!(world.ends[0].sender.completed, [(0, Status::RemoteInvalidRequest)]);
+    let end = &mut world.ends[0];
+    assert_eq!(end.qp.state(), State::Error);
+    let Some(RequesterHalf::Reliable(requester)) = &mut end.qp.requester else { panic!("none") };
+    requester.post(WorkRequest { id: 1, ..end.sender.work[0].request });
     assert_eq!(requester.transmit(world.now_ns, |_| panic!("a packet")), 0);
     assert!(requester.is_idle() && !requester.has_finished_requests());
     assert_eq!(requester.deadline(), None);

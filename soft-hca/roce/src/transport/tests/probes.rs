@@ -140,13 +140,13 @@ fn a_network_that_loses_packets_is_not_slow() {
     let count = 2000;
     let work = |id| Work { request: request(id, SEND, 256), bytes: vec![0; 256] };
     for end in 0..2 {
-        world.ends[end].program.receives = (0..count).map(|_| (0, 256)).collect();
+        world.ends[end].receiver.receives = (0..count).map(|_| (0, 256)).collect();
         world.work(end, (0..count).map(work).collect());
     }
     world.run();
     for end in &world.ends {
-        assert!(end.program.completed.iter().all(|(_, status)| *status == Status::Success));
-        assert_eq!(end.program.received.len(), count as usize);
+        assert!(end.sender.completed.iter().all(|(_, status)| *status == Status::Success));
+        assert_eq!(end.receiver.received.len(), count as usize);
     }
     assert!(world.now_ns < 500_000_000, "{} ms", world.now_ns / 1_000_000);
 }

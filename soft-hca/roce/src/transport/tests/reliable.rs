@@ -76,7 +76,7 @@ fn run(scenario: &Scenario) {
     let mut random = Random::new(!seed);
     let mut expected = Vec::new();
     for end in 0..2 {
-        let peer = &mut world.ends[1 - end].program;
+        let peer = &mut world.ends[1 - end].receiver;
         random.fill(&mut peer.memory);
         let (work, result) =
             mix(&mut random, scenario.mtu, scenario.packets, scenario.requests[end], &peer.memory);
@@ -94,10 +94,10 @@ fn run(scenario: &Scenario) {
     }
     world.run();
     for (end, expected) in expected.iter().enumerate() {
-        let [program, peer] = [end, 1 - end].map(|end| &world.ends[end].program);
+        let (program, peer) = (&world.ends[end].sender, &world.ends[1 - end].receiver);
         let all = (0..scenario.requests[end] as u64).map(|id| (id, Status::Success));
         assert!(program.completed.iter().copied().eq(all), "{:?}", program.completed);
-        assert!(world.ends[end].requester.is_idle());
+        assert!(world.ends[end].requester().is_idle());
         assert_eq!(peer.failed, None);
         assert!(peer.memory == expected.memory, "memory");
         assert_eq!(peer.flushed, expected.flushed, "each once, however often it is asked for");

@@ -1,14 +1,14 @@
-//! Unreliable connections and datagrams.
+//! Unreliable connections.
 
 use super::network::{Faults, Network, Random};
 use super::world::*;
 use crate::transport::attributes::Mtu;
-use crate::transport::request::{Failure, Opcode, Payload, Remote, Status};
-use crate::transport::target::{Completion, Received};
-use crate::transport::{uc, ud};
-use crate::wire::headers::Deth;
-use crate::wire::opcode::SendEnd;
-use crate::wire::packet::{Headers, Packet};
+use crate::transport::queue_pair::{NotConnected, QueuePair, State};
+use crate::transport::request::{Opcode, Remote, Status};
+use crate::transport::target::Received;
+use crate::transport::uc;
+use crate::wire::opcode::{SendEnd, Service};
+use crate::wire::packet::Packet;
 
 /// Bytes of a receive, and of the memory for each write.
 const ROOM: usize = 2048;
@@ -18,9 +18,11 @@ const ROOM: usize = 2048;
 fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
     let mut random = Random::new(seed);
     let attributes = attributes(Mtu::B256, random.number() as u32);
-    let mut requester = uc::Requester::new(attributes);
-    let mut responder = uc::Responder::new(attributes);
-    let mut sender = Program::new(seed, 0, 0);
+    let [mut source, mut destination] =
+        [0, 1].map(|_| QueuePair::new(Service::Uc, attributes).unwrap());
+    source.modify_to_rts(attributes);
+    let mut sender = Program::new(seed, 0, busy);
+    let mut silent = Program::new(seed, 0, 0);
     let mut receiver = Program::new(seed, messages as usize * ROOM, busy);
     receiver.receives = (0..messages).map(|_| (0, ROOM)).collect();
     let mut network = Network::new(seed, faults);
@@ -36,30 +38,18 @@ fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
             Work { request: request(id, opcode, bytes.len() as u32), bytes }
         })
         .collect();
+    sender.work.clone_from(&work);
     let mut now = 0;
-    let mut posted = 0;
     let mut arrived = Vec::new();
     loop {
-        if requester.wants_request() && posted < work.len() {
-            requester.post(work[posted].request);
-            posted += 1;
-        }
-        let sent = requester.transmit(|packets| {
-            if random.permille(busy) {
-                return Err(Failure::Busy);
-            }
-            for packet in packets {
-                let Payload { id, offset, length } = packet.payload;
-                let bytes = &work[id as usize].bytes[offset as usize..][..length as usize];
-                assert!(!packet.headers.ack_req);
-                network.send(now, 1, &packet.headers, bytes);
-            }
-            Ok(())
-        });
-        requester.complete(&mut sender);
+        let mut port =
+            NetworkPort { network: &mut network, random: &mut random, busy, now_ns: now, to: 1 };
+        while source.poll(now, 1, &mut port, &mut sender, &mut silent) {}
         now += 500;
         while let Some((_, bytes)) = network.arrive(now) {
-            responder.on_packets(&[Packet::parse(&bytes).unwrap()], &mut receiver);
+            let packet = Packet::parse(&bytes).unwrap();
+            assert!(!packet.headers.ack_req);
+            destination.handle_packets(now, &[packet], &mut silent, &mut receiver);
         }
         for (completion, receive) in receiver.received.drain(..) {
             let (place, bytes) = match completion.received {
@@ -74,13 +64,13 @@ fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
             assert!(bytes[..sent.len()] == sent[..], "bytes of message {place}");
             arrived.push(place);
         }
-        let is_done = sent == 0 && requester.wants_request() && posted == work.len();
+        let is_done = sender.completed.len() == work.len() && source.deadline().is_none();
         if is_done && network.next_arrival().is_none() {
             break;
         }
     }
     assert!(sender.completed.iter().copied().eq((0..messages).map(|id| (id, Status::Success))));
-    assert!(!responder.has_failed());
+    assert_eq!((source.state(), destination.state()), (State::Rts, State::Rtr));
     arrived
 }
 
@@ -105,67 +95,25 @@ fn nothing_is_lost_that_the_network_delivers() {
 }
 
 #[test]
-fn unreliable_connections_send_and_write_only() {
-    let mut requester = uc::Requester::new(attributes(Mtu::B256, 0));
-    let mut program = Program::new(0, 0, 0);
-    let remote = Remote { address: 0, rkey: 0 };
-    requester.post(request(0, Opcode::Read(remote), 1));
-    assert_eq!(requester.transmit(|_| panic!("a packet")), 0);
-    requester.complete(&mut program);
-    assert_eq!(program.completed, [(0, Status::LocalOperation)]);
-    assert!(requester.has_failed() && !requester.wants_request());
-}
-
-const QKEY: u32 = 0x1111_1111;
-
-fn datagram(length: u32) -> ud::Datagram {
-    ud::Datagram {
-        dest_qpn: 0x22,
-        deth: Deth { qkey: QKEY, source_qpn: 0x33 },
-        immediate: Some([1, 2, 3, 4]),
-        solicited: true,
-        payload: Payload { id: 0, offset: 0, length },
+fn datagrams_are_not_connected() {
+    for service in [Service::Ud, Service::Cnp] {
+        let refused = QueuePair::new(service, attributes(Mtu::B256, 0));
+        assert_eq!(refused.err(), Some(NotConnected(service)));
     }
 }
 
 #[test]
-fn a_datagram_lies_behind_its_header() {
-    let mtu = Mtu::B512;
-    let mut requester = ud::Requester::new(Default::default());
-    let mut responder = ud::Responder::new(mtu);
-    let mut program = Program::new(0, 0, 0);
-    let header = [7; 40];
-    let mut deliver = |program: &mut Program, headers: Headers, payload: &[u8], qkey| {
-        responder.on_packet(&Packet { headers, payload }, qkey, &header, program)
-    };
-    assert_eq!(requester.packet(&datagram(513), mtu), None);
-    let headers = requester.packet(&datagram(512), mtu).unwrap().headers;
-    assert_eq!(headers.psn.get(), 0);
-    assert_eq!(requester.packet(&datagram(0), mtu).unwrap().headers.psn.get(), 1);
-
-    assert!(!deliver(&mut program, headers, &[5; 512], QKEY), "no receive");
-    program.receives.push_back((0, 600));
-    assert!(!deliver(&mut program, headers, &[5; 512], QKEY + 1));
-    assert!(!deliver(&mut program, headers, &[5; 513], QKEY));
-    assert!(deliver(&mut program, headers, &[5; 512], QKEY));
-    let (completion, bytes) = program.received.pop().unwrap();
-    let received = Received::Datagram { source_qpn: 0x33, immediate: Some([1, 2, 3, 4]) };
-    assert_eq!(completion, Completion { received, length: 552, solicited: true });
-    assert_eq!(bytes[..40], header);
-    assert_eq!(bytes[40..552], [5; 512]);
-
-    // One that does not fit is dropped, and its receive is for the next one.
-    program.receives.push_back((0, 551));
-    assert!(!deliver(&mut program, headers, &[5; 512], QKEY));
-    assert!(deliver(&mut program, headers, &[6; 511], QKEY));
-    assert_eq!((program.failed, program.receives.len()), (None, 0));
-    assert_eq!(program.received.pop().unwrap().1[40..], [6; 511]);
-    // One of a shared queue is gone.
-    program.is_shared = true;
-    program.receives.extend([(0, 551), (0, 552)]);
-    assert!(!deliver(&mut program, headers, &[5; 512], QKEY));
-    assert!(deliver(&mut program, headers, &[5; 512], QKEY));
-    assert_eq!((program.failed, program.released), (None, 1));
+fn unreliable_connections_send_and_write_only() {
+    let remote = Remote { address: 0, rkey: 0 };
+    for opcode in [Opcode::Read(remote), Opcode::Send(SendEnd::Invalidate(1))] {
+        let mut requester = uc::Requester::new(attributes(Mtu::B256, 0));
+        let mut program = Program::new(0, 0, 0);
+        requester.post(request(0, opcode, 1));
+        assert_eq!(requester.transmit(|_| panic!("a packet")), 0);
+        requester.complete(&mut program);
+        assert_eq!(program.completed, [(0, Status::LocalOperation)]);
+        assert!(requester.has_failed() && !requester.wants_request());
+    }
 }
 
 #[test]

@@ -6,14 +6,16 @@ use proptest::test_runner::Config as ProptestConfig;
 
 use super::network::{Faults, Network, Random};
 use crate::transport::attributes::{Attributes, Mtu};
+use crate::transport::port::{Busy, Port};
+use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::requester::{Requester, WINDOW};
 use crate::transport::responder::Responder;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
-use crate::wire::bth::Psn;
+use crate::wire::bth::{Psn, Qpn};
 use crate::wire::headers::Feth;
-use crate::wire::opcode::SendEnd;
-use crate::wire::packet::Packet;
+use crate::wire::opcode::{SendEnd, Service};
+use crate::wire::packet::{Headers, Packet};
 
 /// Where a program's memory begins, and its key.
 pub(super) const BASE: u64 = 0x7f00_0000_0000;
@@ -31,7 +33,8 @@ pub(super) struct Work {
     pub bytes: Vec<u8>,
 }
 
-/// A program: its memory, its receives, and what came of its requests.
+/// A program: its memory, its receives, and what came of its requests. Each end has two, one that
+/// posts requests and one that is the target of the peer's.
 pub(super) struct Program {
     pub memory: Vec<u8>,
     pub work: Vec<Work>,
@@ -120,7 +123,29 @@ impl Program {
 }
 
 impl SendQueue for Program {
-    fn place(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
+    fn next_request(&mut self) -> Result<Option<WorkRequest>, Busy> {
+        if self.posted < self.work.len() && self.is_busy() {
+            return Err(Busy);
+        }
+        let work = self.work.get(self.posted);
+        self.posted += usize::from(work.is_some());
+        Ok(work.map(|work| work.request))
+    }
+
+    fn gather(&mut self, id: u64, offset: u32, parts: &mut [&mut [u8]]) -> Result<(), Failure> {
+        if self.is_busy() {
+            return Err(Failure::Busy);
+        }
+        let mut rest = &self.work[id as usize].bytes[offset as usize..];
+        for part in parts {
+            let (here, behind) = rest.split_at(part.len());
+            part.copy_from_slice(here);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn scatter(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
         let bytes = parts.concat();
         if self.is_busy() {
             return Err(Failure::Busy);
@@ -132,17 +157,17 @@ impl SendQueue for Program {
         Ok(())
     }
 
-    fn complete(&mut self, id: u64, status: Status) -> bool {
+    fn complete(&mut self, id: u64, status: Status) -> Result<(), Busy> {
         if self.is_busy() {
-            return false;
+            return Err(Busy);
         }
         self.completed.push((id, status));
-        true
+        Ok(())
     }
 }
 
 impl Target for Program {
-    fn take_receive(&mut self) -> Result<(), Refusal> {
+    fn consume_receive(&mut self) -> Result<(), Refusal> {
         assert!(self.taken.is_none());
         if self.is_busy() {
             return Err(Refusal::Busy);
@@ -157,7 +182,7 @@ impl Target for Program {
         }
     }
 
-    fn place(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
+    fn scatter(&mut self, offset: u32, parts: &[&[u8]]) -> Result<(), Refusal> {
         let bytes = parts.concat();
         if self.is_busy() {
             return Err(Refusal::Busy);
@@ -202,6 +227,20 @@ impl Target for Program {
         self.range(remote, length as usize).map(|_| ())
     }
 
+    fn read(&mut self, remote: Remote, parts: &mut [&mut [u8]]) -> Result<(), Refusal> {
+        if self.is_busy() {
+            return Err(Refusal::Busy);
+        }
+        let length = parts.iter().map(|part| part.len()).sum();
+        let mut rest = &self.memory[self.range(remote, length)?];
+        for part in parts {
+            let (here, behind) = rest.split_at(part.len());
+            part.copy_from_slice(here);
+            rest = behind;
+        }
+        Ok(())
+    }
+
     fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
         let bytes = parts.concat();
         if self.is_busy() {
@@ -229,9 +268,13 @@ impl Target for Program {
         Ok(())
     }
 
-    fn fail(&mut self, reason: Refusal) {
+    fn fail(&mut self, reason: Refusal) -> Result<(), Busy> {
         assert_eq!(self.failed, None);
+        if self.is_busy() {
+            return Err(Busy);
+        }
         self.failed = Some(reason);
+        Ok(())
     }
 }
 
@@ -249,11 +292,50 @@ pub(super) fn apply(cell: &mut [u8], atomic: Atomic) -> u64 {
 }
 
 pub(super) struct End {
-    pub requester: Requester,
-    pub responder: Responder,
-    pub program: Program,
+    pub qp: QueuePair,
+    /// Its requests.
+    pub sender: Program,
+    /// Its receives, and the memory that the peer uses.
+    pub receiver: Program,
     /// When it looks at its queues again.
     wake_ns: Option<u64>,
+}
+
+impl End {
+    pub fn requester(&self) -> &Requester {
+        self.qp.reliable_requester().unwrap()
+    }
+
+    pub fn responder(&self) -> &Responder {
+        self.qp.reliable_responder().unwrap()
+    }
+}
+
+/// An end's way into the network.
+pub(super) struct NetworkPort<'a> {
+    pub network: &'a mut Network,
+    pub random: &'a mut Random,
+    pub busy: u32,
+    pub now_ns: u64,
+    pub to: usize,
+}
+
+impl Port for NetworkPort<'_> {
+    fn send<E: From<Busy>>(
+        &mut self,
+        packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,
+        fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.random.permille(self.busy) {
+            return Err(Busy.into());
+        }
+        let mut payloads: Vec<_> = packets.clone().map(|(_, length)| vec![0; length]).collect();
+        fill(&mut payloads.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>())?;
+        for ((headers, _), payload) in packets.zip(&payloads) {
+            self.network.send(self.now_ns, self.to, &headers, payload);
+        }
+        Ok(())
+    }
 }
 
 pub(super) struct World {
@@ -267,7 +349,7 @@ pub(super) struct World {
 /// Attributes that lose no message in a network that is not too bad.
 pub(super) fn attributes(mtu: Mtu, psn: u32) -> Attributes {
     Attributes {
-        dest_qpn: 0x11,
+        dest_qpn: Qpn::new(0x11),
         mtu,
         sq_psn: Psn::new(psn),
         rq_psn: Psn::new(psn),
@@ -294,11 +376,14 @@ impl World {
         let mut random = Random::new(seed);
         let mut number = 0;
         let ends = attributes.map(|attributes| {
-            number += 1;
+            number += 2;
+            let mut qp = QueuePair::new(Service::Rc, attributes).unwrap();
+            assert_eq!(qp.state(), State::Rtr);
+            qp.modify_to_rts(attributes);
             End {
-                requester: Requester::new(attributes),
-                responder: Responder::new(attributes),
-                program: Program::new(seed ^ number << 60, memory, busy),
+                qp,
+                sender: Program::new(seed ^ number << 60, 0, busy),
+                receiver: Program::new(seed ^ (number + 1) << 60, memory, busy),
                 wake_ns: None,
             }
         });
@@ -306,7 +391,7 @@ impl World {
     }
 
     pub fn work(&mut self, end: usize, work: Vec<Work>) {
-        let program = &mut self.ends[end].program;
+        let program = &mut self.ends[end].sender;
         program.placed = vec![0; work.len()];
         program.work = work;
         self.ends[end].wake_ns = Some(self.now_ns);
@@ -316,7 +401,7 @@ impl World {
     pub fn run(&mut self) {
         self.run_until(u64::MAX);
         for end in &self.ends {
-            assert_eq!(end.requester.deadline(), None);
+            assert_eq!(end.qp.deadline(), None);
         }
         assert_eq!(self.network.next_arrival(), None);
     }
@@ -324,7 +409,7 @@ impl World {
     pub fn run_until(&mut self, end_ns: u64) {
         for step in 0.. {
             assert!(step < MOST_STEPS, "it does not end");
-            let timers = self.ends.iter().flat_map(|end| [end.wake_ns, end.requester.deadline()]);
+            let timers = self.ends.iter().flat_map(|end| [end.wake_ns, end.qp.deadline()]);
             let next = timers.chain([self.network.next_arrival()]).flatten().min();
             match next {
                 Some(at) if at <= end_ns => self.now_ns = self.now_ns.max(at),
@@ -337,41 +422,29 @@ impl World {
     fn step(&mut self) {
         let now = self.now_ns;
         for end in &mut self.ends {
-            end.program.now_ns = now;
+            end.receiver.now_ns = now;
         }
         // What comes a little later may be found together with what comes now.
         let until = now + self.random.below(4_000);
         let arrived: Vec<_> = std::iter::from_fn(|| self.network.arrive(until)).collect();
         let packets: Vec<_> =
             arrived.iter().map(|(to, bytes)| (*to, Packet::parse(bytes).unwrap())).collect();
-        let is_response = |packet: &Packet<'_>| packet.headers.operation.is_response();
         let mut rest = &packets[..];
-        while let Some((to, first)) = rest.first() {
+        while let Some((to, _)) = rest.first() {
             // Some of them come together.
             let most = 1 + self.random.below(8) as usize;
-            let same = |(other, packet): &&(usize, Packet<'_>)| {
-                other == to && is_response(packet) == is_response(first)
-            };
-            let run: Vec<_> =
-                rest.iter().take_while(same).take(most).map(|(_, packet)| *packet).collect();
+            let same = rest.iter().take_while(|(other, _)| other == to);
+            let run: Vec<_> = same.take(most).map(|(_, packet)| *packet).collect();
             rest = &rest[run.len()..];
             let end = &mut self.ends[*to];
-            if is_response(first) {
-                end.requester.on_packets(now, &run, &mut end.program);
-            } else {
-                end.responder.on_packets(&run, &mut end.program);
-            }
+            end.qp.handle_packets(now, &run, &mut end.sender, &mut end.receiver);
             // Some more may come before it answers.
             end.wake_ns.get_or_insert(now + self.random.below(3_000));
         }
         for index in 0..2 {
             let end = &mut self.ends[index];
-            if end.requester.deadline().is_some_and(|at| at <= now) {
-                end.requester.on_timer(now, &mut end.program);
-                assert!(end.requester.deadline().is_none_or(|at| at > now));
-                end.wake_ns = Some(now);
-            }
-            if end.wake_ns.is_some_and(|at| at <= now) {
+            let due = [end.wake_ns, end.qp.deadline()].into_iter().flatten().min();
+            if due.is_some_and(|at| at <= now) {
                 end.wake_ns = None;
                 self.serve(index);
             }
@@ -380,60 +453,23 @@ impl World {
 
     fn serve(&mut self, index: usize) {
         let World { ends, network, now_ns, random, busy } = self;
-        let End { requester, responder, program, wake_ns } = &mut ends[index];
-        let (now, to) = (*now_ns, 1 - index);
-        let mut was_busy = false;
-        while !was_busy {
-            while requester.wants_request() && program.posted < program.work.len() {
-                requester.post(program.work[program.posted].request);
-                program.posted += 1;
-            }
-            let work = &program.work;
-            let sent = requester.transmit(now, |packets| {
-                if random.permille(*busy) {
-                    was_busy = true;
-                    return Err(Failure::Busy);
-                }
-                for packet in packets {
-                    let payload = packet.payload;
-                    let bytes = &work[payload.id as usize].bytes[payload.offset as usize..];
-                    network.send(now, to, &packet.headers, &bytes[..payload.length as usize]);
-                }
-                Ok(())
-            });
-            if sent == 0 {
-                break;
-            }
+        let end = &mut ends[index];
+        let (now_ns, to) = (*now_ns, 1 - index);
+        // Sometimes others have their turn before all is sent.
+        let most = if random.permille(*busy) { 1 } else { usize::MAX };
+        let mut port = NetworkPort { network, random, busy: *busy, now_ns, to };
+        let has_more = end.qp.poll(now_ns, most, &mut port, &mut end.sender, &mut end.receiver);
+        let is_busy = end.qp.retry_at.is_some();
+        assert!(end.qp.deadline().is_none_or(|at| at > now_ns));
+        assert!(is_busy || has_more || !end.requester().can_transmit());
+        assert!(is_busy || has_more || !end.responder().can_transmit());
+        assert!(is_busy || !end.requester().has_finished_requests());
+        assert!(end.requester().kept() <= WINDOW as usize, "requests grow");
+        assert!(end.responder().kept() <= 24, "answers grow: {}", end.responder().kept());
+        // What is busy may be free sooner than the queue pair asks for it.
+        if is_busy || has_more {
+            end.wake_ns = Some(now_ns + 1_000);
         }
-        requester.complete(program);
-        loop {
-            let sent = responder.transmit(program, |program, replies| {
-                if random.permille(*busy) {
-                    was_busy = true;
-                    return Err(Refusal::Busy);
-                }
-                for reply in replies {
-                    let bytes = match reply.payload {
-                        Some((remote, length)) => program.range(remote, length as usize)?,
-                        None => 0..0,
-                    };
-                    network.send(now, to, &reply.headers, &program.memory[bytes]);
-                }
-                Ok(())
-            });
-            if sent == 0 {
-                break;
-            }
-        }
-        // What was busy is tried again soon.
-        let has_more = requester.wants_request() && program.posted < program.work.len();
-        if was_busy || has_more || requester.has_finished_requests() {
-            *wake_ns = Some(now + 1_000);
-        }
-        assert!(!requester.can_transmit() || was_busy || *wake_ns == Some(now + 1_000));
-        assert!(!responder.can_transmit() || was_busy);
-        assert!(requester.kept() <= WINDOW as usize, "requests grow");
-        assert!(responder.kept() <= 24, "answers grow: {}", responder.kept());
     }
 }
 

@@ -130,9 +130,9 @@ fn req() -> Req {
     private_data[..CmaHeader::BYTES].copy_from_slice(&header);
     Req {
         local_comm_id: 0x51f0_ca11,
-        service_id: service_id(PORT_SPACE_TCP, 7080),
+        service_id: service_id(0x0106, 7080),
         local_ca_guid: 0x0200_c0ff_fe12_3456,
-        local_qpn: 0x12_3456,
+        local_qpn: Qpn::new(0x12_3456),
         responder_resources: 1,
         initiator_depth: 1,
         remote_response_timeout: 20,
@@ -172,7 +172,7 @@ fn a_disconnection_is_as_the_kernel_accepts_it() {
     let dreq = Dreq {
         local_comm_id: 0x51f0_ca11,
         remote_comm_id: 0x0102_0304,
-        remote_qpn: 0x00_0011,
+        remote_qpn: Qpn::new(0x00_0011),
         ..Dreq::default()
     };
     let mad = Message::from(dreq).encode(0x99).encode();
@@ -210,7 +210,7 @@ fn fields_lie_where_the_specification_puts_them() {
         Rej { message: about::REP, info_length: 8, reason: reason::TIMEOUT, ..Rej::default() };
     assert_eq!(data(rej.into()), [(8, 0x40), (9, 0x10), (11, 4)]);
     let rep = Rep {
-        local_qpn: 0x11,
+        local_qpn: Qpn::new(0x11),
         starting_psn: Psn::new(0x22),
         responder_resources: 3,
         initiator_depth: 4,
@@ -223,14 +223,15 @@ fn fields_lie_where_the_specification_puts_them() {
     };
     let expected = [(14, 0x11), (22, 0x22), (24, 3), (25, 4), (26, 0x0a), (27, 0xf0), (35, 0x55)];
     assert_eq!(data(rep.into()), expected);
-    let sidr = SidrRep { status: 1, qpn: 0x11, service_id: 2, qkey: 3, ..SidrRep::default() };
+    let sidr =
+        SidrRep { status: 1, qpn: Qpn::new(0x11), service_id: 2, qkey: 3, ..SidrRep::default() };
     assert_eq!(data(sidr.into()), [(4, 1), (10, 0x11), (19, 2), (23, 3)]);
 }
 
 #[test]
 fn service_ids_are_ports() {
-    assert_eq!(service_id(PORT_SPACE_TCP, 7471), 0x0106_1d2f);
-    assert_eq!(port(0x0111_1d2f), Some((PORT_SPACE_UDP, 7471)));
+    assert_eq!(service_id(0x0106, 7471), 0x0106_1d2f);
+    assert_eq!(port(0x0111_1d2f), Some((0x0111, 7471)));
     assert_eq!(port(0x1000_0000_0106_1d2f), None);
 }
 

@@ -1,7 +1,7 @@
 mod tshark;
 
 use super::*;
-use crate::wire::bth::Psn;
+use crate::wire::bth::{Psn, Qpn};
 use crate::wire::cm::{self, CmaHeader, Message};
 use crate::wire::headers::Deth;
 use crate::wire::icrc;
@@ -54,11 +54,11 @@ fn packets(flow: &Flow) -> Vec<Vec<u8>> {
 fn messages(flow: &Flow) -> Vec<Message> {
     let addresses = flow.addresses;
     let header = CmaHeader { source_port: 40000, addresses }.encode();
-    let service_id = cm::service_id(cm::PORT_SPACE_TCP, 7471);
+    let service_id = cm::service_id(0x0106, 7471);
     let mut req = cm::Req {
         service_id,
         local_ca_guid: 0x0102_0304_0506_0708,
-        local_qpn: 0x12,
+        local_qpn: Qpn::new(0x12),
         responder_resources: 3,
         initiator_depth: 4,
         remote_response_timeout: 20,
@@ -91,7 +91,7 @@ fn messages(flow: &Flow) -> Vec<Message> {
         ..cm::Rej::default()
     };
     let rep = cm::Rep {
-        local_qpn: 0x13,
+        local_qpn: Qpn::new(0x13),
         starting_psn: Psn::new(0x9abc),
         responder_resources: 1,
         initiator_depth: 2,
@@ -105,10 +105,10 @@ fn messages(flow: &Flow) -> Vec<Message> {
         rej.into(),
         rep.into(),
         cm::Rtu::default().into(),
-        cm::Dreq { remote_qpn: 0x13, ..cm::Dreq::default() }.into(),
+        cm::Dreq { remote_qpn: Qpn::new(0x13), ..cm::Dreq::default() }.into(),
         cm::Drep::default().into(),
         sidr_req.into(),
-        cm::SidrRep { qpn: 0x14, service_id, ..cm::SidrRep::default() }.into(),
+        cm::SidrRep { qpn: Qpn::new(0x14), service_id, ..cm::SidrRep::default() }.into(),
     ]
 }
 
@@ -156,7 +156,7 @@ fn wireshark_finds_nothing_wrong() {
             assert_eq!((&malformed[..], &expert[..]), ("", ""), "{row:?}");
             assert_eq!(checksum, GOOD, "{row:?}");
             assert_eq!(number(opcode), u64::from(packet[0]), "{row:?}");
-            assert_eq!(number(qpn), u64::from(headers.dest_qpn), "{row:?}");
+            assert_eq!(number(qpn), u64::from(headers.dest_qpn.get()), "{row:?}");
             assert_eq!(number(psn), u64::from(headers.psn.get()), "{row:?}");
             assert_eq!(number(pad) as usize, payload.len().wrapping_neg() % 4, "{row:?}");
             let (_, last) = packet.split_last_chunk().unwrap();
@@ -240,7 +240,8 @@ fn a_recording_says_when_which_way_and_what_else() {
     }
     let flow = flows()[0];
     let operation = Operation::SendMiddle;
-    let packet = built(&flow, Headers::new(Service::Rc, operation, 2, Psn::new(1)), b"abc");
+    let packet =
+        built(&flow, Headers::new(Service::Rc, operation, Qpn::new(2), Psn::new(1)), b"abc");
     let mut recording = Recording::new(Vec::new(), "192.0.2.1").unwrap();
     let sent = Record {
         comment: "dropped on purpose",

@@ -1,0 +1,107 @@
+//! `./demo EXAMPLE --pcap FILE`: a run's packets, as Wireshark reads them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod scripts;
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use harness::private::{self, Network};
+use scripts::Folder;
+
+/// Whether this machine has all that it takes. If not, this is said, or fails where it has to be there.
+fn is_possible(names: &Path) -> bool {
+    let has_tshark = Command::new("tshark").arg("-v").stdout(Stdio::null()).status().is_ok();
+    let why = if !has_tshark {
+        "tshark is not installed"
+    } else if !private::is_possible(Network::WithInterface, names) {
+        "this host allows no network of one's own"
+    } else {
+        return true;
+    };
+    assert!(std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"), "{why}");
+    println!("left out here: {why}");
+    false
+}
+
+/// The fields of each packet.
+fn dissected<const N: usize>(file: &Path, fields: [&str; N]) -> Vec<[String; N]> {
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "--disable-protocol", "rpcordma", "-T", "fields"]);
+    let output =
+        tshark.args(fields.map(|field| ["-e", field]).concat()).arg("-r").arg(file).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let words = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
+    lines.lines().map(|line| words(line).try_into().unwrap()).collect()
+}
+
+#[test]
+fn wireshark_sees_a_connection_and_its_messages() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = source.join("private-network.nsswitch");
+    if !is_possible(&names) {
+        return;
+    }
+    let own = std::env::current_exe().unwrap();
+    let bin_dir = own.parent().and_then(Path::parent).unwrap();
+    for file in ["soft-hca", "libsoft_hca_preload.so", "ping-sr-1-client"] {
+        let path = bin_dir.join(file);
+        assert!(path.exists(), "build the workspace first: {} is missing", path.display());
+    }
+    let name = format!("harness packets {}", std::process::id());
+    let folder = Folder::with_demo(&name, &["harness/install", "path/cargo"]);
+    fs::create_dir(folder.0.join("target")).unwrap();
+    symlink(bin_dir, folder.0.join("target/release")).unwrap();
+    let path = format!("{}:{}", folder.0.join("path").display(), std::env::var("PATH").unwrap());
+    let demo: [OsString; 6] = [
+        folder.0.join("demo").into(),
+        "ping-sr-1".into(),
+        "--pcap".into(),
+        "run.pcapng".into(),
+        "-c".into(),
+        "3".into(),
+    ];
+    let output = private::command(Network::WithInterface, &names, demo)
+        .env("PATH", path)
+        .env_remove("CARGO_TARGET_DIR")
+        .current_dir(&folder.0)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let file = folder.0.join("run.pcapng");
+    assert!(said.ends_with(&format!("\nthe packets are in {}\n", file.display())), "{said}");
+
+    let fields = [
+        "_ws.malformed",
+        "ip.src",
+        "ip.dst",
+        "infiniband.bth.opcode",
+        "infiniband.mad.attributeid",
+        "infiniband.bth.psn",
+    ];
+    let packets = dissected(&file, fields);
+    for [malformed, from, to, ..] in &packets {
+        assert_eq!((&malformed[..], &from[..], &to[..]), ("", private::ADDRESS, private::ADDRESS));
+    }
+    // Sends have numbers, and one of them may have been sent again.
+    let [send, acknowledge, datagram] = ["4", "17", "100"];
+    let has =
+        |opcode: &str| packets.iter().filter(|packet| packet[3] == opcode).collect::<Vec<_>>();
+    let mut messages = has(datagram).iter().map(|packet| &packet[4][..]).collect::<Vec<_>>();
+    messages.dedup();
+    // REQ, REP, RTU; DREQ, DREP.
+    assert_eq!(messages, ["0x0010", "0x0013", "0x0014", "0x0015", "0x0016"]);
+    let mut numbers = has(send).iter().map(|packet| &packet[5][..]).collect::<Vec<_>>();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 6, "{packets:?}");
+    assert!(!has(acknowledge).is_empty());
+    assert_eq!(has(send).len() + has(acknowledge).len() + has(datagram).len(), packets.len());
+}

@@ -1,0 +1,563 @@
+//! What lies where in the arena: fixed tables, places for copies, then the heap of rings.
+//!
+//! The fabric's daemon creates and destroys every entry. Programs read entries, and change those
+//! fields that the data path moves: queue indices, locks, arm flags, stall times. Every field is
+//! an atomic, so that whatever another process writes is a value and nothing worse; who uses a
+//! value as an index or length checks it first.
+//!
+//! An entry is in use while its `live` is not 0. An index that was read elsewhere (a queue pair's
+//! completion queue, say) may be stale: check `live`, and after taking a lock check again.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+use crate::arena::entry::{Field, Word, entry};
+use crate::arena::lock::Lock;
+
+/// First word of an arena: "softhca" and the layout's version.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x05");
+
+/// Processes that have opened a device.
+pub const MAX_PROCS: usize = 1024;
+/// Completion channels.
+pub const MAX_CHANNELS: usize = 8192;
+/// Completion queues.
+pub const MAX_CQS: usize = 16384;
+/// Shared receive queues.
+pub const MAX_SRQS: usize = 4096;
+/// Queue pairs.
+pub const MAX_QPS: usize = 16384;
+/// Memory regions, as rxe has.
+pub const MAX_REGIONS: usize = 524_287;
+/// Memory windows, as rxe has.
+pub const MAX_WINDOWS: usize = 524_287;
+/// Memory regions and windows, which share a table.
+pub const MAX_MRS: usize = MAX_REGIONS + MAX_WINDOWS;
+/// Address handles, as rxe has.
+pub const MAX_AHS: usize = 32_767;
+/// Memberships of queue pairs in multicast groups.
+pub const MAX_MEMBERS: usize = 4096;
+
+/// Copies through the arena at a time. One bit each fits [`Proc::asked`].
+pub const MAX_BOUNCE_SLOTS: usize = 64;
+/// Stretches of memory that a slot's request names at most.
+pub const MAX_BOUNCE_SEGMENTS: usize = 64;
+/// Bytes that a slot moves at a time.
+pub const BOUNCE_BUFFER_BYTES: usize = 256 << 10;
+
+/// Queue pair numbers begin here, as rxe's do.
+pub const FIRST_QPN: u32 = 0x11;
+
+/// Numbers that the entry of a queue pair has in turn: as many as 24 bits allow.
+pub const QPN_ROUNDS: u32 = ((1 << 24) - FIRST_QPN) / MAX_QPS as u32;
+
+/// The number of the queue pair with an index, in this round and with [`Arena::qpn_base`].
+pub fn qpn(index: usize, round: u32, base: u32) -> u32 {
+    FIRST_QPN
+        + round % QPN_ROUNDS * MAX_QPS as u32
+        + (index as u32).wrapping_add(base) % MAX_QPS as u32
+}
+
+/// The index of the queue pair with a number, if it can be one's.
+pub fn qp_index(qpn: u32, base: u32) -> Option<usize> {
+    Some(qpn.checked_sub(FIRST_QPN)?.wrapping_sub(base) as usize % MAX_QPS)
+}
+
+/// The part of a region's or window's key that its user may choose (IBTA 10.6).
+pub const KEY_VARIANT: u32 = 0xff;
+
+/// The key of the region or window with an index.
+pub fn key(index: usize, variant: u32) -> u32 {
+    (index as u32 + 1) << 8 | variant & KEY_VARIANT
+}
+
+/// The index of the region or window with a key, if it can be one's.
+pub fn key_index(key: u32) -> Option<usize> {
+    (key >> 8).checked_sub(1).map(|index| index as usize)
+}
+
+/// Bytes of address space for rings. The memory is sparse: only what is touched exists.
+pub const HEAP_BYTES: usize = 16 << 30;
+/// Rings begin on such a boundary, in bytes.
+pub const PAGE: usize = 4096;
+
+entry! {
+    /// A process. Index 0 is the daemon itself.
+    #[repr(C, align(128))]
+    pub struct Proc {
+        /// 1 while the process lives.
+        pub live: AtomicU32,
+        /// Process id, as the daemon sees it.
+        pub pid: AtomicU32,
+        /// Address of a word in the process that holds `nonce`; a peer reads it to know that it has
+        /// reached the right process.
+        pub nonce_addr: AtomicU64,
+        /// A random number, not 0.
+        pub nonce: AtomicU64,
+        /// 1: the system does not let others reach its memory, or it theirs. It then has a helper of
+        /// its own, which copies what is asked for; for all other processes the daemon's does.
+        pub closed: AtomicU32,
+        /// Taken to execute an atomic operation on its memory.
+        pub atomics: Lock,
+        /// A futex that the helper sleeps on; changes with every request.
+        pub bell: AtomicU32,
+        /// Which bounces have a request for the helper, a bit each.
+        pub asked: AtomicU64,
+    }
+}
+
+/// A request to a helper, and the place through which the bytes go. See `engine::bounce`.
+#[repr(C, align(128))]
+pub struct BounceSlot {
+    /// Taken for a whole copy.
+    pub lock: Lock,
+    /// What has become of the request (a futex).
+    pub phase: AtomicU32,
+    /// Whose helper is asked, an index in the table of processes.
+    pub helper: AtomicU32,
+    /// Whose memory it is about, an index in the table of processes.
+    pub proc: AtomicU32,
+    /// 0: the memory is read, 1: it is written.
+    pub writes: AtomicU32,
+    /// What came of it.
+    pub result: AtomicU32,
+    /// Segments in the list.
+    pub count: AtomicU32,
+    /// Bytes from the bounce buffer's start.
+    pub offset: AtomicU32,
+    /// The stretches of memory.
+    pub segments: [BounceSegment; MAX_BOUNCE_SEGMENTS],
+}
+
+/// A stretch of memory in a request to a helper.
+#[repr(C)]
+pub struct BounceSegment {
+    /// First address in the process.
+    pub addr: AtomicU64,
+    /// Bytes.
+    pub length: AtomicU64,
+    /// Index + 1 of the memory region that it is said to lie in, or 0.
+    pub region: AtomicU32,
+}
+
+entry! {
+    /// A completion channel: an event file descriptor in semaphore mode, which the daemon hands out.
+    #[repr(C, align(64))]
+    pub struct Channel {
+        /// 0, or the generation of this entry; changes with every new channel in it.
+        pub live: AtomicU32,
+        /// Index of the owner in the table of processes.
+        pub proc: AtomicU32,
+        /// Odd while the owner takes a token and the event that belongs to it; goes up with each.
+        pub reads: AtomicU32,
+    }
+}
+
+/// Where a ring lies. The ring's own header, which programs can write, is never trusted.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct RingPlace {
+    /// Bytes from the arena's start to the ring's header.
+    pub offset: AtomicU64,
+    /// Slots minus 1; slots are a power of two.
+    pub mask: AtomicU32,
+    /// Size of a slot as a power of two.
+    pub log2_slot: AtomicU32,
+}
+
+entry! {
+    /// A completion queue.
+    #[repr(C, align(128))]
+    pub struct Cq {
+        /// Taken to add a completion, to resize and to destroy.
+        pub lock: Lock,
+        /// 0, or the generation of this entry.
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Channel's index + 1, or 0.
+        pub channel: AtomicU32,
+        /// The program's name for it; comes back in events.
+        pub user_handle: AtomicU64,
+        /// In the two low bits 0 not armed, 1 for solicited completions, 2 for any; above them a number
+        /// that changes each time the queue is armed.
+        pub armed: AtomicU32,
+        /// Completion events that are signalled and not read.
+        pub pending_events: AtomicU32,
+        /// Index + 1 of the process that has signalled an event and not yet given the channel its
+        /// token, or 0.
+        pub token_due_from: AtomicU32,
+        /// Completions lost because the queue was full. The first is an asynchronous event.
+        pub overflows: AtomicU32,
+        /// Completions for which there is room for sure. Only when it is used up does one look again
+        /// how far the program is, which changes that word all the time.
+        pub room: AtomicU32,
+        /// Completions that are about to be added, by those who have made sure of room for them. See
+        /// `engine::room`.
+        pub claimed: AtomicU32,
+        /// The consumer's index + 1 at which requests have waited for room in vain, or 0.
+        pub given_up: AtomicU32,
+        /// The ring of completions, of twice the queue's size: see `engine::room`.
+        pub ring: RingPlace,
+    }
+}
+
+entry! {
+    /// A shared receive queue.
+    #[repr(C, align(128))]
+    pub struct Srq {
+        /// Taken to take a receive, to resize and to destroy.
+        pub lock: Lock,
+        /// 0, or the generation of this entry.
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Receives that are left when the limit event is raised; 0 not armed.
+        pub limit: AtomicU32,
+        /// 1: the limit event is to be raised.
+        pub limit_reached: AtomicU32,
+        /// Scatter-gather elements of a receive, at most.
+        pub max_sge: AtomicU32,
+        /// The next receive to be taken.
+        pub consumer: AtomicU32,
+        /// The next receive to be told to who watches.
+        pub seen_receives: AtomicU32,
+        /// The ring of receives.
+        pub ring: RingPlace,
+    }
+}
+
+entry! {
+    /// A queue pair.
+    ///
+    /// `send_lock` is held while work requests are executed, `recv_lock` while a receive is taken
+    /// from the receive queue. Order: own `send_lock`, then the peer's `recv_lock` (or its shared
+    /// receive queue's lock), then a completion queue's lock. Never two of a kind.
+    #[repr(C, align(128))]
+    pub struct Qp {
+        /// Taken to execute send work requests.
+        pub send_lock: Lock,
+        /// Taken to take a receive work request.
+        pub recv_lock: Lock,
+        /// 0, or the queue pair number.
+        pub live: AtomicU32,
+        /// `ibv_qp_type`: RC 2, UC 3, UD 4, XRC send 9, XRC receive 10.
+        pub qp_type: AtomicU32,
+        /// `ibv_qp_state`: RESET 0, INIT 1, RTR 2, RTS 3, SQD 4, SQE 5, ERR 6.
+        pub state: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Index of the completion queue for sends.
+        pub send_cq: AtomicU32,
+        /// Index of the completion queue for receives.
+        pub recv_cq: AtomicU32,
+        /// Shared receive queue's index + 1, or 0.
+        pub srq: AtomicU32,
+        /// 1: every send completes visibly.
+        pub sq_sig_all: AtomicU32,
+        /// The ring of send work requests.
+        pub sq: RingPlace,
+        /// The ring of receive work requests; unused with a shared receive queue.
+        pub rq: RingPlace,
+        /// The oldest send work request that is not completed.
+        pub sq_consumer: AtomicU32,
+        /// Send work requests from there on that are executed and wait for the peer's answer; the
+        /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
+        /// requests are executed and completed in one step.
+        pub sq_in_flight: AtomicU32,
+        /// The next receive work request to be taken.
+        pub rq_consumer: AtomicU32,
+        /// Receives from there on that are posted for sure; as with [`Cq::room`].
+        pub rq_posted: AtomicU32,
+        /// 1: a receive was taken from the shared queue for a message of which more packets are to
+        /// come. If the queue pair fails before, nobody else knows of it.
+        pub taken: AtomicU32,
+        /// The program's name for that receive.
+        pub taken_wr_id: AtomicU64,
+        /// Scatter-gather elements of a send, at most.
+        pub max_send_sge: AtomicU32,
+        /// Scatter-gather elements of a receive, at most.
+        pub max_recv_sge: AtomicU32,
+        /// Bytes of inline data, at most.
+        pub max_inline: AtomicU32,
+
+        // Attributes, as `ibv_modify_qp` set them
+        /// Remote access that is allowed (`ibv_access_flags`).
+        pub access: AtomicU32,
+        /// Queue key (UD).
+        pub qkey: AtomicU32,
+        /// Number of the peer's queue pair.
+        pub dest_qpn: AtomicU32,
+        /// The first packet sequence number that we expect, 24 bits.
+        pub rq_psn: AtomicU32,
+        /// The first packet sequence number that we send, 24 bits.
+        pub sq_psn: AtomicU32,
+        /// `ibv_mtu` of the path.
+        pub path_mtu: AtomicU32,
+        /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
+        pub timeout: AtomicU32,
+        /// Retries after a timeout.
+        pub retry_cnt: AtomicU32,
+        /// Retries when the peer has no receive; 7 for ever.
+        pub rnr_retry: AtomicU32,
+        /// Code of the time that a peer waits when we have no receive.
+        pub min_rnr_timer: AtomicU32,
+        /// RDMA reads and atomics outstanding, as requester.
+        pub max_rd_atomic: AtomicU32,
+        /// The same as responder.
+        pub max_dest_rd_atomic: AtomicU32,
+        /// 1: raise SQ_DRAINED once the queue is idle in SQD.
+        pub sqd_notify: AtomicU32,
+        /// GID of the peer (address vector), 16 bytes.
+        pub dgid: [AtomicU8; 16],
+        /// The way to the peer, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
+
+        // What is known of the request at the head of the send queue
+        /// Not 0: its datagram has reached the group's members of this fabric, and is still to be sent
+        /// to other hosts.
+        pub sq_group_reached: AtomicU32,
+        // What holds it up
+        /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
+        /// full.
+        pub stall: AtomicU32,
+        /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
+        pub stall_deadline_ns: AtomicU64,
+        /// While a completion queue is full: up to where its program had polled at the last look.
+        pub stall_polled: AtomicU32,
+
+        // For who watches
+        /// The next send work request to be told.
+        pub seen_sends: AtomicU32,
+        /// The next receive to be told.
+        pub seen_receives: AtomicU32,
+    }
+}
+
+entry! {
+    /// A memory region or window. [`key`] makes its key.
+    #[repr(C, align(64))]
+    pub struct Mr {
+        /// 0, or the key.
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Access that is allowed (`ibv_access_flags`). 0 also in a window that is not bound.
+        pub access: AtomicU32,
+        /// 0 region, 1 window of type 1, 2 window of type 2.
+        pub kind: AtomicU32,
+        /// Window of type 2: the queue pair it is bound to, else 0.
+        pub bound_qpn: AtomicU32,
+        /// Window: index + 1 of the region it is bound to, or 0. Region: number of windows bound.
+        pub bound: AtomicU32,
+        /// First address in the owner's memory.
+        pub addr: AtomicU64,
+        /// Bytes.
+        pub length: AtomicU64,
+        /// The address by which work requests name the first byte (0 if zero-based).
+        pub iova: AtomicU64,
+    }
+}
+
+entry! {
+    /// An address handle.
+    #[repr(C, align(64))]
+    pub struct Ah {
+        /// 0, or the number (index + 1).
+        pub live: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// MTU of the port when the handle was created (`ib_mtu`): no datagram is longer.
+        pub mtu: AtomicU32,
+        /// Traffic class.
+        pub traffic_class: AtomicU32,
+        /// Hop limit.
+        pub hop_limit: AtomicU32,
+        /// Flow label.
+        pub flow_label: AtomicU32,
+        /// Source GID, as the index meant when the handle was created.
+        pub sgid: [AtomicU8; 16],
+        /// Destination GID.
+        pub dgid: [AtomicU8; 16],
+        /// The way there, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
+    }
+}
+
+entry! {
+    /// A queue pair's membership in a multicast group.
+    #[repr(C, align(64))]
+    pub struct Member {
+        /// 0, or the queue pair number.
+        pub live: AtomicU32,
+        /// GID of the group.
+        pub gid: [AtomicU8; 16],
+    }
+}
+
+/// The arena's beginning. The bounces' bounce buffer follow it at [`BOUNCE_BUFFERS_START`], the heap at
+/// [`HEAP_START`].
+#[repr(C, align(4096))]
+pub struct Arena {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// How far the table of members is in use (an upper bound of the indices in use).
+    pub members_used: AtomicU32,
+    /// The same for the table of memory regions.
+    pub mrs_used: AtomicU32,
+    /// The same for queue pairs, completion queues and shared receive queues.
+    pub qps_used: AtomicU32,
+    /// See [`Arena::qps_used`].
+    pub cqs_used: AtomicU32,
+    /// See [`Arena::qps_used`].
+    pub srqs_used: AtomicU32,
+    /// Not 0: somebody watches what happens. See `engine::observer`.
+    pub observed: AtomicU32,
+    /// Bytes that each process may note down while it is watched.
+    pub record_limit: AtomicU64,
+    /// Not 0: only what goes wrong is noted down, and what is needed to tell of it.
+    pub record_failures: AtomicU32,
+    /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
+    /// taken for one that has ended.
+    pub qpn_base: AtomicU32,
+    /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
+    pub ipv4: AtomicU32,
+    /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
+    pub link_sleeps: AtomicU32,
+    /// A bit for each queue pair at whose send queue the link is to look, by index.
+    pub rung: [AtomicU64; MAX_QPS / 64],
+    /// Processes.
+    pub procs: [Proc; MAX_PROCS],
+    /// Completion channels.
+    pub channels: [Channel; MAX_CHANNELS],
+    /// Completion queues.
+    pub cqs: [Cq; MAX_CQS],
+    /// Shared receive queues.
+    pub srqs: [Srq; MAX_SRQS],
+    /// Queue pairs.
+    pub qps: [Qp; MAX_QPS],
+    /// Memory regions and windows.
+    pub mrs: [Mr; MAX_MRS],
+    /// Address handles.
+    pub ahs: [Ah; MAX_AHS],
+    /// Memberships in multicast groups.
+    pub members: [Member; MAX_MEMBERS],
+    /// Copies through the arena.
+    pub bounce_slots: [BounceSlot; MAX_BOUNCE_SLOTS],
+}
+
+/// Bytes from the arena's start to the bounces' bounce buffer.
+pub const BOUNCE_BUFFERS_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
+/// Bytes from the arena's start to the heap.
+pub const HEAP_START: usize = BOUNCE_BUFFERS_START + MAX_BOUNCE_SLOTS * BOUNCE_BUFFER_BYTES;
+/// Bytes of the whole arena.
+pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
+
+impl Field for RingPlace {
+    fn reset(&self) {
+        self.copy_from(&Self::default());
+    }
+
+    fn words(&self) -> Vec<Word<'_>> {
+        vec![Word::Long(&self.offset), Word::Word(&self.mask), Word::Word(&self.log2_slot)]
+    }
+}
+
+impl RingPlace {
+    /// Makes this the place of the ring that `other` names.
+    pub fn copy_from(&self, other: &Self) {
+        self.offset.store(other.offset.load(Acquire), Release);
+        self.mask.store(other.mask.load(Acquire), Release);
+        self.log2_slot.store(other.log2_slot.load(Acquire), Release);
+    }
+}
+
+impl Arena {
+    /// The queue pair with this number, if there is one.
+    pub fn qp(&self, qpn: u32) -> Option<&Qp> {
+        let index = qp_index(qpn, self.qpn_base.load(Relaxed))?;
+        Some(&self.qps[index]).filter(|qp| qp.live.load(Acquire) == qpn)
+    }
+
+    /// Rings a queue pair's bell for the link; whether its thread is to be woken.
+    pub fn ring_link(&self, qpn: u32) -> bool {
+        if let Some(index) = qp_index(qpn, self.qpn_base.load(Relaxed)) {
+            self.rung[index / 64].fetch_or(1 << (index % 64), SeqCst);
+        }
+        self.link_sleeps.load(SeqCst) != 0 && self.link_sleeps.swap(0, SeqCst) != 0
+    }
+
+    /// Whether a bell was rung.
+    pub fn is_rung(&self) -> bool {
+        let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
+        self.rung[..used.div_ceil(64)].iter().any(|bits| bits.load(SeqCst) != 0)
+    }
+
+    /// Takes the numbers of all queue pairs whose bell was rung.
+    pub fn take_rung(&self) -> Vec<u32> {
+        let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
+        let mut taken = Vec::new();
+        for (word, bits) in self.rung[..used.div_ceil(64)].iter().enumerate() {
+            let mut bits = if bits.load(SeqCst) == 0 { 0 } else { bits.swap(0, SeqCst) };
+            while bits != 0 {
+                let index = word * 64 + bits.trailing_zeros() as usize;
+                taken.push(self.qps[index].live.load(Acquire));
+                bits &= bits - 1;
+            }
+        }
+        taken
+    }
+
+    /// The region or window with this key, if there is one.
+    pub fn mr(&self, key: u32) -> Option<&Mr> {
+        self.mrs.get(key_index(key)?).filter(|mr| mr.live.load(Acquire) == key)
+    }
+
+    /// Releases every lock that a dead process has left behind. Only the daemon calls this.
+    pub fn release_locks_of(&self, dead: usize) {
+        let used = |mark: &AtomicU32| mark.load(Acquire) as usize;
+        for qp in self.qps.iter().take(used(&self.qps_used)) {
+            qp.send_lock.release_of(dead);
+            qp.recv_lock.release_of(dead);
+        }
+        for cq in self.cqs.iter().take(used(&self.cqs_used)) {
+            cq.lock.release_of(dead);
+        }
+        for srq in self.srqs.iter().take(used(&self.srqs_used)) {
+            srq.lock.release_of(dead);
+        }
+        for slot in &self.bounce_slots {
+            slot.lock.release_of(dead);
+        }
+        for proc in &self.procs {
+            proc.atomics.release_of(dead);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lead_to_their_entries() {
+        for base in [0, 1, 777, MAX_QPS as u32 - 1] {
+            for round in [0, 1, QPN_ROUNDS - 1] {
+                for index in [0, 1, MAX_QPS - 1] {
+                    let qpn = qpn(index, round, base);
+                    assert!((FIRST_QPN..1 << 24).contains(&qpn));
+                    assert_eq!(qp_index(qpn, base), Some(index), "{base} {round}");
+                }
+            }
+        }
+        assert_eq!((qp_index(0, 5), qp_index(1, 0)), (None, None));
+    }
+}

@@ -1,0 +1,13 @@
+//! The fabric's shared memory: every process of a fabric maps the same arena.
+
+mod entry;
+mod heap;
+mod layout;
+mod lock;
+mod map;
+
+pub use entry::{Entry, Word};
+pub use heap::Heap;
+pub use layout::*;
+pub use lock::{Guard, Lock};
+pub use map::Mapping;

@@ -1,0 +1,448 @@
+//! Names, folders and environment variables.
+//!
+//! A fabric is known by its folder, `$XDG_RUNTIME_DIR/soft-hca/NAME`, or `/tmp/soft-hca-UID/NAME`
+//! where there is no such variable or another user has that folder. Nobody but its user may enter it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::system;
+
+/// The fabric's folder, for programs in it.
+pub const DIR: &str = "SOFT_HCA_DIR";
+/// The device's name, for programs in the fabric.
+pub const DEVICE: &str = "SOFT_HCA_DEVICE";
+/// The device's name if none is given.
+pub const DEFAULT_DEVICE: &str = "rxe0";
+/// The fabric that is meant if none is named.
+pub const FABRIC: &str = "SOFT_HCA_FABRIC";
+/// The file that the log of the fabrics' daemons goes to.
+pub const LOG: &str = "SOFT_HCA_LOG";
+/// How much is logged; see [`log_level`].
+pub const LOG_LEVEL: &str = "SOFT_HCA_LOG_LEVEL";
+/// The library to be preloaded, if it is not beside the command.
+pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
+
+/// Addresses and interfaces for a link to other hosts; see [`LinkOptions`].
+pub const ROCE: &str = "SOFT_HCA_ROCE";
+/// What is to go wrong; see [`soft_hca_fault`]. For programs in a fabric: what goes wrong in them.
+pub const FAULT: &str = "SOFT_HCA_FAULT";
+/// The file that the link's packets are recorded in.
+pub const PCAP: &str = "SOFT_HCA_PCAP";
+
+/// The user's runtime folder, of the XDG Base Directory Specification.
+const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+
+/// How long the link's thread looks for more before it sleeps; see [`spin`].
+pub const SPIN: &str = "SOFT_HCA_SPIN";
+
+/// `1`: say on standard error what goes wrong; see [`explains`].
+pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
+
+/// All variables, for the help.
+pub const VARIABLES: [(&str, &str); 11] = [
+    (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
+    (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
+    (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
+    (ROCE, "as --roce=...; `default` for --roce alone"),
+    (FAULT, "as --fault, several separated by blanks"),
+    (PCAP, "as --pcap"),
+    (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
+    (EXPLAIN, "1: as --explain"),
+    (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
+    (DIR, "set for programs in a fabric: its folder"),
+    (DEVICE, "set for programs in a fabric: the name of their device"),
+];
+
+/// Name of the daemon's socket in its fabric's folder.
+pub const SOCKET: &str = "socket";
+
+/// Name of the file that is there if a fabric was to have a link to other hosts. Its first line says
+/// why there is none, or nothing; the second one is [`LinkOptions::extras`]; the third one has the
+/// addresses that come first in the table of GIDs.
+pub const LINK: &str = "link";
+
+/// Bytes that the path of a socket may have.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// What can be wrong with names and folders.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name that cannot be a folder's.
+    #[error("a fabric's name has 1 to 32 letters, digits, '-', '_' or '.', and no '.' in front")]
+    Fabric,
+    /// A name that the libraries would not take for a Soft-RoCE device's.
+    #[error(
+        "a device's name starts with rxe and goes on with up to 29 letters, digits, '-' or '_'"
+    )]
+    Device,
+    /// Somebody else's folder, or one that is open to others.
+    #[error(
+        "{} is not a folder of mode 0700 that belongs to you: move it away or set XDG_RUNTIME_DIR",
+        .0.display()
+    )]
+    NotPrivate(PathBuf),
+    /// The socket in the folder could not have a name.
+    #[error("{} is too long a path for a socket: set XDG_RUNTIME_DIR to a shorter one", .0.display())]
+    TooLong(PathBuf),
+    /// A runtime folder that each working directory would have another one of.
+    #[error("XDG_RUNTIME_DIR is {}: set it to a path that begins with /", .0.display())]
+    Relative(PathBuf),
+    /// Not one of the levels of the log.
+    #[error("{LOG_LEVEL} is error, warn, info or debug")]
+    LogLevel,
+    /// A fault that there is not.
+    #[error("{0}; see `soft-hca run --fault help`")]
+    Fault(#[from] soft_hca_fault::Error),
+    /// What only a link has.
+    #[error(
+        "--fault with drop, duplicate, corrupt, delay or reorder is about packets of the link, so it \
+         needs --roce"
+    )]
+    NoLink,
+    /// Anything that the system refuses.
+    #[error("cannot use {}: {}", .0.display(), .1)]
+    Io(PathBuf, #[source] io::Error),
+}
+
+/// A fabric's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricName(String);
+
+/// A device's name, such as `rxe0`. The rxe provider goes by the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceName(String);
+
+impl FabricName {
+    /// The one that is meant if none is named.
+    pub fn of_environment() -> Result<Self, Error> {
+        match std::env::var_os(FABRIC).filter(|name| !name.is_empty()) {
+            Some(name) => name.to_str().ok_or(Error::Fabric)?.parse(),
+            None => Ok(Self("default".to_string())),
+        }
+    }
+}
+
+impl FromStr for FabricName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let length = (1..=32).contains(&name.len());
+        if length && !name.starts_with('.') && name.chars().all(fits) {
+            Ok(Self(name.to_string()))
+        } else {
+            Err(Error::Fabric)
+        }
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.len() <= 32 && name.starts_with("rxe") && name.chars().all(fits) {
+            Ok(Self(name.to_string()))
+        } else {
+            Err(Error::Device)
+        }
+    }
+}
+
+/// The link to other hosts that is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkOptions {
+    /// Addresses and interfaces, separated by commas; empty for the machine's own choice.
+    pub addresses: String,
+    /// What stays in the fabric goes by the link, too.
+    pub is_always: bool,
+    /// What is to go wrong with packets.
+    pub faults: soft_hca_fault::Plan,
+    /// The file that packets are recorded in, an absolute path.
+    pub pcap: Option<PathBuf>,
+}
+
+impl LinkOptions {
+    /// The word in a list for a link that the fabric's own programs use, too.
+    const ALWAYS: &str = "always";
+    /// The word for an empty list where there has to be something.
+    const DEFAULT: &str = "default";
+
+    /// What a command line wants, and in place of what it does not mention the environment; `None`
+    /// for no link. Who wants packets recorded and says nothing of a link gets one that is always
+    /// used. `faults` are those of packets.
+    pub fn wanted(
+        roce: Option<String>,
+        faults: soft_hca_fault::Plan,
+        pcap: Option<PathBuf>,
+    ) -> Result<Option<Self>, Error> {
+        let text = |value: OsString| value.to_string_lossy().into_owned();
+        let pcap = pcap.or_else(|| variable(PCAP).map(PathBuf::from));
+        let absolute = |path: PathBuf| std::path::absolute(&path).map_err(|e| Error::Io(path, e));
+        let pcap = pcap.map(absolute).transpose()?;
+        let for_pcap = || pcap.is_some().then(|| Self::ALWAYS.to_owned());
+        let Some(list) = roce.or_else(|| variable(ROCE).map(text)).or_else(for_pcap) else {
+            return if faults.is_empty() { Ok(None) } else { Err(Error::NoLink) };
+        };
+        let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let (always, words): (Vec<&str>, Vec<&str>) =
+            words.filter(|word| *word != Self::DEFAULT).partition(|word| *word == Self::ALWAYS);
+        let is_always = !always.is_empty();
+        Ok(Some(Self { addresses: words.join(","), is_always, faults, pcap }))
+    }
+
+    /// Variables that say the same to the daemon.
+    pub fn variables(&self) -> [(&'static str, OsString); 3] {
+        let words = if self.addresses.is_empty() { Self::DEFAULT } else { &self.addresses };
+        let list =
+            if self.is_always { format!("{},{words}", Self::ALWAYS) } else { words.to_string() };
+        let pcap = self.pcap.clone().map_or_else(OsString::new, PathBuf::into_os_string);
+        [(ROCE, list.into()), (FAULT, self.faults.to_string().into()), (PCAP, pcap)]
+    }
+
+    /// What else than addresses is wanted, as options of `soft-hca run`; empty if nothing is.
+    pub fn extras(&self) -> String {
+        let always = self.is_always.then(|| format!("--roce={}", Self::ALWAYS));
+        let has_faults = self.faults != soft_hca_fault::Plan::default();
+        let faults = has_faults.then(|| format!("--fault '{}'", self.faults));
+        let pcap = self.pcap.as_ref().map(|path| format!("--pcap {}", path.display()));
+        always.into_iter().chain(faults).chain(pcap).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The faults that a command line wants, or the environment if it does not mention any.
+pub fn faults(given: Vec<soft_hca_fault::Plan>) -> Result<soft_hca_fault::Plan, Error> {
+    match variable(FAULT) {
+        Some(value) if given.is_empty() => Ok(value.to_string_lossy().parse()?),
+        _ => Ok(given.into_iter().fold(soft_hca_fault::Plan::default(), soft_hca_fault::Plan::and)),
+    }
+}
+
+impl fmt::Display for FabricName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The folder of the fabric that this program was started in; `None` outside of one.
+pub fn fabric_dir_of_program() -> Option<PathBuf> {
+    std::env::var_os(DIR).map(PathBuf::from).filter(|dir| dir.is_absolute())
+}
+
+/// The folder that has the fabrics' folders.
+pub fn base_dir() -> PathBuf {
+    runtime_dir(variable(RUNTIME_DIR)).unwrap_or_else(fallback_base)
+}
+
+/// Every folder that may have fabrics of this user: with and without `XDG_RUNTIME_DIR`.
+pub fn base_dirs() -> Result<Vec<PathBuf>, Error> {
+    check_runtime_dir(variable(RUNTIME_DIR))?;
+    let mut dirs = vec![base_dir(), fallback_base()];
+    dirs.dedup();
+    Ok(dirs)
+}
+
+/// How much is logged.
+pub fn log_level() -> Result<tracing::Level, Error> {
+    match std::env::var_os(LOG_LEVEL).filter(|level| !level.is_empty()) {
+        Some(level) => level.to_str().and_then(|level| level.parse().ok()).ok_or(Error::LogLevel),
+        None => Ok(tracing::Level::INFO),
+    }
+}
+
+/// How long the link's thread is to look for more before it sleeps, if somebody has said: for the
+/// daemon, so for whoever starts the fabric. What is no number of microseconds is as if nobody had.
+pub fn spin() -> Option<Duration> {
+    let microseconds = variable(SPIN)?.to_str()?.parse::<u32>().ok()?;
+    Some(Duration::from_micros(microseconds.into()))
+}
+
+/// Whether it is to be said on standard error what goes wrong.
+pub fn explains() -> bool {
+    variable(EXPLAIN).is_some_and(|value| value != "0")
+}
+
+/// A variable that is not empty.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The file of the log.
+pub fn log_file() -> PathBuf {
+    match std::env::var_os(LOG).filter(|path| !path.is_empty()) {
+        Some(path) => std::path::absolute(&path).unwrap_or(path.into()),
+        // Beside the folder of all fabrics, which goes with the last one.
+        None => base_dir().with_extension("log"),
+    }
+}
+
+fn fallback_base() -> PathBuf {
+    PathBuf::from(format!("/tmp/soft-hca-{}", system::user()))
+}
+
+/// Ours in the user's runtime folder. One that belongs to somebody else, as after `su`, is none.
+fn runtime_dir(variable: Option<OsString>) -> Option<PathBuf> {
+    let dir = variable.map(PathBuf::from).filter(|dir| dir.is_absolute())?;
+    let found = fs::metadata(&dir).ok()?;
+    (found.is_dir() && found.uid() == system::user()).then(|| dir.join("soft-hca"))
+}
+
+/// That a runtime folder, if there is one, is the same from everywhere.
+fn check_runtime_dir(variable: Option<OsString>) -> Result<(), Error> {
+    match variable.map(PathBuf::from) {
+        Some(dir) if !dir.is_absolute() => Err(Error::Relative(dir)),
+        _ => Ok(()),
+    }
+}
+
+/// The folder of a fabric, which need not exist.
+pub fn fabric_dir(fabric: &FabricName) -> Result<PathBuf, Error> {
+    check_runtime_dir(variable(RUNTIME_DIR))?;
+    let dir = base_dir().join(&fabric.0);
+    let socket = dir.join(SOCKET);
+    if socket.as_os_str().as_bytes().len() > MAX_SOCKET_PATH {
+        return Err(Error::TooLong(socket));
+    }
+    Ok(dir)
+}
+
+/// Creates a fabric's folder and the one above it, unless they exist.
+pub fn create_private(dir: &Path) -> Result<(), Error> {
+    let above = dir.parent().ok_or_else(|| Error::NotPrivate(dir.to_path_buf()))?;
+    loop {
+        create_one(above)?;
+        match create_one(dir) {
+            // Its last fabric has ended, and the folder above with it, between our two steps.
+            Err(Error::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn create_one(dir: &Path) -> Result<(), Error> {
+    let failed = |error| Error::Io(dir.to_path_buf(), error);
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
+        Ok(()) => Ok(()),
+        _ => check_private(dir),
+    }
+}
+
+/// That a folder is no link, belongs to this user and lets nobody else in.
+pub fn check_private(dir: &Path) -> Result<(), Error> {
+    let found = fs::symlink_metadata(dir).map_err(|error| Error::Io(dir.to_path_buf(), error))?;
+    if found.is_dir() && found.uid() == system::user() && found.mode() & 0o077 == 0 {
+        Ok(())
+    } else {
+        Err(Error::NotPrivate(dir.to_path_buf()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn names() {
+        for good in ["default", "a", "a.b-c_1", &"x".repeat(32)] {
+            assert!(good.parse::<FabricName>().is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", ".a", "a/b", "a b", "ä", &"x".repeat(33)] {
+            assert!(bad.parse::<FabricName>().is_err(), "{bad}");
+        }
+        for good in ["rxe0", "rxe", "rxe_left"] {
+            assert!(good.parse::<DeviceName>().is_ok(), "{good}");
+        }
+        for bad in ["mlx5_0", "", "rxe/0", "rxe.0", "rxe 0"] {
+            assert!(bad.parse::<DeviceName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn lists_of_addresses_may_say_always() {
+        let wanted = |list: &str| {
+            LinkOptions::wanted(Some(list.into()), soft_hca_fault::Plan::default(), None)
+                .unwrap()
+                .unwrap()
+        };
+        let link = |addresses: &str, is_always| LinkOptions {
+            addresses: addresses.into(),
+            is_always,
+            ..LinkOptions::default()
+        };
+        for (list, options) in [
+            ("", link("", false)),
+            ("default", link("", false)),
+            ("always", link("", true)),
+            ("always, eth0", link("eth0", true)),
+            ("192.0.2.1,always,eth0", link("192.0.2.1,eth0", true)),
+        ] {
+            assert_eq!(wanted(list), options, "{list}");
+            let [(_, list), ..] = options.variables();
+            assert_eq!(wanted(list.to_str().unwrap()), options);
+        }
+    }
+
+    #[test]
+    fn faults_need_a_link_and_recordings_bring_it() {
+        let drop: soft_hca_fault::Plan = "drop:1%".parse().unwrap();
+        let none = |faults, pcap| LinkOptions::wanted(None, faults, pcap);
+        assert!(matches!(none(drop.clone(), None), Err(Error::NoLink)));
+        let no_fault = soft_hca_fault::Plan::default;
+        assert_eq!(none(no_fault(), None).unwrap(), None);
+        let recorded = none(no_fault(), Some("/tmp/file".into())).unwrap().unwrap();
+        assert_eq!(recorded.extras(), "--roce=always --pcap /tmp/file");
+        let seed = "seed=7".parse().unwrap();
+        let path = Some("/tmp/file".into());
+        let both = LinkOptions::wanted(Some("always".into()), drop.and(seed), path);
+        let both = both.unwrap().unwrap();
+        assert_eq!(both.extras(), "--roce=always --fault 'drop:1% seed=7' --pcap /tmp/file");
+    }
+
+    #[test]
+    fn a_runtime_folder_is_absolute_and_our_own() {
+        let own = std::env::temp_dir().join(format!("soft-hca-runtime-{}", std::process::id()));
+        create_one(&own).unwrap();
+        assert_eq!(runtime_dir(Some(own.clone().into())), Some(own.join("soft-hca")));
+        fs::remove_dir(&own).unwrap();
+        assert_eq!(runtime_dir(Some(own.into())), None);
+        assert_eq!(runtime_dir(Some("tmp".into())), None);
+        for good in [None, Some("/nowhere".into())] {
+            assert!(check_runtime_dir(good).is_ok());
+        }
+        let relative = check_runtime_dir(Some("tmp".into())).unwrap_err();
+        let expected = "XDG_RUNTIME_DIR is tmp: set it to a path that begins with /";
+        assert_eq!(relative.to_string(), expected);
+        assert_eq!(runtime_dir(None), None);
+    }
+
+    #[test]
+    fn folders_are_private() {
+        let above = std::env::temp_dir().join(format!("soft-hca-config-{}", std::process::id()));
+        let dir = above.join("fabric");
+        create_private(&dir).unwrap();
+        create_private(&dir).unwrap();
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
+        assert!(matches!(create_private(&dir), Err(Error::NotPrivate(_))));
+        fs::remove_dir(&dir).unwrap();
+        symlink("/", &dir).unwrap();
+        assert!(matches!(create_private(&dir), Err(Error::NotPrivate(_))));
+        fs::remove_dir_all(&above).unwrap();
+    }
+}

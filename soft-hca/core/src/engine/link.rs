@@ -1,0 +1,94 @@
+//! How bytes get from one process's memory to another's.
+//!
+//! The engine knows keys and segments; that memory is reached by a system call, or by way of the
+//! arena where the system refuses that, is known from here on only.
+
+use std::fmt;
+use std::io;
+
+use crate::arena::{Arena, Mapping};
+use crate::engine::bounce;
+use crate::engine::pids::Pids;
+use crate::engine::process_memory::{self, CopyError};
+use crate::engine::segments::{Fault, Memory, length};
+
+/// Moves bytes between processes.
+pub trait Link: Sync + fmt::Debug {
+    /// Copies all of `from` to `to`, which is as long; `me` is the process that runs this.
+    fn copy(
+        &self,
+        arena: &Mapping,
+        me: usize,
+        from: Memory<'_>,
+        to: Memory<'_>,
+    ) -> Result<(), Fault>;
+}
+
+/// Between processes of this machine that share the arena.
+#[derive(Debug, Default)]
+pub struct LocalLink {
+    pids: Pids,
+}
+
+impl LocalLink {
+    /// Whether process `me`, which runs this, can reach the memory of `proc`; if not, what the
+    /// system says.
+    pub fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
+        self.pids.probe(arena, me, proc)
+    }
+
+    /// One system call, or two when neither side is ours.
+    fn copy_directly(
+        &self,
+        arena: &Arena,
+        me: usize,
+        from: Memory<'_>,
+        to: Memory<'_>,
+        length: u64,
+    ) -> Result<(), Fault> {
+        let source = self.pids.get(arena, me, from.proc)?;
+        let destination = self.pids.get(arena, me, to.proc)?;
+        let (from_segments, to_segments) = (from.segments, to.segments);
+        let direct = if from.proc == me {
+            process_memory::write(destination, from_segments, to_segments, length)
+        } else if to.proc == me {
+            process_memory::read(source, to_segments, from_segments, length)
+        } else {
+            Err(CopyError::Fault)
+        };
+        match direct {
+            Ok(()) => Ok(()),
+            Err(CopyError::Unreachable) => Err(Fault::Unreachable),
+            // Neither side is ours, or one of them has a fault: the detour tells which.
+            Err(CopyError::Fault) => process_memory::copy_through(
+                source,
+                from_segments,
+                destination,
+                to_segments,
+                length,
+            ),
+        }
+    }
+}
+
+impl Link for LocalLink {
+    /// The one place where it is decided, by regions and length, how bytes are moved. Today every
+    /// region is private memory of its process: if the system does not let us reach it, the bytes
+    /// go through a bounce buffer.
+    fn copy(
+        &self,
+        arena: &Mapping,
+        me: usize,
+        from: Memory<'_>,
+        to: Memory<'_>,
+    ) -> Result<(), Fault> {
+        let length = length(from.segments).min(length(to.segments));
+        if length == 0 {
+            return Ok(());
+        }
+        match self.copy_directly(arena, me, from, to, length) {
+            Err(Fault::Unreachable) => bounce::copy(&self.pids, arena, me, from, to, length),
+            copied => copied,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The way to a peer.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::arena::Qp;
+use crate::engine::Actor;
+
+/// Which way leads to a peer. It is decided once: for a connected queue pair when it gets its
+/// address vector, which is with the change to RTR, for datagrams when an address handle is
+/// created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To queue pairs of this fabric: whoever executes a request reaches them in the arena.
+    Local,
+    /// To another host: the link's thread executes requests.
+    Remote,
+    /// To a group, and by the link to its members of this fabric, too.
+    Everywhere,
+}
+
+impl Route {
+    /// The one that was stored in [`Qp::route`] or [`Ah::route`]; `None` if there is no such.
+    ///
+    /// [`Ah::route`]: crate::arena::Ah::route
+    pub(crate) fn load(field: &AtomicU32) -> Option<Self> {
+        match field.load(Acquire) {
+            0 => Some(Self::Local),
+            1 => Some(Self::Remote),
+            2 => Some(Self::Everywhere),
+            _ => None,
+        }
+    }
+
+    /// Stores it in an entry of the arena.
+    pub fn store(self, field: &AtomicU32) {
+        let word = match self {
+            Self::Local => 0,
+            Self::Remote => 1,
+            Self::Everywhere => 2,
+        };
+        field.store(word, Release);
+    }
+}
+
+impl<'a> Actor<'a> {
+    /// The queue pair that this one is connected to, if it is one of this fabric.
+    pub(super) fn local_peer(&self, qp: &Qp) -> Option<&'a Qp> {
+        match Route::load(&qp.route)? {
+            Route::Local => self.arena.qp(qp.dest_qpn.load(Acquire)),
+            Route::Remote | Route::Everywhere => None,
+        }
+    }
+}

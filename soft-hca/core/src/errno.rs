@@ -1,0 +1,130 @@
+//! Error numbers as the kernel answers them, with the reason that the kernel keeps to itself.
+
+use std::fmt;
+
+mod values;
+
+pub use values::{Label, Values};
+
+/// What a refused command gives back. Equal are two with the same number, whatever the reason.
+#[derive(Clone, Copy)]
+pub struct Errno {
+    number: i32,
+    reason: Option<&'static str>,
+    values: Values,
+}
+
+impl Errno {
+    /// An error number, positive.
+    pub const fn new(number: i32) -> Self {
+        Self { number, reason: None, values: Values::of([]) }
+    }
+
+    /// The same with the check that failed, in a few words, for who reads the log.
+    pub const fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// The same with what the check has compared. It becomes text only where somebody reads it.
+    pub const fn with(self, values: Values) -> Self {
+        Self { values, ..self }
+    }
+
+    /// The same of a check that a number is not beyond a limit.
+    pub const fn beyond(self, asked: u64, limit: u64) -> Self {
+        self.with(Values::of([(Label::Asked, asked), (Label::Limit, limit)]))
+    }
+
+    /// The same, for an object that still has users; no refusal without any.
+    pub fn unless_unused(self, users: impl Iterator<Item = (Label, u64)>) -> Result<()> {
+        let users = Values::users(users);
+        ensure(users == Values::default(), self.with(users))
+    }
+
+    /// What the check has compared.
+    pub const fn values(self) -> Values {
+        self.values
+    }
+
+    /// The number, positive.
+    pub const fn number(self) -> i32 {
+        self.number
+    }
+
+    /// The check that failed, if it is known.
+    pub const fn reason(self) -> Option<&'static str> {
+        self.reason
+    }
+}
+
+impl PartialEq for Errno {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Errno {}
+
+macro_rules! errnos {
+    ($($name:ident),* $(,)?) => {
+        impl Errno {
+            $(
+                #[doc = concat!("`", stringify!($name), "`")]
+                pub const $name: Errno = Errno::new(libc::$name);
+            )*
+
+            /// The names of all that are known.
+            #[cfg(test)]
+            const NAMES: &[&'static str] = &[$( stringify!($name) ),*];
+        }
+
+        impl fmt::Debug for Errno {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.number {
+                    $( libc::$name => f.write_str(stringify!($name)), )*
+                    other => write!(f, "errno {other}"),
+                }
+            }
+        }
+    };
+}
+
+errnos!(
+    EACCES,
+    EADDRINUSE,
+    EADDRNOTAVAIL,
+    EAGAIN,
+    EBADF,
+    EBUSY,
+    ECONNREFUSED,
+    EFAULT,
+    EINTR,
+    EINVAL,
+    EIO,
+    EISCONN,
+    ENETUNREACH,
+    ENODATA,
+    ENODEV,
+    ENOENT,
+    ENOMEM,
+    ENOSPC,
+    ENOSYS,
+    ENOTTY,
+    EOPNOTSUPP,
+    EPERM,
+    EPROTONOSUPPORT,
+    ERESTART,
+    ESRCH,
+    ETIMEDOUT,
+);
+
+/// What a command gives: a value or an error number.
+pub type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// Refuses with `error` unless the condition holds.
+pub fn ensure(condition: bool, error: Errno) -> Result<()> {
+    if condition { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests;

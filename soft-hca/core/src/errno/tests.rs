@@ -1,0 +1,97 @@
+//! The documentation of errors names all of them, and tests that are there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::*;
+use crate::uapi::verbs::{event, status};
+
+const ERRORS: &str = include_str!("../../../docs/errors.md");
+
+/// The cells of each row whose first one is a name that begins so.
+fn rows(begin: &str) -> Vec<Vec<&'static str>> {
+    let lines = ERRORS.lines().filter(|line| line.starts_with('|'));
+    let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect();
+    let mut of_name = false;
+    let rows = lines.map(cells).filter(move |cells: &Vec<&str>| {
+        // A row without a name is about the one above.
+        of_name = if cells[0].is_empty() { of_name } else { cells[0].starts_with(begin) };
+        of_name
+    });
+    rows.collect()
+}
+
+fn names(rows: &[Vec<&'static str>]) -> BTreeSet<String> {
+    let names = rows.iter().map(|cells| cells[0].trim_matches('`'));
+    names.filter(|name| !name.is_empty()).map(String::from).collect()
+}
+
+#[test]
+fn every_status_is_documented() {
+    let known = (0..=u8::MAX.into()).filter_map(status::name);
+    let known = known.map(|name| format!("IBV_WC_{name}")).collect::<BTreeSet<_>>();
+    assert_eq!(names(&rows("`IBV_WC_")), known);
+}
+
+#[test]
+fn every_event_is_documented() {
+    let known = (0..=u8::MAX.into()).filter_map(event::name);
+    let known = known.map(|name| format!("IBV_EVENT_{name}")).collect::<BTreeSet<_>>();
+    assert_eq!(names(&rows("`IBV_EVENT_")), known);
+}
+
+#[test]
+fn every_error_number_is_documented() {
+    let rows = rows("E");
+    let mut documented = names(&rows);
+    // These are named before the table as such that no program gets.
+    for name in ["ECONNREFUSED", "EINTR", "EPERM", "ERESTART", "ESRCH"] {
+        assert!(ERRORS.contains(name) && documented.insert(name.into()), "{name}");
+    }
+    assert_eq!(documented, Errno::NAMES.iter().map(|name| String::from(*name)).collect());
+}
+
+/// The file of a module, whose path begins with its crate unless it is this one's.
+fn source(path: &str) -> String {
+    let (sources, path) = match path.split_once("::") {
+        Some(("roce", path)) => ("roce/src", path),
+        Some(("daemon", path)) => ("daemon/src", path),
+        Some(("preload", path)) => ("preload/src", path),
+        _ => ("core/src", path),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(sources);
+    // A module of tests has a file of its own or is in that of what it tests.
+    let inner = path.strip_suffix("::tests").unwrap_or(path);
+    let files = [path, inner].map(|path| root.join(path.replace("::", "/")).with_extension("rs"));
+    let read = files.iter().find_map(|file| std::fs::read_to_string(file).ok());
+    read.unwrap_or_else(|| panic!("no module {path}"))
+}
+
+/// The rows of statuses, events and error numbers.
+fn documented() -> impl Iterator<Item = Vec<&'static str>> {
+    ["`IBV_WC_", "`IBV_EVENT_", "E"].into_iter().flat_map(rows)
+}
+
+/// Each row says what Soft-RoCE does, the specification and adapters if they may differ from it, and
+/// where that is written.
+#[test]
+fn every_error_is_compared() {
+    for cells in documented() {
+        let compared =
+            if cells[0].starts_with('E') { 4..6 } else { cells.len() - 4..cells.len() - 1 };
+        assert!(cells[compared].iter().all(|cell| !cell.is_empty()), "{cells:?}");
+    }
+}
+
+#[test]
+fn every_error_has_tests_that_are_there() {
+    for cells in documented() {
+        for test in cells.last().unwrap().split(", ") {
+            let (module, name) = test.trim_matches('`').rsplit_once("::").unwrap();
+            let definition = format!("fn {name}() {{");
+            let attributed = source(module);
+            let at = attributed.find(&definition).unwrap_or_else(|| panic!("no test {test}"));
+            assert!(attributed[..at].trim_end().ends_with("#[test]"), "{test}");
+        }
+    }
+}

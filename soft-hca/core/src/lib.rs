@@ -1,0 +1,37 @@
+//! What the processes of a fabric share: programs (by the preloaded library), the daemon, and the
+//! command that starts and shows them.
+//!
+//! From the outside in:
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`rpc`] | messages between programs and the daemon |
+//! | [`recording`] | what each process notes down while it is recorded |
+//! | [`engine`] | the data path: work requests, completions, memory |
+//! | [`config`] | names, folders and environment variables: where a fabric lives |
+//! | [`sysfs`], [`device_file`] | the files in which a program finds devices, and those that lead to them |
+//! | [`uapi`] | the kernel's interfaces as bytes |
+//! | [`errno`] | error numbers, each with its reason |
+//! | [`arena`], [`ring`] | tables and queues in shared memory |
+//! | [`system`] | system calls |
+//! | `sync` | atomics, which `soft-hca/loom` replaces |
+//!
+//! A module uses those below it; `soft-hca/docs/inside.md` has the way of a message through them.
+#![deny(unsafe_code)]
+#![warn(unreachable_pub)]
+#![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
+
+pub mod arena;
+pub mod config;
+pub mod device_file;
+pub mod engine;
+pub mod errno;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+pub mod recording;
+pub mod ring;
+pub mod rpc;
+mod sync;
+pub mod sysfs;
+pub mod system;
+pub mod uapi;

@@ -1,0 +1,422 @@
+//! The messages' bytes: little-endian words, then a tail.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use soft_hca_fault::Happened;
+
+use crate::engine::Async;
+use crate::errno::{Errno, Result, Values};
+use crate::uapi::verbs::Qpn;
+
+/// What a connection stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Nothing but the wish that the fabric lives on; `soft-hca run` holds one.
+    Lifeline,
+    /// An opened uverbs device.
+    Uverbs,
+    /// An opened rdma_cm device.
+    Cm,
+    /// Asks for listings.
+    Observer,
+}
+
+impl FileKind {
+    const ALL: [Self; 4] = [Self::Lifeline, Self::Uverbs, Self::Cm, Self::Observer];
+}
+
+/// The first message on every connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// What the connection stands for.
+    pub kind: FileKind,
+    /// Where the process keeps its nonce; 0 if it takes no part in the data path.
+    pub nonce_addr: u64,
+    /// The nonce, not 0 if `nonce_addr` is not.
+    pub nonce: u64,
+}
+
+/// What a program asks of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Opens a file. For device files answered with [`Created::File`] and the descriptors [arena,
+    /// event descriptor].
+    Hello(Hello),
+    /// A command as the program has written it, with file descriptors in it replaced by the
+    /// daemon's numbers. `out_len` is the room for the answer in bytes.
+    Command {
+        /// Bytes that the answer may have.
+        out_len: u32,
+        /// All that was written, header included.
+        bytes: Vec<u8>,
+    },
+    /// The next asynchronous event (uverbs) or connection manager event (cm). Answered with its
+    /// bytes, or `EAGAIN`.
+    PopEvent,
+    /// The event descriptor of a completion channel.
+    ChannelFd(ChannelId),
+    /// Run this queue pair's send queue after so many nanoseconds. Not answered.
+    Kick(Qpn, u64),
+    /// Look for this asynchronous event. Not answered.
+    Raise(Async),
+    /// A listing of the fabric, answered by a file with its text.
+    List,
+    /// The program has done with a completion channel of this file. Not answered.
+    CloseChannel(ChannelId),
+    /// Record the fabric until this connection ends. Answered with the recording's number; `EBUSY` if it is recorded already.
+    Record {
+        /// Bytes for each process.
+        limit: u64,
+        /// Only what fails is recorded.
+        only_failures: bool,
+    },
+    /// A fault that was asked for has happened. Not answered.
+    Fault(Happened),
+}
+
+/// A completion channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelId {
+    /// Index in the arena.
+    pub index: u32,
+    /// Generation of the entry.
+    pub generation: u32,
+}
+
+/// What a request has created, for the client itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// A device file.
+    File {
+        /// Index of the process in the arena.
+        process: u32,
+        /// The file's number.
+        file: u32,
+        /// Why the daemon cannot reach the memory of a process that is new to it.
+        refusal: Option<Errno>,
+    },
+    /// A completion channel, whose event descriptor comes along.
+    Channel(ChannelId),
+    /// A completion queue.
+    Cq {
+        /// Handle.
+        handle: u32,
+        /// Index in the arena.
+        index: u32,
+        /// Generation of the entry.
+        generation: u32,
+    },
+    /// A queue pair.
+    Qp {
+        /// Handle.
+        handle: u32,
+        /// Number.
+        qpn: Qpn,
+    },
+}
+
+/// What the daemon answers a request with that it has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// What the client itself has to know.
+    pub created: Option<Created>,
+    /// Bytes for the program.
+    pub bytes: Vec<u8>,
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { created: None, bytes }
+    }
+}
+
+/// The daemon's reply: an answer, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply(pub Result<Answer>);
+
+impl Reply {
+    /// The message: 0, what was created, its kind first, and bytes; or an error number, what was
+    /// compared, and the reason.
+    pub fn encode(&self) -> Vec<u8> {
+        let answer = match &self.0 {
+            Ok(answer) => answer,
+            Err(error) => {
+                let mut out = error.number().to_le_bytes().to_vec();
+                out.extend(error.values().encode());
+                out.extend(error.reason().unwrap_or_default().as_bytes());
+                return out;
+            }
+        };
+        let mut out = Vec::with_capacity(24 + answer.bytes.len());
+        let mut words = |words: &[u32]| words.iter().for_each(|w| out.extend(w.to_le_bytes()));
+        words(&[0]);
+        match answer.created {
+            None => words(&[0]),
+            Some(Created::File { process, file, refusal }) => {
+                words(&[1, process, file, refusal.map_or(0, |error| error.number() as u32)]);
+            }
+            Some(Created::Channel(ChannelId { index, generation })) => {
+                words(&[2, index, generation]);
+            }
+            Some(Created::Cq { handle, index, generation }) => {
+                words(&[3, handle, index, generation]);
+            }
+            Some(Created::Qp { handle, qpn }) => words(&[4, handle, qpn.into()]),
+        }
+        out.extend(&answer.bytes);
+        out
+    }
+
+    /// Reads a message; `EINVAL` for one that is none.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut words = Words(message);
+        let error = words.u32()? as i32;
+        if error != 0 {
+            let (values, reason) = Values::take(words.0)?;
+            let reason = std::str::from_utf8(reason).map_err(|_| Errno::EINVAL)?;
+            if reason.contains(char::is_control) {
+                return Err(Errno::EINVAL);
+            }
+            let error = Errno::new(error).with(values);
+            return Ok(Self(Err(match kept(reason) {
+                Some(reason) => error.because(reason),
+                None => error,
+            })));
+        }
+        let created = match words.u32()? {
+            0 => None,
+            1 => Some(Created::File {
+                process: words.u32()?,
+                file: words.u32()?,
+                refusal: Some(words.u32()? as i32).filter(|error| *error != 0).map(Errno::new),
+            }),
+            2 => Some(Created::Channel(words.channel()?)),
+            3 => Some(Created::Cq {
+                handle: words.u32()?,
+                index: words.u32()?,
+                generation: words.u32()?,
+            }),
+            4 => Some(Created::Qp { handle: words.u32()?, qpn: words.qpn()? }),
+            _ => return Err(Errno::EINVAL),
+        };
+        Ok(Self(Ok(Answer { created, bytes: words.0.to_vec() })))
+    }
+}
+
+/// Reasons that have come, each once: there are as many as checks.
+static REASONS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+/// More than there are checks.
+const MAX_REASONS: usize = 4096;
+
+/// A reason, for good; `None` for an empty one, and if there are too many.
+fn kept(reason: &str) -> Option<&'static str> {
+    let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
+    match reasons.get(reason) {
+        Some(known) => Some(known),
+        None if reason.is_empty() || reasons.len() >= MAX_REASONS => None,
+        None => {
+            let known: &'static str = Box::leak(reason.into());
+            reasons.insert(known);
+            Some(known)
+        }
+    }
+}
+
+impl Request {
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut word = |value: u32| out.extend(value.to_le_bytes());
+        match self {
+            Self::Hello(hello) => {
+                word(1);
+                word(hello.kind as u32);
+                out.extend(hello.nonce_addr.to_le_bytes());
+                out.extend(hello.nonce.to_le_bytes());
+            }
+            Self::Command { out_len, bytes } => {
+                word(2);
+                word(*out_len);
+                out.extend(bytes);
+            }
+            Self::PopEvent => word(3),
+            Self::ChannelFd(ChannelId { index, generation }) => {
+                word(4);
+                word(*index);
+                word(*generation);
+            }
+            Self::Kick(qpn, after_ns) => {
+                word(5);
+                word((*qpn).into());
+                out.extend(after_ns.to_le_bytes());
+            }
+            Self::Raise(what) => {
+                let (kind, index) = what.to_words();
+                word(6);
+                word(kind);
+                word(index);
+            }
+            Self::List => word(7),
+            Self::CloseChannel(ChannelId { index, generation }) => {
+                word(8);
+                word(*index);
+                word(*generation);
+            }
+            Self::Record { limit, only_failures } => {
+                word(9);
+                word((*only_failures).into());
+                out.extend(limit.to_le_bytes());
+            }
+            Self::Fault(happened) => {
+                word(10);
+                out.extend(happened.encode().into_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads a message; `EINVAL` for one that is none.
+    pub fn decode(message: &[u8]) -> Result<Self> {
+        let mut words = Words(message);
+        let request = match words.u32()? {
+            1 => {
+                let kind = words.u32()? as usize;
+                Self::Hello(Hello {
+                    kind: *FileKind::ALL.get(kind).ok_or(Errno::EINVAL)?,
+                    nonce_addr: words.u64()?,
+                    nonce: words.u64()?,
+                })
+            }
+            2 => Self::Command {
+                out_len: words.u32()?,
+                bytes: std::mem::take(&mut words.0).to_vec(),
+            },
+            3 => Self::PopEvent,
+            4 => Self::ChannelFd(words.channel()?),
+            5 => Self::Kick(words.qpn()?, words.u64()?),
+            6 => {
+                let (kind, index) = (words.u32()?, words.u32()?);
+                Self::Raise(Async::from_words(kind, index).ok_or(Errno::EINVAL)?)
+            }
+            7 => Self::List,
+            8 => Self::CloseChannel(words.channel()?),
+            9 => {
+                let only_failures = match words.u32()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Errno::EINVAL),
+                };
+                Self::Record { only_failures, limit: words.u64()? }
+            }
+            10 => {
+                let text = std::mem::take(&mut words.0);
+                Self::Fault(Happened::decode(text).ok_or(Errno::EINVAL)?)
+            }
+            _ => return Err(Errno::EINVAL),
+        };
+        if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
+    }
+}
+
+/// Takes words off the front of a message.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (word, rest) = self.0.split_first_chunk().ok_or(Errno::EINVAL)?;
+        self.0 = rest;
+        Ok(*word)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn qpn(&mut self) -> Result<Qpn> {
+        Qpn::try_from(self.u32()?).map_err(|_| Errno::EINVAL)
+    }
+
+    fn channel(&mut self) -> Result<ChannelId> {
+        Ok(ChannelId { index: self.u32()?, generation: self.u32()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_survive_the_way() {
+        let requests = [
+            Request::Hello(Hello { kind: FileKind::Cm, nonce_addr: 1 << 40, nonce: 7 }),
+            Request::Command { out_len: 12, bytes: vec![1, 2, 3] },
+            Request::PopEvent,
+            Request::ChannelFd(ChannelId { index: 3, generation: 4 }),
+            Request::Kick(Qpn::new(0x11), u64::MAX),
+            Request::Raise(Async::SrqLimit(2)),
+            Request::List,
+            Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
+            Request::Record { limit: 1 << 33, only_failures: true },
+            Request::Fault(Happened {
+                call: "ibv_reg_mr".into(),
+                specs: "ibv_reg_mr:errno=EIO".into(),
+                outcome: "EIO".into(),
+            }),
+        ];
+        for request in requests {
+            assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn only_three_lines_are_a_fault() {
+        for text in ["", "a", "a\nb", "a\nb\nc\nd", "a\rb\nc\nd", &"\n".repeat(4097)] {
+            let message = [&10u32.to_le_bytes(), text.as_bytes()].concat();
+            assert_eq!(Request::decode(&message), Err(Errno::EINVAL), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn replies_survive_the_way() {
+        let created = [
+            None,
+            Some(Created::File { process: 1, file: 2, refusal: None }),
+            Some(Created::File { process: 1, file: 2, refusal: Some(Errno::EPERM) }),
+            Some(Created::Channel(ChannelId { index: 1, generation: 2 })),
+            Some(Created::Cq { handle: 1, index: 2, generation: 3 }),
+            Some(Created::Qp { handle: 1, qpn: Qpn::new(2) }),
+        ];
+        let answers = created.map(|created| Ok(Answer { created, bytes: vec![9; 336] }));
+        for reply in answers.into_iter().chain([Err(Errno::EINVAL)]).map(Reply) {
+            assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
+        }
+    }
+
+    #[test]
+    fn a_refusal_brings_its_reason() {
+        let reply = Reply(Err(Errno::EINVAL.because("too many").beyond(3, 2)));
+        for _ in 0..2 {
+            let Reply(refused) = Reply::decode(&reply.encode()).unwrap();
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.reason(), Some("too many"));
+            assert_eq!(refused.values().to_string(), ": asked for 3, limit 2");
+        }
+        let Reply(refused) = Reply::decode(&Reply(Err(Errno::EIO)).encode()).unwrap();
+        assert_eq!(refused.unwrap_err().reason(), None);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for message in [&[][..], &[9, 0, 0, 0], &[3, 0, 0, 0, 1], &[1, 0, 0, 0, 9, 0, 0, 0]] {
+            assert_eq!(Request::decode(message), Err(Errno::EINVAL));
+        }
+        for message in [&[][..], &[0, 0, 0, 0], &[1, 0, 0, 0, 0], &[0, 0, 0, 0, 9, 0, 0, 0]] {
+            assert_eq!(Reply::decode(message), Err(Errno::EINVAL));
+        }
+    }
+}

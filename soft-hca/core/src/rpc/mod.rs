@@ -1,0 +1,11 @@
+//! What programs and the daemon say to each other.
+//!
+//! Each opened device file is one connection (`SOCK_SEQPACKET`), so that the file ends when the
+//! last process that holds it ends. A request is one message and so is its reply; file
+//! descriptors travel beside it.
+
+mod message;
+pub mod socket;
+
+pub use message::{Answer, ChannelId, Created, FileKind, Hello, Reply, Request};
+pub use socket::{Connection, Listener};

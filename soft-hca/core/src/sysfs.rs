@@ -1,0 +1,53 @@
+//! What a tree of `SYSFS_PATH`, which the daemon has written, says of its devices.
+
+use std::fs;
+use std::path::Path;
+
+use crate::system;
+use crate::uapi::nldev::{Device, Port};
+
+/// The devices of a tree, in the order of their indices.
+pub fn devices(tree: &Path) -> Vec<Device> {
+    let class = tree.join("class");
+    let device = |index| {
+        let name = read(&class.join(format!("infiniband_verbs/uverbs{index}")), "ibdev")?;
+        read_device(&class.join("infiniband").join(&name), index, name)
+    };
+    (0..).map_while(device).collect()
+}
+
+fn read(folder: &Path, file: &str) -> Option<String> {
+    let text = fs::read_to_string(folder.join(file)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// The number of "4: ACTIVE".
+fn state(folder: &Path, file: &str) -> Option<u8> {
+    read(folder, file)?.split(':').next()?.parse().ok()
+}
+
+fn read_device(dir: &Path, index: u32, name: String) -> Option<Device> {
+    let port = |number| dir.join(format!("ports/{number}"));
+    Some(Device {
+        index,
+        name,
+        node_guid: u64::from_str_radix(&read(dir, "node_guid")?.replace(':', ""), 16).ok()?,
+        node_type: state(dir, "node_type")?,
+        protocol: if read(&port(1), "link_layer")? == "Ethernet" { "roce" } else { "ib" },
+        ports: (1..).map_while(|number| read_port(&port(number), number)).collect(),
+    })
+}
+
+fn read_port(dir: &Path, number: u32) -> Option<Port> {
+    // A RoCE port's first address of IPv4 is at index 1.
+    let netdev = ["gid_attrs/ndevs/1", "gid_attrs/ndevs/0"].iter().find_map(|file| read(dir, file));
+    let netdev = netdev.unwrap_or_default();
+    Some(Port {
+        number,
+        cap_flags: u64::from_str_radix(read(dir, "cap_mask")?.strip_prefix("0x")?, 16).ok()?,
+        state: state(dir, "state")?,
+        phys_state: state(dir, "phys_state")?,
+        netdev_index: system::interface_number(&netdev).unwrap_or(0),
+        netdev,
+    })
+}

@@ -1,0 +1,35 @@
+//! System calls that several parts need and the standard library has not, each kind in its place.
+//! What only one part needs is there.
+//!
+//! They are made by `libc`. `rustix`, which makes them without the C library, would serve the
+//! preloaded library no better. Of the functions that this library replaces in programs it calls
+//! seventeen itself. Eleven of them are the standard library's calls (`File`, `OwnedFd`, paths) and
+//! two its own; only `fstat`, `sendmsg`, `sendto` and `socket` could go another way, so calls that
+//! come back have to be expected anyhow. Those that must not come back are made by their number.
+
+mod clock;
+mod descriptors;
+mod event_fd;
+mod interface;
+mod memory_file;
+mod next;
+mod process;
+mod random;
+
+use std::io;
+
+pub use clock::now_ns;
+pub use descriptors::pipe;
+pub use descriptors::{hide, keep_across_exec};
+pub use event_fd::take_token;
+pub use interface::interface_number;
+pub use memory_file::{memory_file, seal_size};
+pub use next::Next;
+pub use process::set_time_slice;
+pub use process::{allow_peers, user};
+pub use random::random;
+
+/// The result of a call that is -1 where it fails.
+pub fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
+    if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret) }
+}

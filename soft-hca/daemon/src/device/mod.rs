@@ -1,0 +1,66 @@
+//! What a device says of itself. Everything that programs ask of it (uverbs, sysfs, netlink) and
+//! every limit that commands are checked against are values of a [`Device`] and its [`Port`]s.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `rxe` | the one kind of device that there is: the figures of kernel Soft-RoCE |
+//! | `limits`, `provider`, `port`, `gid_table` | the parts of a device |
+//! | `interfaces`, `route` | the machine's network, from which GIDs come |
+//! | `neighbour` | who is on it |
+//! | `guid` | numbers that stay the same on a machine |
+//! | `answer` | QUERY_DEVICE and QUERY_PORT |
+
+mod answer;
+mod gid_table;
+mod guid;
+mod interfaces;
+mod limits;
+mod neighbour;
+mod port;
+mod provider;
+mod route;
+mod rxe;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use soft_hca_core::errno::{Errno, Result};
+
+pub use gid_table::{GidEntry, GidTable, GidType, is_link_local};
+pub use guid::node_guid;
+pub use interfaces::Interface;
+pub(crate) use interfaces::interfaces;
+pub(crate) use limits::Limits;
+pub(crate) use neighbour::{Neighbour, neighbour};
+pub(crate) use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};
+pub(crate) use provider::Provider;
+pub(crate) use route::route;
+pub(crate) use source::{Source, find_source};
+
+/// An RDMA device (`struct ib_device`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// As in `/sys/class/infiniband`.
+    pub name: String,
+    /// The node's GUID. In answers and on the wire its bytes are in network order
+    /// (`to_be_bytes`), in sysfs its digits are written as they are.
+    pub node_guid: u64,
+    /// What only the driver's own library in user space knows otherwise.
+    pub provider: Provider,
+    /// What commands are checked against.
+    pub limits: Limits,
+    /// Their numbers are 1 and those that follow.
+    pub ports: Vec<Port>,
+}
+
+impl Device {
+    /// The port with a number; `EINVAL` if there is none.
+    pub fn port(&self, number: u8) -> Result<&Port> {
+        let port = self.ports.iter().find(|port| port.number == number);
+        port.ok_or(
+            Errno::EINVAL
+                .because("the device has no port with this number")
+                .beyond(number.into(), self.ports.len() as u64),
+        )
+    }
+}

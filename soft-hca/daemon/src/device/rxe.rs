@@ -1,0 +1,164 @@
+//! Kernel Soft-RoCE's device, with the figures of `rxe_param.h`.
+
+use std::net::IpAddr;
+
+use soft_hca_core::arena;
+use soft_hca_core::uapi::rxe;
+use soft_hca_core::uapi::verbs::capability;
+
+use super::guid::guid_of;
+use super::interfaces::{interfaces, mtu_of};
+use super::{
+    Device, GidTable, Interface, Limits, LinkLayer, PhysState, Port, PortState, Provider, Speed,
+    Width,
+};
+
+/// Slots of the GID table. rxe has 1024; every one is a file or a command to each program that
+/// lists them.
+const GID_TABLE_LEN: u16 = 16;
+/// Bytes of headers that rxe leaves room for in each frame (`RXE_MAX_HDR_LENGTH`).
+const HEADERS: u32 = 80;
+/// The same of the connection manager.
+const CONNECTION_HEADERS: u32 = 96;
+/// MTU of an interface that tells none.
+const USUAL_MTU: u32 = 1500;
+
+impl Device {
+    /// A Soft-RoCE device with the addresses of its link to other hosts, or all that this machine has
+    /// now if there are none.
+    pub fn local(name: &str, node_guid: u64, link: &[IpAddr]) -> Self {
+        let port = Port::rxe(1, &interfaces(), link, guid_of(&[b"link-local"]));
+        Self::of_port(name, node_guid, port)
+    }
+
+    /// A Soft-RoCE device whose one port has the addresses of these interfaces; `made_up` is the
+    /// identifier in its link-local GID if none of them has a MAC.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn rxe(name: &str, node_guid: u64, interfaces: &[Interface], made_up: u64) -> Self {
+        Self::of_port(name, node_guid, Port::rxe(1, interfaces, &[], made_up))
+    }
+
+    fn of_port(name: &str, node_guid: u64, port: Port) -> Self {
+        Self {
+            name: name.to_owned(),
+            node_guid,
+            provider: Provider::rxe(),
+            limits: Limits::rxe(),
+            ports: vec![port],
+        }
+    }
+}
+
+impl Provider {
+    /// The provider `rxe`.
+    pub(crate) fn rxe() -> Self {
+        Self {
+            abi_version: 2,
+            vendor_id: 0x00ff_ffff,
+            node_type: 1,
+            node_desc: "rxe".to_owned(),
+            fw_ver: String::new(),
+            send_wqe_bytes: rxe::SEND_WQE_BYTES as u32,
+            recv_wqe_bytes: rxe::RECV_WQE_BYTES as u32,
+            sge_bytes: rxe::SGE_BYTES as u32,
+            cqe_bytes: rxe::CQE_SLOT as u32,
+        }
+    }
+}
+
+impl Limits {
+    /// Those of Soft-RoCE, but no more objects than the arena's tables have room for, and as many
+    /// completion vectors as there are processors.
+    pub(crate) fn rxe() -> Self {
+        Self {
+            device_cap_flags: 0x0122_3c76,
+            device_cap_flags_ex: capability::FLUSH_GLOBAL | capability::ATOMIC_WRITE,
+            max_mr_size: u64::MAX,
+            page_size_cap: 0xffff_f000,
+            max_qp: arena::MAX_QPS as u32,
+            max_qp_wr: 1 << 20,
+            max_sge: 32,
+            max_sge_rd: 32,
+            max_inline_data: 512,
+            max_cq: arena::MAX_CQS as u32,
+            max_cqe: 32767,
+            max_mr: arena::MAX_REGIONS as u32,
+            max_pd: 1 << 20,
+            max_qp_rd_atom: 128,
+            max_res_rd_atom: 258_048,
+            max_qp_init_rd_atom: 128,
+            // Atomic among all queue pairs of the device
+            atomic_cap: 1,
+            max_mw: arena::MAX_WINDOWS as u32,
+            max_mcast_grp: arena::MAX_MEMBERS as u32,
+            max_mcast_qp_attach: 56,
+            max_total_mcast_qp_attach: arena::MAX_MEMBERS as u32,
+            max_ah: arena::MAX_AHS as u32,
+            max_srq: arena::MAX_SRQS as u32,
+            max_srq_wr: 1 << 20,
+            max_srq_sge: 27,
+            max_pkeys: 64,
+            local_ca_ack_delay: 15,
+            num_comp_vectors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        }
+    }
+}
+
+impl Port {
+    /// A port of Soft-RoCE with the addresses of these interfaces, or those of a link; see
+    /// [`GidTable::roce`].
+    pub(crate) fn rxe(number: u8, interfaces: &[Interface], link: &[IpAddr], made_up: u64) -> Self {
+        let gids = GidTable::roce(GID_TABLE_LEN, interfaces, link, made_up);
+        let netdev = gids.netdev().map(str::to_owned);
+        let usual = interfaces.iter().find(|i| Some(&i.name) == netdev.as_ref());
+        let mtu = usual.map_or(USUAL_MTU, |i| i.mtu);
+        Self {
+            number,
+            link_layer: LinkLayer::Ethernet,
+            state: PortState::Active,
+            phys_state: PhysState::LinkUp,
+            cap_flags: 0x0001_0000,
+            max_message: 0x80_0000,
+            max_mtu: 5,
+            own_mtu: path_mtu(mtu),
+            followed: Vec::new(),
+            max_vl_num: 1,
+            width: Width::X1,
+            speed: Speed::Fdr10,
+            lid: 0,
+            lmc: 0,
+            sm_lid: 0,
+            sm_sl: 0,
+            pkeys: vec![0xffff],
+            gids,
+            netdev,
+        }
+    }
+}
+
+/// The MTU (`ib_mtu`) of a port on a network interface (`rxe_set_mtu`).
+pub(super) fn active_mtu_of(interface: &str) -> u8 {
+    path_mtu(mtu_of(interface))
+}
+
+/// The path MTU (`ib_mtu`) of connections on a network interface (`iboe_get_mtu`).
+pub(super) fn path_mtu_of(interface: &str) -> u8 {
+    path_mtu(mtu_of(interface).saturating_sub(CONNECTION_HEADERS - HEADERS))
+}
+
+/// The path MTU (`ib_mtu`) on an interface whose frames have so many bytes.
+fn path_mtu(mtu: u32) -> u8 {
+    let room = mtu.saturating_sub(HEADERS);
+    [4096, 2048, 1024, 512].iter().position(|&mtu| room >= mtu).map_or(1, |i| 5 - i as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_mtu_leaves_room_for_headers() {
+        let mtus = [65536, 9000, 4175, 2127, 1500, 1000, 300].map(path_mtu);
+        assert_eq!(mtus, [5, 5, 4, 3, 3, 2, 1]);
+    }
+}

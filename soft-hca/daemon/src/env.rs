@@ -1,0 +1,167 @@
+//! What the data path asks of the daemon when the daemon runs it.
+#![allow(unsafe_code, reason = "holes in the arena's file")]
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use soft_hca_core::engine::{Async, Env, Event};
+use soft_hca_core::recording::Recorder;
+use soft_hca_core::system;
+
+use crate::event_fd::EventFd;
+use crate::link;
+use crate::process;
+
+/// Wakes, timers and events, collected while the data path runs.
+#[derive(Debug, Default)]
+pub(crate) struct DaemonEnv {
+    channels: Mutex<HashMap<usize, (u32, EventFd)>>,
+    /// Queue pairs to be run again: number and after how many nanoseconds.
+    kicks: Mutex<VecDeque<(u32, u64)>>,
+    /// Descriptors that tell of the end of a process, by its index, where the system has such.
+    processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
+    raised: Mutex<VecDeque<Async>>,
+    link: OnceLock<link::Handle>,
+    /// Where the daemon notes what passes by.
+    recorder: OnceLock<Recorder>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DaemonEnv {
+    pub(crate) fn remember_channel(&self, index: usize, generation: u32, fd: EventFd) {
+        lock(&self.channels).insert(index, (generation, fd));
+    }
+
+    pub(crate) fn forget_channel(&self, index: usize) {
+        lock(&self.channels).remove(&index);
+    }
+
+    /// There is a link to other hosts.
+    pub(crate) fn set_link(&self, link: link::Handle) {
+        let _ = self.link.set(link);
+    }
+
+    /// A channel's descriptor, if it is still this generation.
+    pub(crate) fn channel_fd(&self, index: usize, generation: u32) -> Option<OwnedFd> {
+        let channels = lock(&self.channels);
+        let (live, fd) = channels.get(&index)?;
+        if *live == generation { fd.try_clone().ok() } else { None }
+    }
+
+    /// The generation of the channel with an index.
+    pub(crate) fn generation(&self, index: usize) -> Option<u32> {
+        lock(&self.channels).get(&index).map(|(live, _)| *live)
+    }
+
+    /// Whether a channel, index and generation, has a token.
+    pub(crate) fn is_readable(&self, (index, generation): (u32, u32)) -> bool {
+        let channels = lock(&self.channels);
+        channels.get(&(index as usize)).is_some_and(|(live, fd)| *live == generation && fd.is_set())
+    }
+
+    /// Takes back tokens of events that nobody will read.
+    pub(crate) fn take_tokens(&self, (index, generation): (usize, u32), tokens: u32) {
+        if let Some((_, fd)) =
+            lock(&self.channels).get(&index).filter(|(live, _)| *live == generation)
+        {
+            for _ in 0..tokens {
+                if !fd.take() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// There is a process; `pidfd` tells when it has ended.
+    pub(crate) fn remember_process(&self, index: usize, pidfd: Option<OwnedFd>) {
+        lock(&self.processes).insert(index, pidfd);
+    }
+
+    /// Tells which processes have ended, wherever it is asked.
+    pub(crate) fn deaths(&self) -> impl Fn(usize) -> bool + Send + use<> {
+        let processes = Arc::clone(&self.processes);
+        move |proc| {
+            let processes = lock(&processes);
+            processes.get(&proc).and_then(Option::as_ref).is_some_and(process::has_ended)
+        }
+    }
+
+    /// The index is nobody's any more.
+    pub(crate) fn forget_process(&self, index: usize) {
+        lock(&self.processes).remove(&index);
+    }
+
+    pub(crate) fn take_kicks(&self) -> VecDeque<(u32, u64)> {
+        std::mem::take(&mut *lock(&self.kicks))
+    }
+
+    pub(crate) fn take_raised(&self) -> VecDeque<Async> {
+        std::mem::take(&mut *lock(&self.raised))
+    }
+
+    /// Notes can be taken from now on.
+    pub(crate) fn set_recorder(&self, recorder: Recorder) {
+        let _ = self.recorder.set(recorder);
+    }
+
+    /// Where the daemon notes what passes by.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.get()
+    }
+
+    /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
+    pub(crate) fn punch_hole(&self, file: BorrowedFd<'_>, offset: usize, bytes: usize) {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: changes our own file; what maps it sees zeros.
+        unsafe {
+            libc::fallocate(
+                file.as_raw_fd(),
+                mode,
+                offset as libc::off_t,
+                bytes.next_multiple_of(soft_hca_core::arena::PAGE) as libc::off_t,
+            )
+        };
+    }
+}
+
+impl Env for DaemonEnv {
+    fn now_ns(&self) -> u64 {
+        system::now_ns()
+    }
+
+    fn wake_channel(&self, channel: u32, generation: u32) {
+        if let Some((live, fd)) = lock(&self.channels).get(&(channel as usize)) {
+            if *live == generation {
+                fd.add(1);
+            }
+        }
+    }
+
+    fn kick_later(&self, qpn: u32, after_ns: u64) {
+        lock(&self.kicks).push_back((qpn, after_ns));
+    }
+
+    fn raise(&self, what: Async) {
+        lock(&self.raised).push_back(what);
+    }
+
+    fn observe(&self, event: &Event<'_>) {
+        if let Some(recorder) = self.recorder.get() {
+            recorder.observe(event);
+        }
+    }
+
+    fn ring_link(&self, qpn: u32) {
+        if let Some(link) = self.link.get() {
+            link.ring(qpn);
+        }
+    }
+
+    fn is_there(&self, proc: usize) -> bool {
+        lock(&self.processes).contains_key(&proc)
+    }
+}

@@ -1,0 +1,72 @@
+//! What the daemon knows of objects by itself. Programs can write to the arena's tables, so whom the
+//! daemon tells of an object, and what it frees with it, does not depend on them.
+
+use soft_hca_core::uapi::uverbs::request::QpDest;
+
+/// A memory region or window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownMr {
+    /// A window.
+    pub is_window: bool,
+}
+
+/// A completion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownCq {
+    /// The file that asynchronous events go to.
+    pub file: u32,
+    /// The program's name for it.
+    pub user_handle: u64,
+    /// Index and generation of its completion channel.
+    pub channel: Option<(usize, u32)>,
+}
+
+/// A shared receive queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownSrq {
+    /// The file that asynchronous events go to.
+    pub file: u32,
+    /// The program's name for it.
+    pub user_handle: u64,
+    /// Protection domain.
+    pub pd: u32,
+    /// Scatter-gather elements of a receive, at most.
+    pub max_sge: u32,
+}
+
+/// A queue pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KnownQp {
+    /// Its number.
+    pub qpn: u32,
+    /// `ibv_qp_type`.
+    pub qp_type: u32,
+    /// The file that asynchronous events go to.
+    pub file: u32,
+    /// The program's name for it.
+    pub user_handle: u64,
+    /// Protection domain.
+    pub pd: u32,
+    /// Indices of the completion queues for sends and for receives.
+    pub cqs: [usize; 2],
+    /// Index of the shared receive queue, if it uses one.
+    pub srq: Option<usize>,
+    /// Every send completes visibly.
+    pub sq_sig_all: u8,
+    /// Bytes of inline data, at most.
+    pub max_inline: u32,
+    /// Scatter-gather elements of a send, at most.
+    pub max_send_sge: u32,
+    /// Scatter-gather elements of a receive, at most.
+    pub max_recv_sge: u32,
+    /// As it was set.
+    pub dest: QpDest,
+    /// Its peer is on another host.
+    pub is_remote: bool,
+    /// Its program wants its end, which waits for the link until then. See `Fabric::await_link`.
+    pub ends_at_ns: Option<u64>,
+    /// As it was set.
+    pub pkey_index: u16,
+    /// As it was set.
+    pub port_num: u8,
+}

@@ -1,0 +1,55 @@
+//! The fabric's daemon: the part of the kernel that lives longer than any one program.
+//!
+//! One loop in one thread ([`run`]). It owns the objects, the connection manager and all timers, and
+//! it ends with its last client. A second thread moves memory for programs that may not do that
+//! themselves, and sleeps where they may; a third one serves the link to other hosts. What a program
+//! leaves behind when it dies is found by its sockets, which the system closes.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `server` | the loop |
+//! | `listing` | what `soft-hca ls` shows |
+//! | `files` | the files that clients have opened, each a connection |
+//! | `parked` | what waits for a lock that a program has |
+//! | `reap` | what the dead leave behind |
+//! | `ucma` | the connection manager |
+//! | `uverbs` | the commands of an opened device |
+//! | `fabric` | all objects: who has which entry of the arena |
+//! | `known` | what the daemon knows of each by itself |
+//! | [`link`] | other hosts: RoCE v2 over UDP |
+//! | `env` | what the data path asks of the daemon that runs it |
+//! | `process` | programs |
+//! | `table`, `free` | entries that are taken; numbers that are free |
+//! | `poller`, `deadlines`, `event_fd` | descriptors, time, events |
+//! | [`sysfs`], [`device`] | the files in which a program finds devices; what a device says of itself |
+//! | `log` | what is refused and goes wrong |
+//!
+//! A module uses those below it, but for `env` and [`link`], which know each other.
+#![deny(unsafe_code)]
+#![warn(unreachable_pub)]
+#![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
+
+mod deadlines;
+pub mod device;
+mod env;
+mod event_fd;
+mod fabric;
+mod files;
+mod free;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod known;
+pub mod link;
+mod listing;
+pub mod log;
+mod parked;
+mod poller;
+mod process;
+mod reap;
+mod server;
+pub mod sysfs;
+mod table;
+mod ucma;
+mod uverbs;
+
+pub use server::{Config, Error, run};

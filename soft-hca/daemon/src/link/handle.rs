@@ -1,0 +1,301 @@
+//! What the rest of the daemon sees of the link.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use soft_hca_core::arena::Mapping;
+use soft_hca_roce::wire::mad::MAD_BYTES;
+
+use crate::device::{self, Neighbour, is_link_local};
+use crate::event_fd::EventFd;
+use crate::link::counters::Counters;
+use crate::link::fault::FaultCounters;
+use crate::link::multicast::Groups;
+use crate::link::path::Path;
+use crate::link::socket::Socket;
+
+/// Management datagrams that may wait for the main loop. More are lost, as on any way.
+const MAX_MADS: usize = 1024;
+
+/// A management datagram that has come for queue pair 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReceivedMad {
+    /// Whose address the packet has.
+    pub from: IpAddr,
+    /// The own address to which it was sent.
+    pub to: IpAddr,
+    /// The datagram.
+    pub mad: [u8; MAD_BYTES],
+}
+
+/// The link of a fabric, which may be off. All who have a clone have the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handle(Option<Arc<Shared>>);
+
+/// What both sides of the handle use.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Own addresses, each with a socket.
+    pub addresses: Vec<IpAddr>,
+    /// The network interface of those that are good for one link only.
+    pub interface: Option<u32>,
+    /// Whether it leads to the own addresses, too.
+    pub is_always: bool,
+    pub groups: Groups,
+    /// To the link's thread.
+    pub orders: Mailbox<Order>,
+    /// To the main loop.
+    pub mads: Mailbox<ReceivedMad>,
+    /// Where doorbells are.
+    pub arena: Arc<Mapping>,
+    pub counters: Arc<Counters>,
+    pub faults: Option<Arc<FaultCounters>>,
+}
+
+/// What the daemon wants of the link.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Sends a management datagram.
+    SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
+    /// Has the system ask for the next host on a way.
+    Ask { from: IpAddr, to: IpAddr },
+    /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
+    /// it is destroyed).
+    State { qpn: u32, state: u32, path: Path },
+    /// These sockets hear a group.
+    Hear(Vec<Socket>),
+    /// This group is heard no more.
+    Leave(IpAddr),
+    /// The link's thread ends.
+    End,
+}
+
+impl Shared {
+    pub(super) fn new(
+        (addresses, interface): (Vec<IpAddr>, Option<u32>),
+        is_always: bool,
+        faults: Option<Arc<FaultCounters>>,
+        groups: Groups,
+        arena: Arc<Mapping>,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            addresses,
+            interface,
+            is_always,
+            groups,
+            orders: Mailbox::new(usize::MAX)?,
+            mads: Mailbox::new(MAX_MADS)?,
+            arena,
+            counters: Arc::default(),
+            faults,
+        })
+    }
+}
+
+impl Handle {
+    /// Of a link that is on.
+    pub(super) fn on(shared: Arc<Shared>) -> Self {
+        Self(Some(shared))
+    }
+
+    /// Own addresses; none if the link is off.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        self.0.as_ref().map_or(&[], |shared| &shared.addresses)
+    }
+
+    /// The own address from which the link reaches another one; `None` if it does not, for one
+    /// because it is off.
+    pub(crate) fn can_reach(&self, to: IpAddr) -> Option<IpAddr> {
+        let shared = self.0.as_ref()?;
+        if to.is_loopback() || to.is_unspecified() || to.is_multicast() {
+            return None;
+        }
+        if is_link_local(&to) {
+            return shared.addresses.iter().copied().find(is_link_local);
+        }
+        device::route(to).ok().filter(|from| shared.addresses.contains(from))
+    }
+
+    /// Whether what goes from an own address to another own one goes by the link as well.
+    pub(crate) fn is_taken_to_self(&self, from: IpAddr, to: IpAddr) -> bool {
+        self.0.as_ref().is_some_and(|shared| {
+            shared.is_always && [from, to].iter().all(|ip| shared.addresses.contains(ip))
+        })
+    }
+
+    /// Sends a management datagram from queue pair 1 to another host's queue pair 1 (UD SEND_ONLY,
+    /// Q_Key 0x80010000). It may get lost.
+    pub(crate) fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8; MAD_BYTES]) {
+        if let Some(shared) = &self.0 {
+            shared.orders.put(Order::SendMad { from, to, mad: Box::new(*mad) });
+        }
+    }
+
+    /// Whether the system knows the next host on the way from an own address to another host's. If
+    /// not, it is asked for: by a packet that nobody takes.
+    pub(crate) fn knows_neighbour(&self, from: IpAddr, to: IpAddr) -> bool {
+        let Some(shared) = &self.0 else { return true };
+        let interface = shared.interface.filter(|_| is_link_local(&to));
+        let neighbour = device::neighbour(to, interface);
+        if neighbour == Neighbour::Unknown {
+            shared.orders.put(Order::Ask { from, to });
+        }
+        neighbour == Neighbour::Known
+    }
+
+    /// Whether packets can go from an own address to another host's.
+    pub(crate) fn has_way(&self, from: IpAddr, to: IpAddr) -> bool {
+        let has_socket = self.0.as_ref().is_some_and(|shared| shared.addresses.contains(&from));
+        has_socket && is_link_local(&from) == is_link_local(&to) && self.can_reach(to).is_some()
+    }
+
+    /// Whether what is for a group comes to its members of this fabric by the link.
+    pub(crate) fn brings_back(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_always)
+    }
+
+    /// Whether what is for a group leaves this host from an own address.
+    pub(crate) fn has_way_to_group(&self, from: IpAddr, group: IpAddr) -> bool {
+        let has_socket = self.0.as_ref().is_some_and(|shared| shared.addresses.contains(&from));
+        has_socket && from.is_ipv4() == group.is_ipv4()
+    }
+
+    /// A group has one more member. What other hosts send to it is heard from now on. Where the
+    /// system does not allow that, the group stays in the fabric.
+    pub(crate) fn join(&self, group: IpAddr) {
+        let Some(shared) = &self.0 else { return };
+        let heard = shared.groups.join(group).into_iter().filter_map(|socket| {
+            let refused = |error| tracing::warn!(%group, "other hosts are not heard: {error}");
+            socket.map_err(refused).ok()
+        });
+        let heard: Vec<Socket> = heard.collect();
+        if !heard.is_empty() {
+            shared.orders.put(Order::Hear(heard));
+        }
+    }
+
+    /// A group has one member less.
+    pub(crate) fn leave(&self, group: IpAddr) {
+        if let Some(shared) = &self.0 {
+            if shared.groups.leave(group) {
+                shared.orders.put(Order::Leave(group));
+            }
+        }
+    }
+
+    /// A queue pair with a peer on another host has come to a state; RESET also if it is destroyed.
+    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: Path) {
+        if let Some(shared) = &self.0 {
+            shared.orders.put(Order::State { qpn, state, path });
+        }
+    }
+
+    /// Has the link look at a queue pair's send queue.
+    pub(crate) fn ring(&self, qpn: u32) {
+        if let Some(shared) = &self.0 {
+            if shared.arena.ring_link(qpn) {
+                shared.orders.ring();
+            }
+        }
+    }
+
+    /// A descriptor to which a program writes to wake the link.
+    pub(crate) fn bell(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.0.as_ref().map(|shared| shared.orders.bell.try_clone())
+    }
+
+    /// What the link says of itself, if it is on: addresses and counters, and a line about what goes
+    /// wrong on purpose.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let Some(shared) = &self.0 else { return Vec::new() };
+        let addresses: Vec<String> = shared.addresses.iter().map(IpAddr::to_string).collect();
+        let always = if shared.is_always { "always, " } else { "" };
+        let link = format!("roce {always}{}: {}", addresses.join(", "), shared.counters);
+        let faults = shared.faults.as_ref().map(|faults| faults.describe());
+        std::iter::once(link).chain(faults).collect()
+    }
+
+    /// Becomes readable when there is something for the main loop, which then calls
+    /// [`Handle::take_notice`].
+    pub(crate) fn notice(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(|shared| shared.mads.bell.as_fd())
+    }
+
+    /// Takes what the notice was about. The queues of the daemon's data path may have something,
+    /// too.
+    pub(crate) fn take_notice(&self) -> VecDeque<ReceivedMad> {
+        self.0.as_ref().map(|shared| shared.mads.take()).unwrap_or_default()
+    }
+}
+
+/// A queue with a descriptor that tells that there is something in it.
+#[derive(Debug)]
+pub(super) struct Mailbox<T> {
+    queue: Mutex<VecDeque<T>>,
+    /// More than so many are lost.
+    room: usize,
+    pub bell: EventFd,
+}
+
+impl<T> Mailbox<T> {
+    fn new(room: usize) -> std::io::Result<Self> {
+        Ok(Self { queue: Mutex::new(VecDeque::new()), room, bell: EventFd::new()? })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, item: T) {
+        let mut queue = self.lock();
+        if queue.is_empty() && !self.bell.is_set() {
+            self.bell.add(1);
+        }
+        if queue.len() < self.room {
+            queue.push_back(item);
+        }
+    }
+
+    /// Rings, and nothing is in it.
+    pub(super) fn ring(&self) {
+        let _queue = self.lock();
+        if !self.bell.is_set() {
+            self.bell.add(1);
+        }
+    }
+
+    pub(super) fn take(&self) -> VecDeque<T> {
+        self.bell.take();
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_link_that_is_off_reaches_nobody() {
+        let handle = Handle::default();
+        assert_eq!(handle.can_reach(Ipv4Addr::new(192, 0, 2, 1).into()), None);
+        assert!(handle.notice().is_none() && handle.take_notice().is_empty());
+    }
+
+    #[test]
+    fn a_mailbox_tells_that_it_has_something() {
+        let mailbox = Mailbox::new(2).unwrap();
+        mailbox.put(1);
+        mailbox.put(2);
+        mailbox.put(3);
+        assert!(mailbox.bell.is_set());
+        assert_eq!(mailbox.take(), [1, 2]);
+        assert!(!mailbox.bell.is_set());
+        mailbox.ring();
+        mailbox.ring();
+        assert!(mailbox.take().is_empty());
+        assert!(!mailbox.bell.is_set());
+    }
+}

@@ -1,0 +1,169 @@
+//! The link to other hosts: RoCE v2 over UDP sockets of an ordinary user.
+//!
+//! ```text
+//!   program                          daemon                             another host
+//!
+//!  doorbell ── a bit in the arena ─> link's thread
+//!              (its bell, if it      `queue_pair`: the transport's queue pair
+//!              sleeps)               engine::remote: requests, memory, completions
+//!                                    `port`: builds, seals ─ `tap` ── UDP ──> its link, rxe or
+//!                                            checks       <─ `tap` ── UDP ─── adapter
+//!  main loop ── `handle`: states of queue pairs, management datagrams
+//! ```
+//!
+//! A send from one host's doorbell to the other's completion, and back to its own:
+//!
+//! ```text
+//!  host A                                                host B
+//!
+//!  program: ibv_post_send: the request in its ring       program: ibv_post_recv: a receive in its ring
+//!   │ doorbell: a write() that the preload answers
+//!   v
+//!  engine: a queue pair with a remote peer:
+//!   │ its bit in the arena, and the bell if the
+//!   │ link's thread sleeps
+//!   v
+//!  link's thread                                         link's thread
+//!   takes the request from the ring
+//!   requester: packets, PSNs, the last one asks
+//!   reads the program's memory into each packet
+//!   ICRC, sendto ──── UDP 4791 ────────────────────────> recv, ICRC, addresses, which queue pair
+//!                                                        responder: is it the expected PSN?
+//!                                                        takes the receive from the program's ring
+//!                                                        writes the payload into its memory
+//!                                                        the last one: the receive's completion,
+//!                                                        and a wake-up if the queue is armed
+//!                                                                      │
+//!   requester: all up to this PSN is done <─── ACK ──── one for all     └> program: ibv_poll_cq
+//!   the send's completion, a wake-up
+//!   │
+//!   └> program: ibv_poll_cq
+//! ```
+//!
+//! The requester keeps what is not acknowledged, with a deadline: the thread sleeps until a packet,
+//! the bell or the first deadline comes, and then sends it again.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `handle` | what the rest of the daemon sees of it |
+//! | `addresses` | which addresses it is to have |
+//! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
+//! | `env` | what the engine asks of it |
+//! | `spin` | when it looks for more before it sleeps |
+//! | `queue_pair` | a connected queue pair: its transport, the engine and the port together |
+//! | `port`, `socket` | packets out and in, checked |
+//! | `outbox` | packets that go out together |
+//! | `tap` | what is between these two if it is asked for: |
+//! | `fault` | packets that get lost, come twice, are late or damaged, on purpose |
+//! | `pcap` | a recording |
+//! | `multicast` | groups, and the sockets that hear them |
+//! | `path` | where a packet goes, and what its IP header says |
+//! | `counters` | what was sent, received and dropped |
+
+mod addresses;
+mod counters;
+mod env;
+mod fault;
+mod handle;
+mod multicast;
+mod outbox;
+mod path;
+mod pcap;
+mod port;
+mod queue_pair;
+mod socket;
+mod spin;
+mod tap;
+mod thread;
+
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::device::{self, Device};
+use crate::env::DaemonEnv;
+pub use crate::link::multicast::Groups;
+use soft_hca_core::arena::Mapping;
+use soft_hca_core::config::LinkOptions;
+
+pub use addresses::{addresses, link_addresses};
+pub(crate) use handle::{Handle, ReceivedMad};
+pub(crate) use path::Path;
+pub(crate) use thread::Thread;
+
+/// Why there is no link. The fabric goes on without other hosts.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A wish that is neither.
+    #[error("{0} is no address and no interface of this machine")]
+    Unknown(String),
+    /// Loopback is all there is.
+    #[error("this machine has no address that other hosts could reach")]
+    NoAddress,
+    /// Somebody else has bound the port.
+    #[error(
+        "UDP port 4791 of {0} is taken: by another fabric with a link, or by the kernel's Soft-RoCE \
+         (module rdma_rxe)"
+    )]
+    Taken(IpAddr),
+    /// The port cannot be bound for another reason.
+    #[error("cannot use UDP port 4791 of {0}: {1}")]
+    Socket(IpAddr, #[source] io::Error),
+    /// The file for packets cannot be written.
+    #[error("cannot record to {}: {}", .0.display(), .1)]
+    Pcap(PathBuf, #[source] io::Error),
+    /// The system has no thread for it.
+    #[error("cannot start the link's thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// Starts the link with sockets of all addresses that are wanted.
+pub(crate) fn start(
+    wanted: &LinkOptions,
+    device: &Device,
+    arena: Arc<Mapping>,
+    env: Arc<DaemonEnv>,
+) -> Result<(Handle, Thread), Error> {
+    let mut addresses = addresses(&wanted.addresses, &device::interfaces())?;
+    let netdev_of = |address| device.ports.iter().find_map(|port| port.gids.netdev_of(address));
+    let interface_of = |address| soft_hca_core::system::interface_number(netdev_of(address)?);
+    let bind = |&address: &IpAddr| {
+        let interface = interface_of(address).unwrap_or_default();
+        socket::Socket::bind(address, interface, wanted.is_always).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::AddrInUse => Error::Taken(address),
+                _ => Error::Socket(address, error),
+            }
+        })
+    };
+    let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();
+    let mut sockets = sockets?;
+    // Those of one network interface, for such an address does not say which.
+    let interface = interface_of(addresses[0]);
+    if let Some(netdev) = netdev_of(addresses[0]) {
+        for address in device.ports.iter().flat_map(|port| port.gids.link_locals(netdev)) {
+            match bind(&address) {
+                Ok(socket) => {
+                    addresses.push(address);
+                    sockets.push(socket);
+                }
+                Err(error) => tracing::info!("not on the link: {error}"),
+            }
+        }
+    }
+    let with_interface = |ip: &IpAddr| Some((interface_of(*ip)?, ip.is_ipv6()));
+    let groups = Groups::new(addresses.iter().filter_map(with_interface).collect());
+    let create =
+        |path: &PathBuf| pcap::Pcap::create(path).map_err(|error| Error::Pcap(path.clone(), error));
+    let pcap = wanted.pcap.as_ref().map(create).transpose()?;
+    let faults = (!wanted.faults.is_empty()).then(|| wanted.faults.clone().seeded());
+    let counters = faults.clone().map(|plan| Arc::new(fault::FaultCounters::new(plan)));
+    let tap = tap::Tap::new(faults.as_ref().zip(counters.clone()), pcap);
+    let shared =
+        handle::Shared::new((addresses, interface), wanted.is_always, counters, groups, arena);
+    let shared = Arc::new(shared.map_err(Error::Thread)?);
+    let port = port::Port::new(sockets, Arc::clone(&shared.counters), tap);
+    let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;
+    Ok((Handle::on(shared), thread))
+}

@@ -1,0 +1,340 @@
+//! Where packets leave the link and come in: sockets, checks, counters.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrayvec::ArrayVec;
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+use soft_hca_roce::wire::icrc::{self, Right};
+use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
+use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
+
+use crate::link::counters::{Counters, Drop};
+use crate::link::outbox::{Outbox, Sent};
+use crate::link::path::Path;
+use crate::link::socket::{Datagram, Message, Socket};
+use crate::link::tap::Tap;
+
+/// Packets that are built together.
+pub(super) const RUN: usize = 64;
+
+/// The sockets of a link.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub sockets: Vec<Socket>,
+    pub counters: Arc<Counters>,
+    /// What is between the port and its sockets.
+    pub tap: Tap,
+    /// What waits at each socket. Only the link's thread uses it.
+    outboxes: Mutex<Vec<Outbox>>,
+}
+
+/// A packet that has passed all checks that need no queue pair.
+#[derive(Debug)]
+pub(super) struct Arrived<'p> {
+    /// Own address, and the sender's.
+    pub path: (IpAddr, IpAddr),
+    /// The IP header that it had.
+    pub ip: IpHeader,
+    pub packet: Packet<'p>,
+}
+
+impl Port {
+    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>, tap: Tap) -> Self {
+        let outboxes = sockets.iter().map(|_| Outbox::new()).collect();
+        Self { sockets, counters, tap, outboxes: Mutex::new(outboxes) }
+    }
+
+    fn outboxes(&self) -> MutexGuard<'_, Vec<Outbox>> {
+        self.outboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Builds a packet as [`Port::send_all`].
+    pub(super) fn send<E>(
+        &self,
+        path: &Path,
+        headers: &Headers,
+        payload: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let packet = std::iter::once((*headers, payload));
+        self.send_all(path, packet, |parts| match parts {
+            [bytes] => fill(bytes),
+            _ => Ok(()),
+        })
+    }
+
+    /// Builds packets of headers and so many bytes of payload, which `fill` copies, all or none.
+    /// They leave with [`Port::flush`], or when there are many. `None` if the system has no room for
+    /// them now. What it refuses otherwise counts as sent, and lost.
+    pub(super) fn send_all<E>(
+        &self,
+        path: &Path,
+        packets: impl ExactSizeIterator<Item = (Headers, usize)>,
+        fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let Some(index) = self.sockets.iter().position(|socket| socket.address == path.own) else {
+            return Some(Ok(()));
+        };
+        let outbox = &mut self.outboxes()[index];
+        let needed = packets.len() * MAX_BYTES;
+        if outbox.room(needed).is_none() {
+            self.leave(&self.sockets[index], outbox);
+        }
+        let mut room = outbox.room(needed)?;
+        let mut lengths = ArrayVec::<usize, RUN>::new();
+        let mut payloads = ArrayVec::<&mut [u8], RUN>::new();
+        for (headers, payload) in packets.take(RUN) {
+            let Ok(layout) = headers.build(payload, room) else {
+                self.counters.count(Drop::Unsendable);
+                return Some(Ok(()));
+            };
+            let (packet, rest) = room.split_at_mut(layout.length);
+            lengths.push(layout.length);
+            payloads.push(&mut packet[layout.payload]);
+            room = rest;
+        }
+        if let Err(error) = fill(&mut payloads) {
+            return Some(Err(error));
+        }
+        drop(payloads);
+        if self.tap.is_on() {
+            return self.send_through_tap(path, outbox.room(needed)?, &lengths).then_some(Ok(()));
+        }
+        lengths.into_iter().for_each(|length| outbox.put(*path, length));
+        Some(Ok(()))
+    }
+
+    /// Sends packets one by one. False if there is no room even for the first; what there is no room
+    /// for behind that counts as lost.
+    fn send_through_tap(&self, path: &Path, mut bytes: &mut [u8], lengths: &[usize]) -> bool {
+        let Some(addresses) = Addresses::new(path.own, path.peer) else { return true };
+        let flow = Flow { addresses, source_port: PORT, destination_port: PORT };
+        let mut is_sent = false;
+        for &length in lengths {
+            let (packet, rest) = bytes.split_at_mut(length);
+            icrc::seal(&flow, packet);
+            if !self.tap.send(path, packet, &|path, packet| self.put(path, packet)) {
+                break;
+            }
+            is_sent = true;
+            bytes = rest;
+        }
+        is_sent
+    }
+
+    /// Sends a packet that is whole. False if the system has no room for it now.
+    fn put(&self, path: &Path, packet: &[u8]) -> bool {
+        let Some(socket) = self.sockets.iter().find(|socket| socket.address == path.own) else {
+            return true;
+        };
+        match socket.send(&[Message { path: *path, bytes: packet, segment: None }]) {
+            Ok(_) => {
+                self.counters.sent.fetch_add(1, Relaxed);
+                self.tap.sent(path, packet);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) => {
+                let (to, bytes) = (path.peer, packet.len());
+                tracing::debug!(%to, bytes, "a packet cannot be sent: {error}");
+                self.counters.count(Drop::Unsendable);
+            }
+        }
+        true
+    }
+
+    /// Sends an empty datagram, which is no packet and goes no further than to the next host: before
+    /// that, the system asks for the host.
+    pub(super) fn send_nothing(&self, own: IpAddr, to: IpAddr) {
+        let path = Path { hop_limit: Some(1), ..Path::new(own, to) };
+        if let Some(socket) = self.sockets.iter().find(|socket| socket.address == own) {
+            let _ = socket.send(&[Message { path, bytes: &[], segment: None }]);
+        }
+    }
+
+    /// A packet has come; false if it is to be taken as it is, see [`Tap::received`].
+    pub(super) fn heard(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
+        self.counters.received.fetch_add(1, Relaxed);
+        if !self.tap.is_on() {
+            return false;
+        }
+        let from = datagram.from.ip().to_canonical();
+        let is_from_us = self.sockets.iter().any(|socket| socket.address == from);
+        self.tap.received(own, datagram, bytes, is_from_us)
+    }
+
+    /// Sends the packets whose time has come.
+    pub(super) fn send_held(&self) {
+        self.tap.send_held(&|path, packet| self.put(path, packet));
+    }
+
+    /// Sends what waits. Whether nothing waits any longer.
+    pub(super) fn flush(&self) -> bool {
+        let mut outboxes = self.outboxes();
+        for (socket, outbox) in self.sockets.iter().zip(outboxes.iter_mut()) {
+            self.leave(socket, outbox);
+        }
+        outboxes.iter().all(Outbox::is_empty)
+    }
+
+    fn leave(&self, socket: &Socket, outbox: &mut Outbox) {
+        let Sent { sent, refused } = outbox.flush(socket);
+        self.counters.sent.fetch_add(sent as u64, Relaxed);
+        (0..refused).for_each(|_| self.counters.count(Drop::Unsendable));
+    }
+}
+
+/// Checks a datagram that has come to an own address: the ICRC, with the addresses that it really
+/// has, and whether it is a packet.
+pub(super) fn check<'p>(
+    own: IpAddr,
+    datagram: &Datagram,
+    bytes: &'p [u8],
+) -> Result<Arrived<'p>, Drop> {
+    let from = datagram.from.ip().to_canonical();
+    let bytes = bytes.get(..datagram.length).ok_or(Drop::Malformed)?;
+    let addresses = Addresses::new(from, own).ok_or(Drop::Malformed)?;
+    let flow = Flow { addresses, source_port: datagram.from.port(), destination_port: PORT };
+    let packet = Packet::parse(bytes).map_err(|_| Drop::Malformed)?;
+    let (id, dont_fragment) = match icrc::check(&flow, bytes).ok_or(Drop::Icrc)? {
+        Right::V4 { id, dont_fragment } => (id, dont_fragment),
+        Right::V6 => (0, true),
+    };
+    if packet.headers.pkey & 0x7fff != DEFAULT_PKEY & 0x7fff {
+        return Err(Drop::Partition);
+    }
+    let ip = IpHeader {
+        traffic_class: datagram.traffic_class,
+        flow_label: datagram.flow_label,
+        hop_limit: datagram.hop_limit,
+        id,
+        dont_fragment,
+        ..IpHeader::new(addresses, bytes.len())
+    };
+    Ok(Arrived { path: (own, from), ip, packet })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use soft_hca_roce::wire::bth::{Psn, Qpn};
+    use soft_hca_roce::wire::headers::{Aeth, Syndrome};
+    use soft_hca_roce::wire::opcode::{Operation, Service};
+
+    use super::*;
+    use crate::link::socket::Inbox;
+
+    /// A sealed packet from one address to another, as a datagram.
+    fn sent(from: SocketAddr, to: IpAddr, pkey: u16) -> (Datagram, Vec<u8>) {
+        let aeth = Aeth { syndrome: Syndrome::ACK, msn: 1 };
+        let operation = Operation::Acknowledge(aeth);
+        let headers =
+            Headers { pkey, ..Headers::new(Service::Rc, operation, Qpn::new(0x11), Psn::new(1)) };
+        let mut bytes = vec![0; 64];
+        let layout = headers.build(0, &mut bytes).unwrap();
+        bytes.truncate(layout.length);
+        let flow = Flow::new(from, SocketAddr::from((to, PORT))).unwrap();
+        icrc::seal(&flow, &mut bytes);
+        let length = bytes.len();
+        (Datagram { length, from, hop_limit: 63, traffic_class: 2, flow_label: 0 }, bytes)
+    }
+
+    #[test]
+    fn what_is_wrong_is_dropped_for_its_reason() {
+        let own: IpAddr = "192.0.2.1".parse().unwrap();
+        let from: SocketAddr = "192.0.2.2:49152".parse().unwrap();
+        let (datagram, good) = sent(from, own, DEFAULT_PKEY);
+        let arrived = check(own, &datagram, &good).unwrap();
+        assert_eq!(
+            (arrived.path, arrived.packet.headers.dest_qpn),
+            ((own, from.ip()), Qpn::new(0x11))
+        );
+        assert_eq!((arrived.ip.hop_limit, arrived.ip.traffic_class, arrived.ip.id), (63, 2, 0));
+        let reason = |own, datagram: &Datagram, bytes: &[u8]| check(own, datagram, bytes).err();
+        let mut damaged = good.clone();
+        damaged[10] ^= 0x55;
+        damaged[15] ^= 0xaa;
+        assert_eq!(reason(own, &datagram, &damaged), Some(Drop::Icrc));
+        // Not from where it says, or not for this address.
+        let spoofed = Datagram { from: "192.0.2.3:49152".parse().unwrap(), ..datagram };
+        assert_eq!(reason(own, &spoofed, &good), Some(Drop::Icrc));
+        let other = "192.0.2.9".parse().unwrap();
+        assert_eq!(reason(other, &datagram, &good), Some(Drop::Icrc));
+        let mixed = "2001:db8::1".parse().unwrap();
+        assert_eq!(reason(mixed, &datagram, &good), Some(Drop::Malformed));
+        // Longer than the buffer, or no packet at all.
+        let long = Datagram { length: good.len() + 1, ..datagram };
+        assert_eq!(reason(own, &long, &good), Some(Drop::Malformed));
+        for length in 0..good.len() {
+            let short = Datagram { length, ..datagram };
+            assert_eq!(reason(own, &short, &good), Some(Drop::Malformed), "{length}");
+        }
+        let (datagram, foreign) = sent(from, own, 0x7ffe);
+        assert_eq!(reason(own, &datagram, &foreign), Some(Drop::Partition));
+        let (datagram, limited) = sent(from, own, 0x7fff);
+        assert!(check(own, &datagram, &limited).is_ok());
+    }
+
+    /// Waits for messages.
+    fn receive(socket: &Socket, inbox: &mut Inbox) -> usize {
+        loop {
+            match socket.receive(inbox) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::yield_now();
+                }
+                received => break received.unwrap(),
+            }
+        }
+    }
+
+    #[test]
+    fn one_port_hears_the_other() {
+        let counters = Arc::new(Counters::default());
+        let [own, peer] = ["127.7.91.1", "127.7.91.2"].map(|text| text.parse().unwrap());
+        let path = Path { traffic_class: 0x68, hop_limit: Some(9), ..Path::new(own, peer) };
+        let Ok(sockets) = [own, peer].map(|ip| Socket::bind(ip, 0, false)).into_iter().collect()
+        else {
+            return;
+        };
+        let port = Port::new(sockets, Arc::clone(&counters), Tap::default());
+        let headers =
+            |psn| Headers::new(Service::Uc, Operation::SendFirst, Qpn::new(0x12), Psn::new(psn));
+        let fill = |bytes: &mut [u8]| -> Result<(), ()> {
+            bytes.copy_from_slice(b"payload!");
+            Ok(())
+        };
+        assert_eq!(port.send(&path, &headers(0), 8, |_| Err(7)), Some(Err(7)));
+        for psn in 0..100 {
+            assert_eq!(port.send(&path, &headers(psn), 8, fill), Some(Ok(())));
+        }
+        // A shorter one ends a run.
+        let empty = |_: &mut [u8]| -> Result<(), ()> { Ok(()) };
+        assert_eq!(port.send(&path, &headers(100), 0, empty), Some(Ok(())));
+        assert_eq!(port.send(&path, &headers(101), 8, fill), Some(Ok(())));
+        let mut inbox = Inbox::new();
+        assert!(port.sockets[1].receive(&mut inbox).is_err());
+        assert!(port.flush());
+        let mut psn = 0;
+        while psn < 102 {
+            for index in 0..receive(&port.sockets[1], &mut inbox) {
+                for (datagram, bytes) in inbox.packets(index) {
+                    let arrived = check(peer, &datagram, bytes).unwrap();
+                    assert_eq!(arrived.path, (peer, own));
+                    assert_eq!((arrived.ip.traffic_class, arrived.ip.hop_limit), (0x68, 9));
+                    let payload: &[u8] = if psn == 100 { b"" } else { b"payload!" };
+                    assert_eq!(arrived.packet, Packet { headers: headers(psn), payload });
+                    psn += 1;
+                }
+            }
+        }
+        assert_eq!(counters.to_string(), "102 packets sent, 0 received");
+        // Too long for what the operation is: nothing is sent.
+        let long = port.send(&path, &headers(0), 5000, |_| Ok::<(), ()>(()));
+        assert_eq!(long, Some(Ok(())));
+        assert_eq!(counters.dropped(Drop::Unsendable), 1);
+        assert!(port.flush() && port.sockets[1].receive(&mut inbox).is_err());
+    }
+}

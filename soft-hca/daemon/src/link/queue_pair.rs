@@ -1,0 +1,154 @@
+//! A connected queue pair whose peer is on another host: how its transport uses the engine and the
+//! port.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use soft_hca_core::arena::Qp;
+use soft_hca_core::engine::remote::{Arriving, RemoteSends, RemoteTarget};
+use soft_hca_core::engine::{Actor, Event, Full, LinkPacket};
+use soft_hca_core::uapi::verbs::{qp_type, state};
+use soft_hca_roce::transport::attributes::{Attributes, Mtu};
+use soft_hca_roce::transport::port::Busy;
+use soft_hca_roce::transport::{port, queue_pair};
+use soft_hca_roce::wire::bth::{Psn, Qpn};
+use soft_hca_roce::wire::opcode::Service;
+use soft_hca_roce::wire::packet::{Headers, Packet};
+
+use crate::link::path::Path;
+use crate::link::port::Port;
+
+/// Packets that are sent in a row before others have their turn.
+const BURST: usize = 128;
+
+/// A connected queue pair and what is under way.
+#[derive(Debug)]
+pub(super) struct QueuePair {
+    qpn: u32,
+    kind: u32,
+    pub path: Path,
+    transport: queue_pair::QueuePair,
+    arriving: Arriving,
+    /// A completion of a send that waits for room.
+    full: Option<Full>,
+}
+
+fn attributes(qp: &Qp) -> Option<Attributes> {
+    let byte = |field: &std::sync::atomic::AtomicU32| field.load(Acquire) as u8;
+    Some(Attributes {
+        dest_qpn: Qpn::new(qp.dest_qpn.load(Acquire)),
+        mtu: Mtu::from_code(byte(&qp.path_mtu))?,
+        sq_psn: Psn::new(qp.sq_psn.load(Acquire)),
+        rq_psn: Psn::new(qp.rq_psn.load(Acquire)),
+        timeout: byte(&qp.timeout),
+        retry_cnt: byte(&qp.retry_cnt),
+        rnr_retry: byte(&qp.rnr_retry),
+        min_rnr_timer: byte(&qp.min_rnr_timer),
+        max_rd_atomic: byte(&qp.max_rd_atomic),
+        max_dest_rd_atomic: byte(&qp.max_dest_rd_atomic),
+    })
+}
+
+impl QueuePair {
+    /// A queue pair that has come to RTR. `None` if it is of no connected type.
+    pub(super) fn new(qp: &Qp, qpn: u32, path: Path) -> Option<Self> {
+        let kind = qp.qp_type.load(Acquire);
+        let service = match kind {
+            qp_type::RC => Service::Rc,
+            qp_type::UC => Service::Uc,
+            _ => return None,
+        };
+        let transport = queue_pair::QueuePair::new(service, attributes(qp)?).ok()?;
+        Some(Self { qpn, kind, path, transport, arriving: Arriving::default(), full: None })
+    }
+
+    /// It has come to RTS.
+    pub(super) fn begin_to_send(&mut self, qp: &Qp) {
+        if let Some(attributes) = attributes(qp) {
+            self.transport.modify_to_rts(attributes);
+        }
+    }
+
+    /// Whether packets of a service are for it.
+    pub(super) fn has(&self, service: Service) -> bool {
+        self.transport.service() == service
+    }
+
+    /// When [`QueuePair::serve`] is to be called at the latest.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.transport.deadline()
+    }
+
+    /// The transport, and what it uses of the engine.
+    fn parts<'a, 'q>(
+        &'q mut self,
+        actor: Actor<'a>,
+    ) -> (&'q mut queue_pair::QueuePair, RemoteSends<'a, 'q>, RemoteTarget<'a, 'q>) {
+        let Self { qpn, kind, transport, arriving, full, .. } = self;
+        let sends = RemoteSends { actor, qpn: *qpn, full };
+        (transport, sends, RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving })
+    }
+
+    /// Packets of the peer.
+    pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
+        let (transport, mut sends, mut target) = self.parts(actor);
+        transport.handle_packets(now, packets, &mut sends, &mut target);
+    }
+
+    /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
+    pub(super) fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port) -> bool {
+        let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
+        let (transport, mut sends, mut target) = self.parts(actor);
+        let has_more = transport.poll(now, BURST, &mut path_port, &mut sends, &mut target);
+        let qp = actor.arena.qp(self.qpn);
+        if qp.is_some_and(|qp| qp.state.load(Acquire) == state::SQD) {
+            // Whoever waits for the queue to drain is told when it has.
+            actor.run_send_queue(self.qpn);
+        }
+        has_more
+    }
+}
+
+/// The port, and the path to the peer.
+struct PathPort<'a> {
+    actor: Actor<'a>,
+    qpn: u32,
+    port: &'a Port,
+    path: Path,
+}
+
+impl port::Port for PathPort<'_> {
+    fn send<E: From<Busy>>(
+        &mut self,
+        packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,
+        fill: impl FnOnce(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { actor, qpn, port, path } = *self;
+        port.send_all(&path, packets.clone(), fill).unwrap_or_else(|| Err(Busy.into()))?;
+        are_sent(actor, qpn, path, packets);
+        Ok(())
+    }
+}
+
+/// Traces packets that were sent.
+fn are_sent(
+    actor: Actor<'_>,
+    qpn: u32,
+    path: Path,
+    packets: impl Iterator<Item = (Headers, usize)>,
+) {
+    if !actor.is_observed() {
+        return;
+    }
+    for (headers, length) in packets {
+        actor.observe(|| {
+            Event::Packet(LinkPacket {
+                qpn,
+                is_received: false,
+                path: (path.own, path.peer),
+                headers: &headers,
+                length: length as u32,
+                ignored: 0,
+            })
+        });
+    }
+}

@@ -1,0 +1,195 @@
+//! What is between the port and its sockets, if it is asked for: faults on purpose ([`fault`]) and
+//! a recording ([`pcap`]).
+//!
+//! ```text
+//!  port ── send ──> faults ──────────┬──> socket
+//!                                    │ recording
+//!  thread <── next_received ── faults┴─── socket
+//! ```
+//!
+//! [`fault`]: super::fault
+//! [`pcap`]: super::pcap
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use soft_hca_core::system;
+use soft_hca_fault::{Destination, Direction, Plan};
+use soft_hca_roce::wire::ip::Flow;
+use soft_hca_roce::wire::opcode::Service;
+use soft_hca_roce::wire::packet::PORT;
+use soft_hca_roce::wire::pcapng;
+
+use crate::link::fault::{Disturbed, FaultCounters, Injector};
+use crate::link::path::Path;
+use crate::link::pcap::{About, Pcap};
+use crate::link::socket::Datagram;
+
+/// Packets that may be held in one direction before sending blocks, and receiving loses.
+const MAX_HELD: usize = 16_384;
+/// The hop limit that the system gives packets unless it is told another.
+const USUAL_HOP_LIMIT: u8 = 64;
+/// When a packet is sent again for which the system had no room.
+const NO_ROOM_NS: u64 = 100_000;
+
+/// Sends a packet; false if the system has no room for it now.
+pub(super) type Put<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
+
+/// Faults and a recording; neither by default. Only the link's thread uses it.
+#[derive(Debug, Default)]
+pub(super) struct Tap {
+    faults: Option<Faults>,
+    pcap: Option<Mutex<Pcap>>,
+}
+
+#[derive(Debug)]
+struct Faults {
+    injector: Mutex<Injector<Caught>>,
+    counters: Arc<FaultCounters>,
+}
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+struct Caught {
+    way: Way,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// To another host.
+    Out(Path),
+    /// To an own address.
+    In(IpAddr, Datagram),
+}
+
+impl Disturbed for Caught {
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Tap {
+    /// With what goes wrong, and what is recorded.
+    pub(super) fn new(faults: Option<(&Plan, Arc<FaultCounters>)>, pcap: Option<Pcap>) -> Self {
+        let faults = faults
+            .map(|(plan, counters)| Faults { injector: Mutex::new(Injector::new(plan)), counters });
+        Self { faults, pcap: pcap.map(Mutex::new) }
+    }
+
+    /// Whether there is anything between the port and its sockets.
+    pub(super) fn is_on(&self) -> bool {
+        self.faults.is_some() || self.pcap.is_some()
+    }
+
+    /// Sends a packet, unless something goes wrong with it. False if it is to come again.
+    pub(super) fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
+        let Some(faults) = &self.faults else { return put(path, packet) };
+        if lock(&faults.injector).len(Direction::Send) >= MAX_HELD {
+            return false;
+        }
+        faults.take(Direction::Send, Way::Out(*path), packet);
+        self.send_held(put);
+        true
+    }
+
+    /// Sends packets whose time has come.
+    pub(super) fn send_held(&self, put: Put<'_>) {
+        let Some(faults) = &self.faults else { return };
+        let now = system::now_ns();
+        loop {
+            let popped = lock(&faults.injector).pop(now, Direction::Send);
+            let Some(caught @ Caught { way: Way::Out(path), .. }) = popped else { break };
+            if !put(&path, &caught.bytes) {
+                let until = now + NO_ROOM_NS;
+                lock(&faults.injector).put_back(Direction::Send, caught, until);
+                break;
+            }
+        }
+    }
+
+    /// A packet has been sent.
+    pub(super) fn sent(&self, path: &Path, packet: &[u8]) {
+        let ends = (SocketAddr::from((path.own, PORT)), SocketAddr::from((path.peer, PORT)));
+        let hop_limit = path.hop_limit.unwrap_or(USUAL_HOP_LIMIT);
+        self.record(pcapng::Direction::Sent, ends, (hop_limit, path.traffic_class), packet);
+    }
+
+    /// A packet has come to an own address. One from ourselves was recorded when it was sent. False
+    /// if nothing can go wrong with it; else [`Tap::next_received`] gives what is to be seen of it.
+    pub(super) fn received(
+        &self,
+        own: IpAddr,
+        datagram: &Datagram,
+        packet: &[u8],
+        is_from_us: bool,
+    ) -> bool {
+        let Some(packet) = packet.get(..datagram.length) else { return false };
+        if !is_from_us {
+            let ends = (datagram.from, SocketAddr::from((own, PORT)));
+            let header = (datagram.hop_limit, datagram.traffic_class);
+            self.record(pcapng::Direction::Received, ends, header, packet);
+        }
+        let Some(faults) = &self.faults else { return false };
+        if lock(&faults.injector).len(Direction::Receive) < MAX_HELD {
+            faults.take(Direction::Receive, Way::In(own, *datagram), packet);
+        }
+        true
+    }
+
+    /// The next packet that has come, its bytes at the buffer's beginning, and to which address.
+    pub(super) fn next_received(&self, buffer: &mut [u8]) -> Option<(IpAddr, Datagram)> {
+        let faults = self.faults.as_ref()?;
+        let caught = lock(&faults.injector).pop(system::now_ns(), Direction::Receive)?;
+        buffer.get_mut(..caught.bytes.len())?.copy_from_slice(&caught.bytes);
+        match caught.way {
+            Way::In(own, datagram) => Some((own, datagram)),
+            Way::Out(_) => None,
+        }
+    }
+
+    /// When [`Tap::send_held`] and [`Tap::next_received`] are to be called at the latest.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        lock(&self.faults.as_ref()?.injector).deadline()
+    }
+
+    /// Writes what has been recorded.
+    pub(super) fn flush(&self) {
+        if let Some(pcap) = &self.pcap {
+            lock(pcap).flush();
+        }
+    }
+
+    fn record(
+        &self,
+        direction: pcapng::Direction,
+        (source, destination): (SocketAddr, SocketAddr),
+        (hop_limit, traffic_class): (u8, u8),
+        packet: &[u8],
+    ) {
+        let Some(pcap) = &self.pcap else { return };
+        if let Some(flow) = Flow::new(source, destination) {
+            lock(pcap).record(&About { direction, flow, hop_limit, traffic_class }, packet);
+        }
+    }
+}
+
+impl Faults {
+    fn take(&self, direction: Direction, way: Way, packet: &[u8]) {
+        // BTH has the opcode in its first byte and the destination's number in 5 to 7.
+        let to = match packet {
+            [opcode, _, _, _, _, high, middle, low, ..] => {
+                let qpn = u32::from_be_bytes([0, *high, *middle, *low]);
+                Some(Destination { qpn, service: Service::of(*opcode) })
+            }
+            _ => None,
+        };
+        let caught = Caught { way, bytes: packet.to_vec() };
+        let now = system::now_ns();
+        lock(&self.injector).take(now, direction, to, caught, &self.counters);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,447 @@
+//! The link's thread: packets, doorbells, orders of the main loop, time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
+use std::thread::JoinHandle;
+
+use arrayvec::ArrayVec;
+use soft_hca_core::arena::Mapping;
+use soft_hca_core::engine::{
+    Actor, DatagramReceiver, Env, Event, LINK, LinkPacket, LocalLink, RemoteDatagram,
+};
+use soft_hca_core::system;
+use soft_hca_core::uapi::verbs::{qp_type, state};
+use soft_hca_roce::wire::bth::MULTICAST_QPN;
+use soft_hca_roce::wire::ip;
+use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
+use soft_hca_roce::wire::opcode::{Operation, Service};
+use soft_hca_roce::wire::packet::MAX_BYTES;
+
+use crate::deadlines::Deadlines;
+use crate::env::DaemonEnv;
+use crate::link::counters::Drop as Reason;
+use crate::link::env::LinkEnv;
+use crate::link::handle::{Order, ReceivedMad, Shared};
+use crate::link::path::Path;
+use crate::link::port::{Arrived, Port, RUN, check};
+use crate::link::queue_pair::QueuePair;
+use crate::link::socket::{Datagram, Inbox, Socket};
+use crate::link::spin::Spin;
+use crate::poller::Poller;
+
+/// The thread is seldom long at work, and programs that poll leave no processor idle.
+const TIME_SLICE_NS: u64 = 100_000;
+/// When a socket that was full is tried again.
+const FULL_NS: u64 = 100_000;
+/// A time that has come.
+const NOW: Option<u64> = Some(0);
+
+/// What is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// There are orders, or a program has posted.
+    Bell,
+    /// The socket with this descriptor has packets.
+    Packets(RawFd),
+}
+
+/// The thread, which ends with this value.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        daemon: Arc<DaemonEnv>,
+        port: Port,
+    ) -> io::Result<Self> {
+        let mut poller = Poller::new()?;
+        poller.add(shared.orders.bell.as_fd().as_raw_fd(), Ready::Bell)?;
+        for socket in &port.sockets {
+            let fd = socket.as_fd().as_raw_fd();
+            poller.add(fd, Ready::Packets(fd))?;
+        }
+        let env = LinkEnv { daemon, shared: Arc::clone(&shared), port };
+        let link = Link {
+            arena: Arc::clone(&shared.arena),
+            env,
+            memory: LocalLink::default(),
+            poller,
+            groups: Vec::new(),
+            qps: HashMap::new(),
+            dirty: BTreeSet::new(),
+            deadlines: Deadlines::default(),
+            spin: Spin::of_machine(),
+            is_full: false,
+            is_over: false,
+        };
+        let thread = std::thread::Builder::new().name("link".into()).spawn(move || link.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.shared.orders.put(Order::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's own.
+struct Link {
+    arena: Arc<Mapping>,
+    env: LinkEnv,
+    memory: LocalLink,
+    poller: Poller<Ready>,
+    /// The sockets that hear groups.
+    groups: Vec<Socket>,
+    /// Connected queue pairs with a peer on another host, by number.
+    qps: HashMap<u32, QueuePair>,
+    /// Those that are to be served.
+    dirty: BTreeSet<u32>,
+    /// When queue pairs are to be served at the latest, or earlier.
+    deadlines: Deadlines<u32>,
+    spin: Spin,
+    /// A socket had no room for all that was to be sent.
+    is_full: bool,
+    is_over: bool,
+}
+
+impl Link {
+    fn run(mut self) {
+        system::set_time_slice(TIME_SLICE_NS);
+        let mut inbox = Inbox::new();
+        let mut has_more = true;
+        while !self.is_over {
+            let ready = if has_more { self.look(NOW) } else { self.sleep() };
+            let mut has_received = false;
+            for what in ready {
+                match what {
+                    Ready::Packets(fd) => {
+                        has_received = true;
+                        self.receive(fd, &mut inbox);
+                    }
+                    Ready::Bell => self.take_orders(),
+                }
+            }
+            self.receive_late();
+            let rung = self.arena.take_rung();
+            if has_received || !rung.is_empty() {
+                self.spin.traffic();
+            }
+            for qpn in rung {
+                self.rung(qpn);
+            }
+            // Who sends one packet often sends another.
+            has_more = self.serve() || has_received;
+            self.env.port.send_held();
+            self.is_full = !self.env.port.flush();
+        }
+    }
+
+    /// What is ready now, or by a time.
+    fn look(&mut self, until: Option<u64>) -> Vec<Ready> {
+        self.poller.wait(until).unwrap_or_else(|error| {
+            tracing::error!("the link cannot wait for packets: {error}");
+            self.is_over = true;
+            Vec::new()
+        })
+    }
+
+    /// Waits for a packet, a bell or the time; not for long unless everything is sent. Programs that
+    /// post meanwhile write to the bell only if the thread really sleeps.
+    fn sleep(&mut self) -> Vec<Ready> {
+        let full = self.is_full.then(|| system::now_ns() + FULL_NS);
+        let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];
+        let deadline = times.into_iter().flatten().min();
+        let Self { spin, arena, poller, dirty, .. } = self;
+        let is_found = || !dirty.is_empty() || arena.is_rung() || poller.is_ready();
+        if spin.look(deadline, system::now_ns, is_found) {
+            return self.look(NOW);
+        }
+        self.env.port.tap.flush();
+        self.arena.link_sleeps.store(1, SeqCst);
+        let has_work = self.arena.is_rung() || !self.dirty.is_empty();
+        let ready = self.look(if has_work { NOW } else { deadline });
+        self.arena.link_sleeps.store(0, SeqCst);
+        ready
+    }
+
+    fn actor(&self) -> Actor<'_> {
+        Actor { arena: &self.arena, me: LINK, env: &self.env, link: &self.memory }
+    }
+
+    fn take_orders(&mut self) {
+        for order in self.env.shared.orders.take() {
+            match order {
+                Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
+                Order::Ask { from, to } => self.env.port.send_nothing(from, to),
+                Order::State { qpn, state, path } => self.set_state(qpn, state, path),
+                Order::Hear(sockets) => self.hear(sockets),
+                Order::Leave(group) => self.stop_hearing(group),
+                Order::End => self.is_over = true,
+            }
+        }
+    }
+
+    fn hear(&mut self, sockets: Vec<Socket>) {
+        for socket in sockets {
+            let fd = socket.as_fd().as_raw_fd();
+            match self.poller.add(fd, Ready::Packets(fd)) {
+                Ok(()) => self.groups.push(socket),
+                Err(error) => {
+                    tracing::warn!(group = %socket.address, "other hosts are not heard: {error}");
+                }
+            }
+        }
+    }
+
+    fn stop_hearing(&mut self, group: IpAddr) {
+        let poller = &mut self.poller;
+        self.groups.retain(|socket| {
+            let stays = socket.address != group;
+            if !stays {
+                poller.remove(socket.as_fd().as_raw_fd());
+            }
+            stays
+        });
+    }
+
+    /// The socket of an own address or of a group with this descriptor.
+    fn socket(&self, fd: RawFd) -> Option<&Socket> {
+        let mut sockets = self.env.port.sockets.iter().chain(&self.groups);
+        sockets.find(|socket| socket.as_fd().as_raw_fd() == fd)
+    }
+
+    fn send_mad(&self, from: IpAddr, to: IpAddr, mad: &[u8]) {
+        self.env.send_datagram(&RemoteDatagram {
+            sgid: ip::gid(from),
+            dgid: ip::gid(to),
+            traffic_class: 0,
+            hop_limit: None,
+            dest_qpn: GSI_QPN.get(),
+            qkey: GSI_QKEY,
+            source_qpn: GSI_QPN.get(),
+            psn: 0,
+            immediate: None,
+            solicited: false,
+            payload: mad,
+        });
+    }
+
+    /// A queue pair whose peer is on another host has come to a state.
+    fn set_state(&mut self, qpn: u32, to: u32, path: Path) {
+        match (to, self.arena.qp(qpn)) {
+            (state::RTR, Some(qp)) => {
+                if let Some(new) = QueuePair::new(qp, qpn, path) {
+                    self.qps.insert(qpn, new);
+                }
+            }
+            (state::RTS | state::SQD, Some(qp)) => {
+                if let Some(known) = self.qps.get_mut(&qpn) {
+                    known.path = path;
+                    known.begin_to_send(qp);
+                    self.dirty.insert(qpn);
+                }
+            }
+            _ => {
+                self.qps.remove(&qpn);
+                self.dirty.remove(&qpn);
+            }
+        }
+    }
+
+    /// A program has posted.
+    fn rung(&mut self, qpn: u32) {
+        if self.qps.contains_key(&qpn) {
+            self.dirty.insert(qpn);
+        } else if self.arena.qp(qpn).is_some_and(|qp| qp.qp_type.load(Acquire) == qp_type::UD) {
+            self.actor().run_send_queue(qpn);
+        } else if self.arena.qp(qpn).is_some() {
+            // Its state may be among the orders.
+            self.take_orders();
+            if self.qps.contains_key(&qpn) {
+                self.dirty.insert(qpn);
+            }
+        }
+    }
+
+    /// Serves the queue pairs that have something to do. Whether any has more.
+    fn serve(&mut self) -> bool {
+        let now = system::now_ns();
+        for qpn in self.deadlines.due(now) {
+            // It may have become later, or be over.
+            match self.qps.get(&qpn).and_then(QueuePair::deadline) {
+                Some(at) if at > now => self.deadlines.add(qpn, at),
+                Some(_) => {
+                    self.dirty.insert(qpn);
+                }
+                None => {}
+            }
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        for qpn in dirty {
+            let Some(mut qp) = self.qps.remove(&qpn) else { continue };
+            if qp.serve(self.actor(), now, &self.env.port) {
+                self.dirty.insert(qpn);
+            }
+            if let Some(at) = qp.deadline() {
+                self.deadlines.add(qpn, at);
+            }
+            self.qps.insert(qpn, qp);
+        }
+        !self.dirty.is_empty()
+    }
+
+    /// Takes packets from a socket; there may be more.
+    fn receive(&mut self, fd: RawFd, inbox: &mut Inbox) {
+        // A group may have been left meanwhile.
+        let Some(socket) = self.socket(fd) else { return };
+        let own = socket.address;
+        let Ok(messages) = socket.receive(inbox) else { return };
+        // A message of a queue pair may come in several of the socket's.
+        let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
+        while packets.peek().is_some() {
+            let mut arrived = ArrayVec::<_, RUN>::new();
+            for (datagram, bytes) in packets.by_ref().take(RUN) {
+                if !self.env.port.heard(own, &datagram, bytes) {
+                    arrived.extend(self.check(own, &datagram, bytes));
+                }
+            }
+            self.take(&arrived);
+        }
+    }
+
+    /// Takes packets that were held back on purpose until now.
+    fn receive_late(&mut self) {
+        if !self.env.port.tap.is_on() {
+            return;
+        }
+        let mut buffer = [0; MAX_BYTES];
+        while let Some((own, datagram)) = self.env.port.tap.next_received(&mut buffer) {
+            let arrived = self.check(own, &datagram, &buffer);
+            self.take(arrived.as_slice());
+        }
+    }
+
+    /// Checks a packet that has come to an own address, and counts a bad one.
+    fn check<'p>(&self, own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Option<Arrived<'p>> {
+        let from = datagram.from.ip().to_canonical();
+        check(own, datagram, bytes).map_err(|reason| self.dropped(from, reason)).ok()
+    }
+
+    fn dropped(&self, from: IpAddr, reason: Reason) {
+        self.env.port.counters.count(reason);
+        tracing::debug!(%from, ?reason, "a packet is dropped");
+    }
+
+    /// Takes packets that have come together.
+    fn take(&mut self, arrived: &[Arrived<'_>]) {
+        for run in arrived.chunk_by(goes_with) {
+            self.is_received(run);
+            if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
+                run.iter().for_each(|_| self.dropped(first.path.1, reason));
+            }
+        }
+    }
+
+    /// Traces packets that have come, those of queue pairs of programs.
+    fn is_received(&self, run: &[Arrived<'_>]) {
+        for Arrived { path: (own, from), packet, .. } in run {
+            let headers = &packet.headers;
+            if headers.dest_qpn == GSI_QPN {
+                continue;
+            }
+            let qpn = headers.dest_qpn.get();
+            self.actor().observe(|| {
+                let known = self.qps.get(&qpn).map(|known| (known.path.own, known.path.peer));
+                let ignored = match headers.service {
+                    Service::Rc | Service::Uc if known.is_none() => 1,
+                    Service::Rc | Service::Uc if known != Some((*own, *from)) => 2,
+                    _ => 0,
+                };
+                let length = packet.payload.len() as u32;
+                let path = (*from, *own);
+                Event::Packet(LinkPacket { qpn, is_received: true, path, headers, length, ignored })
+            });
+        }
+    }
+
+    /// Packets of one service for one queue pair; of datagrams one.
+    fn arrived(&mut self, run: &[Arrived<'_>]) -> Result<(), Reason> {
+        let Some(Arrived { path: (own, from), ip: header, packet }) = run.first() else {
+            return Ok(());
+        };
+        let headers = &packet.headers;
+        let (dest_qpn, qpn) = (headers.dest_qpn, headers.dest_qpn.get());
+        let is_own = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
+        let is_echo = || is_own() && !self.env.shared.is_always;
+        if own.is_multicast() && is_echo() {
+            return Err(Reason::Address);
+        }
+        if own.is_multicast() != (dest_qpn == MULTICAST_QPN) {
+            return Err(Reason::QueuePair);
+        }
+        match (headers.service, headers.operation) {
+            (Service::Ud, Operation::Datagram(deth, _)) if dest_qpn == GSI_QPN => {
+                let mad = packet.payload.try_into().map_err(|_| Reason::Malformed)?;
+                if deth.qkey != GSI_QKEY {
+                    return Err(Reason::QueuePair);
+                }
+                self.env.shared.mads.put(ReceivedMad { from: *from, to: *own, mad });
+                Ok(())
+            }
+            (Service::Ud, Operation::Datagram(deth, immediate)) => {
+                let receiver = match dest_qpn {
+                    MULTICAST_QPN => DatagramReceiver::Group(ip::gid(*own)),
+                    _ => DatagramReceiver::QueuePair(qpn),
+                };
+                let is_taken = self.actor().deliver_remote(
+                    &header.grh(),
+                    packet.payload,
+                    receiver,
+                    (deth.qkey, deth.source_qpn.get()),
+                    immediate,
+                    headers.solicited,
+                );
+                if is_taken { Ok(()) } else { Err(Reason::QueuePair) }
+            }
+            (service, _) => {
+                if !self.qps.contains_key(&qpn) {
+                    // Its state may be among the orders.
+                    self.take_orders();
+                }
+                let known = self.qps.get(&qpn).filter(|known| known.has(service));
+                let known = known.ok_or(Reason::QueuePair)?;
+                if (known.path.own, known.path.peer) != (*own, *from) {
+                    return Err(Reason::Address);
+                }
+                if let Some(mut known) = self.qps.remove(&qpn) {
+                    let packets: ArrayVec<_, RUN> =
+                        run.iter().take(RUN).map(|arrived| arrived.packet).collect();
+                    known.hear(self.actor(), system::now_ns(), &packets);
+                    self.qps.insert(qpn, known);
+                    self.dirty.insert(qpn);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether a packet is looked at together with the one before.
+fn goes_with(before: &Arrived<'_>, packet: &Arrived<'_>) -> bool {
+    let (before, packet) = (&before.packet.headers, &packet.packet.headers);
+    packet.service == before.service
+        && packet.service != Service::Ud
+        && packet.dest_qpn == before.dest_qpn
+}

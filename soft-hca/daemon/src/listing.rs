@@ -1,0 +1,57 @@
+//! What `soft-hca ls` shows of a fabric.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Acquire;
+
+use soft_hca_core::rpc::FileKind;
+use soft_hca_core::uapi::verbs::{qp_type, state};
+
+use crate::fabric::Fabric;
+use crate::files::{File, Files};
+use crate::ucma::Cm;
+
+/// The fabric's processes, queue pairs and connection manager ids, one line each, in the manner
+/// of `rdma resource show`.
+pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
+    let mut out = String::new();
+    for line in fabric.roce.describe() {
+        let _ = writeln!(out, "{line}");
+    }
+    let pid = |proc: usize| fabric.processes.pid(proc).unwrap_or(0);
+    for (_, file) in files.iter() {
+        if let File::Bystander { pid, kind: FileKind::Lifeline } = file {
+            let _ = writeln!(out, "run pid {pid} comm {}", comm(*pid));
+        }
+    }
+    let mut processes: Vec<(usize, u32)> = fabric.processes.iter().collect();
+    processes.sort_unstable();
+    for (index, pid) in processes {
+        let is_closed = fabric.arena.procs[index].closed.load(Acquire) != 0;
+        let mark = if is_closed { " memory closed" } else { "" };
+        let _ = writeln!(out, "process pid {pid} comm {}{mark}", comm(pid));
+    }
+    for i in fabric.qps.taken() {
+        let qp = &fabric.arena.qps[i];
+        let state = state::name(qp.state.load(Acquire)).unwrap_or("?");
+        let _ = write!(
+            out,
+            "qp lqpn {} type {} state {state}",
+            qp.live.load(Acquire),
+            qp_type::name(qp.qp_type.load(Acquire)).unwrap_or("?"),
+        );
+        if qp.dest_qpn.load(Acquire) != 0 {
+            let _ = write!(out, " rqpn {}", qp.dest_qpn.load(Acquire));
+        }
+        let _ = writeln!(out, " pid {}", pid(qp.proc.load(Acquire) as usize));
+    }
+    for id in cm.listing() {
+        let _ = writeln!(out, "cm_id {id} pid {}", pid(id.owner));
+    }
+    out
+}
+
+/// A process's name, as the kernel has it.
+fn comm(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_string()
+}

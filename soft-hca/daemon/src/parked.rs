@@ -1,0 +1,131 @@
+//! What cannot be done yet because somebody else has a lock: the daemon does not wait for it, but
+//! looks again, ever more rarely.
+
+use std::mem;
+use std::os::fd::OwnedFd;
+
+use soft_hca_core::engine::Quiesce;
+use soft_hca_core::errno::Result;
+use soft_hca_core::rpc::Answer;
+
+use crate::uverbs::UverbsFile;
+
+/// The first wait before another look, in nanoseconds. It doubles each time.
+const FIRST_WAIT_NS: u64 = 50_000;
+/// The longest.
+const LAST_WAIT_NS: u64 = 10_000_000;
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A client's message that has had no effect yet, and the file's token.
+    Message(u32, Vec<u8>),
+    /// A command that has been executed. Its answer says that memory is not used any more.
+    Answer(u32, Answered, Quiesce),
+    /// A file that was closed.
+    Close(UverbsFile),
+    /// A process that has ended, by its index.
+    Reap(usize),
+}
+
+/// An answer and the descriptors that go with it.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub answer: Result<Answer>,
+    pub fds: Vec<OwnedFd>,
+}
+
+impl Default for Answered {
+    fn default() -> Self {
+        Ok(Answer::default()).into()
+    }
+}
+
+impl From<Result<Answer>> for Answered {
+    fn from(answer: Result<Answer>) -> Self {
+        Self { answer, fds: Vec::new() }
+    }
+}
+
+/// All work that waits.
+#[derive(Debug, Default)]
+pub(crate) struct Parked(Vec<Waiting>);
+
+/// Work with when it is due, and how long it has waited last.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub work: Work,
+    due_ns: u64,
+    wait_ns: u64,
+}
+
+impl Parked {
+    /// Work that could not be done just now; `waited` is what it has waited before, if it has.
+    pub(crate) fn add(&mut self, work: Work, waited: Option<u64>, now_ns: u64) {
+        let wait_ns = waited.map_or(FIRST_WAIT_NS, |waited| (2 * waited).min(LAST_WAIT_NS));
+        self.0.push(Waiting { work, due_ns: now_ns.saturating_add(wait_ns), wait_ns });
+    }
+
+    /// When to look next.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.0.iter().map(|waiting| waiting.due_ns).min()
+    }
+
+    /// Takes what is due, with how long each has waited last.
+    pub(crate) fn due(&mut self, now_ns: u64) -> Vec<(Work, u64)> {
+        let all = mem::take(&mut self.0).into_iter();
+        let (due, later): (Vec<_>, Vec<_>) = all.partition(|waiting| waiting.due_ns <= now_ns);
+        self.0 = later;
+        due.into_iter().map(|waiting| (waiting.work, waiting.wait_ns)).collect()
+    }
+
+    /// Whether a file's command waits.
+    pub(crate) fn has(&self, token: u32) -> bool {
+        self.0.iter().any(|waiting| waiting.work.is_of(token))
+    }
+
+    /// Nobody waits for this file's command any more.
+    pub(crate) fn forget(&mut self, token: u32) {
+        self.0.retain(|waiting| !waiting.work.is_of(token));
+    }
+}
+
+impl Work {
+    fn is_of(&self, file: u32) -> bool {
+        matches!(self, Self::Message(token, _) | Self::Answer(token, ..) if *token == file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rarer_and_nothing_is_lost() {
+        let mut parked = Parked::default();
+        parked.add(Work::Reap(1), None, 0);
+        parked.add(Work::Message(7, vec![]), None, 1000);
+        assert_eq!(parked.next(), Some(FIRST_WAIT_NS));
+        assert!(parked.due(FIRST_WAIT_NS - 1).is_empty());
+        let mut now = FIRST_WAIT_NS;
+        for times in 1..20 {
+            let [(Work::Reap(1), waited)] = &parked.due(now)[..] else { panic!("{parked:?}") };
+            let waited = *waited;
+            assert_eq!(waited, (FIRST_WAIT_NS << (times - 1)).min(LAST_WAIT_NS));
+            parked.add(Work::Reap(1), Some(waited), now);
+            parked.0.retain(|waiting| matches!(waiting.work, Work::Reap(_)));
+            now = parked.next().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_closed_waits_for_nothing() {
+        let mut parked = Parked::default();
+        parked.add(Work::Message(7, vec![]), None, 0);
+        parked.add(Work::Reap(7), None, 0);
+        assert!(parked.has(7) && !parked.has(8));
+        parked.forget(7);
+        assert!(!parked.has(7));
+        assert_eq!(parked.due(u64::MAX).len(), 1);
+    }
+}

@@ -1,0 +1,92 @@
+//! Membership in multicast groups.
+//!
+//! Only the addressing: programs attach their queue pairs to the group's GID by a verbs command,
+//! and that is what makes messages arrive.
+
+use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::uapi::ucma::{
+    AhAttr, Event, JoinMcast, MULTICAST_QPN, Param, Target, UDP_QKEY, UdParam, event_type,
+};
+
+use super::id::{Key, State};
+use super::{Call, Cm, Cx};
+
+/// One id's membership in one group. Several in the same group are fine.
+#[derive(Debug)]
+pub(super) struct Membership {
+    id: Key,
+    pub events_reported: u32,
+}
+
+impl Cm {
+    pub(super) fn join_mcast(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        self.join(call, &JoinMcast::decode(call.payload)?)
+    }
+
+    pub(super) fn join_ip_mcast(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        self.join(call, &JoinMcast::decode_ip(call.payload)?)
+    }
+
+    /// Joins a group. An address that is none of a group's is accepted here, as by the kernel;
+    /// it fails when the queue pair is attached to it.
+    fn join(&mut self, call: &Call<'_>, request: &JoinMcast) -> Result<Vec<u8>> {
+        let key = self.find_with_device(call.file, request.id)?;
+        self.room_for_event(call.file)?;
+        let id = self.id(key)?;
+        let is_ready = matches!(id.state, State::Bound | State::AddrResolved);
+        let is_address = request.address.ip().is_some() && !request.address.is_unspecified();
+        ensure(is_ready, id.state.refusal())?;
+        ensure(id.is_datagram, Errno::EINVAL.because("only ids for datagrams join groups"))?;
+        ensure(is_address, Errno::EINVAL.because("the group has no IP address"))?;
+        let source = id.source()?;
+        let ah_attr = AhAttr {
+            dgid: request.address.gid(),
+            flow_label: 0,
+            port_num: source.port_num,
+            sgid_index: source.gid_index,
+            traffic_class: id.type_of_service,
+        };
+        let number = self.membership_numbers.take()?;
+        self.memberships.insert(number, Membership { id: key, events_reported: 0 });
+        let param = UdParam {
+            qp_num: MULTICAST_QPN,
+            qkey: UDP_QKEY,
+            ah_attr: Some(ah_attr),
+            private_data: Vec::new(),
+        };
+        let event = Event {
+            uid: request.uid,
+            id: number,
+            event: event_type::MULTICAST_JOIN,
+            param: Param::Ud(param),
+            ..Event::default()
+        };
+        self.push_membership(key, &event);
+        Ok(number.to_le_bytes().to_vec())
+    }
+
+    pub(super) fn leave_mcast(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        const NO_MEMBER: Errno = Errno::ENOENT.because("there is no membership with this number");
+        let number = Target::decode(call.payload)?.id;
+        let membership = self.memberships.get(&number).ok_or(NO_MEMBER)?;
+        let events_reported = membership.events_reported;
+        let file = self.id(membership.id)?.file;
+        ensure(file == call.file, Errno::EINVAL.because("the membership belongs to another file"))?;
+        self.forget_events(file, |event| event.membership == Some(number));
+        self.memberships.remove(&number);
+        self.membership_numbers.give_back(number);
+        Ok(events_reported.to_le_bytes().to_vec())
+    }
+
+    /// Ends all memberships of an id that goes; its events go with it.
+    pub(super) fn leave_all(&mut self, key: Key) {
+        let numbers = &mut self.membership_numbers;
+        self.memberships.retain(|number, membership| {
+            let stays = membership.id != key;
+            if !stays {
+                numbers.give_back(*number);
+            }
+            stays
+        });
+    }
+}

@@ -1,0 +1,144 @@
+//! What programs ask of an id: addresses, GIDs, paths.
+
+use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::uapi::ucma::{
+    AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
+    Target, path_answer, query,
+};
+
+use super::bind::UNBOUND;
+use super::id::{Id, Key};
+use super::{Call, Cm, Cx, NO_ROOM};
+use crate::device::{Port, Source};
+
+/// Life time of packets on RoCE (`CMA_IBOE_PACKET_LIFETIME`).
+pub(super) const PACKET_LIFE_TIME: u8 = 18;
+/// How long the adapter takes to acknowledge: rxe's `local_ca_ack_delay`.
+pub(super) const ACK_DELAY: u8 = 15;
+/// The acknowledgement timeout where nobody has chosen one.
+pub(super) const ACK_TIMEOUT: u8 = ack_timeout(ACK_DELAY, PACKET_LIFE_TIME);
+
+/// The timeout that covers a packet, its acknowledgement and an adapter's delay, all of them powers of
+/// two (`cm_ack_timeout`).
+pub(super) const fn ack_timeout(ack_delay: u8, packet_life_time: u8) -> u8 {
+    let both_ways = packet_life_time + 1;
+    let (more, less) =
+        if both_ways >= ack_delay { (both_ways, ack_delay) } else { (ack_delay, both_ways) };
+    let timeout = if less + 1 >= more { more + 1 } else { more };
+    if timeout > 31 { 31 } else { timeout }
+}
+
+/// An IP address as an InfiniBand one: its GID, and its port in the service id.
+fn as_ib(id: &Id, address: Sockaddr) -> Sockaddr {
+    match address {
+        Sockaddr::Ib(_) => address,
+        Sockaddr::Ip(ip) => Sockaddr::Ib(IbAddress {
+            // An id without a device has no GIDs.
+            gid: id.source.as_ref().map_or([0; 16], |_| address.gid()),
+            sid: id.space.service_id(ip.port()),
+            ..IbAddress::default()
+        }),
+    }
+}
+
+/// QUERY for addresses needs more room than for paths.
+fn enough_room(call: &Call<'_>) -> Result<()> {
+    ensure(call.room >= QUERY_ADDR_MIN, NO_ROOM)
+}
+
+impl Id {
+    /// Where its packets come from; `EINVAL` while it belongs to no device.
+    pub(super) fn source(&self) -> Result<&Source> {
+        self.source.as_ref().ok_or(Errno::EINVAL.because("the id is bound to no device"))
+    }
+
+    /// The GUID of its device, 0 while it belongs to none.
+    pub(super) fn node_guid(&self) -> u64 {
+        self.source.as_ref().map_or(0, |source| source.device.node_guid)
+    }
+
+    /// GUID and port.
+    fn device(&self) -> Option<(u64, u8)> {
+        self.source.as_ref().map(|source| (source.device.node_guid, source.port_num))
+    }
+
+    /// The MTU of its path (`ib_mtu`).
+    pub(super) fn path_mtu(&self) -> u8 {
+        let usual = || self.source.as_ref().and_then(Source::port).map_or(0, Port::active_mtu);
+        self.path_mtu.unwrap_or_else(usual)
+    }
+
+    fn path(&self) -> PathRecord {
+        let gid = |address: Option<Sockaddr>| address.map_or([0; 16], |address| address.gid());
+        PathRecord {
+            service_id: self.connection.as_ref().map_or(0, |connection| connection.service_id),
+            dgid: gid(self.dst),
+            sgid: gid(self.src),
+            flow_label: self.flow_label,
+            traffic_class: self.type_of_service,
+            mtu: self.path_mtu(),
+            packet_life_time: self.packet_life_time(),
+        }
+    }
+
+    /// Of its path: half of the timeout that the program has chosen (`cma_resolve_iboe_route`).
+    pub(super) fn packet_life_time(&self) -> u8 {
+        match self.ack_timeout {
+            Some(timeout @ 1..) => timeout - 1,
+            _ => PACKET_LIFE_TIME,
+        }
+    }
+}
+
+impl Cm {
+    /// The way from an id to its peer.
+    pub(super) fn ah_attr(&self, key: Key) -> Result<AhAttr> {
+        let id = self.id(key)?;
+        let source = id.source()?;
+        Ok(AhAttr {
+            dgid: id.dst.ok_or(UNBOUND)?.gid(),
+            flow_label: id.flow_label,
+            port_num: source.port_num,
+            sgid_index: source.gid_index,
+            traffic_class: id.type_of_service,
+        })
+    }
+
+    pub(super) fn query(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let request = Query::decode(call.payload)?;
+        let id = self.id(self.find(call.file, request.id)?)?;
+        let device = id.device();
+        match request.option {
+            query::ADDR => {
+                enough_room(call)?;
+                Ok(AddressAnswer { device, src: id.src, dst: id.dst }.encode())
+            }
+            query::PATH => {
+                let path = id.has_path.then(|| id.path());
+                Ok(path_answer(path.as_slice(), call.room))
+            }
+            query::GID => {
+                enough_room(call)?;
+                let none = Sockaddr::Ib(IbAddress::default());
+                let ib = |address: Option<Sockaddr>| {
+                    Some(address.map_or(none, |address| as_ib(id, address)))
+                };
+                Ok(AddressAnswer { device, src: ib(id.src), dst: ib(id.dst) }.encode())
+            }
+            _ => Err(Errno::ENOSYS.because("nothing else can be asked of an id")),
+        }
+    }
+
+    pub(super) fn query_route(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+        let key = self.find(call.file, Target::decode(call.payload)?.id)?;
+        let id = self.id(key)?;
+        let answer = RouteAnswer {
+            device: id.device(),
+            path: id.path(),
+            is_resolved: id.has_path,
+            src: id.src,
+            dst: id.dst,
+        };
+        Ok(answer.encode())
+    }
+}

@@ -1,0 +1,104 @@
+//! What is sent again until it is answered: REQ, REP, DREQ and SIDR_REQ, which the kernel's
+//! `mad.c` repeats.
+
+use soft_hca_core::errno::Errno;
+use soft_hca_core::uapi::ucma::event_type;
+
+use super::connect::Stage;
+use super::id::Key;
+use super::message::{Answered, CommId, Message, Mra};
+use super::peer::Peer;
+use super::timer::{
+    GIVE_UP_NS, MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, RESPONSE_NS, Timer, cm_timeout_ns,
+};
+use super::{Cm, Cx};
+
+impl Cm {
+    /// Sends a message of an id's connection and waits for the answer. No message to an id of this
+    /// machine gets lost; only a request may meet a listener that has no room.
+    pub(super) fn send_until_answered(&mut self, cx: &mut Cx<'_>, key: Key, message: Message) {
+        let is_request = matches!(message, Message::Req(_));
+        let Ok(connection) = self.connection_mut(key) else { return };
+        connection.retries = 0;
+        let again = connection.peer.is_remote() || is_request;
+        let peer = connection.peer;
+        connection.unanswered = again.then(|| Box::new(message.clone()));
+        let transaction = connection.transaction;
+        self.wait_for_answer(cx, key);
+        self.send(cx, peer, transaction, message);
+    }
+
+    fn wait_for_answer(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Ok(connection) = self.connection(key) else { return };
+        let wait_ns = match (connection.peer, connection.stage) {
+            (Peer::Local, Stage::RequestSent) => RESPONSE_NS,
+            // Whoever has asked says something in any case.
+            (Peer::Local, Stage::ReplySent) => return,
+            (Peer::Local, _) => GIVE_UP_NS,
+            // `cm_req`'s and, on the same side, its disconnection's count the way.
+            (Peer::Remote { .. }, Stage::RequestSent) => REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS,
+            (Peer::Remote { .. }, Stage::DisconnectSent) if connection.is_asking => {
+                REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS
+            }
+            (Peer::Remote { .. }, _) => REMOTE_RESPONSE_NS,
+        };
+        self.set_timer(key, cx.now_ns.saturating_add(wait_ns), Timer::Answer);
+    }
+
+    /// Sends the unanswered message again: what it got may have been lost.
+    pub(super) fn send_again(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Ok(connection) = self.connection(key) else { return };
+        let (peer, transaction) = (connection.peer, connection.transaction);
+        if let Some(message) = connection.unanswered.as_deref().cloned() {
+            self.send(cx, peer, transaction, message);
+        }
+    }
+
+    /// Nothing has come in time.
+    pub(super) fn unanswered(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Ok(connection) = self.connection_mut(key) else { return };
+        if connection.unanswered.is_some() && connection.retries < MAX_RETRIES {
+            connection.retries += 1;
+            self.wait_for_answer(cx, key);
+            return self.send_again(cx, key);
+        }
+        connection.unanswered = None;
+        match connection.stage {
+            Stage::RequestSent | Stage::ReplySent => {
+                connection.stage = Stage::Over;
+                self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
+            }
+            Stage::ServiceRequestSent => self.service_unknown(key),
+            Stage::DisconnectSent => self.disconnection_unanswered(cx, key),
+            _ => {}
+        }
+    }
+
+    /// The answer has come, or none is wanted any more.
+    pub(super) fn is_answered(&mut self, key: Key) {
+        self.cancel_timer(key);
+        if let Ok(connection) = self.connection_mut(key) {
+            connection.unanswered = None;
+        }
+    }
+
+    /// `cm_mra_handler`: the message has come, and the answer will take a while.
+    pub(super) fn received_mra(&mut self, cx: &mut Cx<'_>, from: Peer, mra: &Mra) {
+        let asking = || self.connection_of(from, mra.remote_comm_id, CommId::NONE);
+        let (key, stage) = match mra.message {
+            Answered::Req => (asking(), Stage::RequestSent),
+            Answered::Rep => {
+                let key = self.connection_of(from, mra.remote_comm_id, mra.local_comm_id);
+                (key, Stage::ReplySent)
+            }
+            Answered::Other => return,
+        };
+        let Some(key) = key.filter(|key| self.stage(*key) == Some(stage)) else { return };
+        if from == Peer::Local {
+            // It does not go without a word.
+            return self.cancel_timer(key);
+        }
+        let wait_ns = cm_timeout_ns(mra.service_timeout & 0x1f) + REMOTE_RESPONSE_NS;
+        self.set_timer(key, cx.now_ns.saturating_add(wait_ns), Timer::Answer);
+    }
+}

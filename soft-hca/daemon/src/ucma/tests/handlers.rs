@@ -1,0 +1,464 @@
+//! What comes at the wrong time, again, or for nobody.
+
+use std::net::SocketAddr;
+
+use super::hostile::Random;
+use super::hosts::{CLIENT, Hosts, SERVER, address};
+use super::*;
+use crate::ucma::early::MAX_EARLY_REMOTE;
+use crate::ucma::id::Space;
+use crate::ucma::message::{
+    Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, STALE_CONNECTION, SidrRep,
+    SidrReq,
+};
+use crate::ucma::timer::{LISTENER_NS, RESPONSE_NS, TIME_WAIT_NS};
+use crate::ucma::{Cx, wire};
+
+const NOBODY: CommId = CommId(0x7777_7777);
+
+fn rej(reason: u32, rejected: Answered, (local, remote): (CommId, CommId)) -> Message {
+    Message::Rej(Rej {
+        local_comm_id: local,
+        remote_comm_id: remote,
+        rejected,
+        reason,
+        ari: Vec::new(),
+        private_data: Vec::new(),
+    })
+}
+
+fn assert_silent(hosts: &mut Hosts) {
+    for host in [CLIENT, SERVER] {
+        assert_eq!((hosts.sent(host), hosts.events(host)), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn a_request_comes_again() {
+    let mut hosts = Hosts::new();
+    hosts.listener(TCP);
+    let asking = hosts.asking(TCP);
+    let req = hosts.one(CLIENT);
+    let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
+    hosts.deliver(SERVER, &req);
+    // While the program has not decided: it will take a while, and there is no second event.
+    hosts.deliver(SERVER, &req);
+    let mra = hosts.one(SERVER);
+    let Message::Mra(content) = &mra else { panic!("{mra:?}") };
+    assert_eq!((content.remote_comm_id, content.message), (local_comm_id, Answered::Req));
+    // Now the client asks again only much later.
+    hosts.deliver(CLIENT, &mra);
+    hosts.pass(10 * RESPONSE_NS);
+    assert_eq!(hosts.sent(CLIENT), []);
+    hosts.pass(10 * RESPONSE_NS);
+    assert_eq!(hosts.one(CLIENT), req);
+    let request = hosts.request();
+    assert_eq!(hosts.events(SERVER), []);
+    // When it has, the answer may have been lost.
+    hosts.accept(request);
+    let rep = hosts.one(SERVER);
+    hosts.deliver(SERVER, &req);
+    assert_eq!(hosts.one(SERVER), rep);
+    hosts.deliver(CLIENT, &rep);
+    hosts.establish(asking);
+    hosts.disconnect(CLIENT, asking);
+    hosts.carry();
+    hosts.disconnect(SERVER, request);
+    hosts.sent(SERVER);
+    // In time wait the request is one of the past.
+    hosts.deliver(SERVER, &req);
+    let stale = rej(STALE_CONNECTION, Answered::Req, (CommId::NONE, local_comm_id));
+    assert_eq!(hosts.one(SERVER), stale);
+    hosts.end();
+}
+
+#[test]
+fn a_rejected_request_comes_again() {
+    let mut hosts = Hosts::new();
+    hosts.listener(TCP);
+    hosts.asking(TCP);
+    let req = hosts.one(CLIENT);
+    hosts.deliver(SERVER, &req);
+    let request = hosts.request();
+    hosts.worlds[SERVER].reject(hosts.files[SERVER], request, 0, b"no").unwrap();
+    // The rejection is lost: the request is asked anew, and the former id does no harm.
+    hosts.sent(SERVER);
+    hosts.deliver(SERVER, &req);
+    let again = hosts.request();
+    hosts.destroy(SERVER, request);
+    hosts.accept(again);
+    assert_eq!(hosts.carry(), ["REP"]);
+    assert_eq!(hosts.events(CLIENT), [(5, 0)]);
+    hosts.end();
+}
+
+#[test]
+fn a_reply_comes_again() {
+    let mut hosts = Hosts::new();
+    hosts.listener(TCP);
+    let asking = hosts.asking(TCP);
+    hosts.carry();
+    let request = hosts.request();
+    hosts.accept(request);
+    let rep = hosts.one(SERVER);
+    hosts.deliver(CLIENT, &rep);
+    assert_eq!(hosts.events(CLIENT), [(5, 0)]);
+    hosts.deliver(CLIENT, &rep);
+    let mra = hosts.one(CLIENT);
+    assert!(matches!(&mra, Message::Mra(mra) if mra.message == Answered::Rep), "{mra:?}");
+    hosts.deliver(SERVER, &mra);
+    hosts.establish(asking);
+    let rtu = hosts.one(CLIENT);
+    // The "ready to use" was lost.
+    hosts.deliver(CLIENT, &rep);
+    assert_eq!(hosts.one(CLIENT), rtu);
+    hosts.deliver(SERVER, &rtu);
+    assert_eq!(hosts.events(SERVER), [(9, 0)]);
+    hosts.disconnect(CLIENT, asking);
+    hosts.sent(CLIENT);
+    hosts.deliver(CLIENT, &rep);
+    hosts.destroy(CLIENT, asking);
+    hosts.deliver(CLIENT, &rep);
+    assert_silent(&mut hosts);
+}
+
+#[test]
+fn ready_to_use_comes_twice_or_too_early() {
+    let mut hosts = Hosts::new();
+    hosts.listener(TCP);
+    let asking = hosts.asking(TCP);
+    hosts.carry();
+    let request = hosts.request();
+    hosts.accept(request);
+    hosts.carry();
+    hosts.events(CLIENT);
+    hosts.establish(asking);
+    let rtu = hosts.one(CLIENT);
+    let Message::Rtu(content) = rtu else { panic!("{rtu:?}") };
+    for wrong in [
+        Rtu { local_comm_id: NOBODY, ..content },
+        Rtu { remote_comm_id: NOBODY, ..content },
+        Rtu { local_comm_id: CommId::NONE, ..content },
+    ] {
+        hosts.deliver(SERVER, &Message::Rtu(wrong));
+        assert_silent(&mut hosts);
+    }
+    hosts.deliver(SERVER, &rtu);
+    hosts.deliver(SERVER, &rtu);
+    assert_eq!(hosts.events(SERVER), [(9, 0)]);
+    hosts.disconnect(SERVER, request);
+    hosts.deliver(SERVER, &rtu);
+    assert_eq!(hosts.events(SERVER), []);
+    hosts.end();
+}
+
+#[test]
+fn a_rejection_of_what_is_gone() {
+    let mut hosts = Hosts::new();
+    hosts.listener(TCP);
+    let asking = hosts.asking(TCP);
+    hosts.carry();
+    let request = hosts.request();
+    hosts.destroy(SERVER, request);
+    let rej = hosts.one(SERVER);
+    hosts.destroy(CLIENT, asking);
+    hosts.sent(CLIENT);
+    hosts.deliver(CLIENT, &rej);
+    assert_silent(&mut hosts);
+    hosts.end();
+}
+
+#[test]
+fn a_rejection_comes_twice_or_too_late() {
+    let mut hosts = Hosts::new();
+    hosts.listener(TCP);
+    hosts.asking(TCP);
+    hosts.carry();
+    let request = hosts.request();
+    hosts.worlds[SERVER].reject(hosts.files[SERVER], request, 0, &[]).unwrap();
+    let rej = hosts.one(SERVER);
+    hosts.deliver(CLIENT, &rej);
+    hosts.deliver(CLIENT, &rej);
+    assert_eq!(hosts.events(CLIENT), [(8, 28)]);
+    hosts.end();
+
+    let mut hosts = Hosts::new();
+    let (asking, request) = hosts.connected();
+    let ids = hosts.ids(CLIENT, asking);
+    hosts.disconnect(CLIENT, asking);
+    hosts.carry();
+    hosts.disconnect(SERVER, request);
+    hosts.carry();
+    let (_, _) = (hosts.events(CLIENT), hosts.events(SERVER));
+    hosts.deliver(SERVER, &self::rej(28, Answered::Other, ids));
+    assert_silent(&mut hosts);
+    hosts.pass(TIME_WAIT_NS);
+    assert_eq!(hosts.events(SERVER), [(15, 0)]);
+}
+
+#[test]
+fn a_disconnection_of_nothing_is_answered() {
+    let mut hosts = Hosts::new();
+    let dreq = Dreq { local_comm_id: CommId(5), remote_comm_id: NOBODY, remote_qpn: 0x12 };
+    hosts.deliver(SERVER, &Message::Dreq(dreq));
+    let drep = Message::Drep(Drep { local_comm_id: NOBODY, remote_comm_id: CommId(5) });
+    assert_eq!(hosts.one(SERVER), drep);
+    // An answer to nothing is not.
+    hosts.deliver(SERVER, &drep);
+    assert_silent(&mut hosts);
+    hosts.end();
+}
+
+#[test]
+fn a_disconnection_comes_again() {
+    let mut hosts = Hosts::new();
+    let (asking, request) = hosts.connected();
+    hosts.disconnect(CLIENT, asking);
+    let dreq = hosts.one(CLIENT);
+    let Message::Dreq(content) = dreq else { panic!("{dreq:?}") };
+    let wrong = Dreq { remote_qpn: content.remote_qpn + 1, ..content };
+    hosts.deliver(SERVER, &Message::Dreq(wrong));
+    assert_silent(&mut hosts);
+    hosts.deliver(SERVER, &dreq);
+    hosts.deliver(SERVER, &dreq);
+    assert_eq!(hosts.events(SERVER), [(10, 0)]);
+    hosts.disconnect(SERVER, request);
+    let drep = hosts.one(SERVER);
+    // The answer was lost.
+    hosts.deliver(SERVER, &dreq);
+    assert_eq!(hosts.one(SERVER), drep);
+    hosts.deliver(CLIENT, &drep);
+    hosts.deliver(CLIENT, &drep);
+    assert_eq!(hosts.events(CLIENT), [(10, 0)]);
+    // Nor is it forgotten when the id is.
+    hosts.destroy(SERVER, request);
+    hosts.deliver(SERVER, &dreq);
+    assert_eq!(hosts.one(SERVER), drep);
+    hosts.end();
+}
+
+#[test]
+fn a_stranger_changes_nothing() {
+    let mut hosts = Hosts::new();
+    let (asking, _) = hosts.connected();
+    let (local, remote) = hosts.ids(CLIENT, asking);
+    let stranger = IpAddr::from([10, 9, 0, 9]);
+    let (local_comm_id, remote_comm_id) = (local, remote);
+    let dreq = Dreq { local_comm_id, remote_comm_id, remote_qpn: 0x12 };
+    for message in [
+        rej(28, Answered::Other, (local, remote)),
+        Message::Dreq(dreq),
+        Message::Drep(Drep { local_comm_id, remote_comm_id }),
+    ] {
+        let World { cm, machine, now } = &mut hosts.worlds[SERVER];
+        cm.receive(machine, (stranger, address(SERVER)), &wire::encode(&message, 1), *now);
+        let cx = &mut Cx { host: machine, now_ns: *now, transaction: 0 };
+        cm.received(cx, Peer::Local, 1, message);
+        cm.take_messages();
+    }
+    assert_silent(&mut hosts);
+    hosts.deliver(SERVER, &Message::Dreq(dreq));
+    assert_eq!(hosts.events(SERVER), [(10, 0)]);
+}
+
+#[test]
+fn a_request_that_nobody_listens_for() {
+    let mut hosts = Hosts::new();
+    hosts.asking(TCP);
+    let req = hosts.one(CLIENT);
+    let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
+    hosts.deliver(SERVER, &req);
+    hosts.pass(LISTENER_NS - 1);
+    // Again means no longer.
+    hosts.deliver(SERVER, &req);
+    assert_silent(&mut hosts);
+    hosts.pass(1);
+    let expected = rej(8, Answered::Req, (CommId::NONE, local_comm_id));
+    assert_eq!(hosts.one(SERVER), expected);
+    hosts.deliver(CLIENT, &expected);
+    assert_eq!(hosts.events(CLIENT), [(8, 8)]);
+
+    hosts.asking(UDP);
+    let req = hosts.one(CLIENT);
+    let Message::SidrReq(content) = &req else { panic!("{req:?}") };
+    hosts.deliver(SERVER, &req);
+    hosts.pass(LISTENER_NS);
+    let expected = Message::SidrRep(SidrRep {
+        request_id: content.request_id,
+        status: 1,
+        service_id: 0x0111_1d2f,
+        qpn: 0,
+        qkey: 0,
+        private_data: Vec::new(),
+    });
+    assert_eq!(hosts.one(SERVER), expected);
+    hosts.deliver(CLIENT, &expected);
+    assert_eq!(hosts.events(CLIENT), [(7, 1)]);
+    hosts.end();
+}
+
+#[test]
+fn a_request_is_taken_back_before_anybody_listens() {
+    let mut hosts = Hosts::new();
+    let asking = hosts.asking(TCP);
+    hosts.carry();
+    hosts.destroy(CLIENT, asking);
+    assert_eq!(hosts.carry(), ["REJ"]);
+    hosts.listener(TCP);
+    hosts.pass(LISTENER_NS);
+    assert_silent(&mut hosts);
+    hosts.end();
+}
+
+#[test]
+fn only_so_many_requests_wait_for_listeners() {
+    let mut hosts = Hosts::new();
+    hosts.asking(TCP);
+    let Message::Req(mut req) = hosts.one(CLIENT) else { panic!() };
+    for number in 1..=MAX_EARLY_REMOTE as u32 {
+        req.local_comm_id = CommId(number);
+        hosts.deliver(SERVER, &Message::Req(req.clone()));
+    }
+    assert_eq!(hosts.sent(SERVER), []);
+    req.local_comm_id = NOBODY;
+    hosts.deliver(SERVER, &Message::Req(req));
+    assert_eq!(hosts.one(SERVER), rej(8, Answered::Req, (CommId::NONE, NOBODY)));
+    hosts.pass(LISTENER_NS);
+    assert_eq!(hosts.sent(SERVER).len(), MAX_EARLY_REMOTE);
+}
+
+#[test]
+fn a_service_request_comes_again() {
+    let mut hosts = Hosts::new();
+    hosts.listener(UDP);
+    hosts.asking(UDP);
+    let req = hosts.one(CLIENT);
+    hosts.deliver(SERVER, &req);
+    hosts.deliver(SERVER, &req);
+    let request = hosts.request();
+    assert_silent(&mut hosts);
+    hosts.accept(request);
+    let rep = hosts.one(SERVER);
+    hosts.deliver(CLIENT, &rep);
+    hosts.deliver(CLIENT, &rep);
+    assert_eq!(hosts.events(CLIENT), [(9, 0)]);
+    // The answer was lost: the service is asked anew.
+    hosts.deliver(SERVER, &req);
+    assert_eq!(hosts.events(SERVER), [(4, 0)]);
+    hosts.end();
+}
+
+#[test]
+fn peers_number_services_apart_from_connections() {
+    let mut hosts = Hosts::new();
+    hosts.listener(TCP);
+    let (world, file) = (&mut hosts.worlds[SERVER], hosts.files[SERVER]);
+    world.listener(file, 0x52, UDP, "10.9.0.1:7471");
+    hosts.asking(TCP);
+    let req = hosts.one(CLIENT);
+    let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
+    hosts.asking(UDP);
+    let Message::SidrReq(mut sidr_req) = hosts.one(CLIENT) else { panic!() };
+    sidr_req.request_id = local_comm_id;
+    hosts.deliver(SERVER, &req);
+    hosts.deliver(SERVER, &Message::SidrReq(sidr_req));
+    assert_eq!(hosts.events(SERVER), [(4, 0), (4, 0)]);
+}
+
+/// Messages with any content, of which the communication ids are those of living connections as
+/// often as not.
+#[test]
+fn any_message_does_no_harm() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut hosts = Hosts::new();
+    hosts.listener(UDP);
+    hosts.asking(TCP);
+    let Message::Req(template) = hosts.one(CLIENT) else { panic!() };
+    let (asking, request) = hosts.connected();
+    let ids = [hosts.ids(CLIENT, asking), hosts.ids(SERVER, request)];
+    for _ in 0..30_000 {
+        let host = random.below(2) as usize;
+        let (world, file) = (&mut hosts.worlds[host], hosts.files[host]);
+        let living = world.cm.remote_ids.iter().map(|(remote, key)| {
+            let id = &world.cm.ids[key];
+            (remote.comm_id, id.connection.as_ref().unwrap().local_id)
+        });
+        let mut known: Vec<(CommId, CommId)> = ids.iter().copied().chain(living).collect();
+        known.push((CommId(random.below(9) as u32), CommId(random.below(9) as u32)));
+        known.sort_unstable();
+        let (local_comm_id, _) = random.of(&known);
+        let remote_comm_id = random.of(&known).1;
+        let private_data = vec![1; random.below(300) as usize];
+        let address: SocketAddr =
+            random.of(&["10.9.0.1:7471", "[fd00::1]:7471", "239.0.0.1:1"]).parse().unwrap();
+        let answered = random.of(&[Answered::Req, Answered::Rep, Answered::Other]);
+        let byte = random.next() as u8;
+        let message = match random.below(10) {
+            0..2 => Message::Req(Req {
+                local_comm_id,
+                dst: address,
+                starting_psn: random.next() as u32,
+                private_data,
+                ..template.clone()
+            }),
+            2 => Message::Mra(Mra {
+                local_comm_id,
+                remote_comm_id,
+                message: answered,
+                service_timeout: byte,
+            }),
+            3 => rej(byte.into(), answered, (local_comm_id, remote_comm_id)),
+            4 => Message::Rep(Rep {
+                local_comm_id,
+                remote_comm_id,
+                ca_guid: random.next(),
+                qpn: 0x12,
+                starting_psn: random.next() as u32,
+                responder_resources: byte,
+                initiator_depth: byte,
+                rnr_retry_count: byte,
+                flow_control: byte,
+                srq: false,
+                ece: template.ece,
+                private_data,
+            }),
+            5 => Message::Rtu(Rtu { local_comm_id, remote_comm_id }),
+            6 => Message::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn: 0x12 }),
+            7 => Message::Drep(Drep { local_comm_id, remote_comm_id }),
+            8 => Message::SidrReq(SidrReq {
+                request_id: local_comm_id,
+                space: random.of(&[Space::Udp, Space::Tcp, Space::Ib]),
+                src: template.src,
+                dst: address,
+                private_data,
+            }),
+            _ => Message::SidrRep(SidrRep {
+                request_id: local_comm_id,
+                status: byte.into(),
+                service_id: random.next(),
+                qpn: 0,
+                qkey: 0,
+                private_data,
+            }),
+        };
+        if random.below(64) == 0 {
+            world.pass(random.of(&[S / 10, RESPONSE_NS]));
+        }
+        while let Some(event) = world.event(file) {
+            let id = word(&event, 8);
+            let _ = match random.below(4) {
+                0 => world.accept(file, id, 7, &ConnParam { qp_num: 0x12, ..ConnParam::default() }),
+                1 => world.disconnect(file, id),
+                2 if world.cm.ids.len() > 6 => world.destroy(file, id).map(drop),
+                _ => Ok(()),
+            };
+        }
+        hosts.deliver(host, &message);
+        hosts.worlds.iter().for_each(check);
+        // Nobody's messages arrive.
+        hosts.sent(CLIENT);
+        hosts.sent(SERVER);
+    }
+    hosts.pass(LISTENER_NS);
+    hosts.end();
+}

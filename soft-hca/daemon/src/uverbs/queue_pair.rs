@@ -1,0 +1,394 @@
+//! Queue pairs: `rxe_qp.c`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use soft_hca_core::arena::RingPlace;
+use soft_hca_core::engine::Route;
+use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
+use soft_hca_core::rpc::Created;
+use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
+use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
+use soft_hca_core::uapi::uverbs::request::{self, ExCreateQp, ModifyQp};
+use soft_hca_core::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, qp_type, state};
+
+use crate::device::{Limits, Provider};
+use crate::fabric::{GONE, RingOf, store_gid};
+use crate::known::KnownQp;
+use crate::uverbs::address::{route_to, source_gid};
+use crate::uverbs::object::Kind;
+use crate::uverbs::transitions;
+use crate::uverbs::{Context, Object, Outcome};
+
+/// CREATE_QP's answer.
+pub(super) type CreateQpAnswer = WithDriverData<answer::CreateQp, abi::CreateQpResp>;
+/// The extended CREATE_QP's answer.
+pub(super) type ExCreateQpAnswer = WithDriverData<answer::ExCreateQp, abi::CreateQpResp>;
+
+fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
+    match request.qp_type.into() {
+        qp_type::RC | qp_type::UC | qp_type::UD => {}
+        qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
+            return Err(Errno::EOPNOTSUPP.because("the device has no queue pairs of this type"));
+        }
+        _ => return Err(Errno::EINVAL.because("no queue pair has this type")),
+    }
+    let has_own = request.is_srq == 0;
+    for (asked, limit, reason) in [
+        (request.max_send_wr, limits.max_qp_wr, "max_send_wr is more than the device's max_qp_wr"),
+        (request.max_send_sge, limits.max_sge, "max_send_sge is more than the device's max_sge"),
+        (
+            request.max_inline_data,
+            limits.max_inline_data,
+            "max_inline_data is more than the device's work requests hold",
+        ),
+        (
+            if has_own { request.max_recv_wr } else { 0 },
+            limits.max_qp_wr,
+            "max_recv_wr is more than the device's max_qp_wr",
+        ),
+        (
+            if has_own { request.max_recv_sge } else { 0 },
+            limits.max_sge,
+            "max_recv_sge is more than the device's max_sge",
+        ),
+    ] {
+        let refusal = Errno::EINVAL.because(reason);
+        ensure(asked <= limit, refusal.beyond(asked.into(), limit.into()))?;
+    }
+    Ok(())
+}
+
+pub(super) fn create_qp(
+    cx: &mut Context<'_>,
+    request: &request::CreateQp,
+) -> Result<Outcome<CreateQpAnswer>> {
+    let (answer, driver_data) = new_qp(cx, &(*request).into())?;
+    let created = created(&answer);
+    Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
+}
+
+pub(super) fn create_qp_ex(
+    cx: &mut Context<'_>,
+    request: &ExCreateQp,
+) -> Result<Outcome<ExCreateQpAnswer>> {
+    // Flags at creation, such as to block the loopback of multicast, are not supported.
+    let is_plain = request.create_flags == 0;
+    ensure(
+        is_plain,
+        Errno::EOPNOTSUPP.because("the device has none of the flags for creating queue pairs"),
+    )?;
+    let (answer, driver_data) = new_qp(cx, request)?;
+    let created = created(&answer);
+    let answer = answer::ExCreateQp::new(answer);
+    Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
+}
+
+fn created(answer: &answer::CreateQp) -> Created {
+    Created::Qp { handle: answer.qp_handle, qpn: Qpn::new(answer.qpn) }
+}
+
+fn new_qp(
+    cx: &mut Context<'_>,
+    request: &ExCreateQp,
+) -> Result<(answer::CreateQp, abi::CreateQpResp)> {
+    let device = Arc::clone(&cx.file.device);
+    check(request, &device.limits)?;
+    let ExCreateQp { max_send_wr, max_recv_wr, max_recv_sge, sq_sig_all, .. } = *request;
+    let pd = cx.file.handles.pd(request.pd_handle)?;
+    let send_cq = cx.file.handles.index(request.send_cq_handle, Kind::Cq)?;
+    let recv_cq = cx.file.handles.index(request.recv_cq_handle, Kind::Cq)?;
+    let srq = match request.is_srq {
+        0 => None,
+        _ => Some(cx.file.handles.index(request.srq_handle, Kind::Srq)?),
+    };
+    let provider = &device.provider;
+    let room = provider.send_room(request.max_send_sge, request.max_inline_data);
+    let max_send_sge = room / provider.sge_bytes;
+    let index = cx.fabric.take_qp(KnownQp {
+        qp_type: request.qp_type.into(),
+        file: cx.file.id,
+        user_handle: request.user_handle,
+        pd,
+        cqs: [send_cq, recv_cq],
+        srq,
+        sq_sig_all,
+        max_inline: room,
+        max_send_sge,
+        max_recv_sge,
+        ..KnownQp::default()
+    })?;
+    let qpn = cx.fabric.qpn(index)?;
+    let (sq, rq) = match new_rings(cx, provider, request, room) {
+        Ok(rings) => rings,
+        Err(error) => {
+            cx.fabric.qps.release(index);
+            return Err(error);
+        }
+    };
+    let rq_mi = rq.as_ref().map_or_else(MmInfo::default, MmInfo::of);
+    let driver_data = abi::CreateQpResp { rq_mi, sq_mi: MmInfo::of(&sq) };
+    cx.fabric.place_ring(RingOf::Send(index), sq);
+    if let Some(rq) = rq {
+        cx.fabric.place_ring(RingOf::Receive(index), rq);
+    }
+    let qp = &cx.fabric.arena.qps[index];
+    for (field, value) in [
+        (&qp.qp_type, request.qp_type.into()),
+        (&qp.state, state::RESET),
+        (&qp.proc, cx.file.proc as u32),
+        (&qp.pd, pd),
+        (&qp.send_cq, send_cq as u32),
+        (&qp.recv_cq, recv_cq as u32),
+        (&qp.srq, srq.map_or(0, |index| index as u32 + 1)),
+        (&qp.sq_sig_all, sq_sig_all.into()),
+        (&qp.max_send_sge, max_send_sge),
+        (&qp.max_recv_sge, max_recv_sge),
+        (&qp.max_inline, room),
+    ] {
+        field.store(value, Release);
+    }
+    qp.live.store(qpn, Release);
+    let answer = answer::CreateQp {
+        qp_handle: cx.file.handles.insert(Object::Qp { index, pd }),
+        qpn,
+        max_send_wr,
+        max_recv_wr: if srq.is_some() { 0 } else { max_recv_wr },
+        max_send_sge,
+        max_recv_sge: if srq.is_some() { 0 } else { max_recv_sge },
+        max_inline_data: room,
+        reserved: 0,
+    };
+    Ok((answer, driver_data))
+}
+
+/// The ring of sends, and that of receives unless they are shared.
+fn new_rings(
+    cx: &mut Context<'_>,
+    provider: &Provider,
+    request: &ExCreateQp,
+    send_room: u32,
+) -> Result<(RingPlace, Option<RingPlace>)> {
+    let sq = cx.fabric.new_ring(request.max_send_wr, provider.send_slot(send_room))?;
+    if request.is_srq != 0 {
+        return Ok((sq, None));
+    }
+    match cx.fabric.new_ring(request.max_recv_wr, provider.recv_slot(request.max_recv_sge)) {
+        Ok(rq) => Ok((sq, Some(rq))),
+        Err(error) => {
+            cx.fabric.release_ring(&sq);
+            Err(error)
+        }
+    }
+}
+
+pub(super) fn query_qp(
+    cx: &mut Context<'_>,
+    request: &request::QueryQp,
+) -> Result<Outcome<answer::QueryQp>> {
+    let index = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
+    let qp = &cx.fabric.arena.qps[index];
+    let private = cx.fabric.qps.get(index).ok_or(GONE)?;
+    let word = |field: &AtomicU32| field.load(Acquire);
+    let byte = |field: &AtomicU32| field.load(Acquire) as u8;
+    let answer = answer::QueryQp {
+        dest: private.dest,
+        // As many as the ring has room for, whatever was requested.
+        max_send_wr: word(&qp.sq.mask),
+        max_recv_wr: word(&qp.rq.mask),
+        max_send_sge: private.max_send_sge,
+        max_recv_sge: private.max_recv_sge,
+        max_inline_data: private.max_inline,
+        qkey: word(&qp.qkey),
+        rq_psn: word(&qp.rq_psn),
+        sq_psn: word(&qp.sq_psn),
+        dest_qp_num: word(&qp.dest_qpn),
+        qp_access_flags: word(&qp.access),
+        pkey_index: private.pkey_index,
+        qp_state: byte(&qp.state),
+        path_mtu: byte(&qp.path_mtu),
+        max_rd_atomic: byte(&qp.max_rd_atomic),
+        max_dest_rd_atomic: byte(&qp.max_dest_rd_atomic),
+        min_rnr_timer: byte(&qp.min_rnr_timer),
+        port_num: private.port_num,
+        timeout: byte(&qp.timeout),
+        retry_cnt: byte(&qp.retry_cnt),
+        rnr_retry: byte(&qp.rnr_retry),
+        sq_sig_all: private.sq_sig_all,
+        ..Default::default()
+    };
+    Ok(answer.into())
+}
+
+pub(super) fn modify_qp(cx: &mut Context<'_>, request: &ModifyQp) -> Result<Outcome<()>> {
+    let index = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
+    let given = Mask::from_bits_retain(request.attr_mask);
+    let qp = &cx.fabric.arena.qps[index];
+    let kind = qp.qp_type.load(Acquire);
+    let current = qp.state.load(Acquire);
+    let from = if given.contains(Mask::CUR_STATE) { request.cur_qp_state.into() } else { current };
+    let to = if given.contains(Mask::STATE) { request.qp_state.into() } else { from };
+    ensure(
+        from == current,
+        Errno::EINVAL
+            .because("the queue pair is not in the state that CUR_STATE names")
+            .with(Values::of([(Label::State, current.into())])),
+    )?;
+    ensure(to <= state::ERR, Errno::EINVAL.because("there is no such state"))?;
+    transitions::check(kind, from, to, given)?;
+    check_values(cx, index, request, given)?;
+    set_attributes(cx, index, request, given)?;
+    change_state(cx, index, from, to)?;
+    Ok(().into())
+}
+
+fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask) -> Result<()> {
+    let is_given = |bit| given.contains(bit);
+    let dest = request.dest;
+    let device = &cx.file.device;
+    let is_port = |number: u8| device.port(number).is_ok();
+    let known = cx.fabric.qps.get(index).ok_or(GONE)?;
+    let max_mtu = device.port(known.port_num).map_or(0, |port| port.max_mtu);
+    let max_rd_atomic = device.limits.max_qp_init_rd_atom;
+    for (attribute, is_right, reason) in [
+        // Soft-RoCE refuses an alternate path, and so do we.
+        (Mask::ALT_PATH, false, "the device has no automatic path migration"),
+        (Mask::PORT, is_port(request.port_num), "the device has no port with this number"),
+        (Mask::AV, dest.is_global != 0, "an address vector on RoCE needs a global route (GRH)"),
+        (Mask::AV, is_port(dest.port_num), "the address vector's port is none of the device's"),
+        (Mask::PATH_MTU, request.path_mtu != 0, "there is no such path MTU"),
+    ] {
+        ensure(is_right || !is_given(attribute), Errno::EINVAL.because(reason))?;
+    }
+    for (attribute, asked, limit, reason) in [
+        (Mask::PATH_MTU, request.path_mtu, max_mtu, "the path MTU is more than the port's"),
+        (Mask::TIMEOUT, request.timeout, 31, "timeout has five bits"),
+        (Mask::RETRY_CNT, request.retry_cnt, 7, "retry_cnt has three bits"),
+        (Mask::RNR_RETRY, request.rnr_retry, 7, "rnr_retry has three bits"),
+        (
+            Mask::MAX_QP_RD_ATOMIC,
+            request.max_rd_atomic,
+            max_rd_atomic,
+            "max_rd_atomic is more than the device's max_qp_init_rd_atom",
+        ),
+    ] {
+        let refusal = Errno::EINVAL.because(reason).beyond(asked.into(), limit.into());
+        ensure(asked <= limit || !is_given(attribute), refusal)?;
+    }
+    if is_given(Mask::AV) {
+        route_of(cx, request)?;
+    }
+    Ok(())
+}
+
+/// The way to the peer that the address vector names.
+fn route_of(cx: &Context<'_>, request: &ModifyQp) -> Result<Route> {
+    let dest = request.dest;
+    let gids = &cx.file.device.port(dest.port_num)?.gids;
+    let sgid = source_gid(gids, dest.sgid_index)?;
+    route_to(cx.fabric, sgid, dest.dgid)
+}
+
+fn set_attributes(
+    cx: &mut Context<'_>,
+    index: usize,
+    request: &ModifyQp,
+    given: Mask,
+) -> Result<()> {
+    let is_given = |bit| given.contains(bit);
+    let private = cx.fabric.qps.get_mut(index).ok_or(GONE)?;
+    if is_given(Mask::AV) {
+        private.dest = request.dest;
+        store_gid(&cx.fabric.arena.qps[index].dgid, request.dest.dgid);
+    }
+    if is_given(Mask::PKEY_INDEX) {
+        private.pkey_index = request.pkey_index;
+    }
+    if is_given(Mask::PORT) {
+        private.port_num = request.port_num;
+    }
+    let qp = &cx.fabric.arena.qps[index];
+    let mut is_remote = None;
+    if is_given(Mask::AV) {
+        let route = route_of(cx, request)?;
+        route.store(&qp.route);
+        is_remote = Some(route != Route::Local);
+    }
+    for (bit, field, value) in [
+        (Mask::QKEY, &qp.qkey, request.qkey),
+        (Mask::RQ_PSN, &qp.rq_psn, Psn::new(request.rq_psn).into()),
+        (Mask::SQ_PSN, &qp.sq_psn, Psn::new(request.sq_psn).into()),
+        (Mask::DEST_QPN, &qp.dest_qpn, Qpn::new(request.dest_qp_num).into()),
+        (Mask::ACCESS_FLAGS, &qp.access, request.qp_access_flags),
+        (Mask::PATH_MTU, &qp.path_mtu, request.path_mtu.into()),
+        (Mask::EN_SQD_ASYNC_NOTIFY, &qp.sqd_notify, request.en_sqd_async_notify.into()),
+        (Mask::MAX_QP_RD_ATOMIC, &qp.max_rd_atomic, request.max_rd_atomic.into()),
+        (Mask::MAX_DEST_RD_ATOMIC, &qp.max_dest_rd_atomic, request.max_dest_rd_atomic.into()),
+        // Only five bits go with a NAK; the kernel and adapters ignore the others.
+        (Mask::MIN_RNR_TIMER, &qp.min_rnr_timer, (request.min_rnr_timer & 0x1f).into()),
+        (Mask::TIMEOUT, &qp.timeout, request.timeout.into()),
+        (Mask::RETRY_CNT, &qp.retry_cnt, request.retry_cnt.into()),
+        (Mask::RNR_RETRY, &qp.rnr_retry, request.rnr_retry.into()),
+    ] {
+        if is_given(bit) {
+            field.store(value, Release);
+        }
+    }
+    if let (Some(is_remote), Some(known)) = (is_remote, cx.fabric.qps.get_mut(index)) {
+        known.is_remote = is_remote;
+    }
+    Ok(())
+}
+
+/// `ERESTART` as [`Fabric::lock`](crate::fabric::Fabric::lock): the states for which that can be have no attributes.
+fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Result<()> {
+    let fabric = &*cx.fabric;
+    let qp = &fabric.arena.qps[index];
+    let qpn = qp.live.load(Acquire);
+    match to {
+        state::ERR if !fabric.actor().enter_error(qpn) => return Err(Errno::ERESTART),
+        state::ERR => fabric.tell_link(index, to),
+        state::RESET => {
+            let _guards = (fabric.lock(&qp.send_lock)?, fabric.lock(&qp.recv_lock)?);
+            qp.state.store(to, Release);
+            fabric.tell_link(index, to);
+            qp.stall.store(0, Release);
+            qp.sq_group_reached.store(0, Release);
+            qp.sq_consumer.store(0, Release);
+            qp.sq_in_flight.store(0, Release);
+            if let Some(ring) = fabric.arena.ring(&qp.sq) {
+                ring.init_header();
+            }
+            qp.rq_consumer.store(0, Release);
+            qp.rq_posted.store(0, Release);
+            qp.taken.store(0, Release);
+            if let Some(ring) = fabric.arena.ring(&qp.rq) {
+                ring.init_header();
+            }
+        }
+        _ => {
+            qp.state.store(to, Release);
+            fabric.tell_link(index, to);
+            // In SQD an idle queue reports that it is drained; back in RTS it goes on.
+            if from != to && matches!(to, state::RTS | state::SQD) {
+                fabric.actor().run_send_queue(qpn);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn destroy_qp(
+    cx: &mut Context<'_>,
+    request: &request::DestroyQp,
+) -> Result<Outcome<answer::DestroyQp>> {
+    let handle = request.qp_handle;
+    let index = cx.file.handles.index(handle, Kind::Qp)?;
+    let is_member = cx.fabric.members_of(index).next().is_some();
+    ensure(!is_member, Errno::EBUSY.because("the queue pair is attached to a multicast group"))?;
+    cx.fabric.release_qp(index)?;
+    cx.file.handles.remove(handle);
+    let reported = cx.file.forget_async(handle);
+    Ok(answer::DestroyQp { events_reported: reported }.into())
+}

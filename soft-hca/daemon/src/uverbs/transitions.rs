@@ -1,0 +1,206 @@
+//! Which changes of a queue pair's state are legal, and with which attributes: the table of
+//! `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`), IBTA chapter 10.3.
+
+use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
+use soft_hca_core::uapi::verbs::QpAttrMask as Mask;
+use soft_hca_core::uapi::verbs::qp_type::{RC, UD};
+use soft_hca_core::uapi::verbs::state::{ERR, INIT, RESET, RTR, RTS, SQD, SQE};
+
+/// Attributes that must and that may come with a change; `None` if it is illegal. STATE may always
+/// come, and a change to another state does not come without.
+fn attributes(qp: u32, from: u32, to: u32) -> Option<(Mask, Mask)> {
+    let none = Mask::empty();
+    let is_ud = qp == UD;
+    let is_rc = qp == RC;
+    // "Running" attributes of connected types, more of them with acknowledgements.
+    let connected = Mask::CUR_STATE | Mask::ALT_PATH | Mask::ACCESS_FLAGS | Mask::PATH_MIG_STATE;
+    let running = match qp {
+        UD => Mask::CUR_STATE | Mask::QKEY,
+        RC => connected | Mask::MIN_RNR_TIMER,
+        _ => connected,
+    };
+    Some(match (from, to) {
+        (_, RESET | ERR) => (none, none),
+        (RESET, INIT) => (if is_ud { Mask::INIT_UD } else { Mask::INIT }, none),
+        (INIT, INIT) => (none, if is_ud { Mask::INIT_UD } else { Mask::INIT }),
+        (INIT, RTR) if is_ud => (none, Mask::PKEY_INDEX | Mask::QKEY),
+        (INIT, RTR) => (
+            if is_rc { Mask::RTR_RC } else { Mask::RTR_UC },
+            Mask::ALT_PATH | Mask::ACCESS_FLAGS | Mask::PKEY_INDEX,
+        ),
+        (RTR, RTS) => (if is_rc { Mask::RTS_RC } else { Mask::RTS }, running),
+        (RTS | SQD | SQE, RTS) => (none, running),
+        (RTS, SQD) => (none, Mask::EN_SQD_ASYNC_NOTIFY),
+        (SQD, SQD) if is_ud => (none, Mask::PKEY_INDEX | Mask::QKEY),
+        (SQD, SQD) => {
+            let path = Mask::AV
+                | Mask::ALT_PATH
+                | Mask::ACCESS_FLAGS
+                | Mask::PKEY_INDEX
+                | Mask::PATH_MIG_STATE;
+            let acknowledged = Mask::PORT
+                | Mask::TIMEOUT
+                | Mask::RETRY_CNT
+                | Mask::RNR_RETRY
+                | Mask::MAX_QP_RD_ATOMIC
+                | Mask::MAX_DEST_RD_ATOMIC
+                | Mask::MIN_RNR_TIMER;
+            (none, path | if is_rc { acknowledged } else { none })
+        }
+        _ => return None,
+    })
+}
+
+/// Refuses a change from one state to another that is illegal, or comes without an attribute that it
+/// requires, or with one that does not belong to it.
+pub(crate) fn check(qp: u32, from: u32, to: u32, given: Mask) -> Result<()> {
+    let (required, optional) = attributes(qp, from, to).ok_or(illegal(from, to))?;
+    let allowed = required | optional | Mask::STATE | Mask::CUR_STATE;
+    let (missing, others) = (required.difference(given), given.difference(allowed));
+    ensure(missing.is_empty(), Errno::EINVAL.because(requires(missing)))?;
+    ensure(others.is_empty(), Errno::EINVAL.because(excludes(others)))
+}
+
+fn illegal(from: u32, to: u32) -> Errno {
+    let reason = match to {
+        INIT => "the queue pair is in no state that may go to INIT",
+        RTR => "the queue pair is in no state that may go to RTR",
+        RTS => "the queue pair is in no state that may go to RTS",
+        SQD => "the queue pair is in no state that may go to SQD",
+        SQE => "only an error brings a queue pair to SQE",
+        _ => "the queue pair may not go to this state",
+    };
+    Errno::EINVAL.because(reason).with(Values::of([(Label::State, from as u64)]))
+}
+
+/// What is said of the first of some attributes.
+macro_rules! of_first {
+    ($attributes:expr, $about:literal) => {
+        of_first!($attributes, $about:
+            STATE,
+            CUR_STATE,
+            EN_SQD_ASYNC_NOTIFY,
+            ACCESS_FLAGS,
+            PKEY_INDEX,
+            PORT,
+            QKEY,
+            AV,
+            PATH_MTU,
+            TIMEOUT,
+            RETRY_CNT,
+            RNR_RETRY,
+            RQ_PSN,
+            MAX_QP_RD_ATOMIC,
+            ALT_PATH,
+            MIN_RNR_TIMER,
+            SQ_PSN,
+            MAX_DEST_RD_ATOMIC,
+            PATH_MIG_STATE,
+            CAP,
+            DEST_QPN,
+        )
+    };
+    ($attributes:expr, $about:literal: $($name:ident,)*) => {
+        match $attributes {
+            $( attributes if attributes.contains(Mask::$name) => {
+                concat!(stringify!($name), $about)
+            } )*
+            _ => concat!("an unknown attribute", $about),
+        }
+    };
+}
+
+fn requires(missing: Mask) -> &'static str {
+    of_first!(missing, " is missing, which this change of state requires")
+}
+
+fn excludes(given: Mask) -> &'static str {
+    of_first!(given, " does not belong to this change of state")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use soft_hca_core::uapi::verbs::qp_type::UC;
+
+    fn is_legal(qp: u32, from: u32, to: u32, given: Mask) -> bool {
+        check(qp, from, to, given).is_ok()
+    }
+
+    #[test]
+    fn the_way_up() {
+        assert!(is_legal(RC, RESET, INIT, Mask::INIT));
+        assert!(is_legal(RC, INIT, INIT, Mask::STATE | Mask::ACCESS_FLAGS));
+        assert!(is_legal(RC, INIT, RTR, Mask::RTR_RC));
+        assert!(is_legal(RC, RTR, RTS, Mask::RTS_RC));
+        assert!(is_legal(UC, INIT, RTR, Mask::RTR_UC));
+        assert!(is_legal(UC, RTR, RTS, Mask::RTS));
+        assert!(is_legal(UD, RESET, INIT, Mask::INIT_UD));
+        assert!(is_legal(UD, INIT, RTR, Mask::STATE));
+        assert!(is_legal(UD, RTR, RTS, Mask::RTS));
+    }
+
+    #[test]
+    fn what_is_required_cannot_be_left_out() {
+        for bit in Mask::all().iter().filter(|bit| *bit != Mask::STATE) {
+            if Mask::RTR_RC.contains(bit) {
+                assert!(!is_legal(RC, INIT, RTR, Mask::RTR_RC.difference(bit)), "{bit:?}");
+            }
+            if Mask::RTS_RC.contains(bit) {
+                assert!(!is_legal(RC, RTR, RTS, Mask::RTS_RC.difference(bit)), "{bit:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_belong_is_refused() {
+        assert!(!is_legal(UC, INIT, RTR, Mask::RTR_RC));
+        assert!(!is_legal(UD, INIT, RTR, Mask::STATE | Mask::AV));
+        assert!(!is_legal(RC, RESET, INIT, Mask::INIT | Mask::QKEY));
+    }
+
+    #[test]
+    fn shortcuts_are_illegal() {
+        assert!(!is_legal(RC, RESET, RTR, Mask::from_bits_retain(u32::MAX)));
+        assert!(!is_legal(RC, RESET, RTS, Mask::RTS_RC));
+        assert!(!is_legal(RC, INIT, RTS, Mask::RTS_RC));
+        assert!(!is_legal(RC, ERR, INIT, Mask::INIT));
+        assert!(!is_legal(RC, RTR, SQD, Mask::STATE));
+    }
+
+    #[test]
+    fn the_reason_names_the_attribute() {
+        let reason = |from, to, given| check(RC, from, to, given).unwrap_err().reason().unwrap();
+        let without_av = Mask::RTR_RC.difference(Mask::AV);
+        assert_eq!(
+            reason(INIT, RTR, without_av),
+            "AV is missing, which this change of state requires"
+        );
+        assert_eq!(
+            reason(RESET, INIT, Mask::INIT | Mask::QKEY),
+            "QKEY does not belong to this change of state"
+        );
+        let unknown = Mask::STATE | Mask::from_bits_retain(1 << 31);
+        assert_eq!(
+            reason(RTS, ERR, unknown),
+            "an unknown attribute does not belong to this change of state"
+        );
+        for bit in Mask::all() {
+            assert!(!requires(bit).contains("unknown"), "{bit:?}");
+        }
+        assert_eq!(
+            reason(RESET, RTS, Mask::RTS_RC),
+            "the queue pair is in no state that may go to RTS"
+        );
+    }
+
+    #[test]
+    fn every_state_can_end() {
+        for from in RESET..=ERR {
+            assert!(is_legal(RC, from, ERR, Mask::STATE));
+            assert!(is_legal(RC, from, RESET, Mask::STATE));
+        }
+        assert!(is_legal(RC, RTS, SQD, Mask::STATE | Mask::EN_SQD_ASYNC_NOTIFY));
+        assert!(is_legal(RC, SQD, RTS, Mask::STATE));
+    }
+}

@@ -1,0 +1,307 @@
+//! Faults on purpose: what is to go wrong in a fabric, and how often, repeatable by a seed.
+//!
+//! ```text
+//! plan = spec { (";" | blank) spec }
+//! spec = "seed=" number | what [ ":" part { "," part } ]
+//! part = key "=" value | value         such as nth=3, 1%, 5ms
+//! ```
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `spec` | a specification as its parts, for faults of every kind |
+//! | `occasion` | when a fault happens: with a probability, at the Nth, at most so often |
+//! | `packet` | faults of the link's packets |
+//! | `call` | faults of a program's calls and completions |
+//! | `injector` | what happens to them |
+//! | `happened` | what is told of it |
+//! | `verbs` | the calls, and how each reports a failure |
+//! | `names` | error numbers and statuses |
+//! | `value` | probabilities and durations |
+//! | `random` | the numbers that a seed determines |
+
+#![deny(unsafe_code)]
+#![warn(unreachable_pub)]
+
+mod call;
+mod happened;
+mod injector;
+mod names;
+mod occasion;
+mod packet;
+mod random;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod value;
+mod verbs;
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
+
+pub use happened::Happened;
+pub use injector::{Happens, Injector};
+pub use names::{ErrorNumber, Status};
+pub use occasion::Counting;
+pub use packet::{Destination, Direction, Kind, PacketFault};
+pub use random::Random;
+pub use verbs::{Fails, Verb};
+
+use call::{CallFault, CompletionFault};
+use spec::{Number, Spec};
+
+/// The word that has programs say what they call.
+const LIST: &str = "list";
+
+/// What `--fault help` says, before the calls.
+const HELP: &str = "\
+A fault is WHAT[:PART,...]; several are separated by blanks or semicolons, or each has its --fault.
+
+WHAT is a call of libibverbs or librdmacm, such as ibv_reg_mr or rdma_connect (all stand below):
+  errno=NAME        it is not made and fails with this error, as ENOMEM or 12
+  delay=DURATION    it is made, or fails, so much later: by 200us, 5ms or 1s
+  kill              the process ends there, by SIGKILL
+  skip              it is not made, but says that it was: a receive that is not there, a completion
+                    that comes later (what posts work requests, ibv_poll_cq, ibv_req_notify_cq)
+or what such calls bring:
+  completion        ibv_poll_cq gives one another status: status=IBV_WC_WR_FLUSH_ERR
+
+or what happens to packets of the link (--roce):
+  drop              they are lost
+  duplicate         they come twice
+  corrupt           one bit of theirs is wrong
+  delay:DURATION    they are late
+  reorder           later packets to the same queue pair overtake them: by=N of them [1]
+
+PARTs say which; without any, all:
+  P%, or p=P%       each with this probability, as 1% or 0.05%
+  nth=N             only the Nth, counted from 1, of those that the other parts leave
+  times=N           not more than N of them
+  qp=N              only those of queue pair N. Of packets it is the destination: the peer's when
+                    sent, our own when received. Queue pair 1 is the connection manager's
+  per=qp            nth=N and times=N count each queue pair by itself (calls, completions)
+  program=NAME      only in programs whose file has this name (calls, completions)
+  service=rc        only packets of this service: rc, uc or ud. The connection manager's are ud
+  dir=send          only completions of send work requests, packets that are sent; dir=receive: of
+                    receives, that are received
+
+Calls are counted in each process, and only those that it makes itself, not what one function of
+the libraries calls of another. seed=N makes a run repeatable. The log has the seed of a run that was
+given none. `list` lets nothing fail: programs say on standard error what they call.
+
+Examples:
+  --fault ibv_reg_mr:nth=2,errno=ENOMEM
+  --fault 'completion:nth=3,status=IBV_WC_RETRY_EXC_ERR,program=ping-sr-1-client'
+  --fault rdma_accept:delay=2s --fault ibv_post_send:kill,nth=10
+  --fault drop:1% --fault reorder:2%,by=3 --fault seed=42
+  --fault 'delay:5ms,p=10%,dir=receive; corrupt:nth=100'
+  --fault drop:qp=1,dir=send,times=2     the connection manager's first two messages";
+
+/// What `--fault help` says.
+pub fn help() -> String {
+    let mut text = format!("{HELP}\n\nCalls:\n");
+    let mut line = String::new();
+    for name in Verb::names() {
+        if line.len() + name.len() > 96 {
+            text += &format!(" {line}\n");
+            line.clear();
+        }
+        line = line + " " + name;
+    }
+    text + " " + &line
+}
+
+/// Why a specification is none. It names the part that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Nothing has this name.
+    #[error(
+        "{0:?} is no fault: it is a call such as ibv_post_send, completion, or drop, duplicate, \
+         corrupt, delay or reorder; or list, or seed=N"
+    )]
+    Fault(String),
+    /// No call has this name.
+    #[error("no call is named {name:?}{like}")]
+    Call {
+        /// The name.
+        name: String,
+        /// Those that are like it, as a question.
+        like: String,
+    },
+    /// Nothing would happen to the call.
+    #[error(
+        "{0} is to fail with errno=NAME, to take longer by delay=DURATION, to kill, or to skip"
+    )]
+    Effect(&'static str),
+    /// Several ends.
+    #[error("{0} can have one of errno=NAME, kill and skip")]
+    OneEnd(&'static str),
+    /// A function that gives more than that all is well.
+    #[error(
+        "{0} cannot be skipped: what posts work requests, ibv_poll_cq and ibv_req_notify_cq can"
+    )]
+    CannotSkip(&'static str),
+    /// A function without a result.
+    #[error(
+        "{0} returns nothing and so cannot fail: it can take longer by delay=DURATION, or kill"
+    )]
+    CannotFail(&'static str),
+    /// A function that is about no queue pair.
+    #[error("{0} is about no queue pair: it has neither qp=N nor per=qp")]
+    NoQueuePair(&'static str),
+    /// Nothing has this name.
+    #[error("{key}={value} will not do{like}: {wanted}")]
+    Name {
+        /// Its key.
+        key: &'static str,
+        /// The name.
+        value: String,
+        /// What it has to be.
+        wanted: &'static str,
+        /// Those that are like it, as a question.
+        like: String,
+    },
+    /// A key that this fault has not.
+    #[error("{what} has no {key:?}: it takes {keys}")]
+    Key {
+        /// The fault.
+        what: &'static str,
+        /// The key.
+        key: String,
+        /// Those that it has.
+        keys: &'static str,
+    },
+    /// A part without a key that could not be guessed.
+    #[error("{what} cannot take {value:?}: a part is {keys}")]
+    Part {
+        /// The fault.
+        what: &'static str,
+        /// The part.
+        value: String,
+        /// The keys that it has.
+        keys: &'static str,
+    },
+    /// A key is there twice.
+    #[error("{key} is there twice in {spec:?}")]
+    Twice {
+        /// The key.
+        key: &'static str,
+        /// The whole specification.
+        spec: String,
+    },
+    /// A value will not do.
+    #[error("{key}={value} will not do: {wanted}")]
+    Value {
+        /// Its key.
+        key: &'static str,
+        /// The value.
+        value: String,
+        /// What it has to be.
+        wanted: &'static str,
+    },
+    /// A value has to be there.
+    #[error("{what} needs {key}: {wanted}")]
+    Missing {
+        /// The fault.
+        what: &'static str,
+        /// The key.
+        key: &'static str,
+        /// What it has to be.
+        wanted: &'static str,
+    },
+    /// Two parts that exclude each other.
+    #[error("nth=N says which one, so that {0} cannot be there as well")]
+    Exclusive(&'static str),
+}
+
+/// All that is to go wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// With packets of the link.
+    pub packets: Vec<PacketFault>,
+    pub(crate) calls: Vec<CallFault>,
+    pub(crate) completions: Vec<CompletionFault>,
+    /// Programs say what they call.
+    pub(crate) lists: bool,
+    /// What determines with which of them; random if there is none.
+    pub seed: Option<u64>,
+}
+
+impl Plan {
+    /// Whether nothing is to go wrong with packets.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// With a seed in any case.
+    pub fn seeded(mut self) -> Plan {
+        self.seed.get_or_insert_with(|| RandomState::new().hash_one(()) >> 32);
+        self
+    }
+
+    /// The faults of both; the other one's seed counts if it has one.
+    #[must_use]
+    pub fn and(mut self, other: Plan) -> Plan {
+        self.packets.extend(other.packets);
+        self.calls.extend(other.calls);
+        self.completions.extend(other.completions);
+        self.lists |= other.lists;
+        self.seed = other.seed.or(self.seed);
+        self
+    }
+
+    /// What goes wrong with the link's packets, and what in programs, if anything: each with the
+    /// seed.
+    pub fn split(self) -> (Plan, Option<Plan>) {
+        let seed = self.seed;
+        let is_in_programs = self.lists || !self.calls.is_empty() || !self.completions.is_empty();
+        let is_for_packets = !self.packets.is_empty() || !is_in_programs;
+        let seed_of_packets = seed.filter(|_| is_for_packets);
+        let packets = Plan { packets: self.packets, seed: seed_of_packets, ..Plan::default() };
+        let programs = Plan { packets: Vec::new(), ..self };
+        (packets, is_in_programs.then_some(programs))
+    }
+}
+
+impl FromStr for Plan {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut plan = Self::default();
+        for text in text.split([';', ' ', '\t', '\n']).filter(|text| !text.is_empty()) {
+            if let Some(seed) = text.strip_prefix("seed=") {
+                if plan.seed.is_some() {
+                    return Err(Error::Twice { key: "seed", spec: text.into() });
+                }
+                plan.seed = Some(Number::ANY.parse("seed", seed)?);
+                continue;
+            }
+            let spec = Spec::parse(text)?;
+            match spec.what {
+                LIST => {
+                    plan.lists = true;
+                    spec.end(LIST, "nothing")?;
+                }
+                call::COMPLETION => plan.completions.push(CompletionFault::of(spec)?),
+                call if call.starts_with("ibv_") || call.starts_with("rdma_") => {
+                    plan.calls.push(CallFault::of(spec)?);
+                }
+                _ => plan.packets.push(PacketFault::of(spec)?),
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// As it can be parsed.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let packets = self.packets.iter().map(PacketFault::to_string);
+        let calls = self.calls.iter().map(CallFault::to_string);
+        let completions = self.completions.iter().map(CompletionFault::to_string);
+        let list = self.lists.then(|| LIST.to_string());
+        let seed = self.seed.map(|seed| format!("seed={seed}"));
+        let all = packets.chain(calls).chain(completions).chain(list).chain(seed);
+        f.write_str(&all.collect::<Vec<_>>().join(" "))
+    }
+}

@@ -1,0 +1,97 @@
+//! Completion channels.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use soft_hca_core::engine::Reading;
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::rpc::ChannelId;
+use soft_hca_core::system;
+use soft_hca_core::uapi::uverbs::answer::CompEventDesc;
+use zerocopy::IntoBytes;
+
+use crate::client::Outcome;
+use crate::client::process::Process;
+use crate::client::uverbs::UverbsFile;
+
+/// A completion queue as this process knows it.
+#[derive(Debug)]
+pub(crate) struct CqInfo {
+    /// Index in the arena.
+    pub index: u32,
+    /// Generation of the entry.
+    pub generation: u32,
+    /// Completion events that the program has read.
+    pub events_read: AtomicU32,
+}
+
+/// A completion channel: its tokens are in an event descriptor, its events in the queues.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub id: ChannelId,
+    /// The device file that it was created through, with which it ends at the latest.
+    pub file: Weak<UverbsFile>,
+    pub process: &'static Process,
+    /// The queues that report here. The next event is looked for behind the last one's queue.
+    pub queues: Mutex<Vec<Arc<CqInfo>>>,
+}
+
+/// The program has closed the channel, and no queue reports there.
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // What a child of `fork` closes stays its parent's.
+        if !self.process.is_current() {
+            return;
+        }
+        self.process.env.forget_channel(self.id.index, self.id.generation);
+        if let Some(file) = self.file.upgrade() {
+            file.close_channel(self.id);
+        }
+    }
+}
+
+impl Channel {
+    /// One completion event.
+    pub(crate) fn read(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+        let buffer = buffer.get_mut(..size_of::<CompEventDesc>()).ok_or(Errno::EINVAL)?;
+        let mut queues = self.queues();
+        let _reading = Reading::begin(&self.process.arena.channels[self.id.index as usize].reads);
+        while system::take_token(fd) {
+            // A token without an event belonged to a queue that has been destroyed meanwhile.
+            if let Some(cq_handle) = self.next_event(&mut queues) {
+                buffer.copy_from_slice(CompEventDesc { cq_handle }.as_bytes());
+                return Ok(Outcome::Done(buffer.len()));
+            }
+        }
+        Ok(Outcome::Wait)
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Vec<Arc<CqInfo>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_event(&self, queues: &mut [Arc<CqInfo>]) -> Option<u64> {
+        for i in 0..queues.len() {
+            let cq = &self.process.arena.cqs[queues[i].index as usize];
+            if cq.live.load(Acquire) != queues[i].generation {
+                continue;
+            }
+            let one_less = |pending: u32| pending.checked_sub(1);
+            if cq.pending_events.fetch_update(AcqRel, Acquire, one_less).is_ok() {
+                queues[i].events_read.fetch_add(1, AcqRel);
+                let name = cq.user_handle.load(Acquire);
+                // All queues get their turn.
+                queues.rotate_left(i + 1);
+                return Some(name);
+            }
+        }
+        None
+    }
+
+    /// A queue is gone.
+    pub(crate) fn forget(&self, index: u32) {
+        self.queues().retain(|queue| queue.index != index);
+    }
+}

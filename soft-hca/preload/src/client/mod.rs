@@ -1,0 +1,117 @@
+//! A program's side: what stands behind the descriptors that it takes for device files.
+//!
+//! The preloaded library asks here for every call on a descriptor that is [`ours`]. Nothing here
+//! waits for an event: where the kernel would block, [`Outcome::Wait`] is the answer, and the
+//! caller waits in a way that the program can interrupt and cancel.
+
+mod cancel;
+mod channel;
+mod cm;
+mod daemon;
+mod doorbell;
+mod env;
+mod identity;
+mod loaded;
+mod memory;
+mod memory_owner;
+mod netlink;
+mod process;
+mod recorded;
+mod table;
+mod uverbs;
+
+use std::os::fd::RawFd;
+
+use soft_hca_core::device_file::DeviceFile;
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::uapi::ioctl;
+
+pub use cancel::put_off;
+pub use netlink::socket;
+pub use recorded::{fault_happened, wait};
+pub use table::{close, close_range, duplicate, ours};
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done: so many bytes.
+    Done(usize),
+    /// There is nothing yet: wait until the descriptor is readable, then ask again.
+    Wait,
+}
+
+/// Opens a device file. `EIO` if this program does not run in a fabric.
+pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
+    let close_on_exec = flags & libc::O_CLOEXEC != 0;
+    let nonblocking = flags & libc::O_NONBLOCK != 0;
+    match device {
+        DeviceFile::Uverbs => uverbs::open(close_on_exec),
+        DeviceFile::Cm => cm::open(close_on_exec, nonblocking),
+    }
+}
+
+/// `write(2)`, if it is the doorbell of a queue pair that is known to be this process's.
+pub fn ring(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
+    let qpn = doorbell::rung(fd, written)?;
+    let process = process::current()?;
+    let rung = process.actor().doorbell(qpn);
+    if let Err(error) = rung {
+        note_refused_doorbell(process, fd, written, error);
+    }
+    Some(rung.map(|()| written.len()))
+}
+
+#[cold]
+fn note_refused_doorbell(process: &process::Process, fd: RawFd, request: &[u8], error: Errno) {
+    if let Some(call) = recorded::begin(process) {
+        let result = Err(error);
+        call.end(process, &recorded::Called { fd, is_cm: false, request, result, created: 0 });
+    }
+}
+
+/// `write(2)`: a command.
+pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
+    match table::get(fd).ok_or(Errno::EBADF)? {
+        table::Entry::Uverbs(file) => file.write(fd, bytes).map(Outcome::Done),
+        table::Entry::Cm(file) => file.write(fd, bytes),
+        table::Entry::Netlink => netlink::send(fd, bytes).map(Outcome::Done),
+        table::Entry::Async(_) | table::Entry::Channel(_) => Err(Errno::EINVAL),
+    }
+}
+
+/// `ioctl(2)` with `RDMA_VERBS_IOCTL` and the address of a request: the error that refuses it.
+pub fn refuse_ioctl(fd: RawFd, address: u64) -> Errno {
+    if device(fd) != Some(DeviceFile::Uverbs) {
+        return Errno::ENOTTY;
+    }
+    let header = memory::read(address, ioctl::HEADER);
+    match header.map(|header| header.try_into().map(ioctl::refusal)) {
+        Ok(Ok(refusal)) => refusal,
+        _ => Errno::EFAULT,
+    }
+}
+
+/// Whether a descriptor is a socket of netlink's RDMA family, to which `send(2)` and its kin are
+/// [`write()`].
+pub fn is_netlink(fd: RawFd) -> bool {
+    matches!(table::get(fd), Some(table::Entry::Netlink))
+}
+
+/// `read(2)`: an event.
+pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+    match table::get(fd).ok_or(Errno::EBADF)? {
+        table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(buffer),
+        table::Entry::Channel(channel) => channel.read(fd, buffer),
+        table::Entry::Netlink => netlink::receive(fd, buffer),
+        table::Entry::Uverbs(_) | table::Entry::Cm(_) => Err(Errno::EINVAL),
+    }
+}
+
+/// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.
+pub fn device(fd: RawFd) -> Option<DeviceFile> {
+    match table::get(fd)? {
+        table::Entry::Uverbs(_) => Some(DeviceFile::Uverbs),
+        table::Entry::Cm(_) => Some(DeviceFile::Cm),
+        table::Entry::Async(_) | table::Entry::Channel(_) | table::Entry::Netlink => None,
+    }
+}

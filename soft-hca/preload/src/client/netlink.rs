@@ -1,0 +1,124 @@
+//! Sockets of netlink's RDMA family, by which the `rdma` command lists devices.
+//!
+//! A socket is one of netlink's protocol for user programs, so that all that a program may do with
+//! it works, and answers are sent to it from another such socket. Only what it sends is taken.
+//!
+//! rdma-core's libraries get no such socket, since they then look into sysfs: how they find a
+//! device is the same in all versions, and does not depend on what is said here.
+#![allow(unsafe_code, reason = "the program's own buffers")]
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::sysfs;
+use soft_hca_core::uapi::nldev::{self, Device};
+
+use crate::client::Outcome;
+use crate::client::daemon;
+use crate::client::loaded::has_library;
+use crate::client::table::{self, Entry};
+
+/// Where the tree of sysfs is.
+const SYSFS: &str = "SYSFS_PATH";
+/// Libraries that use the family if they can.
+const RDMA_CORE: [&str; 2] = ["libibverbs.so", "librdmacm.so"];
+
+/// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program is to look into
+/// sysfs, or runs in no fabric.
+pub fn socket(kind: i32) -> Result<RawFd> {
+    if RDMA_CORE.iter().any(|library| has_library(library)) || devices().is_empty() {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    let fd = open(kind)?.into_raw_fd();
+    table::insert(fd, Entry::Netlink);
+    Ok(fd)
+}
+
+fn last_error() -> Errno {
+    daemon::as_errno(&io::Error::last_os_error())
+}
+
+fn open(kind: i32) -> Result<OwnedFd> {
+    // SAFETY: makes a new descriptor.
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_USERSOCK) };
+    // SAFETY: if there is one, it is nobody else's.
+    if fd < 0 { Err(last_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
+}
+
+/// A datagram with requests. The answers lie in the socket when this returns.
+pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
+    let devices = devices();
+    if devices.is_empty() {
+        return Err(Errno::ENODEV);
+    }
+    let mut address = address(fd)?;
+    if address.nl_pid == 0 {
+        // A socket that sends without an address gets one.
+        // SAFETY: the address is one of netlink's.
+        unsafe { libc::bind(fd, (&raw const address).cast(), size_of_val(&address) as u32) };
+        address = self::address(fd)?;
+    }
+    let sender = open(libc::SOCK_RAW | libc::SOCK_CLOEXEC)?;
+    for answer in nldev::answer(datagram, &devices, address.nl_pid) {
+        // SAFETY: the bytes are readable, and the address is one of netlink's.
+        let sent = unsafe {
+            libc::sendto(
+                sender.as_raw_fd(),
+                answer.as_ptr().cast(),
+                answer.len(),
+                libc::MSG_DONTWAIT,
+                (&raw const address).cast(),
+                size_of_val(&address) as u32,
+            )
+        };
+        if sent < 0 {
+            return Err(last_error());
+        }
+    }
+    Ok(datagram.len())
+}
+
+/// `read(2)`
+pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+    // SAFETY: the buffer is writable.
+    let bytes =
+        unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+    match usize::try_from(bytes) {
+        Ok(bytes) => Ok(Outcome::Done(bytes)),
+        Err(_) if last_error() == Errno::EAGAIN => Ok(Outcome::Wait),
+        Err(_) => Err(last_error()),
+    }
+}
+
+fn address(fd: RawFd) -> Result<libc::sockaddr_nl> {
+    // SAFETY: zeros are a valid address.
+    let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
+    let mut size = size_of_val(&address) as u32;
+    // SAFETY: there is room for an address of this size.
+    let ret = unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut size) };
+    if ret < 0 { Err(last_error()) } else { Ok(address) }
+}
+
+/// What the program's tree of sysfs says.
+fn devices() -> Vec<Device> {
+    std::env::var_os(SYSFS).map_or_else(Vec::new, |tree| sysfs::devices(Path::new(&tree)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_come_through_the_socket() {
+        let found = devices();
+        let socket = open(libc::SOCK_RAW | libc::SOCK_CLOEXEC).unwrap();
+        let mut buffer = [0; 64];
+        assert_eq!(receive(socket.as_raw_fd(), &mut buffer), Ok(Outcome::Wait));
+        // The tests run in no fabric.
+        assert!(found.is_empty());
+        assert_eq!(send(socket.as_raw_fd(), &[]), Err(Errno::ENODEV));
+    }
+}

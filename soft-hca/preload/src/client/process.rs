@@ -1,0 +1,166 @@
+//! This process as a member of the fabric.
+#![allow(unsafe_code, reason = "a static that outlives all threads, and numbers of descriptors")]
+
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use soft_hca_core::arena::Mapping;
+use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalLink};
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::rpc::{Connection, Created, FileKind, Hello, Request};
+use soft_hca_core::system;
+
+use crate::client::daemon::{as_errno, ask, connect};
+use crate::client::doorbell;
+use crate::client::env::ClientEnv;
+use crate::client::identity::Identity;
+
+/// What all files of the process share. Never freed: threads may be in the data path until the
+/// very end.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// A child of `fork` is another process.
+    identity: Identity,
+    /// Index in the arena's table of processes.
+    pub index: usize,
+    pub arena: Arc<Mapping>,
+    pub env: ClientEnv,
+    link: LocalLink,
+    /// Copies for others where the system forbids them to.
+    _helper: Option<Helper>,
+}
+
+impl Process {
+    /// The data path, run by this process.
+    pub(crate) fn actor(&self) -> Actor<'_> {
+        self.env.recorder.prepare();
+        Actor { arena: &self.arena, me: self.index, env: &self.env, link: &self.link }
+    }
+
+    /// Whether this still is the process that joined, and no child of it.
+    pub(crate) fn is_current(&self) -> bool {
+        self.identity.is_mine()
+    }
+}
+
+/// The word that a peer reads to know that it has reached the right process.
+static NONCE: Mutex<Option<&'static u64>> = Mutex::new(None);
+
+/// The process that has joined last, to be had without a lock.
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+
+/// Taken to join: one thread at a time.
+static JOINING: Mutex<()> = Mutex::new(());
+
+/// This process, if it has joined a fabric and is no child of the one that has.
+pub(crate) fn current() -> Option<&'static Process> {
+    // SAFETY: null, or what `join` has leaked.
+    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
+    process.is_current().then_some(process)
+}
+
+fn nonce() -> &'static u64 {
+    let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
+    nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))
+}
+
+/// A file that was opened with the daemon.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub connection: Connection,
+    pub process: &'static Process,
+    /// The file's number.
+    pub token: u32,
+    pub arena_fd: OwnedFd,
+    pub event_fd: OwnedFd,
+}
+
+/// Opens a file with the daemon, and joins the fabric if this is the first.
+pub(crate) fn open(kind: FileKind) -> Result<Opened> {
+    let connection = connect()?;
+    // Peers of the same user copy from and to our memory.
+    system::allow_peers();
+    let nonce = nonce();
+    let hello = Hello { kind, nonce_addr: std::ptr::from_ref(nonce) as u64, nonce: *nonce };
+    let (answer, fds) = ask(&connection, &Request::Hello(hello))?;
+    let Some(Created::File { process, file, refusal }) = answer.created else {
+        return Err(Errno::EIO);
+    };
+    let mut fds = fds.into_iter();
+    let (Some(arena_fd), Some(event_fd)) = (fds.next(), fds.next()) else {
+        return Err(Errno::EIO);
+    };
+    let process = join(process as usize, refusal, &arena_fd, fds.next())?;
+    Ok(Opened { connection, process, token: file, arena_fd, event_fd })
+}
+
+/// `refusal` is why the daemon cannot reach this process.
+/// `link` is what the link to other hosts is woken by, if there is one.
+fn join(
+    index: usize,
+    refusal: Option<Errno>,
+    arena_fd: &OwnedFd,
+    link: Option<OwnedFd>,
+) -> Result<&'static Process> {
+    let _joining = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(process) = current().filter(|process| process.index == index) {
+        return Ok(process);
+    }
+    let bell = link.map(system::hide);
+    let file = system::hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
+    let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
+    let link = LocalLink::default();
+    let refusal = match refusal {
+        None => link.probe(&arena, index, DAEMON).err(),
+        Some(error) => Some(io::Error::from_raw_os_error(error.number())),
+    };
+    let joined: &Process = Box::leak(Box::new(Process {
+        identity: Identity::new(),
+        index,
+        _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
+        env: ClientEnv::new(Arc::clone(&arena), index, bell),
+        arena,
+        link,
+    }));
+    doorbell::forget_all();
+    PROCESS.store(ptr::from_ref(joined).cast_mut(), Release);
+    Ok(joined)
+}
+
+/// A line to standard error. The program may have closed that.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "soft-hca: {text}");
+}
+
+/// Nobody reaches this process's memory but itself, or it nobody else's: a helper of its own copies.
+fn close_memory(arena: &Arc<Mapping>, index: usize, refusal: &io::Error) -> Option<Helper> {
+    say(&format!(
+        "this system does not let programs reach each other's memory ({refusal}); data is copied \
+         through shared memory, which is slower: `soft-hca doctor` says more"
+    ));
+    let helper = Helper::start(Arc::clone(arena), index, Box::new(|_| false));
+    if let Err(error) = &helper {
+        say(&format!("cannot start the thread that copies, so requests will fail: {error}"));
+    }
+    arena.procs[index].closed.store(1, Release);
+    helper.ok()
+}
+
+/// Turns a descriptor into one that the program owns, with the lowest free number.
+pub(crate) fn for_program(fd: OwnedFd, close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
+    let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    // SAFETY: a new descriptor of the same open file, which the program will close.
+    let new = unsafe { libc::fcntl(fd.as_raw_fd(), command, 0) };
+    if new < 0 {
+        return Err(as_errno(&io::Error::last_os_error()));
+    }
+    if nonblocking {
+        // SAFETY: sets a flag of our own open file.
+        unsafe { libc::fcntl(new, libc::F_SETFL, libc::O_NONBLOCK) };
+    }
+    Ok(new)
+}

@@ -1,0 +1,154 @@
+//! What a program asks for, noted down while its fabric is recorded.
+
+use std::os::fd::RawFd;
+
+use soft_hca_core::errno::Errno;
+use soft_hca_core::recording::{About, note};
+use soft_hca_core::rpc::{FileKind, Hello, Request};
+use soft_hca_core::system;
+use soft_hca_core::uapi::uverbs::command;
+use soft_hca_fault::Happened;
+
+use crate::client::daemon;
+use crate::client::process::{self, Process};
+use crate::client::table::{self, Entry};
+
+/// A call that has begun and will be noted.
+#[derive(Debug)]
+pub(super) struct Pending(About);
+
+/// What there is to note of a call.
+#[derive(Debug)]
+pub(super) struct Called<'a> {
+    /// Descriptor of the device file.
+    pub fd: RawFd,
+    /// It is the connection manager's.
+    pub is_cm: bool,
+    /// The command.
+    pub request: &'a [u8],
+    /// What it gets.
+    pub result: Result<&'a [u8], Errno>,
+    /// Index in the fabric of the completion queue that it has created.
+    pub created: u32,
+}
+
+impl Called<'_> {
+    /// Whether it tells what later failures are about: which queue pairs there are, their peers, and
+    /// what their programs do to them.
+    fn is_context(&self) -> bool {
+        let number = self.request.first_chunk().copied().map_or(0, u32::from_ne_bytes);
+        let known =
+            [command::CREATE_QP, command::EX_CREATE_QP, command::MODIFY_QP, command::DESTROY_QP];
+        !self.is_cm && known.contains(&number)
+    }
+}
+
+/// A call begins; `None` if nobody records.
+pub(super) fn begin(process: &Process) -> Option<Pending> {
+    let recorder = &process.env.recorder;
+    if !recorder.is_on() {
+        return None;
+    }
+    recorder.prepare();
+    Some(Pending(recorder.about(recorder.index())))
+}
+
+impl Pending {
+    /// The call is over.
+    pub(super) fn end(self, process: &Process, called: &Called<'_>) {
+        let (answer, error) = match called.result {
+            Ok(answer) => (answer, None),
+            Err(error) => (&[][..], Some(error)),
+        };
+        let recorder = &process.env.recorder;
+        if error.is_none() && !recorder.is_complete() && !called.is_context() {
+            return;
+        }
+        let body = note::Call {
+            duration: system::now_ns().saturating_sub(self.0.t),
+            fd: called.fd,
+            device: called.is_cm.into(),
+            errno: error.map_or(0, Errno::number),
+            created: called.created,
+            request: called.request.len() as u32,
+            answer: answer.len() as u32,
+        };
+        let reason = error.and_then(Errno::reason).unwrap_or_default();
+        let values = error.map_or(Vec::new(), |error| error.values().encode());
+        let tail = [called.request, answer, &values, reason.as_bytes()];
+        recorder.note(self.0, &body, &tail);
+    }
+
+    /// The call has brought an event of the connection manager.
+    pub(super) fn end_with_event(self, process: &Process, fd: RawFd, event: &[u8]) {
+        /// Where `struct rdma_ucm_event_resp` has its status.
+        const STATUS: std::ops::Range<usize> = 16..20;
+        let recorder = &process.env.recorder;
+        if !recorder.is_complete() && event.get(STATUS).is_some_and(|status| status == [0; 4]) {
+            return;
+        }
+        let about = recorder.about(recorder.index());
+        recorder.note(about, &note::Connection { fd }, &[event]);
+    }
+}
+
+/// A fault that was asked for has happened to a call of this process, as
+/// [`Happened`] has it: a recording and the daemon's log say so.
+pub fn fault_happened(text: &[u8]) {
+    let Some(happened) = Happened::decode(text) else { return };
+    let request = Request::Fault(happened);
+    let Some(process) = process::current() else {
+        // It has not opened anything yet.
+        let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
+        let connection = daemon::connect().ok();
+        let greeted = connection.filter(|to| daemon::ask(to, &Request::Hello(hello)).is_ok());
+        let _ = greeted.map(|to| to.send(&request.encode(), &[]));
+        return;
+    };
+    let recorder = &process.env.recorder;
+    recorder.prepare();
+    recorder.note(recorder.about(recorder.index()), &note::Fault {}, &[text]);
+    process.env.tell(&request);
+}
+
+/// A thread that waits for an event.
+#[derive(Debug)]
+pub struct Waiting {
+    process: &'static Process,
+    channel: u32,
+    fd: RawFd,
+    began: u64,
+}
+
+/// A thread is about to wait until a descriptor is readable. What it gives is told when the thread
+/// goes on.
+pub fn wait(fd: RawFd) -> Option<Waiting> {
+    let is_told = |process: &&Process| {
+        let recorder = &process.env.recorder;
+        recorder.is_on() && recorder.is_complete()
+    };
+    let process = process::current().filter(is_told)?;
+    let channel = match table::get(fd)? {
+        Entry::Channel(_) => 0,
+        Entry::Cm(_) => 1,
+        Entry::Async(_) => 2,
+        Entry::Uverbs(_) | Entry::Netlink => return None,
+    };
+    let recorder = &process.env.recorder;
+    recorder.prepare();
+    let about = recorder.about(recorder.index());
+    recorder.note(about, &note::Wait { channel, fd }, &[]);
+    Some(Waiting { process, channel, fd, began: about.t })
+}
+
+impl Waiting {
+    /// It goes on.
+    pub fn ended(self, is_event: bool) {
+        let recorder = &self.process.env.recorder;
+        let about = recorder.about(recorder.index());
+        let waited = about.t.saturating_sub(self.began);
+        let Self { channel, fd, .. } = self;
+        let body = note::Woken { waited, channel, fd, is_event: is_event.into() };
+        recorder.note(about, &body, &[]);
+    }
+}

@@ -1,0 +1,279 @@
+//! An opened uverbs device.
+
+use std::collections::HashMap;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
+use soft_hca_core::system;
+use soft_hca_core::uapi::rxe::abi::ModifySrqCmd;
+use soft_hca_core::uapi::uverbs::answer::Answer as _;
+use soft_hca_core::uapi::uverbs::{Command, answer, command, request};
+use soft_hca_core::uapi::verbs::access;
+use zerocopy::FromBytes;
+
+use crate::client::cancel::put_off;
+use crate::client::channel::{Channel, CqInfo};
+use crate::client::process::{self, Opened, Process};
+use crate::client::recorded::{self, Called};
+use crate::client::table::{self, Entry};
+use crate::client::{Outcome, daemon, doorbell, memory};
+
+/// An opened uverbs device: the daemon has its objects, this knows the way to them.
+#[derive(Debug)]
+pub(crate) struct UverbsFile {
+    connection: Mutex<Connection>,
+    process: &'static Process,
+    /// The descriptor for asynchronous events, until the program gets it.
+    event_fd: Mutex<Option<OwnedFd>>,
+    /// Queue pair numbers by handle, 0 for none.
+    qps: RwLock<Vec<u32>>,
+    /// Completion queues by handle.
+    cqs: RwLock<HashMap<u32, KnownCq>>,
+}
+
+/// A completion queue, and the channel that it reports to.
+type KnownCq = (Arc<CqInfo>, Option<Arc<Channel>>);
+
+/// Opens the device; the descriptor also is what the provider maps rings from.
+pub(crate) fn open(close_on_exec: bool) -> Result<RawFd> {
+    let Opened { connection, process, arena_fd, event_fd, .. } = process::open(FileKind::Uverbs)?;
+    let file = Arc::new(UverbsFile {
+        connection: Mutex::new(connection),
+        process,
+        event_fd: Mutex::new(Some(system::hide(event_fd))),
+        qps: RwLock::default(),
+        cqs: RwLock::default(),
+    });
+    let fd = process::for_program(arena_fd, close_on_exec, false)?;
+    table::insert(fd, Entry::Uverbs(file));
+    Ok(fd)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
+
+impl UverbsFile {
+    /// `write(2)`: one command. What the data path needs is done here, all else by the daemon.
+    pub(crate) fn write(self: &Arc<Self>, fd: RawFd, written: &[u8]) -> Result<usize> {
+        let call = recorded::begin(self.process);
+        if call.is_some() {
+            let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
+            self.process.actor().tell_posted_to(qps.iter().copied().filter(|qpn| *qpn != 0));
+        }
+        let mut created = 0;
+        let outcome = self.execute(fd, written, &mut created);
+        let is_doorbell = written.first_chunk() == Some(&command::POST_SEND.to_ne_bytes());
+        if let Some(call) = call {
+            if !(is_doorbell && outcome.is_ok()) {
+                let result = outcome.as_ref().map(|answer| &answer[..]).map_err(|error| *error);
+                let request = written;
+                call.end(self.process, &Called { fd, is_cm: false, request, result, created });
+            }
+        }
+        outcome.map(|_| written.len())
+    }
+
+    /// Does a command and gives its answer, and the index of the completion queue that it creates.
+    fn execute(self: &Arc<Self>, fd: RawFd, written: &[u8], created: &mut u32) -> Result<Vec<u8>> {
+        let command = Command::parse(written)?;
+        // The kernel lets only the process that opened the device command it.
+        if !self.process.is_current() {
+            return Err(Errno::EACCES);
+        }
+        match command.number {
+            command::POST_SEND => self.post_send(&command.request()?)?,
+            command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?)?,
+            _ => return self.forward(fd, written, &command, created),
+        }
+        Ok(Vec::new())
+    }
+
+    fn post_send(&self, request: &request::PostSend) -> Result<()> {
+        let handle = request.qp_handle as usize;
+        let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
+        let qpn = qps.get(handle).copied().filter(|qpn| *qpn != 0).ok_or(NO_QP)?;
+        drop(qps);
+        self.process.actor().doorbell(qpn)
+    }
+
+    fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
+        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
+        let (cq, _) = cqs.get(&request.cq_handle).ok_or(Errno::ENOENT)?;
+        self.process.actor().arm(cq.index, request.solicited_only != 0);
+        Ok(())
+    }
+
+    /// Has a command done by the daemon and brings the answer to where the program wants it.
+    fn forward(
+        self: &Arc<Self>,
+        fd: RawFd,
+        written: &[u8],
+        command: &Command<'_>,
+        created: &mut u32,
+    ) -> Result<Vec<u8>> {
+        let mut channel = None;
+        let bytes = match command.number {
+            command::CREATE_CQ => {
+                let mut request: request::CreateCq = command.request()?;
+                channel = translate_channel(&mut request.comp_channel)?;
+                command.with_request(written, &request)
+            }
+            command::EX_CREATE_CQ => {
+                let mut request: request::ExCreateCq = command.request()?;
+                channel = translate_channel(&mut request.comp_channel)?;
+                command.with_request(written, &request)
+            }
+            command::REG_MR => {
+                let request: request::RegMr = command.request()?;
+                if request.length > 0 {
+                    let is_writable = request.access_flags & access::LOCAL_WRITE != 0;
+                    memory::populate(request.start, request.length, is_writable)?;
+                }
+                written.to_vec()
+            }
+            _ => written.to_vec(),
+        };
+        let request = Request::Command { out_len: command.out_len as u32, bytes };
+        let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
+        self.note(fd, command, &mut answer, fds, channel)?;
+        if let Some(Created::Cq { index, .. }) = answer.created {
+            *created = index;
+        }
+        let Answer { bytes, .. } = answer;
+        match command.number {
+            command::MODIFY_SRQ if !bytes.is_empty() => {
+                let driver_data = command.driver_data::<request::ModifySrq, ModifySrqCmd>()?;
+                memory::write(driver_data.mmap_info_addr, &bytes)?;
+            }
+            _ => match &bytes[..bytes.len().min(command.out_len)] {
+                [] => {}
+                answer => memory::write(command.response()?, answer)?,
+            },
+        }
+        Ok(bytes)
+    }
+
+    /// Takes note of what a command has created or destroyed, and puts into the answer what only
+    /// this process knows.
+    fn note(
+        self: &Arc<Self>,
+        fd: RawFd,
+        command: &Command<'_>,
+        answer: &mut Answer,
+        mut fds: Vec<OwnedFd>,
+        channel: Option<Arc<Channel>>,
+    ) -> Result<()> {
+        match answer.created {
+            Some(Created::Channel(id)) => {
+                let fd = fds.pop().ok_or(Errno::EIO)?;
+                let known = system::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
+                let ChannelId { index, generation } = id;
+                self.process.env.remember_channel(index, generation, known);
+                let channel = Channel {
+                    id,
+                    file: Arc::downgrade(self),
+                    process: self.process,
+                    queues: Mutex::default(),
+                };
+                let fd = process::for_program(fd, true, false)?;
+                table::insert(fd, Entry::Channel(Arc::new(channel)));
+                answer.bytes = answer::CreateCompChannel { fd }.to_bytes();
+            }
+            Some(Created::Cq { handle, index, generation }) => {
+                let info = Arc::new(CqInfo { index, generation, events_read: AtomicU32::new(0) });
+                if let Some(channel) = &channel {
+                    lock(&channel.queues).push(Arc::clone(&info));
+                }
+                let mut cqs = self.cqs.write().unwrap_or_else(PoisonError::into_inner);
+                cqs.insert(handle, (info, channel));
+            }
+            Some(Created::Qp { handle, qpn }) => {
+                let qpn = qpn.into();
+                doorbell::remember(fd, handle, qpn);
+                let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
+                let handle = handle as usize;
+                if qps.len() <= handle {
+                    qps.resize(handle + 1, 0);
+                }
+                qps[handle] = qpn;
+            }
+            Some(Created::File { .. }) | None => {}
+        }
+        match command.number {
+            command::GET_CONTEXT => {
+                let fd = lock(&self.event_fd).take().ok_or(Errno::EINVAL)?;
+                let fd = process::for_program(fd, true, false)?;
+                table::insert(fd, Entry::Async(Arc::downgrade(self)));
+                let mut context: answer::GetContext = read(&answer.bytes)?;
+                context.async_fd = fd;
+                answer.bytes = context.to_bytes();
+            }
+            command::DESTROY_CQ => {
+                let handle = command.request::<request::DestroyCq>()?.cq_handle;
+                // The channel may end with its last queue: not under the lock.
+                let removed =
+                    self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+                if let Some((info, channel)) = removed {
+                    let mut destroyed: answer::DestroyCq = read(&answer.bytes)?;
+                    destroyed.comp_events_reported = info.events_read.load(Acquire);
+                    answer.bytes = destroyed.to_bytes();
+                    if let Some(channel) = channel {
+                        channel.forget(info.index);
+                    }
+                }
+            }
+            command::DESTROY_QP => {
+                let handle = command.request::<request::DestroyQp>()?.qp_handle;
+                let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
+                if let Some(qpn) = qps.get_mut(handle as usize) {
+                    doorbell::forget(handle, *qpn);
+                    *qpn = 0;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells the daemon that a channel is not needed any more.
+    pub(crate) fn close_channel(&self, channel: ChannelId) {
+        let request = Request::CloseChannel(channel);
+        // A daemon that has gone has nothing to free.
+        put_off(|| lock(&self.connection).send(&request.encode(), &[])).ok();
+    }
+
+    /// `read(2)` on the descriptor for asynchronous events.
+    pub(crate) fn read_async(&self, buffer: &mut [u8]) -> Result<Outcome> {
+        match daemon::ask(&lock(&self.connection), &Request::PopEvent) {
+            Ok((reply, _)) => {
+                let room = buffer.get_mut(..reply.bytes.len()).ok_or(Errno::EINVAL)?;
+                room.copy_from_slice(&reply.bytes);
+                Ok(Outcome::Done(reply.bytes.len()))
+            }
+            Err(error) if error == Errno::EAGAIN => Ok(Outcome::Wait),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The daemon's answer as what it has to be.
+fn read<A: FromBytes>(bytes: &[u8]) -> Result<A> {
+    A::read_from_bytes(bytes).map_err(|_| Errno::EIO)
+}
+
+/// Puts the channel's index in the place of the program's descriptor.
+fn translate_channel(field: &mut i32) -> Result<Option<Arc<Channel>>> {
+    if *field == -1 {
+        return Ok(None);
+    }
+    let Some(Entry::Channel(channel)) = table::get(*field) else { return Err(Errno::EBADF) };
+    *field = channel.id.index as i32;
+    Ok(Some(channel))
+}

@@ -1,0 +1,32 @@
+//! How a process becomes a daemon.
+#![allow(unsafe_code, reason = "attributes of the process, and its copy")]
+
+use std::io;
+
+use soft_hca_core::system::check;
+
+/// How late the daemon's timers may be, in nanoseconds; the system's own choice is 50,000.
+const TIMER_SLACK_NS: libc::c_ulong = 1000;
+
+/// Leaves the process that started this one behind: it becomes no child of it or of the program
+/// that it turns into, which might wait for all its children. The terminal and everything else
+/// that was inherited is left behind as well. Call it before anything else.
+pub(super) fn become_daemon() -> io::Result<()> {
+    // SAFETY: there is but one thread.
+    if check(unsafe { libc::fork() })? > 0 {
+        // SAFETY: has no preconditions.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: changes attributes of this process.
+    unsafe { libc::setsid() };
+    // SAFETY: as above.
+    unsafe { libc::umask(0o077) };
+    // Waits of some tens of microseconds are not to become twice as long.
+    // SAFETY: as above.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
+    // Kernels before 5.9 do not know the call; then the descriptors stay open, which harms nobody
+    // but a reader of the other end of a pipe.
+    // SAFETY: nobody in this process has opened a file yet.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+    Ok(())
+}

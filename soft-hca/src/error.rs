@@ -1,0 +1,88 @@
+//! Why a command cannot do what it was asked for, and what commands print with.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use soft_hca_core::config::{self, FabricName};
+use soft_hca_core::errno::Errno;
+
+/// Why the command cannot do what it was asked for. One line each.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name or a folder will not do.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// The system refuses something.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The fabric's daemon refuses something.
+    #[error("the fabric's daemon refuses: {}", describe(.0))]
+    Refused(Errno),
+    /// The fabric's daemon ended instead of listening; what it said, if anything.
+    #[error("the fabric's daemon did not start: {0}")]
+    NotStarted(String),
+    /// The socket is not held by this user's daemon.
+    #[error("{} is held by another user's process", .0.display())]
+    Stranger(PathBuf),
+    /// The library that makes it work is not there.
+    #[error(
+        "{} is not there: install the package soft-hca anew, build it with \
+         `cargo build --release -p soft-hca-preload -p soft-hca-faulty`, or set {}",
+        .0.display(), config::PRELOAD
+    )]
+    NoPreload(PathBuf),
+    /// The loader could not be told of the library, not even through the fabric's folder.
+    #[error(
+        "{} and the fabric's folder {} both have a space, a colon or a dollar sign in their paths, \
+         which LD_PRELOAD cannot have: set XDG_RUNTIME_DIR to a folder of yours without, such as one \
+         in /tmp",
+        .library.display(), .dir.display()
+    )]
+    BadPreload {
+        /// The library.
+        library: PathBuf,
+        /// The fabric's folder.
+        dir: PathBuf,
+    },
+    /// The program could not be started.
+    #[error("cannot run {}: {}", .0.to_string_lossy(), .1)]
+    Exec(OsString, #[source] io::Error),
+    /// A fabric that is to be recorded does not run.
+    #[error("fabric {0} does not run: name a command to run in it")]
+    NoFabric(FabricName),
+    /// A record cannot be read.
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    Record(PathBuf, #[source] soft_hca_record::file::Error),
+    /// A daemon's end, other than the intended one.
+    #[error(transparent)]
+    Daemon(#[from] soft_hca_daemon::Error),
+}
+
+fn describe(error: &Errno) -> String {
+    match error.reason() {
+        Some(reason) => format!("{reason}{}", error.values()),
+        None => io::Error::from_raw_os_error(error.number()).to_string(),
+    }
+}
+
+/// What the system refused.
+pub(crate) fn cannot(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    |source| Error::System { what: what.into(), source }
+}
+
+/// Prints text. A reader that has gone does not matter.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(cannot("write to standard output")(error))
+        }
+        _ => Ok(()),
+    }
+}

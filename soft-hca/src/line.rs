@@ -1,0 +1,278 @@
+//! The command line's definition. Manual pages and completions are made from it as well.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions};
+use soft_hca_fault::{self, Plan};
+
+use super::{doctor, fabric};
+
+/// Runs RDMA programs on any Linux machine: no network card, no kernel module, no root.
+///
+/// soft-hca takes the place of the kernel's RDMA stack. Programs stay as they are, and so do
+/// libibverbs and librdmacm beneath them; in a fabric they find a Soft-RoCE device named rxe0,
+/// whose data moves between the processes' memories. GID index 1 is this machine's IPv4 address;
+/// 127.0.0.1 works as well.
+#[derive(Parser)]
+#[command(name = "soft-hca", version, verbatim_doc_comment, after_help = EXAMPLES)]
+pub struct Line {
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: Subcommands,
+}
+
+/// What the help shows beneath the options.
+pub const EXAMPLES: &str = "\
+Examples:
+  Look at the device:
+    soft-hca run -- ibv_devinfo -v
+  Let two programs meet, one terminal each:
+    soft-hca run -- ibv_rc_pingpong -g 1
+    soft-hca run -- ibv_rc_pingpong -g 1 127.0.0.1
+  Work in a shell where every program is in the fabric, then see what goes on:
+    soft-hca run -- bash
+    soft-hca ls";
+
+const RUN_USAGE: &str = "soft-hca run [--explain] [--fabric FABRIC] [--name DEVICE] \
+     [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
+const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
+     [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
+const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
+     --html OUT [--title TITLE] | --perfetto OUT] FILE";
+const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
+const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
+
+/// The ways to show a record, of which there is one at a time.
+const VIEW: &str = "view";
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub enum Subcommands {
+    /// Run a program in a fabric
+    ///
+    /// Starts the fabric if it does not run yet, then becomes the program, whose exit status is
+    /// the command's. Programs in one fabric reach each other; fabrics, and those of other
+    /// users, are apart. A fabric ends with the last program in it and leaves nothing behind.
+    ///
+    /// Static programs and those with setuid or capabilities ignore the preloaded library and
+    /// stay outside.
+    #[command(verbatim_doc_comment, override_usage = RUN_USAGE)]
+    Run(RunArgs),
+    /// Record what programs do and what becomes of it, for `soft-hca show`
+    ///
+    /// Runs a program in a fabric of its own, or the named one, and records until it ends; the
+    /// exit status is the program's. Without a program the named fabric is recorded, which has to
+    /// run, until Ctrl-C.
+    #[command(verbatim_doc_comment, override_usage = RECORD_USAGE)]
+    Record(RecordArgs),
+    /// Show a record as text, a line for each thing that happened
+    #[command(override_usage = SHOW_USAGE)]
+    Show(ShowArgs),
+    /// Say what went wrong in a record, and what usually causes it
+    ///
+    /// For each call that was refused and each work request that has failed: which check, on
+    /// which side, with the values that were compared; then what waits still.
+    #[command(verbatim_doc_comment, override_usage = EXPLAIN_USAGE)]
+    Explain {
+        /// The record
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Show the fabrics: their processes, queue pairs and connections
+    #[command(override_usage = LS_USAGE)]
+    Ls {
+        /// Only this one
+        #[arg(long, value_name = "FABRIC")]
+        fabric: Option<FabricName>,
+    },
+    /// Say what works on this machine, and how to mend what does not
+    ///
+    /// A line each: ok, warning (some programs will not work) or problem (none will). The exit
+    /// status is 1 if there is a problem.
+    #[command(verbatim_doc_comment)]
+    Doctor,
+    /// The daemon of a fabric, which `run` starts
+    #[command(name = fabric::SUBCOMMAND, hide = true)]
+    Fabric {
+        /// The fabric's folder
+        dir: PathBuf,
+    },
+    /// The other process of `doctor`
+    #[command(name = doctor::PEER_SUBCOMMAND, hide = true)]
+    DoctorPeer {
+        /// Whose memory is to be reached
+        pid: u32,
+        /// Where in it
+        address: u64,
+    },
+}
+
+/// What kind of device there is to be.
+#[derive(Args)]
+pub struct DeviceArgs {
+    /// The name of the device that the program finds
+    #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
+    pub name: DeviceName,
+    /// Reach other hosts, by RoCE v2 over UDP port 4791 of these addresses or interfaces
+    ///
+    /// A list with commas; without one, the address of the default route. With `always` in it, what
+    /// stays in the fabric goes by these addresses, too, and can be looked at. Anybody who can send
+    /// to that port may guess keys: use it in networks that you trust.
+    #[arg(
+        long,
+        value_name = "ADDRESS|INTERFACE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub roce: Option<String>,
+    /// Have calls, completions or packets go wrong on purpose; `--fault help` says how
+    ///
+    /// Calls as ibv_reg_mr:nth=2,errno=ENOMEM, rdma_accept:delay=2s, ibv_post_send:kill,nth=10;
+    /// completions as completion:nth=3,status=IBV_WC_RETRY_EXC_ERR; packets of the link as drop:1%,
+    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17. With seed=N
+    /// the same happens again. May be given more than once.
+    #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
+    pub fault: Vec<Plan>,
+    /// Record the link's packets in a file, as pcapng, which Wireshark reads
+    ///
+    /// Without --roce the link is on as with --roce=always: what programs of the fabric send each
+    /// other goes over it, but for connections to 127.0.0.1.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub pcap: Option<PathBuf>,
+}
+
+impl DeviceArgs {
+    /// What is wanted by these arguments or by the environment: the device's name, the link, and what
+    /// goes wrong in programs.
+    pub fn wanted(self) -> Result<(DeviceName, Option<LinkOptions>, Option<Plan>), config::Error> {
+        let (packets, programs) = config::faults(self.fault)?.split();
+        Ok((self.name, LinkOptions::wanted(self.roce, packets, self.pcap)?, programs))
+    }
+}
+
+/// The arguments of `run`.
+#[derive(Args)]
+pub struct RunArgs {
+    /// Say on standard error what goes wrong in the fabric: each work request that fails, each call
+    /// that is refused, and who waits for longer than a second
+    ///
+    /// In a line, once each, in the words of `soft-hca explain`. Where somebody records the fabric or
+    /// explains it already, nothing is said here.
+    #[arg(long)]
+    pub explain: bool,
+    /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<FabricName>,
+    /// What kind of device there is to be.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The arguments of `record`.
+#[derive(Args)]
+pub struct RecordArgs {
+    /// The record
+    #[arg(short, long, value_name = "FILE", default_value = "run.shr", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// How much each process may write down before it is read, in bytes [default: 67108864]
+    #[arg(long, value_name = "BYTES")]
+    pub limit: Option<u64>,
+    /// The fabric [default: one of its own; without CMD: SOFT_HCA_FABRIC, else `default`]
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<FabricName>,
+    /// What kind of device there is to be.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The arguments of `show`.
+#[derive(Args)]
+pub struct ShowArgs {
+    /// Go on while it is being recorded
+    #[arg(long, group = VIEW)]
+    pub follow: bool,
+    /// Leave out what is different in every run: times, and who came first where nobody waits for
+    /// another; numbers get names in the order in which they appear
+    #[arg(long, group = VIEW)]
+    pub stable: bool,
+    /// Draw lifelines and arrows, of the first N entries
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "50",
+        group = VIEW
+    )]
+    pub sequence: Option<usize>,
+    /// Write a page with a picture of the run, for any browser
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = VIEW)]
+    pub html: Option<PathBuf>,
+    /// What the page is called [default: the command that was recorded]
+    #[arg(long, value_name = "TITLE", requires = "html")]
+    pub title: Option<String>,
+    /// Write a trace that Perfetto's viewer opens
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = VIEW)]
+    pub perfetto: Option<PathBuf>,
+    /// The record
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// Parses faults, or explains them.
+#[derive(Clone, Copy, Debug)]
+struct Faults;
+
+impl TypedValueParser for Faults {
+    type Value = Plan;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Plan, clap::Error> {
+        let text = value.to_string_lossy();
+        if text == "help" {
+            // The way to a help text of one's own.
+            let help = clap::Command::new("fault").override_help(soft_hca_fault::help());
+            help.try_get_matches_from(["fault", "--help"])?;
+        }
+        text.parse().map_err(|error| {
+            let text = format!("--fault {text:?}: {error}\n");
+            clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command)
+        })
+    }
+}
+
+/// The command line as clap knows it. The long help ends with the environment variables.
+pub fn definition() -> clap::Command {
+    let mut variables = String::from("Environment:\n");
+    for (name, meaning) in config::VARIABLES {
+        variables += &format!("  {name:<17} {meaning}\n");
+    }
+    let help = format!("{EXAMPLES}\n\n{}", variables.trim_end());
+    Line::command().after_long_help(help)
+}

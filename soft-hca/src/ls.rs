@@ -1,0 +1,72 @@
+//! `soft-hca ls`: the fabrics of this user and what is in them.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use soft_hca_core::config::{self, FabricName};
+use soft_hca_core::rpc::Request;
+
+use super::{Error, cannot, fabric, print};
+
+/// Prints all fabrics that run, or one.
+pub fn ls(only: Option<&FabricName>) -> Result<(), Error> {
+    let mut text = String::new();
+    for dir in fabrics()? {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        if only.is_some_and(|only| only.to_string() != name) {
+            continue;
+        }
+        if let Some(listing) = listing(&dir)? {
+            text += &format!("fabric {name} dir {}\n", dir.display());
+            text.extend(listing.lines().map(|line| format!("  {line}\n")));
+        }
+    }
+    if text.is_empty() {
+        text = match only {
+            Some(only) => format!("fabric {only} does not run\n"),
+            None => "no fabric runs: `soft-hca run -- CMD` starts one\n".to_string(),
+        };
+    }
+    print(&text)
+}
+
+/// What the daemon says of its fabric; `None` if there is none, or it has just ended.
+fn listing(dir: &Path) -> Result<Option<String>, Error> {
+    let Some(connection) = fabric::look(dir)? else { return Ok(None) };
+    let fds = match fabric::ask(&connection, &Request::List) {
+        Ok((_, fds)) => fds,
+        Err(Error::System { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = Vec::new();
+    for fd in fds {
+        File::from(fd).read_to_end(&mut text).map_err(cannot("read the fabric's listing"))?;
+    }
+    Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// The folders of fabrics, sorted.
+fn fabrics() -> Result<Vec<PathBuf>, Error> {
+    let mut dirs = Vec::new();
+    for base in config::base_dirs()? {
+        // Fabrics start in the first place. One of that name elsewhere may be another user's, as in
+        // a user namespace.
+        if base != config::base_dir() && config::check_private(&base).is_err() {
+            continue;
+        }
+        let entries = match fs::read_dir(&base) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(cannot(format!("list {}", base.display())))?,
+        };
+        config::check_private(&base)?;
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let named = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path.is_dir() && name.is_some_and(|name| name.parse::<FabricName>().is_ok())
+        };
+        dirs.extend(paths.filter(named));
+    }
+    dirs.sort();
+    Ok(dirs)
+}

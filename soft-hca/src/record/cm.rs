@@ -1,0 +1,204 @@
+//! Commands of the connection manager's file as calls of librdmacm.
+
+use soft_hca_core::errno::Result;
+use soft_hca_core::uapi::ucma::{
+    self, ConnParam, Sockaddr, command, disconnect_id, option, port_space, query,
+};
+use soft_hca_core::uapi::verbs::{event, qp_type, state};
+use soft_hca_record::{Name, Named};
+
+use super::words::{Words, constant, named};
+
+/// Bytes of a command's header.
+const HEADER: usize = 8;
+
+/// The function's name in librdmacm. What it asks for by itself has the name of its inner function.
+fn name(number: u32, payload: &[u8]) -> String {
+    let name = match number {
+        command::BIND_IP | command::BIND => "rdma_bind_addr",
+        command::RESOLVE_IP | command::RESOLVE_ADDR => "rdma_resolve_addr",
+        command::JOIN_IP_MCAST | command::JOIN_MCAST => "rdma_join_multicast",
+        command::LEAVE_MCAST => "rdma_leave_multicast",
+        command::QUERY_ROUTE => "ucma_query_route",
+        command::QUERY => match ucma::Query::decode(payload).map(|asked| asked.option) {
+            Ok(query::ADDR) => "ucma_query_addr",
+            Ok(query::PATH) => "ucma_query_path",
+            Ok(query::GID) => "ucma_query_gid",
+            _ => "ucma_query",
+        },
+        _ => {
+            let name = command::name(number).map(str::to_lowercase);
+            return name.map_or_else(|| format!("command {number}"), |name| format!("rdma_{name}"));
+        }
+    };
+    name.into()
+}
+
+fn id(number: u32) -> Named {
+    named("id", Name::CmId(number))
+}
+
+fn address(name: &str, address: Option<Sockaddr>) -> Named {
+    match address {
+        Some(Sockaddr::Ip(ip)) => named(name, ip.to_string()),
+        Some(Sockaddr::Ib(ib)) => named(name, super::words::gid(ib.gid)),
+        None => Named(name.into(), soft_hca_record::Value::None),
+    }
+}
+
+fn parameters(param: &ConnParam) -> [Named; 6] {
+    [
+        named("qp_num", Name::Qp(param.qp_num)),
+        named("responder_resources", param.responder_resources),
+        named("initiator_depth", param.initiator_depth),
+        named("retry_count", param.retry_count),
+        named("rnr_retry_count", param.rnr_retry_count),
+        named("private_data_len", param.private_data.len() as u32),
+    ]
+}
+
+/// A command: the call's name, its arguments, and what it gives if it was answered.
+pub(super) fn call(
+    words: &mut Words,
+    proc: u32,
+    fd: i32,
+    written: &[u8],
+    answer: Option<&[u8]>,
+) -> (String, Vec<Named>, Vec<Named>) {
+    let number = written.first_chunk().copied().map_or(0, u32::from_le_bytes);
+    let payload = written.get(HEADER..).unwrap_or_default();
+    let decoded = arguments(words, (proc, fd), number, payload, answer);
+    let (args, done) = decoded.unwrap_or_default();
+    (name(number, payload), args, done)
+}
+
+fn arguments(
+    words: &mut Words,
+    (proc, fd): (u32, i32),
+    number: u32,
+    payload: &[u8],
+    answer: Option<&[u8]>,
+) -> Result<(Vec<Named>, Vec<Named>)> {
+    let answered = answer.and_then(|bytes| bytes.first_chunk().copied()).map(u32::from_le_bytes);
+    let mut done = Vec::new();
+    let args = match number {
+        command::CREATE_ID => {
+            let asked = ucma::CreateId::decode(payload)?;
+            let space = match asked.ps {
+                port_space::TCP => "RDMA_PS_TCP".into(),
+                port_space::UDP => "RDMA_PS_UDP".into(),
+                port_space::IPOIB => "RDMA_PS_IPOIB".into(),
+                port_space::IB => "RDMA_PS_IB".into(),
+                other => format!("{other:#x}"),
+            };
+            if let Some(number) = answered {
+                let is_datagram = matches!(asked.ps, port_space::UDP | port_space::IPOIB)
+                    || u32::from(asked.qp_type) == qp_type::UD;
+                words.ids.insert((proc, asked.uid), (number, is_datagram));
+                if is_datagram {
+                    words.datagram_ids.insert(number);
+                } else {
+                    words.datagram_ids.remove(&number);
+                }
+                done.push(id(number));
+            }
+            vec![named("channel", Name::EventChannel(fd as u32)), named("ps", space)]
+        }
+        command::DESTROY_ID | command::QUERY_ROUTE => {
+            vec![id(ucma::Target::decode(payload)?.id)]
+        }
+        command::LEAVE_MCAST => vec![named("membership", ucma::Target::decode(payload)?.id)],
+        command::BIND_IP | command::BIND => {
+            let asked = match number {
+                command::BIND => ucma::Bind::decode(payload)?,
+                _ => ucma::Bind::decode_ip(payload)?,
+            };
+            vec![id(asked.id), address("addr", Some(asked.address))]
+        }
+        command::RESOLVE_IP | command::RESOLVE_ADDR => {
+            let asked = match number {
+                command::RESOLVE_ADDR => ucma::ResolveAddr::decode(payload)?,
+                _ => ucma::ResolveAddr::decode_ip(payload)?,
+            };
+            vec![
+                id(asked.id),
+                address("src_addr", asked.src),
+                address("dst_addr", Some(asked.dst)),
+                named("timeout_ms", asked.timeout_ms),
+            ]
+        }
+        command::RESOLVE_ROUTE => {
+            let asked = ucma::ResolveRoute::decode(payload)?;
+            vec![id(asked.id), named("timeout_ms", asked.timeout_ms)]
+        }
+        command::LISTEN => {
+            let asked = ucma::Listen::decode(payload)?;
+            vec![id(asked.id), named("backlog", asked.backlog)]
+        }
+        command::CONNECT => {
+            let asked = ucma::Connect::decode(payload)?;
+            [id(asked.id)].into_iter().chain(parameters(&asked.param)).collect()
+        }
+        command::ACCEPT => {
+            let asked = ucma::Accept::decode(payload)?;
+            let is_datagram = words.datagram_ids.contains(&asked.id);
+            words.ids.insert((proc, asked.uid), (asked.id, is_datagram));
+            let given = (asked.param.valid != 0).then(|| parameters(&asked.param));
+            [id(asked.id)].into_iter().chain(given.into_iter().flatten()).collect()
+        }
+        command::REJECT => {
+            let asked = ucma::Reject::decode(payload)?;
+            vec![id(asked.id), named("private_data_len", asked.private_data.len() as u32)]
+        }
+        command::DISCONNECT => vec![id(disconnect_id(payload)?)],
+        command::INIT_QP_ATTR => {
+            let asked = ucma::InitQpAttr::decode(payload)?;
+            let state = constant("IBV_QPS_", state::name(asked.qp_state), asked.qp_state);
+            vec![id(asked.id), named("qp_state", state)]
+        }
+        command::SET_OPTION => {
+            // The value is elsewhere in the program's memory.
+            let head = payload.get(..ucma::SetOption::SIZE).unwrap_or_default();
+            let mut head = head.to_vec();
+            if let Some(length) = head.get_mut(20..24) {
+                length.fill(0);
+            }
+            let asked = ucma::SetOption::decode(&head)?;
+            let option = match (asked.level, asked.name) {
+                (option::LEVEL_ID, option::ID_TOS) => "RDMA_OPTION_ID_TOS".into(),
+                (option::LEVEL_ID, option::ID_REUSEADDR) => "RDMA_OPTION_ID_REUSEADDR".into(),
+                (option::LEVEL_ID, option::ID_AFONLY) => "RDMA_OPTION_ID_AFONLY".into(),
+                (option::LEVEL_ID, option::ID_ACK_TIMEOUT) => "RDMA_OPTION_ID_ACK_TIMEOUT".into(),
+                (option::LEVEL_IB, option::IB_PATH) => "RDMA_OPTION_IB_PATH".into(),
+                (level, name) => format!("{level}/{name}"),
+            };
+            vec![id(asked.id), named("optname", option)]
+        }
+        command::NOTIFY => {
+            let asked = ucma::Notify::decode(payload)?;
+            let word = constant("IBV_EVENT_", event::name(asked.event), asked.event);
+            vec![id(asked.id), named("event", word)]
+        }
+        command::JOIN_IP_MCAST | command::JOIN_MCAST => {
+            let asked = match number {
+                command::JOIN_MCAST => ucma::JoinMcast::decode(payload)?,
+                _ => ucma::JoinMcast::decode_ip(payload)?,
+            };
+            done.extend(answered.map(|number| named("membership", number)));
+            vec![id(asked.id), address("addr", Some(asked.address))]
+        }
+        command::MIGRATE_ID => {
+            let asked = ucma::MigrateId::decode(payload)?;
+            vec![id(asked.id), named("channel", Name::EventChannel(fd as u32))]
+        }
+        command::QUERY => vec![id(ucma::Query::decode(payload)?.id)],
+        command::WRITE_CM_EVENT => {
+            let asked = ucma::WriteEvent::decode(payload)?;
+            let number = asked.event;
+            let word = constant("RDMA_CM_EVENT_", ucma::event_type::name(number), number);
+            vec![id(asked.id), named("event", word), named("status", asked.status)]
+        }
+        _ => Vec::new(),
+    };
+    Ok((args, done))
+}

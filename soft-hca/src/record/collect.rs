@@ -1,0 +1,110 @@
+//! Notes of all processes, in the order of time, into a file.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use soft_hca_core::recording::{FOLDER, Note, Spool};
+use soft_hca_core::system;
+use soft_hca_record::Entry;
+
+use super::words::Words;
+
+/// Notes are kept back for so long: those of calls are written when these end, and count from
+/// their beginning.
+pub(super) const KEPT_NS: u64 = 200_000_000;
+
+/// A process's file.
+struct Source {
+    spool: Spool,
+    at: u64,
+    /// Notes that it had no room for, as far as that is told.
+    dropped: u64,
+}
+
+/// Reads what the processes note down, and gives entries of a record.
+pub(super) struct Collector {
+    folder: PathBuf,
+    /// Names of its files begin with this.
+    prefix: String,
+    known: HashSet<OsString>,
+    sources: Vec<Source>,
+    /// Notes with the index of the process that has written them.
+    pending: Vec<(u32, Note)>,
+    words: Words,
+    /// Entries that were given, and that are missing.
+    pub given: u64,
+    pub dropped: u64,
+}
+
+impl Collector {
+    /// For a recording of the fabric with a folder, which began at a time of the monotonic clock.
+    pub(super) fn new(dir: &std::path::Path, generation: u32, began: u64) -> Self {
+        Self {
+            folder: dir.join(FOLDER),
+            prefix: format!("{generation}-"),
+            known: HashSet::new(),
+            sources: Vec::new(),
+            pending: Vec::new(),
+            words: Words::new(began),
+            given: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Finds files of processes that are new.
+    fn look(&mut self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            if !name.to_string_lossy().starts_with(&self.prefix) || self.known.contains(&name) {
+                continue;
+            }
+            if let Some(spool) = Spool::open(&self.folder.join(&name))? {
+                self.sources.push(Source { spool, at: Spool::start(), dropped: 0 });
+                self.known.insert(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what there is, and gives what nothing can come before any more: all if the recording
+    /// `is_over`.
+    pub(super) fn collect(
+        &mut self,
+        is_over: bool,
+        mut give: impl FnMut(&Entry) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let now = system::now_ns();
+        self.look()?;
+        for source in &mut self.sources {
+            let by = source.spool.index();
+            while let Some(note) = source.spool.read(&mut source.at, is_over) {
+                self.pending.push((by, note));
+            }
+            source.spool.release(source.at);
+        }
+        self.pending.sort_by_key(|(_, note)| note.about.t);
+        let horizon = if is_over { u64::MAX } else { now.saturating_sub(KEPT_NS) };
+        let ready = self.pending.partition_point(|(_, note)| note.about.t <= horizon);
+        for (by, note) in self.pending.drain(..ready) {
+            for entry in self.words.entries(by, &note) {
+                give(&entry)?;
+                self.given += 1;
+            }
+        }
+        for source in &mut self.sources {
+            let dropped = source.spool.dropped();
+            if is_over && dropped > source.dropped {
+                let missing = dropped - source.dropped;
+                source.dropped = dropped;
+                self.dropped += missing;
+                for entry in self.words.dropped(now, source.spool.index(), missing) {
+                    give(&entry)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! `soft-hca record`: writes down what happens in a fabric.
+
+mod cm;
+mod collect;
+mod link;
+mod signals;
+mod sink;
+mod verbs;
+mod words;
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter};
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
+use soft_hca_core::errno::Errno;
+use soft_hca_core::recording::{self, FOLDER};
+use soft_hca_core::rpc::{Connection, FileKind, Request};
+use soft_hca_core::system;
+use soft_hca_daemon::device;
+use soft_hca_fault::Plan;
+use soft_hca_record::entry::{FORMAT, VERSION};
+use soft_hca_record::explain::Live;
+use soft_hca_record::{Header, Writer};
+use tracing_subscriber::fmt::format;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+use super::run::{self, Options};
+use super::{Error, cannot, fabric};
+
+use collect::Collector;
+use sink::Sink;
+
+/// How often the recorder looks.
+const PERIOD: Duration = Duration::from_millis(20);
+/// How long a fabric may take to end before nobody waits for it any longer.
+const WRITTEN_NS: u64 = 1_000_000_000;
+
+/// What to record, and where to.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// The record.
+    pub file: PathBuf,
+    /// Bytes that each process may note down before somebody reads them.
+    pub limit: Option<u64>,
+    /// The fabric, if one is named.
+    pub fabric: Option<FabricName>,
+    /// The name that the program's device has.
+    pub device: DeviceName,
+    /// See [`Options::link`].
+    pub link: Option<LinkOptions>,
+    /// See [`Options::faults`].
+    pub faults: Option<Plan>,
+    /// The program and its arguments; empty to record a fabric that runs.
+    pub command: Vec<OsString>,
+}
+
+/// Records a program, or a fabric that runs until somebody interrupts. Gives the exit status.
+pub fn record(options: &RecordOptions) -> Result<u8, Error> {
+    let own = || format!("record-{}", std::process::id()).parse().map_err(Error::Config);
+    let fabric = match &options.fabric {
+        Some(fabric) => fabric.clone(),
+        None if options.command.is_empty() => FabricName::of_environment()?,
+        None => own()?,
+    };
+    let dir = config::fabric_dir(&fabric)?;
+    // The fabric lives until the record is complete.
+    let (program, membership) = if options.command.is_empty() {
+        (None, None)
+    } else {
+        let (program, membership) = run::prepare(&Options {
+            fabric: fabric.clone(),
+            device: options.device.clone(),
+            link: options.link.clone(),
+            faults: options.faults.clone(),
+            command: options.command.clone(),
+        })?;
+        (Some(program), Some(membership))
+    };
+    let connection = fabric::connect(&dir, FileKind::Observer)?;
+    let connection = connection.ok_or_else(|| Error::NoFabric(fabric.clone()))?;
+    if program.is_none() {
+        fabric::warn_of_link(&dir, options.link.as_ref());
+    }
+    let addresses = fabric::link_addresses(&dir);
+    let captured = options.link.as_ref().filter(|link| link.pcap.is_some());
+    let captured = captured.filter(|link| fabric::link_warning(&dir, link).is_none());
+    let to = File::create(&options.file)
+        .map_err(cannot(format!("write to {}", options.file.display())))?;
+    let recording = Recording::begin(&dir, connection, options.limit, false)?;
+    let header = header(options, &fabric, &dir, &addresses);
+    let failed = || cannot(format!("record to {}", options.file.display()));
+    let to = BufWriter::new(to);
+    let writer = Writer::new(to, &header).map_err(failed())?;
+    let live = config::explains().then(Live::new);
+    let mut sink = Sink { writer: Some(writer), live, ..Sink::default() };
+    let (status, collector) = recording.follow(program, &mut sink, failed)?;
+    let (written, dropped) = (collector.given, collector.dropped);
+    let missing = match dropped {
+        0 => String::new(),
+        dropped => format!(", {dropped} are missing: try a larger --limit"),
+    };
+    eprintln!("soft-hca: {written} entries in {}{missing}", options.file.display());
+    if captured.is_some() {
+        if !sink.has_packets {
+            let addresses = addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>();
+            eprintln!(
+                "soft-hca: no message went over the link, which takes what is for {}: what is for \
+                 127.0.0.1 stays in the fabric",
+                addresses.join(", ")
+            );
+        }
+        if membership.is_some() {
+            drop(membership);
+            wait_for_packets(&dir);
+        }
+    }
+    Ok(status)
+}
+
+/// Runs a program as [`run::run`] does, and says what goes wrong in its fabric until it ends. Gives the
+/// exit status.
+pub fn explained(options: &Options) -> Result<u8, Error> {
+    let (mut program, membership) = run::prepare(options)?;
+    let connection = fabric::connect(&membership.dir, FileKind::Observer)?;
+    let connection = connection.ok_or_else(|| Error::NoFabric(options.fabric.clone()))?;
+    let recording = match Recording::begin(&membership.dir, connection, None, true) {
+        // Somebody says so already, or writes it down.
+        Err(Error::Refused(error)) if error == Errno::EBUSY => {
+            membership.keep_across_exec()?;
+            return Err(Error::Exec(program.get_program().into(), program.exec()));
+        }
+        recording => recording?,
+    };
+    let mut sink = Sink { live: Some(Live::new()), ..Sink::default() };
+    let failed = || cannot("see what goes wrong");
+    let (status, _) = recording.follow(Some(program), &mut sink, failed)?;
+    Ok(status)
+}
+
+/// Waits for the end of the fabric, which writes the last packets, unless other programs are in it.
+fn wait_for_packets(dir: &Path) {
+    let until = system::now_ns() + WRITTEN_NS;
+    let runs = || matches!(fabric::connect(dir, FileKind::Observer), Ok(Some(_)));
+    while system::now_ns() < until && runs() {
+        thread::sleep(PERIOD);
+    }
+}
+
+/// The exit status if the recording is to end.
+fn ended(child: Option<&mut Child>, recording: &Recording) -> Result<Option<u8>, Error> {
+    let signal = signals::taken();
+    let Some(child) = child else {
+        return Ok((signal.is_some() || recording.has_ended()).then_some(0));
+    };
+    if let Some(signal) = signal {
+        signals::pass_on(child, signal);
+    }
+    let status = child.try_wait().map_err(cannot("wait for the program"))?;
+    Ok(status.map(exit_status))
+}
+
+/// As a shell has it.
+fn exit_status(status: ExitStatus) -> u8 {
+    let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    number.map_or(1, |number| number as u8)
+}
+
+fn header(
+    options: &RecordOptions,
+    fabric: &FabricName,
+    dir: &Path,
+    addresses: &[IpAddr],
+) -> Header {
+    let name = options.device.to_string();
+    let local = device::Device::local(&name, device::node_guid(dir), addresses);
+    let gids = (1..=local.ports.len() as u8)
+        .filter_map(|number| local.port(number).ok())
+        .flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));
+    Header {
+        format: FORMAT.into(),
+        version: VERSION,
+        began: now(),
+        device: options.device.to_string(),
+        fabric: fabric.to_string(),
+        gids: gids.collect(),
+        command: options.command.iter().map(|word| word.to_string_lossy().into()).collect(),
+    }
+}
+
+/// The time of day, RFC 3339.
+fn now() -> String {
+    let mut text = String::new();
+    // A string takes all that is written to it.
+    let _ = SystemTime.format_time(&mut format::Writer::new(&mut text));
+    text
+}
+
+/// A fabric is recorded as long as this lives.
+struct Recording {
+    /// Its end is that of the recording.
+    _connection: Connection,
+    dir: PathBuf,
+    generation: u32,
+    /// `CLOCK_MONOTONIC` nanoseconds.
+    began: u64,
+}
+
+impl Recording {
+    fn begin(
+        dir: &Path,
+        connection: Connection,
+        limit: Option<u64>,
+        only_failures: bool,
+    ) -> Result<Self, Error> {
+        let folder = dir.join(FOLDER);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(cannot(format!("create {}", folder.display()))(error));
+            }
+            _ => config::check_private(&folder)?,
+        }
+        let began = system::now_ns();
+        let limit = limit.unwrap_or(recording::DEFAULT_LIMIT);
+        let request = Request::Record { limit, only_failures };
+        let (bytes, _) = fabric::ask(&connection, &request)?;
+        let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
+        Ok(Self { _connection: connection, dir: dir.into(), generation, began })
+    }
+
+    /// Gives what happens to the sink until the program has ended, or somebody interrupts where there is
+    /// none. The exit status.
+    fn follow<F: FnOnce(io::Error) -> Error>(
+        self,
+        program: Option<Command>,
+        sink: &mut Sink,
+        failed: impl Fn() -> F,
+    ) -> Result<(u8, Collector), Error> {
+        let mut collector = Collector::new(&self.dir, self.generation, self.began);
+        signals::heed();
+        let mut child = match program {
+            Some(mut program) => {
+                let name = program.get_program().to_os_string();
+                Some(program.spawn().map_err(|error| Error::Exec(name, error))?)
+            }
+            None => None,
+        };
+        let status = loop {
+            if let Some(status) = ended(child.as_mut(), &self)? {
+                break status;
+            }
+            collector.collect(false, |entry| sink.entry(entry)).map_err(failed())?;
+            let complete = system::now_ns().saturating_sub(self.began + collect::KEPT_NS);
+            sink.looked(complete).map_err(failed())?;
+            thread::sleep(PERIOD);
+        };
+        let folder = self.end();
+        // Who is in the midst of a note finishes it.
+        thread::sleep(PERIOD);
+        collector.collect(true, |entry| sink.entry(entry)).map_err(failed())?;
+        sink.end().map_err(failed())?;
+        let _ = fs::remove_dir_all(folder);
+        Ok((status, collector))
+    }
+
+    /// Whether the fabric has ended.
+    fn has_ended(&self) -> bool {
+        !self.dir.join(SOCKET).exists()
+    }
+
+    /// Ends it; gives the folder with the files.
+    fn end(self) -> PathBuf {
+        self.dir.join(FOLDER)
+    }
+}

@@ -1,0 +1,324 @@
+//! Commands of the uverbs file as calls of libibverbs.
+
+use soft_hca_core::recording::note;
+use soft_hca_core::uapi::uverbs::{Command, EXTENDED, answer, command, request};
+use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, mtu, qp_type, state};
+use soft_hca_record::{Name, Named, Value};
+use zerocopy::FromBytes;
+
+use super::words::{Handle, Words, access_names, constant, gid, named};
+
+/// The function's name in libibverbs.
+fn name(number: u32) -> String {
+    let plain = |number| {
+        let name = command::name(number).map(str::to_lowercase);
+        name.map_or_else(|| format!("command {number}"), |name| format!("ibv_{name}"))
+    };
+    match number {
+        command::GET_CONTEXT => "ibv_open_device".into(),
+        _ if number & EXTENDED != 0 => format!("{}_ex", plain(number & !EXTENDED)),
+        _ => plain(number),
+    }
+}
+
+/// Where a call's objects are looked up.
+struct Call<'w> {
+    words: &'w mut Words,
+    proc: u32,
+    fd: i32,
+}
+
+impl Call<'_> {
+    fn handle(&self, handle: u32) -> Handle {
+        Handle { proc: self.proc, fd: self.fd, handle }
+    }
+
+    fn cq(&self, handle: u32) -> Value {
+        let known = self.words.cqs.get(&self.handle(handle));
+        known.map_or(Value::from(handle), |cq| Name::Cq(*cq).into())
+    }
+
+    fn qp(&self, handle: u32) -> Value {
+        let known = self.words.qps.get(&self.handle(handle));
+        known.map_or(Value::from(handle), |qp| Name::Qp(*qp).into())
+    }
+
+    fn srq(&self, handle: u32) -> Value {
+        let known = self.words.srqs.get(&self.handle(handle));
+        known.map_or(Value::from(handle), |srq| Name::Srq(*srq).into())
+    }
+}
+
+fn channel(fd: i32) -> Value {
+    u32::try_from(fd).map_or(Value::None, |fd| Name::Channel(fd).into())
+}
+
+fn qp_state(number: u32) -> String {
+    constant("IBV_QPS_", state::name(number), number)
+}
+
+fn read<T: FromBytes>(bytes: Option<&[u8]>) -> Option<T> {
+    T::read_from_prefix(bytes?).ok().map(|(value, _)| value)
+}
+
+/// A command: the call's name, its arguments, and what it gives if it was answered.
+pub(super) fn call(
+    words: &mut Words,
+    proc: u32,
+    body: &note::Call,
+    written: &[u8],
+    answer: Option<&[u8]>,
+) -> (String, Vec<Named>, Vec<Named>) {
+    let number = written.first_chunk().copied().map_or(0, u32::from_ne_bytes);
+    let name = name(number);
+    let Ok(command) = Command::parse(written) else { return (name, Vec::new(), Vec::new()) };
+    let mut call = Call { words, proc, fd: body.fd };
+    let (args, done) = arguments(&mut call, body, &command, answer).unwrap_or_default();
+    (name, args, done)
+}
+
+fn arguments(
+    call: &mut Call<'_>,
+    body: &note::Call,
+    command: &Command<'_>,
+    answer: Option<&[u8]>,
+) -> Option<(Vec<Named>, Vec<Named>)> {
+    let context = || named("context", Name::Context(body.fd as u32));
+    let mut done = Vec::new();
+    let args = match command.number {
+        command::GET_CONTEXT => {
+            done.push(context());
+            Vec::new()
+        }
+        command::QUERY_DEVICE | command::EX_QUERY_DEVICE => vec![context()],
+        command::QUERY_PORT => {
+            let asked: request::QueryPort = command.request().ok()?;
+            vec![context(), named("port_num", asked.port_num)]
+        }
+        command::ALLOC_PD => {
+            let pd = read::<answer::AllocPd>(answer);
+            done.extend(pd.map(|answer| named("pd", Name::Pd(answer.pd_handle))));
+            vec![context()]
+        }
+        command::DEALLOC_PD => {
+            let asked: request::DeallocPd = command.request().ok()?;
+            vec![named("pd", Name::Pd(asked.pd_handle))]
+        }
+        command::REG_MR => {
+            let asked: request::RegMr = command.request().ok()?;
+            if let Some(mr) = read::<answer::RegMr>(answer) {
+                done.push(named("mr", Name::Mr(mr.mr_handle)));
+                done.push(named("lkey", Name::Key(mr.lkey)));
+                done.push(named("rkey", Name::Key(mr.rkey)));
+            }
+            let mut args = vec![
+                named("pd", Name::Pd(asked.pd_handle)),
+                named("addr", Name::Address(asked.start)),
+                named("length", asked.length as i64),
+                named("access", access_names(asked.access_flags)),
+            ];
+            if asked.hca_va != asked.start {
+                args.push(named("iova", Name::Address(asked.hca_va)));
+            }
+            args
+        }
+        command::DEREG_MR => {
+            let asked: request::DeregMr = command.request().ok()?;
+            vec![named("mr", Name::Mr(asked.mr_handle))]
+        }
+        command::ALLOC_MW => {
+            let asked: request::AllocMw = command.request().ok()?;
+            if let Some(mw) = read::<answer::AllocMw>(answer) {
+                done.push(named("mw", Name::Mw(mw.mw_handle)));
+                done.push(named("rkey", Name::Key(mw.rkey)));
+            }
+            vec![named("pd", Name::Pd(asked.pd_handle)), named("type", asked.mw_type)]
+        }
+        command::DEALLOC_MW => {
+            let asked: request::DeallocMw = command.request().ok()?;
+            vec![named("mw", Name::Mw(asked.mw_handle))]
+        }
+        command::CREATE_AH => {
+            let asked: request::CreateAh = command.request().ok()?;
+            let ah = read::<answer::CreateAh>(answer);
+            done.extend(ah.map(|answer| named("ah", Name::Ah(answer.ah_handle))));
+            vec![
+                named("pd", Name::Pd(asked.pd_handle)),
+                named("dgid", gid(asked.attr.grh.dgid)),
+                named("sgid_index", asked.attr.grh.sgid_index),
+                named("port_num", asked.attr.port_num),
+            ]
+        }
+        command::DESTROY_AH => {
+            let asked: request::DestroyAh = command.request().ok()?;
+            vec![named("ah", Name::Ah(asked.ah_handle))]
+        }
+        command::CREATE_COMP_CHANNEL => {
+            let made = read::<answer::CreateCompChannel>(answer);
+            done.extend(made.map(|answer| named("channel", channel(answer.fd))));
+            vec![context()]
+        }
+        command::CREATE_CQ | command::EX_CREATE_CQ => {
+            let asked: request::ExCreateCq = if command.number == command::CREATE_CQ {
+                command.request::<request::CreateCq>().ok()?.into()
+            } else {
+                command.request().ok()?
+            };
+            if let Some(made) = read::<answer::CreateCq>(answer) {
+                let handle = call.handle(made.cq_handle);
+                call.words.cqs.insert(handle, body.created);
+                done.push(named("cq", Name::Cq(body.created)));
+                done.push(named("cqe", made.cqe));
+            }
+            vec![
+                context(),
+                named("cqe", asked.cqe),
+                named("channel", channel(asked.comp_channel)),
+                named("comp_vector", asked.comp_vector),
+            ]
+        }
+        command::RESIZE_CQ => {
+            let asked: request::ResizeCq = command.request().ok()?;
+            let made = read::<answer::ResizeCq>(answer);
+            done.extend(made.map(|answer| named("cqe", answer.cqe)));
+            vec![named("cq", call.cq(asked.cq_handle)), named("cqe", asked.cqe)]
+        }
+        command::DESTROY_CQ => {
+            let asked: request::DestroyCq = command.request().ok()?;
+            vec![named("cq", call.cq(asked.cq_handle))]
+        }
+        command::REQ_NOTIFY_CQ => {
+            let asked: request::ReqNotifyCq = command.request().ok()?;
+            let solicited_only = named("solicited_only", asked.solicited_only);
+            vec![named("cq", call.cq(asked.cq_handle)), solicited_only]
+        }
+        command::CREATE_QP | command::EX_CREATE_QP => {
+            let asked: request::ExCreateQp = if command.number == command::CREATE_QP {
+                command.request::<request::CreateQp>().ok()?.into()
+            } else {
+                command.request().ok()?
+            };
+            if let Some(made) = read::<answer::CreateQp>(answer) {
+                let handle = call.handle(made.qp_handle);
+                call.words.qps.insert(handle, made.qpn);
+                done.push(named("qp_num", Name::Qp(made.qpn)));
+                done.push(named("max_send_wr", made.max_send_wr));
+                done.push(named("max_recv_wr", made.max_recv_wr));
+                done.push(named("max_inline_data", made.max_inline_data));
+            }
+            create_qp(call, &asked)
+        }
+        command::QUERY_QP => {
+            let asked: request::QueryQp = command.request().ok()?;
+            let found = read::<answer::QueryQp>(answer);
+            done.extend(found.map(|qp| named("qp_state", qp_state(qp.qp_state.into()))));
+            vec![named("qp", call.qp(asked.qp_handle))]
+        }
+        command::MODIFY_QP => {
+            let asked: request::ModifyQp = command.request().ok()?;
+            modify_qp(call, &asked)
+        }
+        command::DESTROY_QP => {
+            let asked: request::DestroyQp = command.request().ok()?;
+            vec![named("qp", call.qp(asked.qp_handle))]
+        }
+        command::POST_SEND => {
+            let asked: request::PostSend = command.request().ok()?;
+            vec![named("qp", call.qp(asked.qp_handle))]
+        }
+        command::ATTACH_MCAST | command::DETACH_MCAST => {
+            let payload = command.payload;
+            let (asked, _) = request::AttachMcast::read_from_prefix(payload).ok()?;
+            vec![named("qp", call.qp(asked.qp_handle)), named("gid", gid(asked.gid))]
+        }
+        command::CREATE_SRQ => {
+            let asked: request::CreateSrq = command.request().ok()?;
+            if let Some(made) = read::<answer::CreateSrq>(answer) {
+                let handle = call.handle(made.srq_handle);
+                call.words.srqs.insert(handle, made.srqn);
+                done.push(named("srq", Name::Srq(made.srqn)));
+                done.push(named("max_wr", made.max_wr));
+                done.push(named("max_sge", made.max_sge));
+            }
+            vec![
+                named("pd", Name::Pd(asked.pd_handle)),
+                named("max_wr", asked.max_wr),
+                named("max_sge", asked.max_sge),
+                named("srq_limit", asked.srq_limit),
+            ]
+        }
+        command::MODIFY_SRQ => {
+            let asked: request::ModifySrq = command.request().ok()?;
+            let mask = SrqAttrMask::from_bits_truncate(asked.attr_mask);
+            let mut args = vec![named("srq", call.srq(asked.srq_handle))];
+            if mask.contains(SrqAttrMask::MAX_WR) {
+                args.push(named("max_wr", asked.max_wr));
+            }
+            if mask.contains(SrqAttrMask::LIMIT) {
+                args.push(named("srq_limit", asked.srq_limit));
+            }
+            args
+        }
+        command::QUERY_SRQ => {
+            let asked: request::QuerySrq = command.request().ok()?;
+            vec![named("srq", call.srq(asked.srq_handle))]
+        }
+        command::DESTROY_SRQ => {
+            let asked: request::DestroySrq = command.request().ok()?;
+            vec![named("srq", call.srq(asked.srq_handle))]
+        }
+        _ => Vec::new(),
+    };
+    Some((args, done))
+}
+
+fn create_qp(call: &Call<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
+    let kind = u32::from(asked.qp_type);
+    let mut args = vec![
+        named("pd", Name::Pd(asked.pd_handle)),
+        named("qp_type", constant("IBV_QPT_", qp_type::name(kind), kind)),
+        named("send_cq", call.cq(asked.send_cq_handle)),
+        named("recv_cq", call.cq(asked.recv_cq_handle)),
+    ];
+    if asked.is_srq != 0 {
+        args.push(named("srq", call.srq(asked.srq_handle)));
+    }
+    args.extend([
+        named("max_send_wr", asked.max_send_wr),
+        named("max_recv_wr", asked.max_recv_wr),
+        named("max_send_sge", asked.max_send_sge),
+        named("max_recv_sge", asked.max_recv_sge),
+        named("max_inline_data", asked.max_inline_data),
+        named("sq_sig_all", asked.sq_sig_all),
+    ]);
+    args
+}
+
+/// The attributes that are given.
+fn modify_qp(call: &Call<'_>, asked: &request::ModifyQp) -> Vec<Named> {
+    let mask = QpAttrMask::from_bits_truncate(asked.attr_mask);
+    let path_mtu = u32::from(asked.path_mtu);
+    let all = [
+        (QpAttrMask::STATE, named("qp_state", qp_state(asked.qp_state.into()))),
+        (QpAttrMask::CUR_STATE, named("cur_qp_state", qp_state(asked.cur_qp_state.into()))),
+        (QpAttrMask::PKEY_INDEX, named("pkey_index", asked.pkey_index)),
+        (QpAttrMask::PORT, named("port_num", asked.port_num)),
+        (QpAttrMask::ACCESS_FLAGS, named("qp_access_flags", access_names(asked.qp_access_flags))),
+        (QpAttrMask::QKEY, named("qkey", format!("{:#x}", asked.qkey))),
+        (QpAttrMask::AV, named("dgid", gid(asked.dest.dgid))),
+        (QpAttrMask::AV, named("sgid_index", asked.dest.sgid_index)),
+        (QpAttrMask::PATH_MTU, named("path_mtu", constant("IBV_", mtu::name(path_mtu), path_mtu))),
+        (QpAttrMask::DEST_QPN, named("dest_qp_num", Name::Qp(asked.dest_qp_num))),
+        (QpAttrMask::RQ_PSN, named("rq_psn", Name::Psn(asked.rq_psn))),
+        (QpAttrMask::SQ_PSN, named("sq_psn", Name::Psn(asked.sq_psn))),
+        (QpAttrMask::MAX_DEST_RD_ATOMIC, named("max_dest_rd_atomic", asked.max_dest_rd_atomic)),
+        (QpAttrMask::MAX_QP_RD_ATOMIC, named("max_rd_atomic", asked.max_rd_atomic)),
+        (QpAttrMask::MIN_RNR_TIMER, named("min_rnr_timer", asked.min_rnr_timer)),
+        (QpAttrMask::TIMEOUT, named("timeout", asked.timeout)),
+        (QpAttrMask::RETRY_CNT, named("retry_cnt", asked.retry_cnt)),
+        (QpAttrMask::RNR_RETRY, named("rnr_retry", asked.rnr_retry)),
+        (QpAttrMask::EN_SQD_ASYNC_NOTIFY, named("en_sqd_async_notify", asked.en_sqd_async_notify)),
+    ];
+    let given = all.into_iter().filter(|(bit, _)| mask.contains(*bit)).map(|(_, value)| value);
+    std::iter::once(named("qp", call.qp(asked.qp_handle))).chain(given).collect()
+}

@@ -1,0 +1,69 @@
+//! `soft-hca run`: becomes a program in a fabric.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions};
+use soft_hca_fault::Plan;
+
+use super::fabric::{self, Membership};
+use super::{Error, preload};
+
+/// Without this file libibverbs does not look for the rxe provider unless it is told to.
+const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
+
+/// What to run, and where.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The fabric.
+    pub fabric: FabricName,
+    /// The name that the program's device has.
+    pub device: DeviceName,
+    /// The link to other hosts, if there is to be one.
+    pub link: Option<LinkOptions>,
+    /// What goes wrong in the program, if anything.
+    pub faults: Option<Plan>,
+    /// The program and its arguments; not empty.
+    pub command: Vec<OsString>,
+}
+
+/// Runs the program in place of this process. Comes back only if that fails.
+pub fn run(options: &Options) -> Result<Infallible, Error> {
+    let (mut command, membership) = prepare(options)?;
+    membership.keep_across_exec()?;
+    let error = command.exec();
+    Err(Error::Exec(command.get_program().into(), error))
+}
+
+/// The program with all that it needs to be in the fabric, which is there.
+pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error> {
+    let library = preload::library()?;
+    let faulty = options.faults.as_ref().map(|_| preload::faulty(&library)).transpose()?;
+    let libraries: Vec<_> = [library].into_iter().chain(faulty).collect();
+    let dir = config::fabric_dir(&options.fabric)?;
+    libraries.iter().try_for_each(|library| preload::check(library, &dir))?;
+    let (program, arguments) =
+        options.command.split_first().expect("the command line has a program");
+    let membership = fabric::join(&options.fabric, &options.device, options.link.as_ref())?;
+    fabric::warn_of_link(&membership.dir, options.link.as_ref());
+    let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
+    let loadable = loadable.collect::<Result<Vec<_>, _>>()?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LD_PRELOAD", preload::first(&loadable, std::env::var_os("LD_PRELOAD").as_deref()))
+        .env("SYSFS_PATH", &membership.sysfs)
+        .env(config::DIR, &membership.dir)
+        .env(config::DEVICE, options.device.to_string())
+        .env(config::FABRIC, options.fabric.to_string());
+    if let Some(faults) = &options.faults {
+        command.env(config::FAULT, faults.clone().seeded().to_string());
+    }
+    if std::env::var_os("RDMAV_DRIVERS").is_none() && !Path::new(RXE_DRIVER).exists() {
+        command.env("RDMAV_DRIVERS", "rxe");
+    }
+    Ok((command, membership))
+}

@@ -207,19 +207,20 @@ fn a_server_has_as_many_descriptors_after_ten_clients_as_after_one() {
     server.end();
 }
 
-/// Sends, RDMA writes and reads both ways. `-V` has the data compared.
+/// Sends, RDMA writes and reads both ways. `-V` has the data compared. A test that takes hardly any time
+/// has no figures, whence 1,000 iterations of the short ones.
 #[test]
 fn dapltest_transactions() {
     let mixed = "-V -t 2 -w 4 -i 20 client RW 4096 1 server RW 2048 4 client SR 1024 4 \
         server SR 4096 2 client SR 1024 3 -f server SR 2048 1 -f";
-    let reads = "-V -i 100 client RR 4096 2 server RR 1024 3";
+    let reads = "-V -i 1000 client RR 4096 2 server RR 1024 3";
     let large = "-V -P -i 20 -w 2 client RW 65536 server RR 65536";
     let tests: [(&str, &[&str]); 6] = [
-        ("-i 100 client SR 4096 2 server SR 4096 2", &["Total Send : 0.81 MB"]),
-        ("-P -i 100 client SR 4096 server SR 4096", &["Total Recv : 0.40 MB"]),
-        ("-V -i 100 client SR 4096 2 server SR 1024", &["Total Send : 1.22 MB"]),
+        ("-i 1000 client SR 4096 2 server SR 4096 2", &["Total Send : 8.19 MB"]),
+        ("-P -i 1000 client SR 4096 server SR 4096", &["Total Recv : 4.09 MB"]),
+        ("-V -i 1000 client SR 4096 2 server SR 1024", &["Total Send : 12.28 MB"]),
         (mixed, &["2 threads, 4 EPs", "Total RDMA Write : 1.96 MB"]),
-        (reads, &["Total RDMA Read : 1.12 MB"]),
+        (reads, &["Total RDMA Read : 11.26 MB"]),
         (large, &["Total RDMA Write : 2.62 MB", "Total RDMA Read : 2.62 MB"]),
     ];
     dapltest("dapltest-t", "T", &tests);

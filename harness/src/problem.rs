@@ -1,6 +1,7 @@
 //! The course's three problems (slides p. 186–228): a run of an example that has the problem beside
 //! the same run of the one that has solved it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -167,6 +168,7 @@ impl Problem {
             kill: self.strike.map(|(who, strike)| Kill {
                 who,
                 signal: strike.signal(),
+                once: BTreeMap::new(),
                 after: STRIKE,
             }),
             limit: LIMIT + GRACE,

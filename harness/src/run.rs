@@ -1,6 +1,7 @@
 //! Runs a pair: starts the server, waits until it listens, starts the client,
 //! collects both outputs, kills by plan and enforces the time limit.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
@@ -34,13 +35,15 @@ pub enum Client {
 }
 
 /// A signal at a given time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Kill {
     /// Who gets it.
     pub who: Side,
     /// Its number.
     pub signal: i32,
-    /// When, counted like the time limit.
+    /// What each side prints first.
+    pub once: BTreeMap<Side, String>,
+    /// When, counted from there, but not from before the time limit's start.
     pub after: Duration,
 }
 
@@ -283,7 +286,8 @@ impl<'a> Run<'a> {
     fn await_end(&mut self) {
         let base = Instant::now();
         let mut deadline = base + self.plan.limit;
-        let mut kill = self.plan.kill.map(|kill| (base + kill.after, kill));
+        let mut kill = self.plan.kill.as_ref();
+        let mut kill_from = None;
         let mut next_look = base;
         let mut settled_since = None;
         let mut served = self.plan.served.as_ref();
@@ -302,15 +306,7 @@ impl<'a> Run<'a> {
                         served = None;
                     }
                 }
-                if let Some((when, due)) = kill.filter(|(when, _)| *when <= now) {
-                    // A victim that never gets there is killed all the same.
-                    let held_back = now.duration_since(when);
-                    if held_back >= self.plan.limit || self.may_kill(due.who) {
-                        self.signal(due.who, due.signal);
-                        deadline += held_back;
-                        kill = None;
-                    }
-                } else if kill.is_some() || !self.is_settled() {
+                if kill.is_some() || !self.is_settled() {
                     settled_since = None;
                 } else if now.duration_since(*settled_since.get_or_insert(now))
                     >= self.observer.settled_for()
@@ -318,11 +314,23 @@ impl<'a> Run<'a> {
                     return;
                 }
             }
-            if now >= deadline && kill.is_none_or(|(when, _)| when > now) {
+            // A run is over long before the next look at it where messages are fast.
+            if let Some(planned) = kill {
+                kill_from = kill_from.or_else(|| self.have_said(&planned.once).then_some(now));
+                let due = kill_from.unwrap_or(base) + planned.after;
+                let held_back = now.saturating_duration_since(due);
+                // A victim that never gets there is killed all the same.
+                let may = kill_from.is_some() && due <= now && self.may_kill(planned.who);
+                if may || held_back >= self.plan.limit {
+                    self.signal(planned.who, planned.signal);
+                    deadline = now + self.plan.limit.saturating_sub(planned.after);
+                    kill = None;
+                }
+            }
+            if now >= deadline && kill.is_none() {
                 return;
             }
-            let next = next_look.min(kill.map_or(deadline, |(when, _)| when.max(now)));
-            let pause = next.saturating_duration_since(now);
+            let pause = next_look.saturating_duration_since(now);
             self.take_events_for(pause.clamp(Duration::from_millis(1), TICK));
         }
     }
@@ -336,6 +344,13 @@ impl<'a> Run<'a> {
             }
             ending => ending.is_some(),
         }
+    }
+
+    /// Has each side printed a line with this in it?
+    fn have_said(&self, texts: &BTreeMap<Side, String>) -> bool {
+        texts.iter().all(|(&side, text)| {
+            self.transcript.lines().iter().any(|line| line.side == side && line.text.contains(text))
+        })
     }
 
     fn may_kill(&mut self, victim: Side) -> bool {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -116,7 +117,12 @@ fn a_partial_last_line_is_kept_and_marked() {
 #[test]
 fn a_kill_comes_when_it_is_due() {
     let mut plan = plan(Some("echo ready; sleep 60"), Some("sleep 1; echo still here"));
-    plan.kill = Some(Kill { who: Side::Server, signal: 15, after: Duration::from_millis(300) });
+    plan.kill = Some(Kill {
+        who: Side::Server,
+        signal: 15,
+        once: BTreeMap::new(),
+        after: Duration::from_millis(300),
+    });
     let outcome = played(&plan);
     assert_eq!(outcome.server, Some(Ending::Signal(15)));
     assert_eq!(outcome.client, Some(Ending::Code(0)));
@@ -124,9 +130,32 @@ fn a_kill_comes_when_it_is_due() {
 }
 
 #[test]
+fn a_kill_waits_for_what_both_sides_print() {
+    let mut plan = plan(
+        Some("echo ready; sleep 0.6; echo accepted; exec sleep 60"),
+        Some("echo connected; sleep 0.3; echo no more; exec sleep 60"),
+    );
+    let once = [(Side::Server, "accept".to_owned()), (Side::Client, "connect".to_owned())];
+    let after = Duration::from_millis(1);
+    for (who, survivor) in [(Side::Server, Side::Client), (Side::Client, Side::Server)] {
+        plan.kill = Some(Kill { who, signal: 9, once: once.clone().into(), after });
+        plan.limit = Duration::from_secs(2);
+        let outcome = played(&plan);
+        assert_eq!(texts(&outcome), ["ready", "connected", "no more", "accepted"]);
+        assert_eq!(outcome.ending(who), Some(Ending::Signal(9)));
+        assert_eq!(outcome.ending(survivor), Some(Ending::TimedOut));
+    }
+}
+
+#[test]
 fn a_planned_sigkill_is_no_timeout() {
     let mut plan = plan(None, Some("sleep 60"));
-    plan.kill = Some(Kill { who: Side::Client, signal: 9, after: Duration::from_millis(100) });
+    plan.kill = Some(Kill {
+        who: Side::Client,
+        signal: 9,
+        once: BTreeMap::new(),
+        after: Duration::from_millis(100),
+    });
     assert_eq!(played(&plan).client, Some(Ending::Signal(9)));
 }
 
@@ -237,7 +266,12 @@ fn a_stopped_server_goes_on_after_the_end_of_the_client() {
     let mut plan =
         plan(Some("echo ready; sleep 0.2; echo later"), Some("echo client; exec sleep 60"));
     plan.server_stopped = true;
-    plan.kill = Some(Kill { who: Side::Client, signal: 9, after: Duration::from_millis(600) });
+    plan.kill = Some(Kill {
+        who: Side::Client,
+        signal: 9,
+        once: BTreeMap::new(),
+        after: Duration::from_millis(600),
+    });
     let outcome = played(&plan);
     assert_eq!(texts(&outcome), ["ready", "client", "later"]);
     let times: Vec<_> = outcome.transcript.lines().iter().map(|line| line.at).collect();

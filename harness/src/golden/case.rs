@@ -88,14 +88,17 @@ pub enum ClientProgram {
 }
 
 /// A signal to one side at a given time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KillPlan {
     /// Who gets it.
     pub who: Side,
     /// Its number.
     pub signal: i32,
-    /// Counted from the start of the client.
+    /// What each side has printed by then.
+    #[serde(default)]
+    pub once: BTreeMap<Side, String>,
+    /// Counted from there, or from the start of the client.
     pub after_ms: u64,
 }
 
@@ -249,9 +252,10 @@ impl Case {
             ready: example.ready(),
             ready_limit: READY_LIMIT,
             limit: self.timeout_ms.map_or(DEFAULT_LIMIT, Duration::from_millis) * patience,
-            kill: self.kill.map(|kill| Kill {
+            kill: self.kill.as_ref().map(|kill| Kill {
                 who: kill.who,
                 signal: kill.signal,
+                once: kill.once.clone(),
                 after: Duration::from_millis(kill.after_ms),
             }),
             server_stopped: self.server_stopped,
@@ -284,7 +288,7 @@ pub fn read_cases(data: &Path) -> Result<Vec<Case>, Error> {
             let what = format!("{}: a stopped server needs a kill that ends it", case.name());
             return Err(Error::data(&path, what));
         }
-        let times = [case.timeout_ms, case.kill.map(|kill| kill.after_ms)];
+        let times = [case.timeout_ms, case.kill.as_ref().map(|kill| kill.after_ms)];
         if times.into_iter().flatten().any(|time| time > MAX_TIME_MS) {
             return Err(Error::data(&path, format!("{}: a time is too long", case.name())));
         }

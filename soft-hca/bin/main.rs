@@ -14,8 +14,8 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
         Subcommands::Run(RunArgs { explain, fabric, device, command }) => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            let (device, link, faults) = device.wanted()?;
-            let options = run::Options { fabric, device, link, faults, command };
+            let (devices, link, faults) = device.wanted()?;
+            let options = run::Options { fabric, devices, link, faults, command };
             if explain || config::explains() {
                 return record::explained(&options).map(ExitCode::from);
             }
@@ -23,8 +23,8 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             match never {}
         }
         Subcommands::Record(RecordArgs { output: file, limit, fabric, device, command }) => {
-            let (device, link, faults) = device.wanted()?;
-            let options = RecordOptions { file, limit, fabric, device, link, faults, command };
+            let (devices, link, faults) = device.wanted()?;
+            let options = RecordOptions { file, limit, fabric, devices, link, faults, command };
             return record::record(&options).map(ExitCode::from);
         }
         Subcommands::Show(arguments) => show(&arguments)?,

@@ -14,6 +14,7 @@ use peers::peers;
 pub use peers::{PEER_SUBCOMMAND, peer};
 
 use soft_hca_core::config;
+use soft_hca_core::device_spec::DEFAULT_DEVICE;
 use soft_hca_core::system;
 use soft_hca_daemon::device::{Device, GidTable};
 
@@ -48,7 +49,7 @@ pub fn doctor() -> Result<bool, Error> {
         ("shared memory", shared_memory()),
         ("memory of peers", peers()),
         ("log", log(&config::log_file())),
-        ("addresses", addresses(&Device::local(config::DEFAULT_DEVICE, 0, &[]).ports[0].gids)),
+        ("addresses", addresses(&Device::local(DEFAULT_DEVICE, 0, &[]).ports[0].gids)),
         ("real devices", real_devices(Path::new("/sys/class/infiniband"))),
     ];
     if !findings.iter().any(|(_, finding)| matches!(finding, Problem { .. })) {
@@ -215,7 +216,7 @@ fn real_devices(class: &Path) -> Finding {
 }
 
 /// The program that opens the device, with its arguments.
-const DEVINFO: [&str; 3] = ["ibv_devinfo", "-d", config::DEFAULT_DEVICE];
+const DEVINFO: [&str; 3] = ["ibv_devinfo", "-d", DEFAULT_DEVICE];
 
 fn has_devinfo() -> bool {
     std::env::var_os("PATH")
@@ -226,7 +227,7 @@ fn has_devinfo() -> bool {
 fn attempt(program: &[&str]) -> io::Result<Output> {
     let name = format!("doctor-{}", std::process::id());
     Command::new(std::env::current_exe()?)
-        .args(["run", "--fabric", &name, "--name", config::DEFAULT_DEVICE, "--"])
+        .args(["run", "--fabric", &name, "--name", DEFAULT_DEVICE, "--"])
         .args(program)
         .stdin(Stdio::null())
         .output()

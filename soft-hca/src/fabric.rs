@@ -13,17 +13,21 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
+use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
+use soft_hca_core::device_spec::{self, DeviceName, DeviceSpec, Devices};
 use soft_hca_core::recording::FOLDER;
 use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request};
 use soft_hca_core::system;
-use soft_hca_daemon::device::{self, Device};
+use soft_hca_daemon::device;
 use soft_hca_daemon::link;
 use soft_hca_daemon::sysfs;
 
 use super::daemonize::become_daemon;
 use super::folder_lock::FolderLock;
 use super::{Error, cannot, preload};
+
+/// What to do where a fabric is not as it is wanted.
+const INSTEAD: &str = "end its programs first, or take another one by --fabric";
 
 /// The hidden subcommand that becomes the daemon.
 pub const SUBCOMMAND: &str = "fabric";
@@ -35,6 +39,8 @@ pub struct Membership {
     pub dir: PathBuf,
     /// The tree for `SYSFS_PATH`.
     pub sysfs: PathBuf,
+    /// The name that the program's first device has.
+    pub device: DeviceName,
     lifeline: Connection,
 }
 
@@ -49,30 +55,48 @@ impl Membership {
 /// Joins a fabric; starts it if it does not run.
 pub fn join(
     fabric: &FabricName,
-    device: &DeviceName,
+    wanted: &Devices,
     link: Option<&LinkOptions>,
 ) -> Result<Membership, Error> {
     let dir = config::fabric_dir(fabric)?;
-    let device = device.to_string();
-    let sysfs = sysfs::tree(&dir, &device);
+    let membership = |dir: PathBuf, lifeline| {
+        let device = wanted.named(devices(&dir)).swap_remove(0).name;
+        Membership { sysfs: sysfs::tree(&dir, &device.to_string()), device, dir, lifeline }
+    };
     loop {
         config::create_private(&dir)?;
         if let Some(lifeline) = connect(&dir, FileKind::Lifeline)? {
-            if sysfs.exists() {
-                return Ok(Membership { dir, sysfs, lifeline });
+            let membership = membership(dir.clone(), lifeline);
+            if membership.sysfs.exists() {
+                return Ok(membership);
             }
         }
         let lock = FolderLock::wait(&dir).map_err(cannot(format!("lock {}", dir.display())))?;
         if lock.is_none() {
             continue;
         }
-        return match start(&dir, &device, link) {
-            Ok(lifeline) => Ok(Membership { dir, sysfs, lifeline }),
+        return match start(&dir, wanted, link) {
+            Ok(lifeline) => Ok(membership(dir, lifeline)),
             Err(error) => {
                 remove_locked(&dir);
                 Err(error)
             }
         };
+    }
+}
+
+/// The devices that a fabric was started with; none for the usual one.
+pub(super) fn devices(dir: &Path) -> Vec<DeviceSpec> {
+    let said = fs::read_to_string(dir.join(config::DEVICES_FILE)).unwrap_or_default();
+    device_spec::split(&said).unwrap_or_default()
+}
+
+/// Says on standard error that a fabric runs with other devices than are wanted, if so.
+pub(super) fn warn_of_devices(dir: &Path, wanted: &Devices) {
+    let fabric = Devices::default().named(devices(dir));
+    if !wanted.specs.is_empty() && wanted.specs != fabric {
+        let devices = device_spec::join(&fabric);
+        eprintln!("soft-hca: this fabric runs already, with {devices}: {INSTEAD}");
     }
 }
 
@@ -85,7 +109,6 @@ pub(super) fn warn_of_link(dir: &Path, wanted: Option<&LinkOptions>) {
 
 /// Why a fabric has not the link to other hosts that is wanted, if so.
 pub(super) fn link_warning(dir: &Path, wanted: &LinkOptions) -> Option<String> {
-    const INSTEAD: &str = "end its programs first, or take another one by --fabric";
     let Ok(said) = fs::read_to_string(dir.join(config::LINK)) else {
         return Some(format!("this fabric runs already, without a link to other hosts: {INSTEAD}"));
     };
@@ -144,33 +167,45 @@ pub(super) fn ask(
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.
-fn start(dir: &Path, device: &str, link: Option<&LinkOptions>) -> Result<Connection, Error> {
+fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Connection, Error> {
     let running = connect(dir, FileKind::Lifeline)?;
     if running.is_none() {
         // What a killed daemon has left behind, but for that by which its programs still get their
         // library.
         clear(dir).map_err(cannot(format!("clear {}", dir.display())))?;
+        if !wanted.specs.is_empty() {
+            let path = dir.join(config::DEVICES_FILE);
+            fs::write(&path, device_spec::join(&wanted.specs))
+                .map_err(cannot(format!("write {}", path.display())))?;
+        }
     }
-    if !sysfs::tree(dir, device).exists() {
+    let fabric = devices(dir);
+    let specs = wanted.named(fabric.clone());
+    let name = specs[0].name.to_string();
+    if !sysfs::tree(dir, &name).exists() {
         let addresses = match running {
             Some(_) => link_addresses(dir),
             None => link::link_addresses(link),
         };
-        let devices = [Device::local(device, device::node_guid(dir), &addresses)];
-        sysfs::write(dir, device, &devices)
-            .map_err(cannot(format!("write {}", sysfs::tree(dir, device).display())))?;
+        let devices = device::devices(&specs, device::node_guid(dir), &addresses);
+        sysfs::write(dir, &name, &devices)
+            .map_err(cannot(format!("write {}", sysfs::tree(dir, &name).display())))?;
     }
     if let Some(lifeline) = running {
         return Ok(lifeline);
     }
-    let _guard = spawn(dir, link)?;
+    let _guard = spawn(dir, &fabric, link)?;
     let lifeline = connect(dir, FileKind::Lifeline)?;
     lifeline.ok_or_else(|| Error::NotStarted("it has gone at once".into()))
 }
 
 /// Starts a daemon and waits until it listens. Gives a first connection to it, which the daemon
 /// itself has made: if this process is killed at any moment, the daemon sees that end.
-fn spawn(dir: &Path, link: Option<&LinkOptions>) -> Result<OwnedFd, Error> {
+fn spawn(
+    dir: &Path,
+    devices: &[DeviceSpec],
+    link: Option<&LinkOptions>,
+) -> Result<OwnedFd, Error> {
     let cannot_start = || cannot("start the fabric's daemon");
     let (ours, theirs) = UnixStream::pair().map_err(cannot_start())?;
     let log = config::log_file();
@@ -192,6 +227,7 @@ fn spawn(dir: &Path, link: Option<&LinkOptions>) -> Result<OwnedFd, Error> {
         .current_dir("/")
         .env(config::LOG, log)
         .envs(variables)
+        .env(config::DEVICES, device_spec::join(devices))
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
@@ -228,8 +264,9 @@ pub fn serve(dir: PathBuf) -> Result<(), Error> {
         }
     };
     let link = LinkOptions::wanted(None, config::faults(Vec::new())?.split().0, None)?;
+    let devices = Devices::default().named(config::devices(Vec::new())?);
     let served =
-        soft_hca_daemon::run(&soft_hca_daemon::Config { dir: dir.clone(), link }, announce);
+        soft_hca_daemon::run(&soft_hca_daemon::Config { dir: dir.clone(), devices, link }, announce);
     if let Err(error) = &served {
         let _ = starter.send(error.to_string().as_bytes(), &[]);
     }
@@ -279,7 +316,7 @@ fn empty(dir: &Path) -> io::Result<()> {
 /// Removes what a fabric is known by.
 fn clear(dir: &Path) -> io::Result<()> {
     for (entry, name) in entries(dir)? {
-        if name == SOCKET || name == config::LINK {
+        if [SOCKET, config::LINK, config::DEVICES_FILE].contains(&name.as_str()) {
             fs::remove_file(entry)?;
         } else if sysfs::is_tree(&name) || name == FOLDER {
             fs::remove_dir_all(entry)?;

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
-use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions};
+use soft_hca_core::config::{self, FabricName, LinkOptions};
+use soft_hca_core::device_spec::{DeviceName, DeviceSpec, Devices};
 use soft_hca_fault::{self, Plan};
 
 use super::{doctor, fabric};
@@ -114,9 +115,16 @@ pub enum Subcommands {
 /// What kind of device there is to be.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// The name of the device that the program finds
-    #[arg(long, value_name = "DEVICE", default_value = config::DEFAULT_DEVICE)]
-    pub name: DeviceName,
+    /// A device of the fabric [default: rxe0]
+    ///
+    /// rxe0 is a RoCE device with one port. With `rxe0:infiniband` its link layer is InfiniBand's: ports
+    /// have LIDs and a subnet manager, and no network interface; with `rxe0:infiniband,ports=2` there
+    /// are two of them, so that paths can migrate. The fabric's first program decides.
+    #[arg(long, value_name = "SPEC", verbatim_doc_comment)]
+    pub device: Vec<DeviceSpec>,
+    /// The name of the device that the program finds [default: the fabric's]
+    #[arg(long, value_name = "DEVICE")]
+    pub name: Option<DeviceName>,
     /// Reach other hosts, by RoCE v2 over UDP port 4791 of these addresses or interfaces
     ///
     /// A list with commas; without one, the address of the default route. With `always` in it, what
@@ -147,11 +155,12 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// What is wanted by these arguments or by the environment: the device's name, the link, and what
-    /// goes wrong in programs.
-    pub fn wanted(self) -> Result<(DeviceName, Option<LinkOptions>, Option<Plan>), config::Error> {
+    /// What is wanted by these arguments or by the environment: devices, the link, and what goes wrong
+    /// in programs.
+    pub fn wanted(self) -> Result<(Devices, Option<LinkOptions>, Option<Plan>), config::Error> {
         let (packets, programs) = config::faults(self.fault)?.split();
-        Ok((self.name, LinkOptions::wanted(self.roce, packets, self.pcap)?, programs))
+        let devices = Devices { name: self.name, specs: config::devices(self.device)? };
+        Ok((devices, LinkOptions::wanted(self.roce, packets, self.pcap)?, programs))
     }
 }
 

@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions};
+use soft_hca_core::config::{self, FabricName, LinkOptions};
+use soft_hca_core::device_spec::Devices;
 use soft_hca_fault::Plan;
 
 use super::fabric::{self, Membership};
@@ -20,8 +21,8 @@ const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
 pub struct Options {
     /// The fabric.
     pub fabric: FabricName,
-    /// The name that the program's device has.
-    pub device: DeviceName,
+    /// The devices.
+    pub devices: Devices,
     /// The link to other hosts, if there is to be one.
     pub link: Option<LinkOptions>,
     /// What goes wrong in the program, if anything.
@@ -47,7 +48,8 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     libraries.iter().try_for_each(|library| preload::check(library, &dir))?;
     let (program, arguments) =
         options.command.split_first().expect("the command line has a program");
-    let membership = fabric::join(&options.fabric, &options.device, options.link.as_ref())?;
+    let membership = fabric::join(&options.fabric, &options.devices, options.link.as_ref())?;
+    fabric::warn_of_devices(&membership.dir, &options.devices);
     fabric::warn_of_link(&membership.dir, options.link.as_ref());
     let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
     let loadable = loadable.collect::<Result<Vec<_>, _>>()?;
@@ -57,7 +59,7 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
         .env("LD_PRELOAD", preload::first(&loadable, std::env::var_os("LD_PRELOAD").as_deref()))
         .env("SYSFS_PATH", &membership.sysfs)
         .env(config::DIR, &membership.dir)
-        .env(config::DEVICE, options.device.to_string())
+        .env(config::DEVICE, membership.device.to_string())
         .env(config::FABRIC, options.fabric.to_string());
     if let Some(faults) = &options.faults {
         command.env(config::FAULT, faults.clone().seeded().to_string());

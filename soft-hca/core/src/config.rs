@@ -13,14 +13,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::device_spec::{self, DeviceSpec};
 use crate::system;
 
 /// The fabric's folder, for programs in it.
 pub const DIR: &str = "SOFT_HCA_DIR";
 /// The device's name, for programs in the fabric.
 pub const DEVICE: &str = "SOFT_HCA_DEVICE";
-/// The device's name if none is given.
-pub const DEFAULT_DEVICE: &str = "rxe0";
 /// The fabric that is meant if none is named.
 pub const FABRIC: &str = "SOFT_HCA_FABRIC";
 /// The file that the log of the fabrics' daemons goes to.
@@ -30,6 +29,8 @@ pub const LOG_LEVEL: &str = "SOFT_HCA_LOG_LEVEL";
 /// The library to be preloaded, if it is not beside the command.
 pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
 
+/// The fabric's devices; see [`device_spec`].
+pub const DEVICES: &str = "SOFT_HCA_DEVICES";
 /// Addresses and interfaces for a link to other hosts; see [`LinkOptions`].
 pub const ROCE: &str = "SOFT_HCA_ROCE";
 /// What is to go wrong; see [`soft_hca_fault`]. For programs in a fabric: what goes wrong in them.
@@ -47,10 +48,11 @@ pub const SPIN: &str = "SOFT_HCA_SPIN";
 pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 11] = [
+pub const VARIABLES: [(&str, &str); 12] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
+    (DEVICES, "as --device, several separated by blanks"),
     (ROCE, "as --roce=...; `default` for --roce alone"),
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
@@ -69,6 +71,10 @@ pub const SOCKET: &str = "socket";
 /// addresses that come first in the table of GIDs.
 pub const LINK: &str = "link";
 
+/// Name of the file that is there if a fabric has other devices than the usual one: their
+/// specifications.
+pub const DEVICES_FILE: &str = "devices";
+
 /// Bytes that the path of a socket may have.
 const MAX_SOCKET_PATH: usize = 107;
 
@@ -78,11 +84,6 @@ pub enum Error {
     /// A name that cannot be a folder's.
     #[error("a fabric's name has 1 to 32 letters, digits, '-', '_' or '.', and no '.' in front")]
     Fabric,
-    /// A name that the libraries would not take for a Soft-RoCE device's.
-    #[error(
-        "a device's name starts with rxe and goes on with up to 29 letters, digits, '-' or '_'"
-    )]
-    Device,
     /// Somebody else's folder, or one that is open to others.
     #[error(
         "{} is not a folder of mode 0700 that belongs to you: move it away or set XDG_RUNTIME_DIR",
@@ -107,6 +108,9 @@ pub enum Error {
          needs --roce"
     )]
     NoLink,
+    /// Devices that there cannot be.
+    #[error("--device: {0}")]
+    Devices(#[source] device_spec::Error),
     /// Anything that the system refuses.
     #[error("cannot use {}: {}", .0.display(), .1)]
     Io(PathBuf, #[source] io::Error),
@@ -115,10 +119,6 @@ pub enum Error {
 /// A fabric's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricName(String);
-
-/// A device's name, such as `rxe0`. The rxe provider goes by the beginning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceName(String);
 
 impl FabricName {
     /// The one that is meant if none is named.
@@ -144,17 +144,13 @@ impl FromStr for FabricName {
     }
 }
 
-impl FromStr for DeviceName {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if name.len() <= 32 && name.starts_with("rxe") && name.chars().all(fits) {
-            Ok(Self(name.to_string()))
-        } else {
-            Err(Error::Device)
-        }
+/// The fabric's devices that a command line wants, or the environment if it does not mention any.
+pub fn devices(given: Vec<DeviceSpec>) -> Result<Vec<DeviceSpec>, Error> {
+    match variable(DEVICES) {
+        Some(text) if given.is_empty() => device_spec::split(&text.to_string_lossy()),
+        _ => device_spec::distinct(given),
     }
+    .map_err(Error::Devices)
 }
 
 /// The link to other hosts that is wanted.
@@ -227,12 +223,6 @@ pub fn faults(given: Vec<soft_hca_fault::Plan>) -> Result<soft_hca_fault::Plan, 
 }
 
 impl fmt::Display for FabricName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -364,12 +354,6 @@ mod tests {
         }
         for bad in ["", ".", "..", ".a", "a/b", "a b", "ä", &"x".repeat(33)] {
             assert!(bad.parse::<FabricName>().is_err(), "{bad}");
-        }
-        for good in ["rxe0", "rxe", "rxe_left"] {
-            assert!(good.parse::<DeviceName>().is_ok(), "{good}");
-        }
-        for bad in ["mlx5_0", "", "rxe/0", "rxe.0", "rxe 0"] {
-            assert!(bad.parse::<DeviceName>().is_err(), "{bad}");
         }
     }
 

@@ -9,6 +9,7 @@
 //! | [`recording`] | what each process notes down while it is recorded |
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`config`] | names, folders and environment variables: where a fabric lives |
+//! | [`device_spec`] | which devices a fabric has, as a command line says it |
 //! | [`sysfs`], [`device_file`] | the files in which a program finds devices, and those that lead to them |
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`errno`] | error numbers, each with its reason |
@@ -24,6 +25,7 @@
 pub mod arena;
 pub mod config;
 pub mod device_file;
+pub mod device_spec;
 pub mod engine;
 pub mod errno;
 #[cfg(any(test, fuzzing))]

@@ -95,18 +95,19 @@ pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
 }
 
 impl Fabric {
-    /// A new fabric of this device with an arena of its own. The numbers of its queue pairs begin
+    /// A new fabric of these devices with an arena of its own. The numbers of its queue pairs begin
     /// where `identity` says.
-    pub(crate) fn new(device: Arc<Device>, identity: u64) -> io::Result<Self> {
+    pub(crate) fn new(devices: Vec<Arc<Device>>, identity: u64) -> io::Result<Self> {
         let arena = Arc::new(Mapping::create()?);
-        let ipv4 = device.ports.first().map_or(Ipv4Addr::LOCALHOST, |port| port.gids.ipv4());
+        let first = devices.iter().find_map(|device| device.ports.first());
+        let ipv4 = first.map_or(Ipv4Addr::LOCALHOST, |port| port.gids.ipv4());
         arena.ipv4.store(u32::from_ne_bytes(ipv4.octets()), Release);
         let qpn_base = identity as u32 % MAX_QPS as u32;
         arena.qpn_base.store(qpn_base, Release);
         let env = Arc::new(DaemonEnv::default());
         let fabric = Self {
             arena,
-            devices: vec![device],
+            devices,
             processes: Processes::default(),
             nonce: Box::new(system::random() | 1),
             env,
@@ -168,13 +169,13 @@ impl Fabric {
     /// Tells the link that a queue pair with a peer on another host has come to a state.
     pub(crate) fn tell_link(&self, index: usize, to: u32) {
         let Some(known) = self.qps.get(index).filter(|known| known.is_remote) else { return };
-        let port = self.devices.iter().find_map(|device| device.port(known.dest.port_num).ok());
-        let sgid = port.map(|port| port.gids.gid(known.dest.sgid_index));
+        let port = self.devices.iter().find_map(|device| device.port(known.path.dest.port_num).ok());
+        let sgid = port.map(|port| port.gids.gid(known.path.dest.sgid_index));
         let address = |gid| Ipv6Addr::from(gid).to_canonical();
         if let Some(sgid) = sgid {
             let path = link::Path {
-                traffic_class: known.dest.traffic_class,
-                ..link::Path::new(address(sgid), address(known.dest.dgid))
+                traffic_class: known.path.dest.traffic_class,
+                ..link::Path::new(address(sgid), address(known.path.dest.dgid))
             };
             self.roce.set_state(known.qpn, to, path);
         }
@@ -633,7 +634,7 @@ mod tests {
     use super::*;
 
     fn fabric(identity: u64) -> Fabric {
-        Fabric::new(Arc::new(Device::local("rxe0", 7, &[])), identity).unwrap()
+        Fabric::new(vec![Arc::new(Device::local("rxe0", 7, &[]))], identity).unwrap()
     }
 
     /// Takes an entry for a queue pair and gives it back; its number.

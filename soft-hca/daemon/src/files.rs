@@ -147,7 +147,9 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
         | Async::QpFatal(qpn)
         | Async::LastWqeReached(qpn)
         | Async::QpRequest(qpn)
-        | Async::QpAccess(qpn) => {
+        | Async::QpAccess(qpn)
+        | Async::PathMigrated(qpn)
+        | Async::PathMigrationFailed(qpn) => {
             let Some((index, known)) = fabric.qp_of(qpn) else { return };
             let object = Object::Qp { index, pd: known.pd };
             let event_type = match what {
@@ -155,6 +157,8 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
                 Async::LastWqeReached(_) => event::QP_LAST_WQE_REACHED,
                 Async::QpRequest(_) => event::QP_REQ_ERR,
                 Async::QpAccess(_) => event::QP_ACCESS_ERR,
+                Async::PathMigrated(_) => event::PATH_MIG,
+                Async::PathMigrationFailed(_) => event::PATH_MIG_ERR,
                 _ => event::QP_FATAL,
             };
             (known.file, object, known.user_handle, event_type, true)

@@ -3,6 +3,8 @@
 
 use soft_hca_core::uapi::uverbs::request::QpDest;
 
+use crate::migration;
+
 /// A memory region or window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownMr {
@@ -34,6 +36,20 @@ pub(crate) struct KnownSrq {
     pub max_sge: u32,
 }
 
+/// A path of a connected queue pair, as its program has set it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Path {
+    /// The port that it begins at.
+    pub port_num: u8,
+    /// Index of its partition key in that port's table.
+    pub pkey_index: u16,
+    /// Where it leads.
+    pub dest: QpDest,
+    /// How long an acknowledgement may take: 4.096 us times two to the power of this. Of the primary
+    /// path the arena's entry has it.
+    pub timeout: u8,
+}
+
 /// A queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownQp {
@@ -59,14 +75,16 @@ pub(crate) struct KnownQp {
     pub max_send_sge: u32,
     /// Scatter-gather elements of a receive, at most.
     pub max_recv_sge: u32,
-    /// As it was set.
-    pub dest: QpDest,
+    /// Index of its device in the fabric.
+    pub device: usize,
+    /// The path that it uses.
+    pub path: Path,
+    /// The path that it may migrate to.
+    pub alternate: Option<Path>,
+    /// How far that is.
+    pub migration: migration::State,
     /// Its peer is on another host.
     pub is_remote: bool,
     /// Its program wants its end, which waits for the link until then. See `Fabric::await_link`.
     pub ends_at_ns: Option<u64>,
-    /// As it was set.
-    pub pkey_index: u16,
-    /// As it was set.
-    pub port_num: u8,
 }

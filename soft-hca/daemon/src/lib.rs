@@ -14,8 +14,10 @@
 //! | `reap` | what the dead leave behind |
 //! | `ucma` | the connection manager |
 //! | `uverbs` | the commands of an opened device |
+//! | `paths` | where address vectors lead, and path migration |
 //! | `fabric` | all objects: who has which entry of the arena |
 //! | `known` | what the daemon knows of each by itself |
+//! | `migration` | automatic path migration as a state machine |
 //! | [`link`] | other hosts: RoCE v2 over UDP |
 //! | `env` | what the data path asks of the daemon that runs it |
 //! | `process` | programs |
@@ -42,7 +44,9 @@ mod known;
 pub mod link;
 mod listing;
 pub mod log;
+mod migration;
 mod parked;
+mod paths;
 mod poller;
 mod process;
 mod reap;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
+use soft_hca_core::device_spec::DeviceSpec;
 use soft_hca_core::engine::{DAEMON, Quiesce};
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
@@ -38,6 +39,8 @@ use crate::{link, listing, ucma};
 pub struct Config {
     /// The fabric's runtime folder; the socket is in it.
     pub dir: PathBuf,
+    /// The devices, at least one.
+    pub devices: Vec<DeviceSpec>,
     /// The link to other hosts, if there is to be one.
     pub link: Option<LinkOptions>,
 }
@@ -67,8 +70,9 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
     let addresses = link::link_addresses(config.link.as_ref());
-    let device = Device::local(config::DEFAULT_DEVICE, device::node_guid(&config.dir), &addresses);
-    let mut daemon = Daemon::new(Arc::new(device), system::random())?;
+    let devices = device::devices(&config.devices, device::node_guid(&config.dir), &addresses);
+    let devices = devices.into_iter().map(Arc::new).collect();
+    let mut daemon = Daemon::new(devices, system::random())?;
     let arena = Arc::clone(&daemon.fabric.arena);
     daemon.fabric.env.set_recorder(Recorder::new(arena, Some(config.dir.clone()), DAEMON));
     system::allow_peers();
@@ -123,10 +127,13 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn new(device: Arc<Device>, identity: u64) -> std::result::Result<Self, Error> {
+    pub(crate) fn new(
+        devices: Vec<Arc<Device>>,
+        identity: u64,
+    ) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
-            fabric: Fabric::new(device, identity).map_err(because("cannot create the arena"))?,
+            fabric: Fabric::new(devices, identity).map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
             kicks: Deadlines::default(),

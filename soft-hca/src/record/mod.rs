@@ -19,7 +19,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
-use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
+use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
+use soft_hca_core::device_spec::Devices;
 use soft_hca_core::errno::Errno;
 use soft_hca_core::recording::{self, FOLDER};
 use soft_hca_core::rpc::{Connection, FileKind, Request};
@@ -52,8 +53,8 @@ pub struct RecordOptions {
     pub limit: Option<u64>,
     /// The fabric, if one is named.
     pub fabric: Option<FabricName>,
-    /// The name that the program's device has.
-    pub device: DeviceName,
+    /// See [`Options::devices`].
+    pub devices: Devices,
     /// See [`Options::link`].
     pub link: Option<LinkOptions>,
     /// See [`Options::faults`].
@@ -77,7 +78,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     } else {
         let (program, membership) = run::prepare(&Options {
             fabric: fabric.clone(),
-            device: options.device.clone(),
+            devices: options.devices.clone(),
             link: options.link.clone(),
             faults: options.faults.clone(),
             command: options.command.clone(),
@@ -179,16 +180,15 @@ fn header(
     dir: &Path,
     addresses: &[IpAddr],
 ) -> Header {
-    let name = options.device.to_string();
-    let local = device::Device::local(&name, device::node_guid(dir), addresses);
-    let gids = (1..=local.ports.len() as u8)
-        .filter_map(|number| local.port(number).ok())
-        .flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));
+    let specs = options.devices.named(fabric::devices(dir));
+    let devices = device::devices(&specs, device::node_guid(dir), addresses);
+    let ports = devices.iter().flat_map(|device| &device.ports);
+    let gids = ports.flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));
     Header {
         format: FORMAT.into(),
         version: VERSION,
         began: now(),
-        device: options.device.to_string(),
+        device: specs[0].name.to_string(),
         fabric: fabric.to_string(),
         gids: gids.collect(),
         command: options.command.iter().map(|word| word.to_string_lossy().into()).collect(),

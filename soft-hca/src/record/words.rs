@@ -219,6 +219,8 @@ impl Words {
                     Async::LastWqeReached(qpn) => (event::QP_LAST_WQE_REACHED, Name::Qp(qpn)),
                     Async::QpRequest(qpn) => (event::QP_REQ_ERR, Name::Qp(qpn)),
                     Async::QpAccess(qpn) => (event::QP_ACCESS_ERR, Name::Qp(qpn)),
+                    Async::PathMigrated(qpn) => (event::PATH_MIG, Name::Qp(qpn)),
+                    Async::PathMigrationFailed(qpn) => (event::PATH_MIG_ERR, Name::Qp(qpn)),
                 };
                 let event = constant("IBV_EVENT_", event::name(number), number);
                 What::AsyncEvent { event, element }

@@ -166,6 +166,10 @@ pub enum Async {
     QpRequest(u32),
     /// A queue pair has failed by a request of its peer for memory that it may not use. Its number.
     QpAccess(u32),
+    /// A queue pair has migrated to its alternate path. Its number.
+    PathMigrated(u32),
+    /// A queue pair's peer has migrated to a path that is not its alternate one. Its number.
+    PathMigrationFailed(u32),
 }
 
 impl Async {
@@ -179,6 +183,8 @@ impl Async {
             Self::LastWqeReached(qpn) => (4, qpn),
             Self::QpRequest(qpn) => (5, qpn),
             Self::QpAccess(qpn) => (6, qpn),
+            Self::PathMigrated(qpn) => (7, qpn),
+            Self::PathMigrationFailed(qpn) => (8, qpn),
         }
     }
 
@@ -192,6 +198,8 @@ impl Async {
             4 => Some(Self::LastWqeReached(index)),
             5 => Some(Self::QpRequest(index)),
             6 => Some(Self::QpAccess(index)),
+            7 => Some(Self::PathMigrated(index)),
+            8 => Some(Self::PathMigrationFailed(index)),
             _ => None,
         }
     }

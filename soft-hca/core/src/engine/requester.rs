@@ -178,7 +178,7 @@ impl<'a> Actor<'a> {
                 deferred.rung.push(requester.qpn);
                 Err(RequestError::Fenced)
             }
-            None => Err(RequestError::NoResponse),
+            Some(Route::Nowhere) | None => Err(RequestError::NoResponse),
         }
     }
 

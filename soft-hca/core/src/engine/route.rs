@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::arena::Qp;
 use crate::engine::Actor;
 
-/// Which way leads to a peer. It is decided once: for a connected queue pair when it gets its
-/// address vector, which is with the change to RTR, for datagrams when an address handle is
-/// created.
+/// Which way leads to a peer. It is decided for a connected queue pair when it gets its address
+/// vector, which is with the change to RTR, for datagrams when an address handle is created, and anew
+/// when a port goes down or comes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// To queue pairs of this fabric: whoever executes a request reaches them in the arena.
@@ -17,6 +17,8 @@ pub enum Route {
     Remote,
     /// To a group, and by the link to its members of this fabric, too.
     Everywhere,
+    /// To nobody: no port has the LID, or one on the way is down.
+    Nowhere,
 }
 
 impl Route {
@@ -28,6 +30,7 @@ impl Route {
             0 => Some(Self::Local),
             1 => Some(Self::Remote),
             2 => Some(Self::Everywhere),
+            3 => Some(Self::Nowhere),
             _ => None,
         }
     }
@@ -38,6 +41,7 @@ impl Route {
             Self::Local => 0,
             Self::Remote => 1,
             Self::Everywhere => 2,
+            Self::Nowhere => 3,
         };
         field.store(word, Release);
     }
@@ -48,7 +52,7 @@ impl<'a> Actor<'a> {
     pub(super) fn local_peer(&self, qp: &Qp) -> Option<&'a Qp> {
         match Route::load(&qp.route)? {
             Route::Local => self.arena.qp(qp.dest_qpn.load(Acquire)),
-            Route::Remote | Route::Everywhere => None,
+            Route::Remote | Route::Everywhere | Route::Nowhere => None,
         }
     }
 }

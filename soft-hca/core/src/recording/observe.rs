@@ -167,7 +167,9 @@ impl Recorder {
                     | Async::QpFatal(qpn)
                     | Async::LastWqeReached(qpn)
                     | Async::QpRequest(qpn)
-                    | Async::QpAccess(qpn) => arena.qp(qpn).map(|qp| &qp.proc),
+                    | Async::QpAccess(qpn)
+                    | Async::PathMigrated(qpn)
+                    | Async::PathMigrationFailed(qpn) => arena.qp(qpn).map(|qp| &qp.proc),
                 };
                 let Some(proc) = proc else { return };
                 let about = self.about(proc.load(Acquire));

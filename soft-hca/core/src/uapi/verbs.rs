@@ -178,6 +178,8 @@ pub mod event {
         QP_REQ_ERR = 2,
         QP_ACCESS_ERR = 3,
         SQ_DRAINED = 5,
+        PATH_MIG = 6,
+        PATH_MIG_ERR = 7,
         SRQ_LIMIT_REACHED = 15,
         QP_LAST_WQE_REACHED = 16,
     );

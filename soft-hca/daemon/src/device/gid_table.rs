@@ -66,6 +66,12 @@ impl GidTable {
         Self { slots, entries, local: Vec::new(), is_on_link: false }
     }
 
+    /// The table of an InfiniBand port: its GID, at index 0, for which programs name its addresses of IP.
+    pub(super) fn infiniband(slots: u16, gid: [u8; 16], addresses: Vec<IpAddr>) -> Self {
+        let entry = GidEntry { gid, gid_type: GidType::Ib, netdev: None };
+        Self { slots, entries: vec![entry], local: addresses, is_on_link: false }
+    }
+
     /// The table of a RoCE port. One slot always stays empty.
     ///
     /// Index 0 is a link-local GID made of the MAC (of `made_up` if no interface has one). With the
@@ -143,6 +149,9 @@ impl GidTable {
             ip => ip,
         };
         let stands_in = || {
+            if self.is_infiniband() {
+                return (ip.is_loopback() || self.local.contains(&ip)).then_some(0);
+            }
             let is_local = ip.is_loopback() || self.local.contains(&ip);
             let usual = self.ip(USUAL).filter(|_| is_local)?;
             Some(if ip.is_ipv6() && usual.is_ipv4() { 0 } else { USUAL })
@@ -171,7 +180,12 @@ impl GidTable {
     /// Whether a GID, as somebody's address, leads here.
     pub(crate) fn is_here(&self, gid: [u8; 16]) -> bool {
         self.entries.iter().any(|entry| entry.gid == gid)
-            || self.find(Ipv6Addr::from(gid).into()).is_some()
+            || !self.is_infiniband() && self.find(Ipv6Addr::from(gid).into()).is_some()
+    }
+
+    /// Whether GIDs are those of an InfiniBand subnet: none is an address of IP.
+    pub(crate) fn is_infiniband(&self) -> bool {
+        self.entries.first().is_some_and(|entry| entry.gid_type == GidType::Ib)
     }
 
     /// The first IPv4 address, 127.0.0.1 if there is no other one. It is GID 1 unless there is a link

@@ -3,7 +3,8 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `rxe` | the one kind of device that there is: the figures of kernel Soft-RoCE |
+//! | `wanted` | which devices a fabric has |
+//! | `rxe`, `infiniband` | the kinds that there are: kernel Soft-RoCE's, and with ports that have LIDs |
 //! | `limits`, `provider`, `port`, `gid_table` | the parts of a device |
 //! | `interfaces`, `route` | the machine's network, from which GIDs come |
 //! | `neighbour` | who is on it |
@@ -13,6 +14,7 @@
 mod answer;
 mod gid_table;
 mod guid;
+mod infiniband;
 mod interfaces;
 mod limits;
 mod neighbour;
@@ -23,6 +25,7 @@ mod rxe;
 mod source;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
 pub use soft_hca_core::errno::{Errno, Result};
 
@@ -36,6 +39,7 @@ pub(crate) use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};
 pub(crate) use provider::Provider;
 pub(crate) use route::route;
 pub(crate) use source::{Source, find_source};
+pub use wanted::devices;
 
 /// An RDMA device (`struct ib_device`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub struct Device {
     pub provider: Provider,
     /// What commands are checked against.
     pub limits: Limits,
+    /// Its place among the fabric's.
+    pub index: usize,
     /// Their numbers are 1 and those that follow.
     pub ports: Vec<Port>,
 }

@@ -44,6 +44,7 @@ impl Device {
             node_guid,
             provider: Provider::rxe(),
             limits: Limits::rxe(),
+            index: 0,
             ports: vec![port],
         }
     }

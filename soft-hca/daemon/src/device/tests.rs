@@ -93,7 +93,7 @@ impl Program {
     /// Handle 0 is a protection domain, 1 a completion queue.
     fn new() -> Self {
         let device = Arc::new(two_ports());
-        let fabric = Fabric::new(Arc::clone(&device), 0).unwrap();
+        let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
         let mut program = Self { fabric, file: UverbsFile::new(1, 1, device) };
         let context = program.ask(command::GET_CONTEXT, 8, &[]).unwrap();
         assert_eq!(context[4..8], [3, 0, 0, 0]);

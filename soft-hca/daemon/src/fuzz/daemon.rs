@@ -33,7 +33,7 @@ struct Case {
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let daemon =
-        Daemon::new(Arc::clone(&DEVICE), 0).expect("the system has memory and descriptors");
+        Daemon::new(vec![Arc::clone(&DEVICE)], 0).expect("the system has memory and descriptors");
     let mut case = Case { daemon, clients: Vec::new() };
     while !u.is_empty() && case.step(&mut u).is_ok() {}
     case.end();

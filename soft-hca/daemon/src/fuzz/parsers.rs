@@ -3,7 +3,8 @@
 
 use std::path::{Component, Path};
 
-use soft_hca_core::config::{DeviceName, FabricName};
+use soft_hca_core::config::FabricName;
+use soft_hca_core::device_spec::{self, DeviceName};
 use soft_hca_core::device_file::DeviceFile;
 use soft_hca_core::engine::Async;
 use soft_hca_core::errno::{Errno, Result};
@@ -173,6 +174,9 @@ fn names(text: &str) {
     if let Ok(name) = text.parse::<DeviceName>() {
         assert_eq!(name.to_string(), text);
         assert!(text.starts_with("rxe") && text.len() <= 32 && !text.contains(['/', '.']));
+    }
+    if let Ok(specs) = device_spec::split(text) {
+        assert_eq!(device_spec::split(&device_spec::join(&specs)).unwrap(), specs);
     }
     if let Ok(plan) = text.parse::<Plan>() {
         assert_eq!(plan.to_string().parse(), Ok(plan));

@@ -79,7 +79,7 @@ fn payload(length: usize, words: &[(usize, u32)]) -> Vec<u8> {
 impl Case {
     fn new() -> Self {
         let mut fabric =
-            Fabric::new(Arc::clone(&DEVICE), 0).expect("the system has memory for an arena");
+            Fabric::new(vec![Arc::clone(&DEVICE)], 0).expect("the system has memory for an arena");
         let nonce_addr = (&raw const NONCE).expose_provenance() as u64;
         let files = [1, 2].map(|id| {
             // One process twice: the name by which the data path knows it is the nonce's place.

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::arena::RingPlace;
-use soft_hca_core::engine::Route;
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::rpc::Created;
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
@@ -13,10 +12,11 @@ use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
 use soft_hca_core::uapi::uverbs::request::{self, ExCreateQp, ModifyQp};
 use soft_hca_core::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, qp_type, state};
 
-use crate::device::{Limits, Provider};
+use crate::device::{Limits, LinkLayer, Port, Provider};
 use crate::fabric::{GONE, RingOf, store_gid};
-use crate::known::KnownQp;
-use crate::uverbs::address::{route_to, source_gid};
+use crate::known::{KnownQp, Path};
+use crate::migration::{self, Event};
+use crate::paths::route_of;
 use crate::uverbs::object::Kind;
 use crate::uverbs::transitions;
 use crate::uverbs::{Context, Object, Outcome};
@@ -110,6 +110,7 @@ fn new_qp(
         qp_type: request.qp_type.into(),
         file: cx.file.id,
         user_handle: request.user_handle,
+        device: device.index,
         pd,
         cqs: [send_cq, recv_cq],
         srq,
@@ -190,10 +191,12 @@ pub(super) fn query_qp(
     let index = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let qp = &cx.fabric.arena.qps[index];
     let private = cx.fabric.qps.get(index).ok_or(GONE)?;
+    let alternate = private.alternate.unwrap_or_default();
     let word = |field: &AtomicU32| field.load(Acquire);
     let byte = |field: &AtomicU32| field.load(Acquire) as u8;
     let answer = answer::QueryQp {
-        dest: private.dest,
+        dest: private.path.dest,
+        alt_dest: alternate.dest,
         // As many as the ring has room for, whatever was requested.
         max_send_wr: word(&qp.sq.mask),
         max_recv_wr: word(&qp.rq.mask),
@@ -205,13 +208,17 @@ pub(super) fn query_qp(
         sq_psn: word(&qp.sq_psn),
         dest_qp_num: word(&qp.dest_qpn),
         qp_access_flags: word(&qp.access),
-        pkey_index: private.pkey_index,
+        pkey_index: private.path.pkey_index,
+        alt_pkey_index: alternate.pkey_index,
+        path_mig_state: private.migration as u8,
+        alt_port_num: alternate.port_num,
+        alt_timeout: alternate.timeout,
         qp_state: byte(&qp.state),
         path_mtu: byte(&qp.path_mtu),
         max_rd_atomic: byte(&qp.max_rd_atomic),
         max_dest_rd_atomic: byte(&qp.max_dest_rd_atomic),
         min_rnr_timer: byte(&qp.min_rnr_timer),
-        port_num: private.port_num,
+        port_num: private.path.port_num,
         timeout: byte(&qp.timeout),
         retry_cnt: byte(&qp.retry_cnt),
         rnr_retry: byte(&qp.rnr_retry),
@@ -249,13 +256,16 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     let device = &cx.file.device;
     let is_port = |number: u8| device.port(number).is_ok();
     let known = cx.fabric.qps.get(index).ok_or(GONE)?;
-    let max_mtu = device.port(known.port_num).map_or(0, |port| port.max_mtu);
+    let alternate = request.alt_port_num;
+    let of_infiniband = |port: &Port| port.link_layer == LinkLayer::InfiniBand;
+    let migrates = device.port(known.path.port_num).is_ok_and(of_infiniband);
+    let max_mtu = device.port(known.path.port_num).map_or(0, |port| port.max_mtu);
     let max_rd_atomic = device.limits.max_qp_init_rd_atom;
     for (attribute, is_right, reason) in [
-        // Soft-RoCE refuses an alternate path, and so do we.
-        (Mask::ALT_PATH, false, "the device has no automatic path migration"),
+        // Soft-RoCE refuses an alternate path, and so does every RoCE device.
+        (Mask::ALT_PATH, migrates, "on Ethernet there is no automatic path migration"),
+        (Mask::ALT_PATH, is_port(alternate), "the alternate path's port is none of the device's"),
         (Mask::PORT, is_port(request.port_num), "the device has no port with this number"),
-        (Mask::AV, dest.is_global != 0, "an address vector on RoCE needs a global route (GRH)"),
         (Mask::AV, is_port(dest.port_num), "the address vector's port is none of the device's"),
         (Mask::PATH_MTU, request.path_mtu != 0, "there is no such path MTU"),
     ] {
@@ -264,6 +274,7 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     for (attribute, asked, limit, reason) in [
         (Mask::PATH_MTU, request.path_mtu, max_mtu, "the path MTU is more than the port's"),
         (Mask::TIMEOUT, request.timeout, 31, "timeout has five bits"),
+        (Mask::ALT_PATH, request.alt_timeout, 31, "alt_timeout has five bits"),
         (Mask::RETRY_CNT, request.retry_cnt, 7, "retry_cnt has three bits"),
         (Mask::RNR_RETRY, request.rnr_retry, 7, "rnr_retry has three bits"),
         (
@@ -277,17 +288,17 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
         ensure(asked <= limit || !is_given(attribute), refusal)?;
     }
     if is_given(Mask::AV) {
-        route_of(cx, request)?;
+        route_of(cx.fabric, device, dest.port_num, &dest)?;
+    }
+    if is_given(Mask::ALT_PATH) {
+        route_of(cx.fabric, device, alternate, &request.alt_dest)?;
+    }
+    if is_given(Mask::PATH_MIG_STATE) {
+        let has_path = is_given(Mask::ALT_PATH) || known.alternate.is_some();
+        let asked = Event::Asked { number: request.path_mig_state, has_path };
+        known.migration.after(asked)?;
     }
     Ok(())
-}
-
-/// The way to the peer that the address vector names.
-fn route_of(cx: &Context<'_>, request: &ModifyQp) -> Result<Route> {
-    let dest = request.dest;
-    let gids = &cx.file.device.port(dest.port_num)?.gids;
-    let sgid = source_gid(gids, dest.sgid_index)?;
-    route_to(cx.fabric, sgid, dest.dgid)
 }
 
 fn set_attributes(
@@ -299,22 +310,28 @@ fn set_attributes(
     let is_given = |bit| given.contains(bit);
     let private = cx.fabric.qps.get_mut(index).ok_or(GONE)?;
     if is_given(Mask::AV) {
-        private.dest = request.dest;
+        private.path.dest = request.dest;
         store_gid(&cx.fabric.arena.qps[index].dgid, request.dest.dgid);
     }
     if is_given(Mask::PKEY_INDEX) {
-        private.pkey_index = request.pkey_index;
+        private.path.pkey_index = request.pkey_index;
     }
     if is_given(Mask::PORT) {
-        private.port_num = request.port_num;
+        private.path.port_num = request.port_num;
+    }
+    if is_given(Mask::ALT_PATH) {
+        private.alternate = Some(Path {
+            port_num: request.alt_port_num,
+            pkey_index: request.alt_pkey_index,
+            dest: request.alt_dest,
+            timeout: request.alt_timeout,
+        });
+    }
+    let has_vector = private.path.dest != request::QpDest::default();
+    if has_vector && given.intersects(Mask::AV | Mask::PORT) {
+        cx.fabric.reroute(index);
     }
     let qp = &cx.fabric.arena.qps[index];
-    let mut is_remote = None;
-    if is_given(Mask::AV) {
-        let route = route_of(cx, request)?;
-        route.store(&qp.route);
-        is_remote = Some(route != Route::Local);
-    }
     for (bit, field, value) in [
         (Mask::QKEY, &qp.qkey, request.qkey),
         (Mask::RQ_PSN, &qp.rq_psn, Psn::new(request.rq_psn).into()),
@@ -335,14 +352,21 @@ fn set_attributes(
             field.store(value, Release);
         }
     }
-    if let (Some(is_remote), Some(known)) = (is_remote, cx.fabric.qps.get_mut(index)) {
-        known.is_remote = is_remote;
+    if is_given(Mask::PATH_MIG_STATE) {
+        let has_path = cx.fabric.qps.get(index).is_some_and(|known| known.alternate.is_some());
+        let asked = Event::Asked { number: request.path_mig_state, has_path };
+        cx.fabric.migration(index, asked)?;
     }
     Ok(())
 }
 
 /// `ERESTART` as [`Fabric::lock`](crate::fabric::Fabric::lock): the states for which that can be have no attributes.
 fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Result<()> {
+    if to == state::RESET {
+        if let Some(known) = cx.fabric.qps.get_mut(index) {
+            (known.alternate, known.migration) = (None, migration::State::default());
+        }
+    }
     let fabric = &*cx.fabric;
     let qp = &fabric.arena.qps[index];
     let qpn = qp.live.load(Acquire);

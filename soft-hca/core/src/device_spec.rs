@@ -1,0 +1,211 @@
+//! Which devices a fabric has, as a command line says it: `rxe0`, `rxe0:infiniband,ports=2`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The device that there is if nobody asks for another one.
+pub const DEFAULT_DEVICE: &str = "rxe0";
+
+/// Ports that an InfiniBand device may have.
+const MAX_PORTS: u8 = 8;
+
+/// A device's name, such as `rxe0`. The rxe provider goes by the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceName(String);
+
+impl Default for DeviceName {
+    fn default() -> Self {
+        Self(DEFAULT_DEVICE.to_string())
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.len() <= 32 && name.starts_with("rxe") && name.chars().all(fits) {
+            Ok(Self(name.to_string()))
+        } else {
+            Err(Error::Name)
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A device that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSpec {
+    /// Its name.
+    pub name: DeviceName,
+    /// Its link layer is InfiniBand's, and not Ethernet.
+    pub is_infiniband: bool,
+    /// So many ports it has; 1 on Ethernet.
+    pub ports: u8,
+}
+
+/// What a command line says of the devices of a fabric and of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Devices {
+    /// The name that the program's first device has, if it is to have another one than the fabric's.
+    pub name: Option<DeviceName>,
+    /// The fabric's, if anything is said of them.
+    pub specs: Vec<DeviceSpec>,
+}
+
+impl Devices {
+    /// The devices of a fabric that has these, as the program sees them.
+    pub fn named(&self, specs: Vec<DeviceSpec>) -> Vec<DeviceSpec> {
+        let mut specs = if specs.is_empty() { vec![DeviceSpec::default()] } else { specs };
+        if let Some(name) = &self.name {
+            specs[0].name = name.clone();
+        }
+        specs
+    }
+}
+
+/// What can be wrong with a specification.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name that the libraries would not take.
+    #[error(
+        "a device's name starts with rxe and goes on with up to 29 letters, digits, '-' or '_'"
+    )]
+    Name,
+    /// A word that is none.
+    #[error("{0:?} says nothing of a device: NAME[:infiniband[,ports=N]], as rxe0:infiniband,ports=2")]
+    Word(String),
+    /// No ports, or more than there may be.
+    #[error("ports={0}: an InfiniBand device has 1 to {MAX_PORTS} ports")]
+    Ports(String),
+    /// Several ports on Ethernet.
+    #[error("{0}: an Ethernet device has one port; give it a second device")]
+    EthernetPorts(DeviceName),
+    /// Two devices of a name.
+    #[error("there are two devices called {0}")]
+    SameName(DeviceName),
+}
+
+impl Default for DeviceSpec {
+    fn default() -> Self {
+        Self { name: DeviceName::default(), is_infiniband: false, ports: 1 }
+    }
+}
+
+impl FromStr for DeviceSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (name, words) = text.split_once(':').unwrap_or((text, ""));
+        let mut spec = Self { name: name.parse()?, ..Self::default() };
+        for word in words.split(',').filter(|word| !word.is_empty()) {
+            match word.split_once('=') {
+                None if word == "infiniband" => spec.is_infiniband = true,
+                None if word == "ethernet" => spec.is_infiniband = false,
+                Some(("ports", number)) => {
+                    let ports = number.parse().ok().filter(|ports| (1..=MAX_PORTS).contains(ports));
+                    spec.ports = ports.ok_or_else(|| Error::Ports(number.to_owned()))?;
+                }
+                _ => return Err(Error::Word(word.to_owned())),
+            }
+        }
+        if spec.ports > 1 && !spec.is_infiniband {
+            return Err(Error::EthernetPorts(spec.name));
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if self.is_infiniband {
+            write!(f, ":infiniband,ports={}", self.ports)?;
+        }
+        Ok(())
+    }
+}
+
+/// Several specifications in one text, separated by blanks.
+pub fn join(specs: &[DeviceSpec]) -> String {
+    specs.iter().map(DeviceSpec::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// The specifications of a text, each of another name.
+pub fn split(text: &str) -> Result<Vec<DeviceSpec>, Error> {
+    distinct(text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
+}
+
+/// That each specification has another name.
+pub(crate) fn distinct(specs: Vec<DeviceSpec>) -> Result<Vec<DeviceSpec>, Error> {
+    let twice = |(index, spec): &(usize, &DeviceSpec)| {
+        specs[..*index].iter().any(|other| other.name == spec.name)
+    };
+    match specs.iter().enumerate().find(twice) {
+        Some((_, spec)) => Err(Error::SameName(spec.name.clone())),
+        None => Ok(specs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["rxe0", "rxe", "rxe_left"] {
+            assert!(good.parse::<DeviceName>().is_ok(), "{good}");
+        }
+        for bad in ["mlx5_0", "", "rxe/0", "rxe.0", "rxe 0"] {
+            assert!(bad.parse::<DeviceName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_a_device() {
+        for (text, is_infiniband, ports, again) in [
+            ("rxe0", false, 1, "rxe0"),
+            ("rxe0:", false, 1, "rxe0"),
+            ("rxe1:ethernet", false, 1, "rxe1"),
+            ("rxe0:infiniband", true, 1, "rxe0:infiniband,ports=1"),
+            ("rxe0:ports=2,infiniband", true, 2, "rxe0:infiniband,ports=2"),
+        ] {
+            let spec: DeviceSpec = text.parse().unwrap();
+            assert_eq!((spec.is_infiniband, spec.ports), (is_infiniband, ports), "{text}");
+            assert_eq!(spec.to_string(), again);
+            assert_eq!(again.parse::<DeviceSpec>().unwrap(), spec);
+        }
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for (text, why) in [
+            ("mlx5_0", "a device's name starts with rxe"),
+            ("", "a device's name starts with rxe"),
+            ("rxe0:roce", "\"roce\" says nothing of a device"),
+            ("rxe0:infiniband,ports", "\"ports\" says nothing of a device"),
+            ("rxe0:infiniband,ports=0", "ports=0: an InfiniBand device has 1 to 8 ports"),
+            ("rxe0:infiniband,ports=9", "ports=9: an InfiniBand device has 1 to 8 ports"),
+            ("rxe0:infiniband,ports=two", "ports=two: an InfiniBand device has 1 to 8 ports"),
+            ("rxe0:ports=2", "rxe0: an Ethernet device has one port"),
+        ] {
+            let refusal = text.parse::<DeviceSpec>().unwrap_err().to_string();
+            assert!(refusal.starts_with(why), "{text}: {refusal}");
+        }
+        let twice = split("rxe0 rxe1 rxe0:infiniband").unwrap_err().to_string();
+        assert_eq!(twice, "there are two devices called rxe0");
+    }
+
+    #[test]
+    fn several_go_in_one_text() {
+        let specs = split(" rxe0  rxe1:infiniband,ports=2 ").unwrap();
+        assert_eq!(join(&specs), "rxe0 rxe1:infiniband,ports=2");
+        assert_eq!(split(&join(&specs)).unwrap(), specs);
+        assert_eq!(split("").unwrap(), []);
+    }
+}

@@ -1,0 +1,200 @@
+//! Paths: where an address vector leads, and what becomes of connected queue pairs when ports go down
+//! and come up.
+
+use std::net::Ipv6Addr;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use soft_hca_core::engine::{Async, Env, Route};
+use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
+use soft_hca_core::uapi::uverbs::request::QpDest;
+use soft_hca_core::uapi::verbs::{qp_type, state};
+
+use crate::device::{Device, GidTable, LinkLayer, Port, PortState};
+use crate::fabric::{Fabric, GONE};
+use crate::known::{KnownQp, Path};
+use crate::migration::{Event, Outcome, State};
+
+/// Where a path leads that begins at a port of a device. On InfiniBand the LID decides, and one that
+/// nobody has, or whose port is down, leads nowhere.
+pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) -> Result<Route> {
+    let port = device.port(port)?;
+    if port.link_layer == LinkLayer::Ethernet {
+        let is_global = to.is_global != 0;
+        ensure(
+            is_global,
+            Errno::EINVAL.because("an address vector on RoCE needs a global route (GRH)"),
+        )?;
+        let sgid = source_gid(&port.gids, to.sgid_index)?;
+        let route = route_to(fabric, sgid, to.dgid)?;
+        return Ok(if is_up(port) { route } else { Route::Nowhere });
+    }
+    if to.is_global != 0 {
+        source_gid(&port.gids, to.sgid_index)?;
+    }
+    let reaches = is_up(port) && fabric.port_of_lid(to.dlid).is_some_and(is_up);
+    Ok(if reaches { Route::Local } else { Route::Nowhere })
+}
+
+fn is_up(port: &Port) -> bool {
+    port.state == PortState::Active
+}
+
+/// The way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it: both are IPv4
+/// addresses, or neither is, and somebody has the other. A kernel waits a second for the neighbour
+/// to answer; here it is known at once that there is none.
+pub(crate) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Result<Route> {
+    let from = Ipv6Addr::from(sgid).to_canonical();
+    let to = Ipv6Addr::from(dgid).to_canonical();
+    if to.is_multicast() {
+        Ok(if !fabric.roce.has_way_to_group(from, to) {
+            Route::Local
+        } else if fabric.roce.brings_back() {
+            Route::Everywhere
+        } else {
+            Route::Remote
+        })
+    } else if fabric.is_local_without_slot(dgid) {
+        // The connection manager's, to a program of this machine.
+        Ok(Route::Local)
+    } else if from.is_ipv4() != to.is_ipv4() {
+        Err(Errno::EINVAL.because("one of the two GIDs is an IPv4 address, the other is not"))
+    } else if !fabric.has_gid(dgid) {
+        let nobody = Errno::ETIMEDOUT.because("nobody has the destination GID");
+        if fabric.roce.has_way(from, to) { Ok(Route::Remote) } else { Err(nobody) }
+    } else if fabric.roce.is_taken_to_self(from, to) {
+        Ok(Route::Remote)
+    } else {
+        Ok(Route::Local)
+    }
+}
+
+/// The GID at an index of a port's table: `ENODATA` in an empty slot, as since Linux 5.10
+/// (`rdma_get_gid_attr`), `EINVAL` beyond the table.
+pub(crate) fn source_gid(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
+    let sgid = gids.gid(index);
+    if sgid != [0; 16] {
+        return Ok(sgid);
+    }
+    let is_in_table = u16::from(index) < gids.slots();
+    let refusal = if is_in_table { Errno::ENODATA } else { Errno::EINVAL };
+    let used = gids.entries().iter().filter(|entry| entry.gid != [0; 16]);
+    Err(refusal.because("the port's GID table has no entry at sgid_index").with(Values::of([
+        (Label::Asked, index.into()),
+        (Label::Entries, used.count() as u64),
+        (Label::Limit, u64::from(gids.slots()) - 1),
+    ])))
+}
+
+impl Fabric {
+    /// The port that a LID leads to.
+    fn port_of_lid(&self, lid: u16) -> Option<&Port> {
+        let mut ports = self.devices.iter().flat_map(|device| &device.ports);
+        ports.find(|port| port.has_lid(lid))
+    }
+
+    fn route_by(&self, known: &KnownQp, path: &Path) -> Route {
+        let device = self.devices.get(known.device);
+        let route = device.map(|device| route_of(self, device, path.port_num, &path.dest));
+        route.and_then(Result::ok).unwrap_or(Route::Nowhere)
+    }
+
+    /// Has a connected queue pair take the way that its primary path leads now.
+    pub(crate) fn reroute(&mut self, index: usize) {
+        let Some(known) = self.qps.get(index) else { return };
+        let route = self.route_by(known, &known.path);
+        route.store(&self.arena.qps[index].route);
+        if let Some(known) = self.qps.get_mut(index) {
+            known.is_remote = matches!(route, Route::Remote | Route::Everywhere);
+        }
+    }
+
+    /// The queue pair that is connected to this one, if both are of this fabric and connected.
+    fn connected_to(&self, index: usize) -> Option<usize> {
+        let qp = &self.arena.qps[index];
+        let is_connected = |index: usize| {
+            let state = self.arena.qps[index].state.load(Acquire);
+            let is_of_type = self.qps.get(index).is_some_and(|known| known.qp_type != qp_type::UD);
+            is_of_type && (state::RTR..=state::SQE).contains(&state)
+        };
+        let (peer, _) = self.qp_of(qp.dest_qpn.load(Acquire))?;
+        let is_mutual = self.arena.qps[peer].dest_qpn.load(Acquire) == self.qps.get(index)?.qpn;
+        (is_mutual && is_connected(index) && is_connected(peer)).then_some(peer)
+    }
+
+    /// Whether one queue pair's path is the other's, seen from the other end.
+    fn is_same_path(&self, (qp, path): (&KnownQp, &Path), (peer, back): (&KnownQp, &Path)) -> bool {
+        let leads_to = |path: &Path, of: &KnownQp, port_num: u8| {
+            let port = self.devices.get(of.device).and_then(|device| device.port(port_num).ok());
+            port.is_some_and(|port| port.has_lid(path.dest.dlid))
+        };
+        leads_to(path, peer, back.port_num) && leads_to(back, qp, path.port_num)
+    }
+
+    /// Something happens to a queue pair's migration, and what follows of it to its peer's. `EINVAL` if
+    /// it is what the program may not ask for.
+    pub(crate) fn migration(&mut self, index: usize, event: Event) -> Result<()> {
+        let known = self.qps.get_mut(index).ok_or(GONE)?;
+        let qpn = known.qpn;
+        match known.migration.after(event)? {
+            Outcome::Stays(state) => {
+                known.migration = state;
+                let is_new = state == State::Rearm && matches!(event, Event::Asked { .. });
+                let peer = self.connected_to(index).filter(|_| is_new);
+                let is_ready = |known: &KnownQp| known.migration != State::Migrated;
+                let ready = peer.filter(|peer| self.qps.get(*peer).is_some_and(is_ready));
+                if let Some(peer) = ready {
+                    self.migration(index, Event::PeerIsReady)?;
+                    self.migration(peer, Event::PeerIsReady)?;
+                }
+            }
+            Outcome::Migrates => {
+                known.migration = State::Migrated;
+                if let Some(path) = known.alternate.take() {
+                    known.path = path;
+                }
+                let timeout = known.path.timeout;
+                self.arena.qps[index].timeout.store(timeout.into(), Release);
+                self.reroute(index);
+                self.env.raise(Async::PathMigrated(qpn));
+                if let Some(peer) = self.connected_to(index) {
+                    let is_alternate = self.is_alternate_of(peer, index);
+                    self.migration(peer, Event::PeerMigrated { is_alternate })?;
+                }
+            }
+            Outcome::Mismatch => self.env.raise(Async::PathMigrationFailed(qpn)),
+        }
+        Ok(())
+    }
+
+    /// Whether a queue pair's alternate path is the path that its peer has now.
+    fn is_alternate_of(&self, index: usize, peer: usize) -> bool {
+        let Some((known, peer)) = self.qps.get(index).zip(self.qps.get(peer)) else { return false };
+        let alternate = known.alternate.as_ref();
+        alternate.is_some_and(|path| self.is_same_path((known, path), (peer, &peer.path)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::Device;
+
+    #[test]
+    fn a_way_leads_to_somebody_of_the_same_family() {
+        let device = Arc::new(Device::local("rxe0", 7, &[]));
+        let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
+        let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
+        let route = |from, to| route_to(&fabric, from, to);
+        let here = mapped(127, 0, 0, 1);
+        assert_eq!(route(here, here), Ok(Route::Local));
+        assert_eq!(route(here, mapped(239, 0, 0, 1)), Ok(Route::Local));
+        assert_eq!(route(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
+        assert_eq!(route(here, [0; 16]), Err(Errno::EINVAL));
+        let link_local = device.ports[0].gids.gid(0);
+        assert_eq!(route(link_local, link_local), Ok(Route::Local));
+        assert_eq!(route(link_local, here), Err(Errno::EINVAL));
+    }
+}

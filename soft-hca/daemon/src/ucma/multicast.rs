@@ -41,6 +41,7 @@ impl Cm {
         let source = id.source()?;
         let ah_attr = AhAttr {
             dgid: request.address.gid(),
+            dlid: 0,
             flow_label: 0,
             port_num: source.port_num,
             sgid_index: source.gid_index,

@@ -132,7 +132,7 @@ impl Cm {
             Message::Dreq(dreq) => self.received_dreq(cx, from, dreq),
             Message::Drep(drep) => self.received_drep(cx, from, drep),
             Message::SidrReq(req) => self.received_sidr_req(cx, from, req),
-            Message::SidrRep(rep) => self.received_sidr_rep(from, &rep),
+            Message::SidrRep(rep) => self.received_sidr_rep(cx, from, &rep),
         }
     }
 

@@ -9,7 +9,7 @@ use super::connect::Stage;
 use super::{Call, Cm, Cx};
 
 impl Cm {
-    pub(super) fn init_qp_attr(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn init_qp_attr(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let InitQpAttr { id: number, qp_state } = InitQpAttr::decode(call.payload)?;
         ensure(qp_state <= ERR, Errno::EINVAL.because("there is no such state"))?;
         let key = self.find_with_device(call.file, number)?;
@@ -46,7 +46,7 @@ impl Cm {
                 attr.rq_psn = id.psn;
                 attr.dest_qp_num = connection.remote_qpn;
                 attr.max_dest_rd_atomic = connection.responder_resources;
-                attr.ah_attr = Some(self.ah_attr(key)?);
+                attr.ah_attr = Some(self.ah_attr(cx.host, key)?);
             }
             RTS if is_alive => {
                 attr.mask = QpAttrMask::RTS_RC;

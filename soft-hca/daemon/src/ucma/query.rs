@@ -8,8 +8,8 @@ use soft_hca_core::uapi::ucma::{
 
 use super::bind::UNBOUND;
 use super::id::{Id, Key};
-use super::{Call, Cm, Cx, NO_ROOM};
-use crate::device::{Port, Source};
+use super::{Call, Cm, Cx, Host, NO_ROOM};
+use crate::device::{LinkLayer, Port, Source};
 
 /// Life time of packets on RoCE (`CMA_IBOE_PACKET_LIFETIME`).
 pub(super) const PACKET_LIFE_TIME: u8 = 18;
@@ -28,13 +28,25 @@ pub(super) const fn ack_timeout(ack_delay: u8, packet_life_time: u8) -> u8 {
     if timeout > 31 { 31 } else { timeout }
 }
 
+/// The port of an address: its GID, and on InfiniBand its LID.
+fn end_of(id: &Id, host: &dyn Host, address: Option<Sockaddr>) -> ([u8; 16], u16) {
+    let own = id.source.as_ref().and_then(Source::port);
+    let Some(address) = address else { return ([0; 16], 0) };
+    if own.is_none_or(|port| port.link_layer == LinkLayer::Ethernet) {
+        return (address.gid(), 0);
+    }
+    let source = address.ip().and_then(|ip| host.find_source(ip.ip()));
+    let port = source.as_ref().and_then(Source::port);
+    port.map_or(([0; 16], 0), |port| (port.gids.gid(0), port.lid))
+}
+
 /// An IP address as an InfiniBand one: its GID, and its port in the service id.
-fn as_ib(id: &Id, address: Sockaddr) -> Sockaddr {
+fn as_ib(id: &Id, host: &dyn Host, address: Sockaddr) -> Sockaddr {
     match address {
         Sockaddr::Ib(_) => address,
         Sockaddr::Ip(ip) => Sockaddr::Ib(IbAddress {
             // An id without a device has no GIDs.
-            gid: id.source.as_ref().map_or([0; 16], |_| address.gid()),
+            gid: id.source.as_ref().map_or([0; 16], |_| end_of(id, host, Some(address)).0),
             sid: id.space.service_id(ip.port()),
             ..IbAddress::default()
         }),
@@ -68,12 +80,15 @@ impl Id {
         self.path_mtu.unwrap_or_else(usual)
     }
 
-    fn path(&self) -> PathRecord {
-        let gid = |address: Option<Sockaddr>| address.map_or([0; 16], |address| address.gid());
+    fn path(&self, host: &dyn Host) -> PathRecord {
+        let (dgid, dlid) = end_of(self, host, self.dst);
+        let (sgid, slid) = end_of(self, host, self.src);
         PathRecord {
             service_id: self.connection.as_ref().map_or(0, |connection| connection.service_id),
-            dgid: gid(self.dst),
-            sgid: gid(self.src),
+            dgid,
+            sgid,
+            dlid,
+            slid,
             flow_label: self.flow_label,
             traffic_class: self.type_of_service,
             mtu: self.path_mtu(),
@@ -92,11 +107,13 @@ impl Id {
 
 impl Cm {
     /// The way from an id to its peer.
-    pub(super) fn ah_attr(&self, key: Key) -> Result<AhAttr> {
+    pub(super) fn ah_attr(&self, host: &dyn Host, key: Key) -> Result<AhAttr> {
         let id = self.id(key)?;
         let source = id.source()?;
+        let (dgid, dlid) = end_of(id, host, Some(id.dst.ok_or(UNBOUND)?));
         Ok(AhAttr {
-            dgid: id.dst.ok_or(UNBOUND)?.gid(),
+            dgid,
+            dlid,
             flow_label: id.flow_label,
             port_num: source.port_num,
             sgid_index: source.gid_index,
@@ -104,7 +121,7 @@ impl Cm {
         })
     }
 
-    pub(super) fn query(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn query(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Query::decode(call.payload)?;
         let id = self.id(self.find(call.file, request.id)?)?;
         let device = id.device();
@@ -114,14 +131,14 @@ impl Cm {
                 Ok(AddressAnswer { device, src: id.src, dst: id.dst }.encode())
             }
             query::PATH => {
-                let path = id.has_path.then(|| id.path());
+                let path = id.has_path.then(|| id.path(cx.host));
                 Ok(path_answer(path.as_slice(), call.room))
             }
             query::GID => {
                 enough_room(call)?;
                 let none = Sockaddr::Ib(IbAddress::default());
                 let ib = |address: Option<Sockaddr>| {
-                    Some(address.map_or(none, |address| as_ib(id, address)))
+                    Some(address.map_or(none, |address| as_ib(id, cx.host, address)))
                 };
                 Ok(AddressAnswer { device, src: ib(id.src), dst: ib(id.dst) }.encode())
             }
@@ -129,12 +146,12 @@ impl Cm {
         }
     }
 
-    pub(super) fn query_route(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn query_route(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let key = self.find(call.file, Target::decode(call.payload)?.id)?;
         let id = self.id(key)?;
         let answer = RouteAnswer {
             device: id.device(),
-            path: id.path(),
+            path: id.path(cx.host),
             is_resolved: id.has_path,
             src: id.src,
             dst: id.dst,

@@ -122,7 +122,7 @@ impl Cm {
     }
 
     /// `cm_sidr_rep_handler`
-    pub(super) fn received_sidr_rep(&mut self, from: Peer, rep: &SidrRep) {
+    pub(super) fn received_sidr_rep(&mut self, cx: &Cx<'_>, from: Peer, rep: &SidrRep) {
         let Some(key) = self.connection_of(from, rep.request_id, CommId::NONE) else { return };
         if !self.service_answered(key) {
             return;
@@ -133,7 +133,7 @@ impl Cm {
         };
         let event = if rep.status == 0 {
             (param.qp_num, param.qkey) = (rep.qpn, rep.qkey);
-            param.ah_attr = self.ah_attr(key).ok();
+            param.ah_attr = self.ah_attr(cx.host, key).ok();
             event_type::ESTABLISHED
         } else {
             event_type::UNREACHABLE

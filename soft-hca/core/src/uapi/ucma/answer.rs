@@ -54,7 +54,7 @@ impl AddressAnswer {
     }
 }
 
-/// A path between two GIDs of RoCE ports.
+/// A path between two ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathRecord {
     /// Service asked for, known to the side that was asked.
@@ -63,6 +63,10 @@ pub struct PathRecord {
     pub dgid: [u8; 16],
     /// The own GID.
     pub sgid: [u8; 16],
+    /// The peer's LID; 0 on Ethernet.
+    pub dlid: u16,
+    /// The own LID; 0 on Ethernet.
+    pub slid: u16,
     /// Flow label, 20 bits.
     pub flow_label: u32,
     /// Traffic class.
@@ -82,6 +86,8 @@ impl PathRecord {
         put(record, 0, &self.service_id.to_be_bytes());
         put(record, 8, &self.dgid);
         put(record, 24, &self.sgid);
+        put(record, 40, &self.dlid.to_be_bytes());
+        put(record, 42, &self.slid.to_be_bytes());
         let hops = u32::from(AhAttr::HOP_LIMIT);
         put(record, 44, &(self.flow_label << 8 | hops).to_be_bytes());
         record[48] = self.traffic_class;
@@ -99,6 +105,8 @@ impl PathRecord {
         let mut bytes = [0; 64];
         put(&mut bytes, 0, &self.dgid);
         put(&mut bytes, 16, &self.sgid);
+        put(&mut bytes, 32, &self.dlid.to_be_bytes());
+        put(&mut bytes, 34, &self.slid.to_be_bytes());
         put(&mut bytes, 40, &self.flow_label.to_be_bytes());
         put(&mut bytes, 44, &1u32.to_le_bytes());
         put(&mut bytes, 48, &u32::from(self.mtu).to_le_bytes());

@@ -37,6 +37,8 @@ impl Ece {
 pub struct AhAttr {
     /// Where to.
     pub dgid: [u8; 16],
+    /// The LID there, if it decides and there is no global route; 0 on Ethernet.
+    pub dlid: u16,
     /// Flow label, 20 bits.
     pub flow_label: u32,
     /// The port to send from.
@@ -51,9 +53,9 @@ impl AhAttr {
     /// Hops that a packet may take.
     pub const HOP_LIMIT: u8 = 64;
 
-    /// With a global route.
+    /// With a global route, unless the LID leads there.
     pub(super) fn to_kernel(self) -> request::AhAttr {
-        let Self { dgid, flow_label, port_num, sgid_index, traffic_class } = self;
+        let Self { dgid, dlid, flow_label, port_num, sgid_index, traffic_class } = self;
         request::AhAttr {
             grh: request::GlobalRoute {
                 dgid,
@@ -63,7 +65,8 @@ impl AhAttr {
                 traffic_class,
                 reserved: 0,
             },
-            is_global: 1,
+            dlid,
+            is_global: (dlid == 0).into(),
             port_num,
             ..request::AhAttr::default()
         }
@@ -191,6 +194,7 @@ mod tests {
     fn a_datagram_event() {
         let ah = AhAttr {
             dgid: [5; 16],
+            dlid: 0,
             flow_label: 0x12345,
             port_num: 1,
             sgid_index: 1,

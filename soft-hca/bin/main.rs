@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use soft_hca::line::{self, Line, RecordArgs, RunArgs, ShowArgs, Subcommands};
+use soft_hca::line::{self, Line, PortAction, RecordArgs, RunArgs, ShowArgs, Subcommands};
 use soft_hca::record::{self, RecordOptions};
-use soft_hca::{Error, doctor, export, fabric, ls, run, show};
+use soft_hca::{Error, doctor, export, fabric, ls, port, run, show};
 use soft_hca_core::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
@@ -30,6 +30,10 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
         Subcommands::Show(arguments) => show(&arguments)?,
         Subcommands::Explain { file } => show::explain(&file)?,
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
+        Subcommands::Port { action, port, fabric } => {
+            let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
+            port::set(&fabric, &port, action == PortAction::Up)?;
+        }
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
         Subcommands::Doctor => {}
         Subcommands::Fabric { dir } => fabric::serve(dir)?,

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use soft_hca_core::config::{self, FabricName};
+use soft_hca_core::device_spec::PortName;
 use soft_hca_core::errno::Errno;
 
 /// Why the command cannot do what it was asked for. One line each.
@@ -56,6 +57,9 @@ pub enum Error {
     /// A fabric that is to be recorded does not run.
     #[error("fabric {0} does not run: name a command to run in it")]
     NoFabric(FabricName),
+    /// The fabric has no such port.
+    #[error("the fabric has no port {0}: `soft-hca ls` shows those that it has")]
+    NoPort(PortName),
     /// A record cannot be read.
     #[error("cannot read {}: {}", .0.display(), .1)]
     Record(PathBuf, #[source] soft_hca_record::file::Error),

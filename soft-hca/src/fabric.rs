@@ -201,11 +201,7 @@ fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Con
 
 /// Starts a daemon and waits until it listens. Gives a first connection to it, which the daemon
 /// itself has made: if this process is killed at any moment, the daemon sees that end.
-fn spawn(
-    dir: &Path,
-    devices: &[DeviceSpec],
-    link: Option<&LinkOptions>,
-) -> Result<OwnedFd, Error> {
+fn spawn(dir: &Path, devices: &[DeviceSpec], link: Option<&LinkOptions>) -> Result<OwnedFd, Error> {
     let cannot_start = || cannot("start the fabric's daemon");
     let (ours, theirs) = UnixStream::pair().map_err(cannot_start())?;
     let log = config::log_file();
@@ -265,8 +261,10 @@ pub fn serve(dir: PathBuf) -> Result<(), Error> {
     };
     let link = LinkOptions::wanted(None, config::faults(Vec::new())?.split().0, None)?;
     let devices = Devices::default().named(config::devices(Vec::new())?);
-    let served =
-        soft_hca_daemon::run(&soft_hca_daemon::Config { dir: dir.clone(), devices, link }, announce);
+    let served = soft_hca_daemon::run(
+        &soft_hca_daemon::Config { dir: dir.clone(), devices, link },
+        announce,
+    );
     if let Err(error) = &served {
         let _ = starter.send(error.to_string().as_bytes(), &[]);
     }

@@ -40,6 +40,7 @@ pub mod fabric;
 mod folder_lock;
 pub mod line;
 pub mod ls;
+pub mod port;
 mod preload;
 mod rdma_core;
 pub mod record;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use soft_hca_core::config::{self, FabricName, LinkOptions};
-use soft_hca_core::device_spec::{DeviceName, DeviceSpec, Devices};
+use soft_hca_core::device_spec::{DeviceName, DeviceSpec, Devices, PortName};
 use soft_hca_fault::{self, Plan};
 
 use super::{doctor, fabric};
@@ -90,6 +90,22 @@ pub enum Subcommands {
         #[arg(long, value_name = "FABRIC")]
         fabric: Option<FabricName>,
     },
+    /// Pull a port's cable, or plug it in again
+    ///
+    /// What follows is what follows on an adapter: programs get PORT_ERR and PORT_ACTIVE, queue pairs with
+    /// an alternate path migrate to it, and what the others send ends with RETRY_EXC_ERR when their
+    /// retries are exhausted. `soft-hca ls` shows ports.
+    #[command(verbatim_doc_comment)]
+    Port {
+        /// What to do with it
+        action: PortAction,
+        /// The port, as rxe0/1
+        #[arg(value_name = "DEVICE/NUMBER")]
+        port: PortName,
+        /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
+        #[arg(long, value_name = "FABRIC")]
+        fabric: Option<FabricName>,
+    },
     /// Say what works on this machine, and how to mend what does not
     ///
     /// A line each: ok, warning (some programs will not work) or problem (none will). The exit
@@ -110,6 +126,15 @@ pub enum Subcommands {
         /// Where in it
         address: u64,
     },
+}
+
+/// What is done to a port's cable.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PortAction {
+    /// Pull it
+    Down,
+    /// Plug it in
+    Up,
 }
 
 /// What kind of device there is to be.

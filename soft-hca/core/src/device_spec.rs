@@ -49,6 +49,32 @@ pub struct DeviceSpec {
     pub ports: u8,
 }
 
+/// A port of a device: `rxe0/2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortName {
+    /// The device.
+    pub device: DeviceName,
+    /// The port's number, from 1.
+    pub number: u8,
+}
+
+impl FromStr for PortName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (device, number) = text.split_once('/').unwrap_or((text, "1"));
+        let number = number.parse().ok().filter(|number| *number > 0);
+        let number = number.ok_or_else(|| Error::Port(text.to_owned()))?;
+        Ok(Self { device: device.parse()?, number })
+    }
+}
+
+impl fmt::Display for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.device, self.number)
+    }
+}
+
 /// What a command line says of the devices of a fabric and of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
@@ -78,11 +104,16 @@ pub enum Error {
     )]
     Name,
     /// A word that is none.
-    #[error("{0:?} says nothing of a device: NAME[:infiniband[,ports=N]], as rxe0:infiniband,ports=2")]
+    #[error(
+        "{0:?} says nothing of a device: NAME[:infiniband[,ports=N]], as rxe0:infiniband,ports=2"
+    )]
     Word(String),
     /// No ports, or more than there may be.
     #[error("ports={0}: an InfiniBand device has 1 to {MAX_PORTS} ports")]
     Ports(String),
+    /// What is no port's name.
+    #[error("{0}: a port is DEVICE/NUMBER, as rxe0/2")]
+    Port(String),
     /// Several ports on Ethernet.
     #[error("{0}: an Ethernet device has one port; give it a second device")]
     EthernetPorts(DeviceName),
@@ -199,6 +230,17 @@ mod tests {
         }
         let twice = split("rxe0 rxe1 rxe0:infiniband").unwrap_err().to_string();
         assert_eq!(twice, "there are two devices called rxe0");
+    }
+
+    #[test]
+    fn names_of_ports() {
+        let port: PortName = "rxe1/2".parse().unwrap();
+        assert_eq!((port.device.to_string(), port.number), ("rxe1".into(), 2));
+        assert_eq!(port.to_string(), "rxe1/2");
+        assert_eq!("rxe1".parse::<PortName>().unwrap().number, 1);
+        for wrong in ["rxe1/0", "rxe1/", "rxe1/x", "rxe1/2/3", "/1", "eth0/1"] {
+            assert!(wrong.parse::<PortName>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -169,7 +169,8 @@ impl Fabric {
     /// Tells the link that a queue pair with a peer on another host has come to a state.
     pub(crate) fn tell_link(&self, index: usize, to: u32) {
         let Some(known) = self.qps.get(index).filter(|known| known.is_remote) else { return };
-        let port = self.devices.iter().find_map(|device| device.port(known.path.dest.port_num).ok());
+        let port =
+            self.devices.iter().find_map(|device| device.port(known.path.dest.port_num).ok());
         let sgid = port.map(|port| port.gids.gid(known.path.dest.sgid_index));
         let address = |gid| Ipv6Addr::from(gid).to_canonical();
         if let Some(sgid) = sgid {

@@ -83,6 +83,14 @@ impl Files {
         self.files.iter().map(|(&token, (_, file))| (token, file))
     }
 
+    /// The opened devices.
+    pub(crate) fn uverbs_mut(&mut self) -> impl Iterator<Item = &mut UverbsFile> {
+        self.files.values_mut().filter_map(|(_, file)| match file {
+            File::Uverbs { file, .. } => Some(file),
+            _ => None,
+        })
+    }
+
     /// The connection manager's numbers of its files, by token.
     pub(crate) fn cm_files(&self) -> HashMap<u32, FileId> {
         let number = |(token, file): (u32, &File)| match file {

@@ -17,6 +17,21 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     for line in fabric.roce.describe() {
         let _ = writeln!(out, "{line}");
     }
+    for device in &fabric.devices {
+        for port in &device.ports {
+            let _ = write!(
+                out,
+                "link {}/{} state {} physical_state {} layer {}",
+                device.name,
+                port.number,
+                port.state.name(),
+                port.phys_state.name(),
+                port.link_layer
+            );
+            let lid = if port.lid == 0 { String::new() } else { format!(" lid {}", port.lid) };
+            let _ = writeln!(out, "{lid}");
+        }
+    }
     let pid = |proc: usize| fabric.processes.pid(proc).unwrap_or(0);
     for (_, file) in files.iter() {
         if let File::Bystander { pid, kind: FileKind::Lifeline } = file {

@@ -2,6 +2,7 @@
 //! and come up.
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::engine::{Async, Env, Route};
@@ -9,7 +10,7 @@ use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::uapi::uverbs::request::QpDest;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 
-use crate::device::{Device, GidTable, LinkLayer, Port, PortState};
+use crate::device::{Device, GidTable, LinkLayer, PhysState, Port, PortState};
 use crate::fabric::{Fabric, GONE};
 use crate::known::{KnownQp, Path};
 use crate::migration::{Event, Outcome, State};
@@ -128,6 +129,48 @@ impl Fabric {
             port.is_some_and(|port| port.has_lid(path.dest.dlid))
         };
         leads_to(path, peer, back.port_num) && leads_to(back, qp, path.port_num)
+    }
+
+    /// A port's cable is pulled, or plugged in again. Queue pairs that have an alternate path migrate to it,
+    /// if it leads somewhere; the others wait, until their retries are exhausted. Gives the device as it is
+    /// now, unless nothing has changed.
+    pub(crate) fn set_port(
+        &mut self,
+        device: usize,
+        number: u8,
+        is_up: bool,
+    ) -> Result<Option<Arc<Device>>> {
+        let device = self.devices.get_mut(device).ok_or(Errno::ENODEV)?;
+        let (state, phys_state) = match is_up {
+            true => (PortState::Active, PhysState::LinkUp),
+            false => (PortState::Down, PhysState::Polling),
+        };
+        if device.port(number)?.state == state {
+            return Ok(None);
+        }
+        for port in &mut Arc::make_mut(device).ports {
+            if port.number == number {
+                (port.state, port.phys_state) = (state, phys_state);
+            }
+        }
+        let device = Arc::clone(device);
+        let has_vector = |known: &KnownQp| known.path.dest != QpDest::default();
+        let connected = self.qps.iter().filter(|(_, known)| has_vector(known));
+        let connected: Vec<usize> = connected.map(|(index, _)| index).collect();
+        for &index in &connected {
+            if self.has_lost_path(index) {
+                self.migration(index, Event::PathLost)?;
+            }
+        }
+        connected.into_iter().for_each(|index| self.reroute(index));
+        Ok(Some(device))
+    }
+
+    /// Whether a queue pair's path leads nowhere, and another one that it has somewhere.
+    fn has_lost_path(&self, index: usize) -> bool {
+        let Some(known) = self.qps.get(index) else { return false };
+        let leads_nowhere = |path: &Path| self.route_by(known, path) == Route::Nowhere;
+        leads_nowhere(&known.path) && known.alternate.is_some_and(|path| !leads_nowhere(&path))
     }
 
     /// Something happens to a queue pair's migration, and what follows of it to its peer's. `EINVAL` if

@@ -19,7 +19,7 @@ use soft_hca_core::rpc::{
 use soft_hca_core::system;
 use soft_hca_core::uapi::ucma::command as ucma_command;
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
-use soft_hca_core::uapi::verbs::state;
+use soft_hca_core::uapi::verbs::{event, state};
 use soft_hca_fault::Happened;
 use zerocopy::IntoBytes;
 
@@ -32,7 +32,7 @@ use crate::link::ReceivedMad;
 use crate::parked::{Answered, Parked, Work};
 use crate::poller::{Poller, Ready};
 use crate::uverbs::UverbsFile;
-use crate::{link, listing, ucma};
+use crate::{link, listing, sysfs, ucma};
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -73,6 +73,7 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let devices = device::devices(&config.devices, device::node_guid(&config.dir), &addresses);
     let devices = devices.into_iter().map(Arc::new).collect();
     let mut daemon = Daemon::new(devices, system::random())?;
+    daemon.dir.clone_from(&config.dir);
     let arena = Arc::clone(&daemon.fabric.arena);
     daemon.fabric.env.set_recorder(Recorder::new(arena, Some(config.dir.clone()), DAEMON));
     system::allow_peers();
@@ -106,6 +107,8 @@ enum Handled {
 
 pub(crate) struct Daemon {
     poller: Poller<Ready>,
+    /// The fabric's folder.
+    dir: PathBuf,
     pub(crate) fabric: Fabric,
     pub(crate) files: Files,
     pub(crate) cm: ucma::Cm,
@@ -133,6 +136,7 @@ impl Daemon {
     ) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
+            dir: PathBuf::new(),
             fabric: Fabric::new(devices, identity).map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
@@ -338,6 +342,10 @@ impl Daemon {
                 let number = self.record(token, limit, only_failures)?;
                 Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
             }
+            Request::Port { device, port, is_up } => {
+                self.set_port(device as usize, port, is_up)?;
+                Ok(Handled::Answered(Answered::default()))
+            }
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
                 // It may be longer than a message.
@@ -348,6 +356,20 @@ impl Daemon {
                 Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
         }
+    }
+
+    /// A port goes down or comes up, and all who have opened its device learn of it.
+    fn set_port(&mut self, device: usize, number: u8, is_up: bool) -> Result<()> {
+        let Some(changed) = self.fabric.set_port(device, number, is_up)? else { return Ok(()) };
+        let word = if is_up { "up" } else { "down" };
+        tracing::info!("port {number} of {} is {word}", changed.name);
+        sysfs::port_changed(&self.dir, &changed, number);
+        let event = if is_up { event::PORT_ACTIVE } else { event::PORT_ERR };
+        for file in self.files.uverbs_mut().filter(|file| file.device.index == device) {
+            file.device = Arc::clone(&changed);
+            file.queue_async(None, number.into(), event);
+        }
+        Ok(())
     }
 
     /// Records the fabric for as long as a connection lasts.
@@ -400,8 +422,13 @@ impl Daemon {
             self.files.set(token, File::Bystander { pid, kind: hello.kind });
             return Ok(Answered::default());
         }
-        // One device file is all that a program can open.
-        let device = self.fabric.devices.first().map(Arc::clone).ok_or(Errno::ENODEV)?;
+        let opened = match hello.kind {
+            FileKind::Uverbs(index) => {
+                Some(self.fabric.devices.get(index as usize).ok_or(Errno::ENODEV)?)
+            }
+            _ => None,
+        };
+        let opened = opened.map(Arc::clone);
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
@@ -417,12 +444,12 @@ impl Daemon {
             }
             self.fabric.env.remember_process(proc, self.fabric.processes.pidfd_clone(proc));
         }
-        let file = match hello.kind {
-            FileKind::Uverbs => {
+        let file = match opened {
+            Some(device) => {
                 let file = UverbsFile::new(proc, token, device);
                 File::Uverbs { file, event_fd, tokens: 0 }
             }
-            _ => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
+            None => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
         };
         self.files.set(token, file);
         let created = Created::File { process: proc as u32, file: token, refusal };

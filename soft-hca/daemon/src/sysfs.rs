@@ -43,7 +43,8 @@ pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    for (index, device) in (0..).zip(devices) {
+    for device in devices {
+        let index = device.index as u32;
         let uverbs = create(&unfinished, "infiniband_verbs", &format!("uverbs{index}"))?;
         write_uverbs(&uverbs, index, device)?;
         write_device(&create(&unfinished, "infiniband", &device.name)?, device)?;
@@ -53,15 +54,39 @@ pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
     fs::rename(&unfinished, tree(dir, name))
 }
 
+/// Writes a port's state anew in every tree of the fabric, under whatever name the device has there.
+pub(crate) fn port_changed(dir: &Path, device: &Device, number: u8) {
+    let Ok(port) = device.port(number) else { return };
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let is_finished = |name: &str| name.starts_with(FINISHED);
+    for entry in entries.flatten() {
+        if !entry.file_name().to_str().is_some_and(is_finished) {
+            continue;
+        }
+        let class = entry.path().join("class");
+        let uverbs = class.join(format!("infiniband_verbs/uverbs{}", device.index));
+        let Ok(name) = fs::read_to_string(uverbs.join("ibdev")) else { continue };
+        let port_dir =
+            class.join("infiniband").join(name.trim_end()).join(format!("ports/{number}"));
+        let texts =
+            [("state", port.state.to_string()), ("phys_state", port.phys_state.to_string())];
+        if let Err(error) =
+            files(&port_dir, texts.iter().map(|(name, text)| (*name, text.as_str())))
+        {
+            tracing::warn!("cannot write the state of port {number}: {error}");
+        }
+    }
+}
+
 fn files<'a>(dir: &Path, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     files.into_iter().try_for_each(|(name, text)| fs::write(dir.join(name), format!("{text}\n")))
 }
 
-/// The device number of a file's `index`-th kind.
-fn number(file: DeviceFile, index: u32) -> String {
+/// A file's device number.
+fn number(file: DeviceFile) -> String {
     let (major, minor) = file.number();
-    format!("{major}:{}", minor + index)
+    format!("{major}:{minor}")
 }
 
 /// The folder of a device without a bus, as the kernel has it: it is not in its class, which has a
@@ -77,12 +102,12 @@ fn create(root: &Path, class: &str, device: &str) -> io::Result<PathBuf> {
 
 fn write_uverbs(dir: &Path, index: u32, device: &Device) -> io::Result<()> {
     let abi_version = device.provider.abi_version.to_string();
-    let number = number(DeviceFile::Uverbs, index);
+    let number = number(DeviceFile::Uverbs(index));
     files(dir, [("ibdev", device.name.as_str()), ("dev", &number), ("abi_version", &abi_version)])
 }
 
 fn write_cm(dir: &Path) -> io::Result<()> {
-    files(dir, [("abi_version", UCMA_ABI), ("dev", &number(DeviceFile::Cm, 0))])
+    files(dir, [("abi_version", UCMA_ABI), ("dev", &number(DeviceFile::Cm))])
 }
 
 fn write_device(dir: &Path, device: &Device) -> io::Result<()> {

@@ -14,8 +14,8 @@ use crate::uapi::verbs::Qpn;
 pub enum FileKind {
     /// Nothing but the wish that the fabric lives on; `soft-hca run` holds one.
     Lifeline,
-    /// An opened uverbs device.
-    Uverbs,
+    /// An opened uverbs device, by its index in the fabric.
+    Uverbs(u32),
     /// An opened rdma_cm device.
     Cm,
     /// Asks for listings.
@@ -23,7 +23,25 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    const ALL: [Self; 4] = [Self::Lifeline, Self::Uverbs, Self::Cm, Self::Observer];
+    /// Two words: the kind's number, and what else there is of it.
+    fn to_words(self) -> [u32; 2] {
+        match self {
+            Self::Lifeline => [0, 0],
+            Self::Uverbs(device) => [1, device],
+            Self::Cm => [2, 0],
+            Self::Observer => [3, 0],
+        }
+    }
+
+    fn from_words(words: [u32; 2]) -> Option<Self> {
+        match words {
+            [0, 0] => Some(Self::Lifeline),
+            [1, device] => Some(Self::Uverbs(device)),
+            [2, 0] => Some(Self::Cm),
+            [3, 0] => Some(Self::Observer),
+            _ => None,
+        }
+    }
 }
 
 /// The first message on every connection.
@@ -73,6 +91,16 @@ pub enum Request {
     },
     /// A fault that was asked for has happened. Not answered.
     Fault(Happened),
+    /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL` without such
+    /// a port.
+    Port {
+        /// Index of the device in the fabric.
+        device: u32,
+        /// Number of the port.
+        port: u8,
+        /// It is plugged in.
+        is_up: bool,
+    },
 }
 
 /// A completion channel.
@@ -231,7 +259,7 @@ impl Request {
         match self {
             Self::Hello(hello) => {
                 word(1);
-                word(hello.kind as u32);
+                hello.kind.to_words().into_iter().for_each(&mut word);
                 out.extend(hello.nonce_addr.to_le_bytes());
                 out.extend(hello.nonce.to_le_bytes());
             }
@@ -272,6 +300,12 @@ impl Request {
                 word(10);
                 out.extend(happened.encode().into_bytes());
             }
+            Self::Port { device, port, is_up } => {
+                word(11);
+                word(*device);
+                word((*port).into());
+                word((*is_up).into());
+            }
         }
         out
     }
@@ -281,9 +315,9 @@ impl Request {
         let mut words = Words(message);
         let request = match words.u32()? {
             1 => {
-                let kind = words.u32()? as usize;
+                let kind = [words.u32()?, words.u32()?];
                 Self::Hello(Hello {
-                    kind: *FileKind::ALL.get(kind).ok_or(Errno::EINVAL)?,
+                    kind: FileKind::from_words(kind).ok_or(Errno::EINVAL)?,
                     nonce_addr: words.u64()?,
                     nonce: words.u64()?,
                 })
@@ -302,17 +336,18 @@ impl Request {
             7 => Self::List,
             8 => Self::CloseChannel(words.channel()?),
             9 => {
-                let only_failures = match words.u32()? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(Errno::EINVAL),
-                };
+                let only_failures = words.flag()?;
                 Self::Record { only_failures, limit: words.u64()? }
             }
             10 => {
                 let text = std::mem::take(&mut words.0);
                 Self::Fault(Happened::decode(text).ok_or(Errno::EINVAL)?)
             }
+            11 => Self::Port {
+                device: words.u32()?,
+                port: words.u32()?.try_into().map_err(|_| Errno::EINVAL)?,
+                is_up: words.flag()?,
+            },
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -337,6 +372,14 @@ impl Words<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
+    fn flag(&mut self) -> Result<bool> {
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
     fn qpn(&mut self) -> Result<Qpn> {
         Qpn::try_from(self.u32()?).map_err(|_| Errno::EINVAL)
     }
@@ -354,11 +397,13 @@ mod tests {
     fn requests_survive_the_way() {
         let requests = [
             Request::Hello(Hello { kind: FileKind::Cm, nonce_addr: 1 << 40, nonce: 7 }),
+            Request::Hello(Hello { kind: FileKind::Uverbs(3), nonce_addr: 0, nonce: 0 }),
             Request::Command { out_len: 12, bytes: vec![1, 2, 3] },
             Request::PopEvent,
             Request::ChannelFd(ChannelId { index: 3, generation: 4 }),
             Request::Kick(Qpn::new(0x11), u64::MAX),
             Request::Raise(Async::SrqLimit(2)),
+            Request::Port { device: 1, port: 2, is_up: true },
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, only_failures: true },

@@ -180,6 +180,8 @@ pub mod event {
         SQ_DRAINED = 5,
         PATH_MIG = 6,
         PATH_MIG_ERR = 7,
+        PORT_ACTIVE = 9,
+        PORT_ERR = 10,
         SRQ_LIMIT_REACHED = 15,
         QP_LAST_WQE_REACHED = 16,
     );

@@ -52,7 +52,6 @@ pub struct Port {
 /// What kind of network a port is on (`rdma_link_layer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(dead_code, reason = "no device of today has such a port")]
 pub enum LinkLayer {
     /// Nodes are known by LIDs.
     InfiniBand = 1,
@@ -72,7 +71,7 @@ impl fmt::Display for LinkLayer {
 /// `ib_port_state`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(dead_code, reason = "no device of today has such a port")]
+#[allow(dead_code, reason = "the values of the specification, not all of which a port here has")]
 pub enum PortState {
     /// No link.
     Down = 1,
@@ -84,22 +83,28 @@ pub enum PortState {
     Active = 4,
 }
 
-impl fmt::Display for PortState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
+impl PortState {
+    /// As the kernel's tools call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Self::Down => "DOWN",
             Self::Init => "INIT",
             Self::Armed => "ARMED",
             Self::Active => "ACTIVE",
-        };
-        write!(f, "{}: {name}", *self as u8)
+        }
+    }
+}
+
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", *self as u8, self.name())
     }
 }
 
 /// `ib_port_phys_state`, those that software has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(dead_code, reason = "no device of today has such a port")]
+#[allow(dead_code, reason = "the values of the specification, not all of which a port here has")]
 pub enum PhysState {
     /// Nobody is at the other end.
     Polling = 2,
@@ -109,21 +114,27 @@ pub enum PhysState {
     LinkUp = 5,
 }
 
-impl fmt::Display for PhysState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
+impl PhysState {
+    /// As the kernel's tools call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Self::Polling => "Polling",
             Self::Disabled => "Disabled",
             Self::LinkUp => "LinkUp",
-        };
-        write!(f, "{}: {name}", *self as u8)
+        }
+    }
+}
+
+impl fmt::Display for PhysState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", *self as u8, self.name())
     }
 }
 
 /// `ib_port_width`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(dead_code, reason = "no device of today has such a port")]
+#[allow(dead_code, reason = "the values of the specification, not all of which a port here has")]
 pub enum Width {
     /// One lane.
     X1 = 1,
@@ -143,7 +154,7 @@ impl Width {
 /// `ib_port_speed`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(dead_code, reason = "no device of today has such a port")]
+#[allow(dead_code, reason = "the values of the specification, not all of which a port here has")]
 pub enum Speed {
     /// 10 Gb/s.
     Fdr10 = 8,

@@ -377,7 +377,12 @@ fn a_fabric_may_have_several_devices() {
 fn sysfs_and_netlink_say_the_same() {
     let dir = std::env::temp_dir().join(format!("soft-hca-two-{}", std::process::id()));
     fs::create_dir(&dir).unwrap();
-    sysfs::write(&dir, "both", &[two_ports(), Device::rxe("rxe0", 5, &[], 9)]).unwrap();
+    sysfs::write(
+        &dir,
+        "both",
+        &[two_ports(), Device { index: 1, ..Device::rxe("rxe0", 5, &[], 9) }],
+    )
+    .unwrap();
     let class = sysfs::tree(&dir, "both").join("class");
     let read = |path: &str| fs::read_to_string(class.join(path)).unwrap().trim_end().to_owned();
     assert_eq!(read("infiniband_verbs/uverbs0/ibdev"), "two0");

@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn devices_as_they_are_asked_for() {
-        let specs = ["rxe0:infiniband,ports=2", "rxe1", "rxe2:infiniband"].map(|s| s.parse().unwrap());
+        let specs =
+            ["rxe0:infiniband,ports=2", "rxe1", "rxe2:infiniband"].map(|s| s.parse().unwrap());
         let devices = devices(&specs, 0x200, &[]);
         let guids = devices.iter().map(|device| device.node_guid);
         assert!(guids.eq([0x200, 0x210, 0x220]));

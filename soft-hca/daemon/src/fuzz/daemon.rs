@@ -68,13 +68,13 @@ impl Case {
         let (ours, theirs) = Connection::pair().expect("the system has descriptors");
         let token = self.daemon.admit(theirs);
         self.clients.push((token, ours));
-        let kinds = [FileKind::Uverbs, FileKind::Uverbs, FileKind::Cm, FileKind::Observer];
+        let kinds = [FileKind::Uverbs(0), FileKind::Uverbs(0), FileKind::Cm, FileKind::Observer];
         if u.ratio(15, 16)? {
             // Two programs, as far as the daemon can tell.
             let (kind, nonce) = (*u.choose(&kinds)?, u.int_in_range(1..=2)?);
             let hello = Request::Hello(Hello { kind, nonce_addr: 0, nonce });
             self.ask(self.clients.len() - 1, &hello.encode());
-            if kind == FileKind::Uverbs {
+            if kind == FileKind::Uverbs(0) {
                 let bytes = shapes::encode(command::GET_CONTEXT, &[0; 8], 8);
                 let first = Request::Command { out_len: 64, bytes };
                 self.ask(self.clients.len() - 1, &first.encode());
@@ -86,7 +86,12 @@ impl Case {
     fn request(&self, u: &mut Unstructured<'_>) -> Result<Request> {
         Ok(match u.int_in_range(0..=31)? {
             0 => Request::Hello(Hello {
-                kind: *u.choose(&[FileKind::Lifeline, FileKind::Cm, FileKind::Uverbs])?,
+                kind: *u.choose(&[
+                    FileKind::Lifeline,
+                    FileKind::Cm,
+                    FileKind::Uverbs(0),
+                    FileKind::Uverbs(1),
+                ])?,
                 nonce_addr: 0,
                 nonce: u.int_in_range(0..=3)?,
             }),

@@ -4,8 +4,8 @@
 use std::path::{Component, Path};
 
 use soft_hca_core::config::FabricName;
-use soft_hca_core::device_spec::{self, DeviceName};
 use soft_hca_core::device_file::DeviceFile;
+use soft_hca_core::device_spec::{self, DeviceName};
 use soft_hca_core::engine::Async;
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc;

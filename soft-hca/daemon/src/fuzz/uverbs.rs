@@ -83,7 +83,7 @@ impl Case {
         let nonce_addr = (&raw const NONCE).expose_provenance() as u64;
         let files = [1, 2].map(|id| {
             // One process twice: the name by which the data path knows it is the nonce's place.
-            let hello = Hello { kind: FileKind::Uverbs, nonce_addr, nonce: u64::from(id) };
+            let hello = Hello { kind: FileKind::Uverbs(0), nonce_addr, nonce: u64::from(id) };
             let pid = std::process::id();
             let (proc, _) = fabric.processes.open(pid, &hello).expect("there is room for two");
             fabric.announce(proc, pid, hello.nonce_addr, NONCE);

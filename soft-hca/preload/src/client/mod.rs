@@ -45,7 +45,7 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
     let close_on_exec = flags & libc::O_CLOEXEC != 0;
     let nonblocking = flags & libc::O_NONBLOCK != 0;
     match device {
-        DeviceFile::Uverbs => uverbs::open(close_on_exec),
+        DeviceFile::Uverbs(device) => uverbs::open(device, close_on_exec),
         DeviceFile::Cm => cm::open(close_on_exec, nonblocking),
     }
 }
@@ -81,7 +81,7 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
 
 /// `ioctl(2)` with `RDMA_VERBS_IOCTL` and the address of a request: the error that refuses it.
 pub fn refuse_ioctl(fd: RawFd, address: u64) -> Errno {
-    if device(fd) != Some(DeviceFile::Uverbs) {
+    if !matches!(device(fd), Some(DeviceFile::Uverbs(_))) {
         return Errno::ENOTTY;
     }
     let header = memory::read(address, ioctl::HEADER);
@@ -110,7 +110,7 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
 /// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.
 pub fn device(fd: RawFd) -> Option<DeviceFile> {
     match table::get(fd)? {
-        table::Entry::Uverbs(_) => Some(DeviceFile::Uverbs),
+        table::Entry::Uverbs(file) => Some(DeviceFile::Uverbs(file.device)),
         table::Entry::Cm(_) => Some(DeviceFile::Cm),
         table::Entry::Async(_) | table::Entry::Channel(_) | table::Entry::Netlink => None,
     }

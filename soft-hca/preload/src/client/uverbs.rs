@@ -27,6 +27,8 @@ use crate::client::{Outcome, daemon, doorbell, memory};
 pub(crate) struct UverbsFile {
     connection: Mutex<Connection>,
     process: &'static Process,
+    /// Number of the device file.
+    pub(crate) device: u32,
     /// The descriptor for asynchronous events, until the program gets it.
     event_fd: Mutex<Option<OwnedFd>>,
     /// Queue pair numbers by handle, 0 for none.
@@ -39,11 +41,13 @@ pub(crate) struct UverbsFile {
 type KnownCq = (Arc<CqInfo>, Option<Arc<Channel>>);
 
 /// Opens the device; the descriptor also is what the provider maps rings from.
-pub(crate) fn open(close_on_exec: bool) -> Result<RawFd> {
-    let Opened { connection, process, arena_fd, event_fd, .. } = process::open(FileKind::Uverbs)?;
+pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
+    let Opened { connection, process, arena_fd, event_fd, .. } =
+        process::open(FileKind::Uverbs(device))?;
     let file = Arc::new(UverbsFile {
         connection: Mutex::new(connection),
         process,
+        device,
         event_fd: Mutex::new(Some(system::hide(event_fd))),
         qps: RwLock::default(),
         cqs: RwLock::default(),

@@ -60,6 +60,9 @@ pub enum Error {
     /// The fabric has no such port.
     #[error("the fabric has no port {0}: `soft-hca ls` shows those that it has")]
     NoPort(PortName),
+    /// `--use` names what is none of the fabric's devices.
+    #[error("--use: the fabric has {0}")]
+    NoDevice(String),
     /// A record cannot be read.
     #[error("cannot read {}: {}", .0.display(), .1)]
     Record(PathBuf, #[source] soft_hca_record::file::Error),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
-use soft_hca_core::device_spec::{self, DeviceName, DeviceSpec, Devices};
+use soft_hca_core::device_spec::{self, DeviceName, DeviceSet, DeviceSpec, Devices};
 use soft_hca_core::recording::FOLDER;
 use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request};
 use soft_hca_core::system;
@@ -41,6 +41,8 @@ pub struct Membership {
     pub sysfs: PathBuf,
     /// The name that the program's first device has.
     pub device: DeviceName,
+    /// The devices that the program finds.
+    pub found: DeviceSet,
     lifeline: Connection,
 }
 
@@ -60,13 +62,18 @@ pub fn join(
 ) -> Result<Membership, Error> {
     let dir = config::fabric_dir(fabric)?;
     let membership = |dir: PathBuf, lifeline| {
-        let device = wanted.named(devices(&dir)).swap_remove(0).name;
-        Membership { sysfs: sysfs::tree(&dir, &device.to_string()), device, dir, lifeline }
+        let specs = wanted.named(devices(&dir));
+        let found =
+            wanted.found(&specs).ok_or_else(|| Error::NoDevice(device_spec::join(&specs)))?;
+        let sysfs = sysfs::tree(&dir, &tree_name(&specs, found));
+        let first = (0..).zip(&specs).find(|(place, _)| found.has(*place));
+        let device = first.map_or_else(DeviceName::default, |(_, spec)| spec.name.clone());
+        Ok::<_, Error>(Membership { dir, sysfs, device, found, lifeline })
     };
     loop {
         config::create_private(&dir)?;
         if let Some(lifeline) = connect(&dir, FileKind::Lifeline)? {
-            let membership = membership(dir.clone(), lifeline);
+            let membership = membership(dir.clone(), lifeline)?;
             if membership.sysfs.exists() {
                 return Ok(membership);
             }
@@ -76,13 +83,19 @@ pub fn join(
             continue;
         }
         return match start(&dir, wanted, link) {
-            Ok(lifeline) => Ok(membership(dir, lifeline)),
+            Ok(lifeline) => membership(dir, lifeline),
             Err(error) => {
                 remove_locked(&dir);
                 Err(error)
             }
         };
     }
+}
+
+/// What the tree of a program is called that finds these of a fabric's devices.
+fn tree_name(specs: &[DeviceSpec], found: DeviceSet) -> String {
+    let first = &specs[0].name;
+    if found == DeviceSet::ALL { first.to_string() } else { format!("{first}-{found}") }
 }
 
 /// The devices that a fabric was started with; none for the usual one.
@@ -181,13 +194,15 @@ fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Con
     }
     let fabric = devices(dir);
     let specs = wanted.named(fabric.clone());
-    let name = specs[0].name.to_string();
+    let found = wanted.found(&specs).ok_or_else(|| Error::NoDevice(device_spec::join(&specs)))?;
+    let name = tree_name(&specs, found);
     if !sysfs::tree(dir, &name).exists() {
         let addresses = match running {
             Some(_) => link_addresses(dir),
             None => link::link_addresses(link),
         };
-        let devices = device::devices(&specs, device::node_guid(dir), &addresses);
+        let mut devices = device::devices(&specs, device::node_guid(dir), &addresses);
+        devices.retain(|device| found.has(device.index));
         sysfs::write(dir, &name, &devices)
             .map_err(cannot(format!("write {}", sysfs::tree(dir, &name).display())))?;
     }

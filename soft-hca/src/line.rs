@@ -144,9 +144,15 @@ pub struct DeviceArgs {
     ///
     /// rxe0 is a RoCE device with one port. With `rxe0:infiniband` its link layer is InfiniBand's: ports
     /// have LIDs and a subnet manager, and no network interface; with `rxe0:infiniband,ports=2` there
-    /// are two of them, so that paths can migrate. The fabric's first program decides.
+    /// are two of them, so that paths can migrate. The first device has the machine's addresses, others
+    /// and further ports 198.18.DEVICE.PORT, counted from 198.18.0.1, unless rxe1:address=IP says
+    /// otherwise. May be given more than once; the fabric's first program decides.
     #[arg(long, value_name = "SPEC", verbatim_doc_comment)]
     pub device: Vec<DeviceSpec>,
+    /// Only this device, and its addresses, are to be found by the program, as if it was on a host of its
+    /// own. May be given more than once
+    #[arg(long = "use", value_name = "DEVICE", verbatim_doc_comment)]
+    pub used: Vec<DeviceName>,
     /// The name of the device that the program finds [default: the fabric's]
     #[arg(long, value_name = "DEVICE")]
     pub name: Option<DeviceName>,
@@ -184,7 +190,8 @@ impl DeviceArgs {
     /// in programs.
     pub fn wanted(self) -> Result<(Devices, Option<LinkOptions>, Option<Plan>), config::Error> {
         let (packets, programs) = config::faults(self.fault)?.split();
-        let devices = Devices { name: self.name, specs: config::devices(self.device)? };
+        let devices =
+            Devices { name: self.name, specs: config::devices(self.device)?, used: self.used };
         Ok((devices, LinkOptions::wanted(self.roce, packets, self.pcap)?, programs))
     }
 }

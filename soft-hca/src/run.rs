@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use soft_hca_core::config::{self, FabricName, LinkOptions};
-use soft_hca_core::device_spec::Devices;
+use soft_hca_core::device_spec::{DeviceSet, Devices};
 use soft_hca_fault::Plan;
 
 use super::fabric::{self, Membership};
@@ -61,6 +61,9 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
         .env(config::DIR, &membership.dir)
         .env(config::DEVICE, membership.device.to_string())
         .env(config::FABRIC, options.fabric.to_string());
+    if membership.found != DeviceSet::ALL {
+        command.env(config::USED, membership.found.to_string());
+    }
     if let Some(faults) = &options.faults {
         command.env(config::FAULT, faults.clone().seeded().to_string());
     }

@@ -18,6 +18,9 @@ use crate::system;
 
 /// The fabric's folder, for programs in it.
 pub const DIR: &str = "SOFT_HCA_DIR";
+/// The devices that a program finds, as a [`DeviceSet`](crate::device_spec::DeviceSet); all where there
+/// is no such variable.
+pub const USED: &str = "SOFT_HCA_USED";
 /// The device's name, for programs in the fabric.
 pub const DEVICE: &str = "SOFT_HCA_DEVICE";
 /// The fabric that is meant if none is named.
@@ -48,7 +51,7 @@ pub const SPIN: &str = "SOFT_HCA_SPIN";
 pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 12] = [
+pub const VARIABLES: [(&str, &str); 13] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -61,6 +64,7 @@ pub const VARIABLES: [(&str, &str); 12] = [
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
+    (USED, "set for programs in a fabric by --use: which devices they find"),
 ];
 
 /// Name of the daemon's socket in its fabric's folder.

@@ -1,11 +1,15 @@
-//! Which devices a fabric has, as a command line says it: `rxe0`, `rxe0:infiniband,ports=2`.
+//! Which devices a fabric has, as a command line says it: `rxe0`, `rxe0:infiniband,ports=2`, and which
+//! of them a program finds.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// The device that there is if nobody asks for another one.
 pub const DEFAULT_DEVICE: &str = "rxe0";
 
+/// Devices that a fabric may have.
+const MAX_DEVICES: usize = 8;
 /// Ports that an InfiniBand device may have.
 const MAX_PORTS: u8 = 8;
 
@@ -47,6 +51,8 @@ pub struct DeviceSpec {
     pub is_infiniband: bool,
     /// So many ports it has; 1 on Ethernet.
     pub ports: u8,
+    /// What its first port is known by, if anything is said of it.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A port of a device: `rxe0/2`.
@@ -82,6 +88,8 @@ pub struct Devices {
     pub name: Option<DeviceName>,
     /// The fabric's, if anything is said of them.
     pub specs: Vec<DeviceSpec>,
+    /// Those that the program finds; all if none is named.
+    pub used: Vec<DeviceName>,
 }
 
 impl Devices {
@@ -92,6 +100,52 @@ impl Devices {
             specs[0].name = name.clone();
         }
         specs
+    }
+
+    /// The places in the fabric of the devices that the program finds. `None`: a name is no device's.
+    pub fn found(&self, specs: &[DeviceSpec]) -> Option<DeviceSet> {
+        let place = |name: &DeviceName| specs.iter().position(|spec| spec.name == *name);
+        let places: Option<Vec<usize>> = self.used.iter().map(place).collect();
+        let bits = places?.iter().fold(0, |set, place| set | 1 << place);
+        Some(if bits == 0 { DeviceSet::ALL } else { DeviceSet(bits) })
+    }
+}
+
+/// A set of a fabric's devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceSet(u32);
+
+impl DeviceSet {
+    /// All of them.
+    pub const ALL: Self = Self(u32::MAX);
+
+    /// Whether the device at a place is one of them.
+    pub fn has(self, place: usize) -> bool {
+        place < MAX_DEVICES && self.0 & 1 << place != 0
+    }
+
+    /// A bit for each.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The devices that have their bits set.
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Display for DeviceSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl FromStr for DeviceSet {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u32::from_str_radix(text.trim_start_matches("0x"), 16).map(Self)
     }
 }
 
@@ -105,9 +159,16 @@ pub enum Error {
     Name,
     /// A word that is none.
     #[error(
-        "{0:?} says nothing of a device: NAME[:infiniband[,ports=N]], as rxe0:infiniband,ports=2"
+        "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, ports=N and \
+         address=IP, as rxe0:infiniband,ports=2"
     )]
     Word(String),
+    /// What is no address.
+    #[error("address={0}: that is no IP address")]
+    Address(String),
+    /// More than there may be.
+    #[error("a fabric has at most {MAX_DEVICES} devices")]
+    TooMany,
     /// No ports, or more than there may be.
     #[error("ports={0}: an InfiniBand device has 1 to {MAX_PORTS} ports")]
     Ports(String),
@@ -124,7 +185,7 @@ pub enum Error {
 
 impl Default for DeviceSpec {
     fn default() -> Self {
-        Self { name: DeviceName::default(), is_infiniband: false, ports: 1 }
+        Self { name: DeviceName::default(), is_infiniband: false, ports: 1, addresses: Vec::new() }
     }
 }
 
@@ -142,6 +203,10 @@ impl FromStr for DeviceSpec {
                     let ports = number.parse().ok().filter(|ports| (1..=MAX_PORTS).contains(ports));
                     spec.ports = ports.ok_or_else(|| Error::Ports(number.to_owned()))?;
                 }
+                Some(("address", text)) => {
+                    let address = text.parse().map_err(|_| Error::Address(text.to_owned()))?;
+                    spec.addresses.push(address);
+                }
                 _ => return Err(Error::Word(word.to_owned())),
             }
         }
@@ -155,10 +220,12 @@ impl FromStr for DeviceSpec {
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
+        let mut words = Vec::new();
         if self.is_infiniband {
-            write!(f, ":infiniband,ports={}", self.ports)?;
+            words.push(format!("infiniband,ports={}", self.ports));
         }
-        Ok(())
+        words.extend(self.addresses.iter().map(|address| format!("address={address}")));
+        if words.is_empty() { Ok(()) } else { write!(f, ":{}", words.join(",")) }
     }
 }
 
@@ -177,6 +244,9 @@ pub(crate) fn distinct(specs: Vec<DeviceSpec>) -> Result<Vec<DeviceSpec>, Error>
     let twice = |(index, spec): &(usize, &DeviceSpec)| {
         specs[..*index].iter().any(|other| other.name == spec.name)
     };
+    if specs.len() > MAX_DEVICES {
+        return Err(Error::TooMany);
+    }
     match specs.iter().enumerate().find(twice) {
         Some((_, spec)) => Err(Error::SameName(spec.name.clone())),
         None => Ok(specs),
@@ -205,6 +275,12 @@ mod tests {
             ("rxe1:ethernet", false, 1, "rxe1"),
             ("rxe0:infiniband", true, 1, "rxe0:infiniband,ports=1"),
             ("rxe0:ports=2,infiniband", true, 2, "rxe0:infiniband,ports=2"),
+            (
+                "rxe1:address=10.7.0.1,address=fd00::1",
+                false,
+                1,
+                "rxe1:address=10.7.0.1,address=fd00::1",
+            ),
         ] {
             let spec: DeviceSpec = text.parse().unwrap();
             assert_eq!((spec.is_infiniband, spec.ports), (is_infiniband, ports), "{text}");
@@ -223,6 +299,7 @@ mod tests {
             ("rxe0:infiniband,ports=0", "ports=0: an InfiniBand device has 1 to 8 ports"),
             ("rxe0:infiniband,ports=9", "ports=9: an InfiniBand device has 1 to 8 ports"),
             ("rxe0:infiniband,ports=two", "ports=two: an InfiniBand device has 1 to 8 ports"),
+            ("rxe0:address=here", "address=here: that is no IP address"),
             ("rxe0:ports=2", "rxe0: an Ethernet device has one port"),
         ] {
             let refusal = text.parse::<DeviceSpec>().unwrap_err().to_string();
@@ -241,6 +318,21 @@ mod tests {
         for wrong in ["rxe1/0", "rxe1/", "rxe1/x", "rxe1/2/3", "/1", "eth0/1"] {
             assert!(wrong.parse::<PortName>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_program_finds_the_devices_that_it_names() {
+        let specs = split("rxe0 rxe1 rxe2").unwrap();
+        let found = |used: &[&str]| {
+            let used = used.iter().map(|name| name.parse().unwrap()).collect();
+            Devices { used, ..Devices::default() }.found(&specs)
+        };
+        assert_eq!(found(&[]), Some(DeviceSet::ALL));
+        assert_eq!(found(&["rxe9"]), None);
+        let some = found(&["rxe2", "rxe0"]).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|place| some.has(place)), [true, false, true, false]);
+        assert_eq!(some.to_string().parse(), Ok(some));
+        assert_eq!(DeviceSet::ALL.to_string().parse(), Ok(DeviceSet::ALL));
     }
 
     #[test]

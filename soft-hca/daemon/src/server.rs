@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
-use soft_hca_core::device_spec::DeviceSpec;
+use soft_hca_core::device_spec::{DeviceSet, DeviceSpec};
 use soft_hca_core::engine::{DAEMON, Quiesce};
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
@@ -429,6 +429,10 @@ impl Daemon {
             _ => None,
         };
         let opened = opened.map(Arc::clone);
+        let found = match hello.kind {
+            FileKind::Cm(found) => found,
+            _ => DeviceSet::ALL,
+        };
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
@@ -449,7 +453,11 @@ impl Daemon {
                 let file = UverbsFile::new(proc, token, device);
                 File::Uverbs { file, event_fd, tokens: 0 }
             }
-            None => File::Cm { proc, file: self.cm.open(proc), event_fd, tokens: 0 },
+            None => {
+                let file = self.cm.open(proc);
+                self.cm.restrict(file, found);
+                File::Cm { proc, file, event_fd, tokens: 0 }
+            }
         };
         self.files.set(token, file);
         let created = Created::File { process: proc as u32, file: token, refusal };

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use soft_hca_fault::Happened;
 
+use crate::device_spec::DeviceSet;
 use crate::engine::Async;
 use crate::errno::{Errno, Result, Values};
 use crate::uapi::verbs::Qpn;
@@ -16,8 +17,8 @@ pub enum FileKind {
     Lifeline,
     /// An opened uverbs device, by its index in the fabric.
     Uverbs(u32),
-    /// An opened rdma_cm device.
-    Cm,
+    /// An opened rdma_cm device, with the RDMA devices that its program finds.
+    Cm(DeviceSet),
     /// Asks for listings.
     Observer,
 }
@@ -28,7 +29,7 @@ impl FileKind {
         match self {
             Self::Lifeline => [0, 0],
             Self::Uverbs(device) => [1, device],
-            Self::Cm => [2, 0],
+            Self::Cm(found) => [2, found.bits()],
             Self::Observer => [3, 0],
         }
     }
@@ -37,7 +38,7 @@ impl FileKind {
         match words {
             [0, 0] => Some(Self::Lifeline),
             [1, device] => Some(Self::Uverbs(device)),
-            [2, 0] => Some(Self::Cm),
+            [2, found] => Some(Self::Cm(DeviceSet::from_bits(found))),
             [3, 0] => Some(Self::Observer),
             _ => None,
         }
@@ -396,7 +397,11 @@ mod tests {
     #[test]
     fn requests_survive_the_way() {
         let requests = [
-            Request::Hello(Hello { kind: FileKind::Cm, nonce_addr: 1 << 40, nonce: 7 }),
+            Request::Hello(Hello {
+                kind: FileKind::Cm(DeviceSet::ALL),
+                nonce_addr: 1 << 40,
+                nonce: 7,
+            }),
             Request::Hello(Hello { kind: FileKind::Uverbs(3), nonce_addr: 0, nonce: 0 }),
             Request::Command { out_len: 12, bytes: vec![1, 2, 3] },
             Request::PopEvent,

@@ -141,6 +141,13 @@ impl GidTable {
         self.entries.get(usize::from(index)).and_then(GidEntry::ip)
     }
 
+    /// The addresses by which programs can name the port.
+    pub(crate) fn ips(&self) -> impl Iterator<Item = IpAddr> {
+        let of_entries = self.entries.iter().filter_map(GidEntry::ip);
+        let others = self.local.iter().copied().filter(|_| self.is_infiniband());
+        of_entries.filter(|ip| !is_link_local(ip)).chain(others)
+    }
+
     /// The index of a local address. Loopback addresses share one, and those without a slot go by
     /// index 1, or by 0 where only that is of their family. `None` for what is not local, or has no GID.
     pub(crate) fn find(&self, ip: IpAddr) -> Option<u8> {

@@ -3,8 +3,7 @@
 use std::net::IpAddr;
 
 use super::{
-    Device, GidTable, Interface, Limits, LinkLayer, PhysState, Port, PortState, Provider, Speed,
-    Width,
+    Device, GidTable, Limits, LinkLayer, PhysState, Port, PortState, Provider, Speed, Width,
 };
 
 /// Slots of a port's GID table.
@@ -20,18 +19,15 @@ const PORT_CAPABILITIES: u32 = 0x0251_0868;
 const MAX_MESSAGE: u32 = 1 << 30;
 
 impl Device {
-    /// An InfiniBand device whose ports have the LIDs from `first_lid` on. The addresses are those of
-    /// IPoIB's interface on the first port, so to speak: programs name the port by them.
+    /// An InfiniBand device whose ports have the LIDs from `first_lid` on. The addresses of each are those
+    /// of an interface of IPoIB, so to speak: programs name the port by them.
     pub(super) fn infiniband(
         name: &str,
         node_guid: u64,
-        ports: u8,
+        addresses: impl Iterator<Item = Vec<IpAddr>>,
         first_lid: u16,
-        interfaces: &[Interface],
     ) -> Self {
-        let of_machine = || interfaces.iter().flat_map(|i| i.addresses.iter().copied());
-        let port = |number: u8| {
-            let addresses = if number == 1 { of_machine().collect() } else { Vec::new() };
+        let port = |(number, addresses): (u8, Vec<IpAddr>)| {
             let lid = first_lid + u16::from(number) - 1;
             Port::infiniband(number, node_guid + u64::from(number), lid, addresses)
         };
@@ -41,7 +37,7 @@ impl Device {
             provider: Provider::rxe(),
             limits: Limits::rxe(),
             index: 0,
-            ports: (1..=ports).map(port).collect(),
+            ports: (1..).zip(addresses).map(port).collect(),
         }
     }
 }

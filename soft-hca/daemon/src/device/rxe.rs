@@ -31,6 +31,27 @@ impl Device {
         Self::of_port(name, node_guid, port)
     }
 
+    /// A Soft-RoCE device with addresses of its own, on the network interface that a device usually has.
+    pub(super) fn with_addresses(
+        name: &str,
+        node_guid: u64,
+        addresses: Vec<IpAddr>,
+        interfaces: &[Interface],
+    ) -> Self {
+        let usual = Port::rxe(1, interfaces, &[], node_guid);
+        let [.., a, b, c] = node_guid.to_be_bytes();
+        let interface = Interface {
+            // Administered locally, and another one for each device.
+            mac: Some([2, 0, 0, a, b, c]),
+            mtu: usual.netdev.as_deref().map_or(USUAL_MTU, mtu_of),
+            name: usual.netdev.unwrap_or_default(),
+            is_running: true,
+            addresses,
+            ..Interface::default()
+        };
+        Self::of_port(name, node_guid, Port::rxe(1, &[interface], &[], node_guid))
+    }
+
     /// A Soft-RoCE device whose one port has the addresses of these interfaces; `made_up` is the
     /// identifier in its link-local GID if none of them has a MAC.
     #[cfg(any(test, fuzzing))]

@@ -1,6 +1,6 @@
 //! From what a command line says of a fabric's devices to the devices.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use soft_hca_core::device_spec::DeviceSpec;
 
@@ -10,18 +10,33 @@ use super::interfaces::interfaces;
 /// Node GUIDs of a fabric's devices are so far apart: between them are those of ports.
 const GUIDS: u64 = 16;
 
+/// The address of a port that has none of the machine's: of a network for measurements, which leads
+/// nowhere (RFC 2544).
+fn made_up(device: usize, port: u8) -> IpAddr {
+    Ipv4Addr::new(198, 18, device as u8, port).into()
+}
+
 /// The devices that these specifications ask for, the first with this GUID, and with the addresses of
 /// the fabric's link to other hosts, if it has one.
 pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Device> {
     let mut lid = 1;
+    let interfaces = interfaces();
+    let of_machine = || interfaces.iter().flat_map(|i| i.addresses.iter().copied());
     let device = |(index, spec): (usize, &DeviceSpec)| {
         let (name, guid) = (spec.name.to_string(), node_guid + index as u64 * GUIDS);
+        let addresses = |port: u8| match &spec.addresses[..] {
+            [] if index == 0 && port == 1 => of_machine().collect(),
+            [_, ..] if port == 1 => spec.addresses.clone(),
+            _ => vec![made_up(index, port)],
+        };
         let device = if spec.is_infiniband {
             let first_lid = lid;
             lid += u16::from(spec.ports);
-            Device::infiniband(&name, guid, spec.ports, first_lid, &interfaces())
-        } else {
+            Device::infiniband(&name, guid, (1..=spec.ports).map(addresses), first_lid)
+        } else if index == 0 && spec.addresses.is_empty() {
             Device::local(&name, guid, link)
+        } else {
+            Device::with_addresses(&name, guid, addresses(1), &interfaces)
         };
         Device { index, ..device }
     };
@@ -35,8 +50,8 @@ mod tests {
 
     #[test]
     fn devices_as_they_are_asked_for() {
-        let specs =
-            ["rxe0:infiniband,ports=2", "rxe1", "rxe2:infiniband"].map(|s| s.parse().unwrap());
+        let specs = ["rxe0:infiniband,ports=2", "rxe1", "rxe2:infiniband,address=10.7.0.1"]
+            .map(|s| s.parse().unwrap());
         let devices = devices(&specs, 0x200, &[]);
         let guids = devices.iter().map(|device| device.node_guid);
         assert!(guids.eq([0x200, 0x210, 0x220]));
@@ -49,5 +64,11 @@ mod tests {
         assert_eq!(port.gids.gid(0)[14..], [2, 2]);
         assert!(port.has_lid(2) && !port.has_lid(1) && !port.has_lid(0));
         assert!(!devices[1].ports[0].has_lid(0));
+        let ips =
+            devices.iter().flat_map(|device| &device.ports).map(|port| port.gids.ips().last());
+        let ips: Vec<Option<IpAddr>> = ips.skip(1).collect();
+        let expected = ["198.18.0.2", "198.18.1.1", "10.7.0.1"];
+        assert_eq!(ips, expected.map(|ip| ip.parse().ok()));
+        assert_eq!(devices[1].ports[0].gids.gid(1)[10..], [0xff, 0xff, 198, 18, 1, 1]);
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
+use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::engine::Async;
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
@@ -18,6 +19,8 @@ use crate::server::Daemon;
 
 /// Connections at a time, at most.
 const CLIENTS: usize = 4;
+
+const CM: FileKind = FileKind::Cm(DeviceSet::ALL);
 
 /// Asked of the system once.
 static DEVICE: LazyLock<Arc<Device>> =
@@ -68,7 +71,7 @@ impl Case {
         let (ours, theirs) = Connection::pair().expect("the system has descriptors");
         let token = self.daemon.admit(theirs);
         self.clients.push((token, ours));
-        let kinds = [FileKind::Uverbs(0), FileKind::Uverbs(0), FileKind::Cm, FileKind::Observer];
+        let kinds = [FileKind::Uverbs(0), FileKind::Uverbs(0), CM, FileKind::Observer];
         if u.ratio(15, 16)? {
             // Two programs, as far as the daemon can tell.
             let (kind, nonce) = (*u.choose(&kinds)?, u.int_in_range(1..=2)?);
@@ -88,7 +91,7 @@ impl Case {
             0 => Request::Hello(Hello {
                 kind: *u.choose(&[
                     FileKind::Lifeline,
-                    FileKind::Cm,
+                    CM,
                     FileKind::Uverbs(0),
                     FileKind::Uverbs(1),
                 ])?,

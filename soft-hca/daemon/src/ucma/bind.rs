@@ -59,7 +59,11 @@ fn family_only(id: &Id) -> bool {
 }
 
 /// The GID of an address to bind to: `None` for a wildcard and other addresses that lead to no device.
-fn source_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option<Source>> {
+fn source_of(
+    find_source: impl Fn(IpAddr) -> Option<Source>,
+    space: Space,
+    address: &Sockaddr,
+) -> Result<Option<Source>> {
     const NO_LINK: Errno = Errno::EINVAL.because("a link-local address needs a scope");
     const STRANGE: Errno = Errno::EADDRNOTAVAIL.because("the address is none of the device's");
     if address.is_unspecified() {
@@ -72,7 +76,7 @@ fn source_of(host: &dyn Host, space: Space, address: &Sockaddr) -> Result<Option
             return Err(NO_LINK);
         }
     }
-    let source = host.find_source(ip.ip()).ok_or(STRANGE)?;
+    let source = find_source(ip.ip()).ok_or(STRANGE)?;
     ensure(space != Space::Ipoib, Errno::EINVAL.because("there is no IPoIB on RoCE"))?;
     let is_own = |source: &Source| source.port().is_some_and(|port| port.gids.has_own(ip.ip()));
     Ok(Some(source).filter(is_own))
@@ -113,7 +117,8 @@ impl Cm {
     pub(super) fn bind_to(&mut self, cx: &mut Cx<'_>, key: Key, address: Sockaddr) -> Result<()> {
         let id = self.id(key)?;
         ensure(id.state == State::Idle, id.state.refusal())?;
-        let source = source_of(cx.host, id.space, &address)?;
+        let find_source = |ip| self.source(cx.host, id.file, ip);
+        let source = source_of(find_source, id.space, &address)?;
         let pool = pool(id.space, &address)?;
         let reuse = id.reuse_address;
         self.id_mut(key)?.src = Some(address);
@@ -191,7 +196,8 @@ impl Cm {
 
     /// Who listens for a port of an address. A listener of the very address comes before one of
     /// all addresses.
-    pub(super) fn listener(&self, space: Space, to: SocketAddr) -> Option<Key> {
+    pub(super) fn listener(&self, host: &dyn Host, space: Space, to: SocketAddr) -> Option<Key> {
+        let device = host.find_source(to.ip()).map(|source| source.device);
         let wanted = to.ip().to_canonical();
         let mut wildcard = None;
         for key in self.ports.holders(space, to.port()) {
@@ -200,6 +206,9 @@ impl Cm {
                 continue;
             };
             let ip = address.ip().to_canonical();
+            if device.as_ref().is_some_and(|device| !self.finds(id.file, device)) {
+                continue;
+            }
             if ip == wanted {
                 return Some(*key);
             }

@@ -254,7 +254,7 @@ impl Cm {
         if self.end_stale(cx, RemoteQp::new(from, req.ca_guid, req.qpn)) {
             return self.refuse_req(cx, from, &req, STALE_CONNECTION);
         }
-        let Some(listener) = self.listener(req.space, req.dst) else {
+        let Some(listener) = self.listener(cx.host, req.space, req.dst) else {
             return self.wait_for_listener(cx, remote, Message::Req(req));
         };
         let Some(id) = self.ids.get(&listener) else { return };

@@ -8,7 +8,7 @@ use super::id::{Key, Space};
 use super::message::{Answered, CommId, Message, Rej, Req, SidrRep, SidrReq};
 use super::peer::{Peer, RemoteId};
 use super::timer::{Due, LISTENER_NS};
-use super::{Cm, Cx};
+use super::{Cm, Cx, Host};
 
 /// A request that waits.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ fn asked_for(message: &Message) -> Option<(Space, SocketAddr)> {
 
 impl Cm {
     /// Whoever listens for a request.
-    fn listener_for(&self, message: &Message) -> Option<Key> {
+    fn listener_for(&self, host: &dyn Host, message: &Message) -> Option<Key> {
         let (space, dst) = asked_for(message)?;
-        self.listener(space, dst)
+        self.listener(host, space, dst)
     }
 
     /// Keeps a request that nobody listens for until somebody does or it has been long enough.
@@ -72,7 +72,7 @@ impl Cm {
         let mut found: Vec<_> = self
             .early
             .iter()
-            .filter(|(_, early)| self.listener_for(&early.message).is_some())
+            .filter(|(_, early)| self.listener_for(cx.host, &early.message).is_some())
             .map(|(remote, early)| (early.until_ns, *remote))
             .collect();
         found.sort_unstable();

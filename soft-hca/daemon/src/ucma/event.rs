@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{EVENT, Ece, Event, Param, WriteEvent, event_type};
 
@@ -13,12 +14,14 @@ use super::{Call, Cm, Cx, FileId, NOTHING};
 pub(super) struct File {
     /// Its process, for listings.
     pub owner: usize,
+    /// The devices that its program finds.
+    pub found: DeviceSet,
     pub events: VecDeque<Waiting>,
 }
 
 impl File {
     pub(super) fn new(owner: usize) -> Self {
-        Self { owner, events: VecDeque::new() }
+        Self { owner, found: DeviceSet::ALL, events: VecDeque::new() }
     }
 }
 

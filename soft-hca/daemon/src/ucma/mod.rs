@@ -56,6 +56,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
@@ -224,6 +225,23 @@ impl Cm {
         self.last_file = self.last_file.wrapping_add(1).max(1);
         self.files.insert(self.last_file, File::new(owner));
         self.last_file
+    }
+
+    /// The program of a file finds these devices and no others.
+    pub(crate) fn restrict(&mut self, file: FileId, found: DeviceSet) {
+        if let Some(file) = self.files.get_mut(&file) {
+            file.found = found;
+        }
+    }
+
+    /// The device, port and GID of an address, if the program of a file finds that device.
+    fn source(&self, host: &dyn Host, file: FileId, ip: IpAddr) -> Option<Source> {
+        host.find_source(ip).filter(|source| self.finds(file, &source.device))
+    }
+
+    /// Whether the program of a file finds a device.
+    fn finds(&self, file: FileId, device: &Device) -> bool {
+        self.files.get(&file).is_some_and(|file| file.found.has(device.index))
     }
 
     /// Closes a file, or notices that its process has died: all its ids are destroyed, which

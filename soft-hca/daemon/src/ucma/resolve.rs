@@ -9,7 +9,7 @@ use super::bind::{NO_IP, UNBOUND};
 use super::id::{Key, Space, State};
 use super::peer::Peer;
 use super::timer::Timer;
-use super::{Call, Cm, Cx, NOTHING};
+use super::{Call, Cm, Cx, FileId, Host, NOTHING};
 
 const MS: u64 = 1_000_000;
 /// When the system is asked for the first time again whether it knows a neighbour by now: most answer
@@ -84,9 +84,11 @@ impl Cm {
         } else if to.is_multicast() || !is_known {
             cx.host.route(to)?
         } else {
-            // The system's choice, unless it is an address that the GID table does not have.
-            let usual = cx.host.route(to).ok();
-            usual.filter(|ip| cx.host.find_source(*ip).is_some()).unwrap_or(to)
+            // The system's choice, unless it is an address that the GID table does not have, or of a
+            // device that the program does not find.
+            let is_own = |ip: &IpAddr| self.source(cx.host, call.file, *ip).is_some();
+            let usual = cx.host.route(to).ok().filter(is_own).or(Some(to).filter(is_own));
+            usual.or_else(|| self.own_address(cx.host, call.file, to)).unwrap_or(to)
         };
         if !is_known {
             self.id_mut(key)?.state = State::AddrQuery;
@@ -109,6 +111,13 @@ impl Cm {
         }
         self.resolved(cx, key, from);
         NOTHING
+    }
+
+    /// An address of the family of `like` of a device that the program of a file finds.
+    fn own_address(&self, host: &dyn Host, file: FileId, like: IpAddr) -> Option<IpAddr> {
+        let found = host.devices().iter().filter(|device| self.finds(file, device));
+        let mut addresses = found.flat_map(|device| &device.ports).flat_map(|port| port.gids.ips());
+        addresses.find(|ip| ip.is_ipv4() == like.is_ipv4())
     }
 
     /// Goes on when the next host on the way is known.

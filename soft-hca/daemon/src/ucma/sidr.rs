@@ -45,7 +45,7 @@ impl Cm {
         if before == Some(Stage::ServiceRequestReceived) {
             return;
         }
-        let Some(listener) = self.listener(req.space, req.dst) else {
+        let Some(listener) = self.listener(cx.host, req.space, req.dst) else {
             return self.wait_for_listener(cx, remote, Message::SidrReq(req));
         };
         let is_welcome = self.ids.get(&listener).is_some_and(|id| id.is_datagram && id.backlog > 0);

@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use soft_hca_core::config;
+use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_core::uapi::ucma;
@@ -31,8 +33,14 @@ const MIGRATE_ID: u32 = 18;
 /// the second.
 const ANSWERED: [u32; 9] = [1, 5, 11, GET_EVENT, 16, 17, MIGRATE_ID, 19, 22];
 
+/// The devices that this program finds.
+fn found() -> DeviceSet {
+    let said = std::env::var(config::USED).ok().and_then(|said| said.parse().ok());
+    said.unwrap_or(DeviceSet::ALL)
+}
+
 pub(crate) fn open(close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
-    let Opened { connection, process, token, event_fd, .. } = process::open(FileKind::Cm)?;
+    let Opened { connection, process, token, event_fd, .. } = process::open(FileKind::Cm(found()))?;
     let fd = process::for_program(event_fd, close_on_exec, nonblocking)?;
     let file = CmFile { connection: Mutex::new(connection), process, token };
     table::insert(fd, Entry::Cm(Arc::new(file)));

@@ -22,7 +22,7 @@ use soft_hca_roce::wire::ip;
 use crate::device::Device;
 use crate::env::DaemonEnv;
 use crate::event_fd::EventFd;
-use crate::known::{KnownCq, KnownMr, KnownQp, KnownSrq};
+use crate::known::{KnownAh, KnownCq, KnownMr, KnownQp, KnownSrq};
 use crate::link;
 use crate::process::Processes;
 use crate::table::Table;
@@ -48,7 +48,7 @@ pub(crate) struct Fabric {
     pub qps: Table<KnownQp>,
     mrs: Table<KnownMr>,
     windows: usize,
-    ahs: Table<()>,
+    pub ahs: Table<KnownAh>,
     members: Table<Membership>,
     /// See [`arena::qpn`].
     qpn_round: u32,
@@ -386,8 +386,8 @@ impl Fabric {
         Ok(index)
     }
 
-    pub(crate) fn take_ah(&mut self) -> Result<usize> {
-        begin(self.ahs.take(()), &self.arena.ahs, None)
+    pub(crate) fn take_ah(&mut self, known: KnownAh) -> Result<usize> {
+        begin(self.ahs.take(known), &self.arena.ahs, None)
     }
 
     /// A queue pair becomes member of a group; `ENOMEM` if the group has `max` of them.

@@ -36,6 +36,17 @@ pub(crate) struct KnownSrq {
     pub max_sge: u32,
 }
 
+/// An address handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownAh {
+    /// Index of its device in the fabric.
+    pub device: usize,
+    /// The port that it begins at.
+    pub port_num: u8,
+    /// Where it leads.
+    pub dest: QpDest,
+}
+
 /// A path of a connected queue pair, as its program has set it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path {

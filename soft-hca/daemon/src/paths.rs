@@ -15,6 +15,9 @@ use crate::fabric::{Fabric, GONE};
 use crate::known::{KnownQp, Path};
 use crate::migration::{Event, Outcome, State};
 
+/// LIDs from here on are multicast groups' (IBTA 4.1.3).
+const FIRST_MLID: u16 = 0xc000;
+
 /// Where a path leads that begins at a port of a device. On InfiniBand the LID decides, and one that
 /// nobody has, or whose port is down, leads nowhere.
 pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) -> Result<Route> {
@@ -32,8 +35,8 @@ pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) 
     if to.is_global != 0 {
         source_gid(&port.gids, to.sgid_index)?;
     }
-    let reaches = is_up(port) && fabric.port_of_lid(to.dlid).is_some_and(is_up);
-    Ok(if reaches { Route::Local } else { Route::Nowhere })
+    let leads_on = to.dlid >= FIRST_MLID || fabric.port_of_lid(to.dlid).is_some_and(is_up);
+    Ok(if is_up(port) && leads_on { Route::Local } else { Route::Nowhere })
 }
 
 fn is_up(port: &Port) -> bool {
@@ -91,6 +94,11 @@ impl Fabric {
     fn port_of_lid(&self, lid: u16) -> Option<&Port> {
         let mut ports = self.devices.iter().flat_map(|device| &device.ports);
         ports.find(|port| port.has_lid(lid))
+    }
+
+    /// The GID of the port that a LID leads to; zeros if it leads nowhere.
+    pub(crate) fn gid_of_lid(&self, lid: u16) -> [u8; 16] {
+        self.port_of_lid(lid).map_or([0; 16], |port| port.gids.gid(0))
     }
 
     fn route_by(&self, known: &KnownQp, path: &Path) -> Route {
@@ -163,6 +171,11 @@ impl Fabric {
             }
         }
         connected.into_iter().for_each(|index| self.reroute(index));
+        for (index, known) in self.ahs.iter() {
+            let device = &self.devices[known.device];
+            let route = route_of(self, device, known.port_num, &known.dest);
+            route.unwrap_or(Route::Nowhere).store(&self.arena.ahs[index].route);
+        }
         Ok(Some(device))
     }
 

@@ -9,6 +9,7 @@
     reason = "the contracts are those of the C library's functions"
 )]
 
+mod address_handle;
 mod client;
 mod descriptors;
 mod events;

@@ -54,6 +54,9 @@ real! {
     realpath = c"realpath"(path: *const c_char, room: *mut c_char) -> *mut c_char;
     __realpath_chk = c"__realpath_chk"(path: *const c_char, room: *mut c_char, bytes: usize) -> *mut c_char;
     opendir = c"opendir"(path: *const c_char) -> *mut libc::DIR;
+    chdir = c"chdir"(path: *const c_char) -> c_int;
+    scandir = c"scandir"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;
+    scandir64 = c"scandir64"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;
     fopen = c"fopen"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     fopen64 = c"fopen64"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
 }

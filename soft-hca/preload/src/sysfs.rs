@@ -2,7 +2,7 @@
 //! device's network interface: they find the tree in which the libraries have found the device. The
 //! links there lead to `/sys/devices/virtual/infiniband*`, which therefore is in the same tree.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::real;
 
@@ -65,6 +65,36 @@ pub unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
     // SAFETY: the caller's own call.
     unsafe { real::opendir(moved.as_ref().map_or(path, Moved::as_ptr)) }
 }
+
+/// `chdir(2)`: a shell's `cd`, as ibstatus has it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn chdir(path: *const c_char) -> c_int {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { moved(path) };
+    // SAFETY: the caller's own call.
+    unsafe { real::chdir(moved.as_ref().map_or(path, Moved::as_ptr)) }
+}
+
+macro_rules! scandir_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(3)`, as libibumad lists a device's ports. What entries are chosen and in")]
+        /// which order is for the caller's functions to say.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            path: *const c_char,
+            list: *mut c_void,
+            filter: *const c_void,
+            compare: *const c_void,
+        ) -> c_int {
+            // SAFETY: the caller's own path.
+            let moved = unsafe { moved(path) };
+            // SAFETY: the caller's own call.
+            unsafe { real::$name(moved.as_ref().map_or(path, Moved::as_ptr), list, filter, compare) }
+        }
+    )* };
+}
+
+scandir_functions!(scandir scandir64);
 
 macro_rules! fopen_functions {
     ($($name:ident)*) => { $(

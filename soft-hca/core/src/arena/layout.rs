@@ -383,6 +383,8 @@ entry! {
         pub hop_limit: AtomicU32,
         /// Flow label.
         pub flow_label: AtomicU32,
+        /// LID of the port that it begins at; 0 on Ethernet.
+        pub slid: AtomicU32,
         /// Source GID, as the index meant when the handle was created.
         pub sgid: [AtomicU8; 16],
         /// Destination GID.

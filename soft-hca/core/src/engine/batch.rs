@@ -304,6 +304,7 @@ impl<'a> Actor<'a> {
             length,
             src_qp: 0,
             network_type: 0,
+            slid: 0,
         }))
     }
 

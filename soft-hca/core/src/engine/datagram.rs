@@ -27,6 +27,9 @@ use crate::uapi::verbs::{SET_QKEY, mtu, network_type, opcode, qp_type, send_flag
 /// Bytes that a datagram's receive has before the payload.
 const GRH: usize = 40;
 
+/// What a GRH of InfiniBand announces behind it (IBTA 8.3).
+const IB_NEXT_HEADER: u8 = 0x1b;
+
 /// Bytes that RoCE v2 has around the payload, beside IP and UDP: BTH, DETH, ICRC.
 const ROCE_BYTES: u32 = 12 + 8 + 4;
 
@@ -39,7 +42,8 @@ fn group_hop_limit(ah: &Ah) -> Option<u8> {
     ip::is_multicast(&load(&ah.dgid)).then(|| ah.hop_limit.load(Acquire) as u8)
 }
 
-/// What lies before the payload: the IP header that the datagram would have on a network. rxe leaves
+/// What lies before the payload: the IP header that the datagram would have on a network, on InfiniBand
+/// the GRH. rxe leaves
 /// an IPv4 header's checksum 0 on the way to oneself; here it is always right.
 fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
     let (sgid, dgid) = (load(&ah.sgid), load(&ah.dgid));
@@ -58,7 +62,13 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
         hop_limit: group_hop_limit(ah).unwrap_or(usual.hop_limit),
         ..usual
     };
-    header.grh()
+    let mut grh = header.grh();
+    if ah.slid.load(Acquire) != 0 {
+        // On InfiniBand there is no UDP between it and the BTH.
+        grh[4..6].copy_from_slice(&(packet as u16).to_be_bytes());
+        grh[6] = IB_NEXT_HEADER;
+    }
+    grh
 }
 
 /// A datagram on its way.
@@ -109,12 +119,16 @@ impl<'a> Actor<'a> {
             } else {
                 target.qkey
             };
+            let slid = ah.slid.load(Acquire) as u16;
             let received = ReceiveCompletion {
                 opcode: wqe.opcode,
                 flags: wqe.flags,
                 imm: wqe.imm,
                 src_qp: requester.qpn,
-                network_type: if ip::address(&dgid).is_ipv4() {
+                slid,
+                network_type: if slid != 0 {
+                    0
+                } else if ip::address(&dgid).is_ipv4() {
                     network_type::IPV4
                 } else {
                     network_type::IPV6

@@ -50,8 +50,10 @@ pub(super) struct ReceiveCompletion {
     pub imm: u32,
     pub length: u32,
     pub src_qp: u32,
-    /// For datagrams, one of [`network_type`](crate::uapi::verbs::network_type).
+    /// For datagrams on Ethernet, one of [`network_type`](crate::uapi::verbs::network_type).
     pub network_type: u8,
+    /// For datagrams on InfiniBand, the sender's LID.
+    pub slid: u16,
 }
 
 impl ReceiveCompletion {
@@ -71,6 +73,7 @@ impl ReceiveCompletion {
             src_qp: self.src_qp,
             // rxe sets GRH for connected types, too, and so do we.
             wc_flags: wc_flag::GRH | with,
+            slid: self.slid,
             sl: self.network_type,
             port_num: 1,
             ..Cqe::default()

@@ -16,7 +16,7 @@ use crate::device::Source;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(u64);
 
-const NO_ID: Errno = Errno::ENOENT.because("there is no id with this number");
+pub(super) const NO_ID: Errno = Errno::ENOENT.because("there is no id with this number");
 
 /// Ids that there may be at a time; the library's own table holds as many.
 const MAX_NUMBERS: u32 = 0x1_0000;

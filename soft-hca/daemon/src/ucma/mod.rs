@@ -22,6 +22,7 @@
 //! | `early` | requests that come before their listener | |
 //! | `sidr` | datagram service resolution | `cma.c`, `cm.c` |
 //! | `multicast` | membership in groups | `cma.c` |
+//! | `mgid` | groups of InfiniBand: GIDs and LIDs | `cma_set_mgid`, a subnet manager |
 //! | `query`, `qp_attr` | what programs ask of an id | `ucma.c`, `cm.c` |
 //! | `option` | SET_OPTION | `ucma.c` |
 //! | `timer` | deadlines | `cm.c` |
@@ -35,6 +36,7 @@ mod id;
 mod leave;
 mod listing;
 mod message;
+mod mgid;
 mod multicast;
 mod option;
 mod peer;
@@ -69,6 +71,7 @@ use crate::ucma::event::File;
 use crate::ucma::id::{Id, Key, Numbers};
 use crate::ucma::leave::Leave;
 use crate::ucma::message::CommId;
+use crate::ucma::mgid::Mlids;
 use crate::ucma::multicast::Membership;
 use crate::ucma::peer::{CommIds, RemoteId};
 use crate::ucma::stale::RemoteQp;
@@ -194,6 +197,7 @@ pub(crate) struct Cm {
     last_key: u64,
     memberships: BTreeMap<u32, Membership>,
     membership_numbers: Numbers,
+    mlids: Mlids,
     ports: Ports,
     comm_ids: CommIds,
     /// The ids that were made for requests.

@@ -8,7 +8,8 @@ use soft_hca_core::uapi::ucma::{
     AhAttr, Event, JoinMcast, MULTICAST_QPN, Param, Target, UDP_QKEY, UdParam, event_type,
 };
 
-use super::id::{Key, State};
+use super::id::{Key, NO_ID, State};
+use super::mgid::mgid;
 use super::{Call, Cm, Cx};
 
 /// One id's membership in one group. Several in the same group are fine.
@@ -32,16 +33,20 @@ impl Cm {
     fn join(&mut self, call: &Call<'_>, request: &JoinMcast) -> Result<Vec<u8>> {
         let key = self.find_with_device(call.file, request.id)?;
         self.room_for_event(call.file)?;
-        let id = self.id(key)?;
+        let id = self.ids.get(&key).ok_or(NO_ID)?;
         let is_ready = matches!(id.state, State::Bound | State::AddrResolved);
         let is_address = request.address.ip().is_some() && !request.address.is_unspecified();
         ensure(is_ready, id.state.refusal())?;
         ensure(id.is_datagram, Errno::EINVAL.because("only ids for datagrams join groups"))?;
         ensure(is_address, Errno::EINVAL.because("the group has no IP address"))?;
         let source = id.source()?;
+        let is_infiniband = source.port().is_some_and(|port| port.gids.is_infiniband());
+        let group = request.address.ip().filter(|_| is_infiniband);
+        let dgid = group.map_or(request.address.gid(), |group| mgid(group.ip(), id.space));
         let ah_attr = AhAttr {
-            dgid: request.address.gid(),
-            dlid: 0,
+            dgid,
+            dlid: if is_infiniband { self.mlids.of(dgid) } else { 0 },
+            is_global: true,
             flow_label: 0,
             port_num: source.port_num,
             sgid_index: source.gid_index,

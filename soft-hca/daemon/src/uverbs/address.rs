@@ -1,16 +1,38 @@
 //! Address handles: `rxe_av.c`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::Result;
 use soft_hca_core::uapi::rxe::abi;
 use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
-use soft_hca_core::uapi::uverbs::request;
+use soft_hca_core::uapi::uverbs::request::{self, QpDest};
 
 use crate::fabric::store_gid;
-use crate::paths::{route_to, source_gid};
+use crate::known::KnownAh;
+use crate::paths::{route_of, source_gid};
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
+
+/// The same address as a connected queue pair's.
+fn dest_of(request: &request::CreateAh) -> QpDest {
+    let request::AhAttr { grh, dlid, sl, src_path_bits, static_rate, is_global, port_num, .. } =
+        request.attr;
+    QpDest {
+        dgid: grh.dgid,
+        flow_label: grh.flow_label,
+        dlid,
+        sgid_index: grh.sgid_index,
+        hop_limit: grh.hop_limit,
+        traffic_class: grh.traffic_class,
+        sl,
+        src_path_bits,
+        static_rate,
+        is_global,
+        port_num,
+        ..QpDest::default()
+    }
+}
 
 type CreateAhAnswer = WithDriverData<answer::CreateAh, abi::CreateAhResp>;
 
@@ -20,17 +42,18 @@ pub(super) fn create_ah(
 ) -> Result<Outcome<CreateAhAnswer>> {
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let grh = request.attr.grh;
-    // Without a global route nobody is reached: on RoCE there is no such address.
-    let is_global = request.attr.is_global != 0;
-    ensure(
-        is_global,
-        Errno::EINVAL.because("an address handle on RoCE needs a global route (GRH)"),
-    )?;
-    let port = cx.file.device.port(request.attr.port_num)?;
+    let device = Arc::clone(&cx.file.device);
+    let port = device.port(request.attr.port_num)?;
+    let known = KnownAh { device: device.index, port_num: port.number, dest: dest_of(request) };
+    let route = route_of(cx.fabric, &device, port.number, &known.dest)?;
     let sgid = source_gid(&port.gids, grh.sgid_index)?;
     let mtu = port.active_mtu();
-    let route = route_to(cx.fabric, sgid, grh.dgid)?;
-    let index = cx.fabric.take_ah()?;
+    // What a receive's header has; on InfiniBand there need not be one.
+    let dgid = match request.attr.is_global {
+        0 => cx.fabric.gid_of_lid(request.attr.dlid),
+        _ => grh.dgid,
+    };
+    let index = cx.fabric.take_ah(known)?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
     ah.pd.store(pd, Release);
@@ -39,7 +62,8 @@ pub(super) fn create_ah(
     ah.hop_limit.store(grh.hop_limit.into(), Release);
     ah.flow_label.store(grh.flow_label, Release);
     store_gid(&ah.sgid, sgid);
-    store_gid(&ah.dgid, grh.dgid);
+    ah.slid.store(port.lid.into(), Release);
+    store_gid(&ah.dgid, dgid);
     route.store(&ah.route);
     let number = index as u32 + 1;
     ah.live.store(number, Release);

@@ -294,7 +294,10 @@ pub struct Cqe {
     pub src_qp: u32,
     /// Bits of [`wc_flag`](crate::uapi::verbs::wc_flag).
     pub wc_flags: u32,
-    /// One of [`network_type`](crate::uapi::verbs::network_type) for a datagram's receive, else 0.
+    /// LID of a datagram's sender; 0 on Ethernet.
+    pub slid: u16,
+    /// One of [`network_type`](crate::uapi::verbs::network_type) for a datagram's receive on Ethernet,
+    /// else 0.
     pub sl: u8,
     /// Port; 0 for sends.
     pub port_num: u8,
@@ -314,7 +317,8 @@ impl Cqe {
         slot.set_u64(16, pair(0, self.byte_len));
         slot.set_u64(24, pair(self.imm, self.qp_num));
         slot.set_u64(32, pair(self.src_qp, self.wc_flags));
-        slot.set_u64(40, u64::from(self.sl) << 32 | u64::from(self.port_num) << 48);
+        let path = u64::from(self.slid) << 16 | u64::from(self.sl) << 32;
+        slot.set_u64(40, path | u64::from(self.port_num) << 48);
     }
 
     /// Reads a record, as the provider does.
@@ -328,6 +332,7 @@ impl Cqe {
             qp_num: slot.u32(28),
             src_qp: slot.u32(32),
             wc_flags: slot.u32(36),
+            slid: (slot.u64(40) >> 16) as u16,
             sl: (slot.u64(40) >> 32) as u8,
             port_num: (slot.u64(40) >> 48) as u8,
         }

@@ -37,8 +37,10 @@ impl Ece {
 pub struct AhAttr {
     /// Where to.
     pub dgid: [u8; 16],
-    /// The LID there, if it decides and there is no global route; 0 on Ethernet.
+    /// The LID there; 0 on Ethernet.
     pub dlid: u16,
+    /// There is a global route: to groups, and on Ethernet to everybody.
+    pub is_global: bool,
     /// Flow label, 20 bits.
     pub flow_label: u32,
     /// The port to send from.
@@ -53,9 +55,8 @@ impl AhAttr {
     /// Hops that a packet may take.
     pub const HOP_LIMIT: u8 = 64;
 
-    /// With a global route, unless the LID leads there.
     pub(super) fn to_kernel(self) -> request::AhAttr {
-        let Self { dgid, dlid, flow_label, port_num, sgid_index, traffic_class } = self;
+        let Self { dgid, dlid, is_global, flow_label, port_num, sgid_index, traffic_class } = self;
         request::AhAttr {
             grh: request::GlobalRoute {
                 dgid,
@@ -66,7 +67,7 @@ impl AhAttr {
                 reserved: 0,
             },
             dlid,
-            is_global: (dlid == 0).into(),
+            is_global: is_global.into(),
             port_num,
             ..request::AhAttr::default()
         }
@@ -195,6 +196,7 @@ mod tests {
         let ah = AhAttr {
             dgid: [5; 16],
             dlid: 0,
+            is_global: true,
             flow_label: 0x12345,
             port_num: 1,
             sgid_index: 1,

@@ -166,9 +166,7 @@ impl Fabric {
         let connected = self.qps.iter().filter(|(_, known)| has_vector(known));
         let connected: Vec<usize> = connected.map(|(index, _)| index).collect();
         for &index in &connected {
-            if self.has_lost_path(index) {
-                self.migration(index, Event::PathLost)?;
-            }
+            self.leave_lost_path(index)?;
         }
         connected.into_iter().for_each(|index| self.reroute(index));
         for (index, known) in self.ahs.iter() {
@@ -186,6 +184,10 @@ impl Fabric {
         leads_nowhere(&known.path) && known.alternate.is_some_and(|path| !leads_nowhere(&path))
     }
 
+    fn leave_lost_path(&mut self, index: usize) -> Result<()> {
+        if self.has_lost_path(index) { self.migration(index, Event::PathLost) } else { Ok(()) }
+    }
+
     /// Something happens to a queue pair's migration, and what follows of it to its peer's. `EINVAL` if
     /// it is what the program may not ask for.
     pub(crate) fn migration(&mut self, index: usize, event: Event) -> Result<()> {
@@ -201,6 +203,8 @@ impl Fabric {
                 if let Some(peer) = ready {
                     self.migration(index, Event::PeerIsReady)?;
                     self.migration(peer, Event::PeerIsReady)?;
+                    self.leave_lost_path(index)?;
+                    self.leave_lost_path(peer)?;
                 }
             }
             Outcome::Migrates => {
@@ -231,26 +235,4 @@ impl Fabric {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::device::Device;
-
-    #[test]
-    fn a_way_leads_to_somebody_of_the_same_family() {
-        let device = Arc::new(Device::local("rxe0", 7, &[]));
-        let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
-        let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
-        let route = |from, to| route_to(&fabric, from, to);
-        let here = mapped(127, 0, 0, 1);
-        assert_eq!(route(here, here), Ok(Route::Local));
-        assert_eq!(route(here, mapped(239, 0, 0, 1)), Ok(Route::Local));
-        assert_eq!(route(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
-        assert_eq!(route(here, [0; 16]), Err(Errno::EINVAL));
-        let link_local = device.ports[0].gids.gid(0);
-        assert_eq!(route(link_local, link_local), Ok(Route::Local));
-        assert_eq!(route(link_local, here), Err(Errno::EINVAL));
-    }
-}
+mod tests;

@@ -46,7 +46,7 @@ impl Cm {
         let ah_attr = AhAttr {
             dgid,
             dlid: if is_infiniband { self.mlids.of(dgid) } else { 0 },
-            is_global: true,
+            is_by_lid: false,
             flow_label: 0,
             port_num: source.port_num,
             sgid_index: source.gid_index,

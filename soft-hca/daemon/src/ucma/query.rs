@@ -114,7 +114,7 @@ impl Cm {
         Ok(AhAttr {
             dgid,
             dlid,
-            is_global: dlid == 0,
+            is_by_lid: dlid != 0,
             flow_label: id.flow_label,
             port_num: source.port_num,
             sgid_index: source.gid_index,

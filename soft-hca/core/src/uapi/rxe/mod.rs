@@ -419,6 +419,7 @@ mod tests {
             qp_num: 5,
             src_qp: 6,
             wc_flags: 7,
+            slid: 10,
             sl: 9,
             port_num: 8,
         };
@@ -434,6 +435,7 @@ mod tests {
             qp_num: 5,
             src_qp: 6,
             wc_flags: 7,
+            slid: 10,
             sl: 9,
             port_num: 8,
             ..Wc::default()

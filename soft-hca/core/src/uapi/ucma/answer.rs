@@ -251,6 +251,8 @@ mod tests {
             service_id: 0x0106_1d2f,
             dgid: [0xd; 16],
             sgid: [0x5; 16],
+            dlid: 0x1234,
+            slid: 0x5678,
             flow_label: 0xabcde,
             traffic_class: 7,
             mtu: 3,
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(bytes[16..24], [0, 0, 0, 0, 1, 6, 0x1d, 0x2f]);
         assert_eq!(bytes[24..40], [0xd; 16]);
         assert_eq!(bytes[40..56], [0x5; 16]);
-        assert_eq!(bytes[56..60], [0; 4]);
+        assert_eq!(bytes[56..60], [0x12, 0x34, 0x56, 0x78]);
         assert_eq!(bytes[60..66], [0xa, 0xbc, 0xde, 64, 7, 0x80]);
         assert_eq!(bytes[66..80], [0xff, 0xff, 0, 0, 0x83, 0x80, 0x92, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(path_answer(&[path()], 79), [1, 0, 0, 0, 0, 0, 0, 0]);
@@ -285,6 +287,7 @@ mod tests {
         answer.is_resolved = true;
         let bytes = answer.encode();
         assert_eq!(bytes[192], 1);
+        assert_eq!(bytes[40..44], [0x12, 0x34, 0x56, 0x78]);
         assert_eq!(
             bytes[48..72],
             [

@@ -39,8 +39,8 @@ pub struct AhAttr {
     pub dgid: [u8; 16],
     /// The LID there; 0 on Ethernet.
     pub dlid: u16,
-    /// There is a global route: to groups, and on Ethernet to everybody.
-    pub is_global: bool,
+    /// The LID alone leads there, without a global route: to who is in the same InfiniBand subnet.
+    pub is_by_lid: bool,
     /// Flow label, 20 bits.
     pub flow_label: u32,
     /// The port to send from.
@@ -56,7 +56,7 @@ impl AhAttr {
     pub const HOP_LIMIT: u8 = 64;
 
     pub(super) fn to_kernel(self) -> request::AhAttr {
-        let Self { dgid, dlid, is_global, flow_label, port_num, sgid_index, traffic_class } = self;
+        let Self { dgid, dlid, is_by_lid, flow_label, port_num, sgid_index, traffic_class } = self;
         request::AhAttr {
             grh: request::GlobalRoute {
                 dgid,
@@ -67,7 +67,7 @@ impl AhAttr {
                 reserved: 0,
             },
             dlid,
-            is_global: is_global.into(),
+            is_global: (!is_by_lid).into(),
             port_num,
             ..request::AhAttr::default()
         }
@@ -196,7 +196,7 @@ mod tests {
         let ah = AhAttr {
             dgid: [5; 16],
             dlid: 0,
-            is_global: true,
+            is_by_lid: false,
             flow_label: 0x12345,
             port_num: 1,
             sgid_index: 1,

@@ -1,0 +1,232 @@
+//! Paths that lead somewhere or not, and queue pairs that migrate between them.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use proptest::prelude::*;
+use soft_hca_core::device_spec;
+
+use super::*;
+use crate::device::{self, Device};
+
+#[test]
+fn a_way_leads_to_somebody_of_the_same_family() {
+    let device = Arc::new(Device::local("rxe0", 7, &[]));
+    let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
+    let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
+    let route = |from, to| route_to(&fabric, from, to);
+    let here = mapped(127, 0, 0, 1);
+    assert_eq!(route(here, here), Ok(Route::Local));
+    assert_eq!(route(here, mapped(239, 0, 0, 1)), Ok(Route::Local));
+    assert_eq!(route(here, mapped(203, 0, 113, 77)), Err(Errno::ETIMEDOUT));
+    assert_eq!(route(here, [0; 16]), Err(Errno::EINVAL));
+    let link_local = device.ports[0].gids.gid(0);
+    assert_eq!(route(link_local, link_local), Ok(Route::Local));
+    assert_eq!(route(link_local, here), Err(Errno::EINVAL));
+}
+
+/// Two connected queue pairs: `a` on rxe0, whose ports have the LIDs 1 and 2, `b` on rxe1 with 3 and 4.
+struct Connection {
+    fabric: Fabric,
+    a: usize,
+    b: usize,
+}
+
+fn path(port_num: u8, dlid: u16) -> Path {
+    Path { port_num, dest: QpDest { dlid, ..QpDest::default() }, timeout: 14, ..Path::default() }
+}
+
+impl Connection {
+    fn new() -> Self {
+        let specs = device_spec::split("rxe0:infiniband,ports=2 rxe1:infiniband,ports=2").unwrap();
+        let devices = device::devices(&specs, 0x200, &[]).into_iter().map(Arc::new).collect();
+        let mut fabric = Fabric::new(devices, 0).unwrap();
+        let mut made = |device, path| {
+            let known = KnownQp { qp_type: qp_type::RC, device, path, ..KnownQp::default() };
+            fabric.take_qp(known).unwrap()
+        };
+        let (a, b) = (made(0, path(1, 3)), made(1, path(1, 1)));
+        for (own, peer) in [(a, b), (b, a)] {
+            let (own_qpn, peer_qpn) = (fabric.qpn(own).unwrap(), fabric.qpn(peer).unwrap());
+            let qp = &fabric.arena.qps[own];
+            qp.live.store(own_qpn, Release);
+            qp.dest_qpn.store(peer_qpn, Release);
+            qp.qp_type.store(qp_type::RC, Release);
+            qp.state.store(state::RTS, Release);
+            fabric.reroute(own);
+        }
+        Self { fabric, a, b }
+    }
+
+    fn known(&self, index: usize) -> &KnownQp {
+        self.fabric.qps.get(index).unwrap()
+    }
+
+    /// Loads an alternate path and asks for it to be armed.
+    fn rearm(&mut self, index: usize, alternate: Path) {
+        self.fabric.qps.get_mut(index).unwrap().alternate = Some(alternate);
+        self.ask(index, State::Rearm).unwrap();
+    }
+
+    fn ask(&mut self, index: usize, state: State) -> Result<()> {
+        let has_path = self.known(index).alternate.is_some();
+        self.fabric.migration(index, Event::Asked { number: state as u8, has_path })
+    }
+
+    fn port(&mut self, device: usize, number: u8, is_up: bool) {
+        self.fabric.set_port(device, number, is_up).unwrap();
+    }
+
+    fn states(&self) -> [State; 2] {
+        [self.a, self.b].map(|index| self.known(index).migration)
+    }
+
+    fn ports(&self) -> [u8; 2] {
+        [self.a, self.b].map(|index| self.known(index).path.port_num)
+    }
+
+    /// Whether each end reaches the other.
+    fn reach(&self) -> [bool; 2] {
+        [self.a, self.b].map(|index| self.fabric.arena.qps[index].route.load(Acquire) == 0)
+    }
+
+    fn raised(&self) -> Vec<Async> {
+        self.fabric.env.take_raised().into()
+    }
+
+    fn qpns(&self) -> [u32; 2] {
+        [self.a, self.b].map(|index| self.known(index).qpn)
+    }
+}
+
+#[test]
+fn both_ends_are_armed_when_both_have_a_path() {
+    let mut pair = Connection::new();
+    assert_eq!(pair.ask(pair.a, State::Rearm), Err(Errno::EINVAL), "no path yet");
+    pair.rearm(pair.a, path(2, 4));
+    assert_eq!(pair.states(), [State::Rearm, State::Migrated]);
+    assert_eq!(pair.ask(pair.a, State::Migrated), Err(Errno::EINVAL), "not armed");
+    pair.rearm(pair.b, path(2, 2));
+    assert_eq!(pair.states(), [State::Armed; 2]);
+    assert_eq!((pair.ports(), pair.raised()), ([1, 1], vec![]));
+}
+
+#[test]
+fn both_ends_migrate() {
+    let mut pair = Connection::new();
+    pair.rearm(pair.a, path(2, 4));
+    pair.rearm(pair.b, path(2, 2));
+    pair.ask(pair.a, State::Migrated).unwrap();
+    assert_eq!((pair.states(), pair.ports()), ([State::Migrated; 2], [2, 2]));
+    assert_eq!(pair.raised(), pair.qpns().map(Async::PathMigrated));
+    assert!(pair.known(pair.a).alternate.is_none() && pair.known(pair.b).alternate.is_none());
+    // And back again.
+    pair.rearm(pair.b, path(1, 1));
+    pair.rearm(pair.a, path(1, 3));
+    pair.ask(pair.b, State::Migrated).unwrap();
+    assert_eq!((pair.states(), pair.ports()), ([State::Migrated; 2], [1, 1]));
+}
+
+#[test]
+fn a_path_that_is_not_the_others() {
+    let mut pair = Connection::new();
+    pair.rearm(pair.a, path(2, 4));
+    // From port 2 to the peer's first port, which is not where the peer's alternate path begins.
+    pair.rearm(pair.b, path(2, 1));
+    pair.ask(pair.a, State::Migrated).unwrap();
+    let [a, b] = pair.qpns();
+    assert_eq!(pair.raised(), [Async::PathMigrated(a), Async::PathMigrationFailed(b)]);
+    assert_eq!((pair.states(), pair.ports()), ([State::Migrated, State::Armed], [2, 1]));
+}
+
+#[test]
+fn a_port_goes_down_and_comes_up() {
+    let mut pair = Connection::new();
+    assert_eq!(pair.reach(), [true; 2]);
+    // Neither end has an alternate path, and the port is on the way of both.
+    pair.port(1, 1, false);
+    assert_eq!((pair.reach(), pair.raised()), ([false; 2], vec![]));
+    pair.port(1, 1, true);
+    assert_eq!(pair.reach(), [true; 2]);
+    pair.port(1, 2, false);
+    assert_eq!(pair.reach(), [true; 2]);
+    assert_eq!(pair.fabric.set_port(1, 2, false).map(|changed| changed.is_some()), Ok(false));
+    assert_eq!(pair.fabric.set_port(2, 1, true).err(), Some(Errno::ENODEV));
+    assert_eq!(pair.fabric.set_port(0, 3, true).err(), Some(Errno::EINVAL));
+}
+
+#[test]
+fn a_lost_path_is_left() {
+    let mut pair = Connection::new();
+    pair.rearm(pair.a, path(2, 4));
+    pair.rearm(pair.b, path(2, 2));
+    // There is no use in a path that leads nowhere.
+    pair.port(1, 2, false);
+    pair.port(0, 1, false);
+    assert_eq!((pair.states(), pair.reach()), ([State::Armed; 2], [false; 2]));
+    pair.port(1, 2, true);
+    assert_eq!((pair.states(), pair.ports()), ([State::Migrated; 2], [2, 2]));
+    assert_eq!((pair.reach(), pair.raised().len()), ([true; 2], 2));
+}
+
+/// What happens to the two.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Port { device: usize, number: u8, is_up: bool },
+    Rearm { is_a: bool, port: u8, lid: u16 },
+    Migrate { is_a: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..2_usize, 1..3_u8, any::<bool>()).prop_map(|(device, number, is_up)| Step::Port {
+            device,
+            number,
+            is_up
+        }),
+        (any::<bool>(), 1..3_u8, 1..5_u16).prop_map(|(is_a, port, lid)| Step::Rearm {
+            is_a,
+            port,
+            lid
+        }),
+        any::<bool>().prop_map(|is_a| Step::Migrate { is_a }),
+    ]
+}
+
+proptest! {
+    /// Whatever ports and programs do: who is armed has an alternate path, who has migrated has none;
+    /// nobody stays on a path that is lost while the other one leads somewhere; each end reaches the
+    /// other exactly if both ports of its path are up; and each migration is told once.
+    #[test]
+    fn ports_come_and_go(steps in prop::collection::vec(step(), 1..40)) {
+        let mut pair = Connection::new();
+        for step in steps {
+            let before = pair.ports();
+            match step {
+                Step::Port { device, number, is_up } => pair.port(device, number, is_up),
+                Step::Rearm { is_a, port, lid } => {
+                    let index = if is_a { pair.a } else { pair.b };
+                    pair.rearm(index, path(port, lid));
+                }
+                Step::Migrate { is_a } => {
+                    let index = if is_a { pair.a } else { pair.b };
+                    let _ = pair.ask(index, State::Migrated);
+                }
+            }
+            let raised = pair.raised();
+            for (end, index) in [pair.a, pair.b].into_iter().enumerate() {
+                let known = pair.known(index);
+                prop_assert!(known.migration == State::Migrated || known.alternate.is_some());
+                let is_armed = known.migration == State::Armed;
+                prop_assert!(!is_armed || !pair.fabric.has_lost_path(index));
+                let is_up = |lid: u16| pair.fabric.port_of_lid(lid).is_some_and(is_up);
+                let own = known.device as u16 * 2 + u16::from(known.path.port_num);
+                prop_assert_eq!(pair.reach()[end], is_up(own) && is_up(known.path.dest.dlid));
+                let told = raised.iter().filter(|what| **what == Async::PathMigrated(known.qpn));
+                let is_moved = before[end] != known.path.port_num;
+                prop_assert!(told.count() >= usize::from(is_moved));
+            }
+        }
+    }
+}

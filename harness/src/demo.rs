@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::examples::{EXAMPLES, Example, Sides};
 use crate::hosts::{ClientHost, Hosts};
+use crate::migration::{self, Cable, Migration};
 use crate::process::{Ending, Program};
 use crate::quote::quoted;
 use crate::run::{Client, Observer, Outcome, Plan, Unobserved};
@@ -18,10 +19,7 @@ use crate::transcript::{Side, Stream};
 /// What apm prints on both sides where the device cannot migrate a path.
 const APM_REFUSED: &str = "ibv_modify_qp returned 22 errno 22";
 /// What that means.
-const APM_REASON: &str = "the kernel's Soft-RoCE refuses path migration (errno 22)";
-/// What it means on soft-hca.
-const APM_REASON_SOFT_HCA: &str =
-    "soft-hca, like the kernel's Soft-RoCE, refuses path migration (errno 22)";
+const APM_REASON: &str = "RoCE devices refuse path migration (errno 22)";
 
 /// Where the tour takes place.
 #[derive(Clone, Debug)]
@@ -42,6 +40,12 @@ pub struct Demo {
     pub gid_indices: [u16; 2],
     /// Is the device soft-hca's?
     pub on_soft_hca: bool,
+    /// The device is an InfiniBand one: addresses are LIDs, and no GID is named.
+    pub by_lid: bool,
+    /// The devices on which a path can migrate, if there are such.
+    pub migration: Option<Migration>,
+    /// The cable of the port that the path begins at is pulled in the middle.
+    pub pulls_cable: bool,
     /// Time limit of each pair.
     pub limit: Duration,
 }
@@ -68,6 +72,9 @@ impl Demo {
             client_address: None,
             gid_indices: [1; 2],
             on_soft_hca: true,
+            by_lid: false,
+            migration: None,
+            pulls_cable: false,
             limit: Duration::from_secs(120),
         }
     }
@@ -105,6 +112,8 @@ impl Demo {
             let names: Vec<_> = EXAMPLES.iter().map(|example| example.name).collect();
             Error::Usage(format!("no example is called {name:?}; there are {}", names.join(", ")))
         })?;
+        let of_cable = words(migration::CABLE_FLAGS);
+        let flags = if self.pulls_cable && flags.is_empty() { &of_cable } else { flags };
         let plan = self.plan(example, (!flags.is_empty()).then_some(flags))?;
         let mut text = format!("{}\n", self.fabric());
         for (side, program) in Side::BOTH.into_iter().zip([&plan.server, &client(&plan)]) {
@@ -120,7 +129,11 @@ impl Demo {
         print(&text)?;
         let mut show =
             Labelled::with_labels(label(example, Side::Server), label(example, Side::Client));
-        let (outcome, verdict) = self.play(example, plan, &mut show)?;
+        let migration = self.migration.as_ref().filter(|_| self.pulls_cable);
+        let (outcome, verdict) = match migration.filter(|_| example.name == migration::EXAMPLE) {
+            Some(migration) => self.play(example, plan, &mut Cable::new(migration, &mut show))?,
+            None => self.play(example, plan, &mut show)?,
+        };
         show.finish().map_err(Error::write(Path::new("standard output")))?;
         let word = match &verdict {
             Verdict::Ok => "ok".to_owned(),
@@ -172,6 +185,9 @@ impl Demo {
             set_gid_index(server, self.gid_indices[0]);
         }
         set_gid_index(&mut client, self.gid_indices[1]);
+        if self.by_lid {
+            server.as_mut().into_iter().chain([&mut client]).for_each(drop_gid_index);
+        }
         let program = |side, args| example.program(&self.bin_dir, side, args);
         let plan = Plan {
             server: server.map(|args| program(Side::Server, args)),
@@ -194,6 +210,10 @@ impl Demo {
 
     /// The addresses that server and client are told.
     fn addresses(&self, example: &Example) -> [&str; 2] {
+        let migration = self.migration.as_ref().filter(|_| example.name == migration::EXAMPLE);
+        if let Some(migration) = migration {
+            return [&migration.address; 2];
+        }
         let own = self.client_address.as_ref().filter(|_| example.own_address);
         [&self.address, own.unwrap_or(&self.address)]
     }
@@ -205,15 +225,19 @@ impl Demo {
         plan: Plan,
         observer: &mut dyn Observer,
     ) -> Result<(Outcome, Verdict), Error> {
-        let played = self.hosts.play(self.on_its_hosts(plan), false, observer)?;
+        let played = self.hosts.play(self.on_its_hosts(example, plan), false, observer)?;
         let verdict = match played.not_started {
             Some(why) => Verdict::Failed(why),
-            None => judge(example, &played.outcome, self.on_soft_hca),
+            None => judge(example, &played.outcome, self.pulls_cable),
         };
         Ok((played.outcome, verdict))
     }
 
-    fn on_its_hosts(&self, mut plan: Plan) -> Plan {
+    fn on_its_hosts(&self, example: &Example, mut plan: Plan) -> Plan {
+        let migration = self.migration.as_ref().filter(|_| example.name == migration::EXAMPLE);
+        if let Some(migration) = migration {
+            return migration.on_devices(plan);
+        }
         if let Some(host) = &self.client_host {
             if let Some(Client::Program(program)) = plan.client.take() {
                 plan.client = Some(Client::Program(host.there(program)));
@@ -284,25 +308,40 @@ fn set_gid_index(args: &mut [OsString], index: u16) {
     }
 }
 
+/// On InfiniBand no GID is needed.
+fn drop_gid_index(args: &mut Vec<OsString>) {
+    if let Some(at) = args.windows(2).position(|words| words[0] == "-g") {
+        args.drain(at..at + 2);
+    }
+}
+
 fn words(text: &str) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
 /// How a run of the pair has to be taken on this fabric.
-pub(crate) fn judge(example: &Example, outcome: &Outcome, on_soft_hca: bool) -> Verdict {
+pub(crate) fn judge(example: &Example, outcome: &Outcome, must_migrate: bool) -> Verdict {
     if let Some(why) = &outcome.never_ready {
         return Verdict::Failed(why.clone());
     }
     let sides: &[Side] = if example.sides == Sides::Single { &[Side::Client] } else { &Side::BOTH };
     if sides.iter().all(|&side| example.has_ended_well(side, outcome.ending(side))) {
-        return Verdict::Ok;
+        let has_migrated = |&side: &Side| {
+            let lines = outcome.transcript.stream(side, Stream::Stdout);
+            lines.iter().any(|line| line == migration::MIGRATED)
+        };
+        return if !must_migrate || sides.iter().all(has_migrated) {
+            Verdict::Ok
+        } else {
+            Verdict::Failed("the path has not migrated on both sides".to_owned())
+        };
     }
     let refused = |&side: &Side| {
         outcome.ending(side) == Some(Ending::Code(22))
             && outcome.transcript.stream(side, Stream::Stderr) == [APM_REFUSED]
     };
     if example.name == "apm" && sides.iter().all(refused) {
-        return Verdict::Expected(if on_soft_hca { APM_REASON_SOFT_HCA } else { APM_REASON });
+        return Verdict::Expected(APM_REASON);
     }
     let endings: Vec<_> = sides
         .iter()
@@ -411,6 +450,9 @@ mod tests {
             client_address: Some("10.0.0.8".into()),
             gid_indices: [1, 3],
             on_soft_hca: false,
+            by_lid: false,
+            migration: None,
+            pulls_cable: false,
             limit: Duration::ZERO,
         };
         let addresses = |name| demo.addresses(Example::named(name).unwrap());
@@ -450,10 +492,11 @@ mod tests {
     fn only_apm_may_be_refused_and_only_with_its_message() {
         let apm = Example::named("apm").unwrap();
         let mc = Example::named("mc").unwrap();
-        assert_eq!(judge(apm, &outcome(0, 0, ""), true), Verdict::Ok);
-        assert!(matches!(judge(apm, &outcome(22, 22, APM_REFUSED), true), Verdict::Expected(_)));
-        assert!(matches!(judge(apm, &outcome(22, 22, "other"), true), Verdict::Failed(_)));
-        assert!(matches!(judge(apm, &outcome(22, 0, APM_REFUSED), true), Verdict::Failed(_)));
+        assert_eq!(judge(apm, &outcome(0, 0, ""), false), Verdict::Ok);
+        assert!(matches!(judge(apm, &outcome(0, 0, ""), true), Verdict::Failed(_)));
+        assert!(matches!(judge(apm, &outcome(22, 22, APM_REFUSED), false), Verdict::Expected(_)));
+        assert!(matches!(judge(apm, &outcome(22, 22, "other"), false), Verdict::Failed(_)));
+        assert!(matches!(judge(apm, &outcome(22, 0, APM_REFUSED), false), Verdict::Failed(_)));
         assert!(matches!(judge(mc, &outcome(22, 22, APM_REFUSED), true), Verdict::Failed(_)));
         assert!(matches!(judge(mc, &outcome(0, 1, ""), true), Verdict::Failed(_)));
     }

@@ -31,6 +31,7 @@ pub mod golden;
 pub mod hosts;
 pub mod lines;
 pub mod listen;
+pub mod migration;
 pub mod pair;
 pub mod peer;
 pub mod private;

@@ -18,6 +18,7 @@ use harness::golden::share::{self, Share};
 use harness::golden::suite::{self, Suite};
 use harness::hosts::{ClientHost, Hosts};
 use harness::listen::Ready;
+use harness::migration::Migration;
 use harness::pair::Pair;
 use harness::private::{self, Network};
 use harness::problem;
@@ -220,6 +221,15 @@ struct DemoArgs {
     /// The hosts' devices are soft-hca's
     #[arg(long)]
     on_soft_hca: bool,
+    /// The device is an InfiniBand one: no index of a GID is given
+    #[arg(long)]
+    by_lid: bool,
+    /// Devices of server and client on which apm's path can migrate, and the server's address there
+    #[arg(long, value_name = "SERVER,CLIENT,ADDRESS")]
+    migrate_on: Option<Migration>,
+    /// apm: pull the cable of the client's first port in the middle, and plug it in again
+    #[arg(long, requires = "migrate_on")]
+    pull_cable: bool,
     /// Kill what still runs after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
@@ -442,6 +452,9 @@ fn demo(args: DemoArgs) -> Result<bool, Error> {
         client_address: args.client_address,
         gid_indices: [args.gid_index, args.client_gid_index],
         on_soft_hca: args.on_soft_hca || soft_hca::is_inside(),
+        by_lid: args.by_lid,
+        migration: args.migrate_on,
+        pulls_cable: args.pull_cable,
         limit: Duration::from_secs(args.time_limit),
     };
     if let Some(number) = args.problem {

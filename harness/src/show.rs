@@ -53,6 +53,14 @@ impl Labelled {
     }
 }
 
+impl Labelled {
+    /// Prints a line that is neither side's.
+    pub(crate) fn say(&mut self, text: &str) {
+        let said = writeln!(io::stdout().lock(), "{text}");
+        self.failed = self.failed.take().or(said.err());
+    }
+}
+
 impl Observer for Labelled {
     fn line(&mut self, line: &Line) {
         if self.failed.is_none() {

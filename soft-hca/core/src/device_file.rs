@@ -22,7 +22,7 @@ impl DeviceFile {
         if path == CM_PATH.as_bytes() {
             return Some(Self::Cm);
         }
-        let digits = str::from_utf8(path).ok()?.strip_prefix(UVERBS_PATH)?;
+        let digits = std::str::from_utf8(path).ok()?.strip_prefix(UVERBS_PATH)?;
         let number: u32 = digits.parse().ok()?;
         let is_name = number < MAX_DEVICES && number.to_string() == digits;
         is_name.then_some(Self::Uverbs(number))

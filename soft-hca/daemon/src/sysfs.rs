@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use soft_hca_core::device_file::DeviceFile;
 
-use crate::device::{Device, GidEntry, GidTable, GidType, Port};
+use crate::device::{Device, GidEntry, GidTable, GidType, LinkLayer, Port};
 
 /// Version of the uverbs commands.
 const UVERBS_ABI: &str = "6";
@@ -123,7 +123,8 @@ fn write_device(dir: &Path, device: &Device) -> io::Result<()> {
     ];
     files(dir, own)?;
     let mut netdevs = device.ports.iter().filter_map(|port| port.netdev.as_deref());
-    if let Some(parent) = netdevs.clone().next() {
+    let is_rxe = device.ports.first().is_some_and(|port| port.link_layer == LinkLayer::Ethernet);
+    if let Some(parent) = netdevs.clone().next().filter(|_| is_rxe) {
         files(dir, [("parent", parent)])?;
     }
     // rxe has no such folder; a card has, and programs look there for the interface's name.

@@ -38,13 +38,13 @@ impl Device {
         addresses: Vec<IpAddr>,
         interfaces: &[Interface],
     ) -> Self {
-        let usual = Port::rxe(1, interfaces, &[], node_guid);
+        let usual = usual_netdev(interfaces);
         let [.., a, b, c] = node_guid.to_be_bytes();
         let interface = Interface {
             // Administered locally, and another one for each device.
             mac: Some([2, 0, 0, a, b, c]),
-            mtu: usual.netdev.as_deref().map_or(USUAL_MTU, mtu_of),
-            name: usual.netdev.unwrap_or_default(),
+            mtu: usual.as_deref().map_or(USUAL_MTU, mtu_of),
+            name: usual.unwrap_or_default(),
             is_running: true,
             addresses,
             ..Interface::default()
@@ -156,6 +156,11 @@ impl Port {
             netdev,
         }
     }
+}
+
+/// The network interface that a device is on if nobody says otherwise.
+pub(super) fn usual_netdev(interfaces: &[Interface]) -> Option<String> {
+    GidTable::roce(GID_TABLE_LEN, interfaces, &[], 0).netdev().map(str::to_owned)
 }
 
 /// The MTU (`ib_mtu`) of a port on a network interface (`rxe_set_mtu`).

@@ -6,6 +6,7 @@ use soft_hca_core::device_spec::DeviceSpec;
 
 use super::Device;
 use super::interfaces::interfaces;
+use super::rxe::usual_netdev;
 
 /// Node GUIDs of a fabric's devices are so far apart: between them are those of ports.
 const GUIDS: u64 = 16;
@@ -32,7 +33,12 @@ pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Dev
         let device = if spec.is_infiniband {
             let first_lid = lid;
             lid += u16::from(spec.ports);
-            Device::infiniband(&name, guid, (1..=spec.ports).map(addresses), first_lid)
+            let mut device =
+                Device::infiniband(&name, guid, (1..=spec.ports).map(addresses), first_lid);
+            if index == 0 && spec.addresses.is_empty() {
+                device.ports[0].netdev = usual_netdev(&interfaces);
+            }
+            device
         } else if index == 0 && spec.addresses.is_empty() {
             Device::local(&name, guid, link)
         } else {

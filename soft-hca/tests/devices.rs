@@ -1,0 +1,244 @@
+//! Fabrics with other devices than the usual one: InfiniBand, several of them, ports that go down.
+//!
+//! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, rdmacm-utils,
+//! perftest and infiniband-diags.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use programs::place::Place;
+use programs::tcp;
+use programs::{LIMIT, LOCALHOST, comes_about, installed};
+
+/// A port of the connection manager: each fabric has its own.
+const PORT: u16 = 7471;
+
+const TWO_PORTS: &str = "rxe0:infiniband,ports=2";
+
+/// A fabric with these devices.
+fn with(name: &str, devices: &[&str]) -> Place {
+    let options = devices.iter().flat_map(|device| ["--device", device]).map(String::from);
+    Place::with(name, Vec::new(), options.collect())
+}
+
+/// `soft-hca port` for a port of the fabric, and whether that succeeds.
+fn port(place: &Place, action: &str, port: &str) -> bool {
+    let fabric = place.fabric();
+    let fabric = fabric.file_name().unwrap().to_str().unwrap();
+    place.command(&["port", action, port, "--fabric", fabric]).status().unwrap().success()
+}
+
+fn assert_has(text: &str, expected: &[&str]) {
+    for part in expected {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+/// A pair that finds each other by TCP; gives what both have written.
+fn by_tcp(place: &Place, line: &str) -> [String; 2] {
+    let port = tcp::free_port();
+    let line = format!("{line} -p {port}");
+    let mut server = place.start(&line);
+    server.wait_until(|| tcp::listens(port));
+    let client = place.start(&format!("{line} {LOCALHOST}")).succeed();
+    [server.succeed(), client]
+}
+
+#[test]
+fn infiniband_is_what_tools_show() {
+    if !installed(&["ibv_devinfo", "ibstat", "ibstatus"]) {
+        return;
+    }
+    let place = with("infiniband", &[TWO_PORTS]);
+    let text = place.start("ibv_devinfo -v").succeed();
+    let two = ["phys_port_cnt:\t\t\t2", "link_layer:\t\tInfiniBand", "port_lid:\t\t2"];
+    assert_has(&text, &two);
+    assert_has(&text, &["sm_lid:\t\t\t1", "active_width:\t\t4X (2)", "GID[  0]:\t\tfe80:"]);
+    let text = place.start("ibstat").succeed();
+    assert_has(
+        &text,
+        &["Number of ports: 2", "Base lid: 2", "Rate: 100", "Link layer: InfiniBand"],
+    );
+    let text = place.start("ibstatus").succeed();
+    let status =
+        ["'rxe0' port 2 status:", "100 Gb/sec (4X EDR)", "4: ACTIVE", "link_layer:\t InfiniBand"];
+    assert_has(&text, &status);
+    let fabric = place.listing();
+    assert!(fabric.contains("does not run"), "{fabric}");
+    place.assert_gone();
+}
+
+/// No GID is named: LIDs lead to the peer.
+#[test]
+fn messages_go_by_lid() {
+    let programs = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"];
+    if !installed(&programs) {
+        return;
+    }
+    for program in programs {
+        let place = with(program, &[TWO_PORTS]);
+        for port in [1, 2] {
+            let line = format!("{program} -d rxe0 -i {port} -n 300 -c");
+            for text in by_tcp(&place, &line) {
+                let lid = format!("LID 0x000{port}");
+                assert_has(&text, &["300 iters in ", &lid]);
+                assert!(!text.contains("invalid data"), "{text}");
+            }
+        }
+        place.assert_gone();
+    }
+}
+
+#[test]
+fn perftest_goes_by_lid() {
+    let programs = ["ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw"];
+    if !installed(&programs) {
+        return;
+    }
+    for (program, options) in
+        programs.iter().zip(["-c UD", "", "", ""]).chain([(&"ib_send_lat", "-c RC")])
+    {
+        let place = with(&format!("lid-{program}{}", options.trim()), &[TWO_PORTS]);
+        let both = by_tcp(&place, &format!("{program} -n 100 {options}"));
+        both.iter().for_each(|text| assert_has(text, &["Link type       : IB", "LID 0x01"]));
+        place.assert_gone();
+    }
+}
+
+/// Connections and datagrams of the connection manager, and groups, whose GIDs are IPoIB's.
+#[test]
+fn the_connection_manager_finds_paths() {
+    if !installed(&["rping", "udaddy", "mckey"]) {
+        return;
+    }
+    let place = with("paths", &[TWO_PORTS, "rxe1:infiniband"]);
+    for (address, server, client) in [
+        (LOCALHOST, "rping -s -C 10 -V", "rping -c -C 10 -V"),
+        ("198.18.0.2", "rping -s -C 10 -V", "rping -c -C 10 -V"),
+        ("198.18.1.1", "rping -s -C 10 -V", "rping -c -C 10 -V"),
+    ] {
+        let mut server = place.start(&format!("{server} -a {address} -p {PORT}"));
+        server.wait_until(|| place.listens(PORT));
+        place.start(&format!("{client} -a {address} -p {PORT}")).succeed();
+        server.succeed();
+    }
+    let mut server = place.start("udaddy -p 7174");
+    server.wait_until(|| place.listens(7174));
+    let client = place.start(&format!("udaddy -p 7174 -s {LOCALHOST}")).succeed();
+    [server.succeed(), client].iter().for_each(|text| assert_has(text, &["return status 0"]));
+    let mut receiver = place.start("mckey -m 239.0.0.1");
+    receiver.wait_until({
+        let output = receiver.output_file();
+        move || std::fs::read_to_string(&output).is_ok_and(|text| text.contains("receiving"))
+    });
+    let sender = place.start("mckey -m 239.0.0.1 -s").succeed();
+    let joined = "joined dgid: ff12:4001:ffff::f00:1 mlid 0xc000";
+    [receiver.succeed(), sender]
+        .iter()
+        .for_each(|text| assert_has(text, &[joined, "return status 0"]));
+    place.assert_gone();
+}
+
+/// Nothing gets through until the retries are exhausted; then a new pair finds the port again.
+#[test]
+fn a_pulled_cable_ends_in_retries() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = with("cable", &["rxe0:infiniband"]);
+    let keeper = place.keep();
+    let port_number = tcp::free_port();
+    let line = format!("ibv_rc_pingpong -n 100000000 -p {port_number}");
+    let mut server = place.start(&line);
+    server.wait_until(|| tcp::listens(port_number));
+    let mut client = place.start(&format!("{line} {LOCALHOST}"));
+    client.wait_until(|| place.objects().iter().filter(|line| line.contains("RTS")).count() == 2);
+    assert!(port(&place, "down", "rxe0/1"));
+    assert_has(&place.listing(), &["link rxe0/1 state DOWN physical_state Polling"]);
+    for program in [&mut server, &mut client] {
+        assert!(!program.wait().success());
+    }
+    let text = server.output() + &client.output();
+    assert_has(&text, &["transport retry counter exceeded (12)"]);
+    assert_has(&place.start("ibv_devinfo").succeed(), &["PORT_DOWN (1)"]);
+    assert_has(
+        &place.start("cat /sys/class/infiniband/rxe0/ports/1/state").succeed(),
+        &["1: DOWN"],
+    );
+    assert!(port(&place, "up", "rxe0/1"));
+    assert_has(&place.start("ibv_devinfo").succeed(), &["PORT_ACTIVE (4)"]);
+    by_tcp(&place, "ibv_rc_pingpong -n 100");
+    for wrong in ["rxe0/2", "rxe9/1", "rxe0/x"] {
+        assert!(!port(&place, "down", wrong), "{wrong}");
+    }
+    place.end(keeper);
+}
+
+/// Each device has its addresses, and messages go from one to the other.
+#[test]
+fn several_devices() {
+    if !installed(&["ibv_devices", "ibv_devinfo", "ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = with("several", &["rxe0", "rxe1", "rxe2:address=10.7.0.1"]);
+    assert_has(&place.start("ibv_devices").succeed(), &["rxe0", "rxe1", "rxe2"]);
+    let text = place.start("ibv_devinfo -v").succeed();
+    assert_has(&text, &["::ffff:198.18.1.1, RoCE v2", "::ffff:10.7.0.1, RoCE v2"]);
+    let port = tcp::free_port();
+    let line = format!("ibv_rc_pingpong -g 1 -n 300 -c -p {port}");
+    let mut server = place.start(&format!("{line} -d rxe1"));
+    server.wait_until(|| tcp::listens(port));
+    let client = place.start(&format!("{line} -d rxe2 {LOCALHOST}")).succeed();
+    assert_has(&client, &["remote address: LID 0x0000", "GID ::ffff:198.18.1.1", "300 iters in "]);
+    server.succeed();
+    place.assert_gone();
+}
+
+/// A program may find some devices only, as if it was on a host of its own: others' addresses are not
+/// its own, and it is not found by its peer at them.
+#[test]
+fn a_program_finds_the_devices_that_it_uses() {
+    if !installed(&["ibv_devices", "rping"]) {
+        return;
+    }
+    let place = with("use", &["rxe0", "rxe1"]);
+    let keeper = place.keep();
+    let on = |device: &str, line: &str| {
+        place.start(&format!("{} run --use {device} -- {line}", place.soft_hca().display()))
+    };
+    let text = on("rxe1", "ibv_devices").succeed();
+    assert!(text.contains("rxe1") && !text.contains("rxe0"), "{text}");
+    let mut none = on("rxe7", "ibv_devices");
+    assert!(!none.wait().success());
+    assert_has(&none.output(), &["--use: the fabric has rxe0 rxe1"]);
+    let mut server = on("rxe1", &format!("rping -s -C 3 -a 0.0.0.0 -p {PORT}"));
+    server.wait_until(|| place.listens(PORT));
+    let mut client = on("rxe0", &format!("rping -c -C 3 -a 198.18.1.1 -p {PORT}"));
+    client.succeed();
+    server.succeed();
+    // Bound to its own device's addresses, it does not hear what is for others.
+    let mut server = on("rxe1", &format!("rping -s -C 3 -a 0.0.0.0 -p {PORT}"));
+    server.wait_until(|| place.listens(PORT));
+    assert!(!on("rxe0", &format!("rping -c -C 3 -a {LOCALHOST} -p {PORT}")).wait().success());
+    server.kill();
+    place.end(keeper);
+}
+
+/// Whoever comes first decides.
+#[test]
+fn who_comes_later_is_told() {
+    let place = with("later", &["rxe0:infiniband"]);
+    let keeper = place.keep();
+    let later = |device: &str| {
+        let fabric = place.fabric();
+        let fabric = fabric.file_name().unwrap().to_str().unwrap().to_owned();
+        let run = ["run", "--fabric", &fabric, "--device", device, "--", "true"];
+        let output = place.command(&run).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(later("rxe0:infiniband"), "");
+    assert_has(&later("rxe0"), &["this fabric runs already, with rxe0:infiniband,ports=1: end"]);
+    assert!(comes_about(LIMIT, || place.listing().contains("link rxe0/1 state ACTIVE")));
+    place.end(keeper);
+}

@@ -11,6 +11,7 @@ use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, FileKind};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::event;
+use soft_hca_roce::wire::bth::Qpn;
 
 use crate::device::Device;
 use crate::event_fd::EventFd;
@@ -190,7 +191,7 @@ impl Host for CmHost<'_> {
         crate::device::route(to)
     }
 
-    fn qp_gone(&mut self, _qpn: u32) {}
+    fn qp_gone(&mut self, _qpn: Qpn) {}
 
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         if self.find_source(ip).is_some() {

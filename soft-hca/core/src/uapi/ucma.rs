@@ -120,46 +120,8 @@ pub mod option {
     pub const IB_PATH: u32 = 1;
 }
 
-/// Reasons that a REJECTED event gives (`ib_cm_rej_reason`).
-pub mod reject {
-    /// The peer has waited long enough.
-    pub const TIMEOUT: u32 = 4;
-    /// Nobody listens there.
-    pub const INVALID_SERVICE_ID: u32 = 8;
-    /// The program said no, or went away.
-    pub const CONSUMER_DEFINED: u32 = 28;
-    /// The program said no because of the vendor's options.
-    pub const VENDOR_OPTION_NOT_SUPPORTED: u32 = 35;
-}
-
-/// Answers to a datagram service request (`ib_cm_sidr_status`).
-pub mod sidr {
-    /// Nobody listens there.
-    pub const UNSUPPORTED: i32 = 1;
-    /// The program said no, or went away.
-    pub const REJECT: i32 = 2;
-}
-
-/// Length limits of private data, in bytes, and the lengths that events report.
-pub mod private_data {
-    /// Whole room in a connection request (`IB_CM_REQ_PRIVATE_DATA_SIZE`).
-    pub const REQ: usize = 92;
-    /// In a connection's acceptance.
-    pub const REP: usize = 196;
-    /// In a rejection.
-    pub const REJ: usize = 148;
-    /// Whole room in a datagram service request.
-    pub const SIDR_REQ: usize = 216;
-    /// In the answer to one.
-    pub const SIDR_REP: usize = 136;
-    /// Part of a request that the IP port spaces use for addresses; programs never see it.
-    pub const IP_HEADER: usize = 36;
-}
-
 /// The Q key of all datagram queue pairs in the UDP port space.
 pub const UDP_QKEY: u32 = 0x0123_4567;
-/// The queue pair number that stands for all members of a multicast group.
-pub const MULTICAST_QPN: u32 = 0x00ff_ffff;
 
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> crate::errno::Result<[u8; N]> {
     const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");

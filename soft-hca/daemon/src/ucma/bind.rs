@@ -7,6 +7,7 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
 
 use super::id::{Id, Key, Space, State};
+use super::wire::Ends;
 use super::{Call, Cm, Cx, Host, NOTHING};
 use crate::device::Source;
 
@@ -191,7 +192,7 @@ impl Cm {
 
     /// Who listens for a port of an address. A listener of the very address comes before one of
     /// all addresses.
-    pub(super) fn listener(&self, space: Space, to: SocketAddr) -> Option<Key> {
+    pub(super) fn listener(&self, Ends { space, dst: to, .. }: Ends) -> Option<Key> {
         let wanted = to.ip().to_canonical();
         let mut wildcard = None;
         for key in self.ports.holders(space, to.port()) {

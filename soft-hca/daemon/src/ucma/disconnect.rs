@@ -1,13 +1,14 @@
 //! The end of connections: disconnection, time wait, and ids that go without a word.
 
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::uapi::ucma::{disconnect_id, event_type, reject};
+use soft_hca_core::uapi::ucma::{disconnect_id, event_type};
+use soft_hca_roce::wire::cm::{Drep, Dreq, reason};
 
 use super::connect::{Connection, NO_CONNECTION, Stage};
 use super::id::{Key, State};
-use super::message::{Drep, Dreq, Message};
 use super::peer::{Opens, Peer};
 use super::timer::{TIME_WAIT_NS, Timer};
+use super::wire::Envelope;
 use super::{Call, Cm, Cx, NOTHING};
 
 impl Cm {
@@ -32,23 +33,33 @@ impl Cm {
     }
 
     /// The request to disconnect, which begins a transaction.
-    fn dreq(&mut self, cx: &mut Cx<'_>, key: Key) -> Option<Message> {
+    fn dreq(&mut self, cx: &mut Cx<'_>, key: Key) -> Option<Envelope> {
         let Connection { local_id, remote_id, remote_qpn, .. } = *self.connection(key).ok()?;
         let transaction = self.new_transaction(cx, Opens::Disconnection, local_id);
         self.connection_mut(key).ok()?.transaction = transaction;
-        let dreq = Dreq { local_comm_id: local_id, remote_comm_id: remote_id, remote_qpn };
-        Some(Message::Dreq(dreq))
+        let dreq = Dreq {
+            local_comm_id: local_id,
+            remote_comm_id: remote_id,
+            remote_qpn,
+            ..Dreq::default()
+        };
+        Some(Envelope::new(transaction, dreq))
     }
 
     /// `cm_dreq_handler`
-    pub(super) fn received_dreq(&mut self, cx: &mut Cx<'_>, from: Peer, dreq: Dreq) {
-        let drep = Drep { local_comm_id: dreq.remote_comm_id, remote_comm_id: dreq.local_comm_id };
+    pub(super) fn received_dreq(&mut self, cx: &mut Cx<'_>, from: Peer, dreq: &Dreq) {
+        let drep = Drep {
+            local_comm_id: dreq.remote_comm_id,
+            remote_comm_id: dreq.local_comm_id,
+            ..Drep::default()
+        };
+        let drep = Envelope::new(cx.transaction, drep);
         let key = self.connection_of(from, dreq.remote_comm_id, dreq.local_comm_id);
         let Some((key, connection)) = key.and_then(|key| Some((key, self.connection(key).ok()?)))
         else {
             // Whatever it was is over.
             self.has_left(from, dreq.remote_comm_id, dreq.local_comm_id);
-            return self.send(cx, from, cx.transaction, Message::Drep(drep));
+            return self.send(cx, from, drep);
         };
         if connection.qpn != dreq.remote_qpn {
             return;
@@ -61,9 +72,7 @@ impl Cm {
                 self.disconnected(key, 0);
             }
             // The answer was lost. A peer that counts its time in seconds may ask after time wait.
-            Stage::TimeWait | Stage::Over => {
-                self.send(cx, from, cx.transaction, Message::Drep(drep));
-            }
+            Stage::TimeWait | Stage::Over => self.send(cx, from, drep),
             _ => {}
         }
     }
@@ -72,9 +81,12 @@ impl Cm {
         self.enter_time_wait(cx, key);
         let Ok(connection) = self.connection(key) else { return };
         let (peer, transaction) = (connection.peer, connection.transaction);
-        let drep =
-            Drep { local_comm_id: connection.local_id, remote_comm_id: connection.remote_id };
-        self.send(cx, peer, transaction, Message::Drep(drep));
+        let drep = Drep {
+            local_comm_id: connection.local_id,
+            remote_comm_id: connection.remote_id,
+            ..Drep::default()
+        };
+        self.send(cx, peer, Envelope::new(transaction, drep));
     }
 
     /// The program's answer will be one to the message that has come.
@@ -85,7 +97,7 @@ impl Cm {
     }
 
     /// `cm_drep_handler`
-    pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: Drep) {
+    pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: &Drep) {
         self.has_left(from, drep.remote_comm_id, drep.local_comm_id);
         let Some(key) = self.connection_of(from, drep.remote_comm_id, drep.local_comm_id) else {
             return;
@@ -131,23 +143,23 @@ impl Cm {
         let Some(stage) = self.stage(key) else { return };
         match stage {
             Stage::RequestSent => {
-                let _ = self.send_rej(cx, key, reject::TIMEOUT, Vec::new());
+                let _ = self.send_rej(cx, key, reason::TIMEOUT, &[]);
             }
             Stage::RequestReceived | Stage::ReplySent | Stage::ReplyReceived => {
-                let _ = self.send_rej(cx, key, reject::CONSUMER_DEFINED, Vec::new());
+                let _ = self.send_rej(cx, key, reason::CONSUMER_DEFINED, &[]);
             }
             Stage::Established => {
                 let Some(dreq) = self.dreq(cx, key) else { return };
                 let Ok(connection) = self.connection(key) else { return };
                 cx.host.qp_gone(connection.qpn);
-                let (peer, transaction) = (connection.peer, connection.transaction);
+                let peer = connection.peer;
                 self.leave(cx, key, &dreq);
-                self.send(cx, peer, transaction, dreq);
+                self.send(cx, peer, dreq);
             }
             Stage::DisconnectReceived => self.send_drep(cx, key),
             Stage::ServiceRequestSent => self.take_back_sidr_req(key),
             Stage::ServiceRequestReceived => {
-                let _ = self.reject_service(cx, key, Vec::new());
+                let _ = self.reject_service(cx, key, &[]);
             }
             Stage::DisconnectSent => {
                 let Ok(connection) = self.connection_mut(key) else { return };

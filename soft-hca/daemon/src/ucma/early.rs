@@ -1,21 +1,17 @@
 //! Requests that have come before whoever is to listen for them.
 
-use std::net::SocketAddr;
+use soft_hca_roce::wire::cm::{Message, Req, SidrReq, reason, sidr_status};
 
-use soft_hca_core::uapi::ucma::{reject, sidr};
-
-use super::id::{Key, Space};
-use super::message::{Answered, CommId, Message, Rej, Req, SidrRep, SidrReq};
 use super::peer::{Peer, RemoteId};
 use super::timer::{Due, LISTENER_NS};
+use super::wire::{self, Envelope};
 use super::{Cm, Cx};
 
 /// A request that waits.
 #[derive(Debug)]
 pub(super) struct Early {
     until_ns: u64,
-    transaction: u64,
-    message: Message,
+    envelope: Envelope,
 }
 
 /// How many may wait: as many as there can be ids.
@@ -23,41 +19,25 @@ const MAX_EARLY: usize = 0x1_0000;
 /// How many may wait if one more comes from another host, where anybody may send them.
 pub(super) const MAX_EARLY_REMOTE: usize = 1024;
 
-/// What a request asks for, if it is one.
-fn asked_for(message: &Message) -> Option<(Space, SocketAddr)> {
-    match message {
-        Message::Req(req) => Some((req.space, req.dst)),
-        Message::SidrReq(req) => Some((req.space, req.dst)),
-        _ => None,
-    }
-}
-
 impl Cm {
-    /// Whoever listens for a request.
-    fn listener_for(&self, message: &Message) -> Option<Key> {
-        let (space, dst) = asked_for(message)?;
-        self.listener(space, dst)
-    }
-
     /// Keeps a request that nobody listens for until somebody does or it has been long enough.
     /// The same request again changes nothing.
     pub(super) fn wait_for_listener(
         &mut self,
         cx: &mut Cx<'_>,
         remote: RemoteId,
-        message: Message,
+        envelope: &Envelope,
     ) {
         if self.early.contains_key(&remote) {
             return;
         }
         let most = if remote.peer.is_remote() { MAX_EARLY_REMOTE } else { MAX_EARLY };
         if self.early.len() >= most {
-            return self.refuse(cx, remote.peer, &message);
+            return self.refuse(cx, remote.peer, &envelope.message);
         }
         let until_ns = cx.now_ns.saturating_add(LISTENER_NS);
         self.timers.insert((until_ns, Due::Early(remote)));
-        let transaction = cx.transaction;
-        self.early.insert(remote, Early { until_ns, transaction, message });
+        self.early.insert(remote, Early { until_ns, envelope: envelope.clone() });
     }
 
     /// Takes a request that waits.
@@ -72,43 +52,38 @@ impl Cm {
         let mut found: Vec<_> = self
             .early
             .iter()
-            .filter(|(_, early)| self.listener_for(&early.message).is_some())
+            .filter(|(_, early)| {
+                early.envelope.ends.is_some_and(|ends| self.listener(ends).is_some())
+            })
             .map(|(remote, early)| (early.until_ns, *remote))
             .collect();
         found.sort_unstable();
         for (_, remote) in found {
-            if let Some(Early { transaction, message, .. }) = self.forget_early(remote) {
-                self.received(cx, remote.peer, transaction, message);
+            if let Some(Early { envelope, .. }) = self.forget_early(remote) {
+                self.received(cx, remote.peer, envelope);
             }
         }
     }
 
     /// Nobody has come to listen.
     pub(super) fn nobody_listens(&mut self, cx: &mut Cx<'_>, remote: RemoteId) {
-        if let Some(Early { transaction, message, .. }) = self.forget_early(remote) {
-            self.refuse(&mut cx.answering(transaction), remote.peer, &message);
+        if let Some(Early { envelope, .. }) = self.forget_early(remote) {
+            let cx = &mut cx.answering(envelope.transaction);
+            self.refuse(cx, remote.peer, &envelope.message);
         }
     }
 
     fn refuse(&mut self, cx: &mut Cx<'_>, peer: Peer, message: &Message) {
         match message {
-            Message::Req(req) => self.refuse_req(cx, peer, req, reject::INVALID_SERVICE_ID),
-            Message::SidrReq(req) => self.refuse_sidr_req(cx, peer, req, sidr::UNSUPPORTED),
+            Message::Req(req) => self.refuse_req(cx, peer, req, reason::INVALID_SERVICE_ID),
+            Message::SidrReq(req) => self.refuse_sidr_req(cx, peer, req, sidr_status::UNSUPPORTED),
             _ => {}
         }
     }
 
     /// Refuses a connection that no id was made for, in answer to the request.
-    pub(super) fn refuse_req(&mut self, cx: &mut Cx<'_>, peer: Peer, req: &Req, reason: u32) {
-        let rej = Rej {
-            local_comm_id: CommId::NONE,
-            remote_comm_id: req.local_comm_id,
-            rejected: Answered::Req,
-            reason,
-            ari: Vec::new(),
-            private_data: Vec::new(),
-        };
-        self.send(cx, peer, cx.transaction, Message::Rej(rej));
+    pub(super) fn refuse_req(&mut self, cx: &mut Cx<'_>, peer: Peer, req: &Req, reason: u16) {
+        self.send(cx, peer, Envelope::new(cx.transaction, wire::refused_req(req, reason)));
     }
 
     /// Refuses a datagram service that no id was made for, in answer to the request.
@@ -117,16 +92,8 @@ impl Cm {
         cx: &mut Cx<'_>,
         peer: Peer,
         req: &SidrReq,
-        status: i32,
+        status: u8,
     ) {
-        let rep = SidrRep {
-            request_id: req.request_id,
-            status,
-            service_id: req.space.service_id(req.dst.port()),
-            qpn: 0,
-            qkey: 0,
-            private_data: Vec::new(),
-        };
-        self.send(cx, peer, cx.transaction, Message::SidrRep(rep));
+        self.send(cx, peer, Envelope::new(cx.transaction, wire::refused_sidr_req(req, status)));
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
-use soft_hca_core::uapi::verbs::{Psn, qp_type};
+use soft_hca_core::uapi::verbs::qp_type;
+use soft_hca_roce::wire::bth::Psn;
 use soft_hca_roce::wire::cm;
 
 use super::connect::Connection;
@@ -130,7 +131,7 @@ pub(super) struct Id {
     pub backlog: u32,
     pub events_reported: u32,
     /// The first packet number that the peer is to send.
-    pub psn: u32,
+    pub psn: Psn,
     pub flow_label: u32,
     /// The MTU of its path to another host, or that a request has (`ib_mtu`).
     pub path_mtu: Option<u8>,
@@ -170,7 +171,7 @@ impl Cm {
             ack_timeout: None,
             backlog: 0,
             events_reported: 0,
-            psn: Psn::new(cx.host.random24()).into(),
+            psn: Psn::new(cx.host.random24()),
             flow_label: 0,
             path_mtu: None,
             has_path: false,

@@ -1,10 +1,13 @@
 //! Disconnections of ids that have gone. The kernel sends such a DREQ once; if it is lost, the
 //! peer learns nothing. Here it is repeated for a moment, and a fabric ends after that.
 
+use soft_hca_roce::wire::cm::CommId;
+
+use super::connect::Connection;
 use super::id::Key;
-use super::message::{CommId, Message};
 use super::peer::Peer;
 use super::timer::Due;
+use super::wire::Envelope;
 use super::{Cm, Cx};
 
 /// A DREQ that nobody has answered.
@@ -12,8 +15,7 @@ use super::{Cm, Cx};
 pub(super) struct Leave {
     peer: Peer,
     remote_id: CommId,
-    transaction: u64,
-    dreq: Message,
+    dreq: Envelope,
     again_at_ns: u64,
     retries: u32,
 }
@@ -33,14 +35,13 @@ impl Cm {
     }
 
     /// An id goes whose DREQ has just been sent, or is about to be.
-    pub(super) fn leave(&mut self, cx: &Cx<'_>, key: Key, dreq: &Message) {
+    pub(super) fn leave(&mut self, cx: &Cx<'_>, key: Key, dreq: &Envelope) {
         let Ok(connection) = self.connection(key) else { return };
-        let (peer, transaction) = (connection.peer, connection.transaction);
-        let (local_id, remote_id) = (connection.local_id, connection.remote_id);
+        let Connection { peer, local_id, remote_id, .. } = *connection;
         if peer.is_remote() && self.leaves.len() < MAX_LEAVES {
             let again_at_ns = cx.now_ns.saturating_add(AGAIN_NS);
             let dreq = dreq.clone();
-            let leave = Leave { peer, remote_id, transaction, dreq, again_at_ns, retries: 0 };
+            let leave = Leave { peer, remote_id, dreq, again_at_ns, retries: 0 };
             self.leaves.insert(local_id, leave);
             self.timers.insert((again_at_ns, Due::Leave(local_id)));
         }
@@ -54,9 +55,9 @@ impl Cm {
         }
         leave.retries += 1;
         leave.again_at_ns = cx.now_ns.saturating_add(AGAIN_NS << leave.retries);
-        let (peer, transaction, dreq) = (leave.peer, leave.transaction, leave.dreq.clone());
+        let (peer, dreq) = (leave.peer, leave.dreq.clone());
         self.timers.insert((leave.again_at_ns, Due::Leave(local_id)));
-        self.send(cx, peer, transaction, dreq);
+        self.send(cx, peer, dreq);
     }
 
     /// The peer has said that the connection is over.

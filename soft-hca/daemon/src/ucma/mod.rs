@@ -12,9 +12,8 @@
 //! | `event` | queues of events; where every event passes | `ucma.c` |
 //! | `bind` | ports and listening | `cma.c` |
 //! | `resolve` | finding addresses and routes | `cma.c`, `addr.c` |
-//! | `message` | what is said between the two ends | `cm_msgs.h` |
 //! | `peer` | where messages go, and which connection they mean | `cm.c` |
-//! | `wire` | messages as management datagrams | `ibta_vol1_c12.h` |
+//! | `wire` | messages, what goes beside them, datagrams | `cm_msgs.h` |
 //! | `resend` | what is sent again until it is answered | `mad.c`, `cm.c` |
 //! | `leave` | disconnections of ids that have gone | |
 //! | `stale` | connections of the past | `cm.c` |
@@ -34,7 +33,6 @@ mod event;
 mod id;
 mod leave;
 mod listing;
-mod message;
 mod multicast;
 mod option;
 mod peer;
@@ -60,6 +58,8 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
 };
+use soft_hca_roce::wire::bth::Qpn;
+use soft_hca_roce::wire::cm::CommId;
 
 use crate::device::{self, Device, Port, Source};
 use crate::ucma::bind::Ports;
@@ -67,7 +67,6 @@ use crate::ucma::early::Early;
 use crate::ucma::event::File;
 use crate::ucma::id::{Id, Key, Numbers};
 use crate::ucma::leave::Leave;
-use crate::ucma::message::CommId;
 use crate::ucma::multicast::Membership;
 use crate::ucma::peer::{CommIds, RemoteId};
 use crate::ucma::stale::RemoteQp;
@@ -88,7 +87,7 @@ pub(crate) trait Host {
     /// The address that the system would send from to reach `to`, or `ENETUNREACH`.
     fn route(&self, to: IpAddr) -> Result<IpAddr>;
     /// The connection of a queue pair is over.
-    fn qp_gone(&mut self, qpn: u32);
+    fn qp_gone(&mut self, qpn: Qpn);
 
     /// The device, port and GID of one of the machine's addresses, `None` for any other address.
     fn find_source(&self, ip: IpAddr) -> Option<Source> {

@@ -43,15 +43,15 @@ impl Cm {
             RTR if is_alive => {
                 attr.mask = QpAttrMask::RTR_RC;
                 attr.path_mtu = connection.path_mtu.into();
-                attr.rq_psn = id.psn;
-                attr.dest_qp_num = connection.remote_qpn;
+                attr.rq_psn = id.psn.into();
+                attr.dest_qp_num = connection.remote_qpn.into();
                 attr.max_dest_rd_atomic = connection.responder_resources;
                 attr.ah_attr = Some(self.ah_attr(key)?);
             }
             RTS if is_alive => {
                 attr.mask = QpAttrMask::RTS_RC;
                 attr.timeout = id.ack_timeout.unwrap_or(connection.ack_timeout);
-                attr.sq_psn = connection.sq_psn;
+                attr.sq_psn = connection.sq_psn.into();
                 attr.retry_cnt = connection.retry_count;
                 attr.rnr_retry = connection.rnr_retry_count;
                 attr.max_rd_atomic = connection.initiator_depth;

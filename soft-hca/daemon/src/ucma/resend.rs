@@ -3,29 +3,29 @@
 
 use soft_hca_core::errno::Errno;
 use soft_hca_core::uapi::ucma::event_type;
+use soft_hca_roce::wire::cm::{Answered, CommId, Message, Mra};
 
 use super::connect::Stage;
 use super::id::Key;
-use super::message::{Answered, CommId, Message, Mra};
 use super::peer::Peer;
 use super::timer::{
     GIVE_UP_NS, MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, RESPONSE_NS, Timer, cm_timeout_ns,
 };
+use super::wire::Envelope;
 use super::{Cm, Cx};
 
 impl Cm {
     /// Sends a message of an id's connection and waits for the answer. No message to an id of this
     /// machine gets lost; only a request may meet a listener that has no room.
-    pub(super) fn send_until_answered(&mut self, cx: &mut Cx<'_>, key: Key, message: Message) {
-        let is_request = matches!(message, Message::Req(_));
+    pub(super) fn send_until_answered(&mut self, cx: &mut Cx<'_>, key: Key, envelope: Envelope) {
+        let is_request = matches!(envelope.message, Message::Req(_));
         let Ok(connection) = self.connection_mut(key) else { return };
         connection.retries = 0;
         let again = connection.peer.is_remote() || is_request;
         let peer = connection.peer;
-        connection.unanswered = again.then(|| Box::new(message.clone()));
-        let transaction = connection.transaction;
+        connection.unanswered = again.then(|| Box::new(envelope.clone()));
         self.wait_for_answer(cx, key);
-        self.send(cx, peer, transaction, message);
+        self.send(cx, peer, envelope);
     }
 
     fn wait_for_answer(&mut self, cx: &mut Cx<'_>, key: Key) {
@@ -48,9 +48,9 @@ impl Cm {
     /// Sends the unanswered message again: what it got may have been lost.
     pub(super) fn send_again(&mut self, cx: &mut Cx<'_>, key: Key) {
         let Ok(connection) = self.connection(key) else { return };
-        let (peer, transaction) = (connection.peer, connection.transaction);
-        if let Some(message) = connection.unanswered.as_deref().cloned() {
-            self.send(cx, peer, transaction, message);
+        let peer = connection.peer;
+        if let Some(envelope) = connection.unanswered.as_deref().cloned() {
+            self.send(cx, peer, envelope);
         }
     }
 
@@ -85,13 +85,13 @@ impl Cm {
     /// `cm_mra_handler`: the message has come, and the answer will take a while.
     pub(super) fn received_mra(&mut self, cx: &mut Cx<'_>, from: Peer, mra: &Mra) {
         let asking = || self.connection_of(from, mra.remote_comm_id, CommId::NONE);
-        let (key, stage) = match mra.message {
+        let (key, stage) = match mra.answered {
             Answered::Req => (asking(), Stage::RequestSent),
             Answered::Rep => {
                 let key = self.connection_of(from, mra.remote_comm_id, mra.local_comm_id);
                 (key, Stage::ReplySent)
             }
-            Answered::Other => return,
+            Answered::Other | Answered::Reserved => return,
         };
         let Some(key) = key.filter(|key| self.stage(*key) == Some(stage)) else { return };
         if from == Peer::Local {

@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use soft_hca_roce::wire::bth::Qpn;
+
 use super::connect::Stage;
 use super::id::Key;
 use super::peer::{Peer, RemoteId};
@@ -14,7 +16,7 @@ use super::{Cm, Cx};
 pub(super) struct RemoteQp {
     address: IpAddr,
     ca_guid: u64,
-    qpn: u32,
+    qpn: Qpn,
 }
 
 /// Requests of the past that are remembered at most.
@@ -22,7 +24,7 @@ const MAX_PAST: usize = 0x1_0000;
 
 impl RemoteQp {
     /// `None` for a queue pair of this machine, which tells of its end itself.
-    pub(super) fn new(peer: Peer, ca_guid: u64, qpn: u32) -> Option<Self> {
+    pub(super) fn new(peer: Peer, ca_guid: u64, qpn: Qpn) -> Option<Self> {
         match peer {
             Peer::Local => None,
             Peer::Remote { address, .. } => Some(Self { address, ca_guid, qpn }),

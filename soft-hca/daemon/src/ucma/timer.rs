@@ -1,7 +1,8 @@
 //! Deadlines. An id has one at most.
 
+use soft_hca_roce::wire::cm::CommId;
+
 use super::id::Key;
-use super::message::CommId;
 use super::peer::RemoteId;
 use super::query::PACKET_LIFE_TIME;
 use super::resolve::Asking;

@@ -1,14 +1,14 @@
 //! Two connection managers that have nothing in common but the messages that a test carries
 //! between them.
 
+use soft_hca_roce::wire::cm::{CommId, Message};
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use super::*;
 use crate::ucma::id::State;
-use crate::ucma::message::{CommId, Message};
 use crate::ucma::peer::Outgoing;
 use crate::ucma::timer::{MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, TIME_WAIT_NS};
-use crate::ucma::wire;
+use crate::ucma::wire::{self, Envelope};
 
 /// Two machines, 10.9.0.1 and 10.9.0.2, each with one opened file.
 pub(super) struct Hosts {
@@ -27,7 +27,9 @@ pub(super) fn address(host: usize) -> IpAddr {
 
 /// Transaction and message of a datagram that a host has sent.
 pub(super) fn content(host: usize, mad: &[u8; MAD_BYTES]) -> (u64, Message) {
-    wire::decode(mad, (address(host), address(1 - host))).unwrap()
+    let Envelope { transaction, message, .. } =
+        wire::decode(mad, (address(host), address(1 - host))).unwrap();
+    (transaction, message)
 }
 
 fn name(message: &Message) -> &'static str {
@@ -79,7 +81,7 @@ impl Hosts {
 
     /// Gives a host a message of the other.
     pub(super) fn deliver(&mut self, to: usize, message: &Message) {
-        self.deliver_datagram(to, &wire::encode(message, 4711));
+        self.deliver_datagram(to, &wire::encode(&Envelope::new(4711, message.clone())));
     }
 
     pub(super) fn deliver_datagram(&mut self, to: usize, mad: &[u8; MAD_BYTES]) {

@@ -1,5 +1,8 @@
 //! Messages as datagrams: byte by byte, lost, doubled, late, and of nobody's making.
 
+use soft_hca_core::uapi::ucma::Ece;
+use soft_hca_roce::wire::bth::{Psn, Qpn};
+use soft_hca_roce::wire::cm::{CommId, Dreq, Message, Rep, Req, Rtu, reason};
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use super::hostile::Random;
@@ -7,11 +10,9 @@ use super::hosts::{CLIENT, Hosts, REQUEST_NS, SERVER, address, content};
 use super::*;
 use crate::ucma::early::MAX_EARLY_REMOTE;
 use crate::ucma::id::Space;
-use crate::ucma::message;
-use crate::ucma::message::{CommId, Message, STALE_CONNECTION};
 use crate::ucma::peer::Outgoing;
 use crate::ucma::timer::{LISTENER_NS, MAX_RETRIES, REMOTE_RESPONSE_NS, TIME_WAIT_NS};
-use crate::ucma::wire;
+use crate::ucma::wire::{self, Ends, Envelope};
 
 type Mad = [u8; MAD_BYTES];
 
@@ -55,7 +56,7 @@ fn a_connection_byte_by_byte() {
     let asking = hosts.asking(TCP);
     let req = one(&mut hosts, CLIENT);
     let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&asking]];
-    let (psn, port, label) = (low24(id.psn), id.port.unwrap().1, id.flow_label);
+    let (psn, port, label) = (low24(id.psn.get()), id.port.unwrap().1, id.flow_label);
     let lc = hosts.ids(CLIENT, asking).0.0.to_be_bytes();
     let guid = GUID.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[
@@ -89,7 +90,7 @@ fn a_connection_byte_by_byte() {
     hosts.accept(request);
     let rep = one(&mut hosts, SERVER);
     let id = &hosts.worlds[SERVER].cm.ids[&hosts.worlds[SERVER].cm.keys[&request]];
-    let psn = low24(id.psn);
+    let psn = low24(id.psn.get());
     let rc = hosts.ids(SERVER, request).0.0.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[
         (0, &rc),
@@ -233,7 +234,7 @@ fn a_service_request_is_sent_again() {
 }
 
 /// The rejection that a host has to send, by its reason.
-fn reason(hosts: &mut Hosts, host: usize) -> u32 {
+fn reason_of(hosts: &mut Hosts, host: usize) -> u16 {
     match hosts.one(host) {
         Message::Rej(rej) => rej.reason,
         other => panic!("{other:?}"),
@@ -255,7 +256,7 @@ fn a_host_that_has_forgotten_its_connection() {
     assert_eq!(answers.len(), 2);
     let Message::Dreq(_) = content(SERVER, &answers[0]).1 else { panic!() };
     let Message::Rej(rej) = content(SERVER, &answers[1]).1 else { panic!() };
-    assert_eq!(rej.reason, STALE_CONNECTION);
+    assert_eq!(rej.reason, reason::STALE_CONNECTION);
     assert_eq!(transaction(&answers[1]), transaction(&req));
     answers.iter().for_each(|mad| hosts.deliver_datagram(CLIENT, mad));
     assert_eq!(hosts.events(CLIENT), [(8, 10)]);
@@ -299,7 +300,7 @@ fn requests_that_cannot_be_met() {
     hosts.asking(TCP);
     let req = one(&mut hosts, CLIENT);
     let at = |at: usize| DATA + at;
-    let changes: [(usize, u8, u32); 12] = [
+    let changes: [(usize, u8, u16); 12] = [
         // Another port space, and what is none.
         (at(13), 0x02, 8),
         (at(8), 1, 8),
@@ -322,7 +323,7 @@ fn requests_that_cannot_be_met() {
         let mut changed = req;
         changed[at] = byte;
         hosts.deliver_datagram(SERVER, &changed);
-        assert_eq!(reason(&mut hosts, SERVER), expected, "byte {at}");
+        assert_eq!(reason_of(&mut hosts, SERVER), expected, "byte {at}");
     }
     assert_eq!(hosts.events(SERVER), []);
     // A smaller MTU is fine, and it is the connection's.
@@ -429,9 +430,11 @@ fn any_datagram_does_no_harm() {
     hosts.asking(UDP);
     let mut samples = hosts.datagrams(CLIENT);
     let (local_comm_id, remote_comm_id) = ids[0];
-    let dreq = message::Dreq { local_comm_id, remote_comm_id, remote_qpn: 0x99 };
-    samples.push(wire::encode(&Message::Dreq(dreq), 1));
-    samples.push(wire::encode(&Message::Rtu(message::Rtu { local_comm_id, remote_comm_id }), 1));
+    let remote_qpn = Qpn::new(0x99);
+    let dreq = Dreq { local_comm_id, remote_comm_id, remote_qpn, ..Dreq::default() };
+    samples.push(wire::encode(&Envelope::new(1, dreq)));
+    let rtu = Rtu { local_comm_id, remote_comm_id, ..Rtu::default() };
+    samples.push(wire::encode(&Envelope::new(1, rtu)));
     for round in 0..60_000u32 {
         let mut mad = random.of(&samples);
         match random.below(8) {
@@ -543,30 +546,40 @@ fn values_come_back_from_datagrams() {
     let mut hosts = Hosts::new();
     hosts.asking(TCP);
     let mad = one(&mut hosts, CLIENT);
-    let (transaction, message) = content(CLIENT, &mad);
-    assert_eq!(wire::encode(&message, transaction), mad);
-    let Message::Req(mut req) = message else { panic!() };
-    req.ece = soft_hca_core::uapi::ucma::Ece { vendor_id: 0x12_3456, attr_mod: 0x789a_bcde };
+    let of_packet = |from: usize| (address(from), address(1 - from));
+    let envelope = wire::decode(&mad, of_packet(CLIENT)).unwrap();
+    assert_eq!(wire::encode(&envelope), mad);
+    let Message::Req(req) = envelope.message else { panic!() };
     // An IPv4 address of a program that speaks IPv6 stays in its clothes.
-    req.src = "[::ffff:10.9.0.2]:5".parse().unwrap();
-    req.dst = "[::ffff:10.9.0.1]:7471".parse().unwrap();
-    req.space = Space::Ib;
-    let message = Message::Req(req);
-    assert_eq!(content(CLIENT, &wire::encode(&message, 9)), (9, message));
-    let rep = Message::Rep(message::Rep {
+    let ends = Ends {
+        space: Space::Ib,
+        src: "[::ffff:10.9.0.2]:5".parse().unwrap(),
+        dst: "[::ffff:10.9.0.1]:7471".parse().unwrap(),
+    };
+    let ece = Ece { vendor_id: 0x12_3456, attr_mod: 0x789a_bcde };
+    let req = Req {
+        vendor_id: ece.vendor_id,
+        service_id: ends.service_id(),
+        private_data: ends.private_data(b"hello").unwrap(),
+        ..req
+    };
+    let envelope =
+        Envelope { ece_options: ece.attr_mod, ends: Some(ends), ..Envelope::new(9, req) };
+    assert_eq!(wire::decode(&wire::encode(&envelope), of_packet(CLIENT)), Ok(envelope));
+    let rep = Rep {
         local_comm_id: CommId(1),
         remote_comm_id: CommId(2),
-        ca_guid: 3,
-        qpn: 4,
-        starting_psn: 5,
+        local_ca_guid: 3,
+        local_qpn: Qpn::new(4),
+        starting_psn: Psn::new(5),
         responder_resources: 6,
         initiator_depth: 7,
         rnr_retry_count: 1,
-        flow_control: 0,
         srq: true,
-        ece: soft_hca_core::uapi::ucma::Ece { vendor_id: 0x12_3456, attr_mod: 0x789a_bcde },
-        private_data: vec![1; 196],
-    });
-    assert_eq!(content(SERVER, &wire::encode(&rep, 9)), (9, rep));
+        private_data: wire::private_data(&[1; 196]).unwrap(),
+        ..wire::rep(ece)
+    };
+    let envelope = Envelope { ece_options: ece.attr_mod, ..Envelope::new(9, rep) };
+    assert_eq!(wire::decode(&wire::encode(&envelope), of_packet(SERVER)), Ok(envelope));
     assert_eq!(REQUEST_NS, 6_144_000_000);
 }

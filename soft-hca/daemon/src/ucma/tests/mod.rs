@@ -27,6 +27,7 @@ use std::sync::{Arc, LazyLock};
 
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, EVENT, command};
+use soft_hca_roce::wire::bth::Qpn;
 
 use super::connect::Stage;
 use super::peer::Peer;
@@ -91,8 +92,8 @@ impl Host for Machine {
         }
     }
 
-    fn qp_gone(&mut self, qpn: u32) {
-        self.gone.push(qpn);
+    fn qp_gone(&mut self, qpn: Qpn) {
+        self.gone.push(qpn.get());
     }
 
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {

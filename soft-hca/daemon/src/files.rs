@@ -10,8 +10,10 @@ use soft_hca_core::engine::Async;
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, FileKind};
 use soft_hca_core::system;
+use soft_hca_core::uapi::ucma::abi::{MigrateId, Request as _};
 use soft_hca_core::uapi::verbs::event;
 use soft_hca_roce::wire::bth::Qpn;
+use zerocopy::IntoBytes;
 
 use crate::device::Device;
 use crate::event_fd::EventFd;
@@ -117,13 +119,12 @@ impl Files {
 /// MIGRATE_ID's payload names the old channel's file by token; the connection manager wants its
 /// own number.
 pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileId>) -> Result<()> {
-    const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
     const NO_FILE: Errno =
         Errno::EBADF.because("the file to move the id from is no connection manager");
-    let field = payload.get_mut(12..16).ok_or(TOO_SHORT)?;
-    let token = u32::from_le_bytes(field.try_into().expect("four bytes"));
-    let file = files.get(&token).ok_or(NO_FILE)?;
-    field.copy_from_slice(&file.to_le_bytes());
+    let request = MigrateId::read(payload)?;
+    let file = *files.get(&(request.fd as u32)).ok_or(NO_FILE)?;
+    let request = MigrateId { fd: file as i32, ..request };
+    payload[..size_of::<MigrateId>()].copy_from_slice(request.as_bytes());
     Ok(())
 }
 

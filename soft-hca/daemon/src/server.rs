@@ -16,7 +16,8 @@ use soft_hca_core::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
 use soft_hca_core::system;
-use soft_hca_core::uapi::ucma::command as ucma_command;
+use soft_hca_core::uapi;
+use soft_hca_core::uapi::ucma::{Command, command as ucma_command};
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
 use soft_hca_core::uapi::verbs::state;
 use soft_hca_fault::Happened;
@@ -363,7 +364,7 @@ impl Daemon {
     /// What a program asks for and does not get. That there is no event yet is nothing to tell.
     fn log_refusal(&self, token: u32, message: &[u8], error: Errno) {
         let Ok(Request::Command { bytes, .. }) = Request::decode(message) else { return };
-        let number = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
+        let number = uapi::command_number(&bytes).unwrap_or_default();
         let (proc, name) = match self.files.get(token) {
             Some(File::Uverbs { file, .. }) => (file.proc, uverbs_command::name(number)),
             Some(File::Cm { proc, .. }) if error != Errno::EAGAIN => {
@@ -430,7 +431,6 @@ impl Daemon {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
-        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
         match self.files.get_mut(token).ok_or(Errno::EBADF.because("the file is closed"))? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
@@ -442,9 +442,8 @@ impl Daemon {
                 })
             }
             File::Cm { file, .. } => {
-                let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
-                let number = number.ok_or(TOO_SHORT)?;
-                let mut payload = bytes.get(8..).ok_or(TOO_SHORT)?.to_vec();
+                let Command { number, payload, .. } = Command::parse(bytes)?;
+                let mut payload = payload.to_vec();
                 if number == ucma::MIGRATE_ID {
                     files::translate_migration(&mut payload, &cm_files)?;
                 }

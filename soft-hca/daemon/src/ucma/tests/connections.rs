@@ -500,9 +500,9 @@ fn vendors_options_travel() {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 1, TCP, "10.9.0.1:7471");
     let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
-    let param = ConnParam { valid: 1, ..ConnParam::default() }.encode();
+    let param = valid(&ConnParam::default());
     let parts: [(usize, &[u8]); 3] =
-        [(0, &param), (272, &asking.to_le_bytes()), (280, &[0xb3, 0x15, 0, 0, 7])];
+        [(0, param.as_bytes()), (272, &asking.to_le_bytes()), (280, &[0xb3, 0x15, 0, 0, 7])];
     world.done(client, command::CONNECT, &bytes(288, &parts)).unwrap();
     assert_eq!(world.event(server).unwrap()[328..], [0xb3, 0x15, 0, 0, 7, 0, 0, 0]);
 }

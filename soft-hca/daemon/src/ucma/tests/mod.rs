@@ -26,8 +26,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::uapi::ucma::{ConnParam, EVENT, command};
+use soft_hca_core::uapi::ucma::{ConnParam, EVENT, abi, command};
 use soft_hca_roce::wire::bth::Qpn;
+use zerocopy::IntoBytes;
 
 use super::connect::Stage;
 use super::peer::Peer;
@@ -130,6 +131,11 @@ pub(crate) fn sockaddr(text: &str) -> Vec<u8> {
             bytes(28, &[(0, &[10, 0]), (2, &port), (8, &v6.ip().octets()), (24, &scope)])
         }
     }
+}
+
+/// Parameters as they lie in a command.
+fn valid(param: &ConnParam) -> abi::ConnParam {
+    abi::ConnParam { valid: 1, ..param.into() }
 }
 
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
@@ -272,8 +278,8 @@ impl World {
     }
 
     pub(crate) fn connect(&mut self, file: FileId, id: u32, param: &ConnParam) -> Result<()> {
-        let param = ConnParam { valid: 1, ..param.clone() };
-        let parts: [(usize, &[u8]); 2] = [(0, &param.encode()), (272, &id.to_le_bytes())];
+        let param = valid(param);
+        let parts: [(usize, &[u8]); 2] = [(0, param.as_bytes()), (272, &id.to_le_bytes())];
         self.done(file, command::CONNECT, &bytes(288, &parts))
     }
 
@@ -284,9 +290,9 @@ impl World {
         uid: u64,
         param: &ConnParam,
     ) -> Result<()> {
-        let param = ConnParam { valid: 1, ..param.clone() };
+        let param = valid(param);
         let parts: [(usize, &[u8]); 3] =
-            [(0, &uid.to_le_bytes()), (8, &param.encode()), (280, &id.to_le_bytes())];
+            [(0, &uid.to_le_bytes()), (8, param.as_bytes()), (280, &id.to_le_bytes())];
         self.done(file, command::ACCEPT, &bytes(296, &parts))
     }
 

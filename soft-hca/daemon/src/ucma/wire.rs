@@ -187,6 +187,7 @@ pub(super) fn decode(
             cm::NoMessage::Class => "another class",
             cm::NoMessage::AlternatePath(_) => "alternate paths are not used",
             cm::NoMessage::Attribute(_) => "an unknown attribute",
+            _ => "no message",
         })
     })?;
     let transaction = mad.header.transaction;

@@ -377,6 +377,7 @@ impl Rej {
 
 /// Why a management datagram is no message.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoMessage {
     /// Of another class, version or method.
     #[error("not for the connection manager")]

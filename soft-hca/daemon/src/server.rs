@@ -168,7 +168,7 @@ impl Daemon {
     }
 
     fn serve(&mut self, listener: &Listener) -> io::Result<()> {
-        while !(self.has_served && self.files.is_empty() && !self.cm.is_leaving()) {
+        while !(self.has_served && self.files.is_empty() && !self.cm.awaits_drep()) {
             let deadline = self.next_deadline();
             for ready in self.poller.wait(deadline)? {
                 match ready {

@@ -1,4 +1,4 @@
-//! Connections: request, reply, "ready to use".
+//! Connecting: request, reply, "ready to use".
 //!
 //! A program's command changes its own id and sends a message; `received_...`, the kernel's
 //! handlers in `cm.c` and `cma.c`, change the id that a message is for. Nothing changes both.
@@ -7,102 +7,18 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     Accept, ConnParam, Connect, Ece, Event, Notify, Param, Sockaddr, event_type,
 };
-use soft_hca_roce::wire::bth::{Psn, Qpn};
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::cm::{Answered, CommId, Mra, Path, Rej, Rep, Req, Rtu, reason};
 
 use super::bind::UNBOUND;
+use super::connection::{Connection, ConnectionState, three_bits};
 use super::id::{Id, Key, State};
-use super::peer::{Opens, Peer, RemoteId};
-use super::query::{ACK_DELAY, ACK_TIMEOUT, ack_timeout};
+use super::peer::{Peer, RemoteId};
+use super::query::{ACK_DELAY, ack_timeout};
 use super::stale::RemoteQp;
 use super::timer::SERVICE_TIMEOUT;
 use super::wire::{self, Ends, Envelope};
 use super::{Call, Cm, Cx, NOTHING};
-
-pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because("the id has no connection");
-
-/// How far a connection has come (`enum ib_cm_state`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    RequestSent,
-    RequestReceived,
-    ReplySent,
-    ReplyReceived,
-    Established,
-    DisconnectSent,
-    DisconnectReceived,
-    TimeWait,
-    ServiceRequestSent,
-    ServiceRequestReceived,
-    /// Nothing comes after: rejected, refused, or a datagram service that is known.
-    Over,
-}
-
-/// What an id has once it has asked or been asked for a connection (a `cm_id_private`).
-#[derive(Clone, Debug)]
-pub(super) struct Connection {
-    pub stage: Stage,
-    pub peer: Peer,
-    /// What this side calls the connection.
-    pub local_id: CommId,
-    /// What the other side calls it, once that is known.
-    pub remote_id: CommId,
-    /// 0 if the program has named none.
-    pub qpn: Qpn,
-    pub remote_qpn: Qpn,
-    /// The first packet number to send.
-    pub sq_psn: Psn,
-    pub responder_resources: u8,
-    pub initiator_depth: u8,
-    pub retry_count: u8,
-    pub rnr_retry_count: u8,
-    pub path_mtu: u8,
-    /// Of the queue pair, unless the program has chosen one: 4.096 us times two to the power of this.
-    pub ack_timeout: u8,
-    /// What was asked for; only the side that was asked has it.
-    pub service_id: u64,
-    /// Whether this side has asked.
-    pub is_asking: bool,
-    /// The other side's queue pair, if that is another host.
-    pub remote_qp: Option<RemoteQp>,
-    /// Of the messages that this side sends next.
-    pub transaction: u64,
-    /// What was sent, kept until it is answered.
-    pub unanswered: Option<Box<Envelope>>,
-    /// How often that was sent again.
-    pub retries: u32,
-}
-
-impl Connection {
-    fn new(stage: Stage, peer: Peer, local_id: CommId) -> Self {
-        Self {
-            stage,
-            peer,
-            local_id,
-            remote_id: CommId::NONE,
-            qpn: Qpn::default(),
-            remote_qpn: Qpn::default(),
-            sq_psn: Psn::default(),
-            responder_resources: 0,
-            initiator_depth: 0,
-            retry_count: 0,
-            rnr_retry_count: 0,
-            path_mtu: 0,
-            ack_timeout: ACK_TIMEOUT,
-            service_id: 0,
-            is_asking: false,
-            remote_qp: None,
-            transaction: 0,
-            unanswered: None,
-            retries: 0,
-        }
-    }
-}
-
-/// Retry counts have three bits.
-fn three_bits(count: u8) -> u8 {
-    count.min(7)
-}
 
 /// Those of an id that has a route.
 fn ends(id: &Id) -> Option<Ends> {
@@ -110,26 +26,6 @@ fn ends(id: &Id) -> Option<Ends> {
 }
 
 impl Cm {
-    /// The stage of an id's connection.
-    pub(super) fn stage(&self, key: Key) -> Option<Stage> {
-        self.ids.get(&key)?.connection.as_ref().map(|connection| connection.stage)
-    }
-
-    pub(super) fn set_stage(&mut self, key: Key, stage: Stage) {
-        let id = self.ids.get_mut(&key);
-        if let Some(connection) = id.and_then(|id| id.connection.as_mut()) {
-            connection.stage = stage;
-        }
-    }
-
-    pub(super) fn connection(&self, key: Key) -> Result<&Connection> {
-        self.id(key)?.connection.as_ref().ok_or(NO_CONNECTION)
-    }
-
-    pub(super) fn connection_mut(&mut self, key: Key) -> Result<&mut Connection> {
-        self.id_mut(key)?.connection.as_mut().ok_or(NO_CONNECTION)
-    }
-
     pub(super) fn connect(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let Connect { id: number, param, ece } = Connect::decode(call.payload)?;
         ensure(param.valid != 0, Errno::EINVAL.because("the parameters are not marked as valid"))?;
@@ -144,45 +40,6 @@ impl Cm {
             self.send_req(cx, key, ends, &param, ece)?;
         }
         NOTHING
-    }
-
-    /// Gives an id what it has as the side that asks; gives what this side calls it, and the
-    /// transaction.
-    pub(super) fn begin_connection(
-        &mut self,
-        cx: &mut Cx<'_>,
-        key: Key,
-        ends: Ends,
-        param: &ConnParam,
-    ) -> Result<(CommId, u64)> {
-        // A group's address leads to nobody, and that is known here.
-        let own = ends.src.ip().to_canonical();
-        let peer = match cx.host.find_peer(ends.dst.ip().to_canonical()).unwrap_or(Peer::Local) {
-            Peer::Remote { address, .. } if cx.host.has_way(own, address) => {
-                Peer::Remote { own, address }
-            }
-            _ => Peer::Local,
-        };
-        let local_id = self.comm_ids.take(cx.host, key);
-        let (stage, opens) = if self.id(key)?.is_datagram {
-            (Stage::ServiceRequestSent, Opens::Service)
-        } else {
-            (Stage::RequestSent, Opens::Connection)
-        };
-        let transaction = self.new_transaction(cx, opens, local_id);
-        let id = self.id_mut(key)?;
-        id.state = State::Connect;
-        id.connection = Some(Connection {
-            is_asking: true,
-            transaction,
-            qpn: Qpn::new(param.qp_num),
-            responder_resources: param.responder_resources,
-            initiator_depth: param.initiator_depth,
-            retry_count: three_bits(param.retry_count),
-            path_mtu: id.path_mtu(),
-            ..Connection::new(stage, peer, local_id)
-        });
-        Ok((local_id, transaction))
     }
 
     /// Asks for a connection (`cma_connect_ib`).
@@ -232,33 +89,6 @@ impl Cm {
         Ok(())
     }
 
-    /// Makes the id of a request, on the listener's side.
-    pub(super) fn new_request(
-        &mut self,
-        cx: &mut Cx<'_>,
-        listener: Key,
-        remote: RemoteId,
-        Ends { src, dst, .. }: Ends,
-        stage: Stage,
-    ) -> Result<Key> {
-        let id = self.id(listener)?;
-        let (file, kind) = (id.file, (id.space, id.is_datagram));
-        let key = self.new_id(cx, file, kind, 0)?;
-        let local_id = self.comm_ids.take(cx.host, key);
-        let mut connection = Connection::new(stage, remote.peer, local_id);
-        connection.remote_id = remote.comm_id;
-        connection.transaction = cx.transaction;
-        let id = self.id_mut(key)?;
-        connection.service_id = id.space.service_id(dst.port());
-        id.connection = Some(connection);
-        (id.src, id.dst) = (Some(Sockaddr::Ip(dst)), Some(Sockaddr::Ip(src)));
-        id.source = cx.host.find_source(dst.ip());
-        id.state = State::Connect;
-        self.remote_ids.insert(remote, key);
-        self.id_mut(listener)?.backlog -= 1;
-        Ok(key)
-    }
-
     /// `cm_req_handler`
     pub(super) fn received_req(
         &mut self,
@@ -270,11 +100,13 @@ impl Cm {
         let Some(ends) = envelope.ends else { return };
         let remote = RemoteId { peer: from, is_datagram: false, comm_id: req.local_comm_id };
         if let Some(key) = self.asked_by(remote) {
-            if let Some(stage) = self.stage(key).filter(|&stage| stage != Stage::Over) {
-                return self.duplicate_req(cx, key, stage, req);
+            if let Some(state) =
+                self.connection_state(key).filter(|&state| state != ConnectionState::Over)
+            {
+                return self.duplicate_req(cx, key, state, req);
             }
         }
-        if self.past.contains_key(&remote) {
+        if self.timewait.contains_key(&remote) {
             return;
         }
         let remote_qp = RemoteQp::new(from, req.local_ca_guid, req.local_qpn);
@@ -301,15 +133,15 @@ impl Cm {
     }
 
     /// A request has come again (`cm_dup_req_handler`).
-    fn duplicate_req(&mut self, cx: &mut Cx<'_>, key: Key, stage: Stage, req: &Req) {
+    fn duplicate_req(&mut self, cx: &mut Cx<'_>, key: Key, state: ConnectionState, req: &Req) {
         let Ok(Connection { peer, local_id, .. }) = self.connection(key) else { return };
         let (peer, local_id) = (*peer, *local_id);
-        match stage {
-            Stage::RequestReceived => {
+        match state {
+            ConnectionState::ReqReceived => {
                 self.send_mra(cx, peer, (local_id, req.local_comm_id), Answered::Req);
             }
-            Stage::TimeWait => self.refuse_req(cx, peer, req, reason::STALE_CONNECTION),
-            Stage::ReplySent => self.send_again(cx, key),
+            ConnectionState::TimeWait => self.refuse_req(cx, peer, req, reason::STALE_CONNECTION),
+            ConnectionState::RepSent => self.send_again(cx, key),
             _ => {}
         }
     }
@@ -340,7 +172,7 @@ impl Cm {
         (req, ends): (&Req, Ends),
         ece: Ece,
     ) -> Result<()> {
-        let key = self.new_request(cx, listener, remote, ends, Stage::RequestReceived)?;
+        let key = self.new_request(cx, listener, remote, ends, ConnectionState::ReqReceived)?;
         let id = self.id_mut(key)?;
         id.has_path = true;
         id.path_mtu = Some(req.mtu);
@@ -403,12 +235,12 @@ impl Cm {
     /// Accepts a request (`cma_accept_ib`).
     fn send_rep(&mut self, cx: &mut Cx<'_>, key: Key, param: &ConnParam, ece: Ece) -> Result<()> {
         let private_data = wire::private_data(&param.private_data)?;
-        let is_asked = self.stage(key) == Some(Stage::RequestReceived);
+        let is_asked = self.connection_state(key) == Some(ConnectionState::ReqReceived);
         ensure(is_asked, Errno::EINVAL.because("there is no request to accept"))?;
         let id = self.id(key)?;
         let (starting_psn, local_ca_guid) = (id.psn, id.node_guid());
         let connection = self.connection_mut(key)?;
-        connection.stage = Stage::ReplySent;
+        connection.state = ConnectionState::RepSent;
         connection.qpn = Qpn::new(param.qp_num);
         connection.responder_resources = param.responder_resources;
         connection.initiator_depth = param.initiator_depth;
@@ -440,8 +272,10 @@ impl Cm {
         rep: &Rep,
         ece_options: u32,
     ) {
-        let asking = self.connection_of(from, rep.remote_comm_id, CommId::NONE);
-        let Some(key) = asking.filter(|key| self.stage(*key) == Some(Stage::RequestSent)) else {
+        let active = self.connection_of(from, rep.remote_comm_id, CommId::NONE);
+        let Some(key) =
+            active.filter(|key| self.connection_state(*key) == Some(ConnectionState::ReqSent))
+        else {
             return self.duplicate_rep(cx, from, rep);
         };
         let remote_qp = RemoteQp::new(from, rep.local_ca_guid, rep.local_qpn);
@@ -451,7 +285,7 @@ impl Cm {
         self.is_answered(key);
         self.hold_remote_qp(remote_qp, key);
         let Ok(connection) = self.connection_mut(key) else { return };
-        connection.stage = Stage::ReplyReceived;
+        connection.state = ConnectionState::RepReceived;
         connection.remote_id = rep.local_comm_id;
         connection.remote_qpn = rep.local_qpn;
         connection.sq_psn = rep.starting_psn;
@@ -488,9 +322,9 @@ impl Cm {
     fn duplicate_rep(&mut self, cx: &mut Cx<'_>, from: Peer, rep: &Rep) {
         let ids = (rep.remote_comm_id, rep.local_comm_id);
         let Some(key) = self.connection_of(from, ids.0, ids.1) else { return };
-        match self.stage(key) {
-            Some(Stage::ReplyReceived) => self.send_mra(cx, from, ids, Answered::Rep),
-            Some(Stage::Established) => {
+        match self.connection_state(key) {
+            Some(ConnectionState::RepReceived) => self.send_mra(cx, from, ids, Answered::Rep),
+            Some(ConnectionState::Established) => {
                 let (local_comm_id, remote_comm_id) = ids;
                 let rtu = Rtu { local_comm_id, remote_comm_id, ..Rtu::default() };
                 self.send(cx, from, Envelope::new(cx.transaction, rtu));
@@ -499,15 +333,15 @@ impl Cm {
         }
     }
 
-    /// The side that has asked is ready to use the connection (`cma_rep_recv`).
+    /// The active side is ready to use the connection (`cma_rep_recv`).
     fn send_rtu(&mut self, cx: &mut Cx<'_>, key: Key) -> Result<()> {
-        let is_answered = self.stage(key) == Some(Stage::ReplyReceived);
+        let is_answered = self.connection_state(key) == Some(ConnectionState::RepReceived);
         ensure(
             is_answered,
             Errno::EINVAL.because("there is no reply to answer with ready to use"),
         )?;
         let connection = self.connection_mut(key)?;
-        connection.stage = Stage::Established;
+        connection.state = ConnectionState::Established;
         let (peer, transaction) = (connection.peer, connection.transaction);
         let rtu = Rtu {
             local_comm_id: connection.local_id,
@@ -521,9 +355,9 @@ impl Cm {
     /// `cm_rtu_handler`
     pub(super) fn received_rtu(&mut self, from: Peer, rtu: &Rtu) {
         if let Some(key) = self.connection_of(from, rtu.remote_comm_id, rtu.local_comm_id) {
-            if self.stage(key) == Some(Stage::ReplySent) {
+            if self.connection_state(key) == Some(ConnectionState::RepSent) {
                 self.is_answered(key);
-                self.set_stage(key, Stage::Established);
+                self.set_connection_state(key, ConnectionState::Established);
                 self.push(key, event_type::ESTABLISHED, 0);
             }
         }
@@ -535,14 +369,14 @@ impl Cm {
         const COMM_EST: u32 = 4;
         let request = Notify::decode(call.payload)?;
         let key = self.find_with_device(call.file, request.id)?;
-        match (request.event, self.stage(key)) {
-            (COMM_EST, Some(Stage::ReplySent)) => {
+        match (request.event, self.connection_state(key)) {
+            (COMM_EST, Some(ConnectionState::RepSent)) => {
                 self.is_answered(key);
-                self.set_stage(key, Stage::Established);
+                self.set_connection_state(key, ConnectionState::Established);
                 self.push(key, event_type::ESTABLISHED, 0);
                 NOTHING
             }
-            (COMM_EST, Some(Stage::Established)) => {
+            (COMM_EST, Some(ConnectionState::Established)) => {
                 Err(Errno::EISCONN.because("the connection is established already"))
             }
             (COMM_EST, _) => Err(Errno::EINVAL.because("no reply waits for ready to use")),

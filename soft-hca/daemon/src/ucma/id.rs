@@ -8,7 +8,7 @@ use soft_hca_core::uapi::verbs::qp_type;
 use soft_hca_roce::wire::bth::Psn;
 use soft_hca_roce::wire::cm;
 
-use super::connect::Connection;
+use super::connection::Connection;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId};
 use crate::device::Source;
@@ -227,10 +227,10 @@ impl Cm {
         Ok(self.destroy(cx, key).to_le_bytes().to_vec())
     }
 
-    /// Destroys an id: takes leave of its peer, gives back its port, forgets its events and the
+    /// Destroys an id: ends its connection, gives back its port, forgets its events and the
     /// requests among them. Gives the number of events reported (`ucma_destroy_private_ctx`).
     pub(super) fn destroy(&mut self, cx: &mut Cx<'_>, key: Key) -> u32 {
-        self.take_leave(cx, key);
+        self.end_connection(cx, key);
         self.cancel_timer(key);
         self.leave_all(key);
         let Some(id) = self.ids.remove(&key) else { return 0 };

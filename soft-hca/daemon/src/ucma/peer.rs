@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use soft_hca_roce::wire::cm::{CommId, Message};
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
-use super::connect::Connection;
+use super::connection::Connection;
 use super::id::{Id, Key};
 use super::wire::{self, Envelope, NoMessage};
 use super::{Cm, Cx, Host};
@@ -176,7 +176,7 @@ impl Cm {
 
     /// An id has gone: no message finds it any more.
     pub(super) fn forget_connection(&mut self, cx: &Cx<'_>, id: &Id, key: Key) {
-        let Some(Connection { peer, local_id, remote_id, stage, remote_qp, .. }) = id.connection
+        let Some(Connection { peer, local_id, remote_id, state, remote_qp, .. }) = id.connection
         else {
             return;
         };
@@ -185,8 +185,8 @@ impl Cm {
         // The number may be another request's by now.
         if self.asked_by(remote) == Some(key) {
             self.remote_ids.remove(&remote);
-            if stage.has_been_connected() {
-                self.remember_past(cx, remote);
+            if state.has_been_connected() {
+                self.remember_timewait(cx, remote);
             }
         }
         self.release_remote_qp(remote_qp, key);

@@ -5,7 +5,7 @@ use soft_hca_core::uapi::ucma::{ConnParam, Ece, Param, Reject, event_type};
 use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::cm::{Answered, CommId, Rej, reason};
 
-use super::connect::Stage;
+use super::connection::ConnectionState;
 use super::id::Key;
 use super::peer::{Peer, RemoteId};
 use super::wire::{self, Envelope};
@@ -36,18 +36,18 @@ impl Cm {
         reason: u16,
         data: &[u8],
     ) -> Result<()> {
-        let rejected = match self.stage(key) {
-            Some(Stage::RequestReceived) => Answered::Req,
-            Some(Stage::ReplyReceived) => Answered::Rep,
-            Some(Stage::RequestSent | Stage::ReplySent) => Answered::Other,
+        let rejected = match self.connection_state(key) {
+            Some(ConnectionState::ReqReceived) => Answered::Req,
+            Some(ConnectionState::RepReceived) => Answered::Rep,
+            Some(ConnectionState::ReqSent | ConnectionState::RepSent) => Answered::Other,
             _ => return Err(Errno::EINVAL.because("there is no request or reply to reject")),
         };
         let private_data = wire::private_data(data)?;
         self.is_answered(key);
         let ca_guid = self.id(key)?.node_guid();
         let connection = self.connection_mut(key)?;
-        connection.stage = Stage::Over;
-        // Whoever has asked knows only its own communication id until it is answered.
+        connection.state = ConnectionState::Over;
+        // The active side knows only its own communication id until it is answered.
         let local_comm_id = match rejected {
             Answered::Req => CommId::NONE,
             _ => connection.local_id,
@@ -83,22 +83,22 @@ impl Cm {
     pub(super) fn received_rej(&mut self, from: Peer, rej: &Rej) {
         let Some(key) = self.rejected(from, rej) else {
             let remote = RemoteId { peer: from, is_datagram: false, comm_id: rej.local_comm_id };
-            self.forget_early(remote);
+            self.take_pending(remote);
             return;
         };
         let Ok(connection) = self.connection_mut(key) else { return };
         if !matches!(
-            connection.stage,
-            Stage::RequestSent
-                | Stage::RequestReceived
-                | Stage::ReplySent
-                | Stage::ReplyReceived
-                | Stage::Established
-                | Stage::DisconnectSent
+            connection.state,
+            ConnectionState::ReqSent
+                | ConnectionState::ReqReceived
+                | ConnectionState::RepSent
+                | ConnectionState::RepReceived
+                | ConnectionState::Established
+                | ConnectionState::DreqSent
         ) {
             return;
         }
-        connection.stage = Stage::Over;
+        connection.state = ConnectionState::Over;
         self.is_answered(key);
         let private_data = rej.private_data.to_vec();
         let param = ConnParam { private_data, ..ConnParam::default() };

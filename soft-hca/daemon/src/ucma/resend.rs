@@ -5,7 +5,7 @@ use soft_hca_core::errno::Errno;
 use soft_hca_core::uapi::ucma::event_type;
 use soft_hca_roce::wire::cm::{Answered, CommId, Message, Mra};
 
-use super::connect::Stage;
+use super::connection::ConnectionState;
 use super::id::Key;
 use super::peer::Peer;
 use super::timer::{
@@ -30,14 +30,16 @@ impl Cm {
 
     fn wait_for_answer(&mut self, cx: &mut Cx<'_>, key: Key) {
         let Ok(connection) = self.connection(key) else { return };
-        let wait_ns = match (connection.peer, connection.stage) {
-            (Peer::Local, Stage::RequestSent) => RESPONSE_NS,
-            // Whoever has asked says something in any case.
-            (Peer::Local, Stage::ReplySent) => return,
+        let wait_ns = match (connection.peer, connection.state) {
+            (Peer::Local, ConnectionState::ReqSent) => RESPONSE_NS,
+            // The active side answers in any case.
+            (Peer::Local, ConnectionState::RepSent) => return,
             (Peer::Local, _) => GIVE_UP_NS,
             // `cm_req`'s and, on the same side, its disconnection's count the way.
-            (Peer::Remote { .. }, Stage::RequestSent) => REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS,
-            (Peer::Remote { .. }, Stage::DisconnectSent) if connection.is_asking => {
+            (Peer::Remote { .. }, ConnectionState::ReqSent) => {
+                REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS
+            }
+            (Peer::Remote { .. }, ConnectionState::DreqSent) if connection.is_active => {
                 REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS
             }
             (Peer::Remote { .. }, _) => REMOTE_RESPONSE_NS,
@@ -63,13 +65,13 @@ impl Cm {
             return self.send_again(cx, key);
         }
         connection.unanswered = None;
-        match connection.stage {
-            Stage::RequestSent | Stage::ReplySent => {
-                connection.stage = Stage::Over;
+        match connection.state {
+            ConnectionState::ReqSent | ConnectionState::RepSent => {
+                connection.state = ConnectionState::Over;
                 self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
             }
-            Stage::ServiceRequestSent => self.service_unknown(key),
-            Stage::DisconnectSent => self.disconnection_unanswered(cx, key),
+            ConnectionState::SidrReqSent => self.service_unknown(key),
+            ConnectionState::DreqSent => self.disconnection_unanswered(cx, key),
             _ => {}
         }
     }
@@ -84,16 +86,18 @@ impl Cm {
 
     /// `cm_mra_handler`: the message has come, and the answer will take a while.
     pub(super) fn received_mra(&mut self, cx: &mut Cx<'_>, from: Peer, mra: &Mra) {
-        let asking = || self.connection_of(from, mra.remote_comm_id, CommId::NONE);
-        let (key, stage) = match mra.answered {
-            Answered::Req => (asking(), Stage::RequestSent),
+        let active = || self.connection_of(from, mra.remote_comm_id, CommId::NONE);
+        let (key, state) = match mra.answered {
+            Answered::Req => (active(), ConnectionState::ReqSent),
             Answered::Rep => {
                 let key = self.connection_of(from, mra.remote_comm_id, mra.local_comm_id);
-                (key, Stage::ReplySent)
+                (key, ConnectionState::RepSent)
             }
             Answered::Other | Answered::Reserved => return,
         };
-        let Some(key) = key.filter(|key| self.stage(*key) == Some(stage)) else { return };
+        let Some(key) = key.filter(|key| self.connection_state(*key) == Some(state)) else {
+            return;
+        };
         if from == Peer::Local {
             // It does not go without a word.
             return self.cancel_timer(key);

@@ -6,7 +6,7 @@ use soft_hca_core::uapi::ucma::{ConnParam, Ece, Event, Param, UDP_QKEY, UdParam,
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, Qpn};
 use soft_hca_roce::wire::cm::{CommId, SidrRep, SidrReq, sidr_status};
 
-use super::connect::Stage;
+use super::connection::ConnectionState;
 use super::id::Key;
 use super::peer::{Peer, RemoteId};
 use super::wire::{self, Ends, Envelope};
@@ -29,12 +29,12 @@ impl Cm {
         Ok(())
     }
 
-    /// Whoever has asked goes away. A request that still waits for a listener goes, too.
+    /// The id that has asked is destroyed. Its request, if it waits for a listener, goes as well.
     pub(super) fn take_back_sidr_req(&mut self, key: Key) {
         if let Ok(connection) = self.connection(key) {
             if connection.peer == Peer::Local {
                 let comm_id = connection.local_id;
-                self.forget_early(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
+                self.take_pending(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
             }
         }
     }
@@ -49,8 +49,8 @@ impl Cm {
     ) {
         let Some(ends) = envelope.ends else { return };
         let remote = RemoteId { peer: from, is_datagram: true, comm_id: req.request_id };
-        let before = self.asked_by(remote).and_then(|key| self.stage(key));
-        if before == Some(Stage::ServiceRequestReceived) {
+        let before = self.asked_by(remote).and_then(|key| self.connection_state(key));
+        if before == Some(ConnectionState::SidrReqReceived) {
             return;
         }
         let Some(listener) = self.listener(ends) else {
@@ -71,8 +71,8 @@ impl Cm {
         remote: RemoteId,
         (req, ends): (&SidrReq, Ends),
     ) -> Result<()> {
-        let stage = Stage::ServiceRequestReceived;
-        let key = self.new_request(cx, listener, remote, ends, stage)?;
+        let state = ConnectionState::SidrReqReceived;
+        let key = self.new_request(cx, listener, remote, ends, state)?;
         let private_data = wire::program_data(&req.private_data);
         let param = Param::Ud(UdParam { private_data, ..UdParam::default() });
         let event = Event { event: event_type::CONNECT_REQUEST, param, ..Event::default() };
@@ -80,7 +80,7 @@ impl Cm {
         Ok(())
     }
 
-    /// Tells whoever has asked which queue pair it is.
+    /// Answers with the queue pair that takes datagrams.
     pub(super) fn accept_service(
         &mut self,
         cx: &mut Cx<'_>,
@@ -107,10 +107,10 @@ impl Cm {
         data: &[u8],
     ) -> Result<()> {
         let private_data = wire::private_data(data)?;
-        let is_asked = self.stage(key) == Some(Stage::ServiceRequestReceived);
+        let is_asked = self.connection_state(key) == Some(ConnectionState::SidrReqReceived);
         ensure(is_asked, Errno::EINVAL.because("there is no request to answer"))?;
         let connection = self.connection_mut(key)?;
-        connection.stage = Stage::Over;
+        connection.state = ConnectionState::Over;
         connection.qpn = rep.qpn;
         let (peer, transaction) = (connection.peer, connection.transaction);
         let (request_id, service_id) = (connection.remote_id, connection.service_id);
@@ -145,10 +145,10 @@ impl Cm {
 
     /// Ends a request; false if it had ended before.
     fn service_answered(&mut self, key: Key) -> bool {
-        let is_waiting = self.stage(key) == Some(Stage::ServiceRequestSent);
+        let is_waiting = self.connection_state(key) == Some(ConnectionState::SidrReqSent);
         if is_waiting {
             self.is_answered(key);
-            self.set_stage(key, Stage::Over);
+            self.set_connection_state(key, ConnectionState::Over);
         }
         is_waiting
     }

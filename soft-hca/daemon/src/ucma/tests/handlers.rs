@@ -11,8 +11,8 @@ use super::hostile::Random;
 use super::hosts::{CLIENT, Hosts, SERVER, address};
 use super::*;
 use crate::ucma::Cx;
-use crate::ucma::early::MAX_EARLY_REMOTE;
 use crate::ucma::id::Space;
+use crate::ucma::pending::MAX_PENDING_REMOTE;
 use crate::ucma::timer::{LISTENER_NS, RESPONSE_NS, TIME_WAIT_NS};
 use crate::ucma::wire::{self, Ends, Envelope};
 
@@ -41,7 +41,7 @@ fn assert_silent(hosts: &mut Hosts) {
 fn a_request_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     let req = hosts.one(CLIENT);
     let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
     hosts.deliver(SERVER, &req);
@@ -64,8 +64,8 @@ fn a_request_comes_again() {
     hosts.deliver(SERVER, &req);
     assert_eq!(hosts.one(SERVER), rep);
     hosts.deliver(CLIENT, &rep);
-    hosts.establish(asking);
-    hosts.disconnect(CLIENT, asking);
+    hosts.establish(active);
+    hosts.disconnect(CLIENT, active);
     hosts.carry();
     hosts.disconnect(SERVER, request);
     hosts.sent(SERVER);
@@ -80,7 +80,7 @@ fn a_request_comes_again() {
 fn a_rejected_request_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = hosts.one(CLIENT);
     hosts.deliver(SERVER, &req);
     let request = hosts.request();
@@ -100,7 +100,7 @@ fn a_rejected_request_comes_again() {
 fn a_reply_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.accept(request);
@@ -111,17 +111,17 @@ fn a_reply_comes_again() {
     let mra = hosts.one(CLIENT);
     assert!(matches!(&mra, Message::Mra(mra) if mra.answered == Answered::Rep), "{mra:?}");
     hosts.deliver(SERVER, &mra);
-    hosts.establish(asking);
+    hosts.establish(active);
     let rtu = hosts.one(CLIENT);
     // The "ready to use" was lost.
     hosts.deliver(CLIENT, &rep);
     assert_eq!(hosts.one(CLIENT), rtu);
     hosts.deliver(SERVER, &rtu);
     assert_eq!(hosts.events(SERVER), [(9, 0)]);
-    hosts.disconnect(CLIENT, asking);
+    hosts.disconnect(CLIENT, active);
     hosts.sent(CLIENT);
     hosts.deliver(CLIENT, &rep);
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     hosts.deliver(CLIENT, &rep);
     assert_silent(&mut hosts);
 }
@@ -130,13 +130,13 @@ fn a_reply_comes_again() {
 fn ready_to_use_comes_twice_or_too_early() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.accept(request);
     hosts.carry();
     hosts.events(CLIENT);
-    hosts.establish(asking);
+    hosts.establish(active);
     let rtu = hosts.one(CLIENT);
     let Message::Rtu(content) = rtu.clone() else { panic!("{rtu:?}") };
     for wrong in [
@@ -160,12 +160,12 @@ fn ready_to_use_comes_twice_or_too_early() {
 fn a_rejection_of_what_is_gone() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.destroy(SERVER, request);
     let rej = hosts.one(SERVER);
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     hosts.sent(CLIENT);
     hosts.deliver(CLIENT, &rej);
     assert_silent(&mut hosts);
@@ -176,7 +176,7 @@ fn a_rejection_of_what_is_gone() {
 fn a_rejection_comes_twice_or_too_late() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.worlds[SERVER].reject(hosts.files[SERVER], request, 0, &[]).unwrap();
@@ -187,9 +187,9 @@ fn a_rejection_comes_twice_or_too_late() {
     hosts.end();
 
     let mut hosts = Hosts::new();
-    let (asking, request) = hosts.connected();
-    let ids = hosts.ids(CLIENT, asking);
-    hosts.disconnect(CLIENT, asking);
+    let (active, request) = hosts.connected();
+    let ids = hosts.ids(CLIENT, active);
+    hosts.disconnect(CLIENT, active);
     hosts.carry();
     hosts.disconnect(SERVER, request);
     hosts.carry();
@@ -215,8 +215,8 @@ fn a_disconnection_of_nothing_is_answered() {
 #[test]
 fn a_disconnection_comes_again() {
     let mut hosts = Hosts::new();
-    let (asking, request) = hosts.connected();
-    hosts.disconnect(CLIENT, asking);
+    let (active, request) = hosts.connected();
+    hosts.disconnect(CLIENT, active);
     let dreq = hosts.one(CLIENT);
     let Message::Dreq(content) = dreq.clone() else { panic!("{dreq:?}") };
     let wrong = Dreq { remote_qpn: Qpn::new(content.remote_qpn.get() + 1), ..content };
@@ -243,8 +243,8 @@ fn a_disconnection_comes_again() {
 #[test]
 fn a_stranger_changes_nothing() {
     let mut hosts = Hosts::new();
-    let (asking, _) = hosts.connected();
-    let (local, remote) = hosts.ids(CLIENT, asking);
+    let (active, _) = hosts.connected();
+    let (local, remote) = hosts.ids(CLIENT, active);
     let stranger = IpAddr::from([10, 9, 0, 9]);
     let dreq = dreq(local, remote);
     for message in [
@@ -267,7 +267,7 @@ fn a_stranger_changes_nothing() {
 #[test]
 fn a_request_that_nobody_listens_for() {
     let mut hosts = Hosts::new();
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = hosts.one(CLIENT);
     let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
     hosts.deliver(SERVER, &req);
@@ -281,7 +281,7 @@ fn a_request_that_nobody_listens_for() {
     hosts.deliver(CLIENT, &expected);
     assert_eq!(hosts.events(CLIENT), [(8, 8)]);
 
-    hosts.asking(UDP);
+    hosts.active(UDP);
     let req = hosts.one(CLIENT);
     let Message::SidrReq(content) = &req else { panic!("{req:?}") };
     hosts.deliver(SERVER, &req);
@@ -301,9 +301,9 @@ fn a_request_that_nobody_listens_for() {
 #[test]
 fn a_request_is_taken_back_before_anybody_listens() {
     let mut hosts = Hosts::new();
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     assert_eq!(hosts.carry(), ["REJ"]);
     hosts.listener(TCP);
     hosts.pass(LISTENER_NS);
@@ -314,9 +314,9 @@ fn a_request_is_taken_back_before_anybody_listens() {
 #[test]
 fn only_so_many_requests_wait_for_listeners() {
     let mut hosts = Hosts::new();
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let Message::Req(mut req) = hosts.one(CLIENT) else { panic!() };
-    for number in 1..=MAX_EARLY_REMOTE as u32 {
+    for number in 1..=MAX_PENDING_REMOTE as u32 {
         req.local_comm_id = CommId(number);
         hosts.deliver(SERVER, &Message::Req(req.clone()));
     }
@@ -325,14 +325,14 @@ fn only_so_many_requests_wait_for_listeners() {
     hosts.deliver(SERVER, &Message::Req(req));
     assert_eq!(hosts.one(SERVER), rej(8, Answered::Req, (CommId::NONE, NOBODY)));
     hosts.pass(LISTENER_NS);
-    assert_eq!(hosts.sent(SERVER).len(), MAX_EARLY_REMOTE);
+    assert_eq!(hosts.sent(SERVER).len(), MAX_PENDING_REMOTE);
 }
 
 #[test]
 fn a_service_request_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(UDP);
-    hosts.asking(UDP);
+    hosts.active(UDP);
     let req = hosts.one(CLIENT);
     hosts.deliver(SERVER, &req);
     hosts.deliver(SERVER, &req);
@@ -355,10 +355,10 @@ fn peers_number_services_apart_from_connections() {
     hosts.listener(TCP);
     let (world, file) = (&mut hosts.worlds[SERVER], hosts.files[SERVER]);
     world.listener(file, 0x52, UDP, "10.9.0.1:7471");
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = hosts.one(CLIENT);
     let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
-    hosts.asking(UDP);
+    hosts.active(UDP);
     let Message::SidrReq(mut sidr_req) = hosts.one(CLIENT) else { panic!() };
     sidr_req.request_id = local_comm_id;
     hosts.deliver(SERVER, &req);
@@ -373,10 +373,10 @@ fn any_message_does_no_harm() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut hosts = Hosts::new();
     hosts.listener(UDP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let Message::Req(template) = hosts.one(CLIENT) else { panic!() };
-    let (asking, request) = hosts.connected();
-    let ids = [hosts.ids(CLIENT, asking), hosts.ids(SERVER, request)];
+    let (active, request) = hosts.connected();
+    let ids = [hosts.ids(CLIENT, active), hosts.ids(SERVER, request)];
     for _ in 0..30_000 {
         let host = random.below(2) as usize;
         let (world, file) = (&mut hosts.worlds[host], hosts.files[host]);

@@ -1,4 +1,4 @@
-//! Requests that have come before whoever is to listen for them.
+//! Requests that have come before anybody listens for them.
 
 use soft_hca_roce::wire::cm::{Message, Req, SidrReq, reason, sidr_status};
 
@@ -9,15 +9,15 @@ use super::{Cm, Cx};
 
 /// A request that waits.
 #[derive(Debug)]
-pub(super) struct Early {
+pub(super) struct PendingRequest {
     until_ns: u64,
     envelope: Envelope,
 }
 
 /// How many may wait: as many as there can be ids.
-const MAX_EARLY: usize = 0x1_0000;
+const MAX_PENDING: usize = 0x1_0000;
 /// How many may wait if one more comes from another host, where anybody may send them.
-pub(super) const MAX_EARLY_REMOTE: usize = 1024;
+pub(super) const MAX_PENDING_REMOTE: usize = 1024;
 
 impl Cm {
     /// Keeps a request that nobody listens for until somebody does or it has been long enough.
@@ -28,38 +28,38 @@ impl Cm {
         remote: RemoteId,
         envelope: &Envelope,
     ) {
-        if self.early.contains_key(&remote) {
+        if self.pending.contains_key(&remote) {
             return;
         }
-        let most = if remote.peer.is_remote() { MAX_EARLY_REMOTE } else { MAX_EARLY };
-        if self.early.len() >= most {
+        let most = if remote.peer.is_remote() { MAX_PENDING_REMOTE } else { MAX_PENDING };
+        if self.pending.len() >= most {
             return self.refuse(cx, remote.peer, &envelope.message);
         }
         let until_ns = cx.now_ns.saturating_add(LISTENER_NS);
-        self.timers.insert((until_ns, Due::Early(remote)));
-        self.early.insert(remote, Early { until_ns, envelope: envelope.clone() });
+        self.timers.insert((until_ns, Due::PendingRequest(remote)));
+        self.pending.insert(remote, PendingRequest { until_ns, envelope: envelope.clone() });
     }
 
     /// Takes a request that waits.
-    pub(super) fn forget_early(&mut self, remote: RemoteId) -> Option<Early> {
-        let early = self.early.remove(&remote)?;
-        self.timers.remove(&(early.until_ns, Due::Early(remote)));
-        Some(early)
+    pub(super) fn take_pending(&mut self, remote: RemoteId) -> Option<PendingRequest> {
+        let pending = self.pending.remove(&remote)?;
+        self.timers.remove(&(pending.until_ns, Due::PendingRequest(remote)));
+        Some(pending)
     }
 
     /// Somebody has begun to listen: requests that wait for that come now.
     pub(super) fn listener_came(&mut self, cx: &mut Cx<'_>) {
         let mut found: Vec<_> = self
-            .early
+            .pending
             .iter()
-            .filter(|(_, early)| {
-                early.envelope.ends.is_some_and(|ends| self.listener(ends).is_some())
+            .filter(|(_, pending)| {
+                pending.envelope.ends.is_some_and(|ends| self.listener(ends).is_some())
             })
-            .map(|(remote, early)| (early.until_ns, *remote))
+            .map(|(remote, pending)| (pending.until_ns, *remote))
             .collect();
         found.sort_unstable();
         for (_, remote) in found {
-            if let Some(Early { envelope, .. }) = self.forget_early(remote) {
+            if let Some(PendingRequest { envelope, .. }) = self.take_pending(remote) {
                 self.received(cx, remote.peer, envelope);
             }
         }
@@ -67,7 +67,7 @@ impl Cm {
 
     /// Nobody has come to listen.
     pub(super) fn nobody_listens(&mut self, cx: &mut Cx<'_>, remote: RemoteId) {
-        if let Some(Early { envelope, .. }) = self.forget_early(remote) {
+        if let Some(PendingRequest { envelope, .. }) = self.take_pending(remote) {
             let cx = &mut cx.answering(envelope.transaction);
             self.refuse(cx, remote.peer, &envelope.message);
         }

@@ -134,24 +134,24 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let (token, object, element, event_type, is_due) = match what {
         Async::CqOverflow(index) => {
             let index = index as usize;
-            let Some(known) = fabric.cqs.get(index) else { return };
+            let Some(cq) = fabric.cqs.get(index) else { return };
             let is_due = arena.cqs[index].overflows.load(Acquire) > 0;
-            (known.file, Object::Cq { index }, known.user_handle, event::CQ_ERR, is_due)
+            (cq.file, Object::Cq { index }, cq.user_handle, event::CQ_ERR, is_due)
         }
         Async::SrqLimit(index) => {
             let index = index as usize;
-            let Some(known) = fabric.srqs.get(index) else { return };
+            let Some(srq) = fabric.srqs.get(index) else { return };
             let is_due = arena.srqs[index].limit_reached.swap(0, AcqRel) > 0;
-            let object = Object::Srq { index, pd: known.pd };
-            (known.file, object, known.user_handle, event::SRQ_LIMIT_REACHED, is_due)
+            let object = Object::Srq { index, pd: srq.pd };
+            (srq.file, object, srq.user_handle, event::SRQ_LIMIT_REACHED, is_due)
         }
         Async::SqDrained(qpn)
         | Async::QpFatal(qpn)
         | Async::LastWqeReached(qpn)
         | Async::QpRequest(qpn)
         | Async::QpAccess(qpn) => {
-            let Some((index, known)) = fabric.qp_of(qpn) else { return };
-            let object = Object::Qp { index, pd: known.pd };
+            let Some((index, qp)) = fabric.qp_of(qpn) else { return };
+            let object = Object::Qp { index, pd: qp.pd };
             let event_type = match what {
                 Async::SqDrained(_) => event::SQ_DRAINED,
                 Async::LastWqeReached(_) => event::QP_LAST_WQE_REACHED,
@@ -159,7 +159,7 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
                 Async::QpAccess(_) => event::QP_ACCESS_ERR,
                 _ => event::QP_FATAL,
             };
-            (known.file, object, known.user_handle, event_type, true)
+            (qp.file, object, qp.user_handle, event_type, true)
         }
     };
     let Some(File::Uverbs { file, .. }) = files.get_mut(token) else { return };

@@ -12,7 +12,7 @@ use soft_hca_roce::wire::ip;
 
 use super::{FULL, Fabric, GONE, Membership, RingOf, store_gid};
 use crate::event_fd::EventFd;
-use crate::known::{KnownCq, KnownMr, KnownQp, KnownSrq};
+use crate::objects::{CqObject, MrObject, QpObject, SrqObject};
 
 const NO_DESCRIPTOR: Errno = Errno::ENOMEM.because("the daemon can open no further descriptor");
 
@@ -34,35 +34,35 @@ impl Fabric {
         begin(self.channels.take(()), &self.arena.channels, None)
     }
 
-    pub(crate) fn take_cq(&mut self, known: KnownCq) -> Result<usize> {
-        begin(self.cqs.take(known), &self.arena.cqs, Some(&self.arena.cqs_used))
+    pub(crate) fn take_cq(&mut self, object: CqObject) -> Result<usize> {
+        begin(self.cqs.take(object), &self.arena.cqs, Some(&self.arena.cqs_used))
     }
 
-    pub(crate) fn take_srq(&mut self, known: KnownSrq) -> Result<usize> {
-        begin(self.srqs.take(known), &self.arena.srqs, Some(&self.arena.srqs_used))
+    pub(crate) fn take_srq(&mut self, object: SrqObject) -> Result<usize> {
+        begin(self.srqs.take(object), &self.arena.srqs, Some(&self.arena.srqs_used))
     }
 
     /// The entry has its number from now on; see [`Fabric::qpn`].
-    pub(crate) fn take_qp(&mut self, known: KnownQp) -> Result<usize> {
-        let index = begin(self.qps.take(known), &self.arena.qps, Some(&self.arena.qps_used))?;
+    pub(crate) fn take_qp(&mut self, object: QpObject) -> Result<usize> {
+        let index = begin(self.qps.take(object), &self.arena.qps, Some(&self.arena.qps_used))?;
         let qpn = self.qp_numbers.take(index);
-        if let Some(known) = self.qps.get_mut(index) {
-            known.qpn = qpn;
+        if let Some(object) = self.qps.get_mut(index) {
+            object.qpn = qpn;
         }
         Ok(index)
     }
 
     /// Regions and windows have a limit each.
-    pub(crate) fn take_mr(&mut self, known: KnownMr) -> Result<usize> {
-        let has_room = if known.is_window {
+    pub(crate) fn take_mr(&mut self, object: MrObject) -> Result<usize> {
+        let has_room = if object.is_window {
             self.windows < arena::MAX_WINDOWS
         } else {
             self.mrs.len() - self.windows < arena::MAX_REGIONS
         };
         ensure(has_room, FULL)?;
         let index =
-            begin(self.mrs.take_lowest(known), &self.arena.mrs, Some(&self.arena.mrs_used))?;
-        self.windows += usize::from(known.is_window);
+            begin(self.mrs.take_lowest(object), &self.arena.mrs, Some(&self.arena.mrs_used))?;
+        self.windows += usize::from(object.is_window);
         Ok(index)
     }
 
@@ -92,7 +92,7 @@ impl Fabric {
     }
 
     /// The queue pair with a number.
-    pub(crate) fn qp_of(&self, qpn: u32) -> Option<(usize, &KnownQp)> {
+    pub(crate) fn qp_of(&self, qpn: u32) -> Option<(usize, &QpObject)> {
         let index = self.qp_numbers.index(qpn)?;
         self.qps.get(index).filter(|qp| qp.qpn == qpn).map(|qp| (index, qp))
     }
@@ -120,7 +120,7 @@ impl Fabric {
                 let _ = region.bound.fetch_update(AcqRel, Acquire, |bound| bound.checked_sub(1));
             }
         }
-        if self.mrs.release(index).is_some_and(|known| known.is_window) {
+        if self.mrs.release(index).is_some_and(|object| object.is_window) {
             self.windows -= 1;
         }
     }
@@ -148,7 +148,7 @@ impl Fabric {
         let unread = cq.pending_events.swap(0, AcqRel);
         drop(guard);
         self.release_ring_of(RingOf::Completions(index));
-        if let Some(channel) = self.cqs.release(index).and_then(|known| known.channel) {
+        if let Some(channel) = self.cqs.release(index).and_then(|object| object.channel) {
             self.env.take_tokens(channel, unread);
         }
         Ok(())

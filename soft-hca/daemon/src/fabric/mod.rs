@@ -18,8 +18,8 @@ use soft_hca_core::system;
 
 use crate::device::Device;
 use crate::env::DaemonEnv;
-use crate::known::{KnownCq, KnownMr, KnownQp, KnownSrq};
 use crate::link;
+use crate::objects::{CqObject, MrObject, QpObject, SrqObject};
 use crate::process::Processes;
 use crate::table::Table;
 
@@ -43,10 +43,10 @@ pub(crate) struct Fabric {
     /// The link to other hosts.
     pub roce: link::Handle,
     channels: Table<()>,
-    pub cqs: Table<KnownCq>,
-    pub srqs: Table<KnownSrq>,
-    pub qps: Table<KnownQp>,
-    mrs: Table<KnownMr>,
+    pub cqs: Table<CqObject>,
+    pub srqs: Table<SrqObject>,
+    pub qps: Table<QpObject>,
+    mrs: Table<MrObject>,
     windows: usize,
     ahs: Table<()>,
     members: Table<Membership>,
@@ -258,7 +258,7 @@ mod tests {
 
     /// Takes an entry for a queue pair and gives it back; its number.
     fn number(fabric: &mut Fabric) -> u32 {
-        let index = fabric.take_qp(KnownQp::default()).unwrap();
+        let index = fabric.take_qp(QpObject::default()).unwrap();
         let qpn = fabric.qpn(index).unwrap();
         assert_eq!(fabric.qp_of(qpn).map(|(index, _)| index), Some(index));
         fabric.qps.release(index);
@@ -279,7 +279,7 @@ mod tests {
     fn the_only_free_entry_has_another_number_each_time() {
         let mut fabric = fabric(0);
         (1..MAX_QPS).for_each(|_| {
-            fabric.take_qp(KnownQp::default()).unwrap();
+            fabric.take_qp(QpObject::default()).unwrap();
         });
         assert_ne!(number(&mut fabric), number(&mut fabric));
     }

@@ -10,8 +10,8 @@ use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::qp_type;
 
 use super::Fabric;
-use crate::known::KnownQp;
 use crate::link;
+use crate::objects::QpObject;
 
 /// How long the end of a datagram queue pair or address handle waits for the link, at most.
 const LINK_NS: u64 = 100_000_000;
@@ -38,16 +38,16 @@ impl Fabric {
 
     /// Tells the link that a queue pair with a peer on another host has come to a state.
     pub(crate) fn tell_link(&self, index: usize, to: u32) {
-        let Some(known) = self.qps.get(index).filter(|known| known.is_remote) else { return };
-        let port = self.devices.iter().find_map(|device| device.port(known.dest.port_num).ok());
-        let sgid = port.map(|port| port.gids.gid(known.dest.sgid_index));
+        let Some(object) = self.qps.get(index).filter(|object| object.is_remote) else { return };
+        let port = self.devices.iter().find_map(|device| device.port(object.dest.port_num).ok());
+        let sgid = port.map(|port| port.gids.gid(object.dest.sgid_index));
         let address = |gid| Ipv6Addr::from(gid).to_canonical();
         if let Some(sgid) = sgid {
             let path = link::Path {
-                traffic_class: known.dest.traffic_class,
-                ..link::Path::new(address(sgid), address(known.dest.dgid))
+                traffic_class: object.dest.traffic_class,
+                ..link::Path::new(address(sgid), address(object.dest.dgid))
             };
-            self.roce.set_state(known.qpn, to, path);
+            self.roce.set_state(object.qpn, to, path);
         }
     }
 
@@ -55,20 +55,20 @@ impl Fabric {
     /// kernel's rxe has sent them when the doorbell returns, so programs do not wait for them.
     pub(crate) fn await_link(&mut self, qp: usize) -> Result<()> {
         let is_on = !self.roce.addresses().is_empty();
-        let is_datagram = |known: &&KnownQp| is_on && known.qp_type == qp_type::UD;
-        let Some(known) = self.qps.get(qp).filter(is_datagram) else { return Ok(()) };
-        let has_unsent = self.actor().has_unsent(known.qpn);
+        let is_datagram = |object: &&QpObject| is_on && object.qp_type == qp_type::UD;
+        let Some(object) = self.qps.get(qp).filter(is_datagram) else { return Ok(()) };
+        let has_unsent = self.actor().has_unsent(object.qpn);
         let now = system::now_ns();
-        let ends_at = known.ends_at_ns.unwrap_or(now.saturating_add(LINK_NS));
-        if let Some(known) = self.qps.get_mut(qp) {
-            known.ends_at_ns = has_unsent.then_some(ends_at);
+        let ends_at = object.ends_at_ns.unwrap_or(now.saturating_add(LINK_NS));
+        if let Some(object) = self.qps.get_mut(qp) {
+            object.ends_at_ns = has_unsent.then_some(ends_at);
         }
         ensure(!has_unsent || now >= ends_at, Errno::ERESTART)
     }
 
     /// The same for all queue pairs of a protection domain, one of whose address handles is to end.
     pub(crate) fn await_link_of(&mut self, pd: u32) -> Result<()> {
-        let of_pd = self.qps.iter().filter(|(_, known)| known.pd == pd);
+        let of_pd = self.qps.iter().filter(|(_, object)| object.pd == pd);
         let of_pd: Vec<usize> = of_pd.map(|(index, _)| index).collect();
         of_pd.into_iter().try_for_each(|index| self.await_link(index))
     }

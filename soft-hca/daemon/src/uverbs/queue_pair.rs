@@ -15,7 +15,7 @@ use soft_hca_core::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, qp_type, state};
 
 use crate::device::{Limits, Provider};
 use crate::fabric::{GONE, RingOf, store_gid};
-use crate::known::KnownQp;
+use crate::objects::QpObject;
 use crate::uverbs::address::{route_to, source_gid};
 use crate::uverbs::object::Kind;
 use crate::uverbs::transitions;
@@ -106,7 +106,7 @@ fn new_qp(
     let provider = &device.provider;
     let room = provider.send_room(request.max_send_sge, request.max_inline_data);
     let max_send_sge = room / provider.sge_bytes;
-    let index = cx.fabric.take_qp(KnownQp {
+    let index = cx.fabric.take_qp(QpObject {
         qp_type: request.qp_type.into(),
         file: cx.file.id,
         user_handle: request.user_handle,
@@ -117,7 +117,7 @@ fn new_qp(
         max_inline: room,
         max_send_sge,
         max_recv_sge,
-        ..KnownQp::default()
+        ..QpObject::default()
     })?;
     let qpn = cx.fabric.qpn(index)?;
     let (sq, rq) = match new_rings(cx, provider, request, room) {
@@ -248,8 +248,8 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     let dest = request.dest;
     let device = &cx.file.device;
     let is_port = |number: u8| device.port(number).is_ok();
-    let known = cx.fabric.qps.get(index).ok_or(GONE)?;
-    let max_mtu = device.port(known.port_num).map_or(0, |port| port.max_mtu);
+    let object = cx.fabric.qps.get(index).ok_or(GONE)?;
+    let max_mtu = device.port(object.port_num).map_or(0, |port| port.max_mtu);
     let max_rd_atomic = device.limits.max_qp_init_rd_atom;
     for (attribute, is_right, reason) in [
         // Soft-RoCE refuses an alternate path, and so do we.
@@ -335,8 +335,8 @@ fn set_attributes(
             field.store(value, Release);
         }
     }
-    if let (Some(is_remote), Some(known)) = (is_remote, cx.fabric.qps.get_mut(index)) {
-        known.is_remote = is_remote;
+    if let (Some(is_remote), Some(object)) = (is_remote, cx.fabric.qps.get_mut(index)) {
+        object.is_remote = is_remote;
     }
     Ok(())
 }

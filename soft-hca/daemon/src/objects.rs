@@ -5,14 +5,14 @@ use soft_hca_core::uapi::uverbs::request::QpDest;
 
 /// A memory region or window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownMr {
+pub(crate) struct MrObject {
     /// A window.
     pub is_window: bool,
 }
 
 /// A completion queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownCq {
+pub(crate) struct CqObject {
     /// The file that asynchronous events go to.
     pub file: u32,
     /// The program's name for it.
@@ -23,7 +23,7 @@ pub(crate) struct KnownCq {
 
 /// A shared receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownSrq {
+pub(crate) struct SrqObject {
     /// The file that asynchronous events go to.
     pub file: u32,
     /// The program's name for it.
@@ -36,7 +36,7 @@ pub(crate) struct KnownSrq {
 
 /// A queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KnownQp {
+pub(crate) struct QpObject {
     /// Its number.
     pub qpn: u32,
     /// `ibv_qp_type`.

@@ -10,7 +10,10 @@ use soft_hca_core::engine::Async;
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, FileKind};
 use soft_hca_core::system;
+use soft_hca_core::uapi::ucma::abi::{MigrateId, Request as _};
 use soft_hca_core::uapi::verbs::event;
+use soft_hca_roce::wire::bth::Qpn;
+use zerocopy::IntoBytes;
 
 use crate::device::Device;
 use crate::event_fd::EventFd;
@@ -124,13 +127,12 @@ impl Files {
 /// MIGRATE_ID's payload names the old channel's file by token; the connection manager wants its
 /// own number.
 pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileId>) -> Result<()> {
-    const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
     const NO_FILE: Errno =
         Errno::EBADF.because("the file to move the id from is no connection manager");
-    let field = payload.get_mut(12..16).ok_or(TOO_SHORT)?;
-    let token = u32::from_le_bytes(field.try_into().expect("four bytes"));
-    let file = files.get(&token).ok_or(NO_FILE)?;
-    field.copy_from_slice(&file.to_le_bytes());
+    let request = MigrateId::read(payload)?;
+    let file = *files.get(&(request.fd as u32)).ok_or(NO_FILE)?;
+    let request = MigrateId { fd: file as i32, ..request };
+    payload[..size_of::<MigrateId>()].copy_from_slice(request.as_bytes());
     Ok(())
 }
 
@@ -140,16 +142,16 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let (token, object, element, event_type, is_due) = match what {
         Async::CqOverflow(index) => {
             let index = index as usize;
-            let Some(known) = fabric.cqs.get(index) else { return };
+            let Some(cq) = fabric.cqs.get(index) else { return };
             let is_due = arena.cqs[index].overflows.load(Acquire) > 0;
-            (known.file, Object::Cq { index }, known.user_handle, event::CQ_ERR, is_due)
+            (cq.file, Object::Cq { index }, cq.user_handle, event::CQ_ERR, is_due)
         }
         Async::SrqLimit(index) => {
             let index = index as usize;
-            let Some(known) = fabric.srqs.get(index) else { return };
+            let Some(srq) = fabric.srqs.get(index) else { return };
             let is_due = arena.srqs[index].limit_reached.swap(0, AcqRel) > 0;
-            let object = Object::Srq { index, pd: known.pd };
-            (known.file, object, known.user_handle, event::SRQ_LIMIT_REACHED, is_due)
+            let object = Object::Srq { index, pd: srq.pd };
+            (srq.file, object, srq.user_handle, event::SRQ_LIMIT_REACHED, is_due)
         }
         Async::SqDrained(qpn)
         | Async::QpFatal(qpn)
@@ -158,8 +160,8 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
         | Async::QpAccess(qpn)
         | Async::PathMigrated(qpn)
         | Async::PathMigrationFailed(qpn) => {
-            let Some((index, known)) = fabric.qp_of(qpn) else { return };
-            let object = Object::Qp { index, pd: known.pd };
+            let Some((index, qp)) = fabric.qp_of(qpn) else { return };
+            let object = Object::Qp { index, pd: qp.pd };
             let event_type = match what {
                 Async::SqDrained(_) => event::SQ_DRAINED,
                 Async::LastWqeReached(_) => event::QP_LAST_WQE_REACHED,
@@ -169,7 +171,7 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
                 Async::PathMigrationFailed(_) => event::PATH_MIG_ERR,
                 _ => event::QP_FATAL,
             };
-            (known.file, object, known.user_handle, event_type, true)
+            (qp.file, object, qp.user_handle, event_type, true)
         }
     };
     let Some(File::Uverbs { file, .. }) = files.get_mut(token) else { return };
@@ -202,7 +204,7 @@ impl Host for CmHost<'_> {
         crate::device::route(to)
     }
 
-    fn qp_gone(&mut self, _qpn: u32) {}
+    fn qp_gone(&mut self, _qpn: Qpn) {}
 
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         if self.find_source(ip).is_some() {

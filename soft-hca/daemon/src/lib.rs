@@ -10,13 +10,13 @@
 //! | `server` | the loop |
 //! | `listing` | what `soft-hca ls` shows |
 //! | `files` | the files that clients have opened, each a connection |
-//! | `parked` | what waits for a lock that a program has |
+//! | `deferred` | commands that wait for a lock that a program has |
 //! | `reap` | what the dead leave behind |
 //! | `ucma` | the connection manager |
 //! | `uverbs` | the commands of an opened device |
 //! | `paths` | where address vectors lead, and path migration |
 //! | `fabric` | all objects: who has which entry of the arena |
-//! | `known` | what the daemon knows of each by itself |
+//! | `objects` | what the daemon knows of each by itself |
 //! | `migration` | automatic path migration as a state machine |
 //! | [`link`] | other hosts: RoCE v2 over UDP |
 //! | `env` | what the data path asks of the daemon that runs it |
@@ -32,6 +32,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
 
 mod deadlines;
+mod deferred;
 pub mod device;
 mod env;
 mod event_fd;
@@ -40,12 +41,11 @@ mod files;
 mod free;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod known;
 pub mod link;
 mod listing;
 pub mod log;
 mod migration;
-mod parked;
+mod objects;
 mod paths;
 mod poller;
 mod process;

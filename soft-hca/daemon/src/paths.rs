@@ -12,8 +12,8 @@ use soft_hca_core::uapi::verbs::{qp_type, state};
 
 use crate::device::{Device, GidTable, LinkLayer, PhysState, Port, PortState};
 use crate::fabric::{Fabric, GONE};
-use crate::known::{KnownQp, Path};
 use crate::migration::{Event, Outcome, State};
+use crate::objects::{Path, QpObject};
 
 /// LIDs from here on are multicast groups' (IBTA 4.1.3).
 const FIRST_MLID: u16 = 0xc000;
@@ -101,19 +101,19 @@ impl Fabric {
         self.port_of_lid(lid).map_or([0; 16], |port| port.gids.gid(0))
     }
 
-    fn route_by(&self, known: &KnownQp, path: &Path) -> Route {
-        let device = self.devices.get(known.device);
+    fn route_by(&self, object: &QpObject, path: &Path) -> Route {
+        let device = self.devices.get(object.device);
         let route = device.map(|device| route_of(self, device, path.port_num, &path.dest));
         route.and_then(Result::ok).unwrap_or(Route::Nowhere)
     }
 
     /// Has a connected queue pair take the way that its primary path leads now.
     pub(crate) fn reroute(&mut self, index: usize) {
-        let Some(known) = self.qps.get(index) else { return };
-        let route = self.route_by(known, &known.path);
+        let Some(object) = self.qps.get(index) else { return };
+        let route = self.route_by(object, &object.path);
         route.store(&self.arena.qps[index].route);
-        if let Some(known) = self.qps.get_mut(index) {
-            known.is_remote = matches!(route, Route::Remote | Route::Everywhere);
+        if let Some(object) = self.qps.get_mut(index) {
+            object.is_remote = matches!(route, Route::Remote | Route::Everywhere);
         }
     }
 
@@ -122,7 +122,8 @@ impl Fabric {
         let qp = &self.arena.qps[index];
         let is_connected = |index: usize| {
             let state = self.arena.qps[index].state.load(Acquire);
-            let is_of_type = self.qps.get(index).is_some_and(|known| known.qp_type != qp_type::UD);
+            let is_of_type =
+                self.qps.get(index).is_some_and(|object| object.qp_type != qp_type::UD);
             is_of_type && (state::RTR..=state::SQE).contains(&state)
         };
         let (peer, _) = self.qp_of(qp.dest_qpn.load(Acquire))?;
@@ -131,8 +132,12 @@ impl Fabric {
     }
 
     /// Whether one queue pair's path is the other's, seen from the other end.
-    fn is_same_path(&self, (qp, path): (&KnownQp, &Path), (peer, back): (&KnownQp, &Path)) -> bool {
-        let leads_to = |path: &Path, of: &KnownQp, port_num: u8| {
+    fn is_same_path(
+        &self,
+        (qp, path): (&QpObject, &Path),
+        (peer, back): (&QpObject, &Path),
+    ) -> bool {
+        let leads_to = |path: &Path, of: &QpObject, port_num: u8| {
             let port = self.devices.get(of.device).and_then(|device| device.port(port_num).ok());
             port.is_some_and(|port| port.has_lid(path.dest.dlid))
         };
@@ -162,16 +167,16 @@ impl Fabric {
             }
         }
         let device = Arc::clone(device);
-        let has_vector = |known: &KnownQp| known.path.dest != QpDest::default();
-        let connected = self.qps.iter().filter(|(_, known)| has_vector(known));
+        let has_vector = |object: &QpObject| object.path.dest != QpDest::default();
+        let connected = self.qps.iter().filter(|(_, object)| has_vector(object));
         let connected: Vec<usize> = connected.map(|(index, _)| index).collect();
         for &index in &connected {
             self.leave_lost_path(index)?;
         }
         connected.into_iter().for_each(|index| self.reroute(index));
-        for (index, known) in self.ahs.iter() {
-            let device = &self.devices[known.device];
-            let route = route_of(self, device, known.port_num, &known.dest);
+        for (index, object) in self.ahs.iter() {
+            let device = &self.devices[object.device];
+            let route = route_of(self, device, object.port_num, &object.dest);
             route.unwrap_or(Route::Nowhere).store(&self.arena.ahs[index].route);
         }
         Ok(Some(device))
@@ -179,9 +184,9 @@ impl Fabric {
 
     /// Whether a queue pair's path leads nowhere, and another one that it has somewhere.
     fn has_lost_path(&self, index: usize) -> bool {
-        let Some(known) = self.qps.get(index) else { return false };
-        let leads_nowhere = |path: &Path| self.route_by(known, path) == Route::Nowhere;
-        leads_nowhere(&known.path) && known.alternate.is_some_and(|path| !leads_nowhere(&path))
+        let Some(object) = self.qps.get(index) else { return false };
+        let leads_nowhere = |path: &Path| self.route_by(object, path) == Route::Nowhere;
+        leads_nowhere(&object.path) && object.alternate.is_some_and(|path| !leads_nowhere(&path))
     }
 
     fn leave_lost_path(&mut self, index: usize) -> Result<()> {
@@ -191,14 +196,14 @@ impl Fabric {
     /// Something happens to a queue pair's migration, and what follows of it to its peer's. `EINVAL` if
     /// it is what the program may not ask for.
     pub(crate) fn migration(&mut self, index: usize, event: Event) -> Result<()> {
-        let known = self.qps.get_mut(index).ok_or(GONE)?;
-        let qpn = known.qpn;
-        match known.migration.after(event)? {
+        let object = self.qps.get_mut(index).ok_or(GONE)?;
+        let qpn = object.qpn;
+        match object.migration.after(event)? {
             Outcome::Stays(state) => {
-                known.migration = state;
+                object.migration = state;
                 let is_new = state == State::Rearm && matches!(event, Event::Asked { .. });
                 let peer = self.connected_to(index).filter(|_| is_new);
-                let is_ready = |known: &KnownQp| known.migration != State::Migrated;
+                let is_ready = |object: &QpObject| object.migration != State::Migrated;
                 let ready = peer.filter(|peer| self.qps.get(*peer).is_some_and(is_ready));
                 if let Some(peer) = ready {
                     self.migration(index, Event::PeerIsReady)?;
@@ -208,11 +213,11 @@ impl Fabric {
                 }
             }
             Outcome::Migrates => {
-                known.migration = State::Migrated;
-                if let Some(path) = known.alternate.take() {
-                    known.path = path;
+                object.migration = State::Migrated;
+                if let Some(path) = object.alternate.take() {
+                    object.path = path;
                 }
-                let timeout = known.path.timeout;
+                let timeout = object.path.timeout;
                 self.arena.qps[index].timeout.store(timeout.into(), Release);
                 self.reroute(index);
                 self.env.raise(Async::PathMigrated(qpn));
@@ -228,9 +233,11 @@ impl Fabric {
 
     /// Whether a queue pair's alternate path is the path that its peer has now.
     fn is_alternate_of(&self, index: usize, peer: usize) -> bool {
-        let Some((known, peer)) = self.qps.get(index).zip(self.qps.get(peer)) else { return false };
-        let alternate = known.alternate.as_ref();
-        alternate.is_some_and(|path| self.is_same_path((known, path), (peer, &peer.path)))
+        let Some((object, peer)) = self.qps.get(index).zip(self.qps.get(peer)) else {
+            return false;
+        };
+        let alternate = object.alternate.as_ref();
+        alternate.is_some_and(|path| self.is_same_path((object, path), (peer, &peer.path)))
     }
 }
 

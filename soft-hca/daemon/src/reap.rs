@@ -43,7 +43,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
-    use crate::known::KnownCq;
+    use crate::objects::CqObject;
     use std::sync::Arc;
 
     use crate::device::Device;
@@ -54,8 +54,8 @@ mod tests {
     fn fabric() -> (Fabric, (u32, u32)) {
         let mut fabric = Fabric::new(vec![Arc::new(Device::local("rxe0", 7, &[]))], 0).unwrap();
         let (channel, generation, _) = fabric.new_channel(OWNER).unwrap();
-        let known = KnownCq { file: 1, user_handle: 0, channel: Some((channel, generation)) };
-        let cq = fabric.take_cq(known).unwrap();
+        let object = CqObject { file: 1, user_handle: 0, channel: Some((channel, generation)) };
+        let cq = fabric.take_cq(object).unwrap();
         let cq = &fabric.arena.cqs[cq];
         cq.channel.store(channel as u32 + 1, Relaxed);
         cq.live.store(1, Relaxed);

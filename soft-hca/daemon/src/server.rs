@@ -17,19 +17,20 @@ use soft_hca_core::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
 use soft_hca_core::system;
-use soft_hca_core::uapi::ucma::command as ucma_command;
+use soft_hca_core::uapi;
+use soft_hca_core::uapi::ucma::{Command, command as ucma_command};
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
 use soft_hca_core::uapi::verbs::{event, state};
 use soft_hca_fault::Happened;
 use zerocopy::IntoBytes;
 
 use crate::deadlines::Deadlines;
+use crate::deferred::{Answered, Deferred, DeferredCommands};
 use crate::device::{self, Device};
 use crate::event_fd::EventFd;
 use crate::fabric::Fabric;
 use crate::files::{self, File, Files};
 use crate::link::ReceivedMad;
-use crate::parked::{Answered, Parked, Work};
 use crate::poller::{Poller, Ready};
 use crate::uverbs::UverbsFile;
 use crate::{link, listing, sysfs, ucma};
@@ -117,7 +118,7 @@ pub(crate) struct Daemon {
     /// Channels, index and generation, that somebody who has died may owe a token.
     missing_tokens: Deadlines<(u32, u32)>,
     /// What waits for a lock.
-    parked: Parked,
+    deferred: DeferredCommands,
     /// Queue pairs in the error state. Who puts one there kicks it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -142,7 +143,7 @@ impl Daemon {
             cm: ucma::Cm::new(),
             kicks: Deadlines::default(),
             missing_tokens: Deadlines::default(),
-            parked: Parked::default(),
+            deferred: DeferredCommands::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             recorder: None,
@@ -178,7 +179,7 @@ impl Daemon {
     }
 
     fn serve(&mut self, listener: &Listener) -> io::Result<()> {
-        while !(self.has_served && self.files.is_empty() && !self.cm.is_leaving()) {
+        while !(self.has_served && self.files.is_empty() && !self.cm.awaits_drep()) {
             let deadline = self.next_deadline();
             for ready in self.poller.wait(deadline)? {
                 match ready {
@@ -206,7 +207,7 @@ impl Daemon {
             self.kicks.next(),
             self.missing_tokens.next(),
             sweep,
-            self.parked.next(),
+            self.deferred.next(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -236,50 +237,54 @@ impl Daemon {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             _ => return self.close(token),
         };
-        self.work(Work::Message(token, message), None);
+        self.run_command(Deferred::Message(token, message), None);
     }
 
-    /// Does some work. What somebody else's lock keeps it from is done later; `waited` says how long it
-    /// has waited last.
-    fn work(&mut self, work: Work, waited: Option<u64>) {
-        let unfinished = match work {
-            Work::Message(token, message) => self.message(token, message),
-            Work::Answer(token, answered, mut quiesce) => {
+    /// Executes a command, or defers it while somebody else has a lock that it needs; `waited` says how
+    /// long it was deferred last.
+    fn run_command(&mut self, command: Deferred, waited: Option<u64>) {
+        let unfinished = match command {
+            Deferred::Message(token, message) => self.message(token, message),
+            Deferred::Answer(token, answered, mut quiesce) => {
                 if self.fabric.actor().is_quiet(&mut quiesce) {
                     self.answer(token, answered);
                     None
                 } else {
-                    Some(Work::Answer(token, answered, quiesce))
+                    Some(Deferred::Answer(token, answered, quiesce))
                 }
             }
-            Work::Close(mut file) => match file.close(&mut self.fabric) {
+            Deferred::Close(mut file) => match file.close(&mut self.fabric) {
                 Ok(()) => {
                     self.close_process(file.proc);
                     None
                 }
-                Err(_) => Some(Work::Close(file)),
+                Err(_) => Some(Deferred::Close(file)),
             },
-            Work::Reap(index) => self.reap(index),
+            Deferred::Reap(index) => self.reap(index),
         };
         match unfinished {
             // Nobody asks for two things at a time.
-            Some(Work::Message(token, _) | Work::Answer(token, ..)) if self.parked.has(token) => {
+            Some(Deferred::Message(token, _) | Deferred::Answer(token, ..))
+                if self.deferred.has(token) =>
+            {
                 self.close(token);
             }
-            Some(work) => self.parked.add(work, waited, system::now_ns()),
+            Some(command) => self.deferred.add(command, waited, system::now_ns()),
             None => {}
         }
     }
 
-    fn message(&mut self, token: u32, message: Vec<u8>) -> Option<Work> {
+    fn message(&mut self, token: u32, message: Vec<u8>) -> Option<Deferred> {
         let outcome = Request::decode(&message).and_then(|request| self.handle(token, request));
         match outcome {
             Ok(Handled::Silently) => {}
             Ok(Handled::Answered(answered)) => self.answer(token, answered),
             Ok(Handled::Soon(answered, quiesce)) => {
-                return Some(Work::Answer(token, answered, quiesce));
+                return Some(Deferred::Answer(token, answered, quiesce));
             }
-            Err(error) if error == Errno::ERESTART => return Some(Work::Message(token, message)),
+            Err(error) if error == Errno::ERESTART => {
+                return Some(Deferred::Message(token, message));
+            }
             Err(error) => {
                 self.log_refusal(token, &message, error);
                 self.answer(token, Err(error).into());
@@ -392,7 +397,7 @@ impl Daemon {
     /// What a program asks for and does not get. That there is no event yet is nothing to tell.
     fn log_refusal(&self, token: u32, message: &[u8], error: Errno) {
         let Ok(Request::Command { bytes, .. }) = Request::decode(message) else { return };
-        let number = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
+        let number = uapi::command_number(&bytes).unwrap_or_default();
         let (proc, name) = match self.files.get(token) {
             Some(File::Uverbs { file, .. }) => (file.proc, uverbs_command::name(number)),
             Some(File::Cm { proc, .. }) if error != Errno::EAGAIN => {
@@ -472,7 +477,6 @@ impl Daemon {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
-        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
         match self.files.get_mut(token).ok_or(Errno::EBADF.because("the file is closed"))? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
@@ -484,9 +488,8 @@ impl Daemon {
                 })
             }
             File::Cm { file, .. } => {
-                let number = bytes.first_chunk().copied().map(u32::from_le_bytes);
-                let number = number.ok_or(TOO_SHORT)?;
-                let mut payload = bytes.get(8..).ok_or(TOO_SHORT)?.to_vec();
+                let Command { number, payload, .. } = Command::parse(bytes)?;
+                let mut payload = payload.to_vec();
                 if number == ucma::MIGRATE_ID {
                     files::translate_migration(&mut payload, &cm_files)?;
                 }
@@ -515,13 +518,13 @@ impl Daemon {
         if let Some(fd) = self.files.fd(token) {
             self.poller.remove(fd);
         }
-        self.parked.forget(token);
+        self.deferred.forget(token);
         if self.recorder == Some(token) {
             self.recorder = None;
             self.fabric.arena.observed.store(0, Release);
         }
         match self.files.remove(token) {
-            Some(File::Uverbs { file, .. }) => self.work(Work::Close(file), None),
+            Some(File::Uverbs { file, .. }) => self.run_command(Deferred::Close(file), None),
             Some(File::Cm { proc, file, .. }) => {
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 self.cm.close(&mut host, file, system::now_ns());
@@ -533,7 +536,7 @@ impl Daemon {
 
     fn close_process(&mut self, index: usize) {
         if self.fabric.close_process(index) {
-            self.work(Work::Reap(index), None);
+            self.run_command(Deferred::Reap(index), None);
         }
     }
 
@@ -541,17 +544,17 @@ impl Daemon {
         if let Some(fd) = self.fabric.processes.pidfd(index) {
             self.poller.remove(fd);
         }
-        self.work(Work::Reap(index), None);
+        self.run_command(Deferred::Reap(index), None);
     }
 
     /// Cleans up behind a process that has ended.
-    fn reap(&mut self, index: usize) -> Option<Work> {
+    fn reap(&mut self, index: usize) -> Option<Deferred> {
         let (missing_tokens, is_done) = self.fabric.reap(index);
         for channel in missing_tokens {
             self.missing_tokens.add(channel, 0);
         }
         if !is_done {
-            return Some(Work::Reap(index));
+            return Some(Deferred::Reap(index));
         }
         // It may have died before it could tell.
         let qps = self.fabric.qps.iter().map(|(_, qp)| qp.qpn);
@@ -573,8 +576,8 @@ impl Daemon {
                 self.failed.insert(qpn);
             }
         }
-        for (work, waited) in self.parked.due(now) {
-            self.work(work, Some(waited));
+        for (command, waited) in self.deferred.due(now) {
+            self.run_command(command, Some(waited));
         }
         for channel in self.missing_tokens.due(now) {
             if !self.fabric.give_token(channel) {

@@ -1,16 +1,15 @@
 //! Commands of the connection manager's file as calls of librdmacm.
 
 use soft_hca_core::errno::Result;
+use soft_hca_core::uapi;
+use soft_hca_core::uapi::ucma::abi::{self, Request as _};
 use soft_hca_core::uapi::ucma::{
-    self, ConnParam, Sockaddr, command, disconnect_id, option, port_space, query,
+    self, Command, ConnParam, Sockaddr, command, disconnect_id, option, port_space, query,
 };
 use soft_hca_core::uapi::verbs::{event, qp_type, state};
 use soft_hca_record::{Name, Named};
 
 use super::words::{Words, constant, named};
-
-/// Bytes of a command's header.
-const HEADER: usize = 8;
 
 /// The function's name in librdmacm. What it asks for by itself has the name of its inner function.
 fn name(number: u32, payload: &[u8]) -> String {
@@ -65,8 +64,8 @@ pub(super) fn call(
     written: &[u8],
     answer: Option<&[u8]>,
 ) -> (String, Vec<Named>, Vec<Named>) {
-    let number = written.first_chunk().copied().map_or(0, u32::from_le_bytes);
-    let payload = written.get(HEADER..).unwrap_or_default();
+    let number = uapi::command_number(written).unwrap_or_default();
+    let payload = Command::parse(written).map_or(&[][..], |command| command.payload);
     let decoded = arguments(words, (proc, fd), number, payload, answer);
     let (args, done) = decoded.unwrap_or_default();
     (name(number, payload), args, done)
@@ -158,13 +157,8 @@ fn arguments(
         }
         command::SET_OPTION => {
             // The value is elsewhere in the program's memory.
-            let head = payload.get(..ucma::SetOption::SIZE).unwrap_or_default();
-            let mut head = head.to_vec();
-            if let Some(length) = head.get_mut(20..24) {
-                length.fill(0);
-            }
-            let asked = ucma::SetOption::decode(&head)?;
-            let option = match (asked.level, asked.name) {
+            let asked = abi::SetOption::read(payload)?;
+            let option = match (asked.level, asked.optname) {
                 (option::LEVEL_ID, option::ID_TOS) => "RDMA_OPTION_ID_TOS".into(),
                 (option::LEVEL_ID, option::ID_REUSEADDR) => "RDMA_OPTION_ID_REUSEADDR".into(),
                 (option::LEVEL_ID, option::ID_AFONLY) => "RDMA_OPTION_ID_AFONLY".into(),

@@ -1,6 +1,7 @@
 //! Commands of the uverbs file as calls of libibverbs.
 
 use soft_hca_core::recording::note;
+use soft_hca_core::uapi;
 use soft_hca_core::uapi::uverbs::{Command, EXTENDED, answer, command, request};
 use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, mtu, qp_type, state};
 use soft_hca_record::{Name, Named, Value};
@@ -69,7 +70,7 @@ pub(super) fn call(
     written: &[u8],
     answer: Option<&[u8]>,
 ) -> (String, Vec<Named>, Vec<Named>) {
-    let number = written.first_chunk().copied().map_or(0, u32::from_ne_bytes);
+    let number = uapi::command_number(written).unwrap_or_default();
     let name = name(number);
     let Ok(command) = Command::parse(written) else { return (name, Vec::new(), Vec::new()) };
     let mut call = Call { words, proc, fd: body.fd };

@@ -8,6 +8,7 @@ use soft_hca_core::engine::{DAEMON, LINK};
 use soft_hca_core::errno::{Errno, Label, Values};
 use soft_hca_core::recording::note::{self, Body};
 use soft_hca_core::recording::{About, Note};
+use soft_hca_core::uapi::ucma::abi::{self, Room};
 use soft_hca_core::uapi::ucma::event_type;
 use soft_hca_core::uapi::verbs::{
     access, event, opcode, placement, qp_type, selectivity, send_flag, state, status, wc_flag,
@@ -256,16 +257,8 @@ impl Words {
     }
 
     fn connection_event(&mut self, proc: u32, bytes: &[u8]) -> Option<ConnectionEvent> {
-        /// `struct rdma_ucm_event_resp` up to what an event carries.
-        const PARAM: usize = 20;
-        let word = |at: usize| {
-            bytes
-                .get(at..)
-                .and_then(|rest| rest.first_chunk())
-                .map(|word| u32::from_le_bytes(*word))
-        };
-        let uid = u64::from(word(0)?) | u64::from(word(4)?) << 32;
-        let (id, number, status) = (word(8)?, word(12)?, word(16)? as i32);
+        let (event, _) = abi::EventResp::read_from_prefix(bytes).ok()?;
+        let abi::EventResp { uid, id, event: number, status, param: Room(param), .. } = event;
         let known = self.ids.get(&(proc, uid)).copied();
         let is_request = number == event_type::CONNECT_REQUEST;
         let is_datagram = match known {
@@ -283,16 +276,20 @@ impl Words {
                 | event_type::MULTICAST_JOIN
         );
         let has_data = has_qp || number == event_type::REJECTED;
-        // `struct rdma_ucm_ud_param` has its private data behind an address, `conn_param` before.
-        let length_at = PARAM + if is_datagram { 40 + 256 } else { 8 + 256 };
-        let private_data = bytes.get(length_at).filter(|_| has_data).copied().unwrap_or(0);
+        let (qpn, private_data) = if is_datagram {
+            let (param, _) = abi::UdParam::read_from_prefix(&param).ok()?;
+            (param.qp_num, param.private_data_len)
+        } else {
+            let (param, _) = abi::ConnParam::read_from_prefix(&param).ok()?;
+            (param.qp_num, param.private_data_len)
+        };
         Some(ConnectionEvent {
             event: constant("RDMA_CM_EVENT_", event_type::name(number), number),
             id,
             listen_id: known.filter(|_| is_request).map(|(listen_id, _)| listen_id),
             status,
-            qp: word(PARAM).filter(|qp| has_qp && *qp != 0),
-            private_data: private_data.into(),
+            qp: Some(qpn).filter(|qpn| has_qp && *qpn != 0),
+            private_data: if has_data { private_data.into() } else { 0 },
         })
     }
 }

@@ -79,7 +79,9 @@ pub fn installed(programs: &[&str]) -> bool {
 /// As [`installed`], for C headers.
 pub fn headers(names: &BTreeSet<&str>) -> bool {
     let is_there = |name: &str| Path::new("/usr/include").join(name).is_file();
-    names.iter().all(|name| is_there(name) || missing(name, "package linux-libc-dev"))
+    names
+        .iter()
+        .all(|name| is_there(name) || missing(name, "package linux-libc-dev or libibverbs-dev"))
 }
 
 /// Says that something is not installed, or fails. Never true.

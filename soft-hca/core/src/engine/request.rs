@@ -209,7 +209,7 @@ impl<'a> Requester<'a> {
     pub(super) fn count_packets(&self, responder: Option<&Responder<'_>>, length: u32) {
         let mtu = mtu::bytes(self.qp.path_mtu.load(Acquire));
         let packets = length.div_ceil(mtu).max(1);
-        let next = Psn::new(self.qp.sq_psn.load(Acquire)).after(packets);
+        let next = Psn::new(self.qp.sq_psn.load(Acquire)) + packets;
         self.qp.sq_psn.store(next.into(), Release);
         if let Some(responder) = responder {
             responder.qp.rq_psn.store(next.into(), Release);

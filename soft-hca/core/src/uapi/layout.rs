@@ -13,13 +13,13 @@ pub struct Layout {
     pub fields: &'static [(&'static str, usize)],
 }
 
-/// Defines structures of a header by its names for fields, and lists their layouts.
+/// Defines structures of headers by their names for fields, and lists their layouts.
 macro_rules! abi {
-    ($header:literal: $(
+    ($($header:literal: $(
         $(#[$meta:meta])*
         struct $name:ident = $c_name:literal { $($field:ident: $type:ty),* $(,)? }
-    )*) => {
-        $(
+    )*)+) => {
+        $($(
             #[doc = concat!("`", $c_name, "`")]
             $(#[$meta])*
             #[derive(
@@ -28,16 +28,16 @@ macro_rules! abi {
             )]
             #[repr(C)]
             pub struct $name { $(pub $field: $type),* }
-        )*
+        )*)+
 
         /// The layouts of the structures here.
-        pub const LAYOUTS: &[$crate::uapi::layout::Layout] = &[$(
+        pub const LAYOUTS: &[$crate::uapi::layout::Layout] = &[$($(
             $crate::uapi::layout::Layout {
                 name: $c_name,
                 header: $header,
                 size: size_of::<$name>(),
                 fields: &[$((stringify!($field), std::mem::offset_of!($name, $field))),*],
-            }
-        ),*];
+            },
+        )*)+];
     };
 }

@@ -37,8 +37,13 @@ pub mod ucma;
 pub mod uverbs;
 pub mod verbs;
 
+/// The number of a command, with which it begins on both devices.
+pub fn command_number(written: &[u8]) -> Option<u32> {
+    written.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
 /// Every structure that a header of the kernel lays out.
 pub fn layouts() -> impl Iterator<Item = &'static layout::Layout> {
-    let parts = [uverbs::request::LAYOUTS, uverbs::answer::LAYOUTS, rxe::abi::LAYOUTS];
-    parts.into_iter().flatten()
+    let uverbs = [uverbs::request::LAYOUTS, uverbs::answer::LAYOUTS];
+    uverbs.into_iter().chain([rxe::abi::LAYOUTS, ucma::abi::LAYOUTS]).flatten()
 }

@@ -1,28 +1,31 @@
 //! The ABI of `/dev/infiniband/rdma_cm`, version 4: numbers, requests, answers and events of the
 //! kernel's `rdma_user_cm.h`.
 //!
-//! A request is decoded from a command's payload, which is what follows the 8-byte header. One
+//! [`abi`] has the structures as they lie in memory; beside it are requests, answers and events as
+//! values. A request is decoded from a command's payload, which is what follows its header. One
 //! that is too short is refused with `EINVAL`; every other byte string decodes to something, and
 //! whether it makes sense is the connection manager's business. Answers and events are built
 //! whole, so that nothing uninitialised reaches the program.
 
+pub mod abi;
 mod address;
 mod answer;
 mod event;
 mod request;
 
-use crate::errno::Errno;
+use crate::errno::{Errno, Result};
+use abi::{CmdHdr, Request};
+use zerocopy::FromBytes;
 
-pub use address::{IbAddress, SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
+pub use address::{IbAddress, Sockaddr};
 pub use answer::{
     AddressAnswer, PathRecord, QP_ATTR, QUERY_ADDR_MIN, QUERY_PATH_MIN, QUERY_ROUTE_MIN, QpAttr,
     RouteAnswer, path_answer,
 };
 pub use event::{AhAttr, EVENT, Ece, Event, GET_EVENT_MIN, Param, UdParam};
 pub use request::{
-    Accept, Bind, CONN_PARAM, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen,
-    MigrateId, Notify, PRIVATE_DATA, Query, Reject, ResolveAddr, ResolveRoute, SetOption, Target,
-    WriteEvent, disconnect_id,
+    Accept, Bind, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen, MigrateId, Notify,
+    Query, Reject, ResolveAddr, ResolveRoute, SetOption, Target, WriteEvent, disconnect_id,
 };
 
 /// Command numbers (`RDMA_USER_CM_CMD_*`).
@@ -120,69 +123,47 @@ pub mod option {
     pub const IB_PATH: u32 = 1;
 }
 
-/// Reasons that a REJECTED event gives (`ib_cm_rej_reason`).
-pub mod reject {
-    /// The peer has waited long enough.
-    pub const TIMEOUT: u32 = 4;
-    /// Nobody listens there.
-    pub const INVALID_SERVICE_ID: u32 = 8;
-    /// The program said no, or went away.
-    pub const CONSUMER_DEFINED: u32 = 28;
-    /// The program said no because of the vendor's options.
-    pub const VENDOR_OPTION_NOT_SUPPORTED: u32 = 35;
+/// A command, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command<'a> {
+    /// One of [`command`].
+    pub number: u32,
+    /// Bytes of the payload that the header speaks of.
+    pub in_len: usize,
+    /// Bytes of room for the answer.
+    pub out_len: usize,
+    /// All that is behind the header.
+    pub payload: &'a [u8],
 }
 
-/// Answers to a datagram service request (`ib_cm_sidr_status`).
-pub mod sidr {
-    /// Nobody listens there.
-    pub const UNSUPPORTED: i32 = 1;
-    /// The program said no, or went away.
-    pub const REJECT: i32 = 2;
-}
+impl<'a> Command<'a> {
+    /// Takes apart what was written; `EINVAL` if it has no header.
+    pub fn parse(written: &'a [u8]) -> Result<Self> {
+        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
+        let (header, payload) = CmdHdr::read_from_prefix(written).map_err(|_| TOO_SHORT)?;
+        let (in_len, out_len) = (header.r#in.into(), header.out.into());
+        Ok(Self { number: header.cmd, in_len, out_len, payload })
+    }
 
-/// Length limits of private data, in bytes, and the lengths that events report.
-pub mod private_data {
-    /// Whole room in a connection request (`IB_CM_REQ_PRIVATE_DATA_SIZE`).
-    pub const REQ: usize = 92;
-    /// In a connection's acceptance.
-    pub const REP: usize = 196;
-    /// In a rejection.
-    pub const REJ: usize = 148;
-    /// Whole room in a datagram service request.
-    pub const SIDR_REQ: usize = 216;
-    /// In the answer to one.
-    pub const SIDR_REP: usize = 136;
-    /// Part of a request that the IP port spaces use for addresses; programs never see it.
-    pub const IP_HEADER: usize = 36;
+    /// Where in the program the answer is to be written, if there is one; `EINVAL` if the command is
+    /// too short to say.
+    pub fn response(&self) -> Result<Option<u64>> {
+        let payload = self.payload;
+        Ok(Some(match self.number {
+            command::CREATE_ID => abi::CreateId::read(payload)?.response,
+            command::DESTROY_ID | command::QUERY_ROUTE | command::LEAVE_MCAST => {
+                abi::DestroyId::read(payload)?.response
+            }
+            command::INIT_QP_ATTR => abi::InitQpAttr::read(payload)?.response,
+            command::GET_EVENT => abi::GetEvent::read(payload)?.response,
+            command::JOIN_IP_MCAST => abi::JoinIpMcast::read(payload)?.response,
+            command::MIGRATE_ID => abi::MigrateId::read(payload)?.response,
+            command::QUERY => abi::Query::read(payload)?.response,
+            command::JOIN_MCAST => abi::JoinMcast::read(payload)?.response,
+            _ => return Ok(None),
+        }))
+    }
 }
 
 /// The Q key of all datagram queue pairs in the UDP port space.
 pub const UDP_QKEY: u32 = 0x0123_4567;
-/// The queue pair number that stands for all members of a multicast group.
-pub const MULTICAST_QPN: u32 = 0x00ff_ffff;
-
-pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> crate::errno::Result<[u8; N]> {
-    const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
-    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().ok_or(TOO_SHORT)
-}
-
-fn u8_at(bytes: &[u8], at: usize) -> crate::errno::Result<u8> {
-    array::<1>(bytes, at).map(|[byte]| byte)
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> crate::errno::Result<u16> {
-    array(bytes, at).map(u16::from_le_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> crate::errno::Result<u32> {
-    array(bytes, at).map(u32::from_le_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> crate::errno::Result<u64> {
-    array(bytes, at).map(u64::from_le_bytes)
-}
-
-/// Puts bytes where the caller knows them to fit.
-fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
-    to[at..at + bytes.len()].copy_from_slice(bytes);
-}

@@ -6,6 +6,8 @@
 
 use bitflags::bitflags;
 
+pub use soft_hca_roce::wire::bth::{Psn, Qpn};
+
 /// Opcodes of send work requests (`ib_wr_opcode`).
 pub mod opcode {
     named_numbers!("IB_WR_":
@@ -272,68 +274,9 @@ impl QpAttrMask {
 /// (`IB_QP_SET_QKEY`; IBTA 10.2.5, controlled Q_Keys).
 pub const SET_QKEY: u32 = 1 << 31;
 
-/// Packet sequence numbers and queue pair numbers have 24 bits.
-const BITS_24: u32 = 0xff_ffff;
-
-/// A packet sequence number: 24 bits, which wrap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Psn(u32);
-
-impl Psn {
-    /// The low 24 bits.
-    pub const fn new(number: u32) -> Self {
-        Self(number & BITS_24)
-    }
-
-    /// The number of the packet so many behind this one.
-    #[must_use]
-    pub const fn after(self, packets: u32) -> Self {
-        Self::new(self.0.wrapping_add(packets))
-    }
-}
-
-impl From<Psn> for u32 {
-    fn from(psn: Psn) -> u32 {
-        psn.0
-    }
-}
-
-/// A queue pair's number: 24 bits. 0 is nobody's here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Qpn(u32);
-
-impl Qpn {
-    /// The low 24 bits.
-    pub const fn new(number: u32) -> Self {
-        Self(number & BITS_24)
-    }
-}
-
-/// The number back if it has more than 24 bits.
-impl TryFrom<u32> for Qpn {
-    type Error = u32;
-
-    fn try_from(number: u32) -> Result<Self, u32> {
-        if number <= BITS_24 { Ok(Self(number)) } else { Err(number) }
-    }
-}
-
-impl From<Qpn> for u32 {
-    fn from(qpn: Qpn) -> u32 {
-        qpn.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sequence_numbers_wrap() {
-        assert_eq!(Psn::new(0xff_ffff).after(1), Psn::new(0));
-        assert_eq!(Psn::new(5).after(u32::MAX), Psn::new(4));
-        assert_eq!(u32::from(Psn::new(0x1234_5678)), 0x34_5678);
-    }
 
     #[test]
     fn an_mtu_has_bytes() {

@@ -11,11 +11,12 @@ use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc;
 use soft_hca_core::uapi::ucma::{
     Accept, Bind, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen, MigrateId, Notify,
-    Query, Reject, ResolveAddr, ResolveRoute, SetOption, Sockaddr, Target, disconnect_id,
+    Query, Reject, ResolveAddr, ResolveRoute, SetOption, Sockaddr, Target, abi, disconnect_id,
 };
 use soft_hca_core::uapi::uverbs::Command;
 use soft_hca_core::uapi::uverbs::request::{self, Request};
 use soft_hca_fault::Plan;
+use zerocopy::FromBytes;
 
 /// Bytes of any message, command or name.
 pub fn run(data: &[u8]) {
@@ -142,12 +143,13 @@ fn rdma_cm(data: &[u8]) {
     ];
     addresses.into_iter().flatten().for_each(check_address);
     match SetOption::decode(data) {
-        Ok(option) => assert!(data[SetOption::SIZE..].starts_with(&option.value)),
-        Err(error) if data.len() < SetOption::SIZE => assert_eq!(error, Errno::EINVAL),
+        Ok(option) => assert!(data[size_of::<abi::SetOption>()..].starts_with(&option.value)),
+        Err(error) if data.len() < size_of::<abi::SetOption>() => assert_eq!(error, Errno::EINVAL),
         Err(error) => assert_eq!(error, Errno::EFAULT),
     }
-    if let Some(param) = only(ConnParam::decode(data, 0), Errno::EINVAL) {
-        assert_eq!(ConnParam::decode(&param.encode(), 0), Ok(param));
+    if let Ok((param, _)) = abi::ConnParam::read_from_prefix(data) {
+        let param = ConnParam::from(&param);
+        assert_eq!(ConnParam::from(&abi::ConnParam::from(&param)), param);
     }
 }
 

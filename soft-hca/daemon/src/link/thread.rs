@@ -247,9 +247,9 @@ impl Link {
                 }
             }
             (state::RTS | state::SQD, Some(qp)) => {
-                if let Some(known) = self.qps.get_mut(&qpn) {
-                    known.path = path;
-                    known.begin_to_send(qp);
+                if let Some(queue_pair) = self.qps.get_mut(&qpn) {
+                    queue_pair.path = path;
+                    queue_pair.begin_to_send(qp);
                     self.dirty.insert(qpn);
                 }
             }
@@ -363,10 +363,13 @@ impl Link {
             }
             let qpn = headers.dest_qpn.get();
             self.actor().observe(|| {
-                let known = self.qps.get(&qpn).map(|known| (known.path.own, known.path.peer));
+                let queue_pair = self
+                    .qps
+                    .get(&qpn)
+                    .map(|queue_pair| (queue_pair.path.own, queue_pair.path.peer));
                 let ignored = match headers.service {
-                    Service::Rc | Service::Uc if known.is_none() => 1,
-                    Service::Rc | Service::Uc if known != Some((*own, *from)) => 2,
+                    Service::Rc | Service::Uc if queue_pair.is_none() => 1,
+                    Service::Rc | Service::Uc if queue_pair != Some((*own, *from)) => 2,
                     _ => 0,
                 };
                 let length = packet.payload.len() as u32;
@@ -420,16 +423,16 @@ impl Link {
                     // Its state may be among the orders.
                     self.take_orders();
                 }
-                let known = self.qps.get(&qpn).filter(|known| known.has(service));
-                let known = known.ok_or(Reason::QueuePair)?;
-                if (known.path.own, known.path.peer) != (*own, *from) {
+                let queue_pair = self.qps.get(&qpn).filter(|queue_pair| queue_pair.has(service));
+                let queue_pair = queue_pair.ok_or(Reason::QueuePair)?;
+                if (queue_pair.path.own, queue_pair.path.peer) != (*own, *from) {
                     return Err(Reason::Address);
                 }
-                if let Some(mut known) = self.qps.remove(&qpn) {
+                if let Some(mut queue_pair) = self.qps.remove(&qpn) {
                     let packets: ArrayVec<_, RUN> =
                         run.iter().take(RUN).map(|arrived| arrived.packet).collect();
-                    known.hear(self.actor(), system::now_ns(), &packets);
-                    self.qps.insert(qpn, known);
+                    queue_pair.hear(self.actor(), system::now_ns(), &packets);
+                    self.qps.insert(qpn, queue_pair);
                     self.dirty.insert(qpn);
                 }
                 Ok(())

@@ -43,8 +43,8 @@ impl Connection {
         let devices = device::devices(&specs, 0x200, &[]).into_iter().map(Arc::new).collect();
         let mut fabric = Fabric::new(devices, 0).unwrap();
         let mut made = |device, path| {
-            let known = KnownQp { qp_type: qp_type::RC, device, path, ..KnownQp::default() };
-            fabric.take_qp(known).unwrap()
+            let object = QpObject { qp_type: qp_type::RC, device, path, ..QpObject::default() };
+            fabric.take_qp(object).unwrap()
         };
         let (a, b) = (made(0, path(1, 3)), made(1, path(1, 1)));
         for (own, peer) in [(a, b), (b, a)] {
@@ -59,7 +59,7 @@ impl Connection {
         Self { fabric, a, b }
     }
 
-    fn known(&self, index: usize) -> &KnownQp {
+    fn known(&self, index: usize) -> &QpObject {
         self.fabric.qps.get(index).unwrap()
     }
 
@@ -216,15 +216,15 @@ proptest! {
             }
             let raised = pair.raised();
             for (end, index) in [pair.a, pair.b].into_iter().enumerate() {
-                let known = pair.known(index);
-                prop_assert!(known.migration == State::Migrated || known.alternate.is_some());
-                let is_armed = known.migration == State::Armed;
+                let object = pair.known(index);
+                prop_assert!(object.migration == State::Migrated || object.alternate.is_some());
+                let is_armed = object.migration == State::Armed;
                 prop_assert!(!is_armed || !pair.fabric.has_lost_path(index));
                 let is_up = |lid: u16| pair.fabric.port_of_lid(lid).is_some_and(is_up);
-                let own = known.device as u16 * 2 + u16::from(known.path.port_num);
-                prop_assert_eq!(pair.reach()[end], is_up(own) && is_up(known.path.dest.dlid));
-                let told = raised.iter().filter(|what| **what == Async::PathMigrated(known.qpn));
-                let is_moved = before[end] != known.path.port_num;
+                let own = object.device as u16 * 2 + u16::from(object.path.port_num);
+                prop_assert_eq!(pair.reach()[end], is_up(own) && is_up(object.path.dest.dlid));
+                let told = raised.iter().filter(|what| **what == Async::PathMigrated(object.qpn));
+                let is_moved = before[end] != object.path.port_num;
                 prop_assert!(told.count() >= usize::from(is_moved));
             }
         }

@@ -7,6 +7,7 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
 
 use super::id::{Id, Key, Space, State};
+use super::wire::Ends;
 use super::{Call, Cm, Cx, Host, NOTHING};
 use crate::device::Source;
 
@@ -196,7 +197,11 @@ impl Cm {
 
     /// Who listens for a port of an address. A listener of the very address comes before one of
     /// all addresses.
-    pub(super) fn listener(&self, host: &dyn Host, space: Space, to: SocketAddr) -> Option<Key> {
+    pub(super) fn listener(
+        &self,
+        host: &dyn Host,
+        Ends { space, dst: to, .. }: Ends,
+    ) -> Option<Key> {
         let device = host.find_source(to.ip()).map(|source| source.device);
         let wanted = to.ip().to_canonical();
         let mut wildcard = None;

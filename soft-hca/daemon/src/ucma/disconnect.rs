@@ -1,13 +1,14 @@
 //! The end of connections: disconnection, time wait, and ids that go without a word.
 
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::uapi::ucma::{disconnect_id, event_type, reject};
+use soft_hca_core::uapi::ucma::{disconnect_id, event_type};
+use soft_hca_roce::wire::cm::{Drep, Dreq, reason};
 
-use super::connect::{Connection, NO_CONNECTION, Stage};
+use super::connection::{Connection, ConnectionState, NO_CONNECTION};
 use super::id::{Key, State};
-use super::message::{Drep, Dreq, Message};
 use super::peer::{Opens, Peer};
 use super::timer::{TIME_WAIT_NS, Timer};
+use super::wire::Envelope;
 use super::{Call, Cm, Cx, NOTHING};
 
 impl Cm {
@@ -15,9 +16,9 @@ impl Cm {
         let key = self.find_with_device(call.file, disconnect_id(call.payload)?)?;
         let is_datagram = self.id(key)?.is_datagram;
         ensure(!is_datagram, Errno::EINVAL.because("datagrams have no connection to end"))?;
-        match self.stage(key).ok_or(NO_CONNECTION)? {
-            Stage::Established => self.begin_disconnection(cx, key),
-            Stage::DisconnectReceived => self.send_drep(cx, key),
+        match self.connection_state(key).ok_or(NO_CONNECTION)? {
+            ConnectionState::Established => self.begin_disconnection(cx, key),
+            ConnectionState::DreqReceived => self.send_drep(cx, key),
             // Whatever else there was is over already or will be; the kernel says yes too.
             _ => {}
         }
@@ -27,43 +28,51 @@ impl Cm {
     /// Disconnects what is established.
     pub(super) fn begin_disconnection(&mut self, cx: &mut Cx<'_>, key: Key) {
         let Some(dreq) = self.dreq(cx, key) else { return };
-        self.set_stage(key, Stage::DisconnectSent);
+        self.set_connection_state(key, ConnectionState::DreqSent);
         self.send_until_answered(cx, key, dreq);
     }
 
     /// The request to disconnect, which begins a transaction.
-    fn dreq(&mut self, cx: &mut Cx<'_>, key: Key) -> Option<Message> {
+    fn dreq(&mut self, cx: &mut Cx<'_>, key: Key) -> Option<Envelope> {
         let Connection { local_id, remote_id, remote_qpn, .. } = *self.connection(key).ok()?;
         let transaction = self.new_transaction(cx, Opens::Disconnection, local_id);
         self.connection_mut(key).ok()?.transaction = transaction;
-        let dreq = Dreq { local_comm_id: local_id, remote_comm_id: remote_id, remote_qpn };
-        Some(Message::Dreq(dreq))
+        let dreq = Dreq {
+            local_comm_id: local_id,
+            remote_comm_id: remote_id,
+            remote_qpn,
+            ..Dreq::default()
+        };
+        Some(Envelope::new(transaction, dreq))
     }
 
     /// `cm_dreq_handler`
-    pub(super) fn received_dreq(&mut self, cx: &mut Cx<'_>, from: Peer, dreq: Dreq) {
-        let drep = Drep { local_comm_id: dreq.remote_comm_id, remote_comm_id: dreq.local_comm_id };
+    pub(super) fn received_dreq(&mut self, cx: &mut Cx<'_>, from: Peer, dreq: &Dreq) {
+        let drep = Drep {
+            local_comm_id: dreq.remote_comm_id,
+            remote_comm_id: dreq.local_comm_id,
+            ..Drep::default()
+        };
+        let drep = Envelope::new(cx.transaction, drep);
         let key = self.connection_of(from, dreq.remote_comm_id, dreq.local_comm_id);
         let Some((key, connection)) = key.and_then(|key| Some((key, self.connection(key).ok()?)))
         else {
             // Whatever it was is over.
-            self.has_left(from, dreq.remote_comm_id, dreq.local_comm_id);
-            return self.send(cx, from, cx.transaction, Message::Drep(drep));
+            self.drep_came(from, dreq.remote_comm_id, dreq.local_comm_id);
+            return self.send(cx, from, drep);
         };
         if connection.qpn != dreq.remote_qpn {
             return;
         }
-        match connection.stage {
-            Stage::Established | Stage::ReplySent | Stage::DisconnectSent => {
+        match connection.state {
+            ConnectionState::Established | ConnectionState::RepSent | ConnectionState::DreqSent => {
                 self.is_answered(key);
-                self.set_stage(key, Stage::DisconnectReceived);
+                self.set_connection_state(key, ConnectionState::DreqReceived);
                 self.answer_later(cx, key);
                 self.disconnected(key, 0);
             }
             // The answer was lost. A peer that counts its time in seconds may ask after time wait.
-            Stage::TimeWait | Stage::Over => {
-                self.send(cx, from, cx.transaction, Message::Drep(drep));
-            }
+            ConnectionState::TimeWait | ConnectionState::Over => self.send(cx, from, drep),
             _ => {}
         }
     }
@@ -72,9 +81,12 @@ impl Cm {
         self.enter_time_wait(cx, key);
         let Ok(connection) = self.connection(key) else { return };
         let (peer, transaction) = (connection.peer, connection.transaction);
-        let drep =
-            Drep { local_comm_id: connection.local_id, remote_comm_id: connection.remote_id };
-        self.send(cx, peer, transaction, Message::Drep(drep));
+        let drep = Drep {
+            local_comm_id: connection.local_id,
+            remote_comm_id: connection.remote_id,
+            ..Drep::default()
+        };
+        self.send(cx, peer, Envelope::new(transaction, drep));
     }
 
     /// The program's answer will be one to the message that has come.
@@ -85,12 +97,14 @@ impl Cm {
     }
 
     /// `cm_drep_handler`
-    pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: Drep) {
-        self.has_left(from, drep.remote_comm_id, drep.local_comm_id);
+    pub(super) fn received_drep(&mut self, cx: &mut Cx<'_>, from: Peer, drep: &Drep) {
+        self.drep_came(from, drep.remote_comm_id, drep.local_comm_id);
         let Some(key) = self.connection_of(from, drep.remote_comm_id, drep.local_comm_id) else {
             return;
         };
-        if let Some(Stage::DisconnectSent | Stage::DisconnectReceived) = self.stage(key) {
+        if let Some(ConnectionState::DreqSent | ConnectionState::DreqReceived) =
+            self.connection_state(key)
+        {
             self.enter_time_wait(cx, key);
             self.disconnected(key, 0);
         }
@@ -112,50 +126,52 @@ impl Cm {
 
     fn enter_time_wait(&mut self, cx: &mut Cx<'_>, key: Key) {
         let Ok(connection) = self.connection_mut(key) else { return };
-        connection.stage = Stage::TimeWait;
+        connection.state = ConnectionState::TimeWait;
         connection.unanswered = None;
         cx.host.qp_gone(connection.qpn);
         self.set_timer(key, cx.now_ns.saturating_add(TIME_WAIT_NS), Timer::TimeWait);
     }
 
     pub(super) fn time_wait_over(&mut self, key: Key) {
-        self.set_stage(key, Stage::Over);
+        self.set_connection_state(key, ConnectionState::Over);
         if self.ids.get(&key).is_some_and(|id| id.state == State::Disconnect) {
             self.push(key, event_type::TIMEWAIT_EXIT, 0);
         }
     }
 
-    /// An id is about to go: its peer hears what the stage of the connection calls for
+    /// An id is about to go: its peer hears what the state of the connection calls for
     /// (`cm_destroy_id`).
-    pub(super) fn take_leave(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Some(stage) = self.stage(key) else { return };
-        match stage {
-            Stage::RequestSent => {
-                let _ = self.send_rej(cx, key, reject::TIMEOUT, Vec::new());
+    pub(super) fn end_connection(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Some(state) = self.connection_state(key) else { return };
+        match state {
+            ConnectionState::ReqSent => {
+                let _ = self.send_rej(cx, key, reason::TIMEOUT, &[]);
             }
-            Stage::RequestReceived | Stage::ReplySent | Stage::ReplyReceived => {
-                let _ = self.send_rej(cx, key, reject::CONSUMER_DEFINED, Vec::new());
+            ConnectionState::ReqReceived
+            | ConnectionState::RepSent
+            | ConnectionState::RepReceived => {
+                let _ = self.send_rej(cx, key, reason::CONSUMER_DEFINED, &[]);
             }
-            Stage::Established => {
+            ConnectionState::Established => {
                 let Some(dreq) = self.dreq(cx, key) else { return };
                 let Ok(connection) = self.connection(key) else { return };
                 cx.host.qp_gone(connection.qpn);
-                let (peer, transaction) = (connection.peer, connection.transaction);
-                self.leave(cx, key, &dreq);
-                self.send(cx, peer, transaction, dreq);
+                let peer = connection.peer;
+                self.keep_dreq(cx, key, &dreq);
+                self.send(cx, peer, dreq);
             }
-            Stage::DisconnectReceived => self.send_drep(cx, key),
-            Stage::ServiceRequestSent => self.take_back_sidr_req(key),
-            Stage::ServiceRequestReceived => {
-                let _ = self.reject_service(cx, key, Vec::new());
+            ConnectionState::DreqReceived => self.send_drep(cx, key),
+            ConnectionState::SidrReqSent => self.take_back_sidr_req(key),
+            ConnectionState::SidrReqReceived => {
+                let _ = self.reject_service(cx, key, &[]);
             }
-            Stage::DisconnectSent => {
+            ConnectionState::DreqSent => {
                 let Ok(connection) = self.connection_mut(key) else { return };
                 if let Some(dreq) = connection.unanswered.take() {
-                    self.leave(cx, key, &dreq);
+                    self.keep_dreq(cx, key, &dreq);
                 }
             }
-            Stage::TimeWait | Stage::Over => {}
+            ConnectionState::TimeWait | ConnectionState::Over => {}
         }
     }
 }

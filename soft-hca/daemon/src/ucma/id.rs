@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
-use soft_hca_core::uapi::verbs::{Psn, qp_type};
+use soft_hca_core::uapi::verbs::qp_type;
+use soft_hca_roce::wire::bth::Psn;
 use soft_hca_roce::wire::cm;
 
-use super::connect::Connection;
+use super::connection::Connection;
 use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId};
 use crate::device::Source;
@@ -130,7 +131,7 @@ pub(super) struct Id {
     pub backlog: u32,
     pub events_reported: u32,
     /// The first packet number that the peer is to send.
-    pub psn: u32,
+    pub psn: Psn,
     pub flow_label: u32,
     /// The MTU of its path to another host, or that a request has (`ib_mtu`).
     pub path_mtu: Option<u8>,
@@ -170,7 +171,7 @@ impl Cm {
             ack_timeout: None,
             backlog: 0,
             events_reported: 0,
-            psn: Psn::new(cx.host.random24()).into(),
+            psn: Psn::new(cx.host.random24()),
             flow_label: 0,
             path_mtu: None,
             has_path: false,
@@ -226,10 +227,10 @@ impl Cm {
         Ok(self.destroy(cx, key).to_le_bytes().to_vec())
     }
 
-    /// Destroys an id: takes leave of its peer, gives back its port, forgets its events and the
+    /// Destroys an id: ends its connection, gives back its port, forgets its events and the
     /// requests among them. Gives the number of events reported (`ucma_destroy_private_ctx`).
     pub(super) fn destroy(&mut self, cx: &mut Cx<'_>, key: Key) -> u32 {
-        self.take_leave(cx, key);
+        self.end_connection(cx, key);
         self.cancel_timer(key);
         self.leave_all(key);
         let Some(id) = self.ids.remove(&key) else { return 0 };

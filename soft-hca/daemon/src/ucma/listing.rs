@@ -73,7 +73,7 @@ impl Cm {
             port_space: space_name(id.space),
             src: id.src.and_then(|src| src.ip()),
             dst: id.dst.and_then(|dst| dst.ip()),
-            qpn: id.connection.as_ref().map_or(0, |connection| connection.qpn),
+            qpn: id.connection.as_ref().map_or(0, |connection| connection.qpn.get()),
         };
         let mut listing: Vec<CmIdInfo> = self.ids.values().map(info).collect();
         listing.sort_unstable_by_key(|info| info.id);

@@ -12,14 +12,14 @@
 //! | `event` | queues of events; where every event passes | `ucma.c` |
 //! | `bind` | ports and listening | `cma.c` |
 //! | `resolve` | finding addresses and routes | `cma.c`, `addr.c` |
-//! | `message` | what is said between the two ends | `cm_msgs.h` |
 //! | `peer` | where messages go, and which connection they mean | `cm.c` |
-//! | `wire` | messages as management datagrams | `ibta_vol1_c12.h` |
+//! | `wire` | messages, what goes beside them, datagrams | `cm_msgs.h` |
 //! | `resend` | what is sent again until it is answered | `mad.c`, `cm.c` |
-//! | `leave` | disconnections of ids that have gone | |
+//! | `dreq_sent` | DREQs of ids that have gone | |
 //! | `stale` | connections of the past | `cm.c` |
+//! | `connection` | what an id has of a connection | `cm.c` |
 //! | `connect`, `reject`, `disconnect` | connections from request to time wait | `cma.c`, `cm.c` |
-//! | `early` | requests that come before their listener | |
+//! | `pending` | requests that come before their listener | |
 //! | `sidr` | datagram service resolution | `cma.c`, `cm.c` |
 //! | `multicast` | membership in groups | `cma.c` |
 //! | `mgid` | groups of InfiniBand: GIDs and LIDs | `cma_set_mgid`, a subnet manager |
@@ -29,17 +29,17 @@
 
 mod bind;
 mod connect;
+mod connection;
 mod disconnect;
-mod early;
+mod dreq_sent;
 mod event;
 mod id;
-mod leave;
 mod listing;
-mod message;
 mod mgid;
 mod multicast;
 mod option;
 mod peer;
+mod pending;
 mod qp_attr;
 mod query;
 mod reject;
@@ -63,17 +63,18 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
 };
+use soft_hca_roce::wire::bth::Qpn;
+use soft_hca_roce::wire::cm::CommId;
 
 use crate::device::{self, Device, Port, Source};
 use crate::ucma::bind::Ports;
-use crate::ucma::early::Early;
+use crate::ucma::dreq_sent::DreqSent;
 use crate::ucma::event::File;
 use crate::ucma::id::{Id, Key, Numbers};
-use crate::ucma::leave::Leave;
-use crate::ucma::message::CommId;
 use crate::ucma::mgid::Mlids;
 use crate::ucma::multicast::Membership;
 use crate::ucma::peer::{CommIds, RemoteId};
+use crate::ucma::pending::PendingRequest;
 use crate::ucma::stale::RemoteQp;
 use crate::ucma::timer::Due;
 
@@ -92,7 +93,7 @@ pub(crate) trait Host {
     /// The address that the system would send from to reach `to`, or `ENETUNREACH`.
     fn route(&self, to: IpAddr) -> Result<IpAddr>;
     /// The connection of a queue pair is over.
-    fn qp_gone(&mut self, qpn: u32);
+    fn qp_gone(&mut self, qpn: Qpn);
 
     /// The device, port and GID of one of the machine's addresses, `None` for any other address.
     fn find_source(&self, ip: IpAddr) -> Option<Source> {
@@ -202,13 +203,14 @@ pub(crate) struct Cm {
     comm_ids: CommIds,
     /// The ids that were made for requests.
     remote_ids: HashMap<RemoteId, Key>,
-    early: BTreeMap<RemoteId, Early>,
+    /// Requests that wait for a listener.
+    pending: BTreeMap<RemoteId, PendingRequest>,
     /// The queue pairs that other hosts have connected.
     remote_qps: HashMap<RemoteQp, Key>,
-    /// Requests of the past, and when they are forgotten.
-    past: BTreeMap<RemoteId, u64>,
-    /// Disconnections of ids that have gone, by their communication ids.
-    leaves: HashMap<CommId, Leave>,
+    /// Requests whose connections are over, and when they are forgotten: copies may still come.
+    timewait: BTreeMap<RemoteId, u64>,
+    /// DREQs of ids that have gone, by their communication ids.
+    dreqs_sent: HashMap<CommId, DreqSent>,
     outbox: Vec<Outgoing>,
     /// Messages that had no effect.
     dropped: u64,

@@ -5,8 +5,9 @@
 
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
-    AhAttr, Event, JoinMcast, MULTICAST_QPN, Param, Target, UDP_QKEY, UdParam, event_type,
+    AhAttr, Event, JoinMcast, Param, Target, UDP_QKEY, UdParam, event_type,
 };
+use soft_hca_roce::wire::bth::MULTICAST_QPN;
 
 use super::id::{Key, NO_ID, State};
 use super::mgid::mgid;
@@ -55,7 +56,7 @@ impl Cm {
         let number = self.membership_numbers.take()?;
         self.memberships.insert(number, Membership { id: key, events_reported: 0 });
         let param = UdParam {
-            qp_num: MULTICAST_QPN,
+            qp_num: MULTICAST_QPN.into(),
             qkey: UDP_QKEY,
             ah_attr: Some(ah_attr),
             private_data: Vec::new(),

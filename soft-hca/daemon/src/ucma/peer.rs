@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use soft_hca_roce::wire::cm::{CommId, Message};
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
-use super::connect::Connection;
+use super::connection::Connection;
 use super::id::{Id, Key};
-use super::message::{CommId, Message};
-use super::wire::{self, NoMessage};
+use super::wire::{self, Envelope, NoMessage};
 use super::{Cm, Cx, Host};
 
 /// The connection manager at the other end of a connection, decided on once, when the
@@ -101,13 +101,12 @@ impl CommIds {
 
 impl Cm {
     /// Hands a message over. A local receiver has acted on it, and perhaps answered, when this
-    /// returns: whoever sends has to be done with its own id before. An answer has the
-    /// transaction of what it answers.
-    pub(super) fn send(&mut self, cx: &mut Cx<'_>, to: Peer, transaction: u64, message: Message) {
+    /// returns: whoever sends has to be done with its own id before.
+    pub(super) fn send(&mut self, cx: &mut Cx<'_>, to: Peer, envelope: Envelope) {
         match to {
-            Peer::Local => self.received(cx, Peer::Local, transaction, message),
+            Peer::Local => self.received(cx, Peer::Local, envelope),
             Peer::Remote { own, address } => {
-                let mad = wire::encode(&message, transaction);
+                let mad = wire::encode(&envelope);
                 self.outbox.push(Outgoing { from: own, to: address, mad });
             }
         }
@@ -115,24 +114,18 @@ impl Cm {
 
     /// A message has come. What it means for the id that it is for is decided here and below,
     /// and nothing else has come from the other end.
-    pub(super) fn received(
-        &mut self,
-        cx: &mut Cx<'_>,
-        from: Peer,
-        transaction: u64,
-        message: Message,
-    ) {
-        let cx = &mut cx.answering(transaction);
-        match message {
-            Message::Req(req) => self.received_req(cx, from, req),
-            Message::Mra(mra) => self.received_mra(cx, from, &mra),
-            Message::Rej(rej) => self.received_rej(from, &rej),
-            Message::Rep(rep) => self.received_rep(cx, from, &rep),
+    pub(super) fn received(&mut self, cx: &mut Cx<'_>, from: Peer, envelope: Envelope) {
+        let cx = &mut cx.answering(envelope.transaction);
+        match &envelope.message {
+            Message::Req(req) => self.received_req(cx, from, req, &envelope),
+            Message::Mra(mra) => self.received_mra(cx, from, mra),
+            Message::Rej(rej) => self.received_rej(from, rej),
+            Message::Rep(rep) => self.received_rep(cx, from, rep, envelope.ece_options),
             Message::Rtu(rtu) => self.received_rtu(from, rtu),
             Message::Dreq(dreq) => self.received_dreq(cx, from, dreq),
             Message::Drep(drep) => self.received_drep(cx, from, drep),
-            Message::SidrReq(req) => self.received_sidr_req(cx, from, req),
-            Message::SidrRep(rep) => self.received_sidr_rep(cx, from, &rep),
+            Message::SidrReq(req) => self.received_sidr_req(cx, from, req, &envelope),
+            Message::SidrRep(rep) => self.received_sidr_rep(cx, from, rep),
         }
     }
 
@@ -148,10 +141,10 @@ impl Cm {
         let cx = &mut Cx { host, now_ns, transaction: 0 };
         let peer = Peer::Remote { own: to.to_canonical(), address: from.to_canonical() };
         match wire::decode(mad, (from, to)) {
-            Ok((transaction, message)) => self.received(cx, peer, transaction, message),
-            Err(NoMessage::Refused(transaction, answer)) => {
+            Ok(envelope) => self.received(cx, peer, envelope),
+            Err(NoMessage::Refused(answer)) => {
                 self.count_dropped(from, "a request that cannot be met");
-                self.send(cx, peer, transaction, *answer);
+                self.send(cx, peer, *answer);
             }
             Err(NoMessage::Dropped(why)) => self.count_dropped(from, why),
         }
@@ -183,7 +176,7 @@ impl Cm {
 
     /// An id has gone: no message finds it any more.
     pub(super) fn forget_connection(&mut self, cx: &Cx<'_>, id: &Id, key: Key) {
-        let Some(Connection { peer, local_id, remote_id, stage, remote_qp, .. }) = id.connection
+        let Some(Connection { peer, local_id, remote_id, state, remote_qp, .. }) = id.connection
         else {
             return;
         };
@@ -192,8 +185,8 @@ impl Cm {
         // The number may be another request's by now.
         if self.asked_by(remote) == Some(key) {
             self.remote_ids.remove(&remote);
-            if stage.has_been_connected() {
-                self.remember_past(cx, remote);
+            if state.has_been_connected() {
+                self.remember_timewait(cx, remote);
             }
         }
         self.release_remote_qp(remote_qp, key);

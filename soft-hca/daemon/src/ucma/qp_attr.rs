@@ -5,7 +5,7 @@ use soft_hca_core::uapi::ucma::{InitQpAttr, QpAttr, UDP_QKEY};
 use soft_hca_core::uapi::verbs::state::{ERR, INIT, RTR, RTS};
 use soft_hca_core::uapi::verbs::{QpAttrMask, access};
 
-use super::connect::Stage;
+use super::connection::ConnectionState;
 use super::{Call, Cm, Cx};
 
 impl Cm {
@@ -27,13 +27,16 @@ impl Cm {
             }
             return Ok(attr.encode());
         };
-        let is_asking = connection.stage == Stage::RequestSent;
+        let has_asked = connection.state == ConnectionState::ReqSent;
         let is_alive = matches!(
-            connection.stage,
-            Stage::RequestReceived | Stage::ReplySent | Stage::ReplyReceived | Stage::Established
+            connection.state,
+            ConnectionState::ReqReceived
+                | ConnectionState::RepSent
+                | ConnectionState::RepReceived
+                | ConnectionState::Established
         );
         match qp_state {
-            INIT if is_alive || is_asking => {
+            INIT if is_alive || has_asked => {
                 attr.mask = QpAttrMask::INIT;
                 attr.access = access::REMOTE_WRITE;
                 if connection.responder_resources > 0 {
@@ -43,20 +46,20 @@ impl Cm {
             RTR if is_alive => {
                 attr.mask = QpAttrMask::RTR_RC;
                 attr.path_mtu = connection.path_mtu.into();
-                attr.rq_psn = id.psn;
-                attr.dest_qp_num = connection.remote_qpn;
+                attr.rq_psn = id.psn.into();
+                attr.dest_qp_num = connection.remote_qpn.into();
                 attr.max_dest_rd_atomic = connection.responder_resources;
                 attr.ah_attr = Some(self.ah_attr(cx.host, key)?);
             }
             RTS if is_alive => {
                 attr.mask = QpAttrMask::RTS_RC;
                 attr.timeout = id.ack_timeout.unwrap_or(connection.ack_timeout);
-                attr.sq_psn = connection.sq_psn;
+                attr.sq_psn = connection.sq_psn.into();
                 attr.retry_cnt = connection.retry_count;
                 attr.rnr_retry = connection.rnr_retry_count;
                 attr.max_rd_atomic = connection.initiator_depth;
             }
-            RTR | RTS if is_asking => {
+            RTR | RTS if has_asked => {
                 return Err(Errno::EINVAL.because("the peer has not replied yet"));
             }
             INIT | RTR | RTS => return Err(Errno::EINVAL.because("the connection is over")),

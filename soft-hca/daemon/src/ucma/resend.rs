@@ -3,41 +3,43 @@
 
 use soft_hca_core::errno::Errno;
 use soft_hca_core::uapi::ucma::event_type;
+use soft_hca_roce::wire::cm::{Answered, CommId, Message, Mra};
 
-use super::connect::Stage;
+use super::connection::ConnectionState;
 use super::id::Key;
-use super::message::{Answered, CommId, Message, Mra};
 use super::peer::Peer;
 use super::timer::{
     GIVE_UP_NS, MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, RESPONSE_NS, Timer, cm_timeout_ns,
 };
+use super::wire::Envelope;
 use super::{Cm, Cx};
 
 impl Cm {
     /// Sends a message of an id's connection and waits for the answer. No message to an id of this
     /// machine gets lost; only a request may meet a listener that has no room.
-    pub(super) fn send_until_answered(&mut self, cx: &mut Cx<'_>, key: Key, message: Message) {
-        let is_request = matches!(message, Message::Req(_));
+    pub(super) fn send_until_answered(&mut self, cx: &mut Cx<'_>, key: Key, envelope: Envelope) {
+        let is_request = matches!(envelope.message, Message::Req(_));
         let Ok(connection) = self.connection_mut(key) else { return };
         connection.retries = 0;
         let again = connection.peer.is_remote() || is_request;
         let peer = connection.peer;
-        connection.unanswered = again.then(|| Box::new(message.clone()));
-        let transaction = connection.transaction;
+        connection.unanswered = again.then(|| Box::new(envelope.clone()));
         self.wait_for_answer(cx, key);
-        self.send(cx, peer, transaction, message);
+        self.send(cx, peer, envelope);
     }
 
     fn wait_for_answer(&mut self, cx: &mut Cx<'_>, key: Key) {
         let Ok(connection) = self.connection(key) else { return };
-        let wait_ns = match (connection.peer, connection.stage) {
-            (Peer::Local, Stage::RequestSent) => RESPONSE_NS,
-            // Whoever has asked says something in any case.
-            (Peer::Local, Stage::ReplySent) => return,
+        let wait_ns = match (connection.peer, connection.state) {
+            (Peer::Local, ConnectionState::ReqSent) => RESPONSE_NS,
+            // The active side answers in any case.
+            (Peer::Local, ConnectionState::RepSent) => return,
             (Peer::Local, _) => GIVE_UP_NS,
             // `cm_req`'s and, on the same side, its disconnection's count the way.
-            (Peer::Remote { .. }, Stage::RequestSent) => REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS,
-            (Peer::Remote { .. }, Stage::DisconnectSent) if connection.is_asking => {
+            (Peer::Remote { .. }, ConnectionState::ReqSent) => {
+                REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS
+            }
+            (Peer::Remote { .. }, ConnectionState::DreqSent) if connection.is_active => {
                 REMOTE_RESPONSE_NS + 2 * PACKET_LIFE_NS
             }
             (Peer::Remote { .. }, _) => REMOTE_RESPONSE_NS,
@@ -48,9 +50,9 @@ impl Cm {
     /// Sends the unanswered message again: what it got may have been lost.
     pub(super) fn send_again(&mut self, cx: &mut Cx<'_>, key: Key) {
         let Ok(connection) = self.connection(key) else { return };
-        let (peer, transaction) = (connection.peer, connection.transaction);
-        if let Some(message) = connection.unanswered.as_deref().cloned() {
-            self.send(cx, peer, transaction, message);
+        let peer = connection.peer;
+        if let Some(envelope) = connection.unanswered.as_deref().cloned() {
+            self.send(cx, peer, envelope);
         }
     }
 
@@ -63,13 +65,13 @@ impl Cm {
             return self.send_again(cx, key);
         }
         connection.unanswered = None;
-        match connection.stage {
-            Stage::RequestSent | Stage::ReplySent => {
-                connection.stage = Stage::Over;
+        match connection.state {
+            ConnectionState::ReqSent | ConnectionState::RepSent => {
+                connection.state = ConnectionState::Over;
                 self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
             }
-            Stage::ServiceRequestSent => self.service_unknown(key),
-            Stage::DisconnectSent => self.disconnection_unanswered(cx, key),
+            ConnectionState::SidrReqSent => self.service_unknown(key),
+            ConnectionState::DreqSent => self.disconnection_unanswered(cx, key),
             _ => {}
         }
     }
@@ -84,16 +86,18 @@ impl Cm {
 
     /// `cm_mra_handler`: the message has come, and the answer will take a while.
     pub(super) fn received_mra(&mut self, cx: &mut Cx<'_>, from: Peer, mra: &Mra) {
-        let asking = || self.connection_of(from, mra.remote_comm_id, CommId::NONE);
-        let (key, stage) = match mra.message {
-            Answered::Req => (asking(), Stage::RequestSent),
+        let active = || self.connection_of(from, mra.remote_comm_id, CommId::NONE);
+        let (key, state) = match mra.answered {
+            Answered::Req => (active(), ConnectionState::ReqSent),
             Answered::Rep => {
                 let key = self.connection_of(from, mra.remote_comm_id, mra.local_comm_id);
-                (key, Stage::ReplySent)
+                (key, ConnectionState::RepSent)
             }
-            Answered::Other => return,
+            Answered::Other | Answered::Reserved => return,
         };
-        let Some(key) = key.filter(|key| self.stage(*key) == Some(stage)) else { return };
+        let Some(key) = key.filter(|key| self.connection_state(*key) == Some(state)) else {
+            return;
+        };
         if from == Peer::Local {
             // It does not go without a word.
             return self.cancel_timer(key);

@@ -15,12 +15,12 @@ const MS: u64 = 1_000_000;
 /// When the system is asked for the first time again whether it knows a neighbour by now: most answer
 /// at once. Then the time doubles.
 const FIRST_LOOK_NS: u64 = MS / 2;
-/// As rarely it is asked at last.
+/// The longest time between two looks.
 const LAST_LOOK_NS: u64 = 64 * MS;
 
 /// An address whose neighbour is being asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asking {
+pub(super) struct NeighbourQuery {
     /// The own address on the way there.
     from: IpAddr,
     /// When it counts as unknown.
@@ -106,7 +106,7 @@ impl Cm {
             id.path_mtu = Some(cx.host.path_mtu(from.to_canonical()));
             id.state = State::AddrQuery;
             let until_ns = cx.now_ns.saturating_add(u64::from(request.timeout_ms) * MS);
-            self.look_for(cx, key, Asking { from, until_ns, wait_ns: FIRST_LOOK_NS });
+            self.look_for(cx, key, NeighbourQuery { from, until_ns, wait_ns: FIRST_LOOK_NS });
             return NOTHING;
         }
         self.resolved(cx, key, from);
@@ -121,12 +121,12 @@ impl Cm {
     }
 
     /// Goes on when the next host on the way is known.
-    pub(super) fn look_for(&mut self, cx: &mut Cx<'_>, key: Key, asking: Asking) {
+    pub(super) fn look_for(&mut self, cx: &mut Cx<'_>, key: Key, query: NeighbourQuery) {
         let dst = self.ids.get(&key).and_then(|id| id.dst);
         let Some(to) = dst.and_then(|dst| dst.ip()).map(|dst| dst.ip().to_canonical()) else {
             return;
         };
-        let Asking { from, until_ns, wait_ns } = asking;
+        let NeighbourQuery { from, until_ns, wait_ns } = query;
         if cx.host.knows_neighbour(from.to_canonical(), to) {
             self.resolved(cx, key, from);
         } else if cx.now_ns >= until_ns {
@@ -134,7 +134,7 @@ impl Cm {
         } else {
             let at_ns = cx.now_ns.saturating_add(wait_ns).min(until_ns);
             let wait_ns = (2 * wait_ns).min(LAST_LOOK_NS);
-            self.set_timer(key, at_ns, Timer::Neighbour(Asking { wait_ns, ..asking }));
+            self.set_timer(key, at_ns, Timer::Neighbour(NeighbourQuery { wait_ns, ..query }));
         }
     }
 

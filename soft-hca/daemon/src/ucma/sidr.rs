@@ -1,17 +1,15 @@
 //! Datagram services: a program asks for the queue pair behind a port (service id resolution,
 //! SIDR). There is no connection afterwards.
 
-use std::net::SocketAddr;
-
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::uapi::ucma::{
-    ConnParam, Ece, Event, Param, UDP_QKEY, UdParam, event_type, private_data, sidr,
-};
+use soft_hca_core::uapi::ucma::{ConnParam, Ece, Event, Param, UDP_QKEY, UdParam, event_type};
+use soft_hca_roce::wire::bth::{DEFAULT_PKEY, Qpn};
+use soft_hca_roce::wire::cm::{CommId, SidrRep, SidrReq, sidr_status};
 
-use super::connect::{Stage, check_private_data, padded};
+use super::connection::ConnectionState;
 use super::id::Key;
-use super::message::{CommId, Message, SidrRep, SidrReq};
 use super::peer::{Peer, RemoteId};
+use super::wire::{self, Ends, Envelope};
 use super::{Cm, Cx};
 
 impl Cm {
@@ -19,39 +17,49 @@ impl Cm {
         &mut self,
         cx: &mut Cx<'_>,
         key: Key,
-        (src, dst): (SocketAddr, SocketAddr),
-        private_data: Vec<u8>,
-    ) {
-        let (Ok(id), Ok(connection)) = (self.id(key), self.connection(key)) else { return };
-        let (space, request_id) = (id.space, connection.local_id);
-        let req = SidrReq { request_id, space, src, dst, private_data };
-        self.send_until_answered(cx, key, Message::SidrReq(req));
+        ends: Ends,
+        param: &ConnParam,
+    ) -> Result<()> {
+        let private_data = ends.private_data(&param.private_data)?;
+        let (request_id, transaction) = self.begin_connection(cx, key, ends, param)?;
+        let service_id = ends.service_id();
+        let req = SidrReq { request_id, pkey: DEFAULT_PKEY, service_id, private_data };
+        let envelope = Envelope { ends: Some(ends), ..Envelope::new(transaction, req) };
+        self.send_until_answered(cx, key, envelope);
+        Ok(())
     }
 
-    /// Whoever has asked goes away. A request that still waits for a listener goes, too.
+    /// The id that has asked is destroyed. Its request, if it waits for a listener, goes as well.
     pub(super) fn take_back_sidr_req(&mut self, key: Key) {
         if let Ok(connection) = self.connection(key) {
             if connection.peer == Peer::Local {
                 let comm_id = connection.local_id;
-                self.forget_early(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
+                self.take_pending(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
             }
         }
     }
 
     /// `cm_sidr_req_handler`
-    pub(super) fn received_sidr_req(&mut self, cx: &mut Cx<'_>, from: Peer, req: SidrReq) {
+    pub(super) fn received_sidr_req(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: Peer,
+        req: &SidrReq,
+        envelope: &Envelope,
+    ) {
+        let Some(ends) = envelope.ends else { return };
         let remote = RemoteId { peer: from, is_datagram: true, comm_id: req.request_id };
-        let before = self.asked_by(remote).and_then(|key| self.stage(key));
-        if before == Some(Stage::ServiceRequestReceived) {
+        let before = self.asked_by(remote).and_then(|key| self.connection_state(key));
+        if before == Some(ConnectionState::SidrReqReceived) {
             return;
         }
-        let Some(listener) = self.listener(cx.host, req.space, req.dst) else {
-            return self.wait_for_listener(cx, remote, Message::SidrReq(req));
+        let Some(listener) = self.listener(cx.host, ends) else {
+            return self.wait_for_listener(cx, remote, envelope);
         };
         let is_welcome = self.ids.get(&listener).is_some_and(|id| id.is_datagram && id.backlog > 0);
         // Other than a connection's, a request that there is no room for is refused.
-        if !is_welcome || self.take_sidr_req(cx, listener, remote, &req).is_err() {
-            self.refuse_sidr_req(cx, from, &req, sidr::REJECT);
+        if !is_welcome || self.take_sidr_req(cx, listener, remote, (req, ends)).is_err() {
+            self.refuse_sidr_req(cx, from, req, sidr_status::REJECT);
         }
     }
 
@@ -61,63 +69,53 @@ impl Cm {
         cx: &mut Cx<'_>,
         listener: Key,
         remote: RemoteId,
-        req: &SidrReq,
+        (req, ends): (&SidrReq, Ends),
     ) -> Result<()> {
-        let (ends, stage) = ((req.src, req.dst), Stage::ServiceRequestReceived);
-        let key = self.new_request(cx, listener, remote, ends, stage)?;
-        let room = private_data::SIDR_REQ - private_data::IP_HEADER;
-        let private_data = padded(&req.private_data, room);
+        let state = ConnectionState::SidrReqReceived;
+        let key = self.new_request(cx, listener, remote, ends, state)?;
+        let private_data = wire::program_data(&req.private_data);
         let param = Param::Ud(UdParam { private_data, ..UdParam::default() });
         let event = Event { event: event_type::CONNECT_REQUEST, param, ..Event::default() };
         self.push_request(listener, key, event);
         Ok(())
     }
 
-    /// Tells whoever has asked which queue pair it is.
+    /// Answers with the queue pair that takes datagrams.
     pub(super) fn accept_service(
         &mut self,
         cx: &mut Cx<'_>,
         key: Key,
-        param: ConnParam,
+        param: &ConnParam,
         is_valid: bool,
     ) -> Result<()> {
-        let (qpn, data) = if is_valid { (param.qp_num, param.private_data) } else { (0, vec![]) };
-        self.send_sidr_rep(cx, key, 0, (qpn, UDP_QKEY), data)
+        let (qpn, data) =
+            if is_valid { (param.qp_num, param.private_data.as_slice()) } else { (0, &[][..]) };
+        let rep = SidrRep { qpn: Qpn::new(qpn), qkey: UDP_QKEY, ..SidrRep::default() };
+        self.send_sidr_rep(cx, key, rep, data)
     }
 
-    pub(super) fn reject_service(
-        &mut self,
-        cx: &mut Cx<'_>,
-        key: Key,
-        data: Vec<u8>,
-    ) -> Result<()> {
-        self.send_sidr_rep(cx, key, sidr::REJECT, (0, 0), data)
+    pub(super) fn reject_service(&mut self, cx: &mut Cx<'_>, key: Key, data: &[u8]) -> Result<()> {
+        let rep = SidrRep { status: sidr_status::REJECT, ..SidrRep::default() };
+        self.send_sidr_rep(cx, key, rep, data)
     }
 
     fn send_sidr_rep(
         &mut self,
         cx: &mut Cx<'_>,
         key: Key,
-        status: i32,
-        (qpn, qkey): (u32, u32),
-        private_data: Vec<u8>,
+        rep: SidrRep,
+        data: &[u8],
     ) -> Result<()> {
-        check_private_data(private_data.len(), private_data::SIDR_REP)?;
-        let is_asked = self.stage(key) == Some(Stage::ServiceRequestReceived);
+        let private_data = wire::private_data(data)?;
+        let is_asked = self.connection_state(key) == Some(ConnectionState::SidrReqReceived);
         ensure(is_asked, Errno::EINVAL.because("there is no request to answer"))?;
         let connection = self.connection_mut(key)?;
-        connection.stage = Stage::Over;
-        connection.qpn = qpn;
+        connection.state = ConnectionState::Over;
+        connection.qpn = rep.qpn;
         let (peer, transaction) = (connection.peer, connection.transaction);
-        let rep = SidrRep {
-            request_id: connection.remote_id,
-            status,
-            service_id: connection.service_id,
-            qpn,
-            qkey,
-            private_data,
-        };
-        self.send(cx, peer, transaction, Message::SidrRep(rep));
+        let (request_id, service_id) = (connection.remote_id, connection.service_id);
+        let rep = SidrRep { request_id, service_id, private_data, ..rep };
+        self.send(cx, peer, Envelope::new(transaction, rep));
         Ok(())
     }
 
@@ -127,18 +125,16 @@ impl Cm {
         if !self.service_answered(key) {
             return;
         }
-        let mut param = UdParam {
-            private_data: padded(&rep.private_data, private_data::SIDR_REP),
-            ..UdParam::default()
-        };
-        let event = if rep.status == 0 {
-            (param.qp_num, param.qkey) = (rep.qpn, rep.qkey);
+        let private_data = rep.private_data.to_vec();
+        let mut param = UdParam { private_data, ..UdParam::default() };
+        let event = if rep.status == sidr_status::SUCCESS {
+            (param.qp_num, param.qkey) = (rep.qpn.into(), rep.qkey);
             param.ah_attr = self.ah_attr(cx.host, key).ok();
             event_type::ESTABLISHED
         } else {
             event_type::UNREACHABLE
         };
-        self.push_with(key, event, rep.status, Param::Ud(param), Ece::default());
+        self.push_with(key, event, rep.status.into(), Param::Ud(param), Ece::default());
     }
 
     pub(super) fn service_unknown(&mut self, key: Key) {
@@ -149,10 +145,10 @@ impl Cm {
 
     /// Ends a request; false if it had ended before.
     fn service_answered(&mut self, key: Key) -> bool {
-        let is_waiting = self.stage(key) == Some(Stage::ServiceRequestSent);
+        let is_waiting = self.connection_state(key) == Some(ConnectionState::SidrReqSent);
         if is_waiting {
             self.is_answered(key);
-            self.set_stage(key, Stage::Over);
+            self.set_connection_state(key, ConnectionState::Over);
         }
         is_waiting
     }

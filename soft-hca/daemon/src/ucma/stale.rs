@@ -3,7 +3,9 @@
 
 use std::net::IpAddr;
 
-use super::connect::Stage;
+use soft_hca_roce::wire::bth::Qpn;
+
+use super::connection::ConnectionState;
 use super::id::Key;
 use super::peer::{Peer, RemoteId};
 use super::timer::{Due, TIME_WAIT_NS};
@@ -14,15 +16,15 @@ use super::{Cm, Cx};
 pub(super) struct RemoteQp {
     address: IpAddr,
     ca_guid: u64,
-    qpn: u32,
+    qpn: Qpn,
 }
 
-/// Requests of the past that are remembered at most.
-const MAX_PAST: usize = 0x1_0000;
+/// Requests in time wait, at most.
+const MAX_TIMEWAIT: usize = 0x1_0000;
 
 impl RemoteQp {
     /// `None` for a queue pair of this machine, which tells of its end itself.
-    pub(super) fn new(peer: Peer, ca_guid: u64, qpn: u32) -> Option<Self> {
+    pub(super) fn new(peer: Peer, ca_guid: u64, qpn: Qpn) -> Option<Self> {
         match peer {
             Peer::Local => None,
             Peer::Remote { address, .. } => Some(Self { address, ca_guid, qpn }),
@@ -30,13 +32,10 @@ impl RemoteQp {
     }
 }
 
-impl Stage {
+impl ConnectionState {
     /// Whether there is, or was, a connection.
     pub(super) fn has_been_connected(self) -> bool {
-        matches!(
-            self,
-            Self::Established | Self::DisconnectSent | Self::DisconnectReceived | Self::TimeWait
-        )
+        matches!(self, Self::Established | Self::DreqSent | Self::DreqReceived | Self::TimeWait)
     }
 }
 
@@ -44,14 +43,14 @@ impl Cm {
     /// The connection that still has a queue pair which begins another one.
     fn stale(&self, remote_qp: RemoteQp) -> Option<Key> {
         let key = *self.remote_qps.get(&remote_qp)?;
-        self.stage(key).filter(|stage| *stage != Stage::Over).map(|_| key)
+        self.connection_state(key).filter(|state| *state != ConnectionState::Over).map(|_| key)
     }
 
     /// Whether a queue pair that begins a connection has another one, which then is over: its
     /// peer must have forgotten it.
     pub(super) fn end_stale(&mut self, cx: &mut Cx<'_>, remote_qp: Option<RemoteQp>) -> bool {
         let Some(key) = remote_qp.and_then(|remote_qp| self.stale(remote_qp)) else { return false };
-        if self.stage(key) == Some(Stage::Established) {
+        if self.connection_state(key) == Some(ConnectionState::Established) {
             self.begin_disconnection(cx, key);
         }
         true
@@ -76,16 +75,17 @@ impl Cm {
         }
     }
 
-    /// The id of a request has gone. Copies of the request may still be on the way.
-    pub(super) fn remember_past(&mut self, cx: &Cx<'_>, remote: RemoteId) {
-        if remote.peer.is_remote() && self.past.len() < MAX_PAST {
+    /// The id of a request has gone. Copies of the request may still be on the way, and must not
+    /// open a connection.
+    pub(super) fn remember_timewait(&mut self, cx: &Cx<'_>, remote: RemoteId) {
+        if remote.peer.is_remote() && self.timewait.len() < MAX_TIMEWAIT {
             let until_ns = cx.now_ns.saturating_add(TIME_WAIT_NS);
-            self.past.insert(remote, until_ns);
-            self.timers.insert((until_ns, Due::Past(remote)));
+            self.timewait.insert(remote, until_ns);
+            self.timers.insert((until_ns, Due::TimeWait(remote)));
         }
     }
 
-    pub(super) fn forget_past(&mut self, remote: RemoteId) {
-        self.past.remove(&remote);
+    pub(super) fn forget_timewait(&mut self, remote: RemoteId) {
+        self.timewait.remove(&remote);
     }
 }

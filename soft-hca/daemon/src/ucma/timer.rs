@@ -1,10 +1,11 @@
 //! Deadlines. An id has one at most.
 
+use soft_hca_roce::wire::cm::CommId;
+
 use super::id::Key;
-use super::message::CommId;
 use super::peer::RemoteId;
 use super::query::PACKET_LIFE_TIME;
-use super::resolve::Asking;
+use super::resolve::NeighbourQuery;
 use super::{Cm, Cx};
 
 /// Whose deadline it is.
@@ -13,11 +14,11 @@ pub(super) enum Due {
     /// An id's.
     Id(Key),
     /// A request's that nobody listens for yet.
-    Early(RemoteId),
-    /// That of the memory of a request.
-    Past(RemoteId),
-    /// That of a disconnection whose id has gone.
-    Leave(CommId),
+    PendingRequest(RemoteId),
+    /// That of a request whose connection is over.
+    TimeWait(RemoteId),
+    /// That of a DREQ whose id has gone.
+    DreqSent(CommId),
 }
 
 /// What is to happen at an id's deadline.
@@ -25,8 +26,8 @@ pub(super) enum Due {
 pub(super) enum Timer {
     /// Nobody has the address asked for.
     Address,
-    /// It is looked whether a neighbour is known by now.
-    Neighbour(Asking),
+    /// To look again whether a neighbour is known.
+    Neighbour(NeighbourQuery),
     /// Nobody has answered a message.
     Answer,
     /// A connection's packets are no longer under way.
@@ -87,22 +88,22 @@ impl Cm {
             self.timers.remove(&(at_ns, due));
             let key = match due {
                 Due::Id(key) => key,
-                Due::Early(remote) => {
+                Due::PendingRequest(remote) => {
                     self.nobody_listens(cx, remote);
                     continue;
                 }
-                Due::Leave(comm_id) => {
-                    self.leave_again(cx, comm_id);
+                Due::DreqSent(comm_id) => {
+                    self.dreq_again(cx, comm_id);
                     continue;
                 }
-                Due::Past(remote) => {
-                    self.forget_past(remote);
+                Due::TimeWait(remote) => {
+                    self.forget_timewait(remote);
                     continue;
                 }
             };
             match self.ids.get_mut(&key).and_then(|id| id.timer.take()) {
                 Some((_, Timer::Address)) => self.address_unknown(key),
-                Some((_, Timer::Neighbour(asking))) => self.look_for(cx, key, asking),
+                Some((_, Timer::Neighbour(query))) => self.look_for(cx, key, query),
                 Some((_, Timer::Answer)) => self.unanswered(cx, key),
                 Some((_, Timer::TimeWait)) => self.time_wait_over(key),
                 None => {}

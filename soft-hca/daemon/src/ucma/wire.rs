@@ -1,18 +1,19 @@
-//! Messages as management datagrams: between the values of [`message`](super::message) and the
-//! structs of [`cm`], which lie in a datagram as the specification says.
+//! Messages with what goes beside them, and the management datagrams that they become between
+//! hosts. What lies where in a datagram is the matter of [`cm`](soft_hca_roce::wire::cm).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use soft_hca_core::uapi::ucma::{Ece, private_data, sidr};
-use soft_hca_roce::wire::bth::{Psn, Qpn};
-use soft_hca_roce::wire::cm::{self, CmaHeader, NO_LID, Path, about, reason};
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::uapi::ucma::Ece;
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+use soft_hca_roce::wire::cm::{
+    self, Answered, CmaHeader, Message, NO_LID, Path, PrivateData, Rej, Rep, RepVendorId, Req,
+    SidrRep, SidrReq, reason, sidr_status,
+};
 use soft_hca_roce::wire::ip::{self, Addresses};
 use soft_hca_roce::wire::mad::{MAD_BYTES, Mad};
 
 use super::id::Space;
-use super::message::{
-    Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq,
-};
 use super::query::ACK_DELAY;
 
 /// `CMA_CM_RESPONSE_TIMEOUT`
@@ -22,67 +23,143 @@ const MAX_CM_RETRIES: u8 = 15;
 const HOP_LIMIT: u8 = 64;
 /// `IB_RATE_10_GBPS`
 const RATE: u8 = 3;
-const DEFAULT_PKEY: u16 = 0xffff;
 /// The greatest `ib_mtu`.
 const MAX_MTU: u8 = 5;
+
+const PRIVATE_DATA: Errno =
+    Errno::EINVAL.because("the message has no room for so much private data");
+
+/// A message and what a datagram has beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Envelope {
+    /// An answer has that of what it answers.
+    pub transaction: u64,
+    /// A vendor's options for its own protocol (ECE), with REQ and REP: the attribute modifier.
+    pub ece_options: u32,
+    /// Of a request.
+    pub ends: Option<Ends>,
+    pub message: Message,
+}
+
+impl Envelope {
+    /// For a message that needs nothing else.
+    pub(super) fn new(transaction: u64, message: impl Into<Message>) -> Self {
+        Self { transaction, ece_options: 0, ends: None, message: message.into() }
+    }
+}
+
+/// What a request asks for and of whom: its service id, and the addresses that the IP port spaces
+/// put before the program's data. Those of a request that stays on this machine have their scopes,
+/// too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub space: Space,
+    pub src: SocketAddr,
+    /// With the service's port.
+    pub dst: SocketAddr,
+}
+
+impl Ends {
+    pub(super) fn service_id(&self) -> u64 {
+        self.space.service_id(self.dst.port())
+    }
+
+    /// The addresses and the program's data.
+    pub(super) fn private_data<const N: usize>(&self, data: &[u8]) -> Result<PrivateData<N>> {
+        let addresses = match (self.src.ip(), self.dst.ip()) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
+            (source, destination) => {
+                Addresses::V6 { source: in_v6(source), destination: in_v6(destination) }
+            }
+        };
+        let header = CmaHeader { source_port: self.src.port(), addresses };
+        PrivateData::behind(&header, data)
+            .ok_or_else(|| too_long(data, N.saturating_sub(CmaHeader::BYTES)))
+    }
+
+    /// Those of a request for a service; `None` unless the header has the addresses of the packet.
+    fn of<const N: usize>(
+        (space, port): (Space, u16),
+        data: &PrivateData<N>,
+        (from, to): (IpAddr, IpAddr),
+    ) -> Option<Self> {
+        let (CmaHeader { source_port, addresses }, _) = data.split_header()?;
+        let (source, destination): (IpAddr, IpAddr) = match addresses {
+            Addresses::V4 { source, destination } => (source.into(), destination.into()),
+            Addresses::V6 { source, destination } => (source.into(), destination.into()),
+        };
+        let is_of_packet = source.to_canonical() == from.to_canonical()
+            && destination.to_canonical() == to.to_canonical();
+        let src = SocketAddr::new(source, source_port);
+        is_of_packet.then(|| Self { space, src, dst: SocketAddr::new(destination, port) })
+    }
+}
+
+fn in_v6(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    }
+}
+
+fn too_long(data: &[u8], room: usize) -> Errno {
+    PRIVATE_DATA.beyond(data.len() as u64, room as u64)
+}
+
+/// The program's data for a message, refused if it has no room for them.
+pub(super) fn private_data<const N: usize>(data: &[u8]) -> Result<PrivateData<N>> {
+    PrivateData::new(data).ok_or_else(|| too_long(data, N))
+}
+
+/// The program's data behind the addresses of a request.
+pub(super) fn program_data<const N: usize>(data: &PrivateData<N>) -> Vec<u8> {
+    data.get(CmaHeader::BYTES..).unwrap_or_default().to_vec()
+}
+
+/// What every REQ of the connection manager says.
+pub(super) fn req() -> Req {
+    Req {
+        remote_response_timeout: RESPONSE_TIMEOUT,
+        transport: cm::transport::RC,
+        local_response_timeout: RESPONSE_TIMEOUT,
+        pkey: DEFAULT_PKEY,
+        max_cm_retries: MAX_CM_RETRIES,
+        primary: Path {
+            local_lid: NO_LID,
+            remote_lid: NO_LID,
+            rate: RATE,
+            hop_limit: HOP_LIMIT,
+            ..Path::default()
+        },
+        ..Req::default()
+    }
+}
+
+/// What every REP of the connection manager says, and the vendor that its options are of.
+pub(super) fn rep(ece: Ece) -> Rep {
+    let vendor_id = RepVendorId(ece.vendor_id);
+    Rep { vendor_id, target_ack_delay: ACK_DELAY, ..Rep::default() }
+}
+
+/// The rejection of a request that no id was made for.
+pub(super) fn refused_req(req: &Req, reason: u16) -> Rej {
+    let remote_comm_id = req.local_comm_id;
+    Rej { remote_comm_id, rejected: Answered::Req, reason, ..Rej::default() }
+}
+
+/// The refusal of a datagram service that no id was made for.
+pub(super) fn refused_sidr_req(req: &SidrReq, status: u8) -> SidrRep {
+    let SidrReq { request_id, service_id, .. } = *req;
+    SidrRep { request_id, status, service_id, ..SidrRep::default() }
+}
 
 /// Why a datagram has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NoMessage {
     /// Nobody is to know of it.
     Dropped(&'static str),
-    /// A request that is answered by this, in its transaction.
-    Refused(u64, Box<Message>),
-}
-
-/// The first bytes of some data, the rest zeros. No program's data is too long, which its command
-/// has checked.
-fn filled<const N: usize>(data: &[u8]) -> [u8; N] {
-    let mut bytes = [0; N];
-    let length = data.len().min(N);
-    bytes[..length].copy_from_slice(&data[..length]);
-    bytes
-}
-
-/// Data without the zeros that fill it up.
-fn trimmed(data: &[u8]) -> Vec<u8> {
-    let length = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    data[..length].to_vec()
-}
-
-/// The addresses of a request as they stand before the program's data.
-fn with_header<const N: usize>(src: SocketAddr, dst: SocketAddr, data: &[u8]) -> [u8; N] {
-    let addresses = match (src.ip(), dst.ip()) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
-        (source, destination) => {
-            let v6 = |ip| match ip {
-                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-                IpAddr::V6(v6) => v6,
-            };
-            Addresses::V6 { source: v6(source), destination: v6(destination) }
-        }
-    };
-    let header = CmaHeader { source_port: src.port(), addresses }.encode();
-    filled(&[&header, data].concat())
-}
-
-/// Both addresses of a request and the program's data. The header has to have the addresses of
-/// the packet, `from` and `to`.
-fn without_header(
-    data: &[u8],
-    port: u16,
-    (from, to): (IpAddr, IpAddr),
-) -> Option<(SocketAddr, SocketAddr, Vec<u8>)> {
-    let (header, data) = data.split_first_chunk::<{ private_data::IP_HEADER }>()?;
-    let CmaHeader { source_port, addresses } = CmaHeader::decode(header)?;
-    let (source, destination): (IpAddr, IpAddr) = match addresses {
-        Addresses::V4 { source, destination } => (source.into(), destination.into()),
-        Addresses::V6 { source, destination } => (source.into(), destination.into()),
-    };
-    let is_of_packet = source.to_canonical() == from.to_canonical()
-        && destination.to_canonical() == to.to_canonical();
-    let ends = (SocketAddr::new(source, source_port), SocketAddr::new(destination, port));
-    is_of_packet.then(|| (ends.0, ends.1, trimmed(data)))
+    /// A request that is answered by this.
+    Refused(Box<Envelope>),
 }
 
 /// Space and port of a service id. Nobody connects to what carries IP.
@@ -92,305 +169,62 @@ fn service(service_id: u64) -> Option<(Space, u16)> {
     Some((space, port))
 }
 
-fn about_number(answered: Answered) -> u8 {
-    match answered {
-        Answered::Req => about::REQ,
-        Answered::Rep => about::REP,
-        Answered::Other => about::OTHER,
-    }
-}
-
-fn answered(number: u8) -> Answered {
-    match number {
-        about::REQ => Answered::Req,
-        about::REP => Answered::Rep,
-        _ => Answered::Other,
-    }
-}
-
 /// The datagram of a message.
-pub(super) fn encode(message: &Message, transaction: u64) -> [u8; MAD_BYTES] {
-    let mut modifier = 0;
-    let message: cm::Message = match message {
-        Message::Req(req) => {
-            modifier = req.ece.attr_mod;
-            encode_req(req).into()
-        }
-        Message::Mra(mra) => cm::Mra {
-            local_comm_id: mra.local_comm_id.0,
-            remote_comm_id: mra.remote_comm_id.0,
-            message: about_number(mra.message),
-            service_timeout: mra.service_timeout,
-            ..cm::Mra::default()
-        }
-        .into(),
-        Message::Rej(rej) => cm::Rej {
-            local_comm_id: rej.local_comm_id.0,
-            remote_comm_id: rej.remote_comm_id.0,
-            message: about_number(rej.rejected),
-            info_length: rej.ari.len() as u8,
-            reason: rej.reason as u16,
-            info: filled(&rej.ari),
-            private_data: filled(&rej.private_data),
-        }
-        .into(),
-        Message::Rep(rep) => {
-            modifier = rep.ece.attr_mod;
-            encode_rep(rep).into()
-        }
-        Message::Rtu(rtu) => cm::Rtu {
-            local_comm_id: rtu.local_comm_id.0,
-            remote_comm_id: rtu.remote_comm_id.0,
-            ..cm::Rtu::default()
-        }
-        .into(),
-        Message::Dreq(dreq) => cm::Dreq {
-            local_comm_id: dreq.local_comm_id.0,
-            remote_comm_id: dreq.remote_comm_id.0,
-            remote_qpn: Qpn::new(dreq.remote_qpn),
-            ..cm::Dreq::default()
-        }
-        .into(),
-        Message::Drep(drep) => cm::Drep {
-            local_comm_id: drep.local_comm_id.0,
-            remote_comm_id: drep.remote_comm_id.0,
-            ..cm::Drep::default()
-        }
-        .into(),
-        Message::SidrReq(req) => cm::SidrReq {
-            request_id: req.request_id.0,
-            pkey: DEFAULT_PKEY,
-            service_id: req.space.service_id(req.dst.port()),
-            private_data: with_header(req.src, req.dst, &req.private_data),
-        }
-        .into(),
-        Message::SidrRep(rep) => cm::SidrRep {
-            request_id: rep.request_id.0,
-            status: rep.status as u8,
-            qpn: Qpn::new(rep.qpn),
-            service_id: rep.service_id,
-            qkey: rep.qkey,
-            private_data: filled(&rep.private_data),
-            ..cm::SidrRep::default()
-        }
-        .into(),
-    };
-    let mut mad = message.encode(transaction);
-    mad.header.modifier = modifier;
+pub(super) fn encode(envelope: &Envelope) -> [u8; MAD_BYTES] {
+    let mut mad = envelope.message.encode(envelope.transaction);
+    mad.header.modifier = envelope.ece_options;
     mad.encode()
 }
 
-fn encode_req(req: &Req) -> cm::Req {
-    cm::Req {
-        local_comm_id: req.local_comm_id.0,
-        vendor_id: req.ece.vendor_id,
-        service_id: req.space.service_id(req.dst.port()),
-        local_ca_guid: req.ca_guid,
-        local_qpn: Qpn::new(req.qpn),
-        responder_resources: req.responder_resources,
-        initiator_depth: req.initiator_depth,
-        remote_response_timeout: RESPONSE_TIMEOUT,
-        transport: cm::transport::RC,
-        flow_control: req.flow_control & 1 != 0,
-        starting_psn: Psn::new(req.starting_psn),
-        local_response_timeout: RESPONSE_TIMEOUT,
-        retry_count: req.retry_count,
-        pkey: DEFAULT_PKEY,
-        mtu: req.path_mtu,
-        rnr_retry_count: req.rnr_retry_count,
-        max_cm_retries: MAX_CM_RETRIES,
-        srq: req.srq,
-        primary: Path {
-            local_lid: NO_LID,
-            remote_lid: NO_LID,
-            local_gid: req.local_gid,
-            remote_gid: req.remote_gid,
-            flow_label: req.flow_label,
-            rate: RATE,
-            traffic_class: req.traffic_class,
-            hop_limit: HOP_LIMIT,
-            ack_timeout: req.ack_timeout,
-            ..Path::default()
-        },
-        private_data: with_header(req.src, req.dst, &req.private_data),
-        ..cm::Req::default()
-    }
-}
-
-fn encode_rep(rep: &Rep) -> cm::Rep {
-    let [_, high, middle, low] = rep.ece.vendor_id.to_be_bytes();
-    cm::Rep {
-        local_comm_id: rep.local_comm_id.0,
-        remote_comm_id: rep.remote_comm_id.0,
-        local_qpn: Qpn::new(rep.qpn),
-        vendor_id_low: low,
-        vendor_id_middle: middle,
-        vendor_id_high: high,
-        starting_psn: Psn::new(rep.starting_psn),
-        responder_resources: rep.responder_resources,
-        initiator_depth: rep.initiator_depth,
-        target_ack_delay: ACK_DELAY,
-        flow_control: rep.flow_control & 1 != 0,
-        rnr_retry_count: rep.rnr_retry_count,
-        srq: rep.srq,
-        local_ca_guid: rep.ca_guid,
-        private_data: filled(&rep.private_data),
-        ..cm::Rep::default()
-    }
-}
-
-/// The message of a datagram that has come from one address to another, and its transaction.
+/// The message of a datagram that has come from one address to another.
 pub(super) fn decode(
     bytes: &[u8; MAD_BYTES],
     packet: (IpAddr, IpAddr),
-) -> Result<(u64, Message), NoMessage> {
+) -> Result<Envelope, NoMessage> {
     let mad = Mad::decode(bytes).ok_or(NoMessage::Dropped("a wrong length"))?;
-    let (transaction, modifier) = (mad.header.transaction, mad.header.modifier);
-    let message = cm::Message::decode(&mad).map_err(|error| {
+    let message = Message::decode(&mad).map_err(|error| {
         NoMessage::Dropped(match error {
             cm::NoMessage::Class => "another class",
             cm::NoMessage::AlternatePath(_) => "alternate paths are not used",
             cm::NoMessage::Attribute(_) => "an unknown attribute",
+            _ => "no message",
         })
     })?;
-    let message = match message {
-        cm::Message::Req(req) => decode_req(&req, modifier, packet)
-            .map_err(|reason| NoMessage::Refused(transaction, refusal(&req, reason)))?,
-        cm::Message::Mra(mra) => Message::Mra(Mra {
-            local_comm_id: CommId(mra.local_comm_id),
-            remote_comm_id: CommId(mra.remote_comm_id),
-            message: answered(mra.message),
-            service_timeout: mra.service_timeout,
-        }),
-        cm::Message::Rej(rej) => Message::Rej(Rej {
-            local_comm_id: CommId(rej.local_comm_id),
-            remote_comm_id: CommId(rej.remote_comm_id),
-            rejected: answered(rej.message),
-            reason: rej.reason.into(),
-            ari: rej.info[..rej.info.len().min(rej.info_length.into())].to_vec(),
-            private_data: trimmed(&rej.private_data),
-        }),
-        cm::Message::Rep(rep) => Message::Rep(decode_rep(&rep, modifier)),
-        cm::Message::Rtu(rtu) => Message::Rtu(Rtu {
-            local_comm_id: CommId(rtu.local_comm_id),
-            remote_comm_id: CommId(rtu.remote_comm_id),
-        }),
-        cm::Message::Dreq(dreq) => Message::Dreq(Dreq {
-            local_comm_id: CommId(dreq.local_comm_id),
-            remote_comm_id: CommId(dreq.remote_comm_id),
-            remote_qpn: dreq.remote_qpn.get(),
-        }),
-        cm::Message::Drep(drep) => Message::Drep(Drep {
-            local_comm_id: CommId(drep.local_comm_id),
-            remote_comm_id: CommId(drep.remote_comm_id),
-        }),
-        cm::Message::SidrReq(req) => decode_sidr_req(&req, packet)
-            .map_err(|status| NoMessage::Refused(transaction, sidr_refusal(&req, status)))?,
-        cm::Message::SidrRep(rep) => Message::SidrRep(SidrRep {
-            request_id: CommId(rep.request_id),
-            status: rep.status.into(),
-            service_id: rep.service_id,
-            qpn: rep.qpn.get(),
-            qkey: rep.qkey,
-            private_data: trimmed(&rep.private_data),
-        }),
+    let transaction = mad.header.transaction;
+    let refused =
+        |answer: Message| NoMessage::Refused(Box::new(Envelope::new(transaction, answer)));
+    let ends = match &message {
+        Message::Req(req) => {
+            let ends = ends_of_req(req, packet);
+            Some(ends.map_err(|reason| refused(refused_req(req, reason).into()))?)
+        }
+        Message::SidrReq(req) => {
+            let ends = ends_of_sidr_req(req, packet);
+            Some(ends.map_err(|status| refused(refused_sidr_req(req, status).into()))?)
+        }
+        _ => None,
     };
-    Ok((transaction, message))
+    Ok(Envelope { transaction, ece_options: mad.header.modifier, ends, message })
 }
 
-/// A request for a connection, or the reason to reject it.
-fn decode_req(req: &cm::Req, modifier: u32, (from, to): (IpAddr, IpAddr)) -> Result<Message, u16> {
-    let (space, port) = service(req.service_id).ok_or(reason::INVALID_SERVICE_ID)?;
+/// The ends of a request for a connection, or the reason to reject it.
+fn ends_of_req(req: &Req, (from, to): (IpAddr, IpAddr)) -> Result<Ends, u16> {
+    let service = service(req.service_id).ok_or(reason::INVALID_SERVICE_ID)?;
     if (req.transport, req.extended_transport) != (cm::transport::RC, 0) {
         return Err(reason::CONSUMER_DEFINED);
     }
-    let path = &req.primary;
-    if (path.local_gid, path.remote_gid)
-        != (ip::gid(from.to_canonical()), ip::gid(to.to_canonical()))
-    {
+    let gids = (ip::gid(from.to_canonical()), ip::gid(to.to_canonical()));
+    if (req.primary.local_gid, req.primary.remote_gid) != gids {
         return Err(reason::INVALID_GID);
     }
     if !(1..=MAX_MTU).contains(&req.mtu) {
         return Err(reason::INVALID_MTU);
     }
-    let (src, dst, private_data) =
-        without_header(&req.private_data, port, (from, to)).ok_or(reason::CONSUMER_DEFINED)?;
-    Ok(Message::Req(Req {
-        local_comm_id: CommId(req.local_comm_id),
-        space,
-        src,
-        dst,
-        local_gid: path.local_gid,
-        remote_gid: path.remote_gid,
-        ca_guid: req.local_ca_guid,
-        qpn: req.local_qpn.get(),
-        starting_psn: req.starting_psn.get(),
-        responder_resources: req.responder_resources,
-        initiator_depth: req.initiator_depth,
-        retry_count: req.retry_count,
-        rnr_retry_count: req.rnr_retry_count,
-        flow_control: req.flow_control.into(),
-        srq: req.srq,
-        path_mtu: req.mtu,
-        ack_timeout: path.ack_timeout,
-        flow_label: path.flow_label,
-        traffic_class: path.traffic_class,
-        ece: Ece { vendor_id: req.vendor_id, attr_mod: modifier },
-        private_data,
-    }))
+    Ends::of(service, &req.private_data, (from, to)).ok_or(reason::CONSUMER_DEFINED)
 }
 
-/// The rejection of a request.
-fn refusal(req: &cm::Req, reason: u16) -> Box<Message> {
-    Box::new(Message::Rej(Rej {
-        local_comm_id: CommId::NONE,
-        remote_comm_id: CommId(req.local_comm_id),
-        rejected: Answered::Req,
-        reason: reason.into(),
-        ari: Vec::new(),
-        private_data: Vec::new(),
-    }))
-}
-
-fn decode_rep(rep: &cm::Rep, modifier: u32) -> Rep {
-    let vendor = [0, rep.vendor_id_high, rep.vendor_id_middle, rep.vendor_id_low];
-    Rep {
-        local_comm_id: CommId(rep.local_comm_id),
-        remote_comm_id: CommId(rep.remote_comm_id),
-        ca_guid: rep.local_ca_guid,
-        qpn: rep.local_qpn.get(),
-        starting_psn: rep.starting_psn.get(),
-        responder_resources: rep.responder_resources,
-        initiator_depth: rep.initiator_depth,
-        rnr_retry_count: rep.rnr_retry_count,
-        flow_control: rep.flow_control.into(),
-        srq: rep.srq,
-        ece: Ece { vendor_id: u32::from_be_bytes(vendor), attr_mod: modifier },
-        private_data: trimmed(&rep.private_data),
-    }
-}
-
-/// A request for a datagram service, or the status to refuse it with.
-fn decode_sidr_req(req: &cm::SidrReq, packet: (IpAddr, IpAddr)) -> Result<Message, i32> {
-    let (space, port) = service(req.service_id).ok_or(sidr::UNSUPPORTED)?;
-    let (src, dst, private_data) =
-        without_header(&req.private_data, port, packet).ok_or(sidr::REJECT)?;
-    Ok(Message::SidrReq(SidrReq {
-        request_id: CommId(req.request_id),
-        space,
-        src,
-        dst,
-        private_data,
-    }))
-}
-
-fn sidr_refusal(req: &cm::SidrReq, status: i32) -> Box<Message> {
-    Box::new(Message::SidrRep(SidrRep {
-        request_id: CommId(req.request_id),
-        status,
-        service_id: req.service_id,
-        qpn: 0,
-        qkey: 0,
-        private_data: Vec::new(),
-    }))
+/// The ends of a request for a datagram service, or the status to refuse it with.
+fn ends_of_sidr_req(req: &SidrReq, packet: (IpAddr, IpAddr)) -> Result<Ends, u8> {
+    let service = service(req.service_id).ok_or(sidr_status::UNSUPPORTED)?;
+    Ends::of(service, &req.private_data, packet).ok_or(sidr_status::REJECT)
 }

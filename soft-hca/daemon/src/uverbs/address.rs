@@ -9,7 +9,7 @@ use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
 use soft_hca_core::uapi::uverbs::request::{self, QpDest};
 
 use crate::fabric::store_gid;
-use crate::known::KnownAh;
+use crate::objects::AhObject;
 use crate::paths::{route_of, source_gid};
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
@@ -44,8 +44,8 @@ pub(super) fn create_ah(
     let grh = request.attr.grh;
     let device = Arc::clone(&cx.file.device);
     let port = device.port(request.attr.port_num)?;
-    let known = KnownAh { device: device.index, port_num: port.number, dest: dest_of(request) };
-    let route = route_of(cx.fabric, &device, port.number, &known.dest)?;
+    let object = AhObject { device: device.index, port_num: port.number, dest: dest_of(request) };
+    let route = route_of(cx.fabric, &device, port.number, &object.dest)?;
     let sgid = source_gid(&port.gids, grh.sgid_index)?;
     let mtu = port.active_mtu();
     // What a receive's header has; on InfiniBand there need not be one.
@@ -53,7 +53,7 @@ pub(super) fn create_ah(
         0 => cx.fabric.gid_of_lid(request.attr.dlid),
         _ => grh.dgid,
     };
-    let index = cx.fabric.take_ah(known)?;
+    let index = cx.fabric.take_ah(object)?;
     let ah = &cx.fabric.arena.ahs[index];
     ah.proc.store(cx.file.proc as u32, Release);
     ah.pd.store(pd, Release);

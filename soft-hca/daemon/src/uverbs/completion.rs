@@ -11,7 +11,7 @@ use soft_hca_core::uapi::uverbs::request;
 
 use crate::device::Limits;
 use crate::fabric::RingOf;
-use crate::known::KnownCq;
+use crate::objects::CqObject;
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
 
@@ -95,7 +95,7 @@ fn new_cq(
         }
         _ => return Err(NO_SUCH_CHANNEL),
     };
-    let index = cx.fabric.take_cq(KnownCq { file: cx.file.id, user_handle, channel })?;
+    let index = cx.fabric.take_cq(CqObject { file: cx.file.id, user_handle, channel })?;
     let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
     let entries = engine::ring_entries(cqe);
     let place = match cx.fabric.new_ring(entries, cx.file.device.provider.cqe_bytes) {

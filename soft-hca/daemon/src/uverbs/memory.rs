@@ -7,7 +7,7 @@ use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::uapi::uverbs::{answer, request};
 use soft_hca_core::uapi::verbs::{access, mw_type};
 
-use crate::known::KnownMr;
+use crate::objects::MrObject;
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
 
@@ -73,7 +73,7 @@ pub(super) fn reg_mr(
     let is_lacking = flags & LACKING != 0;
     ensure(!is_lacking, Errno::EOPNOTSUPP.because("the device has no persistent memory"))?;
     ensure(may_write, Errno::EINVAL.because("remote write or atomic access needs local write"))?;
-    let index = cx.fabric.take_mr(KnownMr { is_window: false })?;
+    let index = cx.fabric.take_mr(MrObject { is_window: false })?;
     let key = cx.fabric.new_key(index);
     let mr = &cx.fabric.arena.mrs[index];
     mr.proc.store(cx.file.proc as u32, Release);
@@ -106,7 +106,7 @@ pub(super) fn alloc_mw(
     let kind = u32::from(request.mw_type);
     let is_known = matches!(kind, mw_type::TYPE_1 | mw_type::TYPE_2);
     ensure(is_known, Errno::EINVAL.because("memory windows are of type 1 or 2"))?;
-    let index = cx.fabric.take_mr(KnownMr { is_window: true })?;
+    let index = cx.fabric.take_mr(MrObject { is_window: true })?;
     let key = cx.fabric.new_key(index);
     let mw = &cx.fabric.arena.mrs[index];
     mw.proc.store(cx.file.proc as u32, Release);

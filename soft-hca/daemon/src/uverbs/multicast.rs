@@ -13,9 +13,9 @@ use crate::uverbs::{Context, Outcome};
 pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Result<Outcome<()>> {
     let gid = request.gid;
     let qp = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
-    let known = *cx.fabric.qps.get(qp).ok_or(GONE)?;
+    let object = *cx.fabric.qps.get(qp).ok_or(GONE)?;
     ensure(is_multicast(&gid), Errno::EINVAL.because("the GID is no multicast group's"))?;
-    let is_ud = known.qp_type == qp_type::UD;
+    let is_ud = object.qp_type == qp_type::UD;
     ensure(is_ud, Errno::EINVAL.because("only UD queue pairs receive multicasts"))?;
     if find(cx, gid, qp).is_some() {
         return Ok(().into());

@@ -14,8 +14,8 @@ use soft_hca_core::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, qp_type, state};
 
 use crate::device::{Limits, LinkLayer, Port, Provider};
 use crate::fabric::{GONE, RingOf, store_gid};
-use crate::known::{KnownQp, Path};
 use crate::migration::{self, Event};
+use crate::objects::{Path, QpObject};
 use crate::paths::route_of;
 use crate::uverbs::object::Kind;
 use crate::uverbs::transitions;
@@ -106,7 +106,7 @@ fn new_qp(
     let provider = &device.provider;
     let room = provider.send_room(request.max_send_sge, request.max_inline_data);
     let max_send_sge = room / provider.sge_bytes;
-    let index = cx.fabric.take_qp(KnownQp {
+    let index = cx.fabric.take_qp(QpObject {
         qp_type: request.qp_type.into(),
         file: cx.file.id,
         user_handle: request.user_handle,
@@ -118,7 +118,7 @@ fn new_qp(
         max_inline: room,
         max_send_sge,
         max_recv_sge,
-        ..KnownQp::default()
+        ..QpObject::default()
     })?;
     let qpn = cx.fabric.qpn(index)?;
     let (sq, rq) = match new_rings(cx, provider, request, room) {
@@ -190,27 +190,27 @@ pub(super) fn query_qp(
 ) -> Result<Outcome<answer::QueryQp>> {
     let index = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let qp = &cx.fabric.arena.qps[index];
-    let private = cx.fabric.qps.get(index).ok_or(GONE)?;
-    let alternate = private.alternate.unwrap_or_default();
+    let object = cx.fabric.qps.get(index).ok_or(GONE)?;
+    let alternate = object.alternate.unwrap_or_default();
     let word = |field: &AtomicU32| field.load(Acquire);
     let byte = |field: &AtomicU32| field.load(Acquire) as u8;
     let answer = answer::QueryQp {
-        dest: private.path.dest,
+        dest: object.path.dest,
         alt_dest: alternate.dest,
         // As many as the ring has room for, whatever was requested.
         max_send_wr: word(&qp.sq.mask),
         max_recv_wr: word(&qp.rq.mask),
-        max_send_sge: private.max_send_sge,
-        max_recv_sge: private.max_recv_sge,
-        max_inline_data: private.max_inline,
+        max_send_sge: object.max_send_sge,
+        max_recv_sge: object.max_recv_sge,
+        max_inline_data: object.max_inline,
         qkey: word(&qp.qkey),
         rq_psn: word(&qp.rq_psn),
         sq_psn: word(&qp.sq_psn),
         dest_qp_num: word(&qp.dest_qpn),
         qp_access_flags: word(&qp.access),
-        pkey_index: private.path.pkey_index,
+        pkey_index: object.path.pkey_index,
         alt_pkey_index: alternate.pkey_index,
-        path_mig_state: private.migration as u8,
+        path_mig_state: object.migration as u8,
         alt_port_num: alternate.port_num,
         alt_timeout: alternate.timeout,
         qp_state: byte(&qp.state),
@@ -218,11 +218,11 @@ pub(super) fn query_qp(
         max_rd_atomic: byte(&qp.max_rd_atomic),
         max_dest_rd_atomic: byte(&qp.max_dest_rd_atomic),
         min_rnr_timer: byte(&qp.min_rnr_timer),
-        port_num: private.path.port_num,
+        port_num: object.path.port_num,
         timeout: byte(&qp.timeout),
         retry_cnt: byte(&qp.retry_cnt),
         rnr_retry: byte(&qp.rnr_retry),
-        sq_sig_all: private.sq_sig_all,
+        sq_sig_all: object.sq_sig_all,
         ..Default::default()
     };
     Ok(answer.into())
@@ -255,11 +255,11 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     let dest = request.dest;
     let device = &cx.file.device;
     let is_port = |number: u8| device.port(number).is_ok();
-    let known = cx.fabric.qps.get(index).ok_or(GONE)?;
+    let object = cx.fabric.qps.get(index).ok_or(GONE)?;
     let alternate = request.alt_port_num;
     let of_infiniband = |port: &Port| port.link_layer == LinkLayer::InfiniBand;
-    let migrates = device.port(known.path.port_num).is_ok_and(of_infiniband);
-    let max_mtu = device.port(known.path.port_num).map_or(0, |port| port.max_mtu);
+    let migrates = device.port(object.path.port_num).is_ok_and(of_infiniband);
+    let max_mtu = device.port(object.path.port_num).map_or(0, |port| port.max_mtu);
     let max_rd_atomic = device.limits.max_qp_init_rd_atom;
     for (attribute, is_right, reason) in [
         // Soft-RoCE refuses an alternate path, and so does every RoCE device.
@@ -294,9 +294,9 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
         route_of(cx.fabric, device, alternate, &request.alt_dest)?;
     }
     if is_given(Mask::PATH_MIG_STATE) {
-        let has_path = is_given(Mask::ALT_PATH) || known.alternate.is_some();
+        let has_path = is_given(Mask::ALT_PATH) || object.alternate.is_some();
         let asked = Event::Asked { number: request.path_mig_state, has_path };
-        known.migration.after(asked)?;
+        object.migration.after(asked)?;
     }
     Ok(())
 }
@@ -308,26 +308,26 @@ fn set_attributes(
     given: Mask,
 ) -> Result<()> {
     let is_given = |bit| given.contains(bit);
-    let private = cx.fabric.qps.get_mut(index).ok_or(GONE)?;
+    let object = cx.fabric.qps.get_mut(index).ok_or(GONE)?;
     if is_given(Mask::AV) {
-        private.path.dest = request.dest;
+        object.path.dest = request.dest;
         store_gid(&cx.fabric.arena.qps[index].dgid, request.dest.dgid);
     }
     if is_given(Mask::PKEY_INDEX) {
-        private.path.pkey_index = request.pkey_index;
+        object.path.pkey_index = request.pkey_index;
     }
     if is_given(Mask::PORT) {
-        private.path.port_num = request.port_num;
+        object.path.port_num = request.port_num;
     }
     if is_given(Mask::ALT_PATH) {
-        private.alternate = Some(Path {
+        object.alternate = Some(Path {
             port_num: request.alt_port_num,
             pkey_index: request.alt_pkey_index,
             dest: request.alt_dest,
             timeout: request.alt_timeout,
         });
     }
-    let has_vector = private.path.dest != request::QpDest::default();
+    let has_vector = object.path.dest != request::QpDest::default();
     if has_vector && given.intersects(Mask::AV | Mask::PORT) {
         cx.fabric.reroute(index);
     }
@@ -353,7 +353,7 @@ fn set_attributes(
         }
     }
     if is_given(Mask::PATH_MIG_STATE) {
-        let has_path = cx.fabric.qps.get(index).is_some_and(|known| known.alternate.is_some());
+        let has_path = cx.fabric.qps.get(index).is_some_and(|object| object.alternate.is_some());
         let asked = Event::Asked { number: request.path_mig_state, has_path };
         cx.fabric.migration(index, asked)?;
     }
@@ -363,8 +363,8 @@ fn set_attributes(
 /// `ERESTART` as [`Fabric::lock`](crate::fabric::Fabric::lock): the states for which that can be have no attributes.
 fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Result<()> {
     if to == state::RESET {
-        if let Some(known) = cx.fabric.qps.get_mut(index) {
-            (known.alternate, known.migration) = (None, migration::State::default());
+        if let Some(object) = cx.fabric.qps.get_mut(index) {
+            (object.alternate, object.migration) = (None, migration::State::default());
         }
     }
     let fabric = &*cx.fabric;

@@ -10,7 +10,7 @@ use soft_hca_core::uapi::verbs::SrqAttrMask;
 
 use crate::device::Limits;
 use crate::fabric::{GONE, RingOf};
-use crate::known::KnownSrq;
+use crate::objects::SrqObject;
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
 
@@ -49,8 +49,8 @@ pub(super) fn create_srq(
             .beyond(max_sge.into(), limits.max_srq_sge.into()),
     )?;
     ensure(limit <= max_wr, LIMIT.beyond(limit.into(), max_wr.into()))?;
-    let known = KnownSrq { file: cx.file.id, user_handle, pd, max_sge };
-    let index = cx.fabric.take_srq(known)?;
+    let object = SrqObject { file: cx.file.id, user_handle, pd, max_sge };
+    let index = cx.fabric.take_srq(object)?;
     let place = match cx.fabric.new_ring(max_wr, cx.file.device.provider.recv_slot(max_sge)) {
         Ok(place) => place,
         Err(error) => {
@@ -102,8 +102,8 @@ pub(super) fn modify_srq(
 }
 
 fn resize(cx: &mut Context<'_>, index: usize, max_wr: u32) -> Result<MmInfo> {
-    let known = cx.fabric.srqs.get(index).ok_or(GONE)?;
-    let slot = cx.file.device.provider.recv_slot(known.max_sge);
+    let object = cx.fabric.srqs.get(index).ok_or(GONE)?;
+    let slot = cx.file.device.provider.recv_slot(object.max_sge);
     Ok(MmInfo::of(cx.fabric.resize_ring(RingOf::Shared(index), max_wr, slot)?))
 }
 

@@ -7,7 +7,10 @@ use soft_hca_core::config;
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, FileKind, Request};
-use soft_hca_core::uapi::ucma;
+use soft_hca_core::uapi;
+use soft_hca_core::uapi::ucma::abi::{self, Request as _};
+use soft_hca_core::uapi::ucma::{self, Command, command};
+use zerocopy::IntoBytes;
 
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
@@ -22,16 +25,6 @@ pub(crate) struct CmFile {
     /// The daemon's number for the file.
     token: u32,
 }
-
-/// Bytes of a command's header.
-const HEADER: usize = 8;
-const GET_EVENT: u32 = 12;
-const CREATE_ID: u32 = 0;
-const SET_OPTION: u32 = 14;
-const MIGRATE_ID: u32 = 18;
-/// Commands that are answered at the address in their payload's first word. CREATE_ID has it in
-/// the second.
-const ANSWERED: [u32; 9] = [1, 5, 11, GET_EVENT, 16, 17, MIGRATE_ID, 19, 22];
 
 /// The devices that this program finds.
 fn found() -> DeviceSet {
@@ -50,19 +43,24 @@ pub(crate) fn open(close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
 /// An option's value may have so many bytes.
 const MAX_OPTION: usize = 4096;
 
-/// Puts the option's value, which lies elsewhere in the program's memory, behind the command.
-fn append_option(bytes: &mut Vec<u8>) -> Result<()> {
-    let address = u64::from_le_bytes(word(bytes, HEADER)?);
-    let length = u32::from_le_bytes(word(bytes, HEADER + 20)?) as usize;
+/// Puts the option's value, which lies elsewhere in the program's memory, behind the payload.
+fn append_option(payload: &mut Vec<u8>) -> Result<()> {
+    let abi::SetOption { optval, optlen, .. } = abi::SetOption::read(payload)?;
+    let length = optlen as usize;
     if length > MAX_OPTION {
         return Err(Errno::EINVAL);
     }
-    bytes.extend(memory::read(address, length)?);
+    payload.extend(memory::read(optval, length)?);
     Ok(())
 }
 
-fn word<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(Errno::EINVAL)
+/// Puts the file's number in the place of the program's descriptor for it.
+fn translate_channel(payload: &mut [u8]) -> Result<()> {
+    let request = abi::MigrateId::read(payload)?;
+    let Some(Entry::Cm(file)) = table::get(request.fd) else { return Err(Errno::EBADF) };
+    let request = abi::MigrateId { fd: file.token as i32, ..request };
+    payload[..size_of::<abi::MigrateId>()].copy_from_slice(request.as_bytes());
+    Ok(())
 }
 
 impl CmFile {
@@ -70,7 +68,7 @@ impl CmFile {
     pub(crate) fn write(&self, fd: RawFd, written: &[u8]) -> Result<Outcome> {
         let call = recorded::begin(self.process);
         let outcome = self.execute(written);
-        let is_event = written.first_chunk() == Some(&GET_EVENT.to_ne_bytes());
+        let is_event = uapi::command_number(written) == Some(command::GET_EVENT);
         match (call, &outcome) {
             (None, _) | (_, Ok(None)) => {}
             (Some(call), Ok(Some(event))) if is_event => {
@@ -91,50 +89,37 @@ impl CmFile {
 
     /// Does a command and gives its answer; none if there is no event yet.
     fn execute(&self, written: &[u8]) -> Result<Option<Vec<u8>>> {
-        let number = u32::from_le_bytes(word(written, 0)?);
-        let in_len = usize::from(u16::from_le_bytes(word(written, 4)?));
-        let out_len = usize::from(u16::from_le_bytes(word(written, 6)?));
-        if in_len + HEADER > written.len() {
-            return Err(Errno::EINVAL);
-        }
+        let command = Command::parse(written)?;
+        let Command { number, in_len, out_len, payload } = command;
+        let mut payload = payload.get(..in_len).ok_or(Errno::EINVAL)?.to_vec();
         if !self.process.is_current() {
             return Err(Errno::EACCES);
         }
-        let mut bytes = written[..HEADER + in_len].to_vec();
         match number {
-            GET_EVENT if out_len < ucma::GET_EVENT_MIN => return Err(Errno::ENOSPC),
-            MIGRATE_ID => self.translate_channel(&mut bytes)?,
-            SET_OPTION => append_option(&mut bytes)?,
+            command::GET_EVENT if out_len < ucma::GET_EVENT_MIN => return Err(Errno::ENOSPC),
+            command::MIGRATE_ID => translate_channel(&mut payload)?,
+            command::SET_OPTION => append_option(&mut payload)?,
             _ => {}
         }
         let request = match number {
-            GET_EVENT => Request::PopEvent,
-            _ => Request::Command { out_len: out_len as u32, bytes },
+            command::GET_EVENT => Request::PopEvent,
+            _ => {
+                let header = &written[..size_of::<abi::CmdHdr>()];
+                Request::Command { out_len: out_len as u32, bytes: [header, &payload].concat() }
+            }
         };
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let reply = match daemon::ask(&connection, &request) {
             Ok((reply, _)) => reply,
-            Err(error) if error == Errno::EAGAIN && number == GET_EVENT => {
+            Err(error) if error == Errno::EAGAIN && number == command::GET_EVENT => {
                 return Ok(None);
             }
             Err(error) => return Err(error),
         };
         drop(connection);
-        let response_at = match number {
-            CREATE_ID => HEADER + 8,
-            _ if ANSWERED.contains(&number) => HEADER,
-            _ => return Ok(Some(reply.bytes)),
-        };
-        let address = u64::from_le_bytes(word(written, response_at)?);
-        memory::write(address, &reply.bytes[..reply.bytes.len().min(out_len)])?;
+        if let Some(address) = command.response()? {
+            memory::write(address, &reply.bytes[..reply.bytes.len().min(out_len)])?;
+        }
         Ok(Some(reply.bytes))
-    }
-
-    /// Puts the file's number in the place of the program's descriptor for it.
-    fn translate_channel(&self, bytes: &mut [u8]) -> Result<()> {
-        let fd = RawFd::from_le_bytes(word(bytes, HEADER + 12)?);
-        let Some(Entry::Cm(file)) = table::get(fd) else { return Err(Errno::EBADF) };
-        bytes[HEADER + 12..HEADER + 16].copy_from_slice(&file.token.to_le_bytes());
-        Ok(())
     }
 }

@@ -6,8 +6,11 @@ use soft_hca_core::errno::Errno;
 use soft_hca_core::recording::{About, note};
 use soft_hca_core::rpc::{FileKind, Hello, Request};
 use soft_hca_core::system;
+use soft_hca_core::uapi;
+use soft_hca_core::uapi::ucma::abi::EventResp;
 use soft_hca_core::uapi::uverbs::command;
 use soft_hca_fault::Happened;
+use zerocopy::FromBytes;
 
 use crate::client::daemon;
 use crate::client::process::{self, Process};
@@ -36,7 +39,7 @@ impl Called<'_> {
     /// Whether it tells what later failures are about: which queue pairs there are, their peers, and
     /// what their programs do to them.
     fn is_context(&self) -> bool {
-        let number = self.request.first_chunk().copied().map_or(0, u32::from_ne_bytes);
+        let number = uapi::command_number(self.request).unwrap_or_default();
         let known =
             [command::CREATE_QP, command::EX_CREATE_QP, command::MODIFY_QP, command::DESTROY_QP];
         !self.is_cm && known.contains(&number)
@@ -81,10 +84,9 @@ impl Pending {
 
     /// The call has brought an event of the connection manager.
     pub(super) fn end_with_event(self, process: &Process, fd: RawFd, event: &[u8]) {
-        /// Where `struct rdma_ucm_event_resp` has its status.
-        const STATUS: std::ops::Range<usize> = 16..20;
         let recorder = &process.env.recorder;
-        if !recorder.is_complete() && event.get(STATUS).is_some_and(|status| status == [0; 4]) {
+        let is_good = || EventResp::read_from_bytes(event).is_ok_and(|event| event.status == 0);
+        if !recorder.is_complete() && is_good() {
             return;
         }
         let about = recorder.about(recorder.index());

@@ -18,6 +18,7 @@ const BUSY_NS: u64 = 100_000;
 /// A service whose queue pairs are not connected.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("{0:?} queue pairs are not connected")]
+#[non_exhaustive]
 pub struct NotConnected(pub Service);
 
 /// The states of a queue pair that the transport knows (IBTA volume 1, 10.3.1). A queue pair that

@@ -48,6 +48,12 @@ impl Psn {
     }
 }
 
+impl From<Psn> for u32 {
+    fn from(psn: Psn) -> u32 {
+        psn.0
+    }
+}
+
 impl Add<u32> for Psn {
     type Output = Psn;
 
@@ -75,6 +81,21 @@ impl Qpn {
     /// The number, below 2^24.
     pub const fn get(self) -> u32 {
         self.0
+    }
+}
+
+/// The number back if it has more than 24 bits.
+impl TryFrom<u32> for Qpn {
+    type Error = u32;
+
+    fn try_from(number: u32) -> Result<Qpn, u32> {
+        if Qpn::new(number).0 == number { Ok(Qpn(number)) } else { Err(number) }
+    }
+}
+
+impl From<Qpn> for u32 {
+    fn from(qpn: Qpn) -> u32 {
+        qpn.0
     }
 }
 
@@ -162,6 +183,7 @@ mod tests {
         let last = Psn::new(0xff_ffff);
         assert_eq!(last + 1, Psn::new(0));
         assert_eq!((last + 3).get(), 2);
+        assert_eq!(Psn::new(5) + u32::MAX, Psn::new(4));
         assert_eq!((last + 3).distance(last), 3);
         assert_eq!(last.distance(last + 3), -3);
         assert!(last.is_before(last + 1) && !(last + 1).is_before(last) && !last.is_before(last));
@@ -171,6 +193,14 @@ mod tests {
         assert_eq!((psn + (1 << 23)).distance(psn), -(1 << 23));
         assert_eq!((psn + ((1 << 23) - 1)).distance(psn), (1 << 23) - 1);
         assert_eq!(Psn::new(0x1234_5678).get(), 0x34_5678);
+        assert_eq!(u32::from(Psn::new(0x1234_5678)), 0x34_5678);
+    }
+
+    #[test]
+    fn queue_pair_numbers_have_24_bits() {
+        assert_eq!(Qpn::try_from(0xff_ffff), Ok(MULTICAST_QPN));
+        assert_eq!(Qpn::try_from(0x100_0000), Err(0x100_0000));
+        assert_eq!(u32::from(Qpn::new(0x1234_5678)), 0x34_5678);
     }
 
     #[test]

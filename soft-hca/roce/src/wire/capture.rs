@@ -17,6 +17,7 @@ use super::packet::PORT;
 
 /// A RoCE packet of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Captured {
     /// The IP header.
     pub ip: IpHeader,
@@ -41,6 +42,7 @@ impl Captured {
 
 /// Why a recording cannot be read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CaptureError {
     /// Neither pcap nor pcapng.
     #[error("neither pcap nor pcapng")]

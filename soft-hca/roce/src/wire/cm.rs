@@ -2,29 +2,38 @@
 //! `include/rdma/ibta_vol1_c12.h`. Comments at fields give byte, bit and bits from the byte behind
 //! the MAD's header.
 //!
+//! An end is known by its communication id. Of a connection between the ids 7 and 9, with each
+//! side's state in the specification's names:
+//!
 //! ```text
-//!  active side                    passive side         asker              listener
-//!       |------- REQ ----------------->|                 |---- SIDR_REQ ----->|
-//!       |<------ MRA (has it, wait) ---|                 |<--- SIDR_REP ------|
-//!       |<------ REP (or REJ) ---------|
-//!       |------- RTU (or REJ) -------->|            LAP and APR, which agree on an
-//!       |              ...             |            alternate path, are only recognised.
-//!       |------- DREQ ---------------->|
-//!       |<------ DREP -----------------|
+//!   active side, 7                             passive side, 9
+//!   REQ Sent           REQ (7, -) ---------->  REQ Rcvd
+//!                     (REQ again ----------->  still undecided
+//!                       <------- MRA (9, 7)    "wait")
+//!   REP Rcvd              <------- REP (9, 7)  REP Sent
+//!   Established        RTU (7, 9) ---------->  Established
+//!   DREQ Sent          DREQ (7, 9) --------->  DREQ Rcvd
+//!   TimeWait              <------ DREP (9, 7)  TimeWait
 //! ```
+//!
+//! A REJ instead of REP or RTU ends it early. A service request is one question, SIDR_REQ, and one
+//! answer, SIDR_REP. LAP and APR, which agree on an alternate path, are only recognised.
 //!
 //! "Local" is whoever sends a message. All numbers are big-endian; where a width is less than the
 //! type's, the low bits are sent. What is not listed is reserved and sent as 0.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod cma_header;
+mod value;
 
 use thiserror::Error;
 
 use super::bth::{Psn, Qpn};
-use super::bytes::array;
 use super::fields::{Field, message};
-use super::ip::{Addresses, Gid};
+use super::ip::Gid;
 use super::mad::{DATA_BYTES, Header, Mad};
+
+pub use cma_header::CmaHeader;
+pub use value::{Answered, CommId, PrivateData, RepVendorId};
 
 /// The class of the connection manager's datagrams.
 pub const CLASS: u8 = 0x07;
@@ -74,15 +83,40 @@ pub mod reason {
     pub const VENDOR_OPTION_NOT_SUPPORTED: u16 = 35;
 }
 
-/// The message that is meant by [`Mra::message`] or [`Rej::message`].
-pub mod about {
-    /// The request.
-    pub const REQ: u8 = 0;
-    /// The reply.
-    pub const REP: u8 = 1;
-    /// Another.
-    pub const OTHER: u8 = 2;
+/// What a [`SidrRep`] says (`enum ib_cm_sidr_status`).
+pub mod sidr_status {
+    /// [`SidrRep::qpn`](super::SidrRep::qpn) takes datagrams.
+    pub const SUCCESS: u8 = 0;
+    /// Nobody listens there.
+    pub const UNSUPPORTED: u8 = 1;
+    /// The program said no, or went away.
+    pub const REJECT: u8 = 2;
 }
+
+/// Bytes of private data that messages have room for.
+pub mod private_data {
+    /// In a REQ, with the [`CmaHeader`](super::CmaHeader) before the program's data.
+    pub const REQ: usize = 92;
+    /// In a MRA.
+    pub const MRA: usize = 222;
+    /// In a REJ.
+    pub const REJ: usize = 148;
+    /// In a REP.
+    pub const REP: usize = 196;
+    /// In a RTU.
+    pub const RTU: usize = 224;
+    /// In a DREQ.
+    pub const DREQ: usize = 220;
+    /// In a DREP.
+    pub const DREP: usize = 224;
+    /// In a SIDR_REQ, with the [`CmaHeader`](super::CmaHeader) before the program's data.
+    pub const SIDR_REQ: usize = 216;
+    /// In a SIDR_REP.
+    pub const SIDR_REP: usize = 136;
+}
+
+/// Room for additional information in a REJ or SIDR_REP.
+const INFO_BYTES: usize = 72;
 
 /// How the connection's queue pairs are connected: [`Req::transport`].
 pub mod transport {
@@ -127,7 +161,7 @@ message! {
     /// A request for a connection.
     Req {
         /// The sender's number for the connection.
-        local_comm_id: u32 = (0, 0, 32);
+        local_comm_id: CommId = (0, 0, 32);
         /// The vendor of the options in the MAD's modifier, 24 bits.
         vendor_id: u32 = (5, 0, 24);
         /// What is to be connected to; see [`service_id`].
@@ -179,7 +213,7 @@ message! {
         /// Suggested addresses are understood.
         sap_supported: bool = (139, 5, 1);
         /// The program's, behind a [`CmaHeader`] in the IP port spaces.
-        private_data: [u8; 92] = (140, 0, 736);
+        private_data: PrivateData<{ private_data::REQ }> = (140, 0, 736);
     }
 }
 
@@ -187,15 +221,15 @@ message! {
     /// A message was received, and its answer takes longer.
     Mra {
         /// The sender's number for the connection.
-        local_comm_id: u32 = (0, 0, 32);
+        local_comm_id: CommId = (0, 0, 32);
         /// The receiver's.
-        remote_comm_id: u32 = (4, 0, 32);
-        /// Which message; see [`about`], 2 bits.
-        message: u8 = (8, 0, 2);
+        remote_comm_id: CommId = (4, 0, 32);
+        /// Which message.
+        answered: Answered = (8, 0, 2);
         /// How much longer: 4.096 us * 2^n, 5 bits.
         service_timeout: u8 = (9, 0, 5);
         /// The program's.
-        private_data: [u8; 222] = (10, 0, 1776);
+        private_data: PrivateData<{ private_data::MRA }> = (10, 0, 1776);
     }
 }
 
@@ -203,19 +237,19 @@ message! {
     /// A connection is rejected.
     Rej {
         /// The sender's number for the connection; 0 if it rejects a REQ.
-        local_comm_id: u32 = (0, 0, 32);
+        local_comm_id: CommId = (0, 0, 32);
         /// The receiver's.
-        remote_comm_id: u32 = (4, 0, 32);
-        /// Which message is rejected; see [`about`], 2 bits.
-        message: u8 = (8, 0, 2);
+        remote_comm_id: CommId = (4, 0, 32);
+        /// Which message is rejected.
+        rejected: Answered = (8, 0, 2);
         /// Bytes of [`Rej::info`] that count, 7 bits.
         info_length: u8 = (9, 0, 7);
         /// Why; see [`reason`].
         reason: u16 = (10, 0, 16);
         /// Additional reject information.
-        info: [u8; 72] = (12, 0, 576);
+        info: [u8; INFO_BYTES] = (12, 0, 576);
         /// The program's.
-        private_data: [u8; 148] = (84, 0, 1184);
+        private_data: PrivateData<{ private_data::REJ }> = (84, 0, 1184);
     }
 }
 
@@ -223,23 +257,19 @@ message! {
     /// The reply to a request.
     Rep {
         /// The sender's number for the connection.
-        local_comm_id: u32 = (0, 0, 32);
+        local_comm_id: CommId = (0, 0, 32);
         /// The receiver's.
-        remote_comm_id: u32 = (4, 0, 32);
+        remote_comm_id: CommId = (4, 0, 32);
         /// Reliable datagrams only.
         local_qkey: u32 = (8, 0, 32);
         /// The sender's queue pair.
         local_qpn: Qpn = (12, 0, 24);
-        /// The low byte of the vendor of the options in the MAD's modifier.
-        vendor_id_low: u8 = (15, 0, 8);
+        /// The vendor of the options in the MAD's modifier.
+        vendor_id: RepVendorId = (15, 0, 8);
         /// Reliable datagrams only, 24 bits.
         local_eecn: u32 = (16, 0, 24);
-        /// The middle byte.
-        vendor_id_middle: u8 = (19, 0, 8);
         /// The first packet's number that the *receiver* of this message is to send.
         starting_psn: Psn = (20, 0, 24);
-        /// The high byte.
-        vendor_id_high: u8 = (23, 0, 8);
         /// Reads and atomics that the sender takes at a time.
         responder_resources: u8 = (24, 0, 8);
         /// Reads and atomics that the sender begins at a time.
@@ -257,7 +287,7 @@ message! {
         /// The sender's adapter.
         local_ca_guid: u64 = (28, 0, 64);
         /// The program's.
-        private_data: [u8; 196] = (36, 0, 1568);
+        private_data: PrivateData<{ private_data::REP }> = (36, 0, 1568);
     }
 }
 
@@ -265,11 +295,11 @@ message! {
     /// Ready to use.
     Rtu {
         /// The sender's number for the connection.
-        local_comm_id: u32 = (0, 0, 32);
+        local_comm_id: CommId = (0, 0, 32);
         /// The receiver's.
-        remote_comm_id: u32 = (4, 0, 32);
+        remote_comm_id: CommId = (4, 0, 32);
         /// The program's.
-        private_data: [u8; 224] = (8, 0, 1792);
+        private_data: PrivateData<{ private_data::RTU }> = (8, 0, 1792);
     }
 }
 
@@ -277,13 +307,13 @@ message! {
     /// A request to disconnect.
     Dreq {
         /// The sender's number for the connection.
-        local_comm_id: u32 = (0, 0, 32);
+        local_comm_id: CommId = (0, 0, 32);
         /// The receiver's.
-        remote_comm_id: u32 = (4, 0, 32);
+        remote_comm_id: CommId = (4, 0, 32);
         /// The *receiver's* queue pair.
         remote_qpn: Qpn = (8, 0, 24);
         /// The program's.
-        private_data: [u8; 220] = (12, 0, 1760);
+        private_data: PrivateData<{ private_data::DREQ }> = (12, 0, 1760);
     }
 }
 
@@ -291,11 +321,11 @@ message! {
     /// Disconnected.
     Drep {
         /// The sender's number for the connection.
-        local_comm_id: u32 = (0, 0, 32);
+        local_comm_id: CommId = (0, 0, 32);
         /// The receiver's.
-        remote_comm_id: u32 = (4, 0, 32);
+        remote_comm_id: CommId = (4, 0, 32);
         /// The program's.
-        private_data: [u8; 224] = (8, 0, 1792);
+        private_data: PrivateData<{ private_data::DREP }> = (8, 0, 1792);
     }
 }
 
@@ -303,13 +333,13 @@ message! {
     /// Asks which queue pair takes datagrams.
     SidrReq {
         /// The sender's number for the request.
-        request_id: u32 = (0, 0, 32);
+        request_id: CommId = (0, 0, 32);
         /// The partition.
         pkey: u16 = (4, 0, 16);
         /// What is asked for; see [`service_id`].
         service_id: u64 = (8, 0, 64);
         /// The program's, behind a [`CmaHeader`] in the IP port spaces.
-        private_data: [u8; 216] = (16, 0, 1728);
+        private_data: PrivateData<{ private_data::SIDR_REQ }> = (16, 0, 1728);
     }
 }
 
@@ -317,8 +347,8 @@ message! {
     /// The answer to that.
     SidrRep {
         /// The number of the request.
-        request_id: u32 = (0, 0, 32);
-        /// 0 if [`SidrRep::qpn`] takes datagrams, else why not (`enum ib_cm_sidr_status`).
+        request_id: CommId = (0, 0, 32);
+        /// See [`sidr_status`].
         status: u8 = (4, 0, 8);
         /// Bytes of [`SidrRep::info`] that count.
         info_length: u8 = (5, 0, 8);
@@ -329,14 +359,25 @@ message! {
         /// The queue pair's key.
         qkey: u32 = (20, 0, 32);
         /// Additional information.
-        info: [u8; 72] = (24, 0, 576);
+        info: [u8; INFO_BYTES] = (24, 0, 576);
         /// The program's.
-        private_data: [u8; 136] = (96, 0, 1088);
+        private_data: PrivateData<{ private_data::SIDR_REP }> = (96, 0, 1088);
+    }
+}
+
+impl Rej {
+    /// Puts in additional information of `N` bytes, at most 72.
+    pub fn set_info<const N: usize>(&mut self, info: [u8; N]) {
+        const { assert!(N <= INFO_BYTES) };
+        self.info = [0; INFO_BYTES];
+        self.info[..N].copy_from_slice(&info);
+        self.info_length = N as u8;
     }
 }
 
 /// Why a management datagram is no message.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoMessage {
     /// Of another class, version or method.
     #[error("not for the connection manager")]
@@ -429,69 +470,6 @@ pub const fn service_id(port_space: u16, port: u16) -> u64 {
 /// Port space and port of a service id, if it has some.
 pub const fn port(service_id: u64) -> Option<(u16, u16)> {
     if service_id >> 32 == 0 { Some(((service_id >> 16) as u16, service_id as u16)) } else { None }
-}
-
-/// Where a request comes from and where it goes: what the IP port spaces put before the program's
-/// private data in REQ and SIDR_REQ. IBTA volume 1, annex A11; `struct cma_hdr`.
-///
-/// ```text
-///  0         1                2      4                     20                        36
-/// +---------+----------------+------+---------------------+-------------------------+
-/// | version | IP version f0  | port | source address      | destination address     |
-/// | 0       |                |      | (IPv4: last 4 of 16)|                         |
-/// +---------+----------------+------+---------------------+-------------------------+
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CmaHeader {
-    /// The active side's port; the other one is in the service id.
-    pub source_port: u16,
-    /// The addresses of both sides.
-    pub addresses: Addresses,
-}
-
-impl CmaHeader {
-    /// Bytes of the header.
-    pub const BYTES: usize = 36;
-    const VERSION: u8 = 0;
-
-    /// Reads a header; `None` if the version of it or of IP is another.
-    pub fn decode(bytes: &[u8; CmaHeader::BYTES]) -> Option<CmaHeader> {
-        if bytes[0] != CmaHeader::VERSION {
-            return None;
-        }
-        let addresses = match bytes[1] >> 4 {
-            4 => Addresses::V4 {
-                source: Ipv4Addr::from(array::<4>(bytes, 16)),
-                destination: Ipv4Addr::from(array::<4>(bytes, 32)),
-            },
-            6 => Addresses::V6 {
-                source: Ipv6Addr::from(array::<16>(bytes, 4)),
-                destination: Ipv6Addr::from(array::<16>(bytes, 20)),
-            },
-            _ => return None,
-        };
-        Some(CmaHeader { source_port: u16::from_be_bytes(array(bytes, 2)), addresses })
-    }
-
-    /// The header's bytes.
-    pub fn encode(&self) -> [u8; CmaHeader::BYTES] {
-        let mut bytes = [0; CmaHeader::BYTES];
-        bytes[0] = CmaHeader::VERSION;
-        bytes[2..4].copy_from_slice(&self.source_port.to_be_bytes());
-        match self.addresses {
-            Addresses::V4 { source, destination } => {
-                bytes[1] = 4 << 4;
-                bytes[16..20].copy_from_slice(&source.octets());
-                bytes[32..].copy_from_slice(&destination.octets());
-            }
-            Addresses::V6 { source, destination } => {
-                bytes[1] = 6 << 4;
-                bytes[4..20].copy_from_slice(&source.octets());
-                bytes[20..].copy_from_slice(&destination.octets());
-            }
-        }
-        bytes
-    }
 }
 
 #[cfg(test)]

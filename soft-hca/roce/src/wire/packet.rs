@@ -107,6 +107,7 @@ pub struct Headers {
 
 /// Where the parts of a packet lie in a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Layout {
     /// The payload, between headers and pad.
     pub payload: Range<usize>,

@@ -2,17 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use super::{put, u16_at, u32_at};
-use crate::errno::Result;
-use crate::uapi::ucma::array;
+use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of a `sockaddr_storage`.
-pub const SOCKADDR_STORAGE: usize = 128;
-/// Bytes of a `sockaddr_in6`, the room that the older commands give an address.
-pub const SOCKADDR_IN6: usize = 28;
-
-const SOCKADDR_IN: usize = 16;
-const SOCKADDR_IB: usize = 48;
+use super::abi::{Room, SockaddrIb, SockaddrIn, SockaddrIn6};
 
 const AF_INET: u16 = libc::AF_INET as u16;
 const AF_INET6: u16 = libc::AF_INET6 as u16;
@@ -47,71 +39,78 @@ pub enum Sockaddr {
 impl Sockaddr {
     /// Reads an address, or `None` if its family is another or the room too small for it.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        Self::try_decode(bytes).ok().flatten()
-    }
-
-    fn try_decode(bytes: &[u8]) -> Result<Option<Self>> {
-        let port = |at| array(bytes, at).map(u16::from_be_bytes);
-        Ok(Some(match u16_at(bytes, 0)? {
+        Some(match u16::from_ne_bytes(*bytes.first_chunk()?) {
             AF_INET => {
-                array::<SOCKADDR_IN>(bytes, 0)?;
-                let ip = Ipv4Addr::from(array::<4>(bytes, 4)?);
-                Self::Ip(SocketAddr::V4(SocketAddrV4::new(ip, port(2)?)))
+                let (v4, _) = SockaddrIn::read_from_prefix(bytes).ok()?;
+                let ip = Ipv4Addr::from(v4.sin_addr);
+                Self::Ip(SocketAddrV4::new(ip, v4.sin_port.get()).into())
             }
             AF_INET6 => {
-                let ip = Ipv6Addr::from(array::<16>(bytes, 8)?);
-                let (flow, scope) = (u32_at(bytes, 4)?, u32_at(bytes, 24)?);
-                Self::Ip(SocketAddr::V6(SocketAddrV6::new(ip, port(2)?, flow, scope)))
+                let (v6, _) = SockaddrIn6::read_from_prefix(bytes).ok()?;
+                let (ip, port) = (Ipv6Addr::from(v6.sin6_addr), v6.sin6_port.get());
+                Self::Ip(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
             }
-            AF_IB => Self::Ib(IbAddress {
-                pkey: port(2)?,
-                flowinfo: array(bytes, 4).map(u32::from_be_bytes)?,
-                gid: array(bytes, 8)?,
-                sid: array(bytes, 24).map(u64::from_be_bytes)?,
-                sid_mask: array(bytes, 32).map(u64::from_be_bytes)?,
-                scope: array(bytes, 40).map(u64::from_le_bytes)?,
-            }),
-            _ => return Ok(None),
-        }))
+            AF_IB => {
+                let (ib, _) = SockaddrIb::read_from_prefix(bytes).ok()?;
+                Self::Ib(IbAddress {
+                    pkey: ib.sib_pkey.get(),
+                    flowinfo: ib.sib_flowinfo.get(),
+                    gid: ib.sib_addr,
+                    sid: ib.sib_sid.get(),
+                    sid_mask: ib.sib_sid_mask.get(),
+                    scope: ib.sib_scope_id,
+                })
+            }
+            _ => return None,
+        })
     }
 
     /// Bytes of the address, which depend on the family.
     pub fn size(&self) -> usize {
         match self {
-            Self::Ip(SocketAddr::V4(_)) => SOCKADDR_IN,
-            Self::Ip(SocketAddr::V6(_)) => SOCKADDR_IN6,
-            Self::Ib(_) => SOCKADDR_IB,
+            Self::Ip(SocketAddr::V4(_)) => size_of::<SockaddrIn>(),
+            Self::Ip(SocketAddr::V6(_)) => size_of::<SockaddrIn6>(),
+            Self::Ib(_) => size_of::<SockaddrIb>(),
         }
     }
 
     /// Writes the address to the beginning of `to`, as much of it as there is room for.
     pub fn encode(&self, to: &mut [u8]) {
-        let mut bytes = [0; SOCKADDR_IB];
+        let put = |to: &mut [u8], bytes: &[u8]| {
+            let length = bytes.len().min(to.len());
+            to[..length].copy_from_slice(&bytes[..length]);
+        };
         match self {
             Self::Ip(SocketAddr::V4(v4)) => {
-                put(&mut bytes, 0, &AF_INET.to_le_bytes());
-                put(&mut bytes, 2, &v4.port().to_be_bytes());
-                put(&mut bytes, 4, &v4.ip().octets());
+                let v4 = SockaddrIn {
+                    sin_family: AF_INET,
+                    sin_port: v4.port().into(),
+                    sin_addr: v4.ip().octets(),
+                    ..SockaddrIn::default()
+                };
+                put(to, v4.as_bytes());
             }
-            Self::Ip(SocketAddr::V6(v6)) => {
-                put(&mut bytes, 0, &AF_INET6.to_le_bytes());
-                put(&mut bytes, 2, &v6.port().to_be_bytes());
-                put(&mut bytes, 4, &v6.flowinfo().to_le_bytes());
-                put(&mut bytes, 8, &v6.ip().octets());
-                put(&mut bytes, 24, &v6.scope_id().to_le_bytes());
-            }
+            Self::Ip(SocketAddr::V6(v6)) => put(to, in6(v6).as_bytes()),
             Self::Ib(ib) => {
-                put(&mut bytes, 0, &AF_IB.to_le_bytes());
-                put(&mut bytes, 2, &ib.pkey.to_be_bytes());
-                put(&mut bytes, 4, &ib.flowinfo.to_be_bytes());
-                put(&mut bytes, 8, &ib.gid);
-                put(&mut bytes, 24, &ib.sid.to_be_bytes());
-                put(&mut bytes, 32, &ib.sid_mask.to_be_bytes());
-                put(&mut bytes, 40, &ib.scope.to_le_bytes());
+                let ib = SockaddrIb {
+                    sib_family: AF_IB,
+                    sib_pkey: ib.pkey.into(),
+                    sib_flowinfo: ib.flowinfo.into(),
+                    sib_addr: ib.gid,
+                    sib_sid: ib.sid.into(),
+                    sib_sid_mask: ib.sid_mask.into(),
+                    sib_scope_id: ib.scope,
+                };
+                put(to, ib.as_bytes());
             }
         }
-        let len = self.size().min(to.len());
-        put(to, 0, &bytes[..len]);
+    }
+
+    /// The address in a room of its own.
+    pub(super) fn to_room<const N: usize>(self) -> Room<N> {
+        let mut room = Room::default();
+        self.encode(&mut room.0);
+        room
     }
 
     /// The IP address and port, if it has them.
@@ -175,6 +174,16 @@ impl Sockaddr {
                 IpAddr::V6(v6) => v6.octets(),
             },
         }
+    }
+}
+
+fn in6(v6: &SocketAddrV6) -> SockaddrIn6 {
+    SockaddrIn6 {
+        sin6_family: AF_INET6,
+        sin6_port: v6.port().into(),
+        sin6_flowinfo: v6.flowinfo(),
+        sin6_addr: v6.ip().octets(),
+        sin6_scope_id: v6.scope_id(),
     }
 }
 

@@ -3,27 +3,36 @@
 //! QUERY and QUERY_ROUTE leave out the index of the device at the end: the library has put there
 //! what means "unknown" and would take a zero for a number.
 
-use super::address::{SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
+use std::mem::offset_of;
+
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+use zerocopy::IntoBytes;
+
+use super::abi::{
+    self, PathRecData, QueryAddrResp, QueryPathResp, QueryRouteResp, SockaddrIn6, UserPathRec,
+};
+use super::address::Sockaddr;
 use super::event::AhAttr;
-use super::put;
 use crate::uapi::uverbs::answer::{self, Answer as _};
 use crate::uapi::verbs::QpAttrMask;
 
 /// Bytes of QUERY's answer for addresses and GIDs, without the device's index.
-pub const QUERY_ADDR_MIN: usize = 272;
+pub const QUERY_ADDR_MIN: usize = offset_of!(QueryAddrResp, ibdev_index);
 /// Bytes of QUERY's answer for paths before the first.
-pub const QUERY_PATH_MIN: usize = 8;
+pub const QUERY_PATH_MIN: usize = size_of::<QueryPathResp>();
 /// Bytes of QUERY_ROUTE's answer, without the device's index.
-pub const QUERY_ROUTE_MIN: usize = 200;
+pub const QUERY_ROUTE_MIN: usize = offset_of!(QueryRouteResp, ibdev_index);
 /// Bytes of INIT_QP_ATTR's answer.
 pub const QP_ATTR: usize = size_of::<answer::QpAttr>();
 
-const PATH_DATA: usize = 72;
 /// This path is the primary one, for management and both directions.
 const PATH_FLAGS: u32 = 0x2b;
-const PKEY: u16 = 0xffff;
 /// A selector of a path record in the answer to QUERY: exactly this value.
 const EXACTLY: u8 = 0x80;
+/// The same in the answer to QUERY_ROUTE, where a selector has a byte of its own.
+const SELECTOR_EXACTLY: u8 = 2;
+/// A path that can be taken both ways.
+const REVERSIBLE: u8 = 0x80;
 
 /// QUERY's answer for addresses and GIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,18 +48,19 @@ pub struct AddressAnswer {
 impl AddressAnswer {
     /// Encodes to 272 bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; QUERY_ADDR_MIN];
-        if let Some((guid, port)) = self.device {
-            put(&mut bytes, 0, &guid.to_be_bytes());
-            bytes[8] = port;
-        }
-        for (address, size_at, at) in [(self.src, 12, 16), (self.dst, 14, 16 + SOCKADDR_STORAGE)] {
-            if let Some(address) = address {
-                put(&mut bytes, size_at, &(address.size() as u16).to_le_bytes());
-                address.encode(&mut bytes[at..at + SOCKADDR_STORAGE]);
-            }
-        }
-        bytes
+        let size = |address: Option<Sockaddr>| address.map_or(0, |address| address.size() as u16);
+        let room = |address: Option<Sockaddr>| address.map(Sockaddr::to_room).unwrap_or_default();
+        let (node_guid, port_num) = self.device.unwrap_or_default();
+        let answer = QueryAddrResp {
+            node_guid: node_guid.into(),
+            port_num,
+            src_size: size(self.src),
+            dst_size: size(self.dst),
+            src_addr: room(self.src),
+            dst_addr: room(self.dst),
+            ..QueryAddrResp::default()
+        };
+        answer.as_bytes()[..QUERY_ADDR_MIN].to_vec()
     }
 }
 
@@ -78,54 +88,56 @@ pub struct PathRecord {
 }
 
 impl PathRecord {
-    /// Encodes as `ib_path_rec_data`: flags and an SA path record, 72 bytes.
-    fn encode_data(&self) -> [u8; PATH_DATA] {
-        let mut bytes = [0; PATH_DATA];
-        put(&mut bytes, 0, &PATH_FLAGS.to_le_bytes());
-        let record = &mut bytes[8..];
-        put(record, 0, &self.service_id.to_be_bytes());
-        put(record, 8, &self.dgid);
-        put(record, 24, &self.sgid);
-        put(record, 40, &self.dlid.to_be_bytes());
-        put(record, 42, &self.slid.to_be_bytes());
+    fn to_data(self) -> PathRecData {
         let hops = u32::from(AhAttr::HOP_LIMIT);
-        put(record, 44, &(self.flow_label << 8 | hops).to_be_bytes());
-        record[48] = self.traffic_class;
-        // Reversible.
-        record[49] = 0x80;
-        put(record, 50, &PKEY.to_be_bytes());
-        record[54] = EXACTLY | self.mtu;
-        record[55] = EXACTLY;
-        record[56] = EXACTLY | self.packet_life_time;
-        bytes
+        let path_rec = abi::PathRecord {
+            service_id: self.service_id.into(),
+            dgid: self.dgid,
+            sgid: self.sgid,
+            dlid: self.dlid.into(),
+            slid: self.slid.into(),
+            flowlabel_hoplimit: (self.flow_label << 8 | hops).into(),
+            tclass: self.traffic_class,
+            reversible_numpath: REVERSIBLE,
+            pkey: DEFAULT_PKEY.into(),
+            mtu: EXACTLY | self.mtu,
+            rate: EXACTLY,
+            packetlifetime: EXACTLY | self.packet_life_time,
+            ..abi::PathRecord::default()
+        };
+        PathRecData { flags: PATH_FLAGS, reserved: 0, path_rec }
     }
 
-    /// Encodes as `ib_user_path_rec`, 64 bytes.
-    fn encode_user(&self) -> [u8; 64] {
-        let mut bytes = [0; 64];
-        put(&mut bytes, 0, &self.dgid);
-        put(&mut bytes, 16, &self.sgid);
-        put(&mut bytes, 32, &self.dlid.to_be_bytes());
-        put(&mut bytes, 34, &self.slid.to_be_bytes());
-        put(&mut bytes, 40, &self.flow_label.to_be_bytes());
-        put(&mut bytes, 44, &1u32.to_le_bytes());
-        put(&mut bytes, 48, &u32::from(self.mtu).to_le_bytes());
-        put(&mut bytes, 52, &PKEY.to_be_bytes());
-        bytes[54] = AhAttr::HOP_LIMIT;
-        bytes[55] = self.traffic_class;
-        // Selectors: exactly this value.
-        (bytes[58], bytes[59], bytes[61]) = (2, 2, 2);
-        bytes[62] = self.packet_life_time;
-        bytes
+    fn to_user(self) -> UserPathRec {
+        UserPathRec {
+            dlid: self.dlid.into(),
+            slid: self.slid.into(),
+            flow_label: self.flow_label.into(),
+            reversible: 1,
+            mtu: self.mtu.into(),
+            hop_limit: AhAttr::HOP_LIMIT,
+            traffic_class: self.traffic_class,
+            mtu_selector: SELECTOR_EXACTLY,
+            rate_selector: SELECTOR_EXACTLY,
+            packet_life_time_selector: SELECTOR_EXACTLY,
+            packet_life_time: self.packet_life_time,
+            ..self.to_unresolved()
+        }
+    }
+
+    /// With the GIDs alone.
+    fn to_unresolved(self) -> UserPathRec {
+        let Self { dgid, sgid, .. } = self;
+        UserPathRec { dgid, sgid, pkey: DEFAULT_PKEY.into(), ..UserPathRec::default() }
     }
 }
 
 /// QUERY's answer for paths: as many as there are and as fit in `room` bytes.
 pub fn path_answer(paths: &[PathRecord], room: usize) -> Vec<u8> {
-    let mut bytes = vec![0; QUERY_PATH_MIN];
-    put(&mut bytes, 0, &(paths.len() as u32).to_le_bytes());
-    let fitting = room.saturating_sub(QUERY_PATH_MIN) / PATH_DATA;
-    paths.iter().take(fitting).for_each(|path| bytes.extend(path.encode_data()));
+    let mut bytes =
+        QueryPathResp { num_paths: paths.len() as u32, reserved: 0 }.as_bytes().to_vec();
+    let fitting = room.saturating_sub(QUERY_PATH_MIN) / size_of::<PathRecData>();
+    paths.iter().take(fitting).for_each(|path| bytes.extend(path.to_data().as_bytes()));
     bytes
 }
 
@@ -147,24 +159,23 @@ pub struct RouteAnswer {
 impl RouteAnswer {
     /// Encodes to 200 bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; QUERY_ROUTE_MIN];
-        for (address, at) in [(self.src, 136), (self.dst, 164)] {
-            if let Some(address) = address {
-                address.encode(&mut bytes[at..at + SOCKADDR_IN6]);
-            }
+        let room = |address: Option<Sockaddr>| -> SockaddrIn6 {
+            let room: abi::Room<{ size_of::<SockaddrIn6>() }> =
+                address.map(Sockaddr::to_room).unwrap_or_default();
+            zerocopy::transmute!(room)
+        };
+        let mut answer = QueryRouteResp {
+            src_addr: room(self.src),
+            dst_addr: room(self.dst),
+            ..QueryRouteResp::default()
+        };
+        if let Some((node_guid, port_num)) = self.device {
+            (answer.node_guid, answer.port_num) = (node_guid.into(), port_num);
+            answer.num_paths = self.is_resolved.into();
+            answer.ib_route[0] =
+                if self.is_resolved { self.path.to_user() } else { self.path.to_unresolved() };
         }
-        let Some((guid, port)) = self.device else { return bytes };
-        put(&mut bytes, 0, &guid.to_be_bytes());
-        bytes[196] = port;
-        if self.is_resolved {
-            put(&mut bytes, 8, &self.path.encode_user());
-            put(&mut bytes, 192, &1u32.to_le_bytes());
-        } else {
-            put(&mut bytes, 8, &self.path.dgid);
-            put(&mut bytes, 24, &self.path.sgid);
-            put(&mut bytes, 60, &PKEY.to_be_bytes());
-        }
-        bytes
+        answer.as_bytes()[..QUERY_ROUTE_MIN].to_vec()
     }
 }
 

@@ -1,19 +1,17 @@
 //! Events: what GET_EVENT answers.
 
+use std::mem::offset_of;
+
 use zerocopy::IntoBytes;
 
-use super::request::{CONN_PARAM, ConnParam, PRIVATE_DATA};
-use super::{put, u32_at};
+use super::abi::{self, Room};
+use super::request::{ConnParam, with_length};
 use crate::uapi::uverbs::request;
 
 /// Bytes of an event.
-pub const EVENT: usize = 336;
+pub const EVENT: usize = size_of::<abi::EventResp>();
 /// The least room for an event that GET_EVENT accepts: older libraries know no options at the end.
-pub const GET_EVENT_MIN: usize = 324;
-
-const PARAM: usize = 20;
-const UD_PARAM: usize = 304;
-const ECE: usize = 328;
+pub const GET_EVENT_MIN: usize = offset_of!(abi::EventResp, reserved);
 
 /// A vendor's options that travel with a connection request and its answer (`rdma_ucm_ece`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,11 +22,9 @@ pub struct Ece {
     pub attr_mod: u32,
 }
 
-impl Ece {
-    /// Decodes the bytes at `at`; missing ones are zero.
-    pub(super) fn decode(payload: &[u8], at: usize) -> Self {
-        let word = |at| u32_at(payload, at).unwrap_or(0);
-        Self { vendor_id: word(at), attr_mod: word(at + 4) }
+impl From<abi::Ece> for Ece {
+    fn from(abi::Ece { vendor_id, attr_mod }: abi::Ece) -> Self {
+        Self { vendor_id, attr_mod }
     }
 }
 
@@ -87,19 +83,18 @@ pub struct UdParam {
     pub private_data: Vec<u8>,
 }
 
-impl UdParam {
-    /// Encodes to 304 bytes.
-    fn encode(&self) -> [u8; UD_PARAM] {
-        let mut bytes = [0; UD_PARAM];
-        put(&mut bytes, 0, &self.qp_num.to_le_bytes());
-        put(&mut bytes, 4, &self.qkey.to_le_bytes());
-        if let Some(ah_attr) = self.ah_attr {
-            put(&mut bytes, 8, ah_attr.to_kernel().as_bytes());
+/// Private data of more than 255 bytes is cut.
+impl From<&UdParam> for abi::UdParam {
+    fn from(param: &UdParam) -> Self {
+        let (private_data, private_data_len) = with_length(&param.private_data);
+        Self {
+            qp_num: param.qp_num,
+            qkey: param.qkey,
+            ah_attr: param.ah_attr.map(AhAttr::to_kernel).unwrap_or_default(),
+            private_data,
+            private_data_len,
+            ..Self::default()
         }
-        let len = self.private_data.len().min(usize::from(u8::MAX));
-        put(&mut bytes, 40, &self.private_data[..len]);
-        bytes[40 + PRIVATE_DATA] = len as u8;
-        bytes
     }
 }
 
@@ -137,20 +132,23 @@ pub struct Event {
 impl Event {
     /// Encodes to 336 bytes.
     pub fn encode(&self) -> [u8; EVENT] {
-        let mut bytes = [0; EVENT];
-        put(&mut bytes, 0, &self.uid.to_le_bytes());
-        put(&mut bytes, 8, &self.id.to_le_bytes());
-        put(&mut bytes, 12, &self.event.to_le_bytes());
-        put(&mut bytes, 16, &self.status.to_le_bytes());
-        match &self.param {
-            Param::None => {}
-            Param::Conn(param) => put(&mut bytes[..PARAM + CONN_PARAM], PARAM, &param.encode()),
-            Param::Ud(param) => put(&mut bytes, PARAM, &param.encode()),
-            Param::Arg(arg) => put(&mut bytes, PARAM, &arg.to_le_bytes()),
-        }
-        put(&mut bytes, ECE, &self.ece.vendor_id.to_le_bytes());
-        put(&mut bytes, ECE + 4, &self.ece.attr_mod.to_le_bytes());
-        bytes
+        let param = match &self.param {
+            Param::None => Room::default(),
+            Param::Conn(param) => Room::of(abi::ConnParam::from(param).as_bytes()),
+            Param::Ud(param) => Room::of(abi::UdParam::from(param).as_bytes()),
+            Param::Arg(arg) => Room::of(arg.as_bytes()),
+        };
+        let Ece { vendor_id, attr_mod } = self.ece;
+        let event = abi::EventResp {
+            uid: self.uid,
+            id: self.id,
+            event: self.event,
+            status: self.status,
+            param,
+            reserved: 0,
+            ece: abi::Ece { vendor_id, attr_mod },
+        };
+        zerocopy::transmute!(event)
     }
 }
 

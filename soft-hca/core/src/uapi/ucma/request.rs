@@ -1,15 +1,12 @@
 //! Requests: what programs write.
 
-use super::address::{SOCKADDR_IN6, SOCKADDR_STORAGE, Sockaddr};
+use zerocopy::IntoBytes;
+
+use super::abi::{self, PRIVATE_DATA, Request as _, Room, SOCKADDR_STORAGE, SockaddrIn6};
+use super::address::Sockaddr;
 use super::event::Ece;
-use super::{array, u8_at, u16_at, u32_at, u64_at};
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::verbs::Qpn;
-
-/// Bytes of connection parameters.
-pub const CONN_PARAM: usize = 272;
-/// Room for private data in connection parameters and rejections.
-pub const PRIVATE_DATA: usize = 256;
 
 const RESERVED: Errno = Errno::EINVAL.because("the command's reserved field is not zero");
 const NO_ADDRESS: Errno = Errno::EINVAL.because("there is no address");
@@ -30,9 +27,8 @@ pub struct CreateId {
 impl CreateId {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        array::<24>(payload, 0)?;
-        let (uid, ps) = (u64_at(payload, 0)?, u16_at(payload, 16)?);
-        Ok(Self { uid, ps, qp_type: u8_at(payload, 18)? })
+        let abi::CreateId { uid, ps, qp_type, .. } = abi::CreateId::read(payload)?;
+        Ok(Self { uid, ps, qp_type })
     }
 }
 
@@ -46,14 +42,13 @@ pub struct Target {
 impl Target {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        array::<16>(payload, 0)?;
-        Ok(Self { id: u32_at(payload, 8)? })
+        Ok(Self { id: abi::DestroyId::read(payload)?.id })
     }
 }
 
 /// DISCONNECT's payload is nothing but the id.
 pub fn disconnect_id(payload: &[u8]) -> Result<u32> {
-    u32_at(payload, 0)
+    Ok(abi::Disconnect::read(payload)?.id)
 }
 
 /// BIND and BIND_IP.
@@ -68,34 +63,33 @@ pub struct Bind {
 impl Bind {
     /// Decodes BIND's payload. The size given must be that of the address's family.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let bytes = array::<SOCKADDR_STORAGE>(payload, 8)?;
-        let address = sized(&bytes, u16_at(payload, 4)?)?;
-        ensure(u16_at(payload, 6)? == 0, RESERVED)?;
-        Ok(Self { id: u32_at(payload, 0)?, address })
+        let bind = abi::Bind::read(payload)?;
+        let address = sized(&bind.addr, bind.addr_size)?;
+        ensure(bind.reserved == 0, RESERVED)?;
+        Ok(Self { id: bind.id, address })
     }
 
     /// Decodes BIND_IP's payload.
     pub fn decode_ip(payload: &[u8]) -> Result<Self> {
-        let address = ip_at(payload, 8)?.ok_or(NO_ADDRESS)?;
-        Ok(Self { id: u32_at(payload, 36)?, address })
+        let bind = abi::BindIp::read(payload)?;
+        Ok(Self { id: bind.id, address: ip(&bind.addr)?.ok_or(NO_ADDRESS)? })
     }
 }
 
 /// An address whose size was given beside it.
-fn sized(bytes: &[u8], size: u16) -> Result<Sockaddr> {
+fn sized(room: &Room<SOCKADDR_STORAGE>, size: u16) -> Result<Sockaddr> {
     const OTHER_SIZE: Errno = Errno::EINVAL.because("the address's size is not that of its family");
-    let address = Sockaddr::decode(bytes).ok_or(NO_FAMILY)?;
+    let address = Sockaddr::decode(&room.0).ok_or(NO_FAMILY)?;
     ensure(usize::from(size) == address.size(), OTHER_SIZE)?;
     Ok(address)
 }
 
-/// A `sockaddr_in6` field; `None` if no family is set.
-fn ip_at(payload: &[u8], at: usize) -> Result<Option<Sockaddr>> {
-    let bytes = array::<SOCKADDR_IN6>(payload, at)?;
-    if u16_at(&bytes, 0)? == 0 {
+/// What a `sockaddr_in6` has; `None` if no family is set.
+fn ip(room: &SockaddrIn6) -> Result<Option<Sockaddr>> {
+    if room.sin6_family == 0 {
         return Ok(None);
     }
-    Sockaddr::decode(&bytes).map(Some).ok_or(NO_FAMILY)
+    Sockaddr::decode(room.as_bytes()).map(Some).ok_or(NO_FAMILY)
 }
 
 /// RESOLVE_ADDR and RESOLVE_IP.
@@ -114,20 +108,22 @@ pub struct ResolveAddr {
 impl ResolveAddr {
     /// Decodes RESOLVE_ADDR's payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let src = array::<SOCKADDR_STORAGE>(payload, 16)?;
-        let dst = array::<SOCKADDR_STORAGE>(payload, 144)?;
-        let (src_size, dst_size) = (u16_at(payload, 8)?, u16_at(payload, 10)?);
-        ensure(u32_at(payload, 12)? == 0, RESERVED)?;
-        let src = if src_size == 0 { None } else { Some(sized(&src, src_size)?) };
-        let dst = sized(&dst, dst_size)?;
-        Ok(Self { id: u32_at(payload, 0)?, timeout_ms: u32_at(payload, 4)?, src, dst })
+        let resolve = abi::ResolveAddr::read(payload)?;
+        ensure(resolve.reserved == 0, RESERVED)?;
+        let src = match resolve.src_size {
+            0 => None,
+            size => Some(sized(&resolve.src_addr, size)?),
+        };
+        let dst = sized(&resolve.dst_addr, resolve.dst_size)?;
+        Ok(Self { id: resolve.id, timeout_ms: resolve.timeout_ms, src, dst })
     }
 
     /// Decodes RESOLVE_IP's payload.
     pub fn decode_ip(payload: &[u8]) -> Result<Self> {
-        let (id, timeout_ms) = (u32_at(payload, 56)?, u32_at(payload, 60)?);
-        let dst = ip_at(payload, 28)?.ok_or(NO_ADDRESS)?;
-        Ok(Self { id, timeout_ms, src: ip_at(payload, 0)?, dst })
+        let resolve = abi::ResolveIp::read(payload)?;
+        let dst = ip(&resolve.dst_addr)?.ok_or(NO_ADDRESS)?;
+        let src = ip(&resolve.src_addr)?;
+        Ok(Self { id: resolve.id, timeout_ms: resolve.timeout_ms, src, dst })
     }
 }
 
@@ -143,7 +139,8 @@ pub struct ResolveRoute {
 impl ResolveRoute {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        Ok(Self { id: u32_at(payload, 0)?, timeout_ms: u32_at(payload, 4)? })
+        let abi::ResolveRoute { id, timeout_ms } = abi::ResolveRoute::read(payload)?;
+        Ok(Self { id, timeout_ms })
     }
 }
 
@@ -159,8 +156,8 @@ pub struct Listen {
 impl Listen {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let backlog = array(payload, 4).map(i32::from_le_bytes)?;
-        Ok(Self { id: u32_at(payload, 0)?, backlog })
+        let abi::Listen { id, backlog } = abi::Listen::read(payload)?;
+        Ok(Self { id, backlog: backlog as i32 })
     }
 }
 
@@ -189,42 +186,47 @@ pub struct ConnParam {
     pub valid: u8,
 }
 
-impl ConnParam {
-    /// Decodes the 272 bytes at `at`.
-    pub fn decode(payload: &[u8], at: usize) -> Result<Self> {
-        let bytes = array::<CONN_PARAM>(payload, at)?;
-        let len = usize::from(bytes[264]);
-        Ok(Self {
-            qp_num: Qpn::new(u32_at(&bytes, 0)?).into(),
-            qkey: u32_at(&bytes, 4)?,
-            private_data: bytes[8..8 + len].to_vec(),
-            srq: bytes[265],
-            responder_resources: bytes[266],
-            initiator_depth: bytes[267],
-            flow_control: bytes[268],
-            retry_count: bytes[269],
-            rnr_retry_count: bytes[270],
-            valid: bytes[271],
-        })
+impl From<&abi::ConnParam> for ConnParam {
+    fn from(param: &abi::ConnParam) -> Self {
+        Self {
+            qp_num: Qpn::new(param.qp_num).into(),
+            qkey: param.qkey,
+            private_data: param.private_data.first(param.private_data_len).to_vec(),
+            srq: param.srq,
+            responder_resources: param.responder_resources,
+            initiator_depth: param.initiator_depth,
+            flow_control: param.flow_control,
+            retry_count: param.retry_count,
+            rnr_retry_count: param.rnr_retry_count,
+            valid: param.valid,
+        }
     }
+}
 
-    /// Encodes to 272 bytes. Private data of more than 255 bytes is cut.
-    pub fn encode(&self) -> [u8; CONN_PARAM] {
-        let mut bytes = [0; CONN_PARAM];
-        super::put(&mut bytes, 0, &self.qp_num.to_le_bytes());
-        super::put(&mut bytes, 4, &self.qkey.to_le_bytes());
-        let len = self.private_data.len().min(usize::from(u8::MAX));
-        super::put(&mut bytes, 8, &self.private_data[..len]);
-        bytes[264] = len as u8;
-        bytes[265] = self.srq;
-        bytes[266] = self.responder_resources;
-        bytes[267] = self.initiator_depth;
-        bytes[268] = self.flow_control;
-        bytes[269] = self.retry_count;
-        bytes[270] = self.rnr_retry_count;
-        bytes[271] = self.valid;
-        bytes
+/// Private data of more than 255 bytes is cut.
+impl From<&ConnParam> for abi::ConnParam {
+    fn from(param: &ConnParam) -> Self {
+        let (private_data, private_data_len) = with_length(&param.private_data);
+        Self {
+            qp_num: param.qp_num,
+            qkey: param.qkey,
+            private_data,
+            private_data_len,
+            srq: param.srq,
+            responder_resources: param.responder_resources,
+            initiator_depth: param.initiator_depth,
+            flow_control: param.flow_control,
+            retry_count: param.retry_count,
+            rnr_retry_count: param.rnr_retry_count,
+            valid: param.valid,
+        }
     }
+}
+
+/// Private data, as far as one byte can say how long it is, and its length.
+pub(super) fn with_length(data: &[u8]) -> (Room<PRIVATE_DATA>, u8) {
+    let length = u8::try_from(data.len()).unwrap_or(u8::MAX);
+    (Room::of(&data[..length.into()]), length)
 }
 
 /// CONNECT.
@@ -241,9 +243,9 @@ pub struct Connect {
 impl Connect {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        array::<280>(payload, 0)?;
-        let (id, ece) = (u32_at(payload, 272)?, Ece::decode(payload, 280));
-        Ok(Self { id, param: ConnParam::decode(payload, 0)?, ece })
+        let connect = abi::Connect::read(payload)?;
+        let (param, ece) = (ConnParam::from(&connect.conn_param), connect.ece.into());
+        Ok(Self { id: connect.id, param, ece })
     }
 }
 
@@ -263,10 +265,9 @@ pub struct Accept {
 impl Accept {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        array::<288>(payload, 0)?;
-        let param = ConnParam::decode(payload, 8)?;
-        let (uid, id) = (u64_at(payload, 0)?, u32_at(payload, 280)?);
-        Ok(Self { uid, param, id, ece: Ece::decode(payload, 288) })
+        let accept = abi::Accept::read(payload)?;
+        let (param, ece) = (ConnParam::from(&accept.conn_param), accept.ece.into());
+        Ok(Self { uid: accept.uid, param, id: accept.id, ece })
     }
 }
 
@@ -284,10 +285,9 @@ pub struct Reject {
 impl Reject {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let data = array::<PRIVATE_DATA>(payload, 8)?;
-        let len = usize::from(u8_at(payload, 4)?);
-        let (id, reason) = (u32_at(payload, 0)?, u8_at(payload, 5)?);
-        Ok(Self { id, reason, private_data: data[..len].to_vec() })
+        let reject = abi::Reject::read(payload)?;
+        let private_data = reject.private_data.first(reject.private_data_len).to_vec();
+        Ok(Self { id: reject.id, reason: reject.reason, private_data })
     }
 }
 
@@ -303,7 +303,8 @@ pub struct InitQpAttr {
 impl InitQpAttr {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        Ok(Self { id: u32_at(payload, 8)?, qp_state: u32_at(payload, 12)? })
+        let abi::InitQpAttr { id, qp_state, .. } = abi::InitQpAttr::read(payload)?;
+        Ok(Self { id, qp_state })
     }
 }
 
@@ -322,15 +323,13 @@ pub struct SetOption {
 }
 
 impl SetOption {
-    /// Bytes of the payload proper.
-    pub const SIZE: usize = 24;
-
     /// Decodes a payload with the value behind it; `EFAULT` if the value is missing.
     pub fn decode(payload: &[u8]) -> Result<Self> {
         const NO_VALUE: Errno = Errno::EFAULT.because("the option's value cannot be read");
-        let (id, level) = (u32_at(payload, 8)?, u32_at(payload, 12)?);
-        let (name, len) = (u32_at(payload, 16)?, u32_at(payload, 20)? as usize);
-        let value = payload[Self::SIZE..].get(..len).ok_or(NO_VALUE)?.to_vec();
+        let abi::SetOption { id, level, optname: name, optlen, .. } =
+            abi::SetOption::read(payload)?;
+        let behind = &payload[size_of::<abi::SetOption>()..];
+        let value = behind.get(..optlen as usize).ok_or(NO_VALUE)?.to_vec();
         Ok(Self { id, level, name, value })
     }
 }
@@ -347,7 +346,8 @@ pub struct Notify {
 impl Notify {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        Ok(Self { id: u32_at(payload, 0)?, event: u32_at(payload, 4)? })
+        let abi::Notify { id, event } = abi::Notify::read(payload)?;
+        Ok(Self { id, event })
     }
 }
 
@@ -367,12 +367,8 @@ pub struct WriteEvent {
 impl WriteEvent {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        Ok(Self {
-            id: u32_at(payload, 0)?,
-            event: u32_at(payload, 8)?,
-            status: u32_at(payload, 12)? as i32,
-            arg: u64_at(payload, 16)?,
-        })
+        let abi::WriteCmEvent { id, event, status, arg, .. } = abi::WriteCmEvent::read(payload)?;
+        Ok(Self { id, event, status, arg })
     }
 }
 
@@ -392,22 +388,21 @@ pub struct JoinMcast {
 impl JoinMcast {
     /// Decodes JOIN_MCAST's payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let bytes = array::<SOCKADDR_STORAGE>(payload, 24)?;
-        let address = sized(&bytes, u16_at(payload, 20)?)?;
-        let join_flags = u16_at(payload, 22)?;
-        let is_known = join_flags <= 1;
+        let join = abi::JoinMcast::read(payload)?;
+        let address = sized(&join.addr, join.addr_size)?;
+        let is_known = join.join_flags <= 1;
         ensure(
             is_known,
             Errno::EINVAL.because("the membership is neither full nor that of a sender only"),
         )?;
-        Ok(Self { uid: u64_at(payload, 8)?, id: u32_at(payload, 16)?, join_flags, address })
+        Ok(Self { uid: join.uid, id: join.id, join_flags: join.join_flags, address })
     }
 
     /// Decodes JOIN_IP_MCAST's payload.
     pub fn decode_ip(payload: &[u8]) -> Result<Self> {
-        let address = ip_at(payload, 16)?.ok_or(NO_ADDRESS)?;
-        let (uid, id) = (u64_at(payload, 8)?, u32_at(payload, 44)?);
-        Ok(Self { uid, id, join_flags: 0, address })
+        let join = abi::JoinIpMcast::read(payload)?;
+        let address = ip(&join.addr)?.ok_or(NO_ADDRESS)?;
+        Ok(Self { uid: join.uid, id: join.id, join_flags: 0, address })
     }
 }
 
@@ -423,7 +418,8 @@ pub struct MigrateId {
 impl MigrateId {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        Ok(Self { id: u32_at(payload, 8)?, file: u32_at(payload, 12)? })
+        let abi::MigrateId { id, fd, .. } = abi::MigrateId::read(payload)?;
+        Ok(Self { id, file: fd as u32 })
     }
 }
 
@@ -439,7 +435,8 @@ pub struct Query {
 impl Query {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        Ok(Self { id: u32_at(payload, 8)?, option: u32_at(payload, 12)? })
+        let abi::Query { id, option, .. } = abi::Query::read(payload)?;
+        Ok(Self { id, option })
     }
 }
 

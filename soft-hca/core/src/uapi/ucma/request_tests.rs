@@ -85,19 +85,20 @@ fn connection_parameters_survive_the_round_trip() {
         rnr_retry_count: 6,
         valid: 1,
     };
-    let encoded = param.encode();
+    let in_command = abi::ConnParam::from(&param);
+    let encoded = in_command.as_bytes();
     assert_eq!(encoded[..11], [0x11, 0, 0, 0, 2, 0, 0, 0, 1, 2, 3]);
     assert_eq!(encoded[264..], [3, 1, 2, 3, 4, 5, 6, 1]);
-    assert_eq!(ConnParam::decode(&encoded, 0), Ok(param.clone()));
+    assert_eq!(ConnParam::from(&in_command), param);
 
-    let payload = bytes(288, &[(0, &encoded), (272, &[9]), (280, &[1, 0, 0, 0, 2])]);
+    let payload = bytes(288, &[(0, encoded), (272, &[9]), (280, &[1, 0, 0, 0, 2])]);
     let ece = Ece { vendor_id: 1, attr_mod: 2 };
     assert_eq!(Connect::decode(&payload), Ok(Connect { id: 9, param: param.clone(), ece }));
     let old = Connect::decode(&payload[..280]).unwrap();
     assert_eq!((old.id, old.ece), (9, Ece::default()));
     assert_eq!(Connect::decode(&payload[..279]), Err(Errno::EINVAL));
 
-    let payload = bytes(296, &[(0, &[8]), (8, &encoded), (280, &[9]), (288, &[1, 0, 0, 0, 2])]);
+    let payload = bytes(296, &[(0, &[8]), (8, encoded), (280, &[9]), (288, &[1, 0, 0, 0, 2])]);
     assert_eq!(Accept::decode(&payload), Ok(Accept { uid: 8, param, id: 9, ece }));
     assert_eq!(Accept::decode(&payload[..287]), Err(Errno::EINVAL));
 }

@@ -74,13 +74,13 @@ fn on_a_link() {
     }
     for (address, index) in [("127.0.0.1:7471", 1), ("[fd00::1]:7471", 0)] {
         let listener = world.listener(server, 1, TCP, address);
-        let asking = world.routed(client, 2, TCP, address);
-        assert!(has_device(&mut world, client, asking), "{address}");
-        let source = world.cm.ids[&world.cm.keys[&asking]].source.as_ref().unwrap();
+        let active = world.routed(client, 2, TCP, address);
+        assert!(has_device(&mut world, client, active), "{address}");
+        let source = world.cm.ids[&world.cm.keys[&active]].source.as_ref().unwrap();
         assert_eq!(source.gid_index, index, "{address}");
-        world.connect(client, asking, &ConnParam::default()).unwrap();
+        world.connect(client, active, &ConnParam::default()).unwrap();
         assert_eq!(world.events(server), [4], "{address}");
-        world.destroy(client, asking).unwrap();
+        world.destroy(client, active).unwrap();
         world.destroy(server, listener).unwrap();
     }
 }
@@ -147,8 +147,8 @@ fn listening() {
 fn reaches(listener: &str, to: &str) -> bool {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 1, TCP, listener);
-    let asking = world.routed(client, 2, TCP, to);
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    let active = world.routed(client, 2, TCP, to);
+    world.connect(client, active, &ConnParam::default()).unwrap();
     world.events(server) == [4]
 }
 
@@ -297,15 +297,15 @@ fn gids_and_paths() {
     let fresh = world.create(client, 1, TCP);
     assert_eq!(world.about(client, command::QUERY, fresh, 1).unwrap(), [0; 8]);
     world.destroy(client, fresh).unwrap();
-    let (_, accepted, asking) = world.connected(server, client);
-    let answer = world.about(client, command::QUERY, asking, 2).unwrap();
+    let (_, accepted, active) = world.connected(server, client);
+    let answer = world.about(client, command::QUERY, active, 2).unwrap();
     assert_eq!(answer[..16], bytes(16, &[(0, &GUID.to_be_bytes()), (8, &[1]), (12, &[48, 0, 48])]));
     let gid = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1];
     assert_eq!((answer[16], &answer[24..40]), (27, &gid[..]));
     assert_eq!(answer[152..168], gid);
     assert_eq!(answer[168..176], 0x0106_1d2fu64.to_be_bytes());
 
-    let answer = world.about(client, command::QUERY, asking, 1).unwrap();
+    let answer = world.about(client, command::QUERY, active, 1).unwrap();
     assert_eq!((answer.len(), answer[0], answer[8]), (80, 1, 0x2b));
     assert_eq!(answer[16..24], [0; 8]);
     assert_eq!(answer[24..56], [gid, gid].concat());
@@ -313,7 +313,7 @@ fn gids_and_paths() {
     let passive = world.about(server, command::QUERY, accepted, 1).unwrap();
     assert_eq!(passive[16..24], 0x0106_1d2fu64.to_be_bytes());
     assert_eq!(passive[24..], answer[24..]);
-    assert_eq!(world.about(client, command::QUERY, asking, 3), Err(Errno::ENOSYS));
+    assert_eq!(world.about(client, command::QUERY, active, 3), Err(Errno::ENOSYS));
 }
 
 #[test]

@@ -37,12 +37,12 @@ fn qp_attr(world: &mut World, file: FileId, id: u32, state: u32) -> Result<Vec<u
 fn a_whole_connection_byte_by_byte() {
     let (mut world, server, client) = World::with_files();
     let listener = world.listener(server, 0x51, TCP, "0.0.0.0:7471");
-    let asking = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+    let active = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
     // Before the request: nothing but what every queue pair needs.
-    let attr = qp_attr(&mut world, client, asking, 2).unwrap();
+    let attr = qp_attr(&mut world, client, active, 2).unwrap();
     assert_eq!((word(&attr, 0), word(&attr, 4), word(&attr, 36)), (0x39, 2, 0));
 
-    world.connect(client, asking, &asked()).unwrap();
+    world.connect(client, active, &asked()).unwrap();
     let request = 2;
     let event = world.event(server).unwrap();
     let param: &[u8] = &[0x11, 0, 0, 0, 0, 0, 0, 0, b'h', b'e', b'l', b'l', b'o'];
@@ -70,8 +70,8 @@ fn a_whole_connection_byte_by_byte() {
     // max_rd_atomic; timeout, retry_cnt, rnr_retry
     assert_eq!((passive_rts[130], &passive_rts[134..137]), (4, &[19, 7, 6][..]));
     // The active side's can only be initialised so far.
-    assert_eq!(word(&qp_attr(&mut world, client, asking, 1).unwrap(), 36), 0x0e);
-    assert_eq!(qp_attr(&mut world, client, asking, 2), Err(Errno::EINVAL));
+    assert_eq!(word(&qp_attr(&mut world, client, active, 1).unwrap(), 36), 0x0e);
+    assert_eq!(qp_attr(&mut world, client, active, 2), Err(Errno::EINVAL));
 
     world.accept(server, request, 0x5a, &answered()).unwrap();
     let event = world.event(client).unwrap();
@@ -80,7 +80,7 @@ fn a_whole_connection_byte_by_byte() {
         336,
         &[
             (0, &[0xc1]),
-            (8, &[asking as u8]),
+            (8, &[active as u8]),
             (12, &[5]),
             (20, param),
             (284, &[196, 0, 1, 2, 1, 0, 7]),
@@ -88,8 +88,8 @@ fn a_whole_connection_byte_by_byte() {
     );
     assert_eq!(event[..], expected);
 
-    let rtr = qp_attr(&mut world, client, asking, 2).unwrap();
-    let rts = qp_attr(&mut world, client, asking, 3).unwrap();
+    let rtr = qp_attr(&mut world, client, active, 2).unwrap();
+    let rts = qp_attr(&mut world, client, active, 3).unwrap();
     assert_eq!((word(&rtr, 32), rtr[131]), (0x12, 1));
     assert_eq!(rtr[40..56], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1]);
     assert_eq!((rtr[60], rtr[61], rtr[69], rtr[70]), (1, 64, 1, 1));
@@ -99,24 +99,24 @@ fn a_whole_connection_byte_by_byte() {
     assert_eq!(word(&rts, 28), word(&passive_rtr, 24));
     assert_ne!(word(&rtr, 24), word(&passive_rtr, 24));
 
-    world.establish(client, asking).unwrap();
+    world.establish(client, active).unwrap();
     let expected = bytes(336, &[(0, &[0x5a]), (8, &[request as u8]), (12, &[9])]);
     assert_eq!(world.event(server).unwrap()[..], expected);
     assert_eq!(world.event(client), None);
 
     // The peer hears at once; whoever disconnects hears when the peer has answered.
-    world.disconnect(client, asking).unwrap();
+    world.disconnect(client, active).unwrap();
     let expected = bytes(336, &[(0, &[0x5a]), (8, &[request as u8]), (12, &[10])]);
     assert_eq!(world.event(server).unwrap()[..], expected);
     assert_eq!(world.event(client), None);
-    assert_eq!(qp_attr(&mut world, client, asking, 1), Err(Errno::EINVAL));
+    assert_eq!(qp_attr(&mut world, client, active, 1), Err(Errno::EINVAL));
     world.disconnect(server, request).unwrap();
-    let expected = bytes(336, &[(0, &[0xc1]), (8, &[asking as u8]), (12, &[10])]);
+    let expected = bytes(336, &[(0, &[0xc1]), (8, &[active as u8]), (12, &[10])]);
     assert_eq!(world.event(client).unwrap()[..], expected);
     assert_eq!(world.machine.gone, [0x12, 0x11]);
     // Again is fine.
     world.disconnect(server, request).unwrap();
-    world.disconnect(client, asking).unwrap();
+    world.disconnect(client, active).unwrap();
 
     world.pass(TIME_WAIT_NS - 1);
     assert_eq!((world.events(server), world.events(client)), (vec![], vec![]));
@@ -125,7 +125,7 @@ fn a_whole_connection_byte_by_byte() {
     assert_eq!(world.cm.next_timer(), None);
 
     // 0, 2, 5, 10, 15; 9, 10, 15; one request
-    assert_eq!(world.destroy(client, asking), Ok(5));
+    assert_eq!(world.destroy(client, active), Ok(5));
     assert_eq!(world.destroy(server, request), Ok(3));
     assert_eq!(world.destroy(server, listener), Ok(1));
     assert_eq!(world.cm.listing(), []);
@@ -135,19 +135,19 @@ fn a_whole_connection_byte_by_byte() {
 fn private_data_limits() {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 1, TCP, "10.9.0.1:7471");
-    let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
+    let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
     let with = |len| ConnParam { private_data: vec![1; len], ..ConnParam::default() };
-    let refusal = world.connect(client, asking, &with(57)).unwrap_err();
+    let refusal = world.connect(client, active, &with(57)).unwrap_err();
     assert_eq!(refusal, Errno::EINVAL);
     assert_eq!(refusal.values().to_string(), ": asked for 57, limit 56");
-    world.connect(client, asking, &with(56)).unwrap();
+    world.connect(client, active, &with(56)).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     assert_eq!(world.accept(server, request, 3, &with(197)), Err(Errno::EINVAL));
     // Whoever cannot accept has rejected.
     assert_eq!(world.statuses(client), [(8, 28)]);
 
-    let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &with(0)).unwrap();
+    let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &with(0)).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     assert_eq!(world.reject(server, request, 0, &[1; 149]), Err(Errno::EINVAL));
     world.accept(server, request, 3, &with(196)).unwrap();
@@ -158,43 +158,43 @@ fn private_data_limits() {
 #[test]
 fn connecting_needs_a_route_and_valid_parameters() {
     let (mut world, _, client) = World::with_files();
-    let asking = world.create(client, 1, TCP);
+    let active = world.create(client, 1, TCP);
     let param = ConnParam::default();
-    assert_eq!(world.connect(client, asking, &param), Err(Errno::EINVAL));
-    world.resolve(client, asking, "10.9.0.1:1").unwrap();
-    assert_eq!(world.connect(client, asking, &param), Err(Errno::EINVAL));
-    world.route(client, asking).unwrap();
-    let invalid = bytes(288, &[(272, &asking.to_le_bytes())]);
+    assert_eq!(world.connect(client, active, &param), Err(Errno::EINVAL));
+    world.resolve(client, active, "10.9.0.1:1").unwrap();
+    assert_eq!(world.connect(client, active, &param), Err(Errno::EINVAL));
+    world.route(client, active).unwrap();
+    let invalid = bytes(288, &[(272, &active.to_le_bytes())]);
     assert_eq!(world.done(client, command::CONNECT, &invalid), Err(Errno::EINVAL));
-    world.connect(client, asking, &param).unwrap();
+    world.connect(client, active, &param).unwrap();
 }
 
 #[test]
 fn nobody_listens() {
     let (mut world, _, client) = World::with_files();
-    let asking = world.routed(client, 7, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    let active = world.routed(client, 7, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &ConnParam::default()).unwrap();
     world.pass(LISTENER_NS - 1);
     assert_eq!(world.events(client), [0; 0]);
     world.pass(1);
     let expected =
-        bytes(336, &[(0, &[7]), (8, &[asking as u8]), (12, &[8]), (16, &[8]), (284, &[148])]);
+        bytes(336, &[(0, &[7]), (8, &[active as u8]), (12, &[8]), (16, &[8]), (284, &[148])]);
     assert_eq!(world.event(client).unwrap()[..], expected);
     // The id cannot be used again, and there is nothing to disconnect.
-    assert_eq!(world.connect(client, asking, &ConnParam::default()), Err(Errno::EINVAL));
-    assert_eq!(world.accept(client, asking, 7, &ConnParam::default()), Err(Errno::EINVAL));
-    assert_eq!(world.reject(client, asking, 0, &[]), Err(Errno::EINVAL));
-    assert_eq!(world.establish(client, asking), Err(Errno::EINVAL));
-    assert_eq!(qp_attr(&mut world, client, asking, 1), Err(Errno::EINVAL));
+    assert_eq!(world.connect(client, active, &ConnParam::default()), Err(Errno::EINVAL));
+    assert_eq!(world.accept(client, active, 7, &ConnParam::default()), Err(Errno::EINVAL));
+    assert_eq!(world.reject(client, active, 0, &[]), Err(Errno::EINVAL));
+    assert_eq!(world.establish(client, active), Err(Errno::EINVAL));
+    assert_eq!(qp_attr(&mut world, client, active, 1), Err(Errno::EINVAL));
     assert_eq!(world.events(client), [0; 0]);
-    assert_eq!(world.destroy(client, asking), Ok(3));
+    assert_eq!(world.destroy(client, active), Ok(3));
 }
 
 #[test]
 fn somebody_listens_in_time() {
     let (mut world, server, client) = World::with_files();
-    let asking = world.routed(client, 7, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    let active = world.routed(client, 7, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &ConnParam::default()).unwrap();
     // Neither of them is meant.
     world.listener(server, 1, TCP, "10.9.0.1:7472");
     world.listener(server, 2, UDP, "10.9.0.1:7471");
@@ -207,9 +207,9 @@ fn somebody_listens_in_time() {
 
 fn one_request(world: &mut World, server: FileId, client: FileId) -> (u32, u32) {
     world.listener(server, 0x51, TCP, "10.9.0.1:7471");
-    let asking = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
-    (asking, word(&world.event(server).unwrap(), 8))
+    let active = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &ConnParam::default()).unwrap();
+    (active, word(&world.event(server).unwrap(), 8))
 }
 
 #[test]
@@ -233,22 +233,22 @@ fn both_sides_wait_for_acknowledgements_as_the_asking_one_says() {
     let listener = world.listener(server, 0x51, TCP, "0.0.0.0:7471");
     // An adapter's delay is 15: a shorter way and back adds one to it, a longer one takes it in.
     for (chosen, expected) in [(8, 15), (14, 16), (20, 20), (31, 31)] {
-        let asking = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
-        world.option(client, asking, (0, 3), &[chosen]).unwrap();
+        let active = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+        world.option(client, active, (0, 3), &[chosen]).unwrap();
         let qp_num = 0x100 + u32::from(chosen);
-        world.connect(client, asking, &ConnParam { qp_num, ..asked() }).unwrap();
+        world.connect(client, active, &ConnParam { qp_num, ..asked() }).unwrap();
         let request = word(&world.event(server).unwrap(), 8);
         let passive = qp_attr(&mut world, server, request, 3).unwrap();
         assert_eq!(passive[134], expected, "{chosen}");
         let qp_num = 0x200 + u32::from(chosen);
         world.accept(server, request, 0x5a, &ConnParam { qp_num, ..answered() }).unwrap();
         world.event(client).unwrap();
-        let active = qp_attr(&mut world, client, asking, 3).unwrap();
+        let active = qp_attr(&mut world, client, active, 3).unwrap();
         assert_eq!(active[134], chosen);
     }
     // Who was asked may choose, too.
-    let asking = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &asked()).unwrap();
+    let active = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &asked()).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     world.option(server, request, (0, 3), &[12]).unwrap();
     assert_eq!(qp_attr(&mut world, server, request, 3).unwrap()[134], 12);
@@ -275,8 +275,8 @@ fn an_unaccepted_request_is_rejected_by_its_end() {
 fn an_unfetched_request_is_rejected_by_its_listeners_end() {
     let (mut world, server, client) = World::with_files();
     let listener = world.listener(server, 1, TCP, "10.9.0.1:7471");
-    let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &ConnParam::default()).unwrap();
     assert_eq!(world.cm.pending_events(server), 1);
     assert_eq!(world.destroy(server, listener), Ok(0));
     assert_eq!(world.cm.pending_events(server), 0);
@@ -287,8 +287,8 @@ fn an_unfetched_request_is_rejected_by_its_listeners_end() {
 #[test]
 fn the_asking_side_leaves_before_the_answer() {
     let (mut world, server, client) = World::with_files();
-    let (asking, request) = one_request(&mut world, server, client);
-    world.destroy(client, asking).unwrap();
+    let (active, request) = one_request(&mut world, server, client);
+    world.destroy(client, active).unwrap();
     assert_eq!(world.events(server), [0; 0]);
     assert_eq!(qp_attr(&mut world, server, request, 1), Err(Errno::EINVAL));
     assert_eq!(world.accept(server, request, 3, &ConnParam::default()), Err(Errno::EINVAL));
@@ -298,24 +298,24 @@ fn the_asking_side_leaves_before_the_answer() {
 #[test]
 fn the_asking_side_leaves_between_answer_and_use() {
     let (mut world, server, client) = World::with_files();
-    let (asking, request) = one_request(&mut world, server, client);
+    let (active, request) = one_request(&mut world, server, client);
     world.accept(server, request, 0x5a, &ConnParam::default()).unwrap();
-    world.destroy(client, asking).unwrap();
+    world.destroy(client, active).unwrap();
     assert_eq!(world.statuses(server), [(8, 28)]);
 }
 
 #[test]
 fn either_side_changes_its_mind_after_the_answer() {
     let (mut world, server, client) = World::with_files();
-    let (asking, request) = one_request(&mut world, server, client);
+    let (active, request) = one_request(&mut world, server, client);
     world.accept(server, request, 0x5a, &ConnParam::default()).unwrap();
     assert_eq!(world.events(client), [5]);
-    world.reject(client, asking, 0, b"sorry").unwrap();
+    world.reject(client, active, 0, b"sorry").unwrap();
     assert_eq!(world.statuses(server), [(8, 28)]);
 
     // Accepting twice is an error, which rejects.
-    let asking = world.routed(client, 0xc2, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    let active = world.routed(client, 0xc2, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &ConnParam::default()).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     world.accept(server, request, 0x5b, &ConnParam::default()).unwrap();
     let again = world.accept(server, request, 0x5b, &ConnParam::default());
@@ -326,15 +326,15 @@ fn either_side_changes_its_mind_after_the_answer() {
 #[test]
 fn accepting_what_is_no_request() {
     let (mut world, server, client) = World::with_files();
-    let (listener, accepted, asking) = world.connected(server, client);
+    let (listener, accepted, active) = world.connected(server, client);
     let param = ConnParam::default();
     assert_eq!(world.accept(server, listener, 1, &param), Err(Errno::EINVAL));
     let fresh = world.create(server, 9, TCP);
     assert_eq!(world.accept(server, fresh, 1, &param), Err(Errno::EINVAL));
     // An established connection is neither accepted again nor harmed by the attempt.
     assert_eq!(world.accept(server, accepted, 1, &param), Err(Errno::EINVAL));
-    assert_eq!(world.establish(client, asking), Err(Errno::EINVAL));
-    assert_eq!(world.reject(client, asking, 0, &[]), Err(Errno::EINVAL));
+    assert_eq!(world.establish(client, active), Err(Errno::EINVAL));
+    assert_eq!(world.reject(client, active, 0, &[]), Err(Errno::EINVAL));
     assert_eq!((world.events(server), world.events(client)), (vec![], vec![]));
     assert!(qp_attr(&mut world, server, accepted, 3).is_ok());
 }
@@ -342,8 +342,8 @@ fn accepting_what_is_no_request() {
 #[test]
 fn destroying_disconnects() {
     let (mut world, server, client) = World::with_files();
-    let (_, accepted, asking) = world.connected(server, client);
-    world.destroy(client, asking).unwrap();
+    let (_, accepted, active) = world.connected(server, client);
+    world.destroy(client, active).unwrap();
     assert_eq!(world.statuses(server), [(10, 0)]);
     // The answer finds nobody.
     world.disconnect(server, accepted).unwrap();
@@ -354,8 +354,8 @@ fn destroying_disconnects() {
 #[test]
 fn destroying_answers_a_disconnection() {
     let (mut world, server, client) = World::with_files();
-    let (_, accepted, asking) = world.connected(server, client);
-    world.disconnect(client, asking).unwrap();
+    let (_, accepted, active) = world.connected(server, client);
+    world.disconnect(client, active).unwrap();
     world.destroy(server, accepted).unwrap();
     assert_eq!(world.statuses(client), [(10, 0)]);
     world.pass(TIME_WAIT_NS);
@@ -365,9 +365,9 @@ fn destroying_answers_a_disconnection() {
 #[test]
 fn a_disconnection_that_nobody_answers() {
     let (mut world, server, client) = World::with_files();
-    let (_, _, asking) = world.connected(server, client);
-    world.disconnect(client, asking).unwrap();
-    world.disconnect(client, asking).unwrap();
+    let (_, _, active) = world.connected(server, client);
+    world.disconnect(client, active).unwrap();
+    world.disconnect(client, active).unwrap();
     world.pass(GIVE_UP_NS - 1);
     assert_eq!(world.statuses(client), []);
     world.pass(1);
@@ -384,10 +384,10 @@ fn disconnecting_what_never_was() {
     assert_eq!(world.disconnect(server, listener), Err(Errno::EINVAL));
     let fresh = world.create(client, 1, TCP);
     assert_eq!(world.disconnect(client, fresh), Err(Errno::EINVAL));
-    let asking = world.routed(client, 1, TCP, "10.9.0.1:7471");
-    assert_eq!(world.disconnect(client, asking), Err(Errno::EINVAL));
+    let active = world.routed(client, 1, TCP, "10.9.0.1:7471");
+    assert_eq!(world.disconnect(client, active), Err(Errno::EINVAL));
     assert_eq!(world.disconnect(client, 77), Err(Errno::ENOENT));
-    assert_eq!(world.disconnect(server, asking), Err(Errno::EINVAL));
+    assert_eq!(world.disconnect(server, active), Err(Errno::EINVAL));
 }
 
 #[test]
@@ -421,8 +421,8 @@ fn a_full_backlog_makes_the_listener_unreachable_in_the_end() {
     world.bind(server, listener, "10.9.0.1:7471").unwrap();
     world.listen(server, listener, 1).unwrap();
     for uid in [2, 3] {
-        let asking = world.routed(client, uid, TCP, "10.9.0.1:7471");
-        world.connect(client, asking, &ConnParam::default()).unwrap();
+        let active = world.routed(client, uid, TCP, "10.9.0.1:7471");
+        world.connect(client, active, &ConnParam::default()).unwrap();
     }
     for _ in 0..15 {
         world.pass(RESPONSE_NS);
@@ -442,8 +442,8 @@ fn a_dropped_request_finds_no_listener_later() {
     world.bind(server, listener, "10.9.0.1:7471").unwrap();
     world.listen(server, listener, 1).unwrap();
     for uid in [2, 3] {
-        let asking = world.routed(client, uid, TCP, "10.9.0.1:7471");
-        world.connect(client, asking, &ConnParam::default()).unwrap();
+        let active = world.routed(client, uid, TCP, "10.9.0.1:7471");
+        world.connect(client, active, &ConnParam::default()).unwrap();
     }
     world.destroy(server, listener).unwrap();
     assert_eq!(world.statuses(client), [(8, 28)]);
@@ -481,7 +481,7 @@ fn programs_write_events_of_their_own() {
 #[test]
 fn the_queue_pair_notices_the_connection_first() {
     let (mut world, server, client) = World::with_files();
-    let (asking, request) = one_request(&mut world, server, client);
+    let (active, request) = one_request(&mut world, server, client);
     assert_eq!(world.plain(server, command::NOTIFY, request, 4), Err(Errno::EINVAL));
     world.accept(server, request, 0x5a, &ConnParam::default()).unwrap();
     assert_eq!(world.plain(server, command::NOTIFY, request, 5), Err(Errno::EINVAL));
@@ -489,7 +489,7 @@ fn the_queue_pair_notices_the_connection_first() {
     assert_eq!(world.events(server), [9]);
     let again = world.plain(server, command::NOTIFY, request, 4);
     assert_eq!(again, Err(Errno::EISCONN));
-    world.establish(client, asking).unwrap();
+    world.establish(client, active).unwrap();
     assert_eq!(world.events(server), [0; 0]);
     world.disconnect(server, request).unwrap();
     assert_eq!(world.events(client), [5, 10]);
@@ -499,10 +499,10 @@ fn the_queue_pair_notices_the_connection_first() {
 fn vendors_options_travel() {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 1, TCP, "10.9.0.1:7471");
-    let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
-    let param = ConnParam { valid: 1, ..ConnParam::default() }.encode();
+    let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
+    let param = valid(&ConnParam::default());
     let parts: [(usize, &[u8]); 3] =
-        [(0, &param), (272, &asking.to_le_bytes()), (280, &[0xb3, 0x15, 0, 0, 7])];
+        [(0, param.as_bytes()), (272, &active.to_le_bytes()), (280, &[0xb3, 0x15, 0, 0, 7])];
     world.done(client, command::CONNECT, &bytes(288, &parts)).unwrap();
     assert_eq!(world.event(server).unwrap()[328..], [0xb3, 0x15, 0, 0, 7, 0, 0, 0]);
 }

@@ -5,14 +5,14 @@ use crate::ucma::timer::{GIVE_UP_NS, LISTENER_NS};
 fn a_service_is_found_byte_by_byte() {
     let (mut world, server, client) = World::with_files();
     let listener = world.listener(server, 0x51, UDP, "0.0.0.0:7174");
-    let asking = world.routed(client, 0xc1, UDP, "10.9.0.1:7174");
-    let attr = world.about(client, command::INIT_QP_ATTR, asking, 1).unwrap();
+    let active = world.routed(client, 0xc1, UDP, "10.9.0.1:7174");
+    let attr = world.about(client, command::INIT_QP_ATTR, active, 1).unwrap();
     assert_eq!((word(&attr, 0), word(&attr, 20)), (0x71, 0x0123_4567));
 
     let param = ConnParam { qp_num: 0x11, private_data: vec![3; 180], ..ConnParam::default() };
     let too_long = ConnParam { private_data: vec![3; 181], ..param.clone() };
-    assert_eq!(world.connect(client, asking, &too_long), Err(Errno::EINVAL));
-    world.connect(client, asking, &param).unwrap();
+    assert_eq!(world.connect(client, active, &too_long), Err(Errno::EINVAL));
+    world.connect(client, active, &param).unwrap();
     let event = world.event(server).unwrap();
     let expected =
         bytes(336, &[(0, &[0x51]), (8, &[2]), (12, &[4]), (60, &[3; 180]), (316, &[180])]);
@@ -32,7 +32,7 @@ fn a_service_is_found_byte_by_byte() {
         336,
         &[
             (0, &[0xc1]),
-            (8, &[asking as u8]),
+            (8, &[active as u8]),
             (12, &[9]),
             (20, &[0x12, 0, 0, 0, 0x67, 0x45, 0x23, 0x01]),
             (28, &gid),
@@ -46,19 +46,19 @@ fn a_service_is_found_byte_by_byte() {
     assert_eq!(event[..], expected);
     // The side that was asked hears nothing, and there is nothing to disconnect or expire.
     assert_eq!(world.events(server), [0; 0]);
-    assert_eq!(world.disconnect(client, asking), Err(Errno::EINVAL));
+    assert_eq!(world.disconnect(client, active), Err(Errno::EINVAL));
     assert_eq!(world.disconnect(server, request), Err(Errno::EINVAL));
     assert_eq!(world.accept(server, request, 1, &answer), Err(Errno::EINVAL));
     assert_eq!(world.cm.next_timer(), None);
-    assert_eq!(world.destroy(client, asking), Ok(3));
+    assert_eq!(world.destroy(client, active), Ok(3));
     assert_eq!(world.destroy(server, request), Ok(0));
     assert_eq!(world.destroy(server, listener), Ok(1));
 }
 
-fn asking(world: &mut World, client: FileId) -> u32 {
-    let asking = world.routed(client, 0xc1, UDP, "10.9.0.1:7174");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
-    asking
+fn active(world: &mut World, client: FileId) -> u32 {
+    let active = world.routed(client, 0xc1, UDP, "10.9.0.1:7174");
+    world.connect(client, active, &ConnParam::default()).unwrap();
+    active
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn nobody_offers_the_service() {
     let (mut world, server, client) = World::with_files();
     // The same port of the other space is another thing.
     world.listener(server, 1, TCP, "10.9.0.1:7174");
-    asking(&mut world, client);
+    active(&mut world, client);
     assert_eq!(world.events(client), [0; 0]);
     world.pass(LISTENER_NS);
     let event = world.event(client).unwrap();
@@ -76,7 +76,7 @@ fn nobody_offers_the_service() {
 #[test]
 fn somebody_offers_the_service_in_time() {
     let (mut world, server, client) = World::with_files();
-    asking(&mut world, client);
+    active(&mut world, client);
     world.listener(server, 1, UDP, "10.9.0.1:7174");
     assert_eq!(world.events(server), [4]);
     world.pass(LISTENER_NS);
@@ -87,7 +87,7 @@ fn somebody_offers_the_service_in_time() {
 fn a_refused_service() {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 1, UDP, "10.9.0.1:7174");
-    asking(&mut world, client);
+    active(&mut world, client);
     let request = word(&world.event(server).unwrap(), 8);
     assert_eq!(world.reject(server, request, 0, &[1; 137]), Err(Errno::EINVAL));
     world.reject(server, request, 0, b"no").unwrap();
@@ -96,12 +96,12 @@ fn a_refused_service() {
     assert_eq!(event[60..63], *b"no\0");
     assert_eq!(world.reject(server, request, 0, &[]), Err(Errno::EINVAL));
 
-    asking(&mut world, client);
+    active(&mut world, client);
     let request = word(&world.event(server).unwrap(), 8);
     world.destroy(server, request).unwrap();
     assert_eq!(world.statuses(client), [(7, 2)]);
 
-    asking(&mut world, client);
+    active(&mut world, client);
     let request = word(&world.event(server).unwrap(), 8);
     let too_long = ConnParam { private_data: vec![1; 137], ..ConnParam::default() };
     assert_eq!(world.accept(server, request, 1, &too_long), Err(Errno::EINVAL));
@@ -112,7 +112,7 @@ fn a_refused_service() {
 fn a_service_request_that_nobody_answers() {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 1, UDP, "10.9.0.1:7174");
-    asking(&mut world, client);
+    active(&mut world, client);
     world.pass(GIVE_UP_NS - 1);
     assert_eq!(world.events(client), [0; 0]);
     world.pass(1);
@@ -127,8 +127,8 @@ fn a_service_request_that_nobody_answers() {
 fn whoever_asks_leaves() {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 1, UDP, "10.9.0.1:7174");
-    let asking = asking(&mut world, client);
-    world.destroy(client, asking).unwrap();
+    let active = active(&mut world, client);
+    world.destroy(client, active).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     world.accept(server, request, 1, &ConnParam::default()).unwrap();
     assert_eq!((world.events(server), world.events(client)), (vec![], vec![]));
@@ -141,8 +141,8 @@ fn a_full_backlog_refuses_services() {
     let listener = world.create(server, 1, UDP);
     world.bind(server, listener, "10.9.0.1:7174").unwrap();
     world.listen(server, listener, 1).unwrap();
-    asking(&mut world, client);
+    active(&mut world, client);
     assert_eq!(world.events(client), [0; 0]);
-    asking(&mut world, client);
+    active(&mut world, client);
     assert_eq!(world.statuses(client), [(7, 2)]);
 }

@@ -42,12 +42,12 @@ fn an_id_is_of_the_port_that_has_its_address() {
 fn a_connection_leads_from_port_to_port() {
     let (mut world, server, client) = world();
     world.listener(server, 1, TCP, "0.0.0.0:7471");
-    let asking = world.create(client, 2, TCP);
-    world.resolve_from(client, asking, Some("10.9.2.1:0"), "10.9.0.1:7471").unwrap();
-    world.route(client, asking).unwrap();
+    let active = world.create(client, 2, TCP);
+    world.resolve_from(client, active, Some("10.9.2.1:0"), "10.9.0.1:7471").unwrap();
+    world.route(client, active).unwrap();
     assert_eq!(world.events(client), [0, 2]);
     let param = ConnParam { qp_num: 0x11, ..ConnParam::default() };
-    world.connect(client, asking, &param).unwrap();
+    world.connect(client, active, &param).unwrap();
     let accepted = word(&world.event(server).unwrap(), 8);
     world.accept(server, accepted, 3, &param).unwrap();
     // For RTR: path MTU; where to, GID index and port of the address handle.
@@ -55,7 +55,7 @@ fn a_connection_leads_from_port_to_port() {
         let attr = world.about(file, command::INIT_QP_ATTR, id, 2).unwrap();
         (word(&attr, 12), [attr[54], attr[55]], attr[60], attr[70])
     };
-    assert_eq!(rtr(client, asking), (5, [0, 1], 1, 2));
+    assert_eq!(rtr(client, active), (5, [0, 1], 1, 2));
     // The path is as whoever asked has it.
     assert_eq!(rtr(server, accepted), (5, [2, 1], 1, 1));
 }

@@ -2,29 +2,33 @@
 
 use std::net::SocketAddr;
 
+use soft_hca_roce::wire::bth::{Psn, Qpn};
+use soft_hca_roce::wire::cm::{
+    Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq, reason,
+};
+
 use super::hostile::Random;
 use super::hosts::{CLIENT, Hosts, SERVER, address};
 use super::*;
-use crate::ucma::early::MAX_EARLY_REMOTE;
+use crate::ucma::Cx;
 use crate::ucma::id::Space;
-use crate::ucma::message::{
-    Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, STALE_CONNECTION, SidrRep,
-    SidrReq,
-};
+use crate::ucma::pending::MAX_PENDING_REMOTE;
 use crate::ucma::timer::{LISTENER_NS, RESPONSE_NS, TIME_WAIT_NS};
-use crate::ucma::{Cx, wire};
+use crate::ucma::wire::{self, Ends, Envelope};
 
 const NOBODY: CommId = CommId(0x7777_7777);
 
-fn rej(reason: u32, rejected: Answered, (local, remote): (CommId, CommId)) -> Message {
-    Message::Rej(Rej {
-        local_comm_id: local,
-        remote_comm_id: remote,
-        rejected,
-        reason,
-        ari: Vec::new(),
-        private_data: Vec::new(),
-    })
+fn rej(reason: u16, rejected: Answered, (local, remote): (CommId, CommId)) -> Message {
+    let (local_comm_id, remote_comm_id) = (local, remote);
+    Rej { local_comm_id, remote_comm_id, rejected, reason, ..Rej::default() }.into()
+}
+
+fn dreq(local_comm_id: CommId, remote_comm_id: CommId) -> Dreq {
+    Dreq { local_comm_id, remote_comm_id, remote_qpn: Qpn::new(0x12), ..Dreq::default() }
+}
+
+fn drep(local_comm_id: CommId, remote_comm_id: CommId) -> Message {
+    Drep { local_comm_id, remote_comm_id, ..Drep::default() }.into()
 }
 
 fn assert_silent(hosts: &mut Hosts) {
@@ -37,7 +41,7 @@ fn assert_silent(hosts: &mut Hosts) {
 fn a_request_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     let req = hosts.one(CLIENT);
     let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
     hosts.deliver(SERVER, &req);
@@ -45,7 +49,7 @@ fn a_request_comes_again() {
     hosts.deliver(SERVER, &req);
     let mra = hosts.one(SERVER);
     let Message::Mra(content) = &mra else { panic!("{mra:?}") };
-    assert_eq!((content.remote_comm_id, content.message), (local_comm_id, Answered::Req));
+    assert_eq!((content.remote_comm_id, content.answered), (local_comm_id, Answered::Req));
     // Now the client asks again only much later.
     hosts.deliver(CLIENT, &mra);
     hosts.pass(10 * RESPONSE_NS);
@@ -60,14 +64,14 @@ fn a_request_comes_again() {
     hosts.deliver(SERVER, &req);
     assert_eq!(hosts.one(SERVER), rep);
     hosts.deliver(CLIENT, &rep);
-    hosts.establish(asking);
-    hosts.disconnect(CLIENT, asking);
+    hosts.establish(active);
+    hosts.disconnect(CLIENT, active);
     hosts.carry();
     hosts.disconnect(SERVER, request);
     hosts.sent(SERVER);
     // In time wait the request is one of the past.
     hosts.deliver(SERVER, &req);
-    let stale = rej(STALE_CONNECTION, Answered::Req, (CommId::NONE, local_comm_id));
+    let stale = rej(reason::STALE_CONNECTION, Answered::Req, (CommId::NONE, local_comm_id));
     assert_eq!(hosts.one(SERVER), stale);
     hosts.end();
 }
@@ -76,7 +80,7 @@ fn a_request_comes_again() {
 fn a_rejected_request_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = hosts.one(CLIENT);
     hosts.deliver(SERVER, &req);
     let request = hosts.request();
@@ -96,7 +100,7 @@ fn a_rejected_request_comes_again() {
 fn a_reply_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.accept(request);
@@ -105,19 +109,19 @@ fn a_reply_comes_again() {
     assert_eq!(hosts.events(CLIENT), [(5, 0)]);
     hosts.deliver(CLIENT, &rep);
     let mra = hosts.one(CLIENT);
-    assert!(matches!(&mra, Message::Mra(mra) if mra.message == Answered::Rep), "{mra:?}");
+    assert!(matches!(&mra, Message::Mra(mra) if mra.answered == Answered::Rep), "{mra:?}");
     hosts.deliver(SERVER, &mra);
-    hosts.establish(asking);
+    hosts.establish(active);
     let rtu = hosts.one(CLIENT);
     // The "ready to use" was lost.
     hosts.deliver(CLIENT, &rep);
     assert_eq!(hosts.one(CLIENT), rtu);
     hosts.deliver(SERVER, &rtu);
     assert_eq!(hosts.events(SERVER), [(9, 0)]);
-    hosts.disconnect(CLIENT, asking);
+    hosts.disconnect(CLIENT, active);
     hosts.sent(CLIENT);
     hosts.deliver(CLIENT, &rep);
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     hosts.deliver(CLIENT, &rep);
     assert_silent(&mut hosts);
 }
@@ -126,18 +130,18 @@ fn a_reply_comes_again() {
 fn ready_to_use_comes_twice_or_too_early() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.accept(request);
     hosts.carry();
     hosts.events(CLIENT);
-    hosts.establish(asking);
+    hosts.establish(active);
     let rtu = hosts.one(CLIENT);
-    let Message::Rtu(content) = rtu else { panic!("{rtu:?}") };
+    let Message::Rtu(content) = rtu.clone() else { panic!("{rtu:?}") };
     for wrong in [
-        Rtu { local_comm_id: NOBODY, ..content },
-        Rtu { remote_comm_id: NOBODY, ..content },
+        Rtu { local_comm_id: NOBODY, ..content.clone() },
+        Rtu { remote_comm_id: NOBODY, ..content.clone() },
         Rtu { local_comm_id: CommId::NONE, ..content },
     ] {
         hosts.deliver(SERVER, &Message::Rtu(wrong));
@@ -156,12 +160,12 @@ fn ready_to_use_comes_twice_or_too_early() {
 fn a_rejection_of_what_is_gone() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.destroy(SERVER, request);
     let rej = hosts.one(SERVER);
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     hosts.sent(CLIENT);
     hosts.deliver(CLIENT, &rej);
     assert_silent(&mut hosts);
@@ -172,7 +176,7 @@ fn a_rejection_of_what_is_gone() {
 fn a_rejection_comes_twice_or_too_late() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.worlds[SERVER].reject(hosts.files[SERVER], request, 0, &[]).unwrap();
@@ -183,9 +187,9 @@ fn a_rejection_comes_twice_or_too_late() {
     hosts.end();
 
     let mut hosts = Hosts::new();
-    let (asking, request) = hosts.connected();
-    let ids = hosts.ids(CLIENT, asking);
-    hosts.disconnect(CLIENT, asking);
+    let (active, request) = hosts.connected();
+    let ids = hosts.ids(CLIENT, active);
+    hosts.disconnect(CLIENT, active);
     hosts.carry();
     hosts.disconnect(SERVER, request);
     hosts.carry();
@@ -199,9 +203,8 @@ fn a_rejection_comes_twice_or_too_late() {
 #[test]
 fn a_disconnection_of_nothing_is_answered() {
     let mut hosts = Hosts::new();
-    let dreq = Dreq { local_comm_id: CommId(5), remote_comm_id: NOBODY, remote_qpn: 0x12 };
-    hosts.deliver(SERVER, &Message::Dreq(dreq));
-    let drep = Message::Drep(Drep { local_comm_id: NOBODY, remote_comm_id: CommId(5) });
+    hosts.deliver(SERVER, &Message::Dreq(dreq(CommId(5), NOBODY)));
+    let drep = drep(NOBODY, CommId(5));
     assert_eq!(hosts.one(SERVER), drep);
     // An answer to nothing is not.
     hosts.deliver(SERVER, &drep);
@@ -212,11 +215,11 @@ fn a_disconnection_of_nothing_is_answered() {
 #[test]
 fn a_disconnection_comes_again() {
     let mut hosts = Hosts::new();
-    let (asking, request) = hosts.connected();
-    hosts.disconnect(CLIENT, asking);
+    let (active, request) = hosts.connected();
+    hosts.disconnect(CLIENT, active);
     let dreq = hosts.one(CLIENT);
-    let Message::Dreq(content) = dreq else { panic!("{dreq:?}") };
-    let wrong = Dreq { remote_qpn: content.remote_qpn + 1, ..content };
+    let Message::Dreq(content) = dreq.clone() else { panic!("{dreq:?}") };
+    let wrong = Dreq { remote_qpn: Qpn::new(content.remote_qpn.get() + 1), ..content };
     hosts.deliver(SERVER, &Message::Dreq(wrong));
     assert_silent(&mut hosts);
     hosts.deliver(SERVER, &dreq);
@@ -240,20 +243,20 @@ fn a_disconnection_comes_again() {
 #[test]
 fn a_stranger_changes_nothing() {
     let mut hosts = Hosts::new();
-    let (asking, _) = hosts.connected();
-    let (local, remote) = hosts.ids(CLIENT, asking);
+    let (active, _) = hosts.connected();
+    let (local, remote) = hosts.ids(CLIENT, active);
     let stranger = IpAddr::from([10, 9, 0, 9]);
-    let (local_comm_id, remote_comm_id) = (local, remote);
-    let dreq = Dreq { local_comm_id, remote_comm_id, remote_qpn: 0x12 };
+    let dreq = dreq(local, remote);
     for message in [
         rej(28, Answered::Other, (local, remote)),
-        Message::Dreq(dreq),
-        Message::Drep(Drep { local_comm_id, remote_comm_id }),
+        Message::Dreq(dreq.clone()),
+        drep(local, remote),
     ] {
         let World { cm, machine, now } = &mut hosts.worlds[SERVER];
-        cm.receive(machine, (stranger, address(SERVER)), &wire::encode(&message, 1), *now);
+        let envelope = Envelope::new(1, message);
+        cm.receive(machine, (stranger, address(SERVER)), &wire::encode(&envelope), *now);
         let cx = &mut Cx { host: machine, now_ns: *now, transaction: 0 };
-        cm.received(cx, Peer::Local, 1, message);
+        cm.received(cx, Peer::Local, envelope);
         cm.take_messages();
     }
     assert_silent(&mut hosts);
@@ -264,7 +267,7 @@ fn a_stranger_changes_nothing() {
 #[test]
 fn a_request_that_nobody_listens_for() {
     let mut hosts = Hosts::new();
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = hosts.one(CLIENT);
     let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
     hosts.deliver(SERVER, &req);
@@ -278,7 +281,7 @@ fn a_request_that_nobody_listens_for() {
     hosts.deliver(CLIENT, &expected);
     assert_eq!(hosts.events(CLIENT), [(8, 8)]);
 
-    hosts.asking(UDP);
+    hosts.active(UDP);
     let req = hosts.one(CLIENT);
     let Message::SidrReq(content) = &req else { panic!("{req:?}") };
     hosts.deliver(SERVER, &req);
@@ -287,9 +290,7 @@ fn a_request_that_nobody_listens_for() {
         request_id: content.request_id,
         status: 1,
         service_id: 0x0111_1d2f,
-        qpn: 0,
-        qkey: 0,
-        private_data: Vec::new(),
+        ..SidrRep::default()
     });
     assert_eq!(hosts.one(SERVER), expected);
     hosts.deliver(CLIENT, &expected);
@@ -300,9 +301,9 @@ fn a_request_that_nobody_listens_for() {
 #[test]
 fn a_request_is_taken_back_before_anybody_listens() {
     let mut hosts = Hosts::new();
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     assert_eq!(hosts.carry(), ["REJ"]);
     hosts.listener(TCP);
     hosts.pass(LISTENER_NS);
@@ -313,9 +314,9 @@ fn a_request_is_taken_back_before_anybody_listens() {
 #[test]
 fn only_so_many_requests_wait_for_listeners() {
     let mut hosts = Hosts::new();
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let Message::Req(mut req) = hosts.one(CLIENT) else { panic!() };
-    for number in 1..=MAX_EARLY_REMOTE as u32 {
+    for number in 1..=MAX_PENDING_REMOTE as u32 {
         req.local_comm_id = CommId(number);
         hosts.deliver(SERVER, &Message::Req(req.clone()));
     }
@@ -324,14 +325,14 @@ fn only_so_many_requests_wait_for_listeners() {
     hosts.deliver(SERVER, &Message::Req(req));
     assert_eq!(hosts.one(SERVER), rej(8, Answered::Req, (CommId::NONE, NOBODY)));
     hosts.pass(LISTENER_NS);
-    assert_eq!(hosts.sent(SERVER).len(), MAX_EARLY_REMOTE);
+    assert_eq!(hosts.sent(SERVER).len(), MAX_PENDING_REMOTE);
 }
 
 #[test]
 fn a_service_request_comes_again() {
     let mut hosts = Hosts::new();
     hosts.listener(UDP);
-    hosts.asking(UDP);
+    hosts.active(UDP);
     let req = hosts.one(CLIENT);
     hosts.deliver(SERVER, &req);
     hosts.deliver(SERVER, &req);
@@ -354,10 +355,10 @@ fn peers_number_services_apart_from_connections() {
     hosts.listener(TCP);
     let (world, file) = (&mut hosts.worlds[SERVER], hosts.files[SERVER]);
     world.listener(file, 0x52, UDP, "10.9.0.1:7471");
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = hosts.one(CLIENT);
     let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
-    hosts.asking(UDP);
+    hosts.active(UDP);
     let Message::SidrReq(mut sidr_req) = hosts.one(CLIENT) else { panic!() };
     sidr_req.request_id = local_comm_id;
     hosts.deliver(SERVER, &req);
@@ -372,10 +373,10 @@ fn any_message_does_no_harm() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut hosts = Hosts::new();
     hosts.listener(UDP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let Message::Req(template) = hosts.one(CLIENT) else { panic!() };
-    let (asking, request) = hosts.connected();
-    let ids = [hosts.ids(CLIENT, asking), hosts.ids(SERVER, request)];
+    let (active, request) = hosts.connected();
+    let ids = [hosts.ids(CLIENT, active), hosts.ids(SERVER, request)];
     for _ in 0..30_000 {
         let host = random.below(2) as usize;
         let (world, file) = (&mut hosts.worlds[host], hosts.files[host]);
@@ -388,57 +389,65 @@ fn any_message_does_no_harm() {
         known.sort_unstable();
         let (local_comm_id, _) = random.of(&known);
         let remote_comm_id = random.of(&known).1;
-        let private_data = vec![1; random.below(300) as usize];
+        // Of any length, as far as there is room.
+        let length = random.below(300) as usize;
+        let data = |room: usize| vec![1; length.min(room)];
         let address: SocketAddr =
             random.of(&["10.9.0.1:7471", "[fd00::1]:7471", "239.0.0.1:1"]).parse().unwrap();
         let answered = random.of(&[Answered::Req, Answered::Rep, Answered::Other]);
         let byte = random.next() as u8;
+        let src = "10.9.0.2:4000".parse().unwrap();
         let message = match random.below(10) {
-            0..2 => Message::Req(Req {
-                local_comm_id,
-                dst: address,
-                starting_psn: random.next() as u32,
-                private_data,
-                ..template.clone()
-            }),
+            0..2 => {
+                let ends = Ends { space: Space::Tcp, src, dst: address };
+                Message::Req(Req {
+                    local_comm_id,
+                    service_id: ends.service_id(),
+                    starting_psn: Psn::new(random.next() as u32),
+                    private_data: ends.private_data(&data(56)).unwrap(),
+                    ..template.clone()
+                })
+            }
             2 => Message::Mra(Mra {
                 local_comm_id,
                 remote_comm_id,
-                message: answered,
+                answered,
                 service_timeout: byte,
+                ..Mra::default()
             }),
             3 => rej(byte.into(), answered, (local_comm_id, remote_comm_id)),
             4 => Message::Rep(Rep {
                 local_comm_id,
                 remote_comm_id,
-                ca_guid: random.next(),
-                qpn: 0x12,
-                starting_psn: random.next() as u32,
+                local_ca_guid: random.next(),
+                local_qpn: Qpn::new(0x12),
+                starting_psn: Psn::new(random.next() as u32),
                 responder_resources: byte,
                 initiator_depth: byte,
                 rnr_retry_count: byte,
-                flow_control: byte,
-                srq: false,
-                ece: template.ece,
-                private_data,
+                flow_control: byte & 1 != 0,
+                private_data: wire::private_data(&data(196)).unwrap(),
+                ..Rep::default()
             }),
-            5 => Message::Rtu(Rtu { local_comm_id, remote_comm_id }),
-            6 => Message::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn: 0x12 }),
-            7 => Message::Drep(Drep { local_comm_id, remote_comm_id }),
-            8 => Message::SidrReq(SidrReq {
-                request_id: local_comm_id,
-                space: random.of(&[Space::Udp, Space::Tcp, Space::Ib]),
-                src: template.src,
-                dst: address,
-                private_data,
-            }),
+            5 => Message::Rtu(Rtu { local_comm_id, remote_comm_id, ..Rtu::default() }),
+            6 => Message::Dreq(dreq(local_comm_id, remote_comm_id)),
+            7 => drep(local_comm_id, remote_comm_id),
+            8 => {
+                let space = random.of(&[Space::Udp, Space::Tcp, Space::Ib]);
+                let ends = Ends { space, src, dst: address };
+                Message::SidrReq(SidrReq {
+                    request_id: local_comm_id,
+                    service_id: ends.service_id(),
+                    private_data: ends.private_data(&data(180)).unwrap(),
+                    ..SidrReq::default()
+                })
+            }
             _ => Message::SidrRep(SidrRep {
                 request_id: local_comm_id,
-                status: byte.into(),
+                status: byte,
                 service_id: random.next(),
-                qpn: 0,
-                qkey: 0,
-                private_data,
+                private_data: wire::private_data(&data(136)).unwrap(),
+                ..SidrRep::default()
             }),
         };
         if random.below(64) == 0 {

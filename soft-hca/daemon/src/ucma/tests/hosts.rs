@@ -1,14 +1,14 @@
 //! Two connection managers that have nothing in common but the messages that a test carries
 //! between them.
 
+use soft_hca_roce::wire::cm::{CommId, Message};
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use super::*;
 use crate::ucma::id::State;
-use crate::ucma::message::{CommId, Message};
 use crate::ucma::peer::Outgoing;
 use crate::ucma::timer::{MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, TIME_WAIT_NS};
-use crate::ucma::wire;
+use crate::ucma::wire::{self, Envelope};
 
 /// Two machines, 10.9.0.1 and 10.9.0.2, each with one opened file.
 pub(super) struct Hosts {
@@ -27,7 +27,9 @@ pub(super) fn address(host: usize) -> IpAddr {
 
 /// Transaction and message of a datagram that a host has sent.
 pub(super) fn content(host: usize, mad: &[u8; MAD_BYTES]) -> (u64, Message) {
-    wire::decode(mad, (address(host), address(1 - host))).unwrap()
+    let Envelope { transaction, message, .. } =
+        wire::decode(mad, (address(host), address(1 - host))).unwrap();
+    (transaction, message)
 }
 
 fn name(message: &Message) -> &'static str {
@@ -79,7 +81,7 @@ impl Hosts {
 
     /// Gives a host a message of the other.
     pub(super) fn deliver(&mut self, to: usize, message: &Message) {
-        self.deliver_datagram(to, &wire::encode(message, 4711));
+        self.deliver_datagram(to, &wire::encode(&Envelope::new(4711, message.clone())));
     }
 
     pub(super) fn deliver_datagram(&mut self, to: usize, mad: &[u8; MAD_BYTES]) {
@@ -119,11 +121,11 @@ impl Hosts {
     }
 
     /// An id on the client's side that has asked.
-    pub(super) fn asking(&mut self, space: u16) -> u32 {
+    pub(super) fn active(&mut self, space: u16) -> u32 {
         let (world, file) = (&mut self.worlds[CLIENT], self.files[CLIENT]);
-        let asking = world.routed(file, 0xc1, space, "10.9.0.1:7471");
-        world.connect(file, asking, &asked()).unwrap();
-        asking
+        let active = world.routed(file, 0xc1, space, "10.9.0.1:7471");
+        world.connect(file, active, &asked()).unwrap();
+        active
     }
 
     /// The id of a request that has come.
@@ -135,8 +137,8 @@ impl Hosts {
         self.worlds[SERVER].accept(self.files[SERVER], request, 0x5a, &answered()).unwrap();
     }
 
-    pub(super) fn establish(&mut self, asking: u32) {
-        self.worlds[CLIENT].establish(self.files[CLIENT], asking).unwrap();
+    pub(super) fn establish(&mut self, active: u32) {
+        self.worlds[CLIENT].establish(self.files[CLIENT], active).unwrap();
     }
 
     /// Both communication ids of an id's connection, its own first.
@@ -157,15 +159,15 @@ impl Hosts {
     /// Both ends of a connection, the client's first.
     pub(super) fn connected(&mut self) -> (u32, u32) {
         self.listener(TCP);
-        let asking = self.asking(TCP);
+        let active = self.active(TCP);
         self.carry();
         let request = self.request();
         self.accept(request);
         self.carry();
-        self.establish(asking);
+        self.establish(active);
         assert_eq!(self.carry(), ["RTU"]);
         assert_eq!((self.events(CLIENT), self.events(SERVER)), (vec![(5, 0)], vec![(9, 0)]));
-        (asking, request)
+        (active, request)
     }
 
     /// Nothing is left when both programs end.
@@ -217,21 +219,21 @@ fn a_life(worlds: &mut [&mut World], mut carry: impl FnMut(&mut [&mut World])) -
         last
     };
     worlds[0].listener(server, 0x51, TCP, "10.9.0.1:7471");
-    let asking = worlds[client_at].routed(client, 0xc1, TCP, "10.9.0.1:7471");
-    worlds[client_at].connect(client, asking, &asked()).unwrap();
+    let active = worlds[client_at].routed(client, 0xc1, TCP, "10.9.0.1:7471");
+    worlds[client_at].connect(client, active, &asked()).unwrap();
     let request = hear(worlds, &mut heard).unwrap();
     worlds[0].accept(server, request, 0x5a, &answered()).unwrap();
     hear(worlds, &mut heard);
-    for (at, file, id) in [(0, server, request), (client_at, client, asking)] {
+    for (at, file, id) in [(0, server, request), (client_at, client, active)] {
         for state in 1..4 {
             let attr = worlds[at].about(file, command::INIT_QP_ATTR, id, state).unwrap();
             // Masks, queue pairs, counts and timeouts; not addresses and packet numbers.
             heard.push([&attr[..24], &attr[32..40], &attr[124..]].concat());
         }
     }
-    worlds[client_at].establish(client, asking).unwrap();
+    worlds[client_at].establish(client, active).unwrap();
     hear(worlds, &mut heard);
-    worlds[client_at].disconnect(client, asking).unwrap();
+    worlds[client_at].disconnect(client, active).unwrap();
     hear(worlds, &mut heard);
     worlds[0].disconnect(server, request).unwrap();
     hear(worlds, &mut heard);
@@ -262,20 +264,20 @@ fn two_hosts_hear_what_one_hears() {
 fn the_messages_of_a_connection() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     assert_eq!(hosts.carry(), ["REQ"]);
     let request = hosts.request();
     hosts.accept(request);
     assert_eq!(hosts.carry(), ["REP"]);
-    hosts.establish(asking);
+    hosts.establish(active);
     assert_eq!(hosts.carry(), ["RTU"]);
     assert_eq!((hosts.events(CLIENT), hosts.events(SERVER)), (vec![(5, 0)], vec![(9, 0)]));
     // Both at the same time.
-    hosts.disconnect(CLIENT, asking);
+    hosts.disconnect(CLIENT, active);
     hosts.disconnect(SERVER, request);
     assert_eq!(hosts.carry(), ["DREQ", "DREQ"]);
     assert_eq!((hosts.events(CLIENT), hosts.events(SERVER)), (vec![(10, 0)], vec![(10, 0)]));
-    hosts.disconnect(CLIENT, asking);
+    hosts.disconnect(CLIENT, active);
     assert_eq!(hosts.carry(), ["DREP"]);
     hosts.pass(TIME_WAIT_NS);
     assert_eq!((hosts.events(CLIENT), hosts.events(SERVER)), (vec![(15, 0)], vec![(15, 0)]));
@@ -288,7 +290,7 @@ fn the_messages_of_a_connection() {
 fn a_service_on_another_host() {
     let mut hosts = Hosts::new();
     hosts.listener(UDP);
-    hosts.asking(UDP);
+    hosts.active(UDP);
     assert_eq!(hosts.carry(), ["SIDR_REQ"]);
     let request = hosts.request();
     hosts.accept(request);
@@ -308,21 +310,21 @@ fn whoever_leaves_says_so_across_hosts() {
     // Before the answer, before the use, while connected.
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     assert_eq!(hosts.carry(), ["REJ"]);
     let late = hosts.worlds[SERVER].accept(hosts.files[SERVER], request, 1, &answered());
     assert_eq!(late, Err(Errno::EINVAL));
     assert_eq!(hosts.carry(), [""; 0]);
 
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.accept(request);
     hosts.carry();
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     assert_eq!(hosts.carry(), ["REJ"]);
     assert_eq!(hosts.events(SERVER), [(8, 28)]);
     hosts.end();
@@ -342,7 +344,7 @@ fn whoever_leaves_says_so_across_hosts() {
 #[test]
 fn a_host_that_does_not_answer() {
     let mut hosts = Hosts::new();
-    hosts.asking(TCP);
+    hosts.active(TCP);
     for _ in 0..MAX_RETRIES {
         assert_eq!(hosts.sent(CLIENT).len(), 1);
         hosts.pass(REQUEST_NS);
@@ -351,8 +353,8 @@ fn a_host_that_does_not_answer() {
     hosts.pass(REQUEST_NS);
     assert_eq!((hosts.sent(CLIENT).len(), hosts.events(CLIENT)), (0, vec![(7, -110)]));
 
-    let (asking, _) = hosts.connected();
-    hosts.disconnect(CLIENT, asking);
+    let (active, _) = hosts.connected();
+    hosts.disconnect(CLIENT, active);
     for _ in 0..=MAX_RETRIES {
         assert_eq!(hosts.events(CLIENT), []);
         assert!(matches!(hosts.one(CLIENT), Message::Dreq(_)));

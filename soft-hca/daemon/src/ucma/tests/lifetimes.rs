@@ -5,7 +5,7 @@ use crate::ucma::timer::LISTENER_NS;
 #[test]
 fn a_file_ends_and_its_peers_hear() {
     let (mut world, server, client) = World::with_files();
-    let (_, accepted, asking) = world.connected(server, client);
+    let (_, accepted, active) = world.connected(server, client);
     let pending = world.routed(client, 0xc2, TCP, "10.9.0.1:7471");
     world.connect(client, pending, &ConnParam::default()).unwrap();
     world.close(server);
@@ -18,7 +18,7 @@ fn a_file_ends_and_its_peers_hear() {
     world.connect(client, late, &ConnParam::default()).unwrap();
     world.pass(LISTENER_NS);
     assert_eq!(world.statuses(client), [(8, 8)]);
-    world.disconnect(client, asking).unwrap();
+    world.disconnect(client, active).unwrap();
     world.close(client);
     assert_eq!(world.cm.listing(), []);
     assert_eq!(world.cm.next_timer(), None);
@@ -38,10 +38,10 @@ fn the_asking_process_dies() {
 fn both_ends_in_one_file() {
     let (mut world, file, _) = World::with_files();
     world.listener(file, 1, TCP, "127.0.0.1:7471");
-    let asking = world.create(file, 2, TCP);
-    world.resolve(file, asking, "127.0.0.1:7471").unwrap();
-    world.route(file, asking).unwrap();
-    world.connect(file, asking, &ConnParam::default()).unwrap();
+    let active = world.create(file, 2, TCP);
+    world.resolve(file, active, "127.0.0.1:7471").unwrap();
+    world.route(file, active).unwrap();
+    world.connect(file, active, &ConnParam::default()).unwrap();
     assert_eq!(world.cm.pending_events(file), 3);
     world.close(file);
     assert_eq!(world.cm.listing(), []);
@@ -75,9 +75,9 @@ fn an_id_moves_with_its_events() {
 fn an_accepted_id_moves() {
     let (mut world, server, client) = World::with_files();
     let own = world.cm.open(1);
-    let (_, accepted, asking) = world.connected(server, client);
+    let (_, accepted, active) = world.connected(server, client);
     assert_eq!(migrate(&mut world, own, accepted, server), Ok(1));
-    world.disconnect(client, asking).unwrap();
+    world.disconnect(client, active).unwrap();
     assert_eq!((world.events(server), world.events(own)), (vec![], vec![10]));
     world.close(server);
     assert!(world.disconnect(own, accepted).is_ok());
@@ -89,8 +89,8 @@ fn a_listener_moves_with_unfetched_requests() {
     let (mut world, server, client) = World::with_files();
     let own = world.cm.open(1);
     let listener = world.listener(server, 1, TCP, "10.9.0.1:7471");
-    let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &ConnParam::default()).unwrap();
     assert_eq!(migrate(&mut world, own, listener, server), Ok(0));
     let request = word(&world.event(own).unwrap(), 8);
     world.accept(own, request, 3, &ConnParam::default()).unwrap();
@@ -103,12 +103,12 @@ fn an_unfetched_request_moves_with_its_own_events() {
     let (mut world, server, client) = World::with_files();
     let own = world.cm.open(1);
     let listener = world.listener(server, 1, TCP, "10.9.0.1:7471");
-    let asking = world.routed(client, 2, TCP, "10.9.0.1:7471");
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
+    world.connect(client, active, &ConnParam::default()).unwrap();
     // Accepted by the number that it must have.
-    let request = asking + 1;
+    let request = active + 1;
     world.accept(server, request, 3, &ConnParam::default()).unwrap();
-    world.establish(client, asking).unwrap();
+    world.establish(client, active).unwrap();
     assert_eq!(world.cm.pending_events(server), 2);
     // Wherever it was meanwhile.
     assert_eq!(migrate(&mut world, client, request, server), Ok(0));
@@ -135,11 +135,11 @@ fn a_name_comes_with_acceptance() {
     let (mut world, server, client) = World::with_files();
     world.listener(server, 0, TCP, "10.9.0.1:7471");
     // An id without a name gets no events, but a listener gets its requests.
-    let asking = world.create(client, 0, TCP);
-    world.resolve(client, asking, "10.9.0.1:7471").unwrap();
-    world.route(client, asking).unwrap();
+    let active = world.create(client, 0, TCP);
+    world.resolve(client, active, "10.9.0.1:7471").unwrap();
+    world.route(client, active).unwrap();
     assert_eq!(world.events(client), [0; 0]);
-    world.connect(client, asking, &ConnParam::default()).unwrap();
+    world.connect(client, active, &ConnParam::default()).unwrap();
     assert_eq!(world.events(server), [4]);
 }
 

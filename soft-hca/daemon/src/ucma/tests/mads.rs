@@ -1,17 +1,18 @@
 //! Messages as datagrams: byte by byte, lost, doubled, late, and of nobody's making.
 
+use soft_hca_core::uapi::ucma::Ece;
+use soft_hca_roce::wire::bth::{Psn, Qpn};
+use soft_hca_roce::wire::cm::{CommId, Dreq, Message, Rep, Req, Rtu, reason};
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use super::hostile::Random;
 use super::hosts::{CLIENT, Hosts, REQUEST_NS, SERVER, address, content};
 use super::*;
-use crate::ucma::early::MAX_EARLY_REMOTE;
 use crate::ucma::id::Space;
-use crate::ucma::message;
-use crate::ucma::message::{CommId, Message, STALE_CONNECTION};
 use crate::ucma::peer::Outgoing;
+use crate::ucma::pending::MAX_PENDING_REMOTE;
 use crate::ucma::timer::{LISTENER_NS, MAX_RETRIES, REMOTE_RESPONSE_NS, TIME_WAIT_NS};
-use crate::ucma::wire;
+use crate::ucma::wire::{self, Ends, Envelope};
 
 type Mad = [u8; MAD_BYTES];
 
@@ -52,11 +53,11 @@ fn gid(host: usize) -> [u8; 16] {
 fn a_connection_byte_by_byte() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);
-    let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&asking]];
-    let (psn, port, label) = (low24(id.psn), id.port.unwrap().1, id.flow_label);
-    let lc = hosts.ids(CLIENT, asking).0.0.to_be_bytes();
+    let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&active]];
+    let (psn, port, label) = (low24(id.psn.get()), id.port.unwrap().1, id.flow_label);
+    let lc = hosts.ids(CLIENT, active).0.0.to_be_bytes();
     let guid = GUID.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[
         (0, &lc),
@@ -89,7 +90,7 @@ fn a_connection_byte_by_byte() {
     hosts.accept(request);
     let rep = one(&mut hosts, SERVER);
     let id = &hosts.worlds[SERVER].cm.ids[&hosts.worlds[SERVER].cm.keys[&request]];
-    let psn = low24(id.psn);
+    let psn = low24(id.psn.get());
     let rc = hosts.ids(SERVER, request).0.0.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[
         (0, &rc),
@@ -104,12 +105,12 @@ fn a_connection_byte_by_byte() {
     assert_eq!(rep, by_hand(0x13, &req, parts));
     hosts.deliver_datagram(CLIENT, &rep);
 
-    hosts.establish(asking);
+    hosts.establish(active);
     let rtu = one(&mut hosts, CLIENT);
     assert_eq!(rtu, by_hand(0x14, &req, &[(0, &lc), (4, &rc)]));
     hosts.deliver_datagram(SERVER, &rtu);
 
-    hosts.disconnect(CLIENT, asking);
+    hosts.disconnect(CLIENT, active);
     let dreq = one(&mut hosts, CLIENT);
     assert_eq!(dreq, by_hand(0x15, &dreq, &[(0, &lc), (4, &rc), (8, &[0, 0, 0x12])]));
     assert_ne!(transaction(&dreq), transaction(&req));
@@ -126,11 +127,11 @@ fn a_connection_byte_by_byte() {
 fn a_service_byte_by_byte() {
     let mut hosts = Hosts::new();
     hosts.listener(UDP);
-    let asking = hosts.asking(UDP);
+    let active = hosts.active(UDP);
     let req = one(&mut hosts, CLIENT);
-    let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&asking]];
+    let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&active]];
     let port = id.port.unwrap().1.to_be_bytes();
-    let number = hosts.ids(CLIENT, asking).0.0.to_be_bytes();
+    let number = hosts.ids(CLIENT, active).0.0.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[
         (0, &number),
         (4, &[0xff, 0xff]),
@@ -160,16 +161,16 @@ fn a_service_byte_by_byte() {
 fn a_rejection_byte_by_byte() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);
     hosts.deliver_datagram(SERVER, &req);
     let request = hosts.request();
     hosts.worlds[SERVER].reject(hosts.files[SERVER], request, 0, b"no").unwrap();
     let rej = one(&mut hosts, SERVER);
-    let lc = hosts.ids(CLIENT, asking).0.0.to_be_bytes();
+    let lc = hosts.ids(CLIENT, active).0.0.to_be_bytes();
     assert_eq!(rej, by_hand(0x12, &req, &[(4, &lc), (10, &[0, 28]), (84, b"no")]));
     // Whoever has waited long enough says who it is.
-    hosts.destroy(CLIENT, asking);
+    hosts.destroy(CLIENT, active);
     let rej = one(&mut hosts, CLIENT);
     let guid = GUID.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[(0, &lc), (8, &[0x80, 8 << 1]), (10, &[0, 4]), (12, &guid)];
@@ -181,7 +182,7 @@ fn a_rejection_byte_by_byte() {
 fn a_reply_is_sent_again_until_it_is_answered() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.accept(request);
@@ -196,7 +197,7 @@ fn a_reply_is_sent_again_until_it_is_answered() {
     assert_eq!(hosts.carry(), ["MRA"]);
     hosts.worlds[SERVER].pass(10 * REMOTE_RESPONSE_NS);
     assert_eq!(hosts.datagrams(SERVER).len(), 0);
-    hosts.establish(asking);
+    hosts.establish(active);
     assert_eq!(hosts.carry(), ["RTU"]);
     hosts.pass(40 * REMOTE_RESPONSE_NS);
     assert_eq!(hosts.datagrams(SERVER).len(), 0);
@@ -208,7 +209,7 @@ fn a_reply_is_sent_again_until_it_is_answered() {
 fn a_reply_that_nobody_answers() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     hosts.carry();
     let request = hosts.request();
     hosts.accept(request);
@@ -223,7 +224,7 @@ fn a_reply_that_nobody_answers() {
 #[test]
 fn a_service_request_is_sent_again() {
     let mut hosts = Hosts::new();
-    hosts.asking(UDP);
+    hosts.active(UDP);
     for _ in 0..=MAX_RETRIES {
         assert_eq!((hosts.datagrams(CLIENT).len(), hosts.events(CLIENT)), (1, vec![]));
         hosts.pass(REMOTE_RESPONSE_NS);
@@ -233,7 +234,7 @@ fn a_service_request_is_sent_again() {
 }
 
 /// The rejection that a host has to send, by its reason.
-fn reason(hosts: &mut Hosts, host: usize) -> u32 {
+fn reason_of(hosts: &mut Hosts, host: usize) -> u16 {
     match hosts.one(host) {
         Message::Rej(rej) => rej.reason,
         other => panic!("{other:?}"),
@@ -243,19 +244,19 @@ fn reason(hosts: &mut Hosts, host: usize) -> u32 {
 #[test]
 fn a_host_that_has_forgotten_its_connection() {
     let mut hosts = Hosts::new();
-    let (asking, request) = hosts.connected();
+    let (active, request) = hosts.connected();
     // The client's host begins anew, and gives the queue pair its old number.
     hosts.worlds[CLIENT].cm = Cm::new();
     hosts.files[CLIENT] = hosts.worlds[CLIENT].cm.open(1);
-    let _ = asking;
-    hosts.asking(TCP);
+    let _ = active;
+    hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);
     hosts.deliver_datagram(SERVER, &req);
     let answers = hosts.datagrams(SERVER);
     assert_eq!(answers.len(), 2);
     let Message::Dreq(_) = content(SERVER, &answers[0]).1 else { panic!() };
     let Message::Rej(rej) = content(SERVER, &answers[1]).1 else { panic!() };
-    assert_eq!(rej.reason, STALE_CONNECTION);
+    assert_eq!(rej.reason, reason::STALE_CONNECTION);
     assert_eq!(transaction(&answers[1]), transaction(&req));
     answers.iter().for_each(|mad| hosts.deliver_datagram(CLIENT, mad));
     assert_eq!(hosts.events(CLIENT), [(8, 10)]);
@@ -265,7 +266,7 @@ fn a_host_that_has_forgotten_its_connection() {
     // And when that is long enough ago, the queue pair can be connected.
     hosts.pass(TIME_WAIT_NS);
     assert_eq!(hosts.events(SERVER), [(15, 0)]);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     assert_eq!(hosts.carry(), ["REQ"]);
     assert_eq!(hosts.events(SERVER), [(4, 0)]);
     hosts.destroy(SERVER, request);
@@ -276,13 +277,13 @@ fn a_host_that_has_forgotten_its_connection() {
 fn a_copy_of_a_request_of_the_past() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    let asking = hosts.asking(TCP);
+    let active = hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);
     hosts.deliver_datagram(SERVER, &req);
     let request = hosts.request();
     hosts.accept(request);
     hosts.carry();
-    hosts.establish(asking);
+    hosts.establish(active);
     hosts.carry();
     hosts.destroy(SERVER, request);
     hosts.carry();
@@ -296,10 +297,10 @@ fn a_copy_of_a_request_of_the_past() {
 fn requests_that_cannot_be_met() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);
     let at = |at: usize| DATA + at;
-    let changes: [(usize, u8, u32); 12] = [
+    let changes: [(usize, u8, u16); 12] = [
         // Another port space, and what is none.
         (at(13), 0x02, 8),
         (at(8), 1, 8),
@@ -322,7 +323,7 @@ fn requests_that_cannot_be_met() {
         let mut changed = req;
         changed[at] = byte;
         hosts.deliver_datagram(SERVER, &changed);
-        assert_eq!(reason(&mut hosts, SERVER), expected, "byte {at}");
+        assert_eq!(reason_of(&mut hosts, SERVER), expected, "byte {at}");
     }
     assert_eq!(hosts.events(SERVER), []);
     // A smaller MTU is fine, and it is the connection's.
@@ -344,7 +345,7 @@ fn requests_that_cannot_be_met() {
 fn what_is_no_message_is_dropped() {
     let mut hosts = Hosts::new();
     hosts.listener(TCP);
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);
     // Version, class, class version, method, attribute: LAP, APR and unknown ones.
     let changes =
@@ -368,7 +369,7 @@ fn connections_over_a_bad_network() {
         let mut random = Random(seed * 0x9e37_79b9);
         let mut hosts = Hosts::new();
         hosts.listener(TCP);
-        let asking = hosts.asking(TCP);
+        let active = hosts.active(TCP);
         let mut request = None;
         let mut heard: [Vec<(u32, i32)>; 2] = Default::default();
         let mut under_way: Vec<(usize, Mad)> = Vec::new();
@@ -400,9 +401,9 @@ fn connections_over_a_bad_network() {
                             request = Some(id);
                             hosts.accept(id);
                         }
-                        5 => hosts.establish(asking),
+                        5 => hosts.establish(active),
                         9 => hosts.disconnect(SERVER, request.unwrap()),
-                        10 if host == CLIENT => hosts.disconnect(CLIENT, asking),
+                        10 if host == CLIENT => hosts.disconnect(CLIENT, active),
                         _ => {}
                     }
                 }
@@ -423,15 +424,17 @@ fn connections_over_a_bad_network() {
 fn any_datagram_does_no_harm() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let mut hosts = Hosts::new();
-    let (asking, request) = hosts.connected();
-    let ids = [hosts.ids(CLIENT, asking), hosts.ids(SERVER, request)];
-    hosts.asking(TCP);
-    hosts.asking(UDP);
+    let (active, request) = hosts.connected();
+    let ids = [hosts.ids(CLIENT, active), hosts.ids(SERVER, request)];
+    hosts.active(TCP);
+    hosts.active(UDP);
     let mut samples = hosts.datagrams(CLIENT);
     let (local_comm_id, remote_comm_id) = ids[0];
-    let dreq = message::Dreq { local_comm_id, remote_comm_id, remote_qpn: 0x99 };
-    samples.push(wire::encode(&Message::Dreq(dreq), 1));
-    samples.push(wire::encode(&Message::Rtu(message::Rtu { local_comm_id, remote_comm_id }), 1));
+    let remote_qpn = Qpn::new(0x99);
+    let dreq = Dreq { local_comm_id, remote_comm_id, remote_qpn, ..Dreq::default() };
+    samples.push(wire::encode(&Envelope::new(1, dreq)));
+    let rtu = Rtu { local_comm_id, remote_comm_id, ..Rtu::default() };
+    samples.push(wire::encode(&Envelope::new(1, rtu)));
     for round in 0..60_000u32 {
         let mut mad = random.of(&samples);
         match random.below(8) {
@@ -461,7 +464,11 @@ fn any_datagram_does_no_harm() {
         }
     }
     let cm = &hosts.worlds[SERVER].cm;
-    assert!(cm.early.len() <= MAX_EARLY_REMOTE && cm.ids.len() <= 2 + 1024 && cm.past.is_empty());
+    assert!(
+        cm.pending.len() <= MAX_PENDING_REMOTE
+            && cm.ids.len() <= 2 + 1024
+            && cm.timewait.is_empty()
+    );
     assert!(cm.dropped > 1000, "{}", cm.dropped);
     hosts.pass(LISTENER_NS);
     hosts.end();
@@ -470,31 +477,31 @@ fn any_datagram_does_no_harm() {
 #[test]
 fn whoever_goes_while_connected_says_so_more_than_once() {
     let mut hosts = Hosts::new();
-    let (asking, request) = hosts.connected();
-    hosts.destroy(CLIENT, asking);
+    let (active, request) = hosts.connected();
+    hosts.destroy(CLIENT, active);
     let dreq = one(&mut hosts, CLIENT);
     hosts.pass(S / 10);
     assert_eq!(one(&mut hosts, CLIENT), dreq);
     hosts.deliver_datagram(SERVER, &dreq);
-    assert!(hosts.worlds[CLIENT].cm.is_leaving());
+    assert!(hosts.worlds[CLIENT].cm.awaits_drep());
     hosts.disconnect(SERVER, request);
     assert_eq!(hosts.carry(), ["DREP"]);
-    assert!(!hosts.worlds[CLIENT].cm.is_leaving());
+    assert!(!hosts.worlds[CLIENT].cm.awaits_drep());
     hosts.pass(S);
     assert_eq!(hosts.datagrams(CLIENT).len(), 0);
 
     // A disconnection that has begun goes on, and not for ever.
     let mut hosts = Hosts::new();
-    let (asking, _) = hosts.connected();
-    hosts.disconnect(CLIENT, asking);
-    hosts.destroy(CLIENT, asking);
+    let (active, _) = hosts.connected();
+    hosts.disconnect(CLIENT, active);
+    hosts.destroy(CLIENT, active);
     assert_eq!(hosts.datagrams(CLIENT).len(), 1);
     for wait in [1, 2, 4] {
         hosts.pass(wait * S / 10);
         assert_eq!(hosts.datagrams(CLIENT).len(), 1);
     }
     hosts.pass(8 * S / 10);
-    assert!(hosts.datagrams(CLIENT).is_empty() && !hosts.worlds[CLIENT].cm.is_leaving());
+    assert!(hosts.datagrams(CLIENT).is_empty() && !hosts.worlds[CLIENT].cm.awaits_drep());
 }
 
 #[test]
@@ -504,7 +511,7 @@ fn ids_know_the_addresses_of_both_hosts() {
     hosts.worlds[SERVER].listener(file, 0x51, TCP, "0.0.0.0:7471");
     let (world, file) = (&mut hosts.worlds[CLIENT], hosts.files[CLIENT]);
     // Bound to an address, by itself or on the way, or not.
-    let mut asking = Vec::new();
+    let mut active = Vec::new();
     for (bound, from) in
         [(Some("10.9.0.2:4000"), None), (None, Some("10.9.0.2:4001")), (None, None)]
     {
@@ -515,11 +522,11 @@ fn ids_know_the_addresses_of_both_hosts() {
         world.resolve_from(file, id, from, "10.9.0.1:7471").unwrap();
         world.route(file, id).unwrap();
         world.connect(file, id, &ConnParam { qp_num: 0x20 + id, ..ConnParam::default() }).unwrap();
-        asking.push(id);
+        active.push(id);
     }
     assert_eq!(world.events(file), [0, 2, 0, 2, 0, 2]);
     assert_eq!(hosts.carry(), ["REQ", "REQ", "REQ"]);
-    for id in asking {
+    for id in active {
         let request = hosts.request();
         for (host, id) in [(CLIENT, id), (SERVER, request)] {
             let route = hosts.worlds[host].about(hosts.files[host], command::QUERY_ROUTE, id, 0);
@@ -541,32 +548,42 @@ fn ids_know_the_addresses_of_both_hosts() {
 #[test]
 fn values_come_back_from_datagrams() {
     let mut hosts = Hosts::new();
-    hosts.asking(TCP);
+    hosts.active(TCP);
     let mad = one(&mut hosts, CLIENT);
-    let (transaction, message) = content(CLIENT, &mad);
-    assert_eq!(wire::encode(&message, transaction), mad);
-    let Message::Req(mut req) = message else { panic!() };
-    req.ece = soft_hca_core::uapi::ucma::Ece { vendor_id: 0x12_3456, attr_mod: 0x789a_bcde };
+    let of_packet = |from: usize| (address(from), address(1 - from));
+    let envelope = wire::decode(&mad, of_packet(CLIENT)).unwrap();
+    assert_eq!(wire::encode(&envelope), mad);
+    let Message::Req(req) = envelope.message else { panic!() };
     // An IPv4 address of a program that speaks IPv6 stays in its clothes.
-    req.src = "[::ffff:10.9.0.2]:5".parse().unwrap();
-    req.dst = "[::ffff:10.9.0.1]:7471".parse().unwrap();
-    req.space = Space::Ib;
-    let message = Message::Req(req);
-    assert_eq!(content(CLIENT, &wire::encode(&message, 9)), (9, message));
-    let rep = Message::Rep(message::Rep {
+    let ends = Ends {
+        space: Space::Ib,
+        src: "[::ffff:10.9.0.2]:5".parse().unwrap(),
+        dst: "[::ffff:10.9.0.1]:7471".parse().unwrap(),
+    };
+    let ece = Ece { vendor_id: 0x12_3456, attr_mod: 0x789a_bcde };
+    let req = Req {
+        vendor_id: ece.vendor_id,
+        service_id: ends.service_id(),
+        private_data: ends.private_data(b"hello").unwrap(),
+        ..req
+    };
+    let envelope =
+        Envelope { ece_options: ece.attr_mod, ends: Some(ends), ..Envelope::new(9, req) };
+    assert_eq!(wire::decode(&wire::encode(&envelope), of_packet(CLIENT)), Ok(envelope));
+    let rep = Rep {
         local_comm_id: CommId(1),
         remote_comm_id: CommId(2),
-        ca_guid: 3,
-        qpn: 4,
-        starting_psn: 5,
+        local_ca_guid: 3,
+        local_qpn: Qpn::new(4),
+        starting_psn: Psn::new(5),
         responder_resources: 6,
         initiator_depth: 7,
         rnr_retry_count: 1,
-        flow_control: 0,
         srq: true,
-        ece: soft_hca_core::uapi::ucma::Ece { vendor_id: 0x12_3456, attr_mod: 0x789a_bcde },
-        private_data: vec![1; 196],
-    });
-    assert_eq!(content(SERVER, &wire::encode(&rep, 9)), (9, rep));
+        private_data: wire::private_data(&[1; 196]).unwrap(),
+        ..wire::rep(ece)
+    };
+    let envelope = Envelope { ece_options: ece.attr_mod, ..Envelope::new(9, rep) };
+    assert_eq!(wire::decode(&wire::encode(&envelope), of_packet(SERVER)), Ok(envelope));
     assert_eq!(REQUEST_NS, 6_144_000_000);
 }

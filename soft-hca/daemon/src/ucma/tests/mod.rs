@@ -26,9 +26,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::uapi::ucma::{ConnParam, EVENT, command};
+use soft_hca_core::uapi::ucma::{ConnParam, EVENT, abi, command};
+use soft_hca_roce::wire::bth::Qpn;
+use zerocopy::IntoBytes;
 
-use super::connect::Stage;
+use super::connection::ConnectionState;
 use super::peer::Peer;
 use super::timer::Due;
 use super::{Cm, FileId, Host};
@@ -91,8 +93,8 @@ impl Host for Machine {
         }
     }
 
-    fn qp_gone(&mut self, qpn: u32) {
-        self.gone.push(qpn);
+    fn qp_gone(&mut self, qpn: Qpn) {
+        self.gone.push(qpn.get());
     }
 
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
@@ -129,6 +131,11 @@ pub(crate) fn sockaddr(text: &str) -> Vec<u8> {
             bytes(28, &[(0, &[10, 0]), (2, &port), (8, &v6.ip().octets()), (24, &scope)])
         }
     }
+}
+
+/// Parameters as they lie in a command.
+fn valid(param: &ConnParam) -> abi::ConnParam {
+    abi::ConnParam { valid: 1, ..param.into() }
 }
 
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
@@ -271,8 +278,8 @@ impl World {
     }
 
     pub(crate) fn connect(&mut self, file: FileId, id: u32, param: &ConnParam) -> Result<()> {
-        let param = ConnParam { valid: 1, ..param.clone() };
-        let parts: [(usize, &[u8]); 2] = [(0, &param.encode()), (272, &id.to_le_bytes())];
+        let param = valid(param);
+        let parts: [(usize, &[u8]); 2] = [(0, param.as_bytes()), (272, &id.to_le_bytes())];
         self.done(file, command::CONNECT, &bytes(288, &parts))
     }
 
@@ -283,13 +290,13 @@ impl World {
         uid: u64,
         param: &ConnParam,
     ) -> Result<()> {
-        let param = ConnParam { valid: 1, ..param.clone() };
+        let param = valid(param);
         let parts: [(usize, &[u8]); 3] =
-            [(0, &uid.to_le_bytes()), (8, &param.encode()), (280, &id.to_le_bytes())];
+            [(0, &uid.to_le_bytes()), (8, param.as_bytes()), (280, &id.to_le_bytes())];
         self.done(file, command::ACCEPT, &bytes(296, &parts))
     }
 
-    /// The asking side's "ready to use".
+    /// The active side's "ready to use".
     pub(crate) fn establish(&mut self, file: FileId, id: u32) -> Result<()> {
         self.done(file, command::ACCEPT, &bytes(296, &[(280, &id.to_le_bytes())]))
     }
@@ -369,15 +376,15 @@ impl World {
     /// A connection: the listener, the accepted id and the one that has asked.
     pub(crate) fn connected(&mut self, server: FileId, client: FileId) -> (u32, u32, u32) {
         let listener = self.listener(server, 0x51, TCP, "10.9.0.1:7471");
-        let asking = self.routed(client, 0xc1, TCP, "10.9.0.1:7471");
-        self.connect(client, asking, &ConnParam { qp_num: 0x11, ..ConnParam::default() }).unwrap();
+        let active = self.routed(client, 0xc1, TCP, "10.9.0.1:7471");
+        self.connect(client, active, &ConnParam { qp_num: 0x11, ..ConnParam::default() }).unwrap();
         let accepted = word(&self.event(server).unwrap(), 8);
         let param = ConnParam { qp_num: 0x12, ..ConnParam::default() };
         self.accept(server, accepted, 0x5a, &param).unwrap();
         assert_eq!(self.events(client), [5]);
-        self.establish(client, asking).unwrap();
+        self.establish(client, active).unwrap();
         assert_eq!(self.events(server), [9]);
-        (listener, accepted, asking)
+        (listener, accepted, active)
     }
 }
 
@@ -386,9 +393,9 @@ pub(crate) fn check_empty(world: &World) {
     let cm = &world.cm;
     assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
     assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
-    assert!(cm.comm_ids.len() == 0 && cm.remote_ids.is_empty() && cm.early.is_empty());
-    assert!(cm.remote_qps.is_empty() && cm.past.is_empty());
-    assert!(!cm.is_leaving());
+    assert!(cm.comm_ids.len() == 0 && cm.remote_ids.is_empty() && cm.pending.is_empty());
+    assert!(cm.remote_qps.is_empty() && cm.timewait.is_empty());
+    assert!(!cm.awaits_drep());
 }
 
 /// Every table agrees with every other.
@@ -414,13 +421,16 @@ pub(crate) fn check(world: &World) {
         assert_eq!(remote.is_datagram, id.is_datagram);
     }
     // A local request waits for a listener no longer than for its answer.
-    for remote in cm.early.keys().filter(|remote| remote.peer == Peer::Local) {
+    for remote in cm.pending.keys().filter(|remote| remote.peer == Peer::Local) {
         let key = cm.comm_ids.find(remote.comm_id).unwrap();
-        let stage = cm.ids[&key].connection.as_ref().map(|connection| connection.stage);
-        assert!(matches!(stage, Some(Stage::RequestSent | Stage::ServiceRequestSent)));
+        let state = cm.ids[&key].connection.as_ref().map(|connection| connection.state);
+        assert!(matches!(state, Some(ConnectionState::ReqSent | ConnectionState::SidrReqSent)));
     }
     let timers = cm.ids.values().filter(|id| id.timer.is_some()).count();
-    assert_eq!(cm.timers.len(), timers + cm.early.len() + cm.past.len() + cm.leaves.len());
+    assert_eq!(
+        cm.timers.len(),
+        timers + cm.pending.len() + cm.timewait.len() + cm.dreqs_sent.len()
+    );
     assert!(cm.remote_qps.len() <= cm.ids.len());
     for (remote_qp, key) in &cm.remote_qps {
         let connection = cm.ids[key].connection.as_ref().unwrap();

@@ -1,9 +1,9 @@
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::ip::gid;
+use crate::wire::ip::{Addresses, gid};
 use crate::wire::mad::MAD_BYTES;
 use crate::wire::samples::Random;
 
@@ -125,11 +125,9 @@ fn accepted_req() -> [u8; MAD_BYTES] {
 fn req() -> Req {
     let (local, remote) = (Ipv4Addr::new(10, 9, 0, 2), Ipv4Addr::new(10, 9, 0, 1));
     let addresses = Addresses::V4 { source: local, destination: remote };
-    let mut private_data = [0; 92];
-    let header = CmaHeader { source_port: 40000, addresses }.encode();
-    private_data[..CmaHeader::BYTES].copy_from_slice(&header);
+    let header = CmaHeader { source_port: 40000, addresses };
     Req {
-        local_comm_id: 0x51f0_ca11,
+        local_comm_id: CommId(0x51f0_ca11),
         service_id: service_id(0x0106, 7080),
         local_ca_guid: 0x0200_c0ff_fe12_3456,
         local_qpn: Qpn::new(0x12_3456),
@@ -154,7 +152,7 @@ fn req() -> Req {
             ack_timeout: 18,
             ..Path::default()
         },
-        private_data,
+        private_data: PrivateData::behind(&header, &[]).unwrap(),
         ..Req::default()
     }
 }
@@ -170,8 +168,8 @@ fn a_request_is_as_the_kernel_accepts_it() {
 #[test]
 fn a_disconnection_is_as_the_kernel_accepts_it() {
     let dreq = Dreq {
-        local_comm_id: 0x51f0_ca11,
-        remote_comm_id: 0x0102_0304,
+        local_comm_id: CommId(0x51f0_ca11),
+        remote_comm_id: CommId(0x0102_0304),
         remote_qpn: Qpn::new(0x00_0011),
         ..Dreq::default()
     };
@@ -204,10 +202,10 @@ fn fields_lie_where_the_specification_puts_them() {
     let alternate = Req { alternate: path, sap_supported: true, ..Req::default() };
     let expected = [(132, 0xab), (133, 0xcd), (134, 0xe0), (136, 0x20), (138, 0x58), (139, 0x04)];
     assert_eq!(data(alternate.into()), expected);
-    let mra = Mra { message: about::OTHER, service_timeout: 24, ..Mra::default() };
+    let mra = Mra { answered: Answered::Other, service_timeout: 24, ..Mra::default() };
     assert_eq!(data(mra.into()), [(8, 0x80), (9, 0xc0)]);
     let rej =
-        Rej { message: about::REP, info_length: 8, reason: reason::TIMEOUT, ..Rej::default() };
+        Rej { rejected: Answered::Rep, info_length: 8, reason: reason::TIMEOUT, ..Rej::default() };
     assert_eq!(data(rej.into()), [(8, 0x40), (9, 0x10), (11, 4)]);
     let rep = Rep {
         local_qpn: Qpn::new(0x11),
@@ -215,17 +213,44 @@ fn fields_lie_where_the_specification_puts_them() {
         responder_resources: 3,
         initiator_depth: 4,
         target_ack_delay: 1,
+        vendor_id: RepVendorId(0x77_8899),
         failover_accepted: 1,
         rnr_retry_count: 7,
         srq: true,
         local_ca_guid: 0x55,
         ..Rep::default()
     };
-    let expected = [(14, 0x11), (22, 0x22), (24, 3), (25, 4), (26, 0x0a), (27, 0xf0), (35, 0x55)];
+    let expected = [
+        (14, 0x11),
+        (15, 0x99),
+        (19, 0x88),
+        (22, 0x22),
+        (23, 0x77),
+        (24, 3),
+        (25, 4),
+        (26, 0x0a),
+        (27, 0xf0),
+        (35, 0x55),
+    ];
     assert_eq!(data(rep.into()), expected);
     let sidr =
         SidrRep { status: 1, qpn: Qpn::new(0x11), service_id: 2, qkey: 3, ..SidrRep::default() };
     assert_eq!(data(sidr.into()), [(4, 1), (10, 0x11), (19, 2), (23, 3)]);
+}
+
+#[test]
+fn private_data_have_room_or_not() {
+    assert_eq!(PrivateData::<3>::new(&[1, 2]).unwrap()[..], [1, 2, 0]);
+    assert_eq!(PrivateData::<3>::new(&[1, 2, 3, 4]), None);
+    let addresses =
+        Addresses::V4 { source: [10, 9, 0, 1].into(), destination: [1, 2, 3, 4].into() };
+    let header = CmaHeader { source_port: 7, addresses };
+    let data = PrivateData::<38>::behind(&header, &[5, 6]).unwrap();
+    assert_eq!(data.split_header(), Some((header, &[5, 6][..])));
+    assert_eq!(PrivateData::<38>::behind(&header, &[5, 6, 7]), None);
+    assert_eq!(PrivateData::<35>::behind(&header, &[]), None);
+    assert_eq!(PrivateData::<35>::default().split_header(), None);
+    assert_eq!(PrivateData::<36>::default().split_header(), None);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn packets(flow: &Flow) -> Vec<Vec<u8>> {
 
 fn messages(flow: &Flow) -> Vec<Message> {
     let addresses = flow.addresses;
-    let header = CmaHeader { source_port: 40000, addresses }.encode();
+    let header = CmaHeader { source_port: 40000, addresses };
     let service_id = cm::service_id(0x0106, 7471);
     let mut req = cm::Req {
         service_id,
@@ -82,11 +82,11 @@ fn messages(flow: &Flow) -> Vec<Message> {
         ack_timeout: 18,
         ..cm::Path::default()
     };
-    req.private_data[..CmaHeader::BYTES].copy_from_slice(&header);
+    req.private_data = cm::PrivateData::behind(&header, &[]).unwrap();
     let mut sidr_req = cm::SidrReq { service_id, ..cm::SidrReq::default() };
-    sidr_req.private_data[..CmaHeader::BYTES].copy_from_slice(&header);
+    sidr_req.private_data = cm::PrivateData::behind(&header, &[]).unwrap();
     let rej = cm::Rej {
-        message: cm::about::REP,
+        rejected: cm::Answered::Rep,
         reason: cm::reason::INVALID_SERVICE_ID,
         ..cm::Rej::default()
     };

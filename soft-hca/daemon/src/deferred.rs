@@ -1,5 +1,5 @@
-//! What cannot be done yet because somebody else has a lock: the daemon does not wait for it, but
-//! looks again, ever more rarely.
+//! Deferred commands: somebody else has a lock that they need. The daemon does not wait for it, but
+//! tries again, ever more rarely.
 
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -15,9 +15,9 @@ const FIRST_WAIT_NS: u64 = 50_000;
 /// The longest.
 const LAST_WAIT_NS: u64 = 10_000_000;
 
-/// What is to be done.
+/// A command that is deferred, and what else has to be done later.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum Deferred {
     /// A client's message that has had no effect yet, and the file's token.
     Message(u32, Vec<u8>),
     /// A command that has been executed. Its answer says that memory is not used any more.
@@ -47,23 +47,23 @@ impl From<Result<Answer>> for Answered {
     }
 }
 
-/// All work that waits.
+/// All that are deferred.
 #[derive(Debug, Default)]
-pub(crate) struct Parked(Vec<Waiting>);
+pub(crate) struct DeferredCommands(Vec<Waiting>);
 
-/// Work with when it is due, and how long it has waited last.
+/// Deferred with when it is due, and how long it has waited last.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    pub work: Work,
+struct Waiting {
+    command: Deferred,
     due_ns: u64,
     wait_ns: u64,
 }
 
-impl Parked {
-    /// Work that could not be done just now; `waited` is what it has waited before, if it has.
-    pub(crate) fn add(&mut self, work: Work, waited: Option<u64>, now_ns: u64) {
+impl DeferredCommands {
+    /// Deferred that could not be done just now; `waited` is what it has waited before, if it has.
+    pub(crate) fn add(&mut self, command: Deferred, waited: Option<u64>, now_ns: u64) {
         let wait_ns = waited.map_or(FIRST_WAIT_NS, |waited| (2 * waited).min(LAST_WAIT_NS));
-        self.0.push(Waiting { work, due_ns: now_ns.saturating_add(wait_ns), wait_ns });
+        self.0.push(Waiting { command, due_ns: now_ns.saturating_add(wait_ns), wait_ns });
     }
 
     /// When to look next.
@@ -72,25 +72,25 @@ impl Parked {
     }
 
     /// Takes what is due, with how long each has waited last.
-    pub(crate) fn due(&mut self, now_ns: u64) -> Vec<(Work, u64)> {
+    pub(crate) fn due(&mut self, now_ns: u64) -> Vec<(Deferred, u64)> {
         let all = mem::take(&mut self.0).into_iter();
         let (due, later): (Vec<_>, Vec<_>) = all.partition(|waiting| waiting.due_ns <= now_ns);
         self.0 = later;
-        due.into_iter().map(|waiting| (waiting.work, waiting.wait_ns)).collect()
+        due.into_iter().map(|waiting| (waiting.command, waiting.wait_ns)).collect()
     }
 
     /// Whether a file's command waits.
     pub(crate) fn has(&self, token: u32) -> bool {
-        self.0.iter().any(|waiting| waiting.work.is_of(token))
+        self.0.iter().any(|waiting| waiting.command.is_of(token))
     }
 
     /// Nobody waits for this file's command any more.
     pub(crate) fn forget(&mut self, token: u32) {
-        self.0.retain(|waiting| !waiting.work.is_of(token));
+        self.0.retain(|waiting| !waiting.command.is_of(token));
     }
 }
 
-impl Work {
+impl Deferred {
     fn is_of(&self, file: u32) -> bool {
         matches!(self, Self::Message(token, _) | Self::Answer(token, ..) if *token == file)
     }
@@ -102,30 +102,32 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_and_nothing_is_lost() {
-        let mut parked = Parked::default();
-        parked.add(Work::Reap(1), None, 0);
-        parked.add(Work::Message(7, vec![]), None, 1000);
-        assert_eq!(parked.next(), Some(FIRST_WAIT_NS));
-        assert!(parked.due(FIRST_WAIT_NS - 1).is_empty());
+        let mut deferred = DeferredCommands::default();
+        deferred.add(Deferred::Reap(1), None, 0);
+        deferred.add(Deferred::Message(7, vec![]), None, 1000);
+        assert_eq!(deferred.next(), Some(FIRST_WAIT_NS));
+        assert!(deferred.due(FIRST_WAIT_NS - 1).is_empty());
         let mut now = FIRST_WAIT_NS;
         for times in 1..20 {
-            let [(Work::Reap(1), waited)] = &parked.due(now)[..] else { panic!("{parked:?}") };
+            let [(Deferred::Reap(1), waited)] = &deferred.due(now)[..] else {
+                panic!("{deferred:?}")
+            };
             let waited = *waited;
             assert_eq!(waited, (FIRST_WAIT_NS << (times - 1)).min(LAST_WAIT_NS));
-            parked.add(Work::Reap(1), Some(waited), now);
-            parked.0.retain(|waiting| matches!(waiting.work, Work::Reap(_)));
-            now = parked.next().unwrap();
+            deferred.add(Deferred::Reap(1), Some(waited), now);
+            deferred.0.retain(|waiting| matches!(waiting.command, Deferred::Reap(_)));
+            now = deferred.next().unwrap();
         }
     }
 
     #[test]
     fn a_file_that_is_closed_waits_for_nothing() {
-        let mut parked = Parked::default();
-        parked.add(Work::Message(7, vec![]), None, 0);
-        parked.add(Work::Reap(7), None, 0);
-        assert!(parked.has(7) && !parked.has(8));
-        parked.forget(7);
-        assert!(!parked.has(7));
-        assert_eq!(parked.due(u64::MAX).len(), 1);
+        let mut deferred = DeferredCommands::default();
+        deferred.add(Deferred::Message(7, vec![]), None, 0);
+        deferred.add(Deferred::Reap(7), None, 0);
+        assert!(deferred.has(7) && !deferred.has(8));
+        deferred.forget(7);
+        assert!(!deferred.has(7));
+        assert_eq!(deferred.due(u64::MAX).len(), 1);
     }
 }

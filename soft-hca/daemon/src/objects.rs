@@ -7,14 +7,14 @@ use crate::migration;
 
 /// A memory region or window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownMr {
+pub(crate) struct MrObject {
     /// A window.
     pub is_window: bool,
 }
 
 /// A completion queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownCq {
+pub(crate) struct CqObject {
     /// The file that asynchronous events go to.
     pub file: u32,
     /// The program's name for it.
@@ -25,7 +25,7 @@ pub(crate) struct KnownCq {
 
 /// A shared receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownSrq {
+pub(crate) struct SrqObject {
     /// The file that asynchronous events go to.
     pub file: u32,
     /// The program's name for it.
@@ -38,7 +38,7 @@ pub(crate) struct KnownSrq {
 
 /// An address handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownAh {
+pub(crate) struct AhObject {
     /// Index of its device in the fabric.
     pub device: usize,
     /// The port that it begins at.
@@ -63,7 +63,7 @@ pub(crate) struct Path {
 
 /// A queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KnownQp {
+pub(crate) struct QpObject {
     /// Its number.
     pub qpn: u32,
     /// `ibv_qp_type`.

@@ -1,0 +1,94 @@
+//! Numbers of objects that are not those of their entries.
+
+use soft_hca_core::arena::{self, MAX_QPS, QPN_ROUNDS};
+use soft_hca_core::errno::{Result, ensure};
+
+use super::FULL;
+
+/// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries have had all of
+/// theirs.
+#[derive(Debug)]
+pub(super) struct QpNumbers {
+    round: u32,
+    pub(super) base: u32,
+    last: Option<usize>,
+}
+
+impl QpNumbers {
+    /// They begin where `identity` says.
+    pub(super) fn new(identity: u64) -> Self {
+        let round = (identity >> 32) as u32 % QPN_ROUNDS;
+        Self { round, base: identity as u32 % MAX_QPS as u32, last: None }
+    }
+
+    /// The number of an entry that has just been taken.
+    pub(super) fn take(&mut self, index: usize) -> u32 {
+        if self.last.replace(index).is_some_and(|last| index <= last) {
+            self.round = (self.round + 1) % QPN_ROUNDS;
+        }
+        arena::qpn(index, self.round, self.base)
+    }
+
+    /// The entry that has, or had, a number.
+    pub(super) fn index(&self, qpn: u32) -> Option<usize> {
+        arena::qp_index(qpn, self.base)
+    }
+}
+
+/// What numbers are counted from.
+const START: u32 = 1;
+
+/// Protection domains, which are nothing but numbers.
+#[derive(Debug)]
+pub(super) struct Pds {
+    count: u32,
+    last: u32,
+}
+
+impl Default for Pds {
+    fn default() -> Self {
+        Self { count: 0, last: START }
+    }
+}
+
+impl Pds {
+    /// A number for one; `ENOMEM` if there are `max` of them.
+    pub(super) fn take(&mut self, max: u32) -> Result<u32> {
+        ensure(self.count < max, FULL)?;
+        self.count += 1;
+        self.last = next(self.last);
+        Ok(self.last)
+    }
+
+    /// One has gone.
+    pub(super) fn release(&mut self) {
+        self.count -= 1;
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+/// Numbers that tell one use of an entry from the next.
+#[derive(Debug)]
+pub(super) struct Generations(u32);
+
+impl Default for Generations {
+    fn default() -> Self {
+        Self(START)
+    }
+}
+
+impl Generations {
+    pub(super) fn take(&mut self) -> u32 {
+        self.0 = next(self.0);
+        self.0
+    }
+}
+
+/// The number after another one, never 0.
+fn next(number: u32) -> u32 {
+    number.wrapping_add(1).max(1)
+}

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
-use soft_hca_core::recording::FOLDER;
 use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request};
 use soft_hca_core::system;
+use soft_hca_core::trace::FOLDER;
 use soft_hca_daemon::device::{self, Device};
 use soft_hca_daemon::link;
 use soft_hca_daemon::sysfs;

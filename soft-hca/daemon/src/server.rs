@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
 use soft_hca_core::engine::{DAEMON, Quiesce};
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
+use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT, Recorder, event};
 use soft_hca_core::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
@@ -516,7 +516,7 @@ impl Daemon {
         self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
         self.fabric.process_ended(index);
         if let Some(recorder) = self.fabric.env.recorder() {
-            recorder.note(recorder.about(index as u32), &note::Ended {}, &[]);
+            recorder.append(recorder.about(index as u32), &event::Ended {}.into(), &[]);
         }
         None
     }

@@ -1,12 +1,9 @@
 //! `soft-hca record`: writes down what happens in a fabric.
 
-mod cm;
 mod collect;
-mod link;
+mod decode;
 mod signals;
 mod sink;
-mod verbs;
-mod words;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -21,9 +18,9 @@ use std::time::Duration;
 
 use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::errno::Errno;
-use soft_hca_core::recording::{self, FOLDER};
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_core::system;
+use soft_hca_core::trace::{self, FOLDER};
 use soft_hca_daemon::device;
 use soft_hca_fault::Plan;
 use soft_hca_record::entry::{FORMAT, VERSION};
@@ -48,7 +45,7 @@ const WRITTEN_NS: u64 = 1_000_000_000;
 pub struct RecordOptions {
     /// The record.
     pub file: PathBuf,
-    /// Bytes that each process may note down before somebody reads them.
+    /// Bytes that each process may trace before somebody reads them.
     pub limit: Option<u64>,
     /// The fabric, if one is named.
     pub fabric: Option<FabricName>,
@@ -183,7 +180,7 @@ fn header(
     let local = device::Device::local(&name, device::node_guid(dir), addresses);
     let gids = (1..=local.ports.len() as u8)
         .filter_map(|number| local.port(number).ok())
-        .flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));
+        .flat_map(|port| port.gids.entries().iter().map(|entry| decode::gid(entry.gid)));
     Header {
         format: FORMAT.into(),
         version: VERSION,
@@ -228,7 +225,7 @@ impl Recording {
             _ => config::check_private(&folder)?,
         }
         let began = system::now_ns();
-        let limit = limit.unwrap_or(recording::DEFAULT_LIMIT);
+        let limit = limit.unwrap_or(trace::DEFAULT_LIMIT);
         let request = Request::Record { limit, only_failures };
         let (bytes, _) = fabric::ask(&connection, &request)?;
         let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
@@ -262,7 +259,7 @@ impl Recording {
             thread::sleep(PERIOD);
         };
         let folder = self.end();
-        // Who is in the midst of a note finishes it.
+        // Who is in the midst of a record finishes it.
         thread::sleep(PERIOD);
         collector.collect(true, |entry| sink.entry(entry)).map_err(failed())?;
         sink.end().map_err(failed())?;

@@ -419,11 +419,11 @@ pub struct Arena {
     pub cqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub srqs_used: AtomicU32,
-    /// Not 0: somebody watches what happens. See `engine::observer`.
+    /// Not 0: somebody records what happens. See `engine::observer`.
     pub observed: AtomicU32,
-    /// Bytes that each process may note down while it is watched.
+    /// Bytes that each process may trace before they are read.
     pub record_limit: AtomicU64,
-    /// Not 0: only what goes wrong is noted down, and what is needed to tell of it.
+    /// Not 0: only what goes wrong is traced, and what is needed to tell of it.
     pub record_failures: AtomicU32,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.

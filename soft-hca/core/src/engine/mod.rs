@@ -91,12 +91,13 @@ use crate::arena::{Mapping, Qp};
 use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Label, Result, Values};
+use crate::trace::Event;
 use crate::uapi::verbs::{qp_type, state};
 
 pub use helper::Helper;
 pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
-pub use observer::{Event, LinkPacket, ReceiveQueue};
+pub use observer::trace_packet;
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
 pub use room::{Full, cqe_of, ring_entries};
@@ -109,7 +110,7 @@ pub const LINK: usize = 1;
 
 /// What the data path needs from the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::observe`] and
+/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::trace`] and
 /// [`Env::is_there`] apart.
 pub trait Env: Sync {
     /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -139,9 +140,9 @@ pub trait Env: Sync {
         true
     }
 
-    /// Takes note of an event, for whoever watches. Locks may be held: this waits for nobody and
-    /// does not use the engine.
-    fn observe(&self, _event: &Event<'_>) {}
+    /// Traces an event about a process, with what is behind its fixed part, for whoever records. Locks
+    /// may be held: this waits for nobody and does not use the engine.
+    fn trace(&self, _proc: u32, _event: &Event, _tail: &[u8]) {}
 
     /// Whether an index is a process's that may hold locks. Only the daemon knows.
     fn is_there(&self, _proc: usize) -> bool {

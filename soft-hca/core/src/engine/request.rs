@@ -3,16 +3,19 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use zerocopy::IntoBytes;
+
 use crate::arena::Qp;
 use crate::engine::cause::Cause;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
-use crate::engine::observer::{Event, MatchedReceive, WorkRequest};
+use crate::engine::observer::MatchedReceive;
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Region, Segment, SegmentList};
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
+use crate::trace::event::Executed;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
 use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
@@ -290,7 +293,7 @@ impl<'a> Requester<'a> {
         }
     }
 
-    /// Has the request at an index pass by, with the message's length, its status and, if that is no
+    /// Traces that the request at an index is done, with the message's length, its status and, if that is no
     /// success or nobody gets the message, why.
     pub(super) fn observe(
         &self,
@@ -300,19 +303,21 @@ impl<'a> Requester<'a> {
         receive: Option<MatchedReceive>,
         cause: Option<Cause>,
     ) {
-        actor.observe(|| {
+        actor.trace(|env| {
+            let wqe = self.wqe(index);
             let receiver = receive.and_then(|receive| actor.arena.qp(receive.qpn));
-            Event::WorkRequest(WorkRequest {
-                proc: self.owner.proc as u32,
+            let event = Executed {
+                wr_id: wqe.wr_id,
+                receive_wr_id: receive.map_or(0, |receive| receive.wr_id),
                 qpn: self.qpn,
-                wqe: self.wqe(index),
+                opcode: wqe.opcode,
                 length,
                 status,
-                receive,
+                receive_qpn: receive.map_or(0, |receive| receive.qpn),
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
-                cause,
-                has_waited: self.qp.stall.load(Acquire) != 0,
-            })
+                has_waited: u32::from(self.qp.stall.load(Acquire) != 0),
+            };
+            env.trace(self.owner.proc as u32, &event.into(), Cause::words(cause).as_bytes());
         });
     }
 

@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
+use zerocopy::IntoBytes;
+
 use crate::arena::Qp;
 use crate::engine::cause::Cause;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
-use crate::engine::observer::Event;
 use crate::engine::request::{RequestError, Requester};
 use crate::engine::{Actor, Async, Route, timing, wc_status};
+use crate::trace::event::Stalled;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::{opcode, qp_type, state, status};
 
@@ -299,7 +301,9 @@ impl<'a> Actor<'a> {
             if is_new {
                 let (proc, qpn) = (requester.owner.proc as u32, requester.qpn);
                 let wr_id = requester.wqe(requester.head()).wr_id;
-                self.observe(|| Event::Stalled { proc, qpn, wr_id, cause });
+                let event = Stalled { wr_id, qpn }.into();
+                let words = Cause::words(Some(cause));
+                self.trace(|env| env.trace(proc, &event, words.as_bytes()));
             }
         }
         if now >= deadline {

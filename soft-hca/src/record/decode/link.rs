@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use soft_hca_core::recording::note;
+use soft_hca_core::trace::event;
 use soft_hca_record::entry::{Direction, Packet, PacketNote};
 use soft_hca_roce::wire::headers::{Aeth, NakCode, Syndrome, rnr_delay};
 use soft_hca_roce::wire::{ip, opcode};
@@ -42,9 +42,9 @@ fn refusal(code: NakCode) -> &'static str {
 }
 
 impl Link {
-    /// A packet, after those that were noted before it.
-    pub(super) fn packet(&mut self, noted: &note::Packet) -> Packet {
-        let note::Packet {
+    /// A packet, after those that were traced before it.
+    pub(super) fn packet(&mut self, traced: &event::Packet) -> Packet {
+        let event::Packet {
             qpn,
             dest_qpn,
             psn,
@@ -55,7 +55,7 @@ impl Link {
             ignored,
             from,
             to,
-        } = *noted;
+        } = *traced;
         let answer = (aeth != u32::MAX).then(|| Aeth::decode(&aeth.to_be_bytes()).syndrome);
         let note = match (ignored, answer) {
             (1, _) => Some(PacketNote::Ignored("no queue pair takes it".into())),
@@ -133,8 +133,9 @@ mod tests {
         aeth: u32,
         is_received: u32,
     ) -> Option<PacketNote> {
-        let noted = note::Packet { qpn: 17, opcode, psn, aeth, is_received, ..Default::default() };
-        link.packet(&noted).note
+        let traced =
+            event::Packet { qpn: 17, opcode, psn, aeth, is_received, ..Default::default() };
+        link.packet(&traced).note
     }
 
     #[test]
@@ -146,8 +147,8 @@ mod tests {
         assert_eq!(send(0xff_ffff), Some(PacketNote::Retransmission(late.into())));
         assert_eq!(send(1), None);
         // A receiver that is not ready, with timer 1.
-        let noted = packet(&mut link, 0x11, 1, 0x2100_0000, 1);
-        assert_eq!(noted, Some(PacketNote::RnrNak(10_000)));
+        let note = packet(&mut link, 0x11, 1, 0x2100_0000, 1);
+        assert_eq!(note, Some(PacketNote::RnrNak(10_000)));
         let again = packet(&mut link, 0x04, 1, u32::MAX, 0);
         assert_eq!(again, Some(PacketNote::Retransmission("the receiver was not ready".into())));
         assert_eq!(packet(&mut link, 0x11, 1, 0x1f00_0001, 1), Some(PacketNote::Ack));
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn packets_have_names_and_addresses() {
         let [from, to] = ["192.0.2.1", "2001:db8::1"].map(|text| ip::gid(text.parse().unwrap()));
-        let noted = note::Packet {
+        let traced = event::Packet {
             opcode: 0x64,
             from,
             to,
@@ -166,7 +167,7 @@ mod tests {
             ignored: 1,
             ..Default::default()
         };
-        let packet = Link::default().packet(&noted);
+        let packet = Link::default().packet(&traced);
         assert_eq!((&packet.from[..], &packet.to[..]), ("192.0.2.1", "2001:db8::1"));
         assert_eq!((&packet.opcode[..], packet.direction), ("UD_SEND_ONLY", Direction::Received));
         assert!(matches!(packet.note, Some(PacketNote::Ignored(_))));

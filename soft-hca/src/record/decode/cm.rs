@@ -1,13 +1,15 @@
-//! Commands of the connection manager's file as calls of librdmacm.
+//! Commands of the connection manager's file as calls of librdmacm, and its events.
 
 use soft_hca_core::errno::Result;
 use soft_hca_core::uapi::ucma::{
     self, ConnParam, Sockaddr, command, disconnect_id, option, port_space, query,
 };
 use soft_hca_core::uapi::verbs::{event, qp_type, state};
+use soft_hca_record::entry::ConnectionEvent;
 use soft_hca_record::{Name, Named};
 
-use super::words::{Words, constant, named};
+use super::Decoder;
+use super::names::{constant, gid, named};
 
 /// Bytes of a command's header.
 const HEADER: usize = 8;
@@ -41,7 +43,7 @@ fn id(number: u32) -> Named {
 fn address(name: &str, address: Option<Sockaddr>) -> Named {
     match address {
         Some(Sockaddr::Ip(ip)) => named(name, ip.to_string()),
-        Some(Sockaddr::Ib(ib)) => named(name, super::words::gid(ib.gid)),
+        Some(Sockaddr::Ib(ib)) => named(name, gid(ib.gid)),
         None => Named(name.into(), soft_hca_record::Value::None),
     }
 }
@@ -59,7 +61,7 @@ fn parameters(param: &ConnParam) -> [Named; 6] {
 
 /// A command: the call's name, its arguments, and what it gives if it was answered.
 pub(super) fn call(
-    words: &mut Words,
+    decoder: &mut Decoder,
     proc: u32,
     fd: i32,
     written: &[u8],
@@ -67,13 +69,13 @@ pub(super) fn call(
 ) -> (String, Vec<Named>, Vec<Named>) {
     let number = written.first_chunk().copied().map_or(0, u32::from_le_bytes);
     let payload = written.get(HEADER..).unwrap_or_default();
-    let decoded = arguments(words, (proc, fd), number, payload, answer);
+    let decoded = arguments(decoder, (proc, fd), number, payload, answer);
     let (args, done) = decoded.unwrap_or_default();
     (name(number, payload), args, done)
 }
 
 fn arguments(
-    words: &mut Words,
+    decoder: &mut Decoder,
     (proc, fd): (u32, i32),
     number: u32,
     payload: &[u8],
@@ -94,11 +96,11 @@ fn arguments(
             if let Some(number) = answered {
                 let is_datagram = matches!(asked.ps, port_space::UDP | port_space::IPOIB)
                     || u32::from(asked.qp_type) == qp_type::UD;
-                words.ids.insert((proc, asked.uid), (number, is_datagram));
+                decoder.ids.insert((proc, asked.uid), (number, is_datagram));
                 if is_datagram {
-                    words.datagram_ids.insert(number);
+                    decoder.datagram_ids.insert(number);
                 } else {
-                    words.datagram_ids.remove(&number);
+                    decoder.datagram_ids.remove(&number);
                 }
                 done.push(id(number));
             }
@@ -141,8 +143,8 @@ fn arguments(
         }
         command::ACCEPT => {
             let asked = ucma::Accept::decode(payload)?;
-            let is_datagram = words.datagram_ids.contains(&asked.id);
-            words.ids.insert((proc, asked.uid), (asked.id, is_datagram));
+            let is_datagram = decoder.datagram_ids.contains(&asked.id);
+            decoder.ids.insert((proc, asked.uid), (asked.id, is_datagram));
             let given = (asked.param.valid != 0).then(|| parameters(&asked.param));
             [id(asked.id)].into_iter().chain(given.into_iter().flatten()).collect()
         }
@@ -201,4 +203,48 @@ fn arguments(
         _ => Vec::new(),
     };
     Ok((args, done))
+}
+
+impl Decoder {
+    /// An event as `struct rdma_ucm_event_resp` has it.
+    pub(super) fn connection_event(&mut self, proc: u32, bytes: &[u8]) -> Option<ConnectionEvent> {
+        /// `struct rdma_ucm_event_resp` up to what an event carries.
+        const PARAM: usize = 20;
+        let word = |at: usize| {
+            bytes
+                .get(at..)
+                .and_then(|rest| rest.first_chunk())
+                .map(|word| u32::from_le_bytes(*word))
+        };
+        let uid = u64::from(word(0)?) | u64::from(word(4)?) << 32;
+        let (id, number, status) = (word(8)?, word(12)?, word(16)? as i32);
+        let known = self.ids.get(&(proc, uid)).copied();
+        let is_request = number == ucma::event_type::CONNECT_REQUEST;
+        let is_datagram = match known {
+            Some((_, is_datagram)) if is_request => is_datagram,
+            _ => self.datagram_ids.contains(&id),
+        };
+        if is_request && is_datagram {
+            self.datagram_ids.insert(id);
+        }
+        let has_qp = matches!(
+            number,
+            ucma::event_type::CONNECT_REQUEST
+                | ucma::event_type::CONNECT_RESPONSE
+                | ucma::event_type::ESTABLISHED
+                | ucma::event_type::MULTICAST_JOIN
+        );
+        let has_data = has_qp || number == ucma::event_type::REJECTED;
+        // `struct rdma_ucm_ud_param` has its private data behind an address, `conn_param` before.
+        let length_at = PARAM + if is_datagram { 40 + 256 } else { 8 + 256 };
+        let private_data = bytes.get(length_at).filter(|_| has_data).copied().unwrap_or(0);
+        Some(ConnectionEvent {
+            event: constant("RDMA_CM_EVENT_", ucma::event_type::name(number), number),
+            id,
+            listen_id: known.filter(|_| is_request).map(|(listen_id, _)| listen_id),
+            status,
+            qp: word(PARAM).filter(|qp| has_qp && *qp != 0),
+            private_data: private_data.into(),
+        })
+    }
 }

@@ -1,12 +1,13 @@
 //! Commands of the uverbs file as calls of libibverbs.
 
-use soft_hca_core::recording::note;
+use soft_hca_core::trace::event;
 use soft_hca_core::uapi::uverbs::{Command, EXTENDED, answer, command, request};
 use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, mtu, qp_type, state};
 use soft_hca_record::{Name, Named, Value};
 use zerocopy::FromBytes;
 
-use super::words::{Handle, Words, access_names, constant, gid, named};
+use super::names::{access_names, constant, gid, named};
+use super::{Decoder, Handle};
 
 /// The function's name in libibverbs.
 fn name(number: u32) -> String {
@@ -22,8 +23,8 @@ fn name(number: u32) -> String {
 }
 
 /// Where a call's objects are looked up.
-struct Call<'w> {
-    words: &'w mut Words,
+struct Call<'d> {
+    decoder: &'d mut Decoder,
     proc: u32,
     fd: i32,
 }
@@ -34,17 +35,17 @@ impl Call<'_> {
     }
 
     fn cq(&self, handle: u32) -> Value {
-        let known = self.words.cqs.get(&self.handle(handle));
+        let known = self.decoder.cqs.get(&self.handle(handle));
         known.map_or(Value::from(handle), |cq| Name::Cq(*cq).into())
     }
 
     fn qp(&self, handle: u32) -> Value {
-        let known = self.words.qps.get(&self.handle(handle));
+        let known = self.decoder.qps.get(&self.handle(handle));
         known.map_or(Value::from(handle), |qp| Name::Qp(*qp).into())
     }
 
     fn srq(&self, handle: u32) -> Value {
-        let known = self.words.srqs.get(&self.handle(handle));
+        let known = self.decoder.srqs.get(&self.handle(handle));
         known.map_or(Value::from(handle), |srq| Name::Srq(*srq).into())
     }
 }
@@ -63,23 +64,23 @@ fn read<T: FromBytes>(bytes: Option<&[u8]>) -> Option<T> {
 
 /// A command: the call's name, its arguments, and what it gives if it was answered.
 pub(super) fn call(
-    words: &mut Words,
+    decoder: &mut Decoder,
     proc: u32,
-    body: &note::Call,
+    body: &event::Call,
     written: &[u8],
     answer: Option<&[u8]>,
 ) -> (String, Vec<Named>, Vec<Named>) {
     let number = written.first_chunk().copied().map_or(0, u32::from_ne_bytes);
     let name = name(number);
     let Ok(command) = Command::parse(written) else { return (name, Vec::new(), Vec::new()) };
-    let mut call = Call { words, proc, fd: body.fd };
+    let mut call = Call { decoder, proc, fd: body.fd };
     let (args, done) = arguments(&mut call, body, &command, answer).unwrap_or_default();
     (name, args, done)
 }
 
 fn arguments(
     call: &mut Call<'_>,
-    body: &note::Call,
+    body: &event::Call,
     command: &Command<'_>,
     answer: Option<&[u8]>,
 ) -> Option<(Vec<Named>, Vec<Named>)> {
@@ -166,7 +167,7 @@ fn arguments(
             };
             if let Some(made) = read::<answer::CreateCq>(answer) {
                 let handle = call.handle(made.cq_handle);
-                call.words.cqs.insert(handle, body.created);
+                call.decoder.cqs.insert(handle, body.created);
                 done.push(named("cq", Name::Cq(body.created)));
                 done.push(named("cqe", made.cqe));
             }
@@ -200,7 +201,7 @@ fn arguments(
             };
             if let Some(made) = read::<answer::CreateQp>(answer) {
                 let handle = call.handle(made.qp_handle);
-                call.words.qps.insert(handle, made.qpn);
+                call.decoder.qps.insert(handle, made.qpn);
                 done.push(named("qp_num", Name::Qp(made.qpn)));
                 done.push(named("max_send_wr", made.max_send_wr));
                 done.push(named("max_recv_wr", made.max_recv_wr));
@@ -235,7 +236,7 @@ fn arguments(
             let asked: request::CreateSrq = command.request().ok()?;
             if let Some(made) = read::<answer::CreateSrq>(answer) {
                 let handle = call.handle(made.srq_handle);
-                call.words.srqs.insert(handle, made.srqn);
+                call.decoder.srqs.insert(handle, made.srqn);
                 done.push(named("srq", Name::Srq(made.srqn)));
                 done.push(named("max_wr", made.max_wr));
                 done.push(named("max_sge", made.max_sge));

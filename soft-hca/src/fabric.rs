@@ -6,12 +6,13 @@
 //! listening, so a socket in a locked folder is a living daemon's, or what a killed one has left.
 
 use std::fs;
-use std::io;
-use std::net::IpAddr;
+use std::io::{self, Read};
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use soft_hca_core::config::{self, DeviceName, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request};
@@ -27,6 +28,9 @@ use super::{Error, cannot, preload};
 
 /// The hidden subcommand that becomes the daemon.
 pub const SUBCOMMAND: &str = "fabric";
+
+/// How long the daemon may take to end a connection.
+const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// A fabric that lives at least as long as this, or as the program that it is handed to.
 #[derive(Debug)]
@@ -141,6 +145,16 @@ pub(super) fn ask(
     }
     let Reply(outcome) = Reply::decode(&message).map_err(Error::Refused)?;
     outcome.map(|answer| (answer.bytes, fds)).map_err(Error::Refused)
+}
+
+/// Ends a connection and waits until the daemon has done what it does then, if it answers at all.
+pub(super) fn end(connection: Connection) {
+    let stream = UnixStream::from(connection.into_fd());
+    if stream.set_read_timeout(Some(END_LIMIT)).is_ok() && stream.shutdown(Shutdown::Write).is_ok()
+    {
+        // It closes its end, too; nothing else comes.
+        let _ = (&stream).read(&mut [0]);
+    }
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use soft_hca_core::system;
 use soft_hca_core::trace::{FOLDER, Record, TraceRing};
@@ -15,6 +17,11 @@ use super::decode::Decoder;
 /// Records are kept back for so long: those of calls are written when these end, and count from
 /// their beginning.
 pub(super) const KEPT_NS: u64 = 200_000_000;
+/// In the end a record that is being written is waited for so long; whose process was killed there
+/// never comes.
+const WRITTEN_NS: u64 = 20_000_000;
+/// Between two looks at it.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A process's ring.
 struct Source {
@@ -69,6 +76,22 @@ impl Collector {
         Ok(())
     }
 
+    /// Reads all that is whole; what is not is passed over if the recording `is_over`.
+    fn read(&mut self, is_over: bool) {
+        for source in &mut self.sources {
+            let by = source.ring.index();
+            while let Some(record) = source.ring.read(&mut source.at, is_over) {
+                self.pending.push((by, record));
+            }
+            source.ring.release(source.at);
+        }
+    }
+
+    /// Whether a process is in the midst of a record, or was killed there.
+    fn is_being_written(&self) -> bool {
+        self.sources.iter().any(|source| !source.ring.ends_at(source.at))
+    }
+
     /// Takes what there is, and gives what nothing can come before any more: all if the recording
     /// `is_over`.
     pub(super) fn collect(
@@ -78,12 +101,13 @@ impl Collector {
     ) -> io::Result<()> {
         let now = system::now_ns();
         self.look()?;
-        for source in &mut self.sources {
-            let by = source.ring.index();
-            while let Some(record) = source.ring.read(&mut source.at, is_over) {
-                self.pending.push((by, record));
+        self.read(false);
+        if is_over {
+            while self.is_being_written() && system::now_ns() < now + WRITTEN_NS {
+                thread::sleep(PAUSE);
+                self.read(false);
             }
-            source.ring.release(source.at);
+            self.read(true);
         }
         self.pending.sort_by_key(|(_, record)| record.about.t);
         let horizon = if is_over { u64::MAX } else { now.saturating_sub(KEPT_NS) };

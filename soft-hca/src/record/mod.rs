@@ -203,7 +203,7 @@ fn now() -> String {
 /// A fabric is recorded as long as this lives.
 struct Recording {
     /// Its end is that of the recording.
-    _connection: Connection,
+    connection: Connection,
     dir: PathBuf,
     generation: u32,
     /// `CLOCK_MONOTONIC` nanoseconds.
@@ -229,7 +229,7 @@ impl Recording {
         let request = Request::Record { limit, only_failures };
         let (bytes, _) = fabric::ask(&connection, &request)?;
         let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
-        Ok(Self { _connection: connection, dir: dir.into(), generation, began })
+        Ok(Self { connection, dir: dir.into(), generation, began })
     }
 
     /// Gives what happens to the sink until the program has ended, or somebody interrupts where there is
@@ -259,8 +259,6 @@ impl Recording {
             thread::sleep(PERIOD);
         };
         let folder = self.end();
-        // Who is in the midst of a record finishes it.
-        thread::sleep(PERIOD);
         collector.collect(true, |entry| sink.entry(entry)).map_err(failed())?;
         sink.end().map_err(failed())?;
         let _ = fs::remove_dir_all(folder);
@@ -272,8 +270,9 @@ impl Recording {
         !self.dir.join(SOCKET).exists()
     }
 
-    /// Ends it; gives the folder with the files.
+    /// Ends it: nobody begins a record any more. Gives the folder with the rings.
     fn end(self) -> PathBuf {
+        fabric::end(self.connection);
         self.dir.join(FOLDER)
     }
 }

@@ -178,7 +178,7 @@ impl TraceRing {
     /// `is_over` one that is not whole is passed over.
     pub fn read(&self, at: &mut u64, is_over: bool) -> Option<Record> {
         loop {
-            if *at >= self.header().end.load(Acquire) {
+            if self.ends_at(*at) {
                 return None;
             }
             let offset = self.offset(*at);
@@ -217,6 +217,11 @@ impl TraceRing {
                 return Some(Record { about: head.about, event, tail: bytes });
             }
         }
+    }
+
+    /// Whether there is no record behind a position, not even one that is being written.
+    pub fn ends_at(&self, at: u64) -> bool {
+        at >= self.header().end.load(Acquire)
     }
 
     /// Where records go on behind a place that has only been claimed.

@@ -150,7 +150,9 @@ fn a_note_that_was_never_finished_is_passed_over_in_the_end() {
     ours.append(about(2), &Stalled::default().into(), &[]);
     let mut at = TraceRing::start();
     assert_eq!(times(&theirs, &mut at, false), [1]);
+    assert!(!theirs.ends_at(at), "it is being written");
     assert_eq!(times(&theirs, &mut at, true), [2]);
+    assert!(theirs.ends_at(at));
 }
 
 #[test]

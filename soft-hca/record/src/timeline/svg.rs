@@ -9,9 +9,9 @@ use super::frame::{Frame, Lane};
 use super::layout::{
     Bar, BarKind, Block, Break, Kind, Layout, Line, LineKind, NAME_SIZE, Row, TAG, Text,
 };
+use crate::correlation::Correlation;
 use crate::entry::What;
-use crate::story::Story;
-use crate::words::{self, Grade};
+use crate::words::{self, Severity};
 
 /// Rows of an image.
 const ROWS: usize = 24;
@@ -55,10 +55,10 @@ fn open(frame: &Frame, class: &str, top: f64, height: f64) -> String {
     format!("<svg class=\"{class}\" viewBox=\"0 {} {width} {shown}\">", n(top))
 }
 
-/// The panels behind the parties' lanes.
+/// The panels behind the participants' lanes.
 fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
-    for seat in &frame.seats {
-        let (from, to) = seat.span();
+    for column in &frame.columns {
+        let (from, to) = column.span();
         let (x, width) = (n(from - 4.0), n(to - from + 8.0));
         let (y, height) = (n(top), n(height));
         let _ = write!(
@@ -69,8 +69,8 @@ fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
 }
 
 /// Who stands where, and the lanes' names.
-pub(super) fn head(story: &Story<'_>, frame: &Frame) -> String {
-    let alone = frame.columns.len() == 1;
+pub(super) fn head(correlation: &Correlation<'_>, frame: &Frame) -> String {
+    let alone = frame.text_columns.len() == 1;
     let height = if alone { HIGH_HEAD } else { HEAD };
     let mut out = open(frame, "head", 0.0, height);
     panels(frame, 0.0, height, &mut out);
@@ -79,36 +79,38 @@ pub(super) fn head(story: &Story<'_>, frame: &Frame) -> String {
         "<text class=\"unit\" x=\"{}\" y=\"{}\">{}</text>",
         n(frame.time),
         n(height - 10.0),
-        unit(story)
+        unit(correlation)
     );
-    for (number, (seat, party)) in frame.seats.iter().zip(&story.parties).enumerate() {
-        let (lanes_from, lanes_to) = seat.span();
+    for (number, (column, participant)) in
+        frame.columns.iter().zip(&correlation.participants).enumerate()
+    {
+        let (lanes_from, lanes_to) = column.span();
         // Two have their titles above their texts, others above their lanes.
-        let (x, room) = if alone || !party.recorded {
+        let (x, room) = if alone || !participant.recorded {
             (lanes_from, lanes_to - lanes_from)
         } else {
-            let column = frame.columns[seat.column];
-            (column.x, column.width)
+            let text_column = frame.text_columns[column.text_column];
+            (text_column.x, text_column.width)
         };
-        let title = match alone && story.parties.len() > 1 {
-            true => format!("{} {}", number + 1, party.title),
-            false => party.title.clone(),
+        let title = match alone && correlation.participants.len() > 1 {
+            true => format!("{} {}", number + 1, participant.title),
+            false => participant.title.clone(),
         };
         let title = super::text::fit(&title, 15.5, room, super::text::sans);
-        let subtitle = super::text::fit(&party.subtitle, 12.0, room, super::text::sans);
+        let subtitle = super::text::fit(&participant.subtitle, 12.0, room, super::text::sans);
         let y = if alone { [20.0, 37.0] } else { [height - 32.0, height - 12.0] };
         let _ = write!(
             out,
-            "<text class=\"party\" x=\"{x}\" y=\"{}\">{}<title>{}</title></text>\
+            "<text class=\"participant\" x=\"{x}\" y=\"{}\">{}<title>{}</title></text>\
              <text class=\"pid\" x=\"{x}\" y=\"{}\">{}</text>",
             n(y[0]),
             escape(&title),
-            escape(&party.title),
+            escape(&participant.title),
             n(y[1]),
             escape(&subtitle),
             x = n(x),
         );
-        for (lane, middle, _) in &seat.lanes {
+        for (lane, middle, _) in &column.lanes {
             for (line, y) in lane.heading().into_iter().zip([height - 22.0, height - 10.0]) {
                 if !line.is_empty() {
                     let (x, y) = (n(*middle), n(y));
@@ -121,17 +123,17 @@ pub(super) fn head(story: &Story<'_>, frame: &Frame) -> String {
 }
 
 /// What the times are counted in.
-fn unit(story: &Story<'_>) -> &'static str {
-    if in_seconds(story) { "s" } else { "ms" }
+fn unit(correlation: &Correlation<'_>) -> &'static str {
+    if in_seconds(correlation) { "s" } else { "ms" }
 }
 
-fn in_seconds(story: &Story<'_>) -> bool {
-    story.entries.last().is_some_and(|last| last.t >= 100_000_000_000)
+fn in_seconds(correlation: &Correlation<'_>) -> bool {
+    correlation.entries.last().is_some_and(|last| last.t >= 100_000_000_000)
 }
 
 /// A time, in the unit of the run.
-pub(super) fn time(story: &Story<'_>, t: u64) -> String {
-    if in_seconds(story) {
+pub(super) fn time(correlation: &Correlation<'_>, t: u64) -> String {
+    if in_seconds(correlation) {
         format!("{}.{:06}", t / 1_000_000_000, t % 1_000_000_000 / 1_000)
     } else {
         format!("{}.{:03}", t / 1_000_000, t % 1_000_000 / 1_000)
@@ -139,8 +141,8 @@ pub(super) fn time(story: &Story<'_>, t: u64) -> String {
 }
 
 /// A time with its unit.
-pub(super) fn time_and_unit(story: &Story<'_>, t: u64) -> String {
-    format!("{} {}", time(story, t), unit(story))
+pub(super) fn time_and_unit(correlation: &Correlation<'_>, t: u64) -> String {
+    format!("{} {}", time(correlation, t), unit(correlation))
 }
 
 /// A strip with all that passes from the block above to the one below, for behind a heading or a
@@ -158,15 +160,17 @@ pub(super) fn strip(layout: &Layout, above: Option<usize>, below: usize, class: 
     let mut out = open(frame, class, 0.0, STRIP);
     panels(frame, 0.0, STRIP, &mut out);
     let block = &layout.blocks[below];
-    let passes = |party: usize| {
-        let is_in = |block: &Block| block.lifelines.iter().any(|line| line.party == party);
-        let goes_on = block.lifelines.iter().any(|line| line.party == party && line.from <= 0.0);
+    let passes = |participant: usize| {
+        let is_in =
+            |block: &Block| block.lifelines.iter().any(|line| line.participant == participant);
+        let goes_on =
+            block.lifelines.iter().any(|line| line.participant == participant && line.from <= 0.0);
         above.is_some_and(|above| is_in(&layout.blocks[above]))
             && (goes_on || block.rows.is_empty())
     };
-    for (party, seat) in frame.seats.iter().enumerate() {
-        if passes(party) {
-            lanes(seat, 0.0, STRIP, &mut out);
+    for (participant, column) in frame.columns.iter().enumerate() {
+        if passes(participant) {
+            lanes(column, 0.0, STRIP, &mut out);
         }
     }
     for bar in block.bars.iter().filter(|bar| !bar.begins) {
@@ -189,8 +193,8 @@ pub(super) fn strip(layout: &Layout, above: Option<usize>, below: usize, class: 
     out + "</svg>"
 }
 
-fn lanes(seat: &super::frame::Seat, from: f64, to: f64, out: &mut String) {
-    for (_, x, _) in &seat.lanes {
+fn lanes(column: &super::frame::Column, from: f64, to: f64, out: &mut String) {
+    for (_, x, _) in &column.lanes {
         let _ = write!(out, "<path class=\"life\" d=\"M{} {}V{}\"/>", n(*x), n(from), n(to));
     }
 }
@@ -211,7 +215,7 @@ fn image_end(layout: &Layout, block: &Block, first: usize) -> usize {
 }
 
 /// A block as images.
-pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String {
+pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usize) -> String {
     let block = &layout.blocks[number];
     let mut out = String::new();
     let mut behind = 0;
@@ -223,11 +227,11 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
         let rows = &block.rows[first..behind];
         out += &open(&layout.frame, "rows", top, bottom - top);
         panels(&layout.frame, top, bottom - top, &mut out);
-        grounds(story, layout, rows, &mut out);
+        grounds(correlation, layout, rows, &mut out);
         let crosses = |from: f64, to: f64| from.min(to) <= bottom && from.max(to) >= top;
         for lifeline in block.lifelines.iter().filter(|l| crosses(l.from, l.to)) {
-            let seat = &layout.frame.seats[lifeline.party];
-            lanes(seat, lifeline.from.max(top), lifeline.to.min(bottom), &mut out);
+            let column = &layout.frame.columns[lifeline.participant];
+            lanes(column, lifeline.from.max(top), lifeline.to.min(bottom), &mut out);
         }
         for pause in block.breaks.iter().filter(|pause| crosses(pause.y, pause.y)) {
             draw_break(layout, pause, &mut out);
@@ -240,7 +244,7 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
         }
         for row in rows {
             let y = row.y + 12.5;
-            let time = time(story, row.t);
+            let time = time(correlation, row.t);
             let _ = write!(
                 out,
                 "<text class=\"time\" x=\"{}\" y=\"{}\">{time}</text>",
@@ -249,7 +253,7 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
             );
             for &at in &row.entries {
                 let text = row.texts.iter().find(|text| text.entry == at);
-                draw_entry(story, layout, block, row, at, text, &mut out);
+                draw_entry(correlation, layout, block, row, at, text, &mut out);
             }
         }
         // Labels stay legible above everything.
@@ -262,25 +266,27 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
 }
 
 /// What a text and its mark stand on.
-fn ground(layout: &Layout, story: &Story<'_>, row: &Row, text: &Text) -> [String; 4] {
-    let column = layout.frame.columns[text.column];
-    let (from, to) = layout.frame.seats[story.party[text.entry]].span();
-    let left = column.x.min(from) - 6.0;
-    let right = match layout.frame.columns.len() {
+fn ground(layout: &Layout, correlation: &Correlation<'_>, row: &Row, text: &Text) -> [String; 4] {
+    let text_column = layout.frame.text_columns[text.text_column];
+    let (from, to) = layout.frame.columns[correlation.participant[text.entry]].span();
+    let left = text_column.x.min(from) - 6.0;
+    let right = match layout.frame.text_columns.len() {
         1 => layout.frame.width,
-        _ => (column.x + column.width).max(to) + 4.0,
+        _ => (text_column.x + text_column.width).max(to) + 4.0,
     };
     [left, row.y + 1.0, right - left, row.height - 2.0].map(n)
 }
 
 /// The grounds of what is not as it should be.
-fn grounds(story: &Story<'_>, layout: &Layout, rows: &[Row], out: &mut String) {
+fn grounds(correlation: &Correlation<'_>, layout: &Layout, rows: &[Row], out: &mut String) {
     for row in rows {
-        for text in
-            row.texts.iter().filter(|text| text.grade == Grade::Failure || !text.reason.is_empty())
+        for text in row
+            .texts
+            .iter()
+            .filter(|text| text.severity == Severity::Failure || !text.reason.is_empty())
         {
-            let [x, y, width, height] = ground(layout, story, row, text);
-            let class = bad(text.grade);
+            let [x, y, width, height] = ground(layout, correlation, row, text);
+            let class = bad(text.severity);
             let _ = write!(
                 out,
                 "<rect class=\"ground{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
@@ -290,8 +296,8 @@ fn grounds(story: &Story<'_>, layout: &Layout, rows: &[Row], out: &mut String) {
 }
 
 fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
-    for seat in &layout.frame.seats {
-        let (from, to) = seat.span();
+    for column in &layout.frame.columns {
+        let (from, to) = column.span();
         let (from, to) = (from - 4.0, to + 4.0);
         let mut path = format!("M{} {}", n(from), n(pause.y));
         // A zigzag across all lanes.
@@ -309,11 +315,11 @@ fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
     let _ = write!(out, "<text class=\"pause\" x=\"{x}\" y=\"{y}\">{text} later</text>");
 }
 
-fn bad(grade: Grade) -> &'static str {
-    match grade {
-        Grade::Well => "",
-        Grade::Notable => " note",
-        Grade::Failure => " bad",
+fn bad(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Well => "",
+        Severity::Notable => " note",
+        Severity::Failure => " bad",
     }
 }
 
@@ -330,7 +336,7 @@ fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
     let _ = write!(
         out,
         "<rect class=\"bar {class}{}\" data-b=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"2\"/>",
-        bad(bar.grade),
+        bad(bar.severity),
         bar.entry,
         n(bar.x - half),
         n(from),
@@ -403,7 +409,7 @@ fn belongs(line: &Line) -> String {
 fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     let (left, right) = (line.from.0.min(line.to.0), line.from.0.max(line.to.0));
     let (mut from, mut to) = (left, right);
-    if let [first, second] = layout.frame.seats.as_slice() {
+    if let [first, second] = layout.frame.columns.as_slice() {
         from = from.max(first.span().1 + 4.0);
         to = to.min(second.span().0 - 4.0);
     }
@@ -415,7 +421,7 @@ fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     (from, to, line.from.1 + (line.to.1 - line.from.1) * share - 5.0)
 }
 
-/// The label of an arrow, in the middle between the parties.
+/// The label of an arrow, in the middle between the participants.
 fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
     let Some(label) = &line.label else { return };
     let (from, to, base) = label_place(layout, line);
@@ -438,7 +444,7 @@ fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
 
 /// An entry: its text, a thin line from there, and its mark.
 fn draw_entry(
-    story: &Story<'_>,
+    correlation: &Correlation<'_>,
     layout: &Layout,
     block: &Block,
     row: &Row,
@@ -447,37 +453,37 @@ fn draw_entry(
     out: &mut String,
 ) {
     let Some(place) = layout.places[at] else { return };
-    let party = story.party[at];
-    let entry = &story.entries[at];
+    let participant = correlation.participant[at];
+    let entry = &correlation.entries[at];
     let x =
         block.bars.iter().find(|bar| bar.entry == at && bar.begins).map_or(place.x, |bar| bar.x);
-    let x = ends(story, layout, block, at).unwrap_or(x);
+    let x = ends(correlation, layout, block, at).unwrap_or(x);
     let y = place.y;
     let (class, mark) = mark(entry, x, y);
-    let grade = bad(words::grade(entry));
-    let label = story.label(at);
+    let severity = bad(words::severity(entry));
+    let label = correlation.label(at);
     let spoken = format!(
         "{}, {}: {} {}{}",
-        time_and_unit(story, entry.t),
-        story.parties[party].title,
+        time_and_unit(correlation, entry.t),
+        correlation.participants[participant].title,
         label.name,
         label.rest,
         label.reason.map(|why| format!("; {why}")).unwrap_or_default()
     );
     let _ = write!(
         out,
-        "<g class=\"e {class}{grade}\" data-i=\"{at}\" tabindex=\"-1\" role=\"button\" aria-label=\"{}\">",
+        "<g class=\"e {class}{severity}\" data-i=\"{at}\" tabindex=\"-1\" role=\"button\" aria-label=\"{}\">",
         escape(&spoken)
     );
     if let Some(text) = text {
-        let column = layout.frame.columns[text.column];
-        let [rect_x, rect_y, width, height] = ground(layout, story, row, text);
+        let text_column = layout.frame.text_columns[text.text_column];
+        let [rect_x, rect_y, width, height] = ground(layout, correlation, row, text);
         let _ = write!(
             out,
             "<rect class=\"hit\" x=\"{rect_x}\" y=\"{rect_y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
         );
-        let leader = match column.x > x {
-            true => (x + MARK + 3.0, column.x - 5.0),
+        let leader = match text_column.x > x {
+            true => (x + MARK + 3.0, text_column.x - 5.0),
             false => (text.end + 7.0, x - MARK - 3.0),
         };
         if leader.1 - leader.0 > 6.0 {
@@ -489,15 +495,15 @@ fn draw_entry(
                 n(leader.1)
             );
         }
-        let mut from = column.x;
-        if layout.frame.columns.len() == 1 {
-            if story.parties.len() > 1 {
+        let mut from = text_column.x;
+        if layout.frame.text_columns.len() == 1 {
+            if correlation.participants.len() > 1 {
                 let _ = write!(
                     out,
                     "<text class=\"tag\" x=\"{}\" y=\"{}\">{}</text>",
                     n(from),
                     n(y + 4.0),
-                    party + 1
+                    participant + 1
                 );
             }
             from += TAG;
@@ -529,10 +535,12 @@ fn draw_entry(
 }
 
 /// Where the bar is that an entry ends.
-fn ends(story: &Story<'_>, layout: &Layout, block: &Block, at: usize) -> Option<f64> {
-    let begin = match &story.entries[at].what {
-        What::Executed(_) | What::Stalled { .. } => story.transfers[story.transfer[at]?].posted?,
-        What::Woken { .. } => story.waits.iter().find(|wait| wait.to == at)?.from,
+fn ends(correlation: &Correlation<'_>, layout: &Layout, block: &Block, at: usize) -> Option<f64> {
+    let begin = match &correlation.entries[at].what {
+        What::Executed(_) | What::Stalled { .. } => {
+            correlation.transfers[correlation.transfer[at]?].posted?
+        }
+        What::Woken { .. } => correlation.waits.iter().find(|wait| wait.to == at)?.from,
         _ => return None,
     };
     let _ = layout;

@@ -24,7 +24,7 @@ const WRITTEN_NS: u64 = 20_000_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A process's ring.
-struct Source {
+struct ProcessRing {
     ring: TraceRing,
     at: u64,
     /// Records that it had no room for, as far as that is told.
@@ -37,7 +37,7 @@ pub(super) struct Collector {
     /// Names of its files begin with this.
     prefix: String,
     known: HashSet<OsString>,
-    sources: Vec<Source>,
+    rings: Vec<ProcessRing>,
     /// Records with the index of the process that has written them.
     pending: Vec<(u32, Record)>,
     decoder: Decoder,
@@ -53,7 +53,7 @@ impl Collector {
             folder: dir.join(FOLDER),
             prefix: format!("{generation}-"),
             known: HashSet::new(),
-            sources: Vec::new(),
+            rings: Vec::new(),
             pending: Vec::new(),
             decoder: Decoder::new(began),
             given: 0,
@@ -69,7 +69,7 @@ impl Collector {
                 continue;
             }
             if let Some(ring) = TraceRing::open(&self.folder.join(&name))? {
-                self.sources.push(Source { ring, at: TraceRing::start(), dropped: 0 });
+                self.rings.push(ProcessRing { ring, at: TraceRing::start(), dropped: 0 });
                 self.known.insert(name);
             }
         }
@@ -78,18 +78,18 @@ impl Collector {
 
     /// Reads all that is whole; what is not is passed over if the recording `is_over`.
     fn read(&mut self, is_over: bool) {
-        for source in &mut self.sources {
-            let by = source.ring.index();
-            while let Some(record) = source.ring.read(&mut source.at, is_over) {
+        for process in &mut self.rings {
+            let by = process.ring.index();
+            while let Some(record) = process.ring.read(&mut process.at, is_over) {
                 self.pending.push((by, record));
             }
-            source.ring.release(source.at);
+            process.ring.release(process.at);
         }
     }
 
     /// Whether a process is in the midst of a record, or was killed there.
     fn is_being_written(&self) -> bool {
-        self.sources.iter().any(|source| !source.ring.ends_at(source.at))
+        self.rings.iter().any(|process| !process.ring.ends_at(process.at))
     }
 
     /// Takes what there is, and gives what nothing can come before any more: all if the recording
@@ -118,13 +118,13 @@ impl Collector {
                 self.given += 1;
             }
         }
-        for source in &mut self.sources {
-            let dropped = source.ring.dropped();
-            if is_over && dropped > source.dropped {
-                let missing = dropped - source.dropped;
-                source.dropped = dropped;
+        for process in &mut self.rings {
+            let dropped = process.ring.dropped();
+            if is_over && dropped > process.dropped {
+                let missing = dropped - process.dropped;
+                process.dropped = dropped;
                 self.dropped += missing;
-                for entry in self.decoder.dropped(now, source.ring.index(), missing) {
+                for entry in self.decoder.dropped(now, process.ring.index(), missing) {
                     give(&entry)?;
                 }
             }

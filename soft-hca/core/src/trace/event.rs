@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::packet::Headers;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, TryFromBytes, try_transmute};
 
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::status;
@@ -194,7 +194,7 @@ events! {
     }
     /// A thread begins to wait.
     Wait = 9 {
-        /// 0 completion channel, 1 event channel, 2 asynchronous events.
+        /// A [`Channel`].
         channel: u32,
         /// Its descriptor.
         fd: i32,
@@ -203,7 +203,7 @@ events! {
     Woken = 10 {
         /// Nanoseconds.
         waited: u64,
-        /// As in `Wait`.
+        /// A [`Channel`].
         channel: u32,
         /// Its descriptor.
         fd: i32,
@@ -276,6 +276,25 @@ impl Element {
             bytes = behind;
             Some(element)
         })
+    }
+}
+
+/// What a thread waits at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum Channel {
+    /// A completion channel.
+    Completion = 0,
+    /// An event channel of the connection manager.
+    Connection = 1,
+    /// A device's asynchronous events.
+    Async = 2,
+}
+
+impl Channel {
+    /// The channel that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
     }
 }
 

@@ -128,12 +128,13 @@ pub fn wait(fd: RawFd) -> Option<Waiting> {
         recorder.is_on() && recorder.is_complete()
     };
     let process = process::current().filter(is_told)?;
-    let channel = match table::get(fd)? {
-        Entry::Channel(_) => 0,
-        Entry::Cm(_) => 1,
-        Entry::Async(_) => 2,
+    let kind = match table::get(fd)? {
+        Entry::Channel(_) => event::Channel::Completion,
+        Entry::Cm(_) => event::Channel::Connection,
+        Entry::Async(_) => event::Channel::Async,
         Entry::Uverbs(_) | Entry::Netlink => return None,
     };
+    let channel = kind as u32;
     let recorder = &process.env.recorder;
     recorder.prepare();
     let about = recorder.about(recorder.index());

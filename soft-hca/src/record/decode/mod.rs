@@ -5,12 +5,12 @@
 //! | `verbs`, `cm` | calls, and events of the connection manager |
 //! | `work` | work requests and completions |
 //! | `reason` | why these wait or have failed |
-//! | `link` | packets |
+//! | `packets` | packets of the link, and which of them are sent again |
 //! | `names` | numbers by rdma-core's names |
 
 mod cm;
-mod link;
 mod names;
+mod packets;
 mod reason;
 mod verbs;
 mod work;
@@ -29,8 +29,8 @@ use soft_hca_record::{Name, Named};
 
 pub(super) use names::gid;
 
-use link::Link;
 use names::{access_names, constant};
+use packets::Packets;
 use reason::reason;
 
 /// An object of a process: its descriptor and handle lead to a number of the fabric.
@@ -56,7 +56,7 @@ pub(super) struct Decoder {
     /// Of ids, by process and the program's own name: number, and whether they are of datagrams.
     pub ids: HashMap<(u32, u64), (u32, bool)>,
     /// What the link has sent.
-    link: Link,
+    packets: Packets,
     /// Types of ids that are of datagrams.
     pub datagram_ids: std::collections::HashSet<u32>,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
@@ -156,7 +156,7 @@ impl Decoder {
                 What::Woken { on: channel(on)?, fd: fd as u32, waited, event: is_event != 0 }
             }
             Event::Connection(_) => What::ConnectionEvent(self.connection_event(proc, tail)?),
-            Event::Packet(packet) => What::Packet(self.link.packet(&packet)),
+            Event::Packet(packet) => What::Packet(self.packets.packet(&packet)),
             Event::Raised(raised) => raised_event(raised)?,
             Event::Fault(_) => What::Call(fault(tail)?),
         })
@@ -237,5 +237,9 @@ fn compared_value((label, value): (Label, u64)) -> Named {
 }
 
 fn channel(number: u32) -> Option<Channel> {
-    [Channel::Completion, Channel::Connection, Channel::Async].get(number as usize).copied()
+    Some(match event::Channel::of(number)? {
+        event::Channel::Completion => Channel::Completion,
+        event::Channel::Connection => Channel::Connection,
+        event::Channel::Async => Channel::Async,
+    })
 }

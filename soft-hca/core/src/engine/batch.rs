@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 use crate::engine::cause::{Cause, Place};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
-use crate::engine::observer::MatchedReceive;
+use crate::engine::traced::MatchedReceive;
 use crate::engine::receive::{Receive, ReceiveError};
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::{MAX_MESSAGES, ReceiveCompletion, Responder};

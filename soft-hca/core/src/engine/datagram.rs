@@ -15,7 +15,7 @@ use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::cause::Cause;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, PlaceError};
-use crate::engine::observer::MatchedReceive;
+use crate::engine::traced::MatchedReceive;
 use crate::engine::remote::RemoteDatagram;
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::ReceiveCompletion;

@@ -20,7 +20,7 @@ pub(crate) mod fabric;
 mod hostile;
 #[cfg(test)]
 mod incoming;
-mod observer;
+mod traced;
 #[cfg(test)]
 mod other_process;
 #[cfg(test)]

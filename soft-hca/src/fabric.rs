@@ -6,18 +6,19 @@
 //! listening, so a socket in a locked folder is a living daemon's, or what a killed one has left.
 
 use std::fs;
-use std::io;
-use std::net::IpAddr;
+use std::io::{self, Read};
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::{self, DeviceName, DeviceSet, DeviceSpec, Devices};
-use soft_hca_core::recording::FOLDER;
 use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request};
 use soft_hca_core::system;
+use soft_hca_core::trace::FOLDER;
 use soft_hca_daemon::device;
 use soft_hca_daemon::link;
 use soft_hca_daemon::sysfs;
@@ -31,6 +32,9 @@ const INSTEAD: &str = "end its programs first, or take another one by --fabric";
 
 /// The hidden subcommand that becomes the daemon.
 pub const SUBCOMMAND: &str = "fabric";
+
+/// How long the daemon may take to end a connection.
+const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// A fabric that lives at least as long as this, or as the program that it is handed to.
 #[derive(Debug)]
@@ -177,6 +181,16 @@ pub(super) fn ask(
     }
     let Reply(outcome) = Reply::decode(&message).map_err(Error::Refused)?;
     outcome.map(|answer| (answer.bytes, fds)).map_err(Error::Refused)
+}
+
+/// Ends a connection and waits until the daemon has done what it does then, if it answers at all.
+pub(super) fn end(connection: Connection) {
+    let stream = UnixStream::from(connection.into_fd());
+    if stream.set_read_timeout(Some(END_LIMIT)).is_ok() && stream.shutdown(Shutdown::Write).is_ok()
+    {
+        // It closes its end, too; nothing else comes.
+        let _ = (&stream).read(&mut [0]);
+    }
 }
 
 /// Starts what is missing of a fabric. The caller holds the lock.

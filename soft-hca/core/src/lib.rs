@@ -6,8 +6,8 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`rpc`] | messages between programs and the daemon |
-//! | [`recording`] | what each process notes down while it is recorded |
 //! | [`engine`] | the data path: work requests, completions, memory |
+//! | [`trace`] | what each process traces while it is recorded |
 //! | [`config`] | names, folders and environment variables: where a fabric lives |
 //! | [`device_spec`] | which devices a fabric has, as a command line says it |
 //! | [`sysfs`], [`device_file`] | the files in which a program finds devices, and those that lead to them |
@@ -30,10 +30,10 @@ pub mod engine;
 pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-pub mod recording;
 pub mod ring;
 pub mod rpc;
 mod sync;
 pub mod sysfs;
 pub mod system;
+pub mod trace;
 pub mod uapi;

@@ -5,9 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use soft_hca_core::engine::{Async, Env, Event};
-use soft_hca_core::recording::Recorder;
+use soft_hca_core::engine::{Async, Env};
 use soft_hca_core::system;
+use soft_hca_core::trace::{Event, Recorder};
 
 use crate::event_fd::EventFd;
 use crate::link;
@@ -23,7 +23,7 @@ pub(crate) struct DaemonEnv {
     processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
     raised: Mutex<VecDeque<Async>>,
     link: OnceLock<link::Handle>,
-    /// Where the daemon notes what passes by.
+    /// Where the daemon traces what happens.
     recorder: OnceLock<Recorder>,
 }
 
@@ -103,12 +103,12 @@ impl DaemonEnv {
         std::mem::take(&mut *lock(&self.raised))
     }
 
-    /// Notes can be taken from now on.
+    /// Events can be traced from now on.
     pub(crate) fn set_recorder(&self, recorder: Recorder) {
         let _ = self.recorder.set(recorder);
     }
 
-    /// Where the daemon notes what passes by.
+    /// Where the daemon traces what happens.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.get()
     }
@@ -149,9 +149,9 @@ impl Env for DaemonEnv {
         lock(&self.raised).push_back(what);
     }
 
-    fn observe(&self, event: &Event<'_>) {
+    fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
         if let Some(recorder) = self.recorder.get() {
-            recorder.observe(event);
+            recorder.trace(proc, event, tail);
         }
     }
 

@@ -12,15 +12,15 @@ use soft_hca_core::config::{self, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::{DeviceSet, DeviceSpec};
 use soft_hca_core::engine::{DAEMON, Quiesce};
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::recording::{MAX_LIMIT, MIN_LIMIT, Recorder, note};
 use soft_hca_core::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
 use soft_hca_core::system;
+use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT, Recorder, event};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::{Command, command as ucma_command};
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
-use soft_hca_core::uapi::verbs::{event, state};
+use soft_hca_core::uapi::verbs::{event as event_type, state};
 use soft_hca_fault::Happened;
 use zerocopy::IntoBytes;
 
@@ -369,7 +369,7 @@ impl Daemon {
         let word = if is_up { "up" } else { "down" };
         tracing::info!("port {number} of {} is {word}", changed.name);
         sysfs::port_changed(&self.dir, &changed, number);
-        let event = if is_up { event::PORT_ACTIVE } else { event::PORT_ERR };
+        let event = if is_up { event_type::PORT_ACTIVE } else { event_type::PORT_ERR };
         for file in self.files.uverbs_mut().filter(|file| file.device.index == device) {
             file.device = Arc::clone(&changed);
             file.queue_async(None, number.into(), event);
@@ -385,9 +385,9 @@ impl Daemon {
         ensure(self.recorder.is_none(), TAKEN)?;
         self.recorder = Some(token);
         self.recordings += 1;
-        self.fabric.arena.record_limit.store(limit, Relaxed);
-        self.fabric.arena.record_failures.store(only_failures.into(), Relaxed);
-        self.fabric.arena.observed.store(self.recordings, Release);
+        self.fabric.arena.trace_limit.store(limit, Relaxed);
+        self.fabric.arena.trace_failures.store(only_failures.into(), Relaxed);
+        self.fabric.arena.trace_generation.store(self.recordings, Release);
         if let Some(recorder) = self.fabric.env.recorder() {
             recorder.prepare();
         }
@@ -521,7 +521,7 @@ impl Daemon {
         self.deferred.forget(token);
         if self.recorder == Some(token) {
             self.recorder = None;
-            self.fabric.arena.observed.store(0, Release);
+            self.fabric.arena.trace_generation.store(0, Release);
         }
         match self.files.remove(token) {
             Some(File::Uverbs { file, .. }) => self.run_command(Deferred::Close(file), None),
@@ -561,7 +561,7 @@ impl Daemon {
         self.failed = qps.filter(|qpn| self.has_failed(*qpn)).collect();
         self.fabric.process_ended(index);
         if let Some(recorder) = self.fabric.env.recorder() {
-            recorder.note(recorder.about(index as u32), &note::Ended {}, &[]);
+            recorder.append(recorder.about(index as u32), &event::Ended {}.into(), &[]);
         }
         None
     }

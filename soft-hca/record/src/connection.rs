@@ -1,5 +1,7 @@
 //! What the status of a connection event means.
 
+use soft_hca_roce::wire::cm::reason;
+
 /// `errno.h`, as far as events of the connection manager have it.
 const ERRORS: &[(i32, &str)] = &[
     (2, "ENOENT"),
@@ -19,43 +21,6 @@ const ERRORS: &[(i32, &str)] = &[
     (113, "EHOSTUNREACH"),
 ];
 
-/// Reasons of a REJ message (IBTA 12.6.7.2), `enum ib_cm_rej_reason`.
-const REJECTIONS: &[(i32, &str)] = &[
-    (1, "no queue pair is available"),
-    (2, "no end-to-end context is available"),
-    (3, "no resources are available"),
-    (4, "timeout"),
-    (5, "unsupported request"),
-    (6, "invalid communication id"),
-    (7, "invalid communication instance"),
-    (8, "invalid service id"),
-    (9, "invalid transport service type"),
-    (10, "stale connection"),
-    (11, "the reliable datagram channel does not exist"),
-    (12, "invalid primary GID"),
-    (13, "invalid primary LID"),
-    (14, "invalid primary service level"),
-    (15, "invalid primary traffic class"),
-    (16, "invalid primary hop limit"),
-    (17, "invalid primary packet rate"),
-    (18, "invalid alternate GID"),
-    (19, "invalid alternate LID"),
-    (20, "invalid alternate service level"),
-    (21, "invalid alternate traffic class"),
-    (22, "invalid alternate hop limit"),
-    (23, "invalid alternate packet rate"),
-    (24, "the connection manager is elsewhere"),
-    (25, "the port is elsewhere"),
-    (26, "invalid path MTU"),
-    (27, "insufficient responder resources"),
-    (28, "consumer reject"),
-    (29, "invalid RNR retry count"),
-    (30, "duplicate local communication id"),
-    (31, "unsupported class version"),
-    (32, "invalid primary flow label"),
-    (33, "invalid alternate flow label"),
-];
-
 /// Statuses of a SIDR_REP message (IBTA 12.11.2), `enum ib_cm_sidr_status`.
 const SERVICES: &[(i32, &str)] = &[
     (1, "the service is not supported"),
@@ -69,7 +34,7 @@ const SERVICES: &[(i32, &str)] = &[
 pub(crate) fn status_name(event: &str, status: i32) -> Option<&'static str> {
     let (table, number) = match event {
         _ if status < 0 => (ERRORS, status.checked_neg()?),
-        "RDMA_CM_EVENT_REJECTED" => (REJECTIONS, status),
+        "RDMA_CM_EVENT_REJECTED" => return reason::text(status.try_into().ok()?),
         "RDMA_CM_EVENT_UNREACHABLE" => (SERVICES, status),
         _ => return None,
     };
@@ -92,6 +57,9 @@ pub(crate) fn has_failed(event: &str, status: i32) -> bool {
 /// Why an event has a status, and what usually causes it.
 pub(crate) fn explain(event: &str, number: i32) -> (String, &'static str) {
     const TIMED_OUT: i32 = -110;
+    const INVALID_SERVICE_ID: i32 = reason::INVALID_SERVICE_ID as i32;
+    const CONSUMER_DEFINED: i32 = reason::CONSUMER_DEFINED as i32;
+    const STALE_CONNECTION: i32 = reason::STALE_CONNECTION as i32;
     let (why, cause) = match (event, number) {
         ("RDMA_CM_EVENT_ADDR_ERROR", TIMED_OUT) => (
             "nobody has answered for the address",
@@ -104,15 +72,15 @@ pub(crate) fn explain(event: &str, number: i32) -> (String, &'static str) {
         ("RDMA_CM_EVENT_ROUTE_ERROR", _) => {
             ("there is no route to the address", "the network has changed since it was resolved")
         }
-        ("RDMA_CM_EVENT_REJECTED", 8) => (
+        ("RDMA_CM_EVENT_REJECTED", INVALID_SERVICE_ID) => (
             "nobody listens at this address and port",
             "the server does not run yet, or listens at another port or port space",
         ),
-        ("RDMA_CM_EVENT_REJECTED", 28) => (
+        ("RDMA_CM_EVENT_REJECTED", CONSUMER_DEFINED) => (
             "the peer's program has refused the connection",
             "the server calls rdma_reject, or has ended while the request waited",
         ),
-        ("RDMA_CM_EVENT_REJECTED", 10) => (
+        ("RDMA_CM_EVENT_REJECTED", STALE_CONNECTION) => (
             "the peer still has an old connection of this queue pair",
             "a program that was killed and has come back with the same number: try again",
         ),

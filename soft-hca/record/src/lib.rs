@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod correlation;
 pub mod entry;
 pub mod explain;
 pub mod file;
@@ -28,7 +29,6 @@ pub mod reason;
 pub mod requests;
 pub mod sequence;
 pub mod stable;
-mod story;
 #[cfg(test)]
 mod testing;
 pub mod text;

@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
+use crate::correlation::{Correlation, Participant};
 use crate::entry::{Entry, Header, What};
-use crate::story::{Party, Story};
-use crate::words::{self, Grade, SUCCESS};
+use crate::words::{self, SUCCESS, Severity};
 
 /// Signs that lifelines and arrows are drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ const NARROWEST: usize = 24;
 /// an event elsewhere, is an arrow from one lifeline to the other. Where the terminal has no room for
 /// all, the last processes share a column.
 pub fn sequence(header: &Header, entries: &[Entry], options: &Options) -> String {
-    let story = Story::new(header, entries);
-    let mut picture = Picture::new(&story, options);
+    let correlation = Correlation::new(header, entries);
+    let mut picture = Picture::new(&correlation, options);
     let mut out = picture.head();
-    let shown = (0..entries.len()).filter(|at| !story.aside.contains(at));
+    let shown = (0..entries.len()).filter(|at| !correlation.aside.contains(at));
     for (number, at) in shown.enumerate() {
         if number == options.entries {
             let left = words::thousands((entries.len() - at) as u64);
@@ -54,48 +54,54 @@ pub fn sequence(header: &Header, entries: &[Entry], options: &Options) -> String
 }
 
 struct Picture<'p> {
-    story: &'p Story<'p>,
+    correlation: &'p Correlation<'p>,
     ascii: bool,
-    /// Columns of a party.
+    /// Columns of a participant.
     width: usize,
     count: usize,
-    /// Which parties are there.
+    /// Which participants are there.
     alive: Vec<bool>,
     /// Transfers whose arrow has been drawn.
     met: HashSet<usize>,
 }
 
 impl<'p> Picture<'p> {
-    fn new(story: &'p Story<'p>, options: &Options) -> Self {
+    fn new(correlation: &'p Correlation<'p>, options: &Options) -> Self {
         let room = options.width.saturating_sub(TIME).max(NARROWEST);
-        let count = story.parties.len().clamp(1, (room / NARROWEST).max(1));
+        let count = correlation.participants.len().clamp(1, (room / NARROWEST).max(1));
         let ascii = options.signs == Signs::Ascii;
         // Who began before the recording is there from its beginning.
-        let begins = |party: usize| {
+        let begins = |participant: usize| {
             let is_begin = |entry: &Entry| matches!(entry.what, What::ProcessBegan { .. });
-            let mut own = story.entries.iter().zip(&story.party).filter(|(_, of)| **of == party);
+            let mut own = correlation
+                .entries
+                .iter()
+                .zip(&correlation.participant)
+                .filter(|(_, of)| **of == participant);
             !own.any(|(entry, _)| is_begin(entry))
         };
-        let alive = (0..story.parties.len()).map(begins).collect();
-        Self { story, ascii, width: room / count, count, alive, met: HashSet::new() }
+        let alive = (0..correlation.participants.len()).map(begins).collect();
+        Self { correlation, ascii, width: room / count, count, alive, met: HashSet::new() }
     }
 
     fn line(&self) -> char {
         if self.ascii { '|' } else { '\u{2502}' }
     }
 
-    /// The column of a party.
-    fn column(&self, party: usize) -> usize {
-        party.min(self.count - 1)
+    /// The column of a participant.
+    fn column(&self, participant: usize) -> usize {
+        participant.min(self.count - 1)
     }
 
     fn head(&self) -> String {
-        let titles = |of: fn(&Party) -> &str| -> String {
-            let parties = self.story.parties.iter().take(self.count);
-            let cells = parties.map(|party| self.cell(of(party)));
+        let titles = |of: fn(&Participant) -> &str| -> String {
+            let participants = self.correlation.participants.iter().take(self.count);
+            let cells = participants.map(|participant| self.cell(of(participant)));
             format!("{:TIME$}{}", "", cells.collect::<String>()).trim_end().to_owned() + "\n"
         };
-        titles(|party| &party.title) + &titles(|party| &party.subtitle) + "\n"
+        titles(|participant| &participant.title)
+            + &titles(|participant| &participant.subtitle)
+            + "\n"
     }
 
     /// A text that fills a column, or as much of it as fits.
@@ -119,10 +125,10 @@ impl<'p> Picture<'p> {
     }
 
     /// The lifelines, with a text beside one.
-    fn row(&self, time: &str, party: usize, mark: char, text: &str) -> String {
+    fn row(&self, time: &str, participant: usize, mark: char, text: &str) -> String {
         let mut row = format!("{time:>width$} ", width = TIME - 1);
         for column in 0..self.count {
-            let own = column == self.column(party);
+            let own = column == self.column(participant);
             let line = match own {
                 true => mark,
                 false if self.alive[column] => self.line(),
@@ -174,33 +180,38 @@ impl<'p> Picture<'p> {
     }
 
     fn entry(&mut self, at: usize, out: &mut String) {
-        let story = self.story;
-        let entry = &story.entries[at];
-        let party = story.party[at];
+        let correlation = self.correlation;
+        let entry = &correlation.entries[at];
+        let participant = correlation.participant[at];
         let micros = entry.t / 1_000;
         let time = format!("{}.{:03} ms", micros / 1_000, micros % 1_000);
-        let label = story.label(at);
-        self.alive[party] = true;
-        for flow in story.flows.iter().filter(|flow| flow.to == at) {
-            let from = story.party[flow.from];
-            if self.column(from) != self.column(party) {
-                *out +=
-                    &self.arrow(from, party, &words::label(&story.entries[flow.from]).name, false);
+        let label = correlation.label(at);
+        self.alive[participant] = true;
+        for flow in correlation.flows.iter().filter(|flow| flow.to == at) {
+            let from = correlation.participant[flow.from];
+            if self.column(from) != self.column(participant) {
+                *out += &self.arrow(
+                    from,
+                    participant,
+                    &words::label(&correlation.entries[flow.from]).name,
+                    false,
+                );
             }
         }
-        let executed = |transfer: usize| Some((transfer, story.transfers[transfer].executed?));
-        if let Some((transfer, executed)) = story.transfer[at].and_then(executed) {
+        let executed =
+            |transfer: usize| Some((transfer, correlation.transfers[transfer].executed?));
+        if let Some((transfer, executed)) = correlation.transfer[at].and_then(executed) {
             // The receiver's completion may have been written before the sender's.
             let has_met = matches!(entry.what, What::Executed(_) | What::Completion(_));
             if has_met && self.met.insert(transfer) {
                 self.message(executed, transfer, out);
             }
-            if at == executed && story.transfers[transfer].completion.is_some() {
+            if at == executed && correlation.transfers[transfer].completion.is_some() {
                 return;
             }
         }
         let (well, bad) = if self.ascii { ('+', '!') } else { ('\u{251c}', '\u{2573}') };
-        let mark = if words::grade(entry) == Grade::Failure { bad } else { well };
+        let mark = if words::severity(entry) == Severity::Failure { bad } else { well };
         let rest = self.plain(&label.rest);
         // What a call gives is worth more than what it was asked for.
         let parts = [label.name.as_str(), &label.result].map(|part| part.chars().count() + 1);
@@ -209,32 +220,32 @@ impl<'p> Picture<'p> {
         let parts = [label.name.as_str(), &rest, &label.result];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let text = parts.join(" ");
-        *out += &self.row(&time, party, mark, text.trim_end());
-        if let Some(reason) = label.reason.filter(|_| words::grade(entry) != Grade::Well) {
+        *out += &self.row(&time, participant, mark, text.trim_end());
+        if let Some(reason) = label.reason.filter(|_| words::severity(entry) != Severity::Well) {
             let reason = self.plain(&reason);
             let line = self.line();
             let room = self.width.saturating_sub(5).max(8);
             for piece in wrap(&reason, room) {
-                *out += &self.row("", party, line, &format!("  {piece}"));
+                *out += &self.row("", participant, line, &format!("  {piece}"));
             }
         }
         if matches!(entry.what, What::ProcessEnded) {
-            self.alive[party] = false;
+            self.alive[participant] = false;
         }
     }
 
     /// The arrow of a work request.
     fn message(&self, at: usize, transfer: usize, out: &mut String) {
-        let transfer = &self.story.transfers[transfer];
-        let from = self.story.party[at];
-        let What::Executed(executed) = &self.story.entries[at].what else { return };
+        let transfer = &self.correlation.transfers[transfer];
+        let from = self.correlation.participant[at];
+        let What::Executed(executed) = &self.correlation.entries[at].what else { return };
         let failed = executed.status != SUCCESS;
-        let length = match transfer.posted.map(|posted| &self.story.entries[posted].what) {
+        let length = match transfer.posted.map(|posted| &self.correlation.entries[posted].what) {
             Some(What::SendPosted(send)) => send.length,
             _ => executed.length,
         };
         let label = format!("{} {}", words::short_opcode(&executed.opcode), words::bytes(length));
-        let receivers = transfer.arrivals.iter().map(|arrival| arrival.party);
+        let receivers = transfer.arrivals.iter().map(|arrival| arrival.participant);
         let mut receivers: Vec<usize> = receivers.collect();
         if receivers.is_empty() && executed.status != "IBV_WC_WR_FLUSH_ERR" {
             receivers.extend(transfer.peer);

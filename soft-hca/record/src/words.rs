@@ -27,7 +27,7 @@ pub(crate) struct Label {
 
 /// How bad an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Grade {
+pub(crate) enum Severity {
     /// As it should be.
     Well,
     /// It has to wait, or was given back unexecuted because something else has failed.
@@ -41,41 +41,41 @@ pub(crate) const SUCCESS: &str = "IBV_WC_SUCCESS";
 const FLUSHED: &str = "IBV_WC_WR_FLUSH_ERR";
 
 /// How bad an entry is.
-pub(crate) fn grade(entry: &Entry) -> Grade {
+pub(crate) fn severity(entry: &Entry) -> Severity {
     let by_status = |status: &str| match status {
-        SUCCESS => Grade::Well,
-        FLUSHED => Grade::Notable,
-        _ => Grade::Failure,
+        SUCCESS => Severity::Well,
+        FLUSHED => Severity::Notable,
+        _ => Severity::Failure,
     };
     match &entry.what {
-        What::Call(Call { result: Outcome::Refused { .. }, .. }) => Grade::Failure,
+        What::Call(Call { result: Outcome::Refused { .. }, .. }) => Severity::Failure,
         What::ConnectionEvent(event) if connection::has_failed(&event.event, event.status) => {
-            Grade::Failure
+            Severity::Failure
         }
-        What::ConnectionEvent(_) => Grade::Well,
+        What::ConnectionEvent(_) => Severity::Well,
         What::AsyncEvent { event, .. } => match event.as_str() {
             "IBV_EVENT_COMM_EST" | "IBV_EVENT_SQ_DRAINED" | "IBV_EVENT_QP_LAST_WQE_REACHED" => {
-                Grade::Well
+                Severity::Well
             }
-            "IBV_EVENT_SRQ_LIMIT_REACHED" | "IBV_EVENT_PORT_ACTIVE" => Grade::Well,
-            _ => Grade::Failure,
+            "IBV_EVENT_SRQ_LIMIT_REACHED" | "IBV_EVENT_PORT_ACTIVE" => Severity::Well,
+            _ => Severity::Failure,
         },
-        What::Stalled { .. } | What::Dropped { .. } => Grade::Notable,
+        What::Stalled { .. } | What::Dropped { .. } => Severity::Notable,
         // A datagram that was dropped.
         What::Executed(executed) if executed.status == SUCCESS && executed.reason.is_some() => {
-            Grade::Notable
+            Severity::Notable
         }
         What::Executed(executed) => by_status(&executed.status),
-        What::Completion(completion) if completion.lost => Grade::Failure,
+        What::Completion(completion) if completion.lost => Severity::Failure,
         What::Completion(completion) => by_status(&completion.status),
         What::Packet(packet) => match packet.note {
-            Some(PacketNote::Nak(_)) => Grade::Failure,
+            Some(PacketNote::Nak(_)) => Severity::Failure,
             Some(
                 PacketNote::Retransmission(_) | PacketNote::RnrNak(_) | PacketNote::Ignored(_),
-            ) => Grade::Notable,
-            Some(PacketNote::Ack) | None => Grade::Well,
+            ) => Severity::Notable,
+            Some(PacketNote::Ack) | None => Severity::Well,
         },
-        _ => Grade::Well,
+        _ => Severity::Well,
     }
 }
 

@@ -1,39 +1,46 @@
-//! Notes of all processes, in the order of time, into a file.
+//! Records of all processes, in the order of time, into a file.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
-use soft_hca_core::recording::{FOLDER, Note, Spool};
 use soft_hca_core::system;
+use soft_hca_core::trace::{FOLDER, Record, TraceRing};
 use soft_hca_record::Entry;
 
-use super::words::Words;
+use super::decode::Decoder;
 
-/// Notes are kept back for so long: those of calls are written when these end, and count from
+/// Records are kept back for so long: those of calls are written when these end, and count from
 /// their beginning.
 pub(super) const KEPT_NS: u64 = 200_000_000;
+/// In the end a record that is being written is waited for so long; whose process was killed there
+/// never comes.
+const WRITTEN_NS: u64 = 20_000_000;
+/// Between two looks at it.
+const PAUSE: Duration = Duration::from_millis(1);
 
-/// A process's file.
-struct Source {
-    spool: Spool,
+/// A process's ring.
+struct ProcessRing {
+    ring: TraceRing,
     at: u64,
-    /// Notes that it had no room for, as far as that is told.
+    /// Records that it had no room for, as far as that is told.
     dropped: u64,
 }
 
-/// Reads what the processes note down, and gives entries of a record.
+/// Reads what the processes trace, and gives entries of a record.
 pub(super) struct Collector {
     folder: PathBuf,
     /// Names of its files begin with this.
     prefix: String,
     known: HashSet<OsString>,
-    sources: Vec<Source>,
-    /// Notes with the index of the process that has written them.
-    pending: Vec<(u32, Note)>,
-    words: Words,
+    rings: Vec<ProcessRing>,
+    /// Records with the index of the process that has written them.
+    pending: Vec<(u32, Record)>,
+    decoder: Decoder,
     /// Entries that were given, and that are missing.
     pub given: u64,
     pub dropped: u64,
@@ -46,27 +53,43 @@ impl Collector {
             folder: dir.join(FOLDER),
             prefix: format!("{generation}-"),
             known: HashSet::new(),
-            sources: Vec::new(),
+            rings: Vec::new(),
             pending: Vec::new(),
-            words: Words::new(began),
+            decoder: Decoder::new(began),
             given: 0,
             dropped: 0,
         }
     }
 
-    /// Finds files of processes that are new.
+    /// Finds rings of processes that are new.
     fn look(&mut self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let name = entry?.file_name();
             if !name.to_string_lossy().starts_with(&self.prefix) || self.known.contains(&name) {
                 continue;
             }
-            if let Some(spool) = Spool::open(&self.folder.join(&name))? {
-                self.sources.push(Source { spool, at: Spool::start(), dropped: 0 });
+            if let Some(ring) = TraceRing::open(&self.folder.join(&name))? {
+                self.rings.push(ProcessRing { ring, at: TraceRing::start(), dropped: 0 });
                 self.known.insert(name);
             }
         }
         Ok(())
+    }
+
+    /// Reads all that is whole; what is not is passed over if the recording `is_over`.
+    fn read(&mut self, is_over: bool) {
+        for process in &mut self.rings {
+            let by = process.ring.index();
+            while let Some(record) = process.ring.read(&mut process.at, is_over) {
+                self.pending.push((by, record));
+            }
+            process.ring.release(process.at);
+        }
+    }
+
+    /// Whether a process is in the midst of a record, or was killed there.
+    fn is_being_written(&self) -> bool {
+        self.rings.iter().any(|process| !process.ring.ends_at(process.at))
     }
 
     /// Takes what there is, and gives what nothing can come before any more: all if the recording
@@ -78,29 +101,30 @@ impl Collector {
     ) -> io::Result<()> {
         let now = system::now_ns();
         self.look()?;
-        for source in &mut self.sources {
-            let by = source.spool.index();
-            while let Some(note) = source.spool.read(&mut source.at, is_over) {
-                self.pending.push((by, note));
+        self.read(false);
+        if is_over {
+            while self.is_being_written() && system::now_ns() < now + WRITTEN_NS {
+                thread::sleep(PAUSE);
+                self.read(false);
             }
-            source.spool.release(source.at);
+            self.read(true);
         }
-        self.pending.sort_by_key(|(_, note)| note.about.t);
+        self.pending.sort_by_key(|(_, record)| record.about.t);
         let horizon = if is_over { u64::MAX } else { now.saturating_sub(KEPT_NS) };
-        let ready = self.pending.partition_point(|(_, note)| note.about.t <= horizon);
-        for (by, note) in self.pending.drain(..ready) {
-            for entry in self.words.entries(by, &note) {
+        let ready = self.pending.partition_point(|(_, record)| record.about.t <= horizon);
+        for (by, record) in self.pending.drain(..ready) {
+            for entry in self.decoder.entries(by, &record) {
                 give(&entry)?;
                 self.given += 1;
             }
         }
-        for source in &mut self.sources {
-            let dropped = source.spool.dropped();
-            if is_over && dropped > source.dropped {
-                let missing = dropped - source.dropped;
-                source.dropped = dropped;
+        for process in &mut self.rings {
+            let dropped = process.ring.dropped();
+            if is_over && dropped > process.dropped {
+                let missing = dropped - process.dropped;
+                process.dropped = dropped;
                 self.dropped += missing;
-                for entry in self.words.dropped(now, source.spool.index(), missing) {
+                for entry in self.decoder.dropped(now, process.ring.index(), missing) {
                     give(&entry)?;
                 }
             }

@@ -1,12 +1,9 @@
 //! `soft-hca record`: writes down what happens in a fabric.
 
-mod cm;
 mod collect;
-mod link;
+mod decode;
 mod signals;
 mod sink;
-mod verbs;
-mod words;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -22,9 +19,9 @@ use std::time::Duration;
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::Devices;
 use soft_hca_core::errno::Errno;
-use soft_hca_core::recording::{self, FOLDER};
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_core::system;
+use soft_hca_core::trace::{self, FOLDER};
 use soft_hca_daemon::device;
 use soft_hca_fault::Plan;
 use soft_hca_record::entry::{FORMAT, VERSION};
@@ -49,7 +46,7 @@ const WRITTEN_NS: u64 = 1_000_000_000;
 pub struct RecordOptions {
     /// The record.
     pub file: PathBuf,
-    /// Bytes that each process may note down before somebody reads them.
+    /// Bytes that each process may trace before somebody reads them.
     pub limit: Option<u64>,
     /// The fabric, if one is named.
     pub fabric: Option<FabricName>,
@@ -183,7 +180,8 @@ fn header(
     let specs = options.devices.named(fabric::devices(dir));
     let devices = device::devices(&specs, device::node_guid(dir), addresses);
     let ports = devices.iter().flat_map(|device| &device.ports);
-    let gids = ports.flat_map(|port| port.gids.entries().iter().map(|entry| words::gid(entry.gid)));
+    let gids =
+        ports.flat_map(|port| port.gids.entries().iter().map(|entry| decode::gid(entry.gid)));
     Header {
         format: FORMAT.into(),
         version: VERSION,
@@ -206,7 +204,7 @@ fn now() -> String {
 /// A fabric is recorded as long as this lives.
 struct Recording {
     /// Its end is that of the recording.
-    _connection: Connection,
+    connection: Connection,
     dir: PathBuf,
     generation: u32,
     /// `CLOCK_MONOTONIC` nanoseconds.
@@ -228,11 +226,11 @@ impl Recording {
             _ => config::check_private(&folder)?,
         }
         let began = system::now_ns();
-        let limit = limit.unwrap_or(recording::DEFAULT_LIMIT);
+        let limit = limit.unwrap_or(trace::DEFAULT_LIMIT);
         let request = Request::Record { limit, only_failures };
         let (bytes, _) = fabric::ask(&connection, &request)?;
         let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
-        Ok(Self { _connection: connection, dir: dir.into(), generation, began })
+        Ok(Self { connection, dir: dir.into(), generation, began })
     }
 
     /// Gives what happens to the sink until the program has ended, or somebody interrupts where there is
@@ -262,8 +260,6 @@ impl Recording {
             thread::sleep(PERIOD);
         };
         let folder = self.end();
-        // Who is in the midst of a note finishes it.
-        thread::sleep(PERIOD);
         collector.collect(true, |entry| sink.entry(entry)).map_err(failed())?;
         sink.end().map_err(failed())?;
         let _ = fs::remove_dir_all(folder);
@@ -275,8 +271,9 @@ impl Recording {
         !self.dir.join(SOCKET).exists()
     }
 
-    /// Ends it; gives the folder with the files.
+    /// Ends it: nobody begins a record any more. Gives the folder with the rings.
     fn end(self) -> PathBuf {
+        fabric::end(self.connection);
         self.dir.join(FOLDER)
     }
 }

@@ -1,9 +1,11 @@
-//! Why a work request waits or has failed, in numbers.
+//! Why a work request waits or has failed, in numbers, and these as words that are traced.
 
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{TryFromBytes, try_transmute};
 
-/// Whose memory, and what for: the discriminants are what is noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::trace::words::{Coded, Words, coded, decode};
+
+/// Whose memory, and what for: the discriminants are what is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Place {
     /// A send work request's own list.
@@ -16,118 +18,119 @@ pub enum Place {
     Bound = 3,
 }
 
-/// Which check has failed, with what it has compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Nothing has the key.
-    Key {
-        /// Whose memory.
-        place: Place,
-        /// The lkey or rkey that was given.
-        key: u32,
-    },
-    /// An access is not within a region.
-    Bounds {
-        /// Whose memory.
-        place: Place,
-        /// The region's lkey or rkey.
-        key: u32,
-        /// First address and bytes of the access.
-        access: (u64, u64),
-        /// First address and bytes of the region.
-        region: (u64, u64),
-    },
-    /// Rights are missing.
-    Access {
-        /// Whose memory.
-        place: Place,
-        /// The region's; 0 if the rights are the queue pair's.
-        key: u32,
-        /// `enum ibv_access_flags`, as the request needs them.
-        needed: u32,
-        /// And as there are.
-        allowed: u32,
-    },
-    /// The region belongs to another protection domain.
-    Domain {
-        /// Whose memory.
-        place: Place,
-        /// The region's lkey or rkey.
-        key: u32,
-    },
-    /// A window is not bound to this queue pair.
-    Window {
-        /// Whose memory.
-        place: Place,
-        /// The window's rkey.
-        key: u32,
-    },
-    /// Registered memory is not mapped.
-    Unmapped {
-        /// Whose memory.
-        place: Place,
-    },
-    /// A receive is too small.
-    Small {
-        /// Bytes of the message.
-        length: u64,
-        /// Bytes of the receive.
-        room: u64,
-        /// So many of the message are the header that a datagram's receive begins with.
-        grh: u64,
-    },
-    /// A message is too long.
-    Long {
-        /// Its bytes.
-        length: u64,
-        /// Bytes that it may have.
-        limit: u64,
-    },
-    /// An atomic operation's address is not a multiple of eight.
-    Alignment {
-        /// The address.
-        address: u64,
-    },
-    /// The work request makes no sense.
-    Malformed(Senseless),
-    /// The receiver has no receive work request.
-    NotReady {
-        /// Nanoseconds for which the request has waited.
-        waited: u64,
-        /// The receiver's `min_rnr_timer`.
-        timer: u32,
-        /// The requester's `rnr_retry`.
-        retries: u32,
-    },
-    /// Nobody answers.
-    NoResponse {
-        /// Nanoseconds for which the request has waited.
-        waited: u64,
-        /// The requester's `timeout`.
-        timeout: u32,
-        /// The requester's `retry_cnt`.
-        retries: u32,
-        /// What is known of the one that should.
-        peer: Peer,
-    },
-    /// A completion queue has no room.
-    CqFull {
-        /// The requester's; the receiver's otherwise.
-        is_requester: bool,
-        /// Its index in the fabric.
-        cq: u32,
-    },
-    /// The queue pair was in the error state already.
-    Flushed,
-    /// The peer on another host has refused it.
-    Refused {
-        /// `enum ibv_wc_status`: what the requester completes with for that.
-        status: u32,
-    },
+coded! {
+    /// Which check has failed, with what it has compared.
+    pub enum Cause {
+        /// Nothing has the key.
+        Key {
+            /// Whose memory.
+            place: Place,
+            /// The lkey or rkey that was given.
+            key: u32,
+        } = 1,
+        /// An access is not within a region.
+        Bounds {
+            /// Whose memory.
+            place: Place,
+            /// The region's lkey or rkey.
+            key: u32,
+            /// First address and bytes of the access.
+            access: (u64, u64),
+            /// First address and bytes of the region.
+            region: (u64, u64),
+        } = 2,
+        /// Rights are missing.
+        Access {
+            /// Whose memory.
+            place: Place,
+            /// The region's; 0 if the rights are the queue pair's.
+            key: u32,
+            /// `enum ibv_access_flags`, as the request needs them.
+            needed: u32,
+            /// And as there are.
+            allowed: u32,
+        } = 3,
+        /// The region belongs to another protection domain.
+        Domain {
+            /// Whose memory.
+            place: Place,
+            /// The region's lkey or rkey.
+            key: u32,
+        } = 4,
+        /// A window is not bound to this queue pair.
+        Window {
+            /// Whose memory.
+            place: Place,
+            /// The window's rkey.
+            key: u32,
+        } = 5,
+        /// Registered memory is not mapped.
+        Unmapped {
+            /// Whose memory.
+            place: Place,
+        } = 6,
+        /// A receive is too small.
+        Small {
+            /// Bytes of the message.
+            length: u64,
+            /// Bytes of the receive.
+            room: u64,
+            /// So many of the message are the header that a datagram's receive begins with.
+            grh: u64,
+        } = 7,
+        /// A message is too long.
+        Long {
+            /// Its bytes.
+            length: u64,
+            /// Bytes that it may have.
+            limit: u64,
+        } = 8,
+        /// An atomic operation's address is not a multiple of eight.
+        Alignment {
+            /// The address.
+            address: u64,
+        } = 9,
+        /// The work request makes no sense.
+        Malformed(why: Senseless) = 10,
+        /// The receiver has no receive work request.
+        NotReady {
+            /// Nanoseconds for which the request has waited.
+            waited: u64,
+            /// The receiver's `min_rnr_timer`.
+            timer: u32,
+            /// The requester's `rnr_retry`.
+            retries: u32,
+        } = 11,
+        /// Nobody answers.
+        NoResponse {
+            /// Nanoseconds for which the request has waited.
+            waited: u64,
+            /// The requester's `timeout`.
+            timeout: u32,
+            /// The requester's `retry_cnt`.
+            retries: u32,
+            /// What is known of the one that should.
+            peer: Peer,
+        } = 12,
+        /// A completion queue has no room.
+        CqFull {
+            /// The requester's; the receiver's otherwise.
+            is_requester: bool,
+            /// Its index in the fabric.
+            cq: u32,
+        } = 13,
+        /// The queue pair was in the error state already.
+        Flushed = 14,
+        /// The peer on another host has refused it.
+        Refused {
+            /// `enum ibv_wc_status`: what the requester completes with for that.
+            status: u32,
+        } = 15,
+    }
 }
 
 /// Why a work request makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Senseless {
     /// Nothing is known but that.
@@ -154,75 +157,41 @@ pub enum Senseless {
     Placement = 11,
 }
 
-/// What is known of a peer that does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// It does not exist.
-    Gone,
-    /// It is connected to this queue pair, which is not ours.
-    Elsewhere(u32),
-    /// It is in this state.
-    State(u32),
-    /// It expects this packet, and another is sent.
-    Psn(u32, u32),
-    /// It is on another host.
-    Remote,
-    /// Its memory is not reached.
-    Unreachable,
-}
-
-/// As it is noted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Words {
-    kind: u32,
-    place: u32,
-    key: u32,
-    other: u32,
-    values: [u64; 4],
-}
-
-impl Place {
-    fn from_word(word: u32) -> Option<Self> {
-        [Self::Local, Self::Receive, Self::Remote, Self::Bound].get(word as usize).copied()
+coded! {
+    /// What is known of a peer that does not answer.
+    pub enum Peer {
+        /// It does not exist.
+        Gone = 0,
+        /// It is connected to this queue pair, which is not ours.
+        Elsewhere(qpn: u32) = 1,
+        /// It is in this state.
+        State(state: u32) = 2,
+        /// It expects this packet, and another is sent.
+        Psn(expected: u32, sent: u32) = 3,
+        /// It is on another host.
+        Remote = 4,
+        /// Its memory is not reached.
+        Unreachable = 5,
     }
 }
 
-impl Senseless {
-    fn from_word(word: u32) -> Self {
-        let all = [Self::Opcode, Self::Elements, Self::NoReads, Self::AddressHandle];
-        let known = all.into_iter().chain([Self::ReceiveElements, Self::NoReadsServed]);
-        let windows = [Self::NoWindow, Self::WindowBound, Self::WindowBase];
-        known
-            .chain(windows)
-            .chain([Self::Placement])
-            .find(|known| *known as u32 == word)
-            .unwrap_or(Self::Any)
+impl Coded for Place {
+    fn put(self, words: &mut Words) {
+        (self as u32).put(words);
+    }
+
+    fn take(words: &mut &[u64]) -> Option<Self> {
+        try_transmute!(u32::take(words)?).ok()
     }
 }
 
-impl Peer {
-    fn to_words(self) -> (u32, u64) {
-        match self {
-            Self::Gone => (0, 0),
-            Self::Elsewhere(qpn) => (1, qpn.into()),
-            Self::State(state) => (2, state.into()),
-            Self::Psn(expected, sent) => (3, u64::from(expected) << 32 | u64::from(sent)),
-            Self::Remote => (4, 0),
-            Self::Unreachable => (5, 0),
-        }
+impl Coded for Senseless {
+    fn put(self, words: &mut Words) {
+        (self as u32).put(words);
     }
 
-    fn from_words(kind: u32, value: u64) -> Option<Self> {
-        Some(match kind {
-            0 => Self::Gone,
-            1 => Self::Elsewhere(value as u32),
-            2 => Self::State(value as u32),
-            3 => Self::Psn((value >> 32) as u32, value as u32),
-            4 => Self::Remote,
-            5 => Self::Unreachable,
-            _ => return None,
-        })
+    fn take(words: &mut &[u64]) -> Option<Self> {
+        try_transmute!(u32::take(words)?).ok()
     }
 }
 
@@ -235,74 +204,29 @@ impl Cause {
         }
     }
 
-    /// What is noted.
-    pub(crate) fn to_words(self) -> Words {
-        let of = |kind, place, key, other, values| Words { kind, place, key, other, values };
-        let at = |kind, place: Place, key| of(kind, place as u32, key, 0, [0; 4]);
-        match self {
-            Self::Key { place, key } => at(1, place, key),
-            Self::Bounds { place, key, access, region } => {
-                of(2, place as u32, key, 0, [access.0, access.1, region.0, region.1])
-            }
-            Self::Access { place, key, needed, allowed } => {
-                of(3, place as u32, key, 0, [needed.into(), allowed.into(), 0, 0])
-            }
-            Self::Domain { place, key } => at(4, place, key),
-            Self::Window { place, key } => at(5, place, key),
-            Self::Unmapped { place } => at(6, place, 0),
-            Self::Small { length, room, grh } => of(7, 0, 0, 0, [length, room, grh, 0]),
-            Self::Long { length, limit } => of(8, 0, 0, 0, [length, limit, 0, 0]),
-            Self::Alignment { address } => of(9, 0, 0, 0, [address, 0, 0, 0]),
-            Self::Malformed(why) => of(10, 0, 0, why as u32, [0; 4]),
-            Self::NotReady { waited, timer, retries } => {
-                of(11, 0, 0, 0, [waited, timer.into(), retries.into(), 0])
-            }
-            Self::NoResponse { waited, timeout, retries, peer } => {
-                let (peer, value) = peer.to_words();
-                of(12, 0, 0, peer, [waited, timeout.into(), retries.into(), value])
-            }
-            Self::CqFull { is_requester, cq } => of(13, 0, cq, is_requester.into(), [0; 4]),
-            Self::Flushed => of(14, 0, 0, 0, [0; 4]),
-            Self::Refused { status } => of(15, 0, 0, status, [0; 4]),
+    /// The words that are traced; none for none.
+    pub(crate) fn words(cause: Option<Self>) -> Words {
+        let mut words = Words::new();
+        if let Some(cause) = cause {
+            cause.put(&mut words);
         }
+        words
     }
 
-    /// What [`Cause::to_words`] has taken apart.
-    pub fn from_words(words: &Words) -> Option<Self> {
-        let Words { kind, place, key, other, values: [first, second, third, fourth] } = *words;
-        let place = Place::from_word(place)?;
-        Some(match kind {
-            1 => Self::Key { place, key },
-            2 => Self::Bounds { place, key, access: (first, second), region: (third, fourth) },
-            3 => Self::Access { place, key, needed: first as u32, allowed: second as u32 },
-            4 => Self::Domain { place, key },
-            5 => Self::Window { place, key },
-            6 => Self::Unmapped { place },
-            7 => Self::Small { length: first, room: second, grh: third },
-            8 => Self::Long { length: first, limit: second },
-            9 => Self::Alignment { address: first },
-            10 => Self::Malformed(Senseless::from_word(other)),
-            11 => Self::NotReady { waited: first, timer: second as u32, retries: third as u32 },
-            12 => Self::NoResponse {
-                waited: first,
-                timeout: second as u32,
-                retries: third as u32,
-                peer: Peer::from_words(other, fourth)?,
-            },
-            13 => Self::CqFull { is_requester: other != 0, cq: key },
-            14 => Self::Flushed,
-            15 => Self::Refused { status: other },
-            _ => return None,
-        })
+    /// The cause whose words bytes are; none for no bytes.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        decode(bytes)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::IntoBytes;
+
     use super::*;
 
     #[test]
-    fn causes_survive_the_way() {
+    fn causes_are_what_their_words_say() {
         let place = Place::Receive;
         let peers = [
             Peer::Gone,
@@ -322,6 +246,9 @@ mod tests {
             Senseless::AddressHandle,
             Senseless::ReceiveElements,
             Senseless::NoReadsServed,
+            Senseless::NoWindow,
+            Senseless::WindowBound,
+            Senseless::WindowBase,
             Senseless::Placement,
         ];
         let others = [
@@ -337,11 +264,15 @@ mod tests {
             Cause::NotReady { waited: 1 << 40, timer: 12, retries: 6 },
             Cause::CqFull { is_requester: true, cq: 3 },
             Cause::Flushed,
+            Cause::Refused { status: 10 },
         ];
         let all = others.into_iter().chain(silent).chain(senseless.map(Cause::Malformed));
         for cause in all {
-            assert_eq!(Cause::from_words(&cause.to_words()), Some(cause));
+            let words = Cause::words(Some(cause));
+            assert_eq!(Cause::decode(words.as_bytes()), Some(cause));
+            assert_eq!(Cause::decode(words[..words.len() - 1].as_bytes()), None);
         }
-        assert_eq!(Cause::from_words(&Words::default()), None);
+        assert_eq!(Cause::decode(Cause::words(None).as_bytes()), None);
+        assert_eq!(Cause::decode([10u64, 8].as_bytes()), None, "there is no such kind");
     }
 }

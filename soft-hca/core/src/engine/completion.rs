@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use zerocopy::IntoBytes;
+
 use crate::engine::cause::Cause;
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
-use crate::engine::observer::{Completion, Event};
 use crate::engine::room::{cqe_of, is_given_up};
 use crate::engine::{Actor, Async};
+use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::status;
 
@@ -65,20 +67,26 @@ impl Actor<'_> {
                 let is_sure = cqe.status == status::SUCCESS && !is_given_up(cq, &ring);
                 is_lost = room == 0 && (!is_sure || unread == ring.mask());
             }
-            self.observe(|| {
+            self.trace(|env| {
                 let cause = match cqe.status {
                     status::SUCCESS => None,
                     status::WR_FLUSH_ERR => Some(Cause::Flushed),
                     _ => deferred.cause,
                 };
-                Event::Completion(Completion {
-                    proc: cq.proc.load(Acquire),
+                let event = Completion {
+                    wr_id: cqe.wr_id,
                     cq: index,
-                    cqe,
-                    is_solicited: solicited,
-                    is_lost,
-                    cause,
-                })
+                    qpn: cqe.qp_num,
+                    opcode: cqe.opcode,
+                    status: cqe.status,
+                    length: cqe.byte_len,
+                    imm: cqe.imm,
+                    wc_flags: cqe.wc_flags,
+                    is_solicited: solicited.into(),
+                    is_lost: is_lost.into(),
+                };
+                let proc = cq.proc.load(Acquire);
+                env.trace(proc, &event.into(), Cause::words(cause).as_bytes());
             });
             if is_lost {
                 if cq.overflows.fetch_add(1, AcqRel) == 0 {

@@ -1,7 +1,6 @@
 //! What is to be done once all locks are free.
 
 use crate::engine::cause::Cause;
-use crate::engine::observer::Event;
 use crate::engine::{Actor, Async};
 
 /// Effects that may wait for the daemon, which may in turn wait for a lock of ours: they are
@@ -23,7 +22,7 @@ pub(super) struct Deferred {
     pub rung: Vec<u32>,
     /// How often this run has waited for a receive of the peer.
     pub waits: u32,
-    /// Why the request that is being executed fails, for who watches.
+    /// Why the request that is being executed fails, as it is traced.
     pub cause: Option<Cause>,
 }
 
@@ -52,7 +51,7 @@ impl Actor<'_> {
         }
         deferred.wakes.drain(..).for_each(|wake| self.wake(wake));
         for what in deferred.raised.drain(..) {
-            self.observe(|| Event::Async(what));
+            self.trace_raised(what);
             self.env.raise(what);
         }
         for qpn in deferred.rung.drain(..) {

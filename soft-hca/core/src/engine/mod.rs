@@ -27,7 +27,7 @@
 //! | `bounce`, `bounce_buffer` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
-//! | `observer`, `posted`, `cause`, `diagnosis` | what passes by, for whoever watches, and why it fails | |
+//! | `traced`, `posted`, `cause`, `diagnosis` | what is traced, and why a request fails | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -62,7 +62,6 @@ mod link;
 mod locking;
 mod memory;
 mod notification;
-mod observer;
 mod pids;
 mod placement;
 mod posted;
@@ -81,6 +80,7 @@ mod signals;
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
 mod timing;
+mod traced;
 mod wc_status;
 mod window;
 
@@ -91,16 +91,17 @@ use crate::arena::{Mapping, Qp};
 use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Label, Result, Values};
+use crate::trace::Event;
 use crate::uapi::verbs::{qp_type, state};
 
 pub use helper::Helper;
 pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
-pub use observer::{Event, LinkPacket, ReceiveQueue};
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
 pub use room::{Full, cqe_of, ring_entries};
 pub use route::Route;
+pub use traced::trace_packet;
 
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;
@@ -109,7 +110,7 @@ pub const LINK: usize = 1;
 
 /// What the data path needs from the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::observe`] and
+/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::trace`] and
 /// [`Env::is_there`] apart.
 pub trait Env: Sync {
     /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -139,9 +140,9 @@ pub trait Env: Sync {
         true
     }
 
-    /// Takes note of an event, for whoever watches. Locks may be held: this waits for nobody and
-    /// does not use the engine.
-    fn observe(&self, _event: &Event<'_>) {}
+    /// Traces an event about a process, with what is behind its fixed part. Locks
+    /// may be held: this waits for nobody and does not use the engine.
+    fn trace(&self, _proc: u32, _event: &Event, _tail: &[u8]) {}
 
     /// Whether an index is a process's that may hold locks. Only the daemon knows.
     fn is_there(&self, _proc: usize) -> bool {
@@ -235,8 +236,8 @@ impl Actor<'_> {
         if flush::is_before_rts(current) && self.drop_refused(qp, qpn) {
             return Err(NOT_YET.with(Values::of([(Label::State, current.into())])));
         }
-        if self.is_observed() {
-            self.tell_posted(qp, qpn);
+        if self.is_traced() {
+            self.trace_posted(qp, qpn);
         }
         self.run(qpn, true);
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time

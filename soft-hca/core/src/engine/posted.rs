@@ -1,95 +1,154 @@
-//! Work requests that were posted, for whoever watches. A doorbell tells of sends. Nobody tells of
-//! receives: they are found when their process makes a call, or a message is about to take one.
+//! Work requests that were posted, as they are traced. A doorbell says that there are sends; of
+//! receives nobody does: they are found when their process makes a call, or a message is about to
+//! take one.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use crate::arena::Qp;
+use arrayvec::ArrayVec;
+use zerocopy::IntoBytes;
+
+use crate::arena::{Ah, Qp};
 use crate::engine::Actor;
 use crate::engine::cursor::SendCursors;
-use crate::engine::observer::{Event, ReceivePosted, ReceiveQueue, SendPosted};
 use crate::ring::Ring;
-use crate::uapi::rxe::{MAX_SGE, RecvWqe, SendWqe};
+use crate::trace::event::{Element, ReceivePosted, SendPosted};
+use crate::uapi::rxe::{AtomicWr, MAX_SGE, RecvWqe, SendWqe, Sge};
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
-/// The slots of a ring that are in use and were not told: first one and how many. They count as
-/// told from now on.
-fn untold(ring: &Ring<'_>, consumer: u32, seen: &AtomicU32) -> (u32, u32) {
+/// The slots of a ring that are in use and were not traced: first one and how many. They count as
+/// traced from now on.
+fn untraced(ring: &Ring<'_>, consumer: u32, seen: &AtomicU32) -> (u32, u32) {
     let consumer = consumer & ring.mask();
     let producer = ring.producer();
     let posted = ring.distance(consumer, producer);
     let before = seen.load(Acquire);
     let first = before & ring.mask();
-    // Nobody may have watched so far.
+    // Nobody may have recorded so far.
     let first = if ring.distance(consumer, first) <= posted { first } else { consumer };
     match seen.compare_exchange(before, producer, AcqRel, Acquire) {
         Ok(_) => (first, ring.distance(first, producer)),
-        // Somebody else tells them at this moment.
+        // Somebody else traces them at this moment.
         Err(_) => (first, 0),
     }
 }
 
+fn elements(count: usize, sge: impl Fn(usize) -> Sge) -> ArrayVec<Element, MAX_SGE> {
+    (0..count.min(MAX_SGE)).map(|index| sge(index).into()).collect()
+}
+
+/// What an operation of a type of queue pair names beyond its list.
+fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
+    let none = SendPosted::default();
+    match wqe.opcode {
+        _ if kind == qp_type::UD => {
+            let target = wqe.datagram();
+            SendPosted { dest_qpn: target.qpn, qkey: target.qkey, ..none }
+        }
+        opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD => {
+            let AtomicWr { remote, compare_add, swap } = wqe.atomic();
+            SendPosted { address: remote.addr, rkey: remote.rkey, compare_add, swap, ..none }
+        }
+        opcode::FLUSH => {
+            let flush = wqe.flush();
+            SendPosted {
+                address: flush.remote.addr,
+                rkey: flush.remote.rkey,
+                compare_add: flush.placement.into(),
+                swap: flush.selectivity.into(),
+                ..none
+            }
+        }
+        opcode::BIND_MW => {
+            let bind = wqe.bind();
+            SendPosted { address: bind.addr, rkey: bind.new_rkey, compare_add: bind.length, ..none }
+        }
+        _ => {
+            let remote = wqe.remote();
+            SendPosted { address: remote.addr, rkey: remote.rkey, ..none }
+        }
+    }
+}
+
 impl Actor<'_> {
-    /// Tells what is in a queue pair's queues and was not told yet: for its own process.
+    /// Traces what is in a queue pair's queues and was not traced yet: for its own process.
     #[cold]
-    pub(super) fn tell_posted(&self, qp: &Qp, qpn: u32) {
-        self.tell_receives(qp, qpn, false);
+    pub(super) fn trace_posted(&self, qp: &Qp, qpn: u32) {
+        self.trace_receives(qp, qpn, false);
         let Some(ring) = self.send_ring(qp) else { return };
-        let (first, count) = untold(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
-        let kind = qp.qp_type.load(Acquire);
+        let (first, count) = untraced(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
         for index in 0..count {
             let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
-            let is_local = matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW);
-            let has_list = wqe.flags & send_flag::INLINE == 0
-                && !matches!(wqe.opcode, opcode::ATOMIC_WRITE | opcode::FLUSH)
-                && !is_local;
-            let elements = (wqe.num_sge as usize).min(wqe.room()).min(MAX_SGE);
-            let mut dgid = [0; 16];
-            let ah = (wqe.datagram().ah as usize).checked_sub(1);
-            if kind == qp_type::UD {
-                if let Some(ah) = ah.and_then(|index| self.arena.ahs.get(index)) {
-                    dgid = std::array::from_fn(|index| ah.dgid[index].load(Acquire));
-                }
-            }
-            self.observe(|| {
-                Event::SendPosted(SendPosted {
-                    proc: qp.proc.load(Acquire),
-                    qpn,
-                    qp_type: kind,
-                    wqe,
-                    elements: if has_list { elements } else { 0 },
-                    dgid,
-                })
+            self.trace(|env| {
+                let (event, list) = self.send_posted(qp, qpn, &wqe);
+                env.trace(qp.proc.load(Acquire), &event.into(), list.as_bytes());
             });
         }
     }
 
-    /// Tells the receives that a queue pair may use and that were not told yet.
+    fn send_posted(
+        &self,
+        qp: &Qp,
+        qpn: u32,
+        wqe: &SendWqe<'_>,
+    ) -> (SendPosted, ArrayVec<Element, MAX_SGE>) {
+        let kind = qp.qp_type.load(Acquire);
+        let is_local = matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW);
+        let has_list = wqe.flags & send_flag::INLINE == 0
+            && !matches!(wqe.opcode, opcode::ATOMIC_WRITE | opcode::FLUSH)
+            && !is_local;
+        let count = if has_list { (wqe.num_sge as usize).min(wqe.room()) } else { 0 };
+        let target = target(wqe, kind);
+        let ah = (wqe.datagram().ah as usize).checked_sub(1).filter(|_| kind == qp_type::UD);
+        let ah = ah.and_then(|index| self.arena.ahs.get(index));
+        let gid = |ah: &Ah| std::array::from_fn(|index| ah.dgid[index].load(Acquire));
+        let is_write = wqe.opcode == opcode::ATOMIC_WRITE;
+        let event = SendPosted {
+            wr_id: wqe.wr_id,
+            qpn,
+            qp_type: kind,
+            opcode: wqe.opcode,
+            flags: wqe.flags,
+            imm: wqe.imm,
+            length: wqe.length(),
+            dgid: ah.map_or([0; 16], gid),
+            swap: if is_write { wqe.atomic_write_data() } else { target.swap },
+            ..target
+        };
+        (event, elements(count, |index| wqe.sge(index)))
+    }
+
+    /// Traces the receives that a queue pair may use and that were not traced yet.
     #[cold]
-    pub(super) fn tell_receives(&self, qp: &Qp, qpn: u32, at_message: bool) {
+    pub(super) fn trace_receives(&self, qp: &Qp, qpn: u32, at_message: bool) {
         let (place, consumer, seen, proc, queue) = match qp.srq.load(Acquire).checked_sub(1) {
-            None => (&qp.rq, &qp.rq_consumer, &qp.seen_receives, &qp.proc, ReceiveQueue::Own(qpn)),
+            None => (&qp.rq, &qp.rq_consumer, &qp.seen_receives, &qp.proc, (qpn, 0)),
             Some(index) => {
                 let Some(srq) = self.arena.srqs.get(index as usize) else { return };
-                let queue = ReceiveQueue::Shared(index);
-                (&srq.ring, &srq.consumer, &srq.seen_receives, &srq.proc, queue)
+                (&srq.ring, &srq.consumer, &srq.seen_receives, &srq.proc, (index, 1))
             }
         };
         let Some(ring) = self.arena.ring(place) else { return };
-        let (first, count) = untold(&ring, consumer.load(Acquire), seen);
+        let (first, count) = untraced(&ring, consumer.load(Acquire), seen);
         for index in 0..count {
             let wqe = RecvWqe::read(ring.slot(first.wrapping_add(index)));
-            let proc = proc.load(Acquire);
-            self.observe(|| Event::ReceivePosted(ReceivePosted { proc, queue, wqe, at_message }));
+            self.trace(|env| {
+                let (queue, is_shared) = queue;
+                let seen = at_message.into();
+                let event = ReceivePosted { wr_id: wqe.wr_id, queue, is_shared, seen };
+                let count = (wqe.num_sge as usize).min(wqe.room());
+                let list = elements(count, |index| wqe.sge(index));
+                env.trace(proc.load(Acquire), &event.into(), list.as_bytes());
+            });
         }
     }
 
-    /// Tells what was posted to queue pairs of this process: it makes a call.
+    /// Traces what was posted to queue pairs of this process: it makes a call.
     #[cold]
-    pub fn tell_posted_to(&self, qpns: impl IntoIterator<Item = u32>) {
+    pub fn trace_posted_to(&self, qpns: impl IntoIterator<Item = u32>) {
         for qpn in qpns {
             if let Some(qp) = self.arena.qp(qpn) {
-                self.tell_receives(qp, qpn, false);
+                self.trace_receives(qp, qpn, false);
             }
         }
     }

@@ -3,16 +3,19 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use zerocopy::IntoBytes;
+
 use crate::arena::Qp;
 use crate::engine::cause::Cause;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
-use crate::engine::observer::{Event, MatchedReceive, WorkRequest};
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Region, Segment, SegmentList};
+use crate::engine::traced::MatchedReceive;
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
+use crate::trace::event::Executed;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
 use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
@@ -255,7 +258,7 @@ impl<'a> Requester<'a> {
 
     /// The requests from the head on are `done`: gives them back and completes those that want it.
     /// With others in flight they join them, for completions come in the order of the requests.
-    /// The receives that have taken them are for who watches.
+    /// The receives that have taken them are traced.
     pub(super) fn complete(
         &self,
         actor: &Actor<'_>,
@@ -266,10 +269,10 @@ impl<'a> Requester<'a> {
         deferred: &mut Deferred,
     ) {
         let done = done.into_iter();
-        if actor.is_observed() {
+        if actor.is_traced() {
             // A datagram that is dropped is done, and its sender does not learn of it.
             let dropped = deferred.cause.filter(|_| self.kind == qp_type::UD);
-            self.observe_done(actor, done.clone(), dropped);
+            self.trace_done(actor, done.clone(), dropped);
         }
         let done = done.map(|(done, _)| done);
         match self.in_flight() {
@@ -279,20 +282,20 @@ impl<'a> Requester<'a> {
     }
 
     #[cold]
-    fn observe_done(
+    fn trace_done(
         &self,
         actor: &Actor<'_>,
         done: impl Iterator<Item = (SendCompletion, Option<MatchedReceive>)>,
         dropped: Option<Cause>,
     ) {
         for (index, (done, receive)) in (self.head()..).zip(done) {
-            self.observe(actor, index, (done.length, status::SUCCESS), receive, dropped);
+            self.trace_executed(actor, index, (done.length, status::SUCCESS), receive, dropped);
         }
     }
 
-    /// Has the request at an index pass by, with the message's length, its status and, if that is no
+    /// Traces that the request at an index is done, with the message's length, its status and, if that is no
     /// success or nobody gets the message, why.
-    pub(super) fn observe(
+    pub(super) fn trace_executed(
         &self,
         actor: &Actor<'_>,
         index: u32,
@@ -300,19 +303,21 @@ impl<'a> Requester<'a> {
         receive: Option<MatchedReceive>,
         cause: Option<Cause>,
     ) {
-        actor.observe(|| {
+        actor.trace(|env| {
+            let wqe = self.wqe(index);
             let receiver = receive.and_then(|receive| actor.arena.qp(receive.qpn));
-            Event::WorkRequest(WorkRequest {
-                proc: self.owner.proc as u32,
+            let event = Executed {
+                wr_id: wqe.wr_id,
+                receive_wr_id: receive.map_or(0, |receive| receive.wr_id),
                 qpn: self.qpn,
-                wqe: self.wqe(index),
+                opcode: wqe.opcode,
                 length,
                 status,
-                receive,
+                receive_qpn: receive.map_or(0, |receive| receive.qpn),
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
-                cause,
-                has_waited: self.qp.stall.load(Acquire) != 0,
-            })
+                has_waited: u32::from(self.qp.stall.load(Acquire) != 0),
+            };
+            env.trace(self.owner.proc as u32, &event.into(), Cause::words(cause).as_bytes());
         });
     }
 
@@ -328,9 +333,9 @@ impl<'a> Requester<'a> {
         let done = (0..count as usize).map(|index| {
             SendCompletion::of_executed(&self.wqe(self.cursors.completed + index as u32))
         });
-        if actor.is_observed() {
+        if actor.is_traced() {
             for (index, done) in (self.cursors.completed..).zip(done.clone()) {
-                self.observe(actor, index, (done.length, status::SUCCESS), None, None);
+                self.trace_executed(actor, index, (done.length, status::SUCCESS), None, None);
             }
         }
         self.complete_first(actor, done, deferred);

@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
+use zerocopy::IntoBytes;
+
 use crate::arena::Qp;
 use crate::engine::cause::Cause;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
-use crate::engine::observer::Event;
 use crate::engine::request::{RequestError, Requester};
 use crate::engine::{Actor, Async, Route, timing, wc_status};
+use crate::trace::event::Stalled;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::{opcode, qp_type, state, status};
 
@@ -239,10 +241,10 @@ impl<'a> Actor<'a> {
         let head = requester.head();
         let wqe = requester.wqe(head);
         let wr_id = wqe.wr_id;
-        if self.is_observed() {
+        if self.is_traced() {
             deferred.cause = deferred.cause.or_else(|| self.why(requester, &wqe, status));
         }
-        requester.observe(self, head, (0, status), None, deferred.cause);
+        requester.trace_executed(self, head, (0, status), None, deferred.cause);
         let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);
@@ -292,14 +294,16 @@ impl<'a> Actor<'a> {
             qp.stall_deadline_ns.store(deadline, Release);
         }
         let deadline = qp.stall_deadline_ns.load(Acquire);
-        if self.is_observed() {
+        if self.is_traced() {
             let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
             let cause = self.why_stalled(requester, stop, now.saturating_sub(began));
             deferred.cause = Some(cause);
             if is_new {
                 let (proc, qpn) = (requester.owner.proc as u32, requester.qpn);
                 let wr_id = requester.wqe(requester.head()).wr_id;
-                self.observe(|| Event::Stalled { proc, qpn, wr_id, cause });
+                let event = Stalled { wr_id, qpn }.into();
+                let words = Cause::words(Some(cause));
+                self.trace(|env| env.trace(proc, &event, words.as_bytes()));
             }
         }
         if now >= deadline {

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use zerocopy::{TryFromBytes, try_transmute};
+
 use super::{Errno, Result};
 use crate::uapi::verbs::state;
 
-/// What a value is: the discriminants are what is sent and noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a value is: the discriminants are what is sent and traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Label {
     /// What the program has asked for.
@@ -36,21 +38,6 @@ pub enum Label {
 }
 
 impl Label {
-    const ALL: [Self; 12] = [
-        Self::Asked,
-        Self::Limit,
-        Self::Entries,
-        Self::Handle,
-        Self::State,
-        Self::Access,
-        Self::Qp,
-        Self::Mr,
-        Self::Mw,
-        Self::Ah,
-        Self::Srq,
-        Self::More,
-    ];
-
     /// What it is called before its value.
     pub fn name(self) -> &'static str {
         match self {
@@ -122,9 +109,8 @@ impl Values {
         for value in all.get_mut(..count).ok_or(Errno::EINVAL)? {
             let (number, behind) = rest.split_first_chunk().ok_or(Errno::EINVAL)?;
             let (bytes, behind) = behind.split_first_chunk().ok_or(Errno::EINVAL)?;
-            let number = u32::from_le_bytes(*number);
-            let label = Label::ALL.into_iter().find(|label| *label as u32 == number);
-            *value = Some((label.ok_or(Errno::EINVAL)?, u64::from_le_bytes(*bytes)));
+            let label = try_transmute!(u32::from_le_bytes(*number)).map_err(|_| Errno::EINVAL)?;
+            *value = Some((label, u64::from_le_bytes(*bytes)));
             rest = behind;
         }
         Ok((Self(all), rest))
@@ -172,8 +158,14 @@ mod tests {
             assert!((0..bytes.len() - 1).all(|end| Values::take(&bytes[..end]).is_err()));
         }
         assert!(Values::take(&[5, 0, 0, 0]).is_err() && Values::take(&[1, 0, 0, 0, 99]).is_err());
-        for (index, label) in Label::ALL.into_iter().enumerate() {
-            assert_eq!(label as usize, index + 1);
+        for number in 1..=12u32 {
+            let label: Label = try_transmute!(number).unwrap();
+            assert_eq!(label as u32, number);
         }
+        assert!(
+            [0, 13]
+                .into_iter()
+                .all(|other: u32| Label::try_read_from_bytes(&other.to_ne_bytes()).is_err())
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! What the data path asks of the link's thread.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use soft_hca_core::engine::{Async, DAEMON, Env, Event, LinkPacket, RemoteDatagram};
+use soft_hca_core::engine::{Async, DAEMON, Env, RemoteDatagram, trace_packet};
 use soft_hca_core::system;
+use soft_hca_core::trace::{Event, event};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::headers::Deth;
 use soft_hca_roce::wire::ip;
@@ -44,8 +44,8 @@ impl Env for LinkEnv {
         self.shared.mads.ring();
     }
 
-    fn observe(&self, event: &Event<'_>) {
-        self.daemon.observe(event);
+    fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
+        self.daemon.trace(proc, event, tail);
     }
 
     fn ring_link(&self, qpn: u32) {
@@ -77,15 +77,12 @@ impl Env for LinkEnv {
             Ok(())
         };
         let is_sent = self.port.send(&path, &headers, datagram.payload.len(), fill).is_some();
-        if is_sent && deth.source_qpn != GSI_QPN && self.shared.arena.observed.load(Relaxed) != 0 {
-            self.observe(&Event::Packet(LinkPacket {
+        if is_sent && deth.source_qpn != GSI_QPN {
+            trace_packet(&self.shared.arena, self, || event::Packet {
                 qpn: datagram.source_qpn,
-                is_received: false,
-                path: (path.own, path.peer),
-                headers: &headers,
                 length: datagram.payload.len() as u32,
-                ignored: 0,
-            }));
+                ..event::Packet::of(&headers, (path.own, path.peer))
+            });
         }
         is_sent
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::arena::Qp;
 use soft_hca_core::engine::remote::{Arriving, RemoteSends, RemoteTarget};
-use soft_hca_core::engine::{Actor, Event, Full, LinkPacket};
+use soft_hca_core::engine::{Actor, Full, trace_packet};
+use soft_hca_core::trace::event;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
 use soft_hca_roce::transport::port::Busy;
@@ -136,19 +137,14 @@ fn are_sent(
     path: Path,
     packets: impl Iterator<Item = (Headers, usize)>,
 ) {
-    if !actor.is_observed() {
+    if !actor.is_traced() {
         return;
     }
     for (headers, length) in packets {
-        actor.observe(|| {
-            Event::Packet(LinkPacket {
-                qpn,
-                is_received: false,
-                path: (path.own, path.peer),
-                headers: &headers,
-                length: length as u32,
-                ignored: 0,
-            })
+        trace_packet(actor.arena, actor.env, || event::Packet {
+            qpn,
+            length: length as u32,
+            ..event::Packet::of(&headers, (path.own, path.peer))
         });
     }
 }

@@ -11,9 +11,10 @@ use std::thread::JoinHandle;
 use arrayvec::ArrayVec;
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::engine::{
-    Actor, DatagramReceiver, Env, Event, LINK, LinkPacket, LocalLink, RemoteDatagram,
+    Actor, DatagramReceiver, Env, LINK, LocalLink, RemoteDatagram, trace_packet,
 };
 use soft_hca_core::system;
+use soft_hca_core::trace::event;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 use soft_hca_roce::wire::bth::MULTICAST_QPN;
 use soft_hca_roce::wire::ip;
@@ -362,7 +363,7 @@ impl Link {
                 continue;
             }
             let qpn = headers.dest_qpn.get();
-            self.actor().observe(|| {
+            trace_packet(&self.env.shared.arena, &self.env, || {
                 let queue_pair = self
                     .qps
                     .get(&qpn)
@@ -373,8 +374,8 @@ impl Link {
                     _ => 0,
                 };
                 let length = packet.payload.len() as u32;
-                let path = (*from, *own);
-                Event::Packet(LinkPacket { qpn, is_received: true, path, headers, length, ignored })
+                let read = event::Packet::of(headers, (*from, *own));
+                event::Packet { qpn, is_received: 1, length, ignored, ..read }
             });
         }
     }

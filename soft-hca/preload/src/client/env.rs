@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::config;
-use soft_hca_core::engine::{Async, Env, Event};
+use soft_hca_core::engine::{Async, Env};
 use soft_hca_core::errno::Errno;
-use soft_hca_core::recording::Recorder;
 use soft_hca_core::rpc::{ChannelId, Connection, FileKind, Hello, Request};
 use soft_hca_core::system;
+use soft_hca_core::trace::{Event, Recorder};
 use soft_hca_core::uapi::verbs::Qpn;
 
 use crate::client::cancel::put_off;
@@ -26,7 +26,7 @@ pub(crate) struct ClientEnv {
     control: Mutex<Option<Connection>>,
     /// Wakes the link to other hosts.
     bell: Option<OwnedFd>,
-    /// Where this process notes what passes by.
+    /// Where this process traces what happens.
     pub recorder: Recorder,
 }
 
@@ -136,8 +136,8 @@ impl Env for ClientEnv {
         })
     }
 
-    fn observe(&self, event: &Event<'_>) {
-        self.recorder.observe(event);
+    fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
+        self.recorder.trace(proc, event, tail);
     }
 
     fn raise(&self, what: Async) {

@@ -1,11 +1,11 @@
-//! What a program asks for, noted down while its fabric is recorded.
+//! What a program asks for, traced while its fabric is recorded.
 
 use std::os::fd::RawFd;
 
 use soft_hca_core::errno::Errno;
-use soft_hca_core::recording::{About, note};
 use soft_hca_core::rpc::{FileKind, Hello, Request};
 use soft_hca_core::system;
+use soft_hca_core::trace::{About, event};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::abi::EventResp;
 use soft_hca_core::uapi::uverbs::command;
@@ -16,11 +16,11 @@ use crate::client::daemon;
 use crate::client::process::{self, Process};
 use crate::client::table::{self, Entry};
 
-/// A call that has begun and will be noted.
+/// A call that has begun and will be traced.
 #[derive(Debug)]
 pub(super) struct Pending(About);
 
-/// What there is to note of a call.
+/// What there is to trace of a call.
 #[derive(Debug)]
 pub(super) struct Called<'a> {
     /// Descriptor of the device file.
@@ -67,7 +67,7 @@ impl Pending {
         if error.is_none() && !recorder.is_complete() && !called.is_context() {
             return;
         }
-        let body = note::Call {
+        let body = event::Call {
             duration: system::now_ns().saturating_sub(self.0.t),
             fd: called.fd,
             device: called.is_cm.into(),
@@ -79,7 +79,7 @@ impl Pending {
         let reason = error.and_then(Errno::reason).unwrap_or_default();
         let values = error.map_or(Vec::new(), |error| error.values().encode());
         let tail = [called.request, answer, &values, reason.as_bytes()];
-        recorder.note(self.0, &body, &tail);
+        recorder.append(self.0, &body.into(), &tail);
     }
 
     /// The call has brought an event of the connection manager.
@@ -90,7 +90,7 @@ impl Pending {
             return;
         }
         let about = recorder.about(recorder.index());
-        recorder.note(about, &note::Connection { fd }, &[event]);
+        recorder.append(about, &event::Connection { fd }.into(), &[event]);
     }
 }
 
@@ -109,7 +109,7 @@ pub fn fault_happened(text: &[u8]) {
     };
     let recorder = &process.env.recorder;
     recorder.prepare();
-    recorder.note(recorder.about(recorder.index()), &note::Fault {}, &[text]);
+    recorder.append(recorder.about(recorder.index()), &event::Fault {}.into(), &[text]);
     process.env.tell(&request);
 }
 
@@ -130,16 +130,17 @@ pub fn wait(fd: RawFd) -> Option<Waiting> {
         recorder.is_on() && recorder.is_complete()
     };
     let process = process::current().filter(is_told)?;
-    let channel = match table::get(fd)? {
-        Entry::Channel(_) => 0,
-        Entry::Cm(_) => 1,
-        Entry::Async(_) => 2,
+    let kind = match table::get(fd)? {
+        Entry::Channel(_) => event::Channel::Completion,
+        Entry::Cm(_) => event::Channel::Connection,
+        Entry::Async(_) => event::Channel::Async,
         Entry::Uverbs(_) | Entry::Netlink => return None,
     };
+    let channel = kind as u32;
     let recorder = &process.env.recorder;
     recorder.prepare();
     let about = recorder.about(recorder.index());
-    recorder.note(about, &note::Wait { channel, fd }, &[]);
+    recorder.append(about, &event::Wait { channel, fd }.into(), &[]);
     Some(Waiting { process, channel, fd, began: about.t })
 }
 
@@ -150,7 +151,7 @@ impl Waiting {
         let about = recorder.about(recorder.index());
         let waited = about.t.saturating_sub(self.began);
         let Self { channel, fd, .. } = self;
-        let body = note::Woken { waited, channel, fd, is_event: is_event.into() };
-        recorder.note(about, &body, &[]);
+        let body = event::Woken { waited, channel, fd, is_event: is_event.into() };
+        recorder.append(about, &body.into(), &[]);
     }
 }

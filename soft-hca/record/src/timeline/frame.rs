@@ -1,12 +1,12 @@
-//! What stands where from left to right: the time, texts, and each party's lanes.
+//! What stands where from left to right: the time, texts, and each participant's lanes.
 //!
-//! Two parties face each other, with their texts outside and the queues inside, so that no arrow
+//! Two participants face each other, with their texts outside and the queues inside, so that no arrow
 //! crosses a text. One, or more than two, have their texts in one column, and the lanes beside it.
 
+use crate::correlation::Correlation;
 use crate::entry::{Channel, Entry, What};
-use crate::story::Story;
 
-/// A lane of a party.
+/// A lane of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Lane {
     Calls,
@@ -55,16 +55,16 @@ pub(super) fn lane(entry: &Entry) -> Lane {
 
 /// A column of texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Column {
+pub(super) struct TextColumn {
     pub(super) x: f64,
     pub(super) width: f64,
 }
 
-/// Where a party stands.
+/// A participant's part of the width.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Seat {
+pub(super) struct Column {
     /// The number of its column of texts.
-    pub(super) column: usize,
+    pub(super) text_column: usize,
     /// Its lanes, with the middle and the width of each.
     pub(super) lanes: Vec<(Lane, f64, f64)>,
     /// Whether the first lane stands right.
@@ -74,7 +74,7 @@ pub(super) struct Seat {
     pub(super) width: f64,
 }
 
-impl Seat {
+impl Column {
     /// The middle of a lane; of the last one if there is no such lane.
     pub(super) fn lane(&self, lane: Lane) -> f64 {
         let own = self.lanes.iter().find(|(own, ..)| *own == lane).or(self.lanes.last());
@@ -95,8 +95,8 @@ pub(super) struct Frame {
     pub(super) width: f64,
     /// Where the times end.
     pub(super) time: f64,
+    pub(super) text_columns: Vec<TextColumn>,
     pub(super) columns: Vec<Column>,
-    pub(super) seats: Vec<Seat>,
 }
 
 /// Pixels between two bars of a lane.
@@ -112,29 +112,29 @@ const BESIDE_TEXT: f64 = 10.0;
 const LANE: f64 = 50.0;
 const BETWEEN_TWO: f64 = 206.0;
 const BETWEEN_MORE: f64 = 40.0;
-/// What a party's title needs above its lanes.
+/// What a participant's title needs above its lanes.
 const TITLE: f64 = 190.0;
 
 impl Frame {
     /// For a run whose lanes need so many bars side by side.
-    pub(super) fn of(story: &Story<'_>, tracks: impl Fn(usize, Lane) -> usize) -> Self {
-        let count = story.parties.len();
-        let used = |party: usize| used_lanes(story, party);
-        let width = |party: usize, lane: Lane| {
+    pub(super) fn of(correlation: &Correlation<'_>, tracks: impl Fn(usize, Lane) -> usize) -> Self {
+        let count = correlation.participants.len();
+        let used = |participant: usize| used_lanes(correlation, participant);
+        let width = |participant: usize, lane: Lane| {
             let least = match count {
-                2 if story.parties[party].recorded => LANE,
+                2 if correlation.participants[participant].recorded => LANE,
                 2 => TITLE,
-                _ => LANE.max(TITLE / used(party).len() as f64),
+                _ => LANE.max(TITLE / used(participant).len() as f64),
             };
             match lane {
                 Lane::SendQueue | Lane::ReceiveQueue => {
-                    let bars = tracks(party, lane).clamp(1, TRACKS) as f64;
+                    let bars = tracks(participant, lane).clamp(1, TRACKS) as f64;
                     least.max(bars * TRACK + 14.0)
                 }
                 _ => least,
             }
         };
-        let place = |party: usize, lanes: &[Lane], from: f64, mirrored: bool| {
+        let place = |participant: usize, lanes: &[Lane], from: f64, mirrored: bool| {
             let mut x = from;
             let mut placed = Vec::new();
             let mut order = lanes.to_vec();
@@ -142,7 +142,7 @@ impl Frame {
                 order.reverse();
             }
             for lane in order {
-                let width = width(party, lane);
+                let width = width(participant, lane);
                 placed.push((lane, x + width / 2.0, width));
                 x += width;
             }
@@ -153,9 +153,9 @@ impl Frame {
         };
         let mut x = TIME + AFTER_TIME;
         if count == 2 {
-            let left = Column { x, width: TEXT };
+            let left = TextColumn { x, width: TEXT };
             let mut lanes = [used(0), used(1)];
-            if story.parties.iter().all(|party| party.recorded) {
+            if correlation.participants.iter().all(|participant| participant.recorded) {
                 // Both sides have the same lanes, so that the picture is even.
                 let mut all: Vec<_> = lanes.concat();
                 all.sort_unstable();
@@ -163,43 +163,57 @@ impl Frame {
                 lanes = [all.clone(), all];
             }
             let (placed, end) = place(0, &lanes[0], x + TEXT + BESIDE_TEXT, false);
-            let first = Seat { column: 0, lanes: placed, mirrored: false, x, width: end - x };
+            let first =
+                Column { text_column: 0, lanes: placed, mirrored: false, x, width: end - x };
             x = end + BETWEEN_TWO;
             let (placed, end) = place(1, &lanes[1], x, true);
-            let right = Column { x: end + BESIDE_TEXT, width: TEXT };
-            let second =
-                Seat { column: 1, lanes: placed, mirrored: true, x, width: right.x + TEXT - x };
+            let right = TextColumn { x: end + BESIDE_TEXT, width: TEXT };
+            let second = Column {
+                text_column: 1,
+                lanes: placed,
+                mirrored: true,
+                x,
+                width: right.x + TEXT - x,
+            };
             let width = right.x + TEXT + BESIDE_TEXT;
             return Self {
                 width,
                 time: TIME,
-                columns: vec![left, right],
-                seats: vec![first, second],
+                text_columns: vec![left, right],
+                columns: vec![first, second],
             };
         }
-        let column = Column { x, width: TEXT_OF_ALL };
+        let text_column = TextColumn { x, width: TEXT_OF_ALL };
         x += TEXT_OF_ALL + BESIDE_TEXT + 14.0;
-        let mut seats = Vec::new();
-        for party in 0..count {
-            let (lanes, end) = place(party, &used(party), x, false);
-            seats.push(Seat { column: 0, lanes, mirrored: false, x, width: end - x });
+        let mut columns = Vec::new();
+        for participant in 0..count {
+            let (lanes, end) = place(participant, &used(participant), x, false);
+            columns.push(Column { text_column: 0, lanes, mirrored: false, x, width: end - x });
             x = end + BETWEEN_MORE;
         }
-        Self { width: x - BETWEEN_MORE + BESIDE_TEXT, time: TIME, columns: vec![column], seats }
+        Self {
+            width: x - BETWEEN_MORE + BESIDE_TEXT,
+            time: TIME,
+            text_columns: vec![text_column],
+            columns,
+        }
     }
 }
 
-/// The lanes that a party needs.
-fn used_lanes(story: &Story<'_>, party: usize) -> Vec<Lane> {
-    if !story.parties[party].recorded {
+/// The lanes that a participant needs.
+fn used_lanes(correlation: &Correlation<'_>, participant: usize) -> Vec<Lane> {
+    if !correlation.participants[participant].recorded {
         return vec![Lane::Host];
     }
-    let own = story.entries.iter().zip(&story.party).filter(|(_, of)| **of == party);
-    let mut lanes: Vec<_> = own.map(|(entry, _)| lane(entry)).collect();
-    let reached = story
-        .transfers
+    let own = correlation
+        .entries
         .iter()
-        .any(|transfer| transfer.peer == Some(party) && reaches_memory(story, transfer));
+        .zip(&correlation.participant)
+        .filter(|(_, of)| **of == participant);
+    let mut lanes: Vec<_> = own.map(|(entry, _)| lane(entry)).collect();
+    let reached = correlation.transfers.iter().any(|transfer| {
+        transfer.peer == Some(participant) && reaches_memory(correlation, transfer)
+    });
     lanes.push(Lane::Calls);
     if reached {
         lanes.push(Lane::Memory);
@@ -210,8 +224,11 @@ fn used_lanes(story: &Story<'_>, party: usize) -> Vec<Lane> {
 }
 
 /// Whether a work request reads or writes the peer's memory without its help.
-pub(super) fn reaches_memory(story: &Story<'_>, transfer: &crate::story::Transfer) -> bool {
-    transfer.arrivals.is_empty() && opcode(story, transfer).is_some_and(is_remote)
+pub(super) fn reaches_memory(
+    correlation: &Correlation<'_>,
+    transfer: &crate::correlation::Transfer,
+) -> bool {
+    transfer.arrivals.is_empty() && opcode(correlation, transfer).is_some_and(is_remote)
 }
 
 /// Whether the opcode is of an operation on remote memory.
@@ -221,11 +238,11 @@ fn is_remote(opcode: &str) -> bool {
 
 /// The opcode of a work request.
 pub(super) fn opcode<'s>(
-    story: &'s Story<'_>,
-    transfer: &crate::story::Transfer,
+    correlation: &'s Correlation<'_>,
+    transfer: &crate::correlation::Transfer,
 ) -> Option<&'s str> {
     let at = transfer.posted.or(transfer.executed)?;
-    match &story.entries[at].what {
+    match &correlation.entries[at].what {
         What::SendPosted(send) => Some(&send.opcode),
         What::Executed(executed) => Some(&executed.opcode),
         _ => None,

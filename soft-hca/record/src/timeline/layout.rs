@@ -11,10 +11,10 @@ mod rows;
 
 use super::frame::Frame;
 use super::svg::STRIP;
-use crate::story::Story;
-use crate::story::phases::Phase;
-use crate::story::rounds::Folded;
-use crate::words::Grade;
+use crate::correlation::Correlation;
+use crate::correlation::phases::Phase;
+use crate::correlation::rounds::Folded;
+use crate::words::Severity;
 
 pub(super) use rows::{NAME_SIZE, TAG};
 
@@ -83,8 +83,8 @@ pub(super) struct Row {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Text {
     pub(super) entry: usize,
-    pub(super) column: usize,
-    pub(super) grade: Grade,
+    pub(super) text_column: usize,
+    pub(super) severity: Severity,
     pub(super) name: String,
     pub(super) rest: String,
     /// Where the first line ends.
@@ -100,10 +100,10 @@ pub(super) struct Break {
     pub(super) duration: u64,
 }
 
-/// A party's presence in a block.
+/// A participant's presence in a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lifeline {
-    pub(super) party: usize,
+    pub(super) participant: usize,
     pub(super) from: f64,
     pub(super) to: f64,
 }
@@ -124,7 +124,7 @@ pub(super) enum BarKind {
 pub(super) struct Bar {
     pub(super) entry: usize,
     pub(super) kind: BarKind,
-    pub(super) grade: Grade,
+    pub(super) severity: Severity,
     pub(super) x: f64,
     pub(super) from: f64,
     pub(super) to: f64,
@@ -178,15 +178,17 @@ impl Block {
 }
 
 impl Layout {
-    pub(super) fn of(story: &Story<'_>) -> Self {
-        let mut drafts = blocks::cut(story);
-        let columns = if story.parties.len() == 2 { 2 } else { 1 };
-        let mut rows: Vec<Vec<rows::Draft>> =
-            drafts.iter().map(|draft| rows::share(story, &draft.entries, columns)).collect();
-        let spans = bars::spans(story, &rows);
-        let frame = Frame::of(story, |party, lane| spans.tracks(party, lane));
-        let mut places = vec![None; story.entries.len()];
-        let idle = rows::idle(story, &rows);
+    pub(super) fn of(correlation: &Correlation<'_>) -> Self {
+        let mut drafts = blocks::cut(correlation);
+        let text_columns = if correlation.participants.len() == 2 { 2 } else { 1 };
+        let mut rows: Vec<Vec<rows::Draft>> = drafts
+            .iter()
+            .map(|draft| rows::share(correlation, &draft.entries, text_columns))
+            .collect();
+        let spans = bars::spans(correlation, &rows);
+        let frame = Frame::of(correlation, |participant, lane| spans.tracks(participant, lane));
+        let mut places = vec![None; correlation.entries.len()];
+        let idle = rows::idle(correlation, &rows);
         let mut before = None;
         let mut blocks: Vec<Block> = Vec::new();
         for (number, draft) in drafts.drain(..).enumerate() {
@@ -195,19 +197,19 @@ impl Layout {
             if !matches!(draft.kind, Kind::Shown) {
                 before = None;
             }
-            let placed = rows::place(story, &frame, rows, before, idle);
-            before = draft.entries.last().map(|&at| story.entries[at].t);
+            let placed = rows::place(correlation, &frame, rows, before, idle);
+            before = draft.entries.last().map(|&at| correlation.entries[at].t);
             if !matches!(draft.kind, Kind::Shown) {
                 before = None;
             }
             for (row, number_of_row) in placed.rows.iter().zip(0..) {
                 for &at in &row.entries {
-                    let seat = &frame.seats[story.party[at]];
+                    let column = &frame.columns[correlation.participant[at]];
                     places[at] = Some(Place {
                         block: number,
                         row: number_of_row,
                         y: row.y + rows::MIDDLE,
-                        x: seat.lane(super::frame::lane(&story.entries[at])),
+                        x: column.lane(super::frame::lane(&correlation.entries[at])),
                     });
                 }
             }
@@ -223,8 +225,8 @@ impl Layout {
             });
         }
         let mut layout = Self { frame, blocks, places };
-        bars::draw(story, &mut layout, &spans);
-        lines::draw(story, &mut layout);
+        bars::draw(correlation, &mut layout, &spans);
+        lines::draw(correlation, &mut layout);
         layout
     }
 

@@ -15,8 +15,8 @@ mod svg;
 mod tests;
 mod text;
 
+use crate::correlation::Correlation;
 use crate::entry::{Entry, Header};
-use crate::story::Story;
 
 /// A page of HTML that shows a run: complete in itself, for the eyes, the keyboard and paper.
 ///
@@ -24,7 +24,7 @@ use crate::story::Story;
 /// left out where it is more than a browser likes; errors are always there. So the page has some
 /// megabytes at most.
 pub fn html(header: &Header, entries: &[Entry]) -> String {
-    let story = Story::new(header, entries);
-    let layout = layout::Layout::of(&story);
-    page::page(&story, &layout)
+    let correlation = Correlation::new(header, entries);
+    let layout = layout::Layout::of(&correlation);
+    page::page(&correlation, &layout)
 }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::frame::Lane;
 use super::layout::{Kind, Layout};
 use super::svg::{self, escape};
+use crate::correlation::Correlation;
+use crate::correlation::phases::Phase;
+use crate::correlation::rounds::Folded;
 use crate::entry::What;
-use crate::story::Story;
-use crate::story::phases::Phase;
-use crate::story::rounds::Folded;
 use crate::words::{self, thousands};
 
 const STYLE: &str = include_str!("style.css");
@@ -17,8 +17,8 @@ const SCRIPT: &str = include_str!("script.js");
 const LISTED: usize = 8;
 
 /// All of it.
-pub(super) fn page(story: &Story<'_>, layout: &Layout) -> String {
-    let title = title(story);
+pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout) -> String {
+    let title = title(correlation);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -28,13 +28,13 @@ pub(super) fn page(story: &Story<'_>, layout: &Layout) -> String {
          <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
         escape(&title)
     );
-    header(story, layout, &title, &mut out);
+    header(correlation, layout, &title, &mut out);
     let _ =
         write!(out, "<main style=\"--width:{:.0}px\">\n<div class=\"heads\">", layout.frame.width);
-    out += &svg::head(story, &layout.frame);
+    out += &svg::head(correlation, &layout.frame);
     out += "</div>\n";
     for number in 0..layout.blocks.len() {
-        block(story, layout, number, &mut out);
+        block(correlation, layout, number, &mut out);
     }
     out += "</main>\n<aside id=\"card\" aria-live=\"polite\" hidden></aside>\n";
     out += "<footer>Arrow keys go from thing to thing: up and down in time, left and right among what \
@@ -42,45 +42,53 @@ pub(super) fn page(story: &Story<'_>, layout: &Layout) -> String {
     let _ = writeln!(
         out,
         "<script type=\"application/json\" id=\"run\">{}</script>",
-        data(story, layout)
+        data(correlation, layout)
     );
     let _ = writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>");
     out
 }
 
 /// What was recorded.
-fn title(story: &Story<'_>) -> String {
-    if !story.header.command.is_empty() {
-        return words::command_line(&story.header.command);
+fn title(correlation: &Correlation<'_>) -> String {
+    if !correlation.header.command.is_empty() {
+        return words::command_line(&correlation.header.command);
     }
-    let programs = story.parties.iter().map(|party| party.title.split(' ').next().unwrap_or(""));
+    let programs = correlation
+        .participants
+        .iter()
+        .map(|participant| participant.title.split(' ').next().unwrap_or(""));
     let mut programs: Vec<_> = programs.collect();
     programs.dedup();
     programs.join(", ")
 }
 
-fn header(story: &Story<'_>, layout: &Layout, title: &str, out: &mut String) {
-    let last = story.entries.last().map_or(0, |entry| entry.t);
-    let began = story.header.began.get(..19).unwrap_or(&story.header.began).replacen('T', " ", 1);
+fn header(correlation: &Correlation<'_>, layout: &Layout, title: &str, out: &mut String) {
+    let last = correlation.entries.last().map_or(0, |entry| entry.t);
+    let began = correlation
+        .header
+        .began
+        .get(..19)
+        .unwrap_or(&correlation.header.began)
+        .replacen('T', " ", 1);
     let _ = writeln!(
         out,
         "<header>\n<h1>{}</h1>\n<p class=\"about\">recorded {} UTC, device {}, {} entries in {}{}</p>",
         escape(title),
         escape(&began),
-        escape(&story.header.device),
-        thousands(story.entries.len() as u64),
+        escape(&correlation.header.device),
+        thousands(correlation.entries.len() as u64),
         words::duration(last),
-        escape(&aside(story))
+        escape(&aside(correlation))
     );
-    let failures = story.failures();
+    let failures = correlation.failures();
     let mut lanes: Vec<Lane> = Vec::new();
-    for seat in &layout.frame.seats {
-        lanes.extend(seat.lanes.iter().map(|(lane, ..)| *lane));
+    for column in &layout.frame.columns {
+        lanes.extend(column.lanes.iter().map(|(lane, ..)| *lane));
     }
-    let waits = story.entries.iter().any(|entry| matches!(entry.what, What::Wait { .. }));
+    let waits = correlation.entries.iter().any(|entry| matches!(entry.what, What::Wait { .. }));
     let legend = svg::legend(&lanes, waits, !failures.is_empty());
     let _ = writeln!(out, "<ul class=\"legend\">{legend}</ul>");
-    let dropped: u64 = story
+    let dropped: u64 = correlation
         .entries
         .iter()
         .map(|entry| match entry.what {
@@ -98,15 +106,15 @@ fn header(story: &Story<'_>, layout: &Layout, title: &str, out: &mut String) {
     if !failures.is_empty() {
         *out += "<ul class=\"failures\">\n";
         for &at in failures.iter().take(LISTED) {
-            let label = story.label(at);
+            let label = correlation.label(at);
             let why = label.reason.unwrap_or_default();
             let _ = writeln!(
                 out,
                 "<li><a href=\"#\" data-go=\"{at}\"><b>{}</b> {}</a> <span>{}, {}</span></li>",
                 escape(&label.name),
                 escape(&why),
-                escape(&story.parties[story.party[at]].title),
-                svg::time_and_unit(story, story.entries[at].t)
+                escape(&correlation.participants[correlation.participant[at]].title),
+                svg::time_and_unit(correlation, correlation.entries[at].t)
             );
         }
         if failures.len() > LISTED {
@@ -119,15 +127,15 @@ fn header(story: &Story<'_>, layout: &Layout, title: &str, out: &mut String) {
 }
 
 /// Who is not in the picture.
-fn aside(story: &Story<'_>) -> String {
-    let pids = story.aside.iter().filter_map(|&at| match story.entries[at].what {
+fn aside(correlation: &Correlation<'_>) -> String {
+    let pids = correlation.aside.iter().filter_map(|&at| match correlation.entries[at].what {
         What::ProcessBegan { pid, .. } => Some(format!("; soft-hca's daemon has pid {pid}")),
         _ => None,
     });
     pids.collect()
 }
 
-fn block(story: &Story<'_>, layout: &Layout, number: usize, out: &mut String) {
+fn block(correlation: &Correlation<'_>, layout: &Layout, number: usize, out: &mut String) {
     let block = &layout.blocks[number];
     let above = number.checked_sub(1);
     if let Some(phase) = block.heading {
@@ -136,13 +144,16 @@ fn block(story: &Story<'_>, layout: &Layout, number: usize, out: &mut String) {
             out,
             "<section class=\"phase\">{strip}<h2>{} <span>{}</span></h2></section>",
             phase.title(),
-            escape(&summary(story, phase))
+            escape(&summary(correlation, phase))
         );
     }
     match block.kind {
         Kind::Shown => {
-            let _ =
-                writeln!(out, "<div class=\"block\">{}</div>", svg::block(story, layout, number));
+            let _ = writeln!(
+                out,
+                "<div class=\"block\">{}</div>",
+                svg::block(correlation, layout, number)
+            );
         }
         Kind::Folded { rounds, left_out } => {
             let strip = svg::strip(layout, above, number, "strip torn");
@@ -152,7 +163,7 @@ fn block(story: &Story<'_>, layout: &Layout, number: usize, out: &mut String) {
                  <div class=\"block\">{}</div>",
                 escape(&more(&rounds)),
                 took(&rounds),
-                svg::block(story, layout, number)
+                svg::block(correlation, layout, number)
             );
             if left_out > 0 {
                 let _ = write!(out, "<p class=\"left-out\">{}</p>", not_here(left_out));
@@ -191,13 +202,13 @@ fn not_here(entries: usize) -> String {
 }
 
 /// What there is in a part of the run, in a few words.
-fn summary(story: &Story<'_>, phase: Phase) -> String {
+fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
     if phase != Phase::Messages {
         return String::new();
     }
     let mut kinds: Vec<(&str, u64)> = Vec::new();
-    for transfer in &story.transfers {
-        let Some(opcode) = super::frame::opcode(story, transfer) else { continue };
+    for transfer in &correlation.transfers {
+        let Some(opcode) = super::frame::opcode(correlation, transfer) else { continue };
         match kinds.iter_mut().find(|(known, _)| *known == opcode) {
             Some((_, count)) => *count += 1,
             None => kinds.push((opcode, 1)),
@@ -211,31 +222,31 @@ fn summary(story: &Story<'_>, phase: Phase) -> String {
 
 /// What the script needs: of each entry that is shown its time, kind, name, members and groups; and
 /// the groups.
-fn data(story: &Story<'_>, layout: &Layout) -> String {
+fn data(correlation: &Correlation<'_>, layout: &Layout) -> String {
     let mut entries = serde_json::Map::new();
     let mut groups = serde_json::Map::new();
-    for at in (0..story.entries.len()).filter(|&at| layout.places[at].is_some()) {
-        let entry = &story.entries[at];
+    for at in (0..correlation.entries.len()).filter(|&at| layout.places[at].is_some()) {
+        let entry = &correlation.entries[at];
         let mut members = words::members(entry);
         if let Some(by) = entry.by {
-            members.push(("done by".into(), by_name(story, by)));
+            members.push(("done by".into(), by_name(correlation, by)));
         }
-        if let Some(why) = story.reason(at) {
+        if let Some(why) = correlation.reason(at) {
             members.push(("because".into(), why));
         }
         let members: Vec<_> = members.into_iter().map(|(name, value)| [name, value]).collect();
-        let of = &story.groups_of[at];
+        let of = &correlation.groups_of[at];
         for &group in of {
-            let shown = story.groups[group].iter().filter(|&&at| layout.places[at].is_some());
+            let shown = correlation.groups[group].iter().filter(|&&at| layout.places[at].is_some());
             // What belongs to a thing has to be seen at a glance.
             let shown: Vec<_> = shown.take(64).collect();
             groups.insert(group.to_string(), serde_json::json!(shown));
         }
         let value = serde_json::json!([
-            svg::time_and_unit(story, entry.t),
+            svg::time_and_unit(correlation, entry.t),
             words::kind(entry),
             words::label(entry).name,
-            story.parties[story.party[at]].title,
+            correlation.participants[correlation.participant[at]].title,
             members,
             of,
         ]);
@@ -249,10 +260,12 @@ fn data(story: &Story<'_>, layout: &Layout) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
-fn by_name(story: &Story<'_>, process: u32) -> String {
-    let at = story.entries.iter().position(|entry| entry.process == process);
+fn by_name(correlation: &Correlation<'_>, process: u32) -> String {
+    let at = correlation.entries.iter().position(|entry| entry.process == process);
     match at {
-        Some(at) => format!("{}, in its name", story.parties[story.party[at]].title),
+        Some(at) => {
+            format!("{}, in its name", correlation.participants[correlation.participant[at]].title)
+        }
         None => format!("process {process}, in its name"),
     }
 }

@@ -33,7 +33,7 @@
   function show(thing) {
     clear();
     const i = thing.dataset.i;
-    const [time, kind, name, party, members] = run.entries[i];
+    const [time, kind, name, participant, members] = run.entries[i];
     const belongs = mates(i);
     const numbers = new Set(belongs.map(String));
     hot = [...numbers].map((number) => byNumber.get(number)).filter(Boolean);
@@ -44,7 +44,7 @@
 
     card.replaceChildren();
     element(card, "h3", name);
-    element(card, "p", `${kind}, ${time}, ${party}`);
+    element(card, "p", `${kind}, ${time}, ${participant}`);
     const list = element(card, "dl");
     for (const [member, value] of members) {
       element(list, "dt", member);

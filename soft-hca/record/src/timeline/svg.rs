@@ -2,29 +2,35 @@
 //!
 //! Several images let a page break between rows when it is printed, and let the browser paint only
 //! what is seen. What crosses a border is in both images, and each shows its part.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `around` | the head and the legend |
+//! | `entries` | texts and marks |
+//! | `lines` | bars, breaks and arrows |
+
+mod around;
+mod entries;
+mod lines;
 
 use std::fmt::Write as _;
 
-use super::frame::{Frame, Lane};
-use super::layout::{
-    Bar, BarKind, Block, Break, Kind, Layout, Line, LineKind, NAME_SIZE, Row, TAG, Text,
-};
-use crate::entry::What;
-use crate::story::Story;
-use crate::words::{self, Grade};
+use super::frame::Frame;
+use super::layout::{Bar, Block, Kind, Layout, Line};
+use crate::correlation::Correlation;
+use crate::words::Severity;
+
+pub(super) use around::{head, legend};
+
+use entries::{draw_entry, grounds};
+use lines::{draw_bar, draw_break, draw_label, draw_line, label_place};
 
 /// Rows of an image.
 const ROWS: usize = 24;
-/// Pixels of the head.
-const HEAD: f64 = 52.0;
-/// And of a head where the titles stand above the lanes.
-const HIGH_HEAD: f64 = 84.0;
 /// Pixels of the strip behind a heading and a fold.
 pub(super) const STRIP: f64 = 46.0;
 /// Pixels of a label above its base line; below it there are half as many.
 const LABEL: f64 = 12.0;
-/// Half of a mark.
-const MARK: f64 = 5.0;
 
 /// A text as HTML and SVG want it, in elements and in attributes.
 pub(super) fn escape(text: &str) -> String {
@@ -50,15 +56,16 @@ fn n(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
+/// An image of the picture's width.
 fn open(frame: &Frame, class: &str, top: f64, height: f64) -> String {
     let (width, shown) = (n(frame.width), n(height));
     format!("<svg class=\"{class}\" viewBox=\"0 {} {width} {shown}\">", n(top))
 }
 
-/// The panels behind the parties' lanes.
+/// The panels behind the participants' lanes.
 fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
-    for seat in &frame.seats {
-        let (from, to) = seat.span();
+    for column in &frame.columns {
+        let (from, to) = column.span();
         let (x, width) = (n(from - 4.0), n(to - from + 8.0));
         let (y, height) = (n(top), n(height));
         let _ = write!(
@@ -68,70 +75,18 @@ fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
     }
 }
 
-/// Who stands where, and the lanes' names.
-pub(super) fn head(story: &Story<'_>, frame: &Frame) -> String {
-    let alone = frame.columns.len() == 1;
-    let height = if alone { HIGH_HEAD } else { HEAD };
-    let mut out = open(frame, "head", 0.0, height);
-    panels(frame, 0.0, height, &mut out);
-    let _ = write!(
-        out,
-        "<text class=\"unit\" x=\"{}\" y=\"{}\">{}</text>",
-        n(frame.time),
-        n(height - 10.0),
-        unit(story)
-    );
-    for (number, (seat, party)) in frame.seats.iter().zip(&story.parties).enumerate() {
-        let (lanes_from, lanes_to) = seat.span();
-        // Two have their titles above their texts, others above their lanes.
-        let (x, room) = if alone || !party.recorded {
-            (lanes_from, lanes_to - lanes_from)
-        } else {
-            let column = frame.columns[seat.column];
-            (column.x, column.width)
-        };
-        let title = match alone && story.parties.len() > 1 {
-            true => format!("{} {}", number + 1, party.title),
-            false => party.title.clone(),
-        };
-        let title = super::text::fit(&title, 15.5, room, super::text::sans);
-        let subtitle = super::text::fit(&party.subtitle, 12.0, room, super::text::sans);
-        let y = if alone { [20.0, 37.0] } else { [height - 32.0, height - 12.0] };
-        let _ = write!(
-            out,
-            "<text class=\"party\" x=\"{x}\" y=\"{}\">{}<title>{}</title></text>\
-             <text class=\"pid\" x=\"{x}\" y=\"{}\">{}</text>",
-            n(y[0]),
-            escape(&title),
-            escape(&party.title),
-            n(y[1]),
-            escape(&subtitle),
-            x = n(x),
-        );
-        for (lane, middle, _) in &seat.lanes {
-            for (line, y) in lane.heading().into_iter().zip([height - 22.0, height - 10.0]) {
-                if !line.is_empty() {
-                    let (x, y) = (n(*middle), n(y));
-                    let _ = write!(out, "<text class=\"lane\" x=\"{x}\" y=\"{y}\">{line}</text>");
-                }
-            }
-        }
-    }
-    out + "</svg>"
-}
-
 /// What the times are counted in.
-fn unit(story: &Story<'_>) -> &'static str {
-    if in_seconds(story) { "s" } else { "ms" }
+fn unit(correlation: &Correlation<'_>) -> &'static str {
+    if in_seconds(correlation) { "s" } else { "ms" }
 }
 
-fn in_seconds(story: &Story<'_>) -> bool {
-    story.entries.last().is_some_and(|last| last.t >= 100_000_000_000)
+fn in_seconds(correlation: &Correlation<'_>) -> bool {
+    correlation.entries.last().is_some_and(|last| last.t >= 100_000_000_000)
 }
 
 /// A time, in the unit of the run.
-pub(super) fn time(story: &Story<'_>, t: u64) -> String {
-    if in_seconds(story) {
+pub(super) fn time(correlation: &Correlation<'_>, t: u64) -> String {
+    if in_seconds(correlation) {
         format!("{}.{:06}", t / 1_000_000_000, t % 1_000_000_000 / 1_000)
     } else {
         format!("{}.{:03}", t / 1_000_000, t % 1_000_000 / 1_000)
@@ -139,8 +94,8 @@ pub(super) fn time(story: &Story<'_>, t: u64) -> String {
 }
 
 /// A time with its unit.
-pub(super) fn time_and_unit(story: &Story<'_>, t: u64) -> String {
-    format!("{} {}", time(story, t), unit(story))
+pub(super) fn time_and_unit(correlation: &Correlation<'_>, t: u64) -> String {
+    format!("{} {}", time(correlation, t), unit(correlation))
 }
 
 /// A strip with all that passes from the block above to the one below, for behind a heading or a
@@ -158,15 +113,17 @@ pub(super) fn strip(layout: &Layout, above: Option<usize>, below: usize, class: 
     let mut out = open(frame, class, 0.0, STRIP);
     panels(frame, 0.0, STRIP, &mut out);
     let block = &layout.blocks[below];
-    let passes = |party: usize| {
-        let is_in = |block: &Block| block.lifelines.iter().any(|line| line.party == party);
-        let goes_on = block.lifelines.iter().any(|line| line.party == party && line.from <= 0.0);
+    let passes = |participant: usize| {
+        let is_in =
+            |block: &Block| block.lifelines.iter().any(|line| line.participant == participant);
+        let goes_on =
+            block.lifelines.iter().any(|line| line.participant == participant && line.from <= 0.0);
         above.is_some_and(|above| is_in(&layout.blocks[above]))
             && (goes_on || block.rows.is_empty())
     };
-    for (party, seat) in frame.seats.iter().enumerate() {
-        if passes(party) {
-            lanes(seat, 0.0, STRIP, &mut out);
+    for (participant, column) in frame.columns.iter().enumerate() {
+        if passes(participant) {
+            lanes(column, 0.0, STRIP, &mut out);
         }
     }
     for bar in block.bars.iter().filter(|bar| !bar.begins) {
@@ -189,8 +146,8 @@ pub(super) fn strip(layout: &Layout, above: Option<usize>, below: usize, class: 
     out + "</svg>"
 }
 
-fn lanes(seat: &super::frame::Seat, from: f64, to: f64, out: &mut String) {
-    for (_, x, _) in &seat.lanes {
+fn lanes(column: &super::frame::Column, from: f64, to: f64, out: &mut String) {
+    for (_, x, _) in &column.lanes {
         let _ = write!(out, "<path class=\"life\" d=\"M{} {}V{}\"/>", n(*x), n(from), n(to));
     }
 }
@@ -211,7 +168,7 @@ fn image_end(layout: &Layout, block: &Block, first: usize) -> usize {
 }
 
 /// A block as images.
-pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String {
+pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usize) -> String {
     let block = &layout.blocks[number];
     let mut out = String::new();
     let mut behind = 0;
@@ -223,11 +180,11 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
         let rows = &block.rows[first..behind];
         out += &open(&layout.frame, "rows", top, bottom - top);
         panels(&layout.frame, top, bottom - top, &mut out);
-        grounds(story, layout, rows, &mut out);
+        grounds(correlation, layout, rows, &mut out);
         let crosses = |from: f64, to: f64| from.min(to) <= bottom && from.max(to) >= top;
         for lifeline in block.lifelines.iter().filter(|l| crosses(l.from, l.to)) {
-            let seat = &layout.frame.seats[lifeline.party];
-            lanes(seat, lifeline.from.max(top), lifeline.to.min(bottom), &mut out);
+            let column = &layout.frame.columns[lifeline.participant];
+            lanes(column, lifeline.from.max(top), lifeline.to.min(bottom), &mut out);
         }
         for pause in block.breaks.iter().filter(|pause| crosses(pause.y, pause.y)) {
             draw_break(layout, pause, &mut out);
@@ -240,7 +197,7 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
         }
         for row in rows {
             let y = row.y + 12.5;
-            let time = time(story, row.t);
+            let time = time(correlation, row.t);
             let _ = write!(
                 out,
                 "<text class=\"time\" x=\"{}\" y=\"{}\">{time}</text>",
@@ -249,7 +206,7 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
             );
             for &at in &row.entries {
                 let text = row.texts.iter().find(|text| text.entry == at);
-                draw_entry(story, layout, block, row, at, text, &mut out);
+                draw_entry(correlation, layout, block, row, at, text, &mut out);
             }
         }
         // Labels stay legible above everything.
@@ -261,387 +218,11 @@ pub(super) fn block(story: &Story<'_>, layout: &Layout, number: usize) -> String
     out
 }
 
-/// What a text and its mark stand on.
-fn ground(layout: &Layout, story: &Story<'_>, row: &Row, text: &Text) -> [String; 4] {
-    let column = layout.frame.columns[text.column];
-    let (from, to) = layout.frame.seats[story.party[text.entry]].span();
-    let left = column.x.min(from) - 6.0;
-    let right = match layout.frame.columns.len() {
-        1 => layout.frame.width,
-        _ => (column.x + column.width).max(to) + 4.0,
-    };
-    [left, row.y + 1.0, right - left, row.height - 2.0].map(n)
-}
-
-/// The grounds of what is not as it should be.
-fn grounds(story: &Story<'_>, layout: &Layout, rows: &[Row], out: &mut String) {
-    for row in rows {
-        for text in
-            row.texts.iter().filter(|text| text.grade == Grade::Failure || !text.reason.is_empty())
-        {
-            let [x, y, width, height] = ground(layout, story, row, text);
-            let class = bad(text.grade);
-            let _ = write!(
-                out,
-                "<rect class=\"ground{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
-            );
-        }
+/// The class of what is not as it should be.
+fn class_of(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Well => "",
+        Severity::Notable => " note",
+        Severity::Failure => " bad",
     }
-}
-
-fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
-    for seat in &layout.frame.seats {
-        let (from, to) = seat.span();
-        let (from, to) = (from - 4.0, to + 4.0);
-        let mut path = format!("M{} {}", n(from), n(pause.y));
-        // A zigzag across all lanes.
-        let count = ((to - from) / 14.0).round().max(1.0);
-        let step = (to - from) / count / 2.0;
-        for _ in 0..count as usize {
-            path += &format!("l{s} -3.5l{s} 3.5", s = n(step));
-        }
-        let band = path.clone();
-        let _ =
-            write!(out, "<path class=\"band\" d=\"{band}\"/><path class=\"zigzag\" d=\"{path}\"/>");
-    }
-    let text = words::duration(pause.duration);
-    let (x, y) = (n(layout.frame.time + 4.0), n(pause.y + 3.5));
-    let _ = write!(out, "<text class=\"pause\" x=\"{x}\" y=\"{y}\">{text} later</text>");
-}
-
-fn bad(grade: Grade) -> &'static str {
-    match grade {
-        Grade::Well => "",
-        Grade::Notable => " note",
-        Grade::Failure => " bad",
-    }
-}
-
-fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
-    let class = match bar.kind {
-        BarKind::Send => "send",
-        BarKind::Receive => "receive",
-        BarKind::Wait => "wait",
-    };
-    let half = if bar.kind == BarKind::Wait { 2.0 } else { 3.5 };
-    // What goes on beyond the image is drawn to beyond its border.
-    let from = if bar.begins && bar.from >= top { bar.from } else { bar.from.max(top) - 4.0 };
-    let to = if bar.ends && bar.to <= bottom { bar.to } else { bar.to.min(bottom) + 4.0 };
-    let _ = write!(
-        out,
-        "<rect class=\"bar {class}{}\" data-b=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"2\"/>",
-        bad(bar.grade),
-        bar.entry,
-        n(bar.x - half),
-        n(from),
-        n(half * 2.0),
-        n((to - from).max(1.0)),
-    );
-}
-
-fn draw_line(line: &Line, out: &mut String) {
-    let class = match line.kind {
-        LineKind::Message => "message",
-        LineKind::Memory => "memory",
-        LineKind::Completes => "completes",
-        LineKind::Leads => "leads",
-        LineKind::Packet => "packet",
-    };
-    let failed = if line.failed { " bad" } else { "" };
-    let ((x0, y0), (x1, y1)) = (line.from, line.to);
-    let length = (x1 - x0).hypot(y1 - y0);
-    if length < 1.0 {
-        return;
-    }
-    let (dx, dy) = ((x1 - x0) / length, (y1 - y0) / length);
-    // From the edge of a mark to the edge of a mark.
-    let gap = (length / 4.0).min(if line.kind == LineKind::Completes { 5.0 } else { 7.0 });
-    let (x0, y0) = if line.begins { (x0 + dx * gap, y0 + dy * gap) } else { (x0, y0) };
-    let (x1, y1) = if line.heads[1] { (x1 - dx * gap, y1 - dy * gap) } else { (x1, y1) };
-    let mut path = format!("M{} {}L{} {}", n(x0), n(y0), n(x1), n(y1));
-    let mut tip = |x: f64, y: f64, dx: f64, dy: f64| {
-        let size = if line.kind == LineKind::Completes { 4.5 } else { 6.5 };
-        let (bx, by) = (x - dx * size, y - dy * size);
-        let (wx, wy) = (-dy * size * 0.55, dx * size * 0.55);
-        path += &format!(
-            "M{} {}L{} {}L{} {}",
-            n(bx + wx),
-            n(by + wy),
-            n(x),
-            n(y),
-            n(bx - wx),
-            n(by - wy)
-        );
-    };
-    if line.heads[1] && !(line.failed && line.kind != LineKind::Completes) {
-        tip(x1, y1, dx, dy);
-    }
-    if line.heads[0] {
-        tip(x0, y0, -dx, -dy);
-    }
-    if line.kind == LineKind::Memory && !line.failed {
-        // The memory, at the end that is not the requester's.
-        let (x, dx) = if line.reads { (line.from.0, -dx) } else { (line.to.0, dx) };
-        let (x, y) = (n(x - 3.0 + dx * 2.0), n(line.from.1 - 4.0));
-        path += &format!("M{x} {y}h6v8h-6z");
-    }
-    if line.failed && line.heads[1] && line.kind != LineKind::Completes {
-        // It is crossed out where it ends.
-        path += &format!("M{} {}l8 8m0 -8l-8 8", n(x1 - 4.0 - dx * 4.0), n(y1 - 4.0 - dy * 4.0));
-    }
-    let belongs = belongs(line);
-    let _ = write!(out, "<path class=\"line {class}{failed}\" data-b=\"{belongs}\" d=\"{path}\"/>");
-}
-
-/// Whose an arrow is, for the script.
-fn belongs(line: &Line) -> String {
-    let [a, b] = line.entries;
-    if a == b { a.to_string() } else { format!("{a} {b}") }
-}
-
-/// Left and right end of where a line's label can be, and its base line.
-fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
-    let (left, right) = (line.from.0.min(line.to.0), line.from.0.max(line.to.0));
-    let (mut from, mut to) = (left, right);
-    if let [first, second] = layout.frame.seats.as_slice() {
-        from = from.max(first.span().1 + 4.0);
-        to = to.min(second.span().0 - 4.0);
-    }
-    let share = if right > left {
-        ((from + to) / 2.0 - line.from.0) / (line.to.0 - line.from.0)
-    } else {
-        0.5
-    };
-    (from, to, line.from.1 + (line.to.1 - line.from.1) * share - 5.0)
-}
-
-/// The label of an arrow, in the middle between the parties.
-fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
-    let Some(label) = &line.label else { return };
-    let (from, to, base) = label_place(layout, line);
-    let room = to - from - 16.0;
-    let whole = super::text::sans(label, 11.5);
-    if room < whole.min(60.0) {
-        return;
-    }
-    let text = super::text::fit(label, 11.5, room, super::text::sans);
-    let class = if line.failed { "label bad" } else { "label" };
-    let belongs = belongs(line);
-    let _ = write!(
-        out,
-        "<text class=\"{class}\" data-b=\"{belongs}\" x=\"{}\" y=\"{}\">{}</text>",
-        n((from + to) / 2.0),
-        n(base),
-        escape(&text)
-    );
-}
-
-/// An entry: its text, a thin line from there, and its mark.
-fn draw_entry(
-    story: &Story<'_>,
-    layout: &Layout,
-    block: &Block,
-    row: &Row,
-    at: usize,
-    text: Option<&Text>,
-    out: &mut String,
-) {
-    let Some(place) = layout.places[at] else { return };
-    let party = story.party[at];
-    let entry = &story.entries[at];
-    let x =
-        block.bars.iter().find(|bar| bar.entry == at && bar.begins).map_or(place.x, |bar| bar.x);
-    let x = ends(story, layout, block, at).unwrap_or(x);
-    let y = place.y;
-    let (class, mark) = mark(entry, x, y);
-    let grade = bad(words::grade(entry));
-    let label = story.label(at);
-    let spoken = format!(
-        "{}, {}: {} {}{}",
-        time_and_unit(story, entry.t),
-        story.parties[party].title,
-        label.name,
-        label.rest,
-        label.reason.map(|why| format!("; {why}")).unwrap_or_default()
-    );
-    let _ = write!(
-        out,
-        "<g class=\"e {class}{grade}\" data-i=\"{at}\" tabindex=\"-1\" role=\"button\" aria-label=\"{}\">",
-        escape(&spoken)
-    );
-    if let Some(text) = text {
-        let column = layout.frame.columns[text.column];
-        let [rect_x, rect_y, width, height] = ground(layout, story, row, text);
-        let _ = write!(
-            out,
-            "<rect class=\"hit\" x=\"{rect_x}\" y=\"{rect_y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
-        );
-        let leader = match column.x > x {
-            true => (x + MARK + 3.0, column.x - 5.0),
-            false => (text.end + 7.0, x - MARK - 3.0),
-        };
-        if leader.1 - leader.0 > 6.0 {
-            let _ = write!(
-                out,
-                "<path class=\"leader\" d=\"M{} {}H{}\"/>",
-                n(leader.0),
-                n(y),
-                n(leader.1)
-            );
-        }
-        let mut from = column.x;
-        if layout.frame.columns.len() == 1 {
-            if story.parties.len() > 1 {
-                let _ = write!(
-                    out,
-                    "<text class=\"tag\" x=\"{}\" y=\"{}\">{}</text>",
-                    n(from),
-                    n(y + 4.0),
-                    party + 1
-                );
-            }
-            from += TAG;
-        }
-        let _ = write!(
-            out,
-            "<text class=\"t\" x=\"{}\" y=\"{}\"><tspan class=\"n\">{}</tspan>",
-            n(from),
-            n(y + NAME_SIZE / 3.0),
-            escape(&text.name)
-        );
-        if !text.rest.is_empty() {
-            let _ = write!(out, "<tspan class=\"r\" dx=\"8\">{}</tspan>", escape(&text.rest));
-        }
-        *out += "</text>";
-        for (line, number) in text.reason.iter().zip(1..) {
-            let y = y + 4.0 + 16.0 * f64::from(number);
-            let _ = write!(
-                out,
-                "<text class=\"why\" x=\"{}\" y=\"{}\">{}</text>",
-                n(from),
-                n(y),
-                escape(line)
-            );
-        }
-    }
-    *out += &mark;
-    *out += "</g>";
-}
-
-/// Where the bar is that an entry ends.
-fn ends(story: &Story<'_>, layout: &Layout, block: &Block, at: usize) -> Option<f64> {
-    let begin = match &story.entries[at].what {
-        What::Executed(_) | What::Stalled { .. } => story.transfers[story.transfer[at]?].posted?,
-        What::Woken { .. } => story.waits.iter().find(|wait| wait.to == at)?.from,
-        _ => return None,
-    };
-    let _ = layout;
-    block.bars.iter().find(|bar| bar.entry == begin).map(|bar| bar.x)
-}
-
-/// An entry's class and mark.
-fn mark(entry: &crate::entry::Entry, x: f64, y: f64) -> (&'static str, String) {
-    let square = |half: f64| {
-        let size = n(half * 2.0);
-        format!(
-            "<rect class=\"m\" x=\"{}\" y=\"{}\" width=\"{size}\" height=\"{size}\" rx=\"2\"/>",
-            n(x - half),
-            n(y - half)
-        )
-    };
-    let circle =
-        |r: f64| format!("<circle class=\"m\" cx=\"{}\" cy=\"{}\" r=\"{}\"/>", n(x), n(y), n(r));
-    let cross =
-        || format!("<path class=\"m x\" d=\"M{} {}l9 9m0 -9l-9 9\"/>", n(x - 4.5), n(y - 4.5));
-    match &entry.what {
-        What::ProcessBegan { .. } => ("life-mark", circle(4.5)),
-        What::ProcessEnded => ("life-mark", cross()),
-        What::Call(_) => ("call", square(MARK)),
-        What::ConnectionEvent(_) | What::AsyncEvent { .. } => ("event", circle(MARK + 0.3)),
-        What::SendPosted(_) => ("send", square(MARK - 0.5)),
-        What::ReceivePosted(_) => ("receive", square(MARK - 0.5)),
-        What::Stalled { .. } => ("send stalled", circle(MARK)),
-        What::Executed(executed) if executed.status == words::SUCCESS => ("send", circle(2.5)),
-        What::Executed(_) => ("send", cross()),
-        What::Completion(_) => {
-            let r = n(MARK + 1.4);
-            let path = format!("M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z", n(x), n(y - MARK - 1.4));
-            ("completion", format!("<path class=\"m\" d=\"{path}\"/>"))
-        }
-        What::Wait { .. } | What::Woken { .. } => ("wait", circle(3.0)),
-        What::Packet(_) => ("packet", square(3.5)),
-        What::Dropped { .. } => ("call", circle(MARK)),
-    }
-}
-
-/// Where each entry with a text of its own is said, for the tests.
-#[cfg(test)]
-pub(super) fn count(html: &str) -> std::collections::HashMap<usize, usize> {
-    let mut counts = std::collections::HashMap::new();
-    for piece in html.split("data-i=\"").skip(1) {
-        if let Ok(at) = piece.split('"').next().unwrap_or("").parse() {
-            *counts.entry(at).or_insert(0) += 1;
-        }
-    }
-    counts
-}
-
-/// What marks mean, as images of their own.
-pub(super) fn legend(lanes: &[Lane], waits: bool, failures: bool) -> String {
-    let mut out = String::new();
-    let mut item = |class: &str, inner: &str, text: &str| {
-        let _ = write!(
-            out,
-            "<li class=\"e {class}\"><svg viewBox=\"0 0 30 16\" width=\"30\" height=\"16\" aria-hidden=\"true\">\
-             {inner}</svg>{text}</li>"
-        );
-    };
-    let has = |lane: Lane| lanes.contains(&lane);
-    item(
-        "call",
-        "<rect class=\"m\" x=\"10\" y=\"3\" width=\"10\" height=\"10\" rx=\"2\"/>",
-        "call",
-    );
-    if has(Lane::Events) {
-        item("event", "<circle class=\"m\" cx=\"15\" cy=\"8\" r=\"5.3\"/>", "event");
-    }
-    let bar = |class: &str| {
-        format!(
-            "<rect class=\"bar {class}\" x=\"2\" y=\"4.5\" width=\"26\" height=\"7\" rx=\"2\"/>\
-             <rect class=\"m\" x=\"2\" y=\"3.5\" width=\"9\" height=\"9\" rx=\"2\"/>"
-        )
-    };
-    let arrow =
-        |class: &str| format!("<path class=\"line {class}\" d=\"M2 8H27M21 4L27 8L21 12\"/>");
-    if has(Lane::SendQueue) {
-        item("send", &bar("send"), "work request in the send queue");
-        item("send", &arrow("message"), "message");
-    }
-    if has(Lane::ReceiveQueue) {
-        item("receive", &bar("receive"), "receive in its queue");
-    }
-    if has(Lane::Memory) {
-        item("", &arrow("memory"), "access to remote memory");
-    }
-    if has(Lane::Completions) {
-        item(
-            "completion",
-            "<path class=\"m\" d=\"M15 1.6l6.4 6.4l-6.4 6.4l-6.4 -6.4z\"/>",
-            "completion",
-        );
-    }
-    if has(Lane::Packets) {
-        item("packet", &arrow("packet"), "packet");
-    }
-    if waits {
-        item(
-            "wait",
-            "<rect class=\"bar wait\" x=\"2\" y=\"6\" width=\"26\" height=\"4\" rx=\"2\"/>",
-            "thread waits",
-        );
-    }
-    if failures {
-        item("bad", "<path class=\"m x\" d=\"M10.5 3.5l9 9m0 -9l-9 9\"/>", "failure");
-    }
-    out
 }

@@ -1,15 +1,15 @@
 //! Tests of the whole picture: nothing is lost, nothing overlaps, arrows have both ends.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::json;
 
 use super::frame::lane;
+use super::html;
 use super::layout::{Kind, Layout, LineKind};
-use super::{html, svg};
+use crate::correlation::Correlation;
+use crate::correlation::phases::Phase;
 use crate::entry::What;
-use crate::story::Story;
-use crate::story::phases::Phase;
 use crate::testing::{CLIENT, Run, SERVER, header, out_of_bounds, ping_pong};
 use crate::{Entry, Header};
 
@@ -36,14 +36,25 @@ fn left_out(layout: &Layout) -> usize {
     layout.blocks.iter().map(|block| of(block.kind)).sum()
 }
 
+/// How often each entry is drawn in a page.
+fn drawn(html: &str) -> HashMap<usize, usize> {
+    let mut counts = HashMap::new();
+    for piece in html.split("data-i=\"").skip(1) {
+        if let Ok(at) = piece.split('"').next().unwrap_or("").parse() {
+            *counts.entry(at).or_insert(0) += 1;
+        }
+    }
+    counts
+}
+
 #[test]
 fn each_entry_is_there_or_counted() {
     for (header, entries) in runs() {
-        let story = Story::new(&header, &entries);
-        let layout = Layout::of(&story);
+        let correlation = Correlation::new(&header, &entries);
+        let layout = Layout::of(&correlation);
         let placed = layout.places.iter().flatten().count();
-        assert_eq!(placed + left_out(&layout) + story.aside.len(), entries.len());
-        let drawn = svg::count(&html(&header, &entries));
+        assert_eq!(placed + left_out(&layout) + correlation.aside.len(), entries.len());
+        let drawn = drawn(&html(&header, &entries));
         assert_eq!(drawn.len(), placed);
         assert!(drawn.values().all(|&count| count == 1));
     }
@@ -52,19 +63,20 @@ fn each_entry_is_there_or_counted() {
 #[test]
 fn nothing_overlaps() {
     for (header, entries) in runs() {
-        let story = Story::new(&header, &entries);
-        let layout = Layout::of(&story);
+        let correlation = Correlation::new(&header, &entries);
+        let layout = Layout::of(&correlation);
         for block in &layout.blocks {
             let mut below = 0.0;
             for row in &block.rows {
                 assert!(row.y >= below, "rows stand one beneath the other");
                 below = row.y + row.height;
-                let columns: HashSet<_> = row.texts.iter().map(|text| text.column).collect();
-                assert_eq!(columns.len(), row.texts.len(), "a text has its column for itself");
+                let text_columns: HashSet<_> =
+                    row.texts.iter().map(|text| text.text_column).collect();
+                assert_eq!(text_columns.len(), row.texts.len(), "a text has its column for itself");
                 for text in &row.texts {
-                    let column = layout.frame.columns[text.column];
+                    let text_column = layout.frame.text_columns[text.text_column];
                     assert!(
-                        text.end <= column.x + column.width + 1.0,
+                        text.end <= text_column.x + text_column.width + 1.0,
                         "{} {}",
                         text.name,
                         text.rest
@@ -75,7 +87,7 @@ fn nothing_overlaps() {
                     // The end of a wait is where the event is that it led to.
                     let kind = lane(&entries[at]);
                     assert!(
-                        marks.insert((story.party[at], kind)),
+                        marks.insert((correlation.participant[at], kind)),
                         "a mark has its place for itself"
                     );
                 }
@@ -98,9 +110,9 @@ fn nothing_overlaps() {
             }
         }
         let mut right = 0.0;
-        for seat in &layout.frame.seats {
-            let (from, to) = seat.span();
-            assert!(from > right, "lanes of a party stand beside those of another");
+        for column in &layout.frame.columns {
+            let (from, to) = column.span();
+            assert!(from > right, "lanes of a participant stand beside those of another");
             right = to;
             assert!(to <= layout.frame.width);
         }
@@ -110,8 +122,8 @@ fn nothing_overlaps() {
 #[test]
 fn arrows_have_both_ends() {
     for (header, entries) in runs() {
-        let story = Story::new(&header, &entries);
-        let layout = Layout::of(&story);
+        let correlation = Correlation::new(&header, &entries);
+        let layout = Layout::of(&correlation);
         let mut heads = 0;
         let mut tails = 0;
         for block in &layout.blocks {
@@ -127,7 +139,8 @@ fn arrows_have_both_ends() {
         }
         assert_eq!(heads, tails);
         let shown = |at: Option<usize>| at.is_some_and(|at| layout.places[at].is_some());
-        let met = story.transfers.iter().filter(|t| shown(t.executed)).map(|t| t.arrivals.len());
+        let met =
+            correlation.transfers.iter().filter(|t| shown(t.executed)).map(|t| t.arrivals.len());
         let lines = layout.blocks.iter().flat_map(|block| &block.lines);
         let messages = lines.filter(|line| line.kind == LineKind::Message && line.heads[1]);
         assert_eq!(messages.count(), met.sum::<usize>(), "each message that arrived has its arrow");
@@ -137,22 +150,23 @@ fn arrows_have_both_ends() {
 #[test]
 fn what_belongs_together_is_found() {
     let (header, entries) = ping_pong(2);
-    let story = Story::new(&header, &entries);
-    assert_eq!(story.transfers.len(), 4);
-    for transfer in &story.transfers {
+    let correlation = Correlation::new(&header, &entries);
+    assert_eq!(correlation.transfers.len(), 4);
+    for transfer in &correlation.transfers {
         assert!(transfer.posted.is_some() && transfer.executed.is_some());
         assert!(transfer.completion.is_some());
         let [arrival] = transfer.arrivals.as_slice() else { panic!("one receive") };
         assert!(arrival.receive.is_some() && arrival.completion.is_some());
-        let sender = story.party[transfer.posted.unwrap()];
-        assert_eq!(arrival.party, 1 - sender);
+        let sender = correlation.participant[transfer.posted.unwrap()];
+        assert_eq!(arrival.participant, 1 - sender);
     }
     let name = |at: usize| match &entries[at].what {
         What::Call(call) => call.name.as_str(),
         What::ConnectionEvent(event) => event.event.as_str(),
         _ => "",
     };
-    let flows: Vec<_> = story.flows.iter().map(|flow| (name(flow.from), name(flow.to))).collect();
+    let flows: Vec<_> =
+        correlation.flows.iter().map(|flow| (name(flow.from), name(flow.to))).collect();
     assert_eq!(
         flows,
         [
@@ -166,20 +180,20 @@ fn what_belongs_together_is_found() {
     let connect = entries
         .iter()
         .position(|entry| matches!(&entry.what, What::Call(call) if call.name == "rdma_connect"));
-    let group = &story.groups[story.groups_of[connect.unwrap()][0]];
+    let group = &correlation.groups[correlation.groups_of[connect.unwrap()][0]];
     let names: Vec<_> = group.iter().map(|&at| name(at)).collect();
     assert_eq!(names[0], "rdma_connect");
     assert!(names.contains(&"rdma_accept"));
     assert_eq!(names.iter().filter(|name| name.ends_with("ESTABLISHED")).count(), 2);
     // The client stands left although it came later.
-    assert!(story.parties[0].title.starts_with("ping-sr-1-client"));
+    assert!(correlation.participants[0].title.starts_with("ping-sr-1-client"));
 }
 
 #[test]
 fn a_run_has_its_phases() {
     let (header, entries) = ping_pong(2);
-    let story = Story::new(&header, &entries);
-    let layout = Layout::of(&story);
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
     let headings: Vec<_> = layout.blocks.iter().filter_map(|block| block.heading).collect();
     assert_eq!(headings, [Phase::Setup, Phase::Connection, Phase::Messages, Phase::Teardown]);
 }
@@ -187,8 +201,8 @@ fn a_run_has_its_phases() {
 #[test]
 fn rounds_are_folded_and_can_be_unfolded() {
     let (header, entries) = ping_pong(200);
-    let story = Story::new(&header, &entries);
-    let layout = Layout::of(&story);
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
     let folds: Vec<_> =
         layout.blocks.iter().filter(|b| matches!(b.kind, Kind::Folded { .. })).collect();
     let [fold] = folds.as_slice() else { panic!("one fold") };
@@ -205,9 +219,9 @@ fn rounds_are_folded_and_can_be_unfolded() {
         .fails(SERVER, "IBV_WR_SEND", "IBV_WC_RNR_RETRY_EXC_ERR", reason)
         .receive(CLIENT, "at_call");
     let (header, entries) = run.ping_pong(50).ends();
-    let story = Story::new(&header, &entries);
-    let layout = Layout::of(&story);
-    let failed = story.failures()[0];
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    let failed = correlation.failures()[0];
     let place = layout.places[failed].unwrap();
     assert!(matches!(layout.blocks[place.block].kind, Kind::Shown));
 }
@@ -232,9 +246,9 @@ fn a_long_run_gives_a_page_of_bounded_size() {
     let page = html(&header, &entries);
     assert!(page.len() < 4_000_000, "{}", page.len());
     assert!(page.contains("not in this picture"));
-    let story = Story::new(&header, &entries);
-    let layout = Layout::of(&story);
-    assert!(layout.places[story.failures()[0]].is_some(), "a failure is always there");
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    assert!(layout.places[correlation.failures()[0]].is_some(), "a failure is always there");
 }
 
 #[test]

@@ -59,29 +59,7 @@ pub mod attribute {
     pub const APR: u16 = 0x1a;
 }
 
-/// Why a connection is rejected: `ib_cm_rej_reason`, those that matter here.
-pub mod reason {
-    /// No queue pair.
-    pub const NO_QP: u16 = 1;
-    /// No resources.
-    pub const NO_RESOURCES: u16 = 3;
-    /// Waited long enough. [`Rej::info`](super::Rej::info) has the sender's GUID.
-    pub const TIMEOUT: u16 = 4;
-    /// Not supported.
-    pub const UNSUPPORTED: u16 = 5;
-    /// Nobody listens there.
-    pub const INVALID_SERVICE_ID: u16 = 8;
-    /// The queue pair or its connection is an old one.
-    pub const STALE_CONNECTION: u16 = 10;
-    /// A GID is not the receiver's, or has no way back.
-    pub const INVALID_GID: u16 = 12;
-    /// The path's MTU is too large.
-    pub const INVALID_MTU: u16 = 26;
-    /// The program said no, or went away.
-    pub const CONSUMER_DEFINED: u16 = 28;
-    /// The program said no because of the vendor's options.
-    pub const VENDOR_OPTION_NOT_SUPPORTED: u16 = 35;
-}
+pub mod reason;
 
 /// What a [`SidrRep`] says (`enum ib_cm_sidr_status`).
 pub mod sidr_status {

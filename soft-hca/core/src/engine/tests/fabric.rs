@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::cause::Cause;
-use crate::engine::observer::{Completion, WorkRequest};
-use crate::engine::{Actor, Async, Env, Event, LocalLink, RemoteDatagram, ring_entries};
+use crate::engine::{Actor, Async, Env, LocalLink, RemoteDatagram, ring_entries};
 use crate::ring;
+use crate::trace::Event;
 pub(crate) use crate::uapi::rxe::Wr;
 use crate::uapi::rxe::{Cqe, Sge, write_sges};
 use crate::uapi::verbs::{access, opcode, qp_type, state};
@@ -41,9 +41,9 @@ pub(crate) struct TestEnv {
     pub away: Mutex<Vec<Vec<u8>>>,
     /// Not 0: the link has no room.
     pub is_full: AtomicU32,
-    /// What has passed by, as text.
-    pub observed: Mutex<Vec<String>>,
-    /// Why work requests wait, fail, or complete with an error, in the order in which that passes by.
+    /// What was traced, as text.
+    pub traced: Mutex<Vec<String>>,
+    /// Why work requests wait, fail, or complete with an error, in the order in which that is traced.
     pub causes: Mutex<Vec<Cause>>,
 }
 
@@ -76,30 +76,30 @@ impl Env for TestEnv {
         true
     }
 
-    fn observe(&self, event: &Event<'_>) {
-        let cause = match event {
-            Event::WorkRequest(request) => request.cause,
-            Event::Completion(completion) => completion.cause,
-            Event::Stalled { cause, .. } => Some(*cause),
-            _ => None,
-        };
-        self.causes.lock().unwrap().extend(cause);
-        self.observed.lock().unwrap().push(match event {
-            Event::WorkRequest(request) => {
-                let WorkRequest { qpn, wqe, length, status, receive, .. } = request;
-                let receive = receive.map(|receive| (receive.qpn, receive.wr_id));
-                let name = (wqe.wr_id, wqe.opcode);
-                format!("request {qpn} {name:?} {length} {status} {receive:?}")
+    fn trace(&self, _: u32, event: &Event, tail: &[u8]) {
+        let text = match *event {
+            Event::Executed(done) => {
+                let name = ({ done.wr_id }, { done.opcode });
+                let receive = (done.receive_qpn, done.receive_wr_id);
+                let receive = Some(receive).filter(|(qpn, _)| *qpn != 0);
+                let (qpn, length, status) = (done.qpn, done.length, done.status);
+                Some(format!("request {qpn} {name:?} {length} {status} {receive:?}"))
             }
-            Event::Completion(completion) => {
-                let Completion { cq, cqe, is_solicited, is_lost, .. } = completion;
-                let name = (cqe.qp_num, cqe.wr_id, cqe.opcode, cqe.status);
-                format!("completion {cq} {name:?} {is_solicited} {is_lost}")
+            Event::Completion(done) => {
+                let name = ({ done.qpn }, { done.wr_id }, { done.opcode }, { done.status });
+                let (cq, solicited, lost) = (done.cq, done.is_solicited != 0, done.is_lost != 0);
+                Some(format!("completion {cq} {name:?} {solicited} {lost}"))
             }
+            Event::Raised(raised) => {
+                let what = Async::from_words(raised.kind, raised.index).unwrap();
+                Some(format!("Async({what:?})"))
+            }
+            Event::Stalled(_) => None,
             // Tests of their own have these.
-            Event::SendPosted(_) | Event::ReceivePosted(_) | Event::Stalled { .. } => return,
-            other => format!("{other:?}"),
-        });
+            _ => return,
+        };
+        self.traced.lock().unwrap().extend(text);
+        self.causes.lock().unwrap().extend(Cause::decode(tail));
     }
 }
 
@@ -112,8 +112,8 @@ impl TestEnv {
         std::mem::take(&mut self.kicks.lock().unwrap())
     }
 
-    pub(crate) fn take_observed(&self) -> Vec<String> {
-        std::mem::take(&mut self.observed.lock().unwrap())
+    pub(crate) fn take_traced(&self) -> Vec<String> {
+        std::mem::take(&mut self.traced.lock().unwrap())
     }
 
     pub(crate) fn take_causes(&self) -> Vec<Cause> {

@@ -20,7 +20,6 @@ pub(crate) mod fabric;
 mod hostile;
 #[cfg(test)]
 mod incoming;
-mod observer;
 #[cfg(test)]
 mod other_process;
 #[cfg(test)]
@@ -39,6 +38,7 @@ mod routes;
 mod states;
 #[cfg(test)]
 mod threads;
+mod traced;
 #[cfg(test)]
 mod waiting;
 #[cfg(test)]

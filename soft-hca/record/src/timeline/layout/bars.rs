@@ -1,13 +1,13 @@
-//! What takes time: work requests in their queues, waits, and the parties' lifelines.
+//! What takes time: work requests in their queues, waits, and the participants' lifelines.
 
 use std::collections::HashMap;
 
 use super::rows::Draft;
 use super::{Bar, BarKind, Layout, Lifeline};
+use crate::correlation::Correlation;
 use crate::entry::What;
-use crate::story::Story;
 use crate::timeline::frame::{Lane, TRACK, TRACKS};
-use crate::words::{self, Grade};
+use crate::words::{self, Severity};
 
 /// Pixels that are left of a bar for which its lane has no room.
 const STUB: f64 = 8.0;
@@ -28,9 +28,9 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// How many tracks a party's lane needs.
-    pub(super) fn tracks(&self, party: usize, lane: Lane) -> usize {
-        self.most.get(&(party, lane)).copied().unwrap_or(0)
+    /// How many tracks a participant's lane needs.
+    pub(super) fn tracks(&self, participant: usize, lane: Lane) -> usize {
+        self.most.get(&(participant, lane)).copied().unwrap_or(0)
     }
 }
 
@@ -43,13 +43,13 @@ fn lane(kind: BarKind) -> Lane {
 }
 
 /// Finds what takes time, and gives each its track: the first that is free.
-pub(super) fn spans(story: &Story<'_>, blocks: &[Vec<Draft>]) -> Spans {
-    let mut order: Vec<Option<usize>> = vec![None; story.entries.len()];
+pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spans {
+    let mut order: Vec<Option<usize>> = vec![None; correlation.entries.len()];
     for (number, row) in blocks.iter().flatten().enumerate() {
         row.entries.iter().for_each(|&at| order[at] = Some(number));
     }
     let mut ends: HashMap<usize, usize> = HashMap::new();
-    for transfer in &story.transfers {
+    for transfer in &correlation.transfers {
         if let (Some(from), Some(to)) = (transfer.posted, transfer.executed) {
             ends.insert(from, to);
         }
@@ -59,16 +59,16 @@ pub(super) fn spans(story: &Story<'_>, blocks: &[Vec<Draft>]) -> Spans {
             }
         }
     }
-    for pair in story.returned.iter().chain(&story.waits) {
+    for pair in correlation.returned.iter().chain(&correlation.waits) {
         ends.insert(pair.from, pair.to);
     }
     let mut all: Vec<Span> = Vec::new();
     let mut busy: HashMap<(usize, Lane), Vec<usize>> = HashMap::new();
     let mut shown: Vec<usize> =
-        (0..story.entries.len()).filter(|&at| order[at].is_some()).collect();
+        (0..correlation.entries.len()).filter(|&at| order[at].is_some()).collect();
     shown.sort_by_key(|&at| order[at]);
     for at in shown {
-        let kind = match story.entries[at].what {
+        let kind = match correlation.entries[at].what {
             What::SendPosted(_) => BarKind::Send,
             What::ReceivePosted(_) => BarKind::Receive,
             What::Wait { .. } => BarKind::Wait,
@@ -77,7 +77,7 @@ pub(super) fn spans(story: &Story<'_>, blocks: &[Vec<Draft>]) -> Spans {
         let to = ends.get(&at).copied();
         let begin = order[at].unwrap_or(0);
         let end = to.map_or(usize::MAX, |to| order[to].unwrap_or(begin));
-        let tracks = busy.entry((story.party[at], lane(kind))).or_default();
+        let tracks = busy.entry((correlation.participant[at], lane(kind))).or_default();
         let track = match tracks.iter().position(|&until| until < begin) {
             Some(track) => track,
             None if tracks.len() < 4 * TRACKS => {
@@ -96,20 +96,20 @@ pub(super) fn spans(story: &Story<'_>, blocks: &[Vec<Draft>]) -> Spans {
 }
 
 /// Draws them, and the lifelines.
-pub(super) fn draw(story: &Story<'_>, layout: &mut Layout, spans: &Spans) {
-    lifelines(story, layout);
+pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &Spans) {
+    lifelines(correlation, layout);
     for span in &spans.all {
         let Some(from) = layout.places[span.from] else { continue };
-        let party = story.party[span.from];
-        let x = x(layout, party, lane(span.kind), span.track, spans);
-        let grade = outcome(story, span);
+        let participant = correlation.participant[span.from];
+        let x = x(layout, participant, lane(span.kind), span.track, spans);
+        let severity = outcome(correlation, span);
         let to = span.to.and_then(|to| layout.places[to]);
         let ends = to.is_some();
         let to = match (to, span.to) {
             (Some(to), _) => (to.block, to.y),
             // Its end is not in the picture.
             (None, Some(_)) => (from.block, from.y + STUB),
-            (None, None) => end(layout, party, from.block),
+            (None, None) => end(layout, participant, from.block),
         };
         let crowded = span.track >= TRACKS;
         if crowded && span.kind != BarKind::Wait {
@@ -117,7 +117,7 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout, spans: &Spans) {
             let bar = Bar {
                 entry,
                 kind: span.kind,
-                grade,
+                severity,
                 x,
                 from: from_y - STUB / 2.0,
                 to: from_y + STUB / 2.0,
@@ -134,7 +134,7 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout, spans: &Spans) {
             layout.blocks[block].bars.push(Bar {
                 entry: span.from,
                 kind: span.kind,
-                grade,
+                severity,
                 x,
                 from: top,
                 to: bottom,
@@ -146,51 +146,53 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout, spans: &Spans) {
 }
 
 /// The middle of a track.
-fn x(layout: &Layout, party: usize, lane: Lane, track: usize, spans: &Spans) -> f64 {
-    let seat = &layout.frame.seats[party];
-    let middle = seat.lane(lane);
-    let tracks = spans.tracks(party, lane).clamp(1, TRACKS);
+fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Spans) -> f64 {
+    let column = &layout.frame.columns[participant];
+    let middle = column.lane(lane);
+    let tracks = spans.tracks(participant, lane).clamp(1, TRACKS);
     let track = track.min(TRACKS - 1) as f64;
     match lane {
         // Beside the marks of calls.
         Lane::Calls => middle + track.min(3.0) * 7.0,
         _ => {
             let off = (track - (tracks as f64 - 1.0) / 2.0) * TRACK;
-            middle + if seat.mirrored { -off } else { off }
+            middle + if column.mirrored { -off } else { off }
         }
     }
 }
 
 /// How what a bar stands for has ended.
-fn outcome(story: &Story<'_>, span: &Span) -> Grade {
-    let transfer = story.transfer[span.from].map(|transfer| &story.transfers[transfer]);
+fn outcome(correlation: &Correlation<'_>, span: &Span) -> Severity {
+    let transfer = correlation.transfer[span.from].map(|transfer| &correlation.transfers[transfer]);
     let executed = transfer.and_then(|transfer| transfer.executed);
     let end = if span.kind == BarKind::Send { executed } else { span.to };
-    end.map_or(Grade::Well, |end| words::grade(&story.entries[end]))
+    end.map_or(Severity::Well, |end| words::severity(&correlation.entries[end]))
 }
 
-/// Where a party's lifeline ends, for what never ended before.
-fn end(layout: &Layout, party: usize, from: usize) -> (usize, f64) {
+/// Where a participant's lifeline ends, for what never ended before.
+fn end(layout: &Layout, participant: usize, from: usize) -> (usize, f64) {
     for block in (from..layout.blocks.len()).rev() {
         let lifelines = &layout.blocks[block].lifelines;
-        if let Some(lifeline) = lifelines.iter().find(|lifeline| lifeline.party == party) {
+        if let Some(lifeline) =
+            lifelines.iter().find(|lifeline| lifeline.participant == participant)
+        {
             return (block, lifeline.to);
         }
     }
     (from, layout.blocks[from].height)
 }
 
-/// From where a party begins to where it ends.
-fn lifelines(story: &Story<'_>, layout: &mut Layout) {
-    for party in 0..story.parties.len() {
+/// From where a participant begins to where it ends.
+fn lifelines(correlation: &Correlation<'_>, layout: &mut Layout) {
+    for participant in 0..correlation.participants.len() {
         let find = |ends: bool| {
-            (0..story.entries.len()).find(|&at| {
-                let is = match story.entries[at].what {
+            (0..correlation.entries.len()).find(|&at| {
+                let is = match correlation.entries[at].what {
                     What::ProcessBegan { .. } => !ends,
                     What::ProcessEnded => ends,
                     _ => false,
                 };
-                is && story.party[at] == party && layout.places[at].is_some()
+                is && correlation.participant[at] == participant && layout.places[at].is_some()
             })
         };
         let place = |at: usize| layout.places[at].map(|place| (place.block, place.y));
@@ -202,7 +204,7 @@ fn lifelines(story: &Story<'_>, layout: &mut Layout) {
             continue;
         }
         for (block, from, to) in layout.pieces(from, to) {
-            layout.blocks[block].lifelines.push(Lifeline { party, from, to });
+            layout.blocks[block].lifelines.push(Lifeline { participant, from, to });
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The blocks of a picture: what is shown, folded and left out.
 
 use super::Kind;
-use crate::story::Story;
-use crate::story::phases::{Phase, Phases};
-use crate::story::rounds::{self, Piece};
+use crate::correlation::Correlation;
+use crate::correlation::phases::{Phase, Phases};
+use crate::correlation::rounds::{self, Piece};
 
 /// Entries that are shown at most, beside failures.
 pub(crate) const SHOWN_MOST: usize = 3000;
@@ -21,15 +21,15 @@ pub(super) struct Draft {
 }
 
 /// Cuts a run into blocks.
-pub(super) fn cut(story: &Story<'_>) -> Vec<Draft> {
-    let mut pieces = rounds::pieces(story);
+pub(super) fn cut(correlation: &Correlation<'_>) -> Vec<Draft> {
+    let mut pieces = rounds::pieces(correlation);
     for piece in &mut pieces {
-        piece.entries.retain(|at| !story.aside.contains(at));
+        piece.entries.retain(|at| !correlation.aside.contains(at));
     }
     pieces.retain(|piece| !piece.entries.is_empty());
-    let shown = shown(story, &pieces);
+    let shown = shown(correlation, &pieces);
     let folds = pieces.iter().filter(|piece| piece.folded.is_some()).count().max(1);
-    let phases = Phases::of(story);
+    let phases = Phases::of(correlation);
     let mut drafts: Vec<Draft> = Vec::new();
     let mut phase = None;
     for piece in pieces {
@@ -83,8 +83,8 @@ fn gap(entries: usize) -> Draft {
 }
 
 /// Which entries of what is not folded are shown: all, or the beginning, the end and the failures.
-fn shown(story: &Story<'_>, pieces: &[Piece]) -> Vec<bool> {
-    let mut shown = vec![false; story.entries.len()];
+fn shown(correlation: &Correlation<'_>, pieces: &[Piece]) -> Vec<bool> {
+    let mut shown = vec![false; correlation.entries.len()];
     let open = pieces.iter().filter(|piece| piece.folded.is_none());
     let open: Vec<usize> = open.flat_map(|piece| piece.entries.iter().copied()).collect();
     if open.len() <= SHOWN_MOST {
@@ -93,11 +93,11 @@ fn shown(story: &Story<'_>, pieces: &[Piece]) -> Vec<bool> {
     }
     let (first, last) = (&open[..SHOWN_MOST / 2], &open[open.len() - SHOWN_MOST / 2..]);
     first.iter().chain(last).for_each(|&at| shown[at] = true);
-    for at in story.failures().into_iter().take(FAILURES_MOST) {
+    for at in correlation.failures().into_iter().take(FAILURES_MOST) {
         shown[at] = true;
-        for &group in &story.groups_of[at] {
+        for &group in &correlation.groups_of[at] {
             // A group can be as long as the run.
-            story.groups[group].iter().take(16).for_each(|&at| shown[at] = true);
+            correlation.groups[group].iter().take(16).for_each(|&at| shown[at] = true);
         }
     }
     shown

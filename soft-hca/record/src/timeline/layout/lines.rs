@@ -3,57 +3,61 @@
 use std::collections::HashSet;
 
 use super::{Kind, Layout, Line, LineKind, Place};
+use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
 use crate::reason::{Reason, Side};
-use crate::story::{Story, Transfer, other_host};
 use crate::timeline::frame::{Lane, opcode, reaches_memory};
 use crate::words::{self, SUCCESS};
 
 /// Draws all of them.
-pub(super) fn draw(story: &Story<'_>, layout: &mut Layout) {
-    for transfer in &story.transfers {
-        of_transfer(story, layout, transfer);
+pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
+    for transfer in &correlation.transfers {
+        of_transfer(correlation, layout, transfer);
     }
-    for flow in &story.flows {
+    for flow in &correlation.flows {
         if let (Some(from), Some(to)) = (layout.places[flow.from], layout.places[flow.to]) {
             put(layout, [flow.from, flow.to], LineKind::Leads, (from, from.x), (to, to.x));
         }
     }
-    for pair in &story.packets {
-        let (What::Packet(packet), Some(from), Some(to)) =
-            (&story.entries[pair.from].what, layout.places[pair.from], layout.places[pair.to])
-        else {
+    for pair in &correlation.packets {
+        let (What::Packet(packet), Some(from), Some(to)) = (
+            &correlation.entries[pair.from].what,
+            layout.places[pair.from],
+            layout.places[pair.to],
+        ) else {
             continue;
         };
         let line = put(layout, [pair.from, pair.to], LineKind::Packet, (from, from.x), (to, to.x));
         line.label = Some(packet.opcode.clone());
         line.failed = [pair.from, pair.to]
             .iter()
-            .any(|at| words::grade(&story.entries[*at]) == words::Grade::Failure);
+            .any(|at| words::severity(&correlation.entries[*at]) == words::Severity::Failure);
     }
     let arrived: HashSet<usize> =
-        story.packets.iter().flat_map(|pair| [pair.from, pair.to]).collect();
-    for (at, entry) in story.entries.iter().enumerate() {
+        correlation.packets.iter().flat_map(|pair| [pair.from, pair.to]).collect();
+    for (at, entry) in correlation.entries.iter().enumerate() {
         let What::Packet(packet) = &entry.what else { continue };
         if arrived.contains(&at) {
             continue;
         }
-        let host = other_host(entry)
-            .and_then(|host| story.parties.iter().position(|p| !p.recorded && p.title == host));
+        let host = other_host(entry).and_then(|host| {
+            correlation.participants.iter().position(|p| !p.recorded && p.title == host)
+        });
         if let (Some(place), Some(host)) = (layout.places[at], host) {
-            let there = layout.frame.seats[host].lane(Lane::Host);
+            let there = layout.frame.columns[host].lane(Lane::Host);
             let (from, to) = match packet.direction {
                 Direction::Sent => (place.x, there),
                 Direction::Received => (there, place.x),
             };
             let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
             line.label = Some(packet.opcode.clone());
-            line.failed = words::grade(entry) != words::Grade::Well;
+            line.failed = words::severity(entry) != words::Severity::Well;
         } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction) {
-            let peer = receiver(story, packet).filter(|&peer| peer != story.party[at]);
+            let peer =
+                receiver(correlation, packet).filter(|&peer| peer != correlation.participant[at]);
             let Some(peer) = peer else { continue };
             // It gets lost on the way.
-            let there = layout.frame.seats[peer].lane(Lane::Packets);
+            let there = layout.frame.columns[peer].lane(Lane::Packets);
             let end = place.x + (there - place.x) / 2.0;
             let line = put(layout, [at, at], LineKind::Packet, (place, place.x), (place, end));
             line.label = Some(format!("{} lost", packet.opcode));
@@ -62,38 +66,38 @@ pub(super) fn draw(story: &Story<'_>, layout: &mut Layout) {
     }
 }
 
-/// The party that a packet's queue pair belongs to, if others have come there.
-fn receiver(story: &Story<'_>, packet: &Packet) -> Option<usize> {
-    let mut pairs = story.packets.iter();
-    let known = pairs.find(|pair| match &story.entries[pair.to].what {
+/// The participant that a packet's queue pair belongs to, if others have come there.
+fn receiver(correlation: &Correlation<'_>, packet: &Packet) -> Option<usize> {
+    let mut pairs = correlation.packets.iter();
+    let known = pairs.find(|pair| match &correlation.entries[pair.to].what {
         What::Packet(known) => known.dest_qp == packet.dest_qp,
         _ => false,
     })?;
-    Some(story.party[known.to])
+    Some(correlation.participant[known.to])
 }
 
 /// Where the bar of a posted request is, or else its lane.
-fn bar(layout: &Layout, at: Option<usize>, place: Place, party: usize, lane: Lane) -> f64 {
+fn bar(layout: &Layout, at: Option<usize>, place: Place, participant: usize, lane: Lane) -> f64 {
     let blocks = [at.and_then(|at| layout.places[at]).map(|place| place.block), Some(place.block)];
     let bars = blocks.into_iter().flatten().flat_map(|block| &layout.blocks[block].bars);
     let own = bars.filter(|bar| Some(bar.entry) == at).map(|bar| bar.x).next();
-    own.unwrap_or_else(|| layout.frame.seats[party].lane(lane))
+    own.unwrap_or_else(|| layout.frame.columns[participant].lane(lane))
 }
 
-fn of_transfer(story: &Story<'_>, layout: &mut Layout, transfer: &Transfer) {
+fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Transfer) {
     let Some(at) = transfer.executed else { return };
     let Some(place) = layout.places[at] else { return };
-    let What::Executed(executed) = &story.entries[at].what else { return };
-    let party = story.party[at];
-    let own = bar(layout, transfer.posted, place, party, Lane::SendQueue);
+    let What::Executed(executed) = &correlation.entries[at].what else { return };
+    let participant = correlation.participant[at];
+    let own = bar(layout, transfer.posted, place, participant, Lane::SendQueue);
     let label = format!(
         "{} {}",
         words::short_opcode(&executed.opcode),
-        words::bytes(size(story, transfer))
+        words::bytes(size(correlation, transfer))
     );
     let failed = executed.status != SUCCESS;
     for arrival in &transfer.arrivals {
-        let there = bar(layout, arrival.receive, place, arrival.party, Lane::ReceiveQueue);
+        let there = bar(layout, arrival.receive, place, arrival.participant, Lane::ReceiveQueue);
         let second = arrival.receive.or(arrival.completion).unwrap_or(at);
         let line = put(layout, [at, second], LineKind::Message, (place, own), (place, there));
         line.failed = failed;
@@ -119,13 +123,14 @@ fn of_transfer(story: &Story<'_>, layout: &mut Layout, transfer: &Transfer) {
         Some(_) => true,
         None => !failed,
     };
-    let kind = if reaches_memory(story, transfer) { LineKind::Memory } else { LineKind::Message };
+    let kind =
+        if reaches_memory(correlation, transfer) { LineKind::Memory } else { LineKind::Message };
     let is_message = kind == LineKind::Memory
-        || opcode(story, transfer).is_some_and(|opcode| opcode.starts_with("IBV_WR_SEND"));
+        || opcode(correlation, transfer).is_some_and(|opcode| opcode.starts_with("IBV_WR_SEND"));
     if let Some(peer) = transfer.peer {
-        if transfer.arrivals.is_empty() && leaves && is_message && peer != party {
+        if transfer.arrivals.is_empty() && leaves && is_message && peer != participant {
             let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
-            let there = layout.frame.seats[peer].lane(lane);
+            let there = layout.frame.columns[peer].lane(lane);
             let reads = executed.opcode == "IBV_WR_RDMA_READ" && !failed;
             let (from, to) = if reads { (there, own) } else { (own, there) };
             let line = put(layout, [at, at], kind, (place, from), (place, to));
@@ -145,8 +150,8 @@ fn of_transfer(story: &Story<'_>, layout: &mut Layout, transfer: &Transfer) {
 }
 
 /// Bytes of a message, even if they were not moved.
-fn size(story: &Story<'_>, transfer: &Transfer) -> u64 {
-    let of = |at: usize| match &story.entries[at].what {
+fn size(correlation: &Correlation<'_>, transfer: &Transfer) -> u64 {
+    let of = |at: usize| match &correlation.entries[at].what {
         What::SendPosted(send) => send.length,
         What::Executed(executed) => executed.length,
         _ => 0,

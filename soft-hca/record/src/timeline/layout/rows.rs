@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::{Break, Row, Text};
+use crate::correlation::Correlation;
 use crate::entry::{Seen, What};
-use crate::story::Story;
 use crate::timeline::frame::Frame;
 use crate::timeline::text::{fit, mono, sans, wrap};
-use crate::words::{self, Grade};
+use crate::words::{self, Severity};
 
 /// Pixels of a row with one line, of each further line, and to the middle of the first.
 const ROW: f64 = 25.0;
@@ -18,7 +18,7 @@ const BREAK: f64 = 34.0;
 /// Sizes of the text.
 pub(crate) const NAME_SIZE: f64 = 12.5;
 pub(crate) const REASON_SIZE: f64 = 12.0;
-/// Pixels of the number that says which party a text is about, where they share a column.
+/// Pixels of the number that says which participant a text is about, where they share a column of texts.
 pub(crate) const TAG: f64 = 26.0;
 /// Times that are worth a break: so many nanoseconds, and so many times what is usual.
 const IDLE: u64 = 1_500_000;
@@ -28,7 +28,7 @@ const UNUSUAL: u64 = 12;
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) entries: Vec<usize>,
-    /// The entry with a text, for each column.
+    /// The entry with a text, for each column of texts.
     texts: Vec<Option<usize>>,
 }
 
@@ -40,24 +40,28 @@ pub(super) struct Placed {
 }
 
 /// Puts entries into rows.
-pub(super) fn share(story: &Story<'_>, entries: &[usize], columns: usize) -> Vec<Draft> {
+pub(super) fn share(
+    correlation: &Correlation<'_>,
+    entries: &[usize],
+    text_columns: usize,
+) -> Vec<Draft> {
     let mut rows: Vec<Draft> = Vec::new();
     // Where each work request was posted, and where it met its end.
     let mut posted: HashMap<usize, usize> = HashMap::new();
     let mut met: HashMap<usize, usize> = HashMap::new();
     // Ends of waits, which are where the events are that ended them.
     let mut woken: HashMap<usize, usize> = HashMap::new();
-    // The last row with a text of each column.
-    let mut last: Vec<Option<usize>> = vec![None; columns];
+    // The last row with a text of each column of texts.
+    let mut last: Vec<Option<usize>> = vec![None; text_columns];
     for (number, &at) in entries.iter().enumerate() {
-        let column = if columns == 1 { 0 } else { story.party[at] };
-        if let Some(event) = event_of(story, at, &entries[number + 1..]) {
+        let text_column = if text_columns == 1 { 0 } else { correlation.participant[at] };
+        if let Some(event) = event_of(correlation, at, &entries[number + 1..]) {
             woken.insert(event, at);
             continue;
         }
-        let transfer = story.transfer[at];
-        let has_text = !is_told(story, at);
-        let shared = transfer.and_then(|transfer| match &story.entries[at].what {
+        let transfer = correlation.transfer[at];
+        let has_text = !is_told(correlation, at);
+        let shared = transfer.and_then(|transfer| match &correlation.entries[at].what {
             What::Executed(_) | What::Completion(_) => met.get(&transfer).copied(),
             What::ReceivePosted(receive) if receive.seen == Seen::AtMessage => {
                 posted.get(&transfer).copied()
@@ -65,21 +69,22 @@ pub(super) fn share(story: &Story<'_>, entries: &[usize], columns: usize) -> Vec
             _ => None,
         });
         let shared = shared.filter(|&row| {
-            let free = rows[row].texts[column].is_none() && last[column].is_none_or(|l| l <= row);
+            let free = rows[row].texts[text_column].is_none()
+                && last[text_column].is_none_or(|l| l <= row);
             free || !has_text
         });
         let row = shared.unwrap_or_else(|| {
-            rows.push(Draft { entries: Vec::new(), texts: vec![None; columns] });
+            rows.push(Draft { entries: Vec::new(), texts: vec![None; text_columns] });
             rows.len() - 1
         });
         rows[row].entries.extend(woken.remove(&at));
         rows[row].entries.push(at);
         if has_text {
-            rows[row].texts[column] = Some(at);
-            last[column] = Some(row);
+            rows[row].texts[text_column] = Some(at);
+            last[text_column] = Some(row);
         }
         if let Some(transfer) = transfer {
-            match &story.entries[at].what {
+            match &correlation.entries[at].what {
                 What::SendPosted(_) => posted.insert(transfer, row),
                 What::Executed(_) | What::Completion(_) => {
                     Some(*met.entry(transfer).or_insert(row))
@@ -92,32 +97,32 @@ pub(super) fn share(story: &Story<'_>, entries: &[usize], columns: usize) -> Vec
 }
 
 /// Whether others tell what there is to tell of an entry.
-fn is_told(story: &Story<'_>, at: usize) -> bool {
-    let transfer = story.transfer[at].map(|transfer| &story.transfers[transfer]);
+fn is_told(correlation: &Correlation<'_>, at: usize) -> bool {
+    let transfer = correlation.transfer[at].map(|transfer| &correlation.transfers[transfer]);
     let completed = transfer.is_some_and(|transfer| transfer.completion.is_some());
-    completed && matches!(story.entries[at].what, What::Executed(_))
+    completed && matches!(correlation.entries[at].what, What::Executed(_))
 }
 
 /// The event that has ended a wait: what its thread does next, if that is soon.
-fn event_of(story: &Story<'_>, at: usize, behind: &[usize]) -> Option<usize> {
+fn event_of(correlation: &Correlation<'_>, at: usize, behind: &[usize]) -> Option<usize> {
     const SOON: usize = 16;
-    let woken = &story.entries[at];
+    let woken = &correlation.entries[at];
     if !matches!(woken.what, What::Woken { .. }) {
         return None;
     }
     let mut own = behind.iter().take(SOON).copied().filter(|&at| {
-        let entry = &story.entries[at];
+        let entry = &correlation.entries[at];
         entry.process == woken.process && entry.thread == woken.thread
     });
-    own.next().filter(|&at| matches!(story.entries[at].what, What::ConnectionEvent(_)))
+    own.next().filter(|&at| matches!(correlation.entries[at].what, What::ConnectionEvent(_)))
 }
 
 /// The shortest time that is worth a break in this run.
-pub(super) fn idle(story: &Story<'_>, blocks: &[Vec<Draft>]) -> u64 {
+pub(super) fn idle(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> u64 {
     let mut steps: Vec<u64> = Vec::new();
     for rows in blocks {
         let times = rows.iter().filter_map(|row| row.entries.first());
-        let times: Vec<u64> = times.map(|&at| story.entries[at].t).collect();
+        let times: Vec<u64> = times.map(|&at| correlation.entries[at].t).collect();
         steps.extend(times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])));
     }
     steps.sort_unstable();
@@ -127,7 +132,7 @@ pub(super) fn idle(story: &Story<'_>, blocks: &[Vec<Draft>]) -> u64 {
 
 /// Gives rows their places. `before` is the time of the entry before them, if that is shown.
 pub(super) fn place(
-    story: &Story<'_>,
+    correlation: &Correlation<'_>,
     frame: &Frame,
     drafts: Vec<Draft>,
     mut before: Option<u64>,
@@ -136,15 +141,15 @@ pub(super) fn place(
     let mut placed = Placed { rows: Vec::new(), breaks: Vec::new(), height: 0.0 };
     for draft in drafts {
         let Some(&first) = draft.entries.first() else { continue };
-        let told = draft.texts.iter().flatten().map(|&at| story.entries[at].t).min();
-        let t = told.unwrap_or(story.entries[first].t);
+        let told = draft.texts.iter().flatten().map(|&at| correlation.entries[at].t).min();
+        let t = told.unwrap_or(correlation.entries[first].t);
         if let Some(pause) = before.map(|before| t.saturating_sub(before)).filter(|p| *p >= idle) {
             placed.breaks.push(Break { y: placed.height + BREAK / 2.0, duration: pause });
             placed.height += BREAK;
         }
-        let until = draft.entries.iter().map(|&at| story.entries[at].t).max();
+        let until = draft.entries.iter().map(|&at| correlation.entries[at].t).max();
         before = before.max(until);
-        let written = draft.texts.iter().flatten().map(|&at| write(story, frame, at));
+        let written = draft.texts.iter().flatten().map(|&at| write(correlation, frame, at));
         let texts: Vec<Text> = written.collect();
         let lines = texts.iter().map(|text| text.reason.len()).max().unwrap_or(0);
         let extra = if lines == 0 { 0.0 } else { lines as f64 * LINE + 3.0 };
@@ -155,13 +160,13 @@ pub(super) fn place(
     placed
 }
 
-/// An entry's text as it fits its column.
-fn write(story: &Story<'_>, frame: &Frame, at: usize) -> Text {
-    let label = story.label(at);
-    let number = frame.seats[story.party[at]].column;
-    let column = frame.columns[number];
-    let indent = if frame.columns.len() == 1 { TAG } else { 0.0 };
-    let room = column.width - indent;
+/// An entry's text as it fits its column of texts.
+fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
+    let label = correlation.label(at);
+    let number = frame.columns[correlation.participant[at]].text_column;
+    let text_column = frame.text_columns[number];
+    let indent = if frame.text_columns.len() == 1 { TAG } else { 0.0 };
+    let room = text_column.width - indent;
     let name = fit(&label.name, NAME_SIZE, room, mono);
     let used = mono(&name, NAME_SIZE) + 8.0;
     let result = match label.result.as_str() {
@@ -175,13 +180,13 @@ fn write(story: &Story<'_>, frame: &Frame, at: usize) -> Text {
         left if left > 40.0 => fit(&label.rest, NAME_SIZE, left, sans) + &result,
         _ => fit(result.trim_start(), NAME_SIZE, room - used, sans),
     };
-    let grade = words::grade(&story.entries[at]);
-    let reason = label.reason.filter(|_| grade != Grade::Well);
+    let severity = words::severity(&correlation.entries[at]);
+    let reason = label.reason.filter(|_| severity != Severity::Well);
     // A flushed request is the consequence of something that is told elsewhere.
     let flushed =
-        matches!(&story.entries[at].what, What::Completion(c) if c.status.contains("FLUSH"));
+        matches!(&correlation.entries[at].what, What::Completion(c) if c.status.contains("FLUSH"));
     let reason = reason.filter(|_| !flushed);
     let reason = reason.map(|why| wrap(&why, REASON_SIZE, room - 4.0)).unwrap_or_default();
-    let end = column.x + indent + used + sans(&rest, NAME_SIZE);
-    Text { entry: at, column: number, grade, name, rest, end, reason }
+    let end = text_column.x + indent + used + sans(&rest, NAME_SIZE);
+    Text { entry: at, text_column: number, severity, name, rest, end, reason }
 }

@@ -1,6 +1,6 @@
 //! The parts of a run: setup, connection, messages, teardown.
 
-use super::Story;
+use super::Correlation;
 use crate::entry::{Entry, What};
 use crate::value::{Named, Value};
 use crate::words::SUCCESS;
@@ -36,8 +36,8 @@ pub(crate) struct Phases {
 
 impl Phases {
     /// Takes a run apart.
-    pub(crate) fn of(story: &Story<'_>) -> Self {
-        let entries = story.entries;
+    pub(crate) fn of(correlation: &Correlation<'_>) -> Self {
+        let entries = correlation.entries;
         let first = |from: usize, is: &dyn Fn(&Entry) -> bool| {
             entries[from..].iter().position(is).map(|at| from + at)
         };

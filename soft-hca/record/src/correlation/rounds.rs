@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use super::Story;
+use super::Correlation;
 use crate::entry::{Outcome, Seen, What};
 
 /// The longest round that is looked for.
@@ -40,10 +40,13 @@ pub(crate) struct Folded {
 }
 
 /// Cuts a run into pieces that are shown and pieces that are folded.
-pub(crate) fn pieces(story: &Story<'_>) -> Vec<Piece> {
-    let (places, signatures) = sequence(story);
-    let first =
-        story.transfers.iter().filter_map(|transfer| transfer.posted.or(transfer.executed)).min();
+pub(crate) fn pieces(correlation: &Correlation<'_>) -> Vec<Piece> {
+    let (places, signatures) = sequence(correlation);
+    let first = correlation
+        .transfers
+        .iter()
+        .filter_map(|transfer| transfer.posted.or(transfer.executed))
+        .min();
     let first = first.and_then(|at| signatures.get(places[at])).copied();
     let folds = repeats(&signatures, first);
     let mut ranges: Vec<(Range<usize>, Option<usize>)> = Vec::new();
@@ -64,8 +67,8 @@ pub(crate) fn pieces(story: &Story<'_>) -> Vec<Piece> {
     }
     for (piece, (_, rounds)) in pieces.iter_mut().zip(&ranges) {
         let Some(rounds) = *rounds else { continue };
-        let time = |at: Option<&usize>| at.map_or(0, |&at| story.entries[at].t);
-        let executed = |at: &&usize| matches!(story.entries[**at].what, What::Executed(_));
+        let time = |at: Option<&usize>| at.map_or(0, |&at| correlation.entries[at].t);
+        let executed = |at: &&usize| matches!(correlation.entries[**at].what, What::Executed(_));
         piece.folded = Some(Folded {
             rounds,
             duration: time(piece.entries.last()) - time(piece.entries.first()),
@@ -77,18 +80,18 @@ pub(crate) fn pieces(story: &Story<'_>) -> Vec<Piece> {
 }
 
 /// The place of each entry in the sequence, and what stands at each place.
-fn sequence(story: &Story<'_>) -> (Vec<usize>, Vec<u64>) {
+fn sequence(correlation: &Correlation<'_>) -> (Vec<usize>, Vec<u64>) {
     let mut signatures: Vec<u64> = Vec::new();
-    let mut places = Vec::with_capacity(story.entries.len());
+    let mut places = Vec::with_capacity(correlation.entries.len());
     let mut of_transfer: HashMap<usize, usize> = HashMap::new();
     let mut sending = false;
     // Receives belong to what their process does next.
     let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (at, entry) in story.entries.iter().enumerate() {
-        let party = story.party[at];
+    for (at, entry) in correlation.entries.iter().enumerate() {
+        let participant = correlation.participant[at];
         let mut own = |what: &dyn Fn(&mut DefaultHasher)| {
             let mut hasher = DefaultHasher::new();
-            party.hash(&mut hasher);
+            participant.hash(&mut hasher);
             what(&mut hasher);
             signatures.push(hasher.finish());
             signatures.len() - 1
@@ -116,15 +119,16 @@ fn sequence(story: &Story<'_>) -> (Vec<usize>, Vec<u64>) {
             | What::Completion(_)
             | What::Stalled { .. } => {
                 sending = true;
-                match story.transfer[at] {
+                match correlation.transfer[at] {
                     Some(transfer) => *of_transfer
                         .entry(transfer)
-                        .or_insert_with(|| own(&|hasher| whole(story, transfer, hasher))),
+                        .or_insert_with(|| own(&|hasher| whole(correlation, transfer, hasher))),
                     None => own(&|hasher| at.hash(hasher)),
                 }
             }
-            What::ReceivePosted(_) if story.transfer[at].is_some() && sending => {
-                let place = story.transfer[at].and_then(|transfer| of_transfer.get(&transfer));
+            What::ReceivePosted(_) if correlation.transfer[at].is_some() && sending => {
+                let place =
+                    correlation.transfer[at].and_then(|transfer| of_transfer.get(&transfer));
                 place.copied().unwrap_or(signatures.len().saturating_sub(1))
             }
             _ => signatures.len().saturating_sub(1),
@@ -132,11 +136,11 @@ fn sequence(story: &Story<'_>) -> (Vec<usize>, Vec<u64>) {
         places.push(place);
         let is_receive = matches!(entry.what, What::ReceivePosted(_));
         if is_receive && sending && entry.by.is_none() {
-            waiting.entry(party).or_default().push(at);
+            waiting.entry(participant).or_default().push(at);
         } else if entry.by.is_none()
             && !matches!(entry.what, What::Wait { .. } | What::Woken { .. })
         {
-            for receive in waiting.remove(&party).unwrap_or_default() {
+            for receive in waiting.remove(&participant).unwrap_or_default() {
                 places[receive] = place;
             }
         }
@@ -145,10 +149,10 @@ fn sequence(story: &Story<'_>) -> (Vec<usize>, Vec<u64>) {
 }
 
 /// What makes a work request equal to that of another round.
-fn whole(story: &Story<'_>, transfer: usize, hasher: &mut DefaultHasher) {
-    let transfer = &story.transfers[transfer];
+fn whole(correlation: &Correlation<'_>, transfer: usize, hasher: &mut DefaultHasher) {
+    let transfer = &correlation.transfers[transfer];
     for at in transfer.posted.into_iter().chain(transfer.executed) {
-        match &story.entries[at].what {
+        match &correlation.entries[at].what {
             What::SendPosted(send) => (send.qp, &send.opcode, send.length).hash(hasher),
             What::Executed(executed) => (executed.qp, &executed.status).hash(hasher),
             _ => {}
@@ -157,7 +161,7 @@ fn whole(story: &Story<'_>, transfer: usize, hasher: &mut DefaultHasher) {
     transfer.completion.is_some().hash(hasher);
     transfer.stalls.is_empty().hash(hasher);
     for arrival in &transfer.arrivals {
-        (arrival.party, arrival.completion.is_some()).hash(hasher);
+        (arrival.participant, arrival.completion.is_some()).hash(hasher);
     }
 }
 

@@ -1,15 +1,18 @@
-//! Commands of the connection manager's file as calls of librdmacm.
+//! Commands of the connection manager's file as calls of librdmacm, and its events.
 
 use soft_hca_core::errno::Result;
 use soft_hca_core::uapi;
-use soft_hca_core::uapi::ucma::abi::{self, Request as _};
+use soft_hca_core::uapi::ucma::abi::{self, Request as _, Room};
 use soft_hca_core::uapi::ucma::{
     self, Command, ConnParam, Sockaddr, command, disconnect_id, option, port_space, query,
 };
 use soft_hca_core::uapi::verbs::{event, qp_type, state};
+use soft_hca_record::entry::ConnectionEvent;
 use soft_hca_record::{Name, Named};
+use zerocopy::FromBytes;
 
-use super::words::{Words, constant, named};
+use super::Decoder;
+use super::names::{constant, gid, named};
 
 /// The function's name in librdmacm. What it asks for by itself has the name of its inner function.
 fn name(number: u32, payload: &[u8]) -> String {
@@ -40,7 +43,7 @@ fn id(number: u32) -> Named {
 fn address(name: &str, address: Option<Sockaddr>) -> Named {
     match address {
         Some(Sockaddr::Ip(ip)) => named(name, ip.to_string()),
-        Some(Sockaddr::Ib(ib)) => named(name, super::words::gid(ib.gid)),
+        Some(Sockaddr::Ib(ib)) => named(name, gid(ib.gid)),
         None => Named(name.into(), soft_hca_record::Value::None),
     }
 }
@@ -58,7 +61,7 @@ fn parameters(param: &ConnParam) -> [Named; 6] {
 
 /// A command: the call's name, its arguments, and what it gives if it was answered.
 pub(super) fn call(
-    words: &mut Words,
+    decoder: &mut Decoder,
     proc: u32,
     fd: i32,
     written: &[u8],
@@ -66,13 +69,13 @@ pub(super) fn call(
 ) -> (String, Vec<Named>, Vec<Named>) {
     let number = uapi::command_number(written).unwrap_or_default();
     let payload = Command::parse(written).map_or(&[][..], |command| command.payload);
-    let decoded = arguments(words, (proc, fd), number, payload, answer);
+    let decoded = arguments(decoder, (proc, fd), number, payload, answer);
     let (args, done) = decoded.unwrap_or_default();
     (name(number, payload), args, done)
 }
 
 fn arguments(
-    words: &mut Words,
+    decoder: &mut Decoder,
     (proc, fd): (u32, i32),
     number: u32,
     payload: &[u8],
@@ -93,11 +96,11 @@ fn arguments(
             if let Some(number) = answered {
                 let is_datagram = matches!(asked.ps, port_space::UDP | port_space::IPOIB)
                     || u32::from(asked.qp_type) == qp_type::UD;
-                words.ids.insert((proc, asked.uid), (number, is_datagram));
+                decoder.ids.insert((proc, asked.uid), (number, is_datagram));
                 if is_datagram {
-                    words.datagram_ids.insert(number);
+                    decoder.datagram_ids.insert(number);
                 } else {
-                    words.datagram_ids.remove(&number);
+                    decoder.datagram_ids.remove(&number);
                 }
                 done.push(id(number));
             }
@@ -140,8 +143,8 @@ fn arguments(
         }
         command::ACCEPT => {
             let asked = ucma::Accept::decode(payload)?;
-            let is_datagram = words.datagram_ids.contains(&asked.id);
-            words.ids.insert((proc, asked.uid), (asked.id, is_datagram));
+            let is_datagram = decoder.datagram_ids.contains(&asked.id);
+            decoder.ids.insert((proc, asked.uid), (asked.id, is_datagram));
             let given = (asked.param.valid != 0).then(|| parameters(&asked.param));
             [id(asked.id)].into_iter().chain(given.into_iter().flatten()).collect()
         }
@@ -195,4 +198,44 @@ fn arguments(
         _ => Vec::new(),
     };
     Ok((args, done))
+}
+
+impl Decoder {
+    /// An event as `struct rdma_ucm_event_resp` has it.
+    pub(super) fn connection_event(&mut self, proc: u32, bytes: &[u8]) -> Option<ConnectionEvent> {
+        let (event, _) = abi::EventResp::read_from_prefix(bytes).ok()?;
+        let abi::EventResp { uid, id, event: number, status, param: Room(param), .. } = event;
+        let known = self.ids.get(&(proc, uid)).copied();
+        let is_request = number == ucma::event_type::CONNECT_REQUEST;
+        let is_datagram = match known {
+            Some((_, is_datagram)) if is_request => is_datagram,
+            _ => self.datagram_ids.contains(&id),
+        };
+        if is_request && is_datagram {
+            self.datagram_ids.insert(id);
+        }
+        let has_qp = matches!(
+            number,
+            ucma::event_type::CONNECT_REQUEST
+                | ucma::event_type::CONNECT_RESPONSE
+                | ucma::event_type::ESTABLISHED
+                | ucma::event_type::MULTICAST_JOIN
+        );
+        let has_data = has_qp || number == ucma::event_type::REJECTED;
+        let (qpn, private_data) = if is_datagram {
+            let (param, _) = abi::UdParam::read_from_prefix(&param).ok()?;
+            (param.qp_num, param.private_data_len)
+        } else {
+            let (param, _) = abi::ConnParam::read_from_prefix(&param).ok()?;
+            (param.qp_num, param.private_data_len)
+        };
+        Some(ConnectionEvent {
+            event: constant("RDMA_CM_EVENT_", ucma::event_type::name(number), number),
+            id,
+            listen_id: known.filter(|_| is_request).map(|(listen_id, _)| listen_id),
+            status,
+            qp: Some(qpn).filter(|qpn| has_qp && *qpn != 0),
+            private_data: if has_data { private_data.into() } else { 0 },
+        })
+    }
 }

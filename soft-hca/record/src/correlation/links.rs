@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Arrival, Flow, Story, Transfer, cm_id, queue_pair, value};
+use super::{Arrival, Correlation, Flow, Transfer, cm_id, queue_pair, value};
 use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
 use crate::requests::requests;
 use crate::words::SUCCESS;
@@ -10,9 +10,9 @@ use crate::words::SUCCESS;
 /// What has been seen so far.
 #[derive(Default)]
 struct Seen {
-    /// The party of each queue pair, and of each process.
+    /// The participant of each queue pair, and of each process.
     owner: HashMap<u32, usize>,
-    party: HashMap<u32, usize>,
+    participant: HashMap<u32, usize>,
     /// The queue pair that each is connected to.
     peer: HashMap<u32, u32>,
     /// Threads that wait.
@@ -29,41 +29,41 @@ const NEXT: usize = 64;
 type Channel2 = (u8, u32);
 
 /// Finds all of it.
-pub(super) fn find(story: &mut Story<'_>) {
+pub(super) fn find(correlation: &mut Correlation<'_>) {
     let mut seen = Seen::default();
-    for at in 0..story.entries.len() {
-        let (party, thread) = (story.party[at], story.entries[at].thread);
-        seen.party.insert(story.entries[at].process, party);
-        match &story.entries[at].what {
-            What::Call(call) => seen.call(at, party, call, story),
+    for at in 0..correlation.entries.len() {
+        let (participant, thread) = (correlation.participant[at], correlation.entries[at].thread);
+        seen.participant.insert(correlation.entries[at].process, participant);
+        match &correlation.entries[at].what {
+            What::Call(call) => seen.call(at, participant, call, correlation),
             What::ConnectionEvent(event) => {
-                if let Some(woken) = seen.woken.remove(&(party, thread)) {
-                    story.groups.push(vec![woken, at]);
+                if let Some(woken) = seen.woken.remove(&(participant, thread)) {
+                    correlation.groups.push(vec![woken, at]);
                 }
-                seen.connections.event(at, party, event, &seen.owner, story);
+                seen.connections.event(at, participant, event, &seen.owner, correlation);
             }
             What::SendPosted(send) => {
-                seen.owner.insert(send.qp, party);
+                seen.owner.insert(send.qp, participant);
             }
             What::ReceivePosted(receive) => {
                 if let ReceiveQueue::Qp(qp) = receive.queue {
-                    seen.owner.insert(qp, party);
+                    seen.owner.insert(qp, participant);
                 }
             }
             What::Executed(executed) => {
-                seen.owner.insert(executed.qp, party);
+                seen.owner.insert(executed.qp, participant);
                 if let Some(receive) = &executed.receive {
                     seen.peer.insert(executed.qp, receive.qp);
                 }
             }
             What::Wait { on, fd } => {
-                seen.waits.insert((party, thread, (channel(*on), *fd)), at);
+                seen.waits.insert((participant, thread, (channel(*on), *fd)), at);
             }
             What::Woken { on, fd, .. } => {
-                if let Some(from) = seen.waits.remove(&(party, thread, (channel(*on), *fd))) {
-                    story.waits.push(Flow { from, to: at });
+                if let Some(from) = seen.waits.remove(&(participant, thread, (channel(*on), *fd))) {
+                    correlation.waits.push(Flow { from, to: at });
                 }
-                seen.woken.insert((party, thread), at);
+                seen.woken.insert((participant, thread), at);
             }
             What::ProcessBegan { .. }
             | What::ProcessEnded
@@ -73,16 +73,16 @@ pub(super) fn find(story: &mut Story<'_>) {
             | What::Packet(_)
             | What::Dropped { .. } => {}
         }
-        if !matches!(story.entries[at].what, What::Woken { .. }) {
-            seen.woken.remove(&(party, thread));
+        if !matches!(correlation.entries[at].what, What::Woken { .. }) {
+            seen.woken.remove(&(participant, thread));
         }
     }
-    transfers(&seen, story);
-    for transfer in 0..story.transfers.len() {
-        let peer = seen.peer_of(&story.transfers[transfer], story);
-        story.transfers[transfer].peer = peer;
+    transfers(&seen, correlation);
+    for transfer in 0..correlation.transfers.len() {
+        let peer = seen.peer_of(&correlation.transfers[transfer], correlation);
+        correlation.transfers[transfer].peer = peer;
     }
-    gather(story);
+    gather(correlation);
 }
 
 fn channel(channel: Channel) -> u8 {
@@ -94,10 +94,16 @@ fn channel(channel: Channel) -> u8 {
 }
 
 impl Seen {
-    fn call(&mut self, at: usize, party: usize, call: &Call, story: &mut Story<'_>) {
+    fn call(
+        &mut self,
+        at: usize,
+        participant: usize,
+        call: &Call,
+        correlation: &mut Correlation<'_>,
+    ) {
         if let Outcome::Done(results) = &call.result {
             if let Some(qp) = value(results, "qp_num").and_then(queue_pair) {
-                self.owner.insert(qp, party);
+                self.owner.insert(qp, participant);
             }
         }
         let dest = value(&call.args, "dest_qp_num").and_then(queue_pair);
@@ -105,36 +111,36 @@ impl Seen {
         if let (Some(dest), Some(own)) = (dest, own.and_then(|own| queue_pair(&own.1))) {
             self.peer.insert(own, dest);
         }
-        self.connections.call(at, party, call, story);
+        self.connections.call(at, participant, call, correlation);
     }
 
     /// Whom a work request is for.
-    fn peer_of(&self, transfer: &Transfer, story: &Story<'_>) -> Option<usize> {
+    fn peer_of(&self, transfer: &Transfer, correlation: &Correlation<'_>) -> Option<usize> {
         if let Some(arrival) = transfer.arrivals.first() {
-            return Some(arrival.party);
+            return Some(arrival.participant);
         }
         let at = transfer.posted.or(transfer.executed)?;
-        let qp = match &story.entries[at].what {
+        let qp = match &correlation.entries[at].what {
             What::SendPosted(send) => send.qp,
             What::Executed(executed) => executed.qp,
             _ => return None,
         };
         let connected = self.peer.get(&qp).and_then(|peer| self.owner.get(peer)).copied();
-        connected.or_else(|| match story.parties.len() {
-            2 => Some(1 - story.party[at]),
+        connected.or_else(|| match correlation.participants.len() {
+            2 => Some(1 - correlation.participant[at]),
             _ => None,
         })
     }
 }
 
 /// Makes a transfer of each send work request with what belongs to it.
-fn transfers(seen: &Seen, story: &mut Story<'_>) {
+fn transfers(seen: &Seen, correlation: &mut Correlation<'_>) {
     let mut alone = Vec::new();
-    let all = requests(story.entries);
+    let all = requests(correlation.entries);
     // Receives that nobody has taken, in their order.
     let mut unused: HashMap<(u32, u64), VecDeque<usize>> = HashMap::new();
     for at in all.iter().filter(|all| all.received.is_none()).filter_map(|all| all.receive) {
-        let What::ReceivePosted(receive) = &story.entries[at].what else { continue };
+        let What::ReceivePosted(receive) = &correlation.entries[at].what else { continue };
         if let ReceiveQueue::Qp(qp) = receive.queue {
             unused.entry((qp, receive.wr_id)).or_default().push_back(at);
         }
@@ -142,12 +148,12 @@ fn transfers(seen: &Seen, story: &mut Story<'_>) {
     for request in all {
         // The opcode of a completion that is no success says nothing: it may be a receive's.
         if let (None, None, Some(to)) = (request.posted, request.executed, request.completion) {
-            let receives = match &story.entries[to].what {
+            let receives = match &correlation.entries[to].what {
                 What::Completion(done) => unused.get_mut(&(done.qp, done.wr_id)),
                 _ => None,
             };
             if let Some(from) = receives.and_then(VecDeque::pop_front) {
-                story.returned.push(Flow { from, to });
+                correlation.returned.push(Flow { from, to });
                 continue;
             }
         }
@@ -155,18 +161,18 @@ fn transfers(seen: &Seen, story: &mut Story<'_>) {
             alone.push(request);
             continue;
         }
-        let met = request.executed.and_then(|at| match &story.entries[at].what {
+        let met = request.executed.and_then(|at| match &correlation.entries[at].what {
             What::Executed(executed) => executed.receive.as_ref(),
             _ => None,
         });
-        let own = request.entries().next().map_or(0, |at| story.party[at]);
+        let own = request.entries().next().map_or(0, |at| correlation.participant[at]);
         let arrivals = met.map(|met| Arrival {
-            party: seen.party.get(&met.process).copied().unwrap_or(own),
+            participant: seen.participant.get(&met.process).copied().unwrap_or(own),
             receive: request.receive,
             completion: request.received,
         });
         put(
-            story,
+            correlation,
             Transfer {
                 posted: request.posted,
                 stalls: request.stalled.into_iter().collect(),
@@ -178,17 +184,17 @@ fn transfers(seen: &Seen, story: &mut Story<'_>) {
         );
     }
     let mut last: HashMap<(u32, u32, u64), usize> = HashMap::new();
-    for at in 0..story.entries.len() {
-        let process = story.entries[at].process;
-        match (&story.entries[at].what, story.transfer[at]) {
+    for at in 0..correlation.entries.len() {
+        let process = correlation.entries[at].process;
+        match (&correlation.entries[at].what, correlation.transfer[at]) {
             (What::SendPosted(send), Some(transfer)) => {
                 last.insert((process, send.qp, send.wr_id), transfer);
             }
             // It has to wait once more.
             (What::Stalled { qp, wr_id, .. }, None) => {
                 if let Some(&transfer) = last.get(&(process, *qp, *wr_id)) {
-                    story.transfers[transfer].stalls.push(at);
-                    story.transfer[at] = Some(transfer);
+                    correlation.transfers[transfer].stalls.push(at);
+                    correlation.transfer[at] = Some(transfer);
                 }
             }
             _ => {}
@@ -196,42 +202,47 @@ fn transfers(seen: &Seen, story: &mut Story<'_>) {
     }
     for request in alone {
         let Some(received) = request.received else { continue };
-        match sender(story, received) {
+        match sender(correlation, received) {
             // One of several receivers of a datagram.
             Some(transfer) => {
-                let party = story.party[received];
+                let participant = correlation.participant[received];
                 let receive = request.receive;
                 let completion = request.received;
-                story.transfers[transfer].arrivals.push(Arrival { party, receive, completion });
+                correlation.transfers[transfer].arrivals.push(Arrival {
+                    participant,
+                    receive,
+                    completion,
+                });
                 for at in request.entries() {
-                    story.transfer[at] = Some(transfer);
+                    correlation.transfer[at] = Some(transfer);
                 }
             }
-            None => story.returned.extend(request.receive.map(|from| Flow { from, to: received })),
+            None => {
+                correlation.returned.extend(request.receive.map(|from| Flow { from, to: received }))
+            }
         }
     }
 }
 
-fn put(story: &mut Story<'_>, transfer: Transfer) {
+fn put(correlation: &mut Correlation<'_>, transfer: Transfer) {
     for at in transfer.entries() {
-        story.transfer[at] = Some(story.transfers.len());
+        correlation.transfer[at] = Some(correlation.transfers.len());
     }
-    story.transfers.push(transfer);
+    correlation.transfers.push(transfer);
 }
 
 /// The datagram that another process has put into a receive: what it executes next.
-fn sender(story: &Story<'_>, received: usize) -> Option<usize> {
-    let by = story.entries[received].by?;
-    let is_success =
-        matches!(&story.entries[received].what, What::Completion(done) if done.status == SUCCESS);
-    let mut behind = story.entries[received..].iter().zip(received..).take(NEXT);
+fn sender(correlation: &Correlation<'_>, received: usize) -> Option<usize> {
+    let by = correlation.entries[received].by?;
+    let is_success = matches!(&correlation.entries[received].what, What::Completion(done) if done.status == SUCCESS);
+    let mut behind = correlation.entries[received..].iter().zip(received..).take(NEXT);
     let (_, at) = behind
         .find(|(entry, _)| entry.process == by && matches!(entry.what, What::Executed(_)))
         .filter(|_| is_success)?;
-    story.transfer[at]
+    correlation.transfer[at]
 }
 
-/// An id of the connection manager: the party and the number.
+/// An id of the connection manager: the participant and the number.
 type Id = (usize, u32);
 
 /// The connection manager's conversations.
@@ -255,31 +266,37 @@ const LOCAL: [(&str, &str); 3] = [
 ];
 
 impl Connections {
-    fn join(&mut self, at: usize, id: Id, story: &mut Story<'_>) {
+    fn join(&mut self, at: usize, id: Id, correlation: &mut Correlation<'_>) {
         let chain = *self.chain.entry(id).or_insert_with(|| {
-            story.groups.push(Vec::new());
-            story.groups.len() - 1
+            correlation.groups.push(Vec::new());
+            correlation.groups.len() - 1
         });
-        story.groups[chain].push(at);
+        correlation.groups[chain].push(at);
     }
 
     /// From here on an id is about something new.
-    fn anew(&mut self, id: Id, story: &mut Story<'_>) {
-        story.groups.push(Vec::new());
-        self.chain.insert(id, story.groups.len() - 1);
+    fn anew(&mut self, id: Id, correlation: &mut Correlation<'_>) {
+        correlation.groups.push(Vec::new());
+        self.chain.insert(id, correlation.groups.len() - 1);
     }
 
-    fn call(&mut self, at: usize, party: usize, call: &Call, story: &mut Story<'_>) {
-        let Some(id) = cm_id(&call.args).map(|id| (party, id)) else { return };
+    fn call(
+        &mut self,
+        at: usize,
+        participant: usize,
+        call: &Call,
+        correlation: &mut Correlation<'_>,
+    ) {
+        let Some(id) = cm_id(&call.args).map(|id| (participant, id)) else { return };
         if let Some((_, event)) = LOCAL.iter().find(|(name, _)| *name == call.name) {
-            self.anew(id, story);
+            self.anew(id, correlation);
             self.leads.insert((id, event), at);
-            self.join(at, id, story);
+            self.join(at, id, correlation);
             return;
         }
         match call.name.as_str() {
             "rdma_connect" => {
-                self.anew(id, story);
+                self.anew(id, correlation);
                 self.asked.push_back((id, at));
                 self.leads.insert((id, "connect"), at);
             }
@@ -298,7 +315,7 @@ impl Connections {
                         self.chain.insert(id, chain);
                     }
                     None => {
-                        self.anew(id, story);
+                        self.anew(id, correlation);
                         if let (Some(&other), Some(&chain)) =
                             (self.other.get(&id), self.chain.get(&id))
                         {
@@ -310,24 +327,24 @@ impl Connections {
             }
             _ => return,
         }
-        self.join(at, id, story);
+        self.join(at, id, correlation);
     }
 
     fn event(
         &mut self,
         at: usize,
-        party: usize,
+        participant: usize,
         event: &ConnectionEvent,
         owner: &HashMap<u32, usize>,
-        story: &mut Story<'_>,
+        correlation: &mut Correlation<'_>,
     ) {
-        let id = (party, event.id);
+        let id = (participant, event.id);
         let local = LOCAL.iter().find(|(_, beginning)| event.event.starts_with(beginning));
         if let Some((_, beginning)) = local {
             if let Some(from) = self.leads.remove(&(id, beginning)) {
-                story.flows.push(Flow { from, to: at });
+                correlation.flows.push(Flow { from, to: at });
             }
-            self.join(at, id, story);
+            self.join(at, id, correlation);
             return;
         }
         let other = self.other.get(&id).copied();
@@ -335,7 +352,7 @@ impl Connections {
             "RDMA_CM_EVENT_CONNECT_REQUEST" => {
                 let asker = event.qp.and_then(|qp| owner.get(&qp)).copied();
                 let asked = asker.and_then(|asker| {
-                    self.asked.iter().position(|((party, _), _)| *party == asker)
+                    self.asked.iter().position(|((participant, _), _)| *participant == asker)
                 });
                 let asked = asked.or(if self.asked.is_empty() { None } else { Some(0) });
                 let asked = asked.and_then(|asked| self.asked.remove(asked));
@@ -346,7 +363,7 @@ impl Connections {
                         self.chain.insert(id, chain);
                     }
                 } else {
-                    self.anew(id, story);
+                    self.anew(id, correlation);
                 }
                 asked.map(|(_, at)| at)
             }
@@ -374,29 +391,29 @@ impl Connections {
             _ => None,
         };
         if let Some(from) = from {
-            story.flows.push(Flow { from, to: at });
+            correlation.flows.push(Flow { from, to: at });
         }
-        self.join(at, id, story);
+        self.join(at, id, correlation);
     }
 }
 
 /// Makes groups of transfers and waits, and lists each entry's groups.
-fn gather(story: &mut Story<'_>) {
-    for transfer in &story.transfers {
+fn gather(correlation: &mut Correlation<'_>) {
+    for transfer in &correlation.transfers {
         let mut entries: Vec<_> = transfer.entries().collect();
         entries.sort_unstable();
-        story.groups.push(entries);
+        correlation.groups.push(entries);
     }
-    for pair in story.waits.iter().chain(&story.returned).chain(&story.packets) {
-        story.groups.push(vec![pair.from, pair.to]);
+    for pair in correlation.waits.iter().chain(&correlation.returned).chain(&correlation.packets) {
+        correlation.groups.push(vec![pair.from, pair.to]);
     }
-    story.groups.retain(|group| group.len() > 1);
-    story.groups_of = vec![Vec::new(); story.entries.len()];
-    for (number, group) in story.groups.iter_mut().enumerate() {
+    correlation.groups.retain(|group| group.len() > 1);
+    correlation.groups_of = vec![Vec::new(); correlation.entries.len()];
+    for (number, group) in correlation.groups.iter_mut().enumerate() {
         group.sort_unstable();
         group.dedup();
         for &at in group.iter() {
-            story.groups_of[at].push(number);
+            correlation.groups_of[at].push(number);
         }
     }
 }

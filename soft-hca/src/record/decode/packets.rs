@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use soft_hca_core::recording::note;
+use soft_hca_core::trace::event;
 use soft_hca_record::entry::{Direction, Packet, PacketNote};
 use soft_hca_roce::wire::headers::{Aeth, NakCode, Syndrome, rnr_delay};
 use soft_hca_roce::wire::{ip, opcode};
@@ -21,7 +21,7 @@ struct Sending {
 
 /// What queue pairs have sent by the link.
 #[derive(Debug, Default)]
-pub(super) struct Link {
+pub(super) struct Packets {
     sending: HashMap<u32, Sending>,
 }
 
@@ -41,10 +41,10 @@ fn refusal(code: NakCode) -> &'static str {
     }
 }
 
-impl Link {
-    /// A packet, after those that were noted before it.
-    pub(super) fn packet(&mut self, noted: &note::Packet) -> Packet {
-        let note::Packet {
+impl Packets {
+    /// A packet, after those that were traced before it.
+    pub(super) fn packet(&mut self, traced: &event::Packet) -> Packet {
+        let event::Packet {
             qpn,
             dest_qpn,
             psn,
@@ -55,7 +55,7 @@ impl Link {
             ignored,
             from,
             to,
-        } = *noted;
+        } = *traced;
         let answer = (aeth != u32::MAX).then(|| Aeth::decode(&aeth.to_be_bytes()).syndrome);
         let note = match (ignored, answer) {
             (1, _) => Some(PacketNote::Ignored("no queue pair takes it".into())),
@@ -127,38 +127,39 @@ mod tests {
     use super::*;
 
     fn packet(
-        link: &mut Link,
+        packets: &mut Packets,
         opcode: u32,
         psn: u32,
         aeth: u32,
         is_received: u32,
     ) -> Option<PacketNote> {
-        let noted = note::Packet { qpn: 17, opcode, psn, aeth, is_received, ..Default::default() };
-        link.packet(&noted).note
+        let traced =
+            event::Packet { qpn: 17, opcode, psn, aeth, is_received, ..Default::default() };
+        packets.packet(&traced).note
     }
 
     #[test]
     fn a_packet_that_comes_again_has_a_reason() {
-        let mut link = Link::default();
-        let mut send = |psn| packet(&mut link, 0x04, psn, u32::MAX, 0);
+        let mut packets = Packets::default();
+        let mut send = |psn| packet(&mut packets, 0x04, psn, u32::MAX, 0);
         assert_eq!((send(0xff_fffe), send(0xff_ffff), send(0)), (None, None, None));
         let late = "no acknowledgement has come in time";
         assert_eq!(send(0xff_ffff), Some(PacketNote::Retransmission(late.into())));
         assert_eq!(send(1), None);
         // A receiver that is not ready, with timer 1.
-        let noted = packet(&mut link, 0x11, 1, 0x2100_0000, 1);
-        assert_eq!(noted, Some(PacketNote::RnrNak(10_000)));
-        let again = packet(&mut link, 0x04, 1, u32::MAX, 0);
+        let note = packet(&mut packets, 0x11, 1, 0x2100_0000, 1);
+        assert_eq!(note, Some(PacketNote::RnrNak(10_000)));
+        let again = packet(&mut packets, 0x04, 1, u32::MAX, 0);
         assert_eq!(again, Some(PacketNote::Retransmission("the receiver was not ready".into())));
-        assert_eq!(packet(&mut link, 0x11, 1, 0x1f00_0001, 1), Some(PacketNote::Ack));
-        let again = packet(&mut link, 0x04, 1, u32::MAX, 0);
+        assert_eq!(packet(&mut packets, 0x11, 1, 0x1f00_0001, 1), Some(PacketNote::Ack));
+        let again = packet(&mut packets, 0x04, 1, u32::MAX, 0);
         assert_eq!(again, Some(PacketNote::Retransmission(late.into())));
     }
 
     #[test]
     fn packets_have_names_and_addresses() {
         let [from, to] = ["192.0.2.1", "2001:db8::1"].map(|text| ip::gid(text.parse().unwrap()));
-        let noted = note::Packet {
+        let traced = event::Packet {
             opcode: 0x64,
             from,
             to,
@@ -166,7 +167,7 @@ mod tests {
             ignored: 1,
             ..Default::default()
         };
-        let packet = Link::default().packet(&noted);
+        let packet = Packets::default().packet(&traced);
         assert_eq!((&packet.from[..], &packet.to[..]), ("192.0.2.1", "2001:db8::1"));
         assert_eq!((&packet.opcode[..], packet.direction), ("UD_SEND_ONLY", Direction::Received));
         assert!(matches!(packet.note, Some(PacketNote::Ignored(_))));

@@ -1,32 +1,32 @@
-//! A process's way to its file of notes.
+//! A process's way to its ring.
 
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
-use super::note::{Began, Body};
-use super::spool::{About, Spool};
+use super::event::{Began, Event};
+use super::ring::{About, TraceRing};
 use crate::arena::Mapping;
 use crate::system;
 
-/// Name of the folder, in the fabric's, that the files of notes are in.
+/// Name of the folder, in the fabric's, that the rings are in.
 pub const FOLDER: &str = "record";
 
 /// Recordings that a process can be part of; who sees more is not in them.
 const MAX_RECORDINGS: usize = 64;
 
-/// What a process notes down, in one recording after the other. A file stays mapped until the end
-/// of the process, for a thread may be in the midst of a note.
+/// What a process traces, in one recording after the other. A ring stays mapped until the end of the
+/// process, for a thread may be in the midst of a record.
 #[derive(Debug)]
 pub struct Recorder {
-    pub(super) arena: Arc<Mapping>,
+    arena: Arc<Mapping>,
     /// The fabric's folder.
     dir: Option<PathBuf>,
     /// Index of the process.
     index: u32,
-    spools: [OnceLock<Spool>; MAX_RECORDINGS],
-    /// The last recording for which a file was asked for, and how many files there are.
+    rings: [OnceLock<TraceRing>; MAX_RECORDINGS],
+    /// The last recording for which a ring was asked for, and how many there are.
     opening: Mutex<(u32, usize)>,
 }
 
@@ -55,28 +55,28 @@ impl Recorder {
             arena,
             dir,
             index: index as u32,
-            spools: [const { OnceLock::new() }; MAX_RECORDINGS],
+            rings: [const { OnceLock::new() }; MAX_RECORDINGS],
             opening: Mutex::default(),
         }
     }
 
-    /// Sees to it that there is a file if the fabric is recorded. The caller holds no lock of the
+    /// Sees to it that there is a ring if the fabric is recorded. The caller holds no lock of the
     /// arena: this takes some time where it is the first.
     pub fn prepare(&self) {
-        let generation = self.arena.observed.load(Relaxed);
-        if generation != 0 && self.spool(generation).is_none() {
-            self.open(generation, self.arena.record_limit.load(Relaxed));
+        let generation = self.arena.trace_generation.load(Relaxed);
+        if generation != 0 && self.ring(generation).is_none() {
+            self.open(generation, self.arena.trace_limit.load(Relaxed));
         }
     }
 
     /// Whether the fabric is recorded.
     pub fn is_on(&self) -> bool {
-        self.arena.observed.load(Relaxed) != 0
+        self.arena.trace_generation.load(Relaxed) != 0
     }
 
-    /// Whether all is noted, not only what goes wrong.
+    /// Whether all is traced, not only what goes wrong.
     pub fn is_complete(&self) -> bool {
-        self.arena.record_failures.load(Relaxed) == 0
+        self.arena.trace_failures.load(Relaxed) == 0
     }
 
     #[cold]
@@ -84,7 +84,7 @@ impl Recorder {
         let mut opening = match self.opening.try_lock() {
             Ok(opening) => opening,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            // Another thread does it; what happens until then is not noted.
+            // Another thread does it; what happens until then is not traced.
             Err(TryLockError::WouldBlock) => return,
         };
         let (last, count) = &mut *opening;
@@ -96,19 +96,19 @@ impl Recorder {
         let pid = std::process::id();
         let name = format!("{generation}-{}-{pid}-{:x}", self.index, system::random());
         let path = dir.join(FOLDER).join(name);
-        if let Ok(spool) = Spool::create(&path, self.index, generation, limit) {
+        if let Ok(ring) = TraceRing::create(&path, self.index, generation, limit) {
             let about = self.about(self.index);
             let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-            spool.append(about, &Began { pid }, &[&command]);
-            let _ = self.spools[*count].set(spool);
+            ring.append(about, &Began { pid }.into(), &[&command]);
+            let _ = self.rings[*count].set(ring);
             *count += 1;
         }
     }
 
-    /// The file of a recording.
-    fn spool(&self, generation: u32) -> Option<&Spool> {
-        let files = self.spools.iter().map_while(OnceLock::get);
-        files.last().filter(|spool| spool.generation() == generation)
+    /// The ring of a recording.
+    fn ring(&self, generation: u32) -> Option<&TraceRing> {
+        let rings = self.rings.iter().map_while(OnceLock::get);
+        rings.last().filter(|ring| ring.generation() == generation)
     }
 
     /// Now, in this thread, about a process.
@@ -117,11 +117,19 @@ impl Recorder {
         About { thread, proc, t: system::now_ns() }
     }
 
-    /// Notes something about a process, if the fabric is recorded and there is a file.
-    pub fn note<B: Body>(&self, about: About, body: &B, tail: &[&[u8]]) {
-        let generation = self.arena.observed.load(Relaxed);
-        if let Some(spool) = self.spool(generation) {
-            spool.append(about, body, tail);
+    /// Traces an event and what is behind it, if the fabric is recorded and there is a ring.
+    pub fn append(&self, about: About, event: &Event, tail: &[&[u8]]) {
+        let generation = self.arena.trace_generation.load(Relaxed);
+        if let Some(ring) = self.ring(generation) {
+            ring.append(about, event, tail);
+        }
+    }
+
+    /// Traces an event of the data path about a process, with what is behind it, unless only failures
+    /// are and it is none. The caller may hold locks of the arena.
+    pub fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
+        if self.is_complete() || event.is_failure(tail) {
+            self.append(self.about(proc), event, &[tail]);
         }
     }
 

@@ -1,13 +1,14 @@
 //! Commands of the uverbs file as calls of libibverbs.
 
-use soft_hca_core::recording::note;
+use soft_hca_core::trace::event;
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::uverbs::{Command, EXTENDED, answer, command, request};
 use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, mtu, qp_type, state};
 use soft_hca_record::{Name, Named, Value};
 use zerocopy::FromBytes;
 
-use super::words::{Handle, Words, access_names, constant, gid, named};
+use super::names::{access_names, constant, gid, named};
+use super::{Decoder, Handle};
 
 /// The function's name in libibverbs.
 fn name(number: u32) -> String {
@@ -22,30 +23,30 @@ fn name(number: u32) -> String {
     }
 }
 
-/// Where a call's objects are looked up.
-struct Call<'w> {
-    words: &'w mut Words,
+/// Looks up the objects of a call.
+struct Objects<'d> {
+    decoder: &'d mut Decoder,
     proc: u32,
     fd: i32,
 }
 
-impl Call<'_> {
+impl Objects<'_> {
     fn handle(&self, handle: u32) -> Handle {
         Handle { proc: self.proc, fd: self.fd, handle }
     }
 
     fn cq(&self, handle: u32) -> Value {
-        let known = self.words.cqs.get(&self.handle(handle));
+        let known = self.decoder.cqs.get(&self.handle(handle));
         known.map_or(Value::from(handle), |cq| Name::Cq(*cq).into())
     }
 
     fn qp(&self, handle: u32) -> Value {
-        let known = self.words.qps.get(&self.handle(handle));
+        let known = self.decoder.qps.get(&self.handle(handle));
         known.map_or(Value::from(handle), |qp| Name::Qp(*qp).into())
     }
 
     fn srq(&self, handle: u32) -> Value {
-        let known = self.words.srqs.get(&self.handle(handle));
+        let known = self.decoder.srqs.get(&self.handle(handle));
         known.map_or(Value::from(handle), |srq| Name::Srq(*srq).into())
     }
 }
@@ -64,23 +65,23 @@ fn read<T: FromBytes>(bytes: Option<&[u8]>) -> Option<T> {
 
 /// A command: the call's name, its arguments, and what it gives if it was answered.
 pub(super) fn call(
-    words: &mut Words,
+    decoder: &mut Decoder,
     proc: u32,
-    body: &note::Call,
+    body: &event::Call,
     written: &[u8],
     answer: Option<&[u8]>,
 ) -> (String, Vec<Named>, Vec<Named>) {
     let number = uapi::command_number(written).unwrap_or_default();
     let name = name(number);
     let Ok(command) = Command::parse(written) else { return (name, Vec::new(), Vec::new()) };
-    let mut call = Call { words, proc, fd: body.fd };
-    let (args, done) = arguments(&mut call, body, &command, answer).unwrap_or_default();
+    let mut objects = Objects { decoder, proc, fd: body.fd };
+    let (args, done) = arguments(&mut objects, body, &command, answer).unwrap_or_default();
     (name, args, done)
 }
 
 fn arguments(
-    call: &mut Call<'_>,
-    body: &note::Call,
+    objects: &mut Objects<'_>,
+    body: &event::Call,
     command: &Command<'_>,
     answer: Option<&[u8]>,
 ) -> Option<(Vec<Named>, Vec<Named>)> {
@@ -166,8 +167,8 @@ fn arguments(
                 command.request().ok()?
             };
             if let Some(made) = read::<answer::CreateCq>(answer) {
-                let handle = call.handle(made.cq_handle);
-                call.words.cqs.insert(handle, body.created);
+                let handle = objects.handle(made.cq_handle);
+                objects.decoder.cqs.insert(handle, body.created);
                 done.push(named("cq", Name::Cq(body.created)));
                 done.push(named("cqe", made.cqe));
             }
@@ -182,16 +183,16 @@ fn arguments(
             let asked: request::ResizeCq = command.request().ok()?;
             let made = read::<answer::ResizeCq>(answer);
             done.extend(made.map(|answer| named("cqe", answer.cqe)));
-            vec![named("cq", call.cq(asked.cq_handle)), named("cqe", asked.cqe)]
+            vec![named("cq", objects.cq(asked.cq_handle)), named("cqe", asked.cqe)]
         }
         command::DESTROY_CQ => {
             let asked: request::DestroyCq = command.request().ok()?;
-            vec![named("cq", call.cq(asked.cq_handle))]
+            vec![named("cq", objects.cq(asked.cq_handle))]
         }
         command::REQ_NOTIFY_CQ => {
             let asked: request::ReqNotifyCq = command.request().ok()?;
             let solicited_only = named("solicited_only", asked.solicited_only);
-            vec![named("cq", call.cq(asked.cq_handle)), solicited_only]
+            vec![named("cq", objects.cq(asked.cq_handle)), solicited_only]
         }
         command::CREATE_QP | command::EX_CREATE_QP => {
             let asked: request::ExCreateQp = if command.number == command::CREATE_QP {
@@ -200,43 +201,43 @@ fn arguments(
                 command.request().ok()?
             };
             if let Some(made) = read::<answer::CreateQp>(answer) {
-                let handle = call.handle(made.qp_handle);
-                call.words.qps.insert(handle, made.qpn);
+                let handle = objects.handle(made.qp_handle);
+                objects.decoder.qps.insert(handle, made.qpn);
                 done.push(named("qp_num", Name::Qp(made.qpn)));
                 done.push(named("max_send_wr", made.max_send_wr));
                 done.push(named("max_recv_wr", made.max_recv_wr));
                 done.push(named("max_inline_data", made.max_inline_data));
             }
-            create_qp(call, &asked)
+            create_qp(objects, &asked)
         }
         command::QUERY_QP => {
             let asked: request::QueryQp = command.request().ok()?;
             let found = read::<answer::QueryQp>(answer);
             done.extend(found.map(|qp| named("qp_state", qp_state(qp.qp_state.into()))));
-            vec![named("qp", call.qp(asked.qp_handle))]
+            vec![named("qp", objects.qp(asked.qp_handle))]
         }
         command::MODIFY_QP => {
             let asked: request::ModifyQp = command.request().ok()?;
-            modify_qp(call, &asked)
+            modify_qp(objects, &asked)
         }
         command::DESTROY_QP => {
             let asked: request::DestroyQp = command.request().ok()?;
-            vec![named("qp", call.qp(asked.qp_handle))]
+            vec![named("qp", objects.qp(asked.qp_handle))]
         }
         command::POST_SEND => {
             let asked: request::PostSend = command.request().ok()?;
-            vec![named("qp", call.qp(asked.qp_handle))]
+            vec![named("qp", objects.qp(asked.qp_handle))]
         }
         command::ATTACH_MCAST | command::DETACH_MCAST => {
             let payload = command.payload;
             let (asked, _) = request::AttachMcast::read_from_prefix(payload).ok()?;
-            vec![named("qp", call.qp(asked.qp_handle)), named("gid", gid(asked.gid))]
+            vec![named("qp", objects.qp(asked.qp_handle)), named("gid", gid(asked.gid))]
         }
         command::CREATE_SRQ => {
             let asked: request::CreateSrq = command.request().ok()?;
             if let Some(made) = read::<answer::CreateSrq>(answer) {
-                let handle = call.handle(made.srq_handle);
-                call.words.srqs.insert(handle, made.srqn);
+                let handle = objects.handle(made.srq_handle);
+                objects.decoder.srqs.insert(handle, made.srqn);
                 done.push(named("srq", Name::Srq(made.srqn)));
                 done.push(named("max_wr", made.max_wr));
                 done.push(named("max_sge", made.max_sge));
@@ -251,7 +252,7 @@ fn arguments(
         command::MODIFY_SRQ => {
             let asked: request::ModifySrq = command.request().ok()?;
             let mask = SrqAttrMask::from_bits_truncate(asked.attr_mask);
-            let mut args = vec![named("srq", call.srq(asked.srq_handle))];
+            let mut args = vec![named("srq", objects.srq(asked.srq_handle))];
             if mask.contains(SrqAttrMask::MAX_WR) {
                 args.push(named("max_wr", asked.max_wr));
             }
@@ -262,27 +263,27 @@ fn arguments(
         }
         command::QUERY_SRQ => {
             let asked: request::QuerySrq = command.request().ok()?;
-            vec![named("srq", call.srq(asked.srq_handle))]
+            vec![named("srq", objects.srq(asked.srq_handle))]
         }
         command::DESTROY_SRQ => {
             let asked: request::DestroySrq = command.request().ok()?;
-            vec![named("srq", call.srq(asked.srq_handle))]
+            vec![named("srq", objects.srq(asked.srq_handle))]
         }
         _ => Vec::new(),
     };
     Some((args, done))
 }
 
-fn create_qp(call: &Call<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
+fn create_qp(objects: &Objects<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
     let kind = u32::from(asked.qp_type);
     let mut args = vec![
         named("pd", Name::Pd(asked.pd_handle)),
         named("qp_type", constant("IBV_QPT_", qp_type::name(kind), kind)),
-        named("send_cq", call.cq(asked.send_cq_handle)),
-        named("recv_cq", call.cq(asked.recv_cq_handle)),
+        named("send_cq", objects.cq(asked.send_cq_handle)),
+        named("recv_cq", objects.cq(asked.recv_cq_handle)),
     ];
     if asked.is_srq != 0 {
-        args.push(named("srq", call.srq(asked.srq_handle)));
+        args.push(named("srq", objects.srq(asked.srq_handle)));
     }
     args.extend([
         named("max_send_wr", asked.max_send_wr),
@@ -296,7 +297,7 @@ fn create_qp(call: &Call<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
 }
 
 /// The attributes that are given.
-fn modify_qp(call: &Call<'_>, asked: &request::ModifyQp) -> Vec<Named> {
+fn modify_qp(objects: &Objects<'_>, asked: &request::ModifyQp) -> Vec<Named> {
     let mask = QpAttrMask::from_bits_truncate(asked.attr_mask);
     let path_mtu = u32::from(asked.path_mtu);
     let all = [
@@ -321,5 +322,5 @@ fn modify_qp(call: &Call<'_>, asked: &request::ModifyQp) -> Vec<Named> {
         (QpAttrMask::EN_SQD_ASYNC_NOTIFY, named("en_sqd_async_notify", asked.en_sqd_async_notify)),
     ];
     let given = all.into_iter().filter(|(bit, _)| mask.contains(*bit)).map(|(_, value)| value);
-    std::iter::once(named("qp", call.qp(asked.qp_handle))).chain(given).collect()
+    std::iter::once(named("qp", objects.qp(asked.qp_handle))).chain(given).collect()
 }

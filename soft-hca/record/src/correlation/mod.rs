@@ -1,4 +1,5 @@
-//! What belongs together in a record, which part of a run each entry is in, and what repeats.
+//! Correlates a record's entries: what belongs together, which part of a run each is in, and what
+//! repeats.
 //!
 //! - [`links`]: a work request, the receive that it met and both completions; a call and the
 //!   events that it leads to
@@ -18,7 +19,7 @@ use crate::words;
 
 /// Who takes part: a process, or another host of which only packets are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Party {
+pub(crate) struct Participant {
     /// The command line, or the other host.
     pub(crate) title: String,
     /// The pid and what else there is to say.
@@ -40,7 +41,7 @@ pub(crate) struct Transfer {
     pub(crate) completion: Option<usize>,
     /// Where it went: for a datagram to a group there may be several.
     pub(crate) arrivals: Vec<Arrival>,
-    /// The party whose memory an RDMA operation reaches, or that would have received it.
+    /// The participant whose memory an RDMA operation reaches, or that would have received it.
     pub(crate) peer: Option<usize>,
 }
 
@@ -56,8 +57,8 @@ impl Transfer {
 /// A receive that a message went into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// The party that receives.
-    pub(crate) party: usize,
+    /// The participant that receives.
+    pub(crate) participant: usize,
     /// The receive as it was seen in its queue.
     pub(crate) receive: Option<usize>,
     /// Its completion.
@@ -71,15 +72,15 @@ pub(crate) struct Flow {
     pub(crate) to: usize,
 }
 
-/// A record, understood.
+/// A record's entries, correlated.
 #[derive(Debug)]
-pub(crate) struct Story<'r> {
+pub(crate) struct Correlation<'r> {
     pub(crate) header: &'r Header,
     pub(crate) entries: &'r [Entry],
-    pub(crate) parties: Vec<Party>,
-    /// The party of each entry.
-    pub(crate) party: Vec<usize>,
-    /// Entries that are no part of the story: the beginning and the end of a daemon that has done
+    pub(crate) participants: Vec<Participant>,
+    /// The participant of each entry.
+    pub(crate) participant: Vec<usize>,
+    /// Entries that are not shown: the beginning and the end of a daemon that has done
     /// nothing else.
     pub(crate) aside: Vec<usize>,
     pub(crate) transfers: Vec<Transfer>,
@@ -98,17 +99,17 @@ pub(crate) struct Story<'r> {
     pub(crate) groups_of: Vec<Vec<usize>>,
 }
 
-impl<'r> Story<'r> {
-    /// Understands a record.
+impl<'r> Correlation<'r> {
+    /// Correlates a record's entries.
     pub(crate) fn new(header: &'r Header, entries: &'r [Entry]) -> Self {
         let packets = packets::pairs(entries);
         let own = packets::own_addresses(entries, &packets);
-        let (parties, party, aside) = parties(entries, &own);
-        let mut story = Self {
+        let (participants, participant, aside) = participants(entries, &own);
+        let mut correlation = Self {
             header,
             entries,
-            parties,
-            party,
+            participants,
+            participant,
             aside,
             transfers: Vec::new(),
             transfer: vec![None; entries.len()],
@@ -119,15 +120,15 @@ impl<'r> Story<'r> {
             groups: Vec::new(),
             groups_of: Vec::new(),
         };
-        links::find(&mut story);
-        story
+        links::find(&mut correlation);
+        correlation
     }
 
     /// The worst entries, in the order of time. Of a work request only its completion counts, if
     /// it has one.
     pub(crate) fn failures(&self) -> Vec<usize> {
         (0..self.entries.len())
-            .filter(|&at| words::grade(&self.entries[at]) == words::Grade::Failure)
+            .filter(|&at| words::severity(&self.entries[at]) == words::Severity::Failure)
             .filter(|&at| {
                 let is_executed = matches!(self.entries[at].what, What::Executed(_));
                 !(is_executed
@@ -156,15 +157,18 @@ impl<'r> Story<'r> {
     }
 }
 
-/// The parties in the order in which they stand side by side, and each entry's.
-fn parties(entries: &[Entry], own: &BTreeSet<&str>) -> (Vec<Party>, Vec<usize>, Vec<usize>) {
-    let mut parties: Vec<Party> = Vec::new();
+/// The participants in the order in which they stand side by side, and each entry's.
+fn participants(
+    entries: &[Entry],
+    own: &BTreeSet<&str>,
+) -> (Vec<Participant>, Vec<usize>, Vec<usize>) {
+    let mut participants: Vec<Participant> = Vec::new();
     let mut numbers: HashMap<u32, usize> = HashMap::new();
     let mut of_entries = Vec::with_capacity(entries.len());
     for entry in entries {
-        let party = *numbers.entry(entry.process).or_insert_with(|| {
-            parties.push(match &entry.what {
-                What::ProcessBegan { pid, command, role, host } => Party {
+        let participant = *numbers.entry(entry.process).or_insert_with(|| {
+            participants.push(match &entry.what {
+                What::ProcessBegan { pid, command, role, host } => Participant {
                     title: match role {
                         Role::Daemon => "soft-hca's daemon".into(),
                         Role::Program => short(command),
@@ -175,26 +179,26 @@ fn parties(entries: &[Entry], own: &BTreeSet<&str>) -> (Vec<Party>, Vec<usize>, 
                     },
                     recorded: true,
                 },
-                _ => Party {
+                _ => Participant {
                     title: format!("process {}", entry.process),
                     subtitle: "began before the recording".into(),
                     recorded: true,
                 },
             });
-            parties.len() - 1
+            participants.len() - 1
         });
-        of_entries.push(party);
+        of_entries.push(participant);
     }
     let mut others = other_hosts(entries);
     others.retain(|host| !own.contains(host.as_str()));
-    let aside = drop_silent(entries, &mut parties, &mut of_entries);
-    parties.extend(others.into_iter().map(|host| Party {
+    let aside = drop_silent(entries, &mut participants, &mut of_entries);
+    participants.extend(others.into_iter().map(|host| Participant {
         title: host,
         subtitle: "another host; its side is not in this record".into(),
         recorded: false,
     }));
-    client_first(entries, &mut parties, &mut of_entries);
-    (parties, of_entries, aside)
+    client_first(entries, &mut participants, &mut of_entries);
+    (participants, of_entries, aside)
 }
 
 /// A command line without the folder of its program.
@@ -233,22 +237,22 @@ pub(crate) fn other_host(entry: &Entry) -> Option<&str> {
 /// A daemon that has done nothing of its own needs no lifeline; gives its entries.
 fn drop_silent(
     entries: &[Entry],
-    parties: &mut Vec<Party>,
+    participants: &mut Vec<Participant>,
     of_entries: &mut [usize],
 ) -> Vec<usize> {
     let mut aside = Vec::new();
-    for party in (0..parties.len()).rev() {
+    for participant in (0..participants.len()).rev() {
         let own: Vec<usize> = (0..entries.len())
-            .filter(|&at| of_entries[at] == party && !aside.contains(&at))
+            .filter(|&at| of_entries[at] == participant && !aside.contains(&at))
             .collect();
         let silent = own.iter().all(|&at| {
             let is_end = matches!(entries[at].what, What::ProcessEnded);
             is_end || matches!(entries[at].what, What::ProcessBegan { role: Role::Daemon, .. })
         });
-        if silent && parties.len() > 1 {
-            parties.remove(party);
+        if silent && participants.len() > 1 {
+            participants.remove(participant);
             for of in of_entries.iter_mut() {
-                *of = if *of > party { *of - 1 } else { *of };
+                *of = if *of > participant { *of - 1 } else { *of };
             }
             own.iter().for_each(|&at| of_entries[at] = 0);
             aside.extend(own);
@@ -259,8 +263,8 @@ fn drop_silent(
 
 /// Of two, who asks for the connection stands left, as on the course's slides; else who sends
 /// first.
-fn client_first(entries: &[Entry], parties: &mut [Party], of_entries: &mut [usize]) {
-    if parties.len() != 2 || !parties[1].recorded {
+fn client_first(entries: &[Entry], participants: &mut [Participant], of_entries: &mut [usize]) {
+    if participants.len() != 2 || !participants[1].recorded {
         return;
     }
     let calls = |name: &'static str| move |entry: &Entry| matches!(&entry.what, What::Call(call) if call.name == name);
@@ -268,7 +272,7 @@ fn client_first(entries: &[Entry], parties: &mut [Party], of_entries: &mut [usiz
     let client = first(&calls("rdma_connect"))
         .or_else(|| first(&|entry| matches!(entry.what, What::SendPosted(_) | What::Executed(_))));
     if client == Some(1) {
-        parties.swap(0, 1);
+        participants.swap(0, 1);
         for of in of_entries.iter_mut() {
             *of = 1 - *of;
         }

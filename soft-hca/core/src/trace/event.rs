@@ -1,0 +1,368 @@
+//! What is traced, as bytes: a fixed part for each kind of event, and behind it what has no fixed
+//! length. Who traces fills it in where it happens, and the decoder of `soft-hca record` reads it.
+
+use std::net::IpAddr;
+
+use soft_hca_roce::wire::ip;
+use soft_hca_roce::wire::packet::Headers;
+use zerocopy::{FromBytes, Immutable, IntoBytes, TryFromBytes, try_transmute};
+
+use crate::uapi::rxe::Sge;
+use crate::uapi::verbs::status;
+
+/// Of this layout: another one for a reader that would misunderstand it.
+pub(super) const VERSION: u8 = 2;
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
+    })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+            #[repr(C, packed)]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+
+            impl From<$name> for Event {
+                fn from(event: $name) -> Self {
+                    Self::$name(event)
+                }
+            }
+        )*
+
+        /// Something that happens, in the order in which it happens in a process: the fixed part.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Event {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        impl Event {
+            /// The number of its kind, never 0.
+            pub(super) fn kind(&self) -> u32 {
+                match self {
+                    $(Self::$name(_) => $kind,)*
+                }
+            }
+
+            /// Its bytes.
+            pub(super) fn as_bytes(&self) -> &[u8] {
+                match self {
+                    $(Self::$name(event) => event.as_bytes(),)*
+                }
+            }
+
+            /// The event of a kind that bytes begin with, and what is behind it.
+            pub(super) fn take(kind: u32, bytes: &[u8]) -> Option<(Self, &[u8])> {
+                match kind {
+                    $($kind => {
+                        let (event, behind) = $name::read_from_prefix(bytes).ok()?;
+                        Some((Self::$name(event), behind))
+                    })*
+                    _ => None,
+                }
+            }
+        }
+
+        /// Kinds, each with the bytes of its fixed part.
+        #[cfg(test)]
+        const SIZES: &[(u32, usize)] = &[$(($kind, size_of::<$name>()),)*];
+    };
+}
+
+events! {
+    /// The process's ring begins. Behind it its command line, each word ended by a 0.
+    Began = 1 {
+        /// Its process id.
+        pid: u32,
+    }
+    /// A process has ended.
+    Ended = 2 {
+    }
+    /// A command. Behind it the command, its answer, and if it is refused what was compared and why.
+    Call = 3 {
+        /// Nanoseconds that it took.
+        duration: u64,
+        /// Descriptor of the device file.
+        fd: i32,
+        /// 0 uverbs, 1 the connection manager.
+        device: u32,
+        /// 0, or why it was refused.
+        errno: i32,
+        /// Index in the fabric of the completion queue that was created.
+        created: u32,
+        /// Bytes of the command.
+        request: u32,
+        /// Bytes of the answer.
+        answer: u32,
+    }
+    /// A send work request was posted. Behind it its elements.
+    SendPosted = 4 {
+        /// Of the work request.
+        wr_id: u64,
+        /// Of an RDMA or atomic operation or a bind.
+        address: u64,
+        /// Of an atomic operation; for a bind the window's bytes, for a flush its placement types.
+        compare_add: u64,
+        /// Of compare and swap; for a flush its selectivity level.
+        swap: u64,
+        /// Of an RDMA or atomic operation.
+        rkey: u32,
+        /// Number of the queue pair.
+        qpn: u32,
+        /// `enum ibv_qp_type`.
+        qp_type: u32,
+        /// `enum ibv_wr_opcode`.
+        opcode: u32,
+        /// `enum ibv_send_flags`.
+        flags: u32,
+        /// Immediate data in network byte order, or the rkey to be invalidated.
+        imm: u32,
+        /// Bytes of inline data, or of a flush.
+        length: u32,
+        /// Of a datagram.
+        dest_qpn: u32,
+        /// Of a datagram.
+        qkey: u32,
+        /// Of a datagram's address handle.
+        dgid: [u8; 16],
+    }
+    /// A receive was posted some time ago. Behind it its elements.
+    ReceivePosted = 5 {
+        /// Of the work request.
+        wr_id: u64,
+        /// Number of the queue pair or index of the shared queue.
+        queue: u32,
+        /// 1 if it is a shared receive queue.
+        is_shared: u32,
+        /// 0 at a call of its process, 1 at a message.
+        seen: u32,
+    }
+    /// A send work request waits. Behind it the cause.
+    Stalled = 6 {
+        /// Of the work request.
+        wr_id: u64,
+        /// Number of the queue pair.
+        qpn: u32,
+    }
+    /// A send work request was executed or has failed. Its completion follows, if it has one. Behind
+    /// it the cause, if it has failed or, as a datagram, was dropped.
+    Executed = 7 {
+        /// Of the work request.
+        wr_id: u64,
+        /// Of the receive work request that it has consumed.
+        receive_wr_id: u64,
+        /// Number of the queue pair.
+        qpn: u32,
+        /// `enum ibv_wr_opcode`.
+        opcode: u32,
+        /// Bytes of the message; 0 if it has failed.
+        length: u32,
+        /// `enum ibv_wc_status`.
+        status: u32,
+        /// The receive's queue pair, 0 if it is not known: a group's datagram has many, and one that is
+        /// sent to another host none here.
+        receive_qpn: u32,
+        /// The process of that queue pair.
+        receive_proc: u32,
+        /// 1 if it could not be executed at once.
+        has_waited: u32,
+    }
+    /// A completion is about to appear in its queue. Behind it the cause, if it is an error with one.
+    Completion = 8 {
+        /// Of the work request.
+        wr_id: u64,
+        /// Index in the fabric of the completion queue.
+        cq: u32,
+        /// Number of the queue pair.
+        qpn: u32,
+        /// `enum ibv_wc_opcode`.
+        opcode: u32,
+        /// `enum ibv_wc_status`.
+        status: u32,
+        /// Bytes.
+        length: u32,
+        /// Immediate data in network byte order, or the rkey to be invalidated.
+        imm: u32,
+        /// `enum ibv_wc_flags`.
+        wc_flags: u32,
+        /// 1 if the message has asked for an event.
+        is_solicited: u32,
+        /// 1 if the queue had no room.
+        is_lost: u32,
+    }
+    /// A thread begins to wait.
+    Wait = 9 {
+        /// A [`Channel`].
+        channel: u32,
+        /// Its descriptor.
+        fd: i32,
+    }
+    /// It goes on.
+    Woken = 10 {
+        /// Nanoseconds.
+        waited: u64,
+        /// A [`Channel`].
+        channel: u32,
+        /// Its descriptor.
+        fd: i32,
+        /// 1 if there was an event.
+        is_event: u32,
+    }
+    /// An event of the connection manager: behind it `struct rdma_ucm_event_resp`.
+    Connection = 11 {
+        /// Its descriptor.
+        fd: i32,
+    }
+    /// An asynchronous event, as `Async` of the engine has it in words.
+    Raised = 12 {
+        /// Which event.
+        kind: u32,
+        /// Of the object.
+        index: u32,
+    }
+    /// A fault that was asked for, as [`Happened`](soft_hca_fault::Happened) has it.
+    Fault = 14 {
+    }
+    /// A packet of the link.
+    Packet = 15 {
+        /// This host's queue pair.
+        qpn: u32,
+        /// The receiver's queue pair.
+        dest_qpn: u32,
+        /// Its packet sequence number.
+        psn: u32,
+        /// Bytes of payload.
+        length: u32,
+        /// The BTH's opcode.
+        opcode: u32,
+        /// The extended header of an answer as its bytes; `u32::MAX` for none.
+        aeth: u32,
+        /// 0 for one that was sent.
+        is_received: u32,
+        /// Why it was not taken: 1 for no queue pair, 2 for the wrong address, 0 if it was.
+        ignored: u32,
+        /// Addresses of sender and receiver as GIDs.
+        from: [u8; 16],
+        /// See `from`.
+        to: [u8; 16],
+    }
+}
+
+/// An element of a scatter/gather list, as they stand behind a work request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub struct Element {
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Of the region.
+    pub lkey: u32,
+}
+
+impl From<Sge> for Element {
+    fn from(sge: Sge) -> Self {
+        Self { address: sge.addr, length: sge.length, lkey: sge.lkey }
+    }
+}
+
+impl Element {
+    /// Those that bytes consist of.
+    pub fn all(mut bytes: &[u8]) -> impl Iterator<Item = Self> {
+        std::iter::from_fn(move || {
+            let (element, behind) = Self::read_from_prefix(bytes).ok()?;
+            bytes = behind;
+            Some(element)
+        })
+    }
+}
+
+/// What a thread waits at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum Channel {
+    /// A completion channel.
+    Completion = 0,
+    /// An event channel of the connection manager.
+    Connection = 1,
+    /// A device's asynchronous events.
+    Async = 2,
+}
+
+impl Channel {
+    /// The channel that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
+    }
+}
+
+impl Packet {
+    /// What its headers, and the addresses of its sender and its receiver, say of a packet.
+    pub fn of(headers: &Headers, (from, to): (IpAddr, IpAddr)) -> Self {
+        let opcode = headers.operation.opcode(headers.service);
+        let aeth = headers.operation.aeth();
+        Self {
+            dest_qpn: headers.dest_qpn.get(),
+            psn: headers.psn.get(),
+            opcode: opcode.map_or(u32::MAX, u32::from),
+            aeth: aeth.map_or(u32::MAX, |aeth| u32::from_be_bytes(aeth.encode())),
+            from: ip::gid(from),
+            to: ip::gid(to),
+            ..Self::default()
+        }
+    }
+}
+
+impl Event {
+    /// Whether it is, or ends, something that goes wrong; `behind` it may be a cause.
+    pub(super) fn is_failure(&self, behind: &[u8]) -> bool {
+        match self {
+            Self::SendPosted(_) | Self::ReceivePosted(_) | Self::Packet(_) => false,
+            Self::Executed(done) => {
+                done.status != status::SUCCESS || !behind.is_empty() || done.has_waited != 0
+            }
+            Self::Completion(done) => done.status != status::SUCCESS || done.is_lost != 0,
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_layout_is_another_version() {
+        let sizes = [
+            (1, 4),
+            (2, 0),
+            (3, 32),
+            (4, 84),
+            (5, 20),
+            (6, 12),
+            (7, 44),
+            (8, 44),
+            (9, 8),
+            (10, 20),
+            (11, 4),
+            (12, 8),
+            (14, 0),
+            (15, 64),
+        ];
+        assert_eq!((VERSION, SIZES), (2, &sizes[..]));
+    }
+
+    #[test]
+    fn events_are_what_their_bytes_say() {
+        let event = Event::from(Stalled { wr_id: 5, qpn: 17 });
+        let bytes = [event.as_bytes(), b"abc"].concat();
+        assert_eq!(Event::take(event.kind(), &bytes), Some((event, &b"abc"[..])));
+        assert_eq!(Event::take(event.kind(), &bytes[..8]), None);
+        assert_eq!(Event::take(0, &bytes), None);
+        let element = Element { address: 1, length: 2, lkey: 3 };
+        let list = [element; 2];
+        assert!(Element::all(list.as_bytes()).eq(list));
+    }
+}

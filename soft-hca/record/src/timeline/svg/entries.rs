@@ -1,0 +1,186 @@
+//! The entries: their texts and marks, and the grounds of those that are not as they should be.
+
+use std::fmt::Write as _;
+
+use super::{class_of, escape, n, time_and_unit};
+use crate::correlation::Correlation;
+use crate::entry::{Entry, What};
+use crate::timeline::layout::{Block, Layout, NAME_SIZE, Row, TAG, Text};
+use crate::words::{self, Severity};
+
+/// Half of a mark.
+const MARK: f64 = 5.0;
+
+/// What a text and its mark stand on.
+fn ground(layout: &Layout, correlation: &Correlation<'_>, row: &Row, text: &Text) -> [String; 4] {
+    let text_column = layout.frame.text_columns[text.text_column];
+    let (from, to) = layout.frame.columns[correlation.participant[text.entry]].span();
+    let left = text_column.x.min(from) - 6.0;
+    let right = match layout.frame.text_columns.len() {
+        1 => layout.frame.width,
+        _ => (text_column.x + text_column.width).max(to) + 4.0,
+    };
+    [left, row.y + 1.0, right - left, row.height - 2.0].map(n)
+}
+
+/// The grounds of what is not as it should be.
+pub(super) fn grounds(
+    correlation: &Correlation<'_>,
+    layout: &Layout,
+    rows: &[Row],
+    out: &mut String,
+) {
+    for row in rows {
+        for text in row
+            .texts
+            .iter()
+            .filter(|text| text.severity == Severity::Failure || !text.reason.is_empty())
+        {
+            let [x, y, width, height] = ground(layout, correlation, row, text);
+            let class = class_of(text.severity);
+            let _ = write!(
+                out,
+                "<rect class=\"ground{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
+            );
+        }
+    }
+}
+
+/// An entry: its text, a thin line from there, and its mark.
+pub(super) fn draw_entry(
+    correlation: &Correlation<'_>,
+    layout: &Layout,
+    block: &Block,
+    row: &Row,
+    at: usize,
+    text: Option<&Text>,
+    out: &mut String,
+) {
+    let Some(place) = layout.places[at] else { return };
+    let participant = correlation.participant[at];
+    let entry = &correlation.entries[at];
+    let x =
+        block.bars.iter().find(|bar| bar.entry == at && bar.begins).map_or(place.x, |bar| bar.x);
+    let x = ends(correlation, block, at).unwrap_or(x);
+    let y = place.y;
+    let (class, mark) = mark(entry, x, y);
+    let severity = class_of(words::severity(entry));
+    let label = correlation.label(at);
+    let spoken = format!(
+        "{}, {}: {} {}{}",
+        time_and_unit(correlation, entry.t),
+        correlation.participants[participant].title,
+        label.name,
+        label.rest,
+        label.reason.map(|why| format!("; {why}")).unwrap_or_default()
+    );
+    let _ = write!(
+        out,
+        "<g class=\"e {class}{severity}\" data-i=\"{at}\" tabindex=\"-1\" role=\"button\" aria-label=\"{}\">",
+        escape(&spoken)
+    );
+    if let Some(text) = text {
+        let text_column = layout.frame.text_columns[text.text_column];
+        let [rect_x, rect_y, width, height] = ground(layout, correlation, row, text);
+        let _ = write!(
+            out,
+            "<rect class=\"hit\" x=\"{rect_x}\" y=\"{rect_y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
+        );
+        let leader = match text_column.x > x {
+            true => (x + MARK + 3.0, text_column.x - 5.0),
+            false => (text.end + 7.0, x - MARK - 3.0),
+        };
+        if leader.1 - leader.0 > 6.0 {
+            let _ = write!(
+                out,
+                "<path class=\"leader\" d=\"M{} {}H{}\"/>",
+                n(leader.0),
+                n(y),
+                n(leader.1)
+            );
+        }
+        let mut from = text_column.x;
+        if layout.frame.text_columns.len() == 1 {
+            if correlation.participants.len() > 1 {
+                let _ = write!(
+                    out,
+                    "<text class=\"tag\" x=\"{}\" y=\"{}\">{}</text>",
+                    n(from),
+                    n(y + 4.0),
+                    participant + 1
+                );
+            }
+            from += TAG;
+        }
+        let _ = write!(
+            out,
+            "<text class=\"t\" x=\"{}\" y=\"{}\"><tspan class=\"n\">{}</tspan>",
+            n(from),
+            n(y + NAME_SIZE / 3.0),
+            escape(&text.name)
+        );
+        if !text.rest.is_empty() {
+            let _ = write!(out, "<tspan class=\"r\" dx=\"8\">{}</tspan>", escape(&text.rest));
+        }
+        *out += "</text>";
+        for (line, number) in text.reason.iter().zip(1..) {
+            let y = y + 4.0 + 16.0 * f64::from(number);
+            let _ = write!(
+                out,
+                "<text class=\"why\" x=\"{}\" y=\"{}\">{}</text>",
+                n(from),
+                n(y),
+                escape(line)
+            );
+        }
+    }
+    *out += &mark;
+    *out += "</g>";
+}
+
+/// Where the bar is that an entry ends.
+fn ends(correlation: &Correlation<'_>, block: &Block, at: usize) -> Option<f64> {
+    let begin = match &correlation.entries[at].what {
+        What::Executed(_) | What::Stalled { .. } => {
+            correlation.transfers[correlation.transfer[at]?].posted?
+        }
+        What::Woken { .. } => correlation.waits.iter().find(|wait| wait.to == at)?.from,
+        _ => return None,
+    };
+    block.bars.iter().find(|bar| bar.entry == begin).map(|bar| bar.x)
+}
+
+/// An entry's class and mark.
+fn mark(entry: &Entry, x: f64, y: f64) -> (&'static str, String) {
+    let square = |half: f64| {
+        let size = n(half * 2.0);
+        format!(
+            "<rect class=\"m\" x=\"{}\" y=\"{}\" width=\"{size}\" height=\"{size}\" rx=\"2\"/>",
+            n(x - half),
+            n(y - half)
+        )
+    };
+    let circle =
+        |r: f64| format!("<circle class=\"m\" cx=\"{}\" cy=\"{}\" r=\"{}\"/>", n(x), n(y), n(r));
+    let cross =
+        || format!("<path class=\"m x\" d=\"M{} {}l9 9m0 -9l-9 9\"/>", n(x - 4.5), n(y - 4.5));
+    match &entry.what {
+        What::ProcessBegan { .. } => ("life-mark", circle(4.5)),
+        What::ProcessEnded => ("life-mark", cross()),
+        What::Call(_) => ("call", square(MARK)),
+        What::ConnectionEvent(_) | What::AsyncEvent { .. } => ("event", circle(MARK + 0.3)),
+        What::SendPosted(_) => ("send", square(MARK - 0.5)),
+        What::ReceivePosted(_) => ("receive", square(MARK - 0.5)),
+        What::Stalled { .. } => ("send stalled", circle(MARK)),
+        What::Executed(executed) if executed.status == words::SUCCESS => ("send", circle(2.5)),
+        What::Executed(_) => ("send", cross()),
+        What::Completion(_) => {
+            let r = n(MARK + 1.4);
+            let path = format!("M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z", n(x), n(y - MARK - 1.4));
+            ("completion", format!("<path class=\"m\" d=\"{path}\"/>"))
+        }
+        What::Wait { .. } | What::Woken { .. } => ("wait", circle(3.0)),
+        What::Packet(_) => ("packet", square(3.5)),
+        What::Dropped { .. } => ("call", circle(MARK)),
+    }
+}

@@ -1,0 +1,247 @@
+//! What processes trace, decoded: entries of a record, where numbers have names.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `verbs`, `cm` | calls, and events of the connection manager |
+//! | `work` | work requests and completions |
+//! | `reason` | why these wait or have failed |
+//! | `packets` | packets of the link, and which of them are sent again |
+//! | `names` | numbers by rdma-core's names |
+
+mod cm;
+mod names;
+mod packets;
+mod reason;
+mod verbs;
+mod work;
+
+use std::collections::HashMap;
+
+use soft_hca_core::engine::{Async, DAEMON, LINK};
+use soft_hca_core::errno::{Errno, Label, Values};
+use soft_hca_core::trace::event::{self, Event, Raised, Stalled, Wait, Woken};
+use soft_hca_core::trace::{About, Record};
+use soft_hca_core::uapi::verbs::{event as event_type, state};
+use soft_hca_fault::{ErrorNumber, Happened};
+use soft_hca_record::entry::{Call, Channel, Entry, MatchedReceive, Outcome, Role, What};
+use soft_hca_record::reason::ASKED_FOR;
+use soft_hca_record::{Name, Named};
+
+pub(super) use names::gid;
+
+use names::{access_names, constant};
+use packets::Packets;
+use reason::reason;
+
+/// An object of a process: its descriptor and handle lead to a number of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Handle {
+    /// Index of the process.
+    pub proc: u32,
+    /// The device's descriptor.
+    pub fd: i32,
+    pub handle: u32,
+}
+
+/// What is known of the fabric from the records so far.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    /// Processes by their index in the fabric: number in the record, and whether it is known what
+    /// they are.
+    processes: HashMap<u32, (u32, bool)>,
+    count: u32,
+    pub cqs: HashMap<Handle, u32>,
+    pub qps: HashMap<Handle, u32>,
+    pub srqs: HashMap<Handle, u32>,
+    /// Of ids, by process and the program's own name: number, and whether they are of datagrams.
+    pub ids: HashMap<(u32, u64), (u32, bool)>,
+    /// What the link has sent.
+    packets: Packets,
+    /// Types of ids that are of datagrams.
+    pub datagram_ids: std::collections::HashSet<u32>,
+    /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
+    began: u64,
+}
+
+impl Decoder {
+    pub(super) fn new(began: u64) -> Self {
+        Self { began, ..Self::default() }
+    }
+
+    /// What a record of a process says, which may need an entry for a process before it.
+    pub(super) fn entries(&mut self, by: u32, record: &Record) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let About { thread, proc, t } = record.about;
+        let t = t.saturating_sub(self.began);
+        if let Event::Began(began) = record.event {
+            entries.push(self.process_began(t, proc, began.pid, &record.tail));
+            return entries;
+        }
+        let Some(what) = self.what(record, t, &mut entries) else { return entries };
+        let process = self.process(t, proc, &mut entries);
+        let by = (by != proc).then(|| self.process(t, by, &mut entries));
+        if matches!(what, What::ProcessEnded) {
+            self.processes.remove(&proc);
+        }
+        let thread = Some(thread).filter(|thread| *thread != 0);
+        entries.push(Entry { t, process, thread, by, what });
+        entries
+    }
+
+    /// That records of a process are missing.
+    pub(super) fn dropped(&mut self, t: u64, proc: u32, count: u64) -> Vec<Entry> {
+        let t = t.saturating_sub(self.began);
+        let mut entries = Vec::new();
+        let process = self.process(t, proc, &mut entries);
+        let what = What::Dropped { entries: count };
+        entries.push(Entry { t, process, thread: None, by: None, what });
+        entries
+    }
+
+    fn process_began(&mut self, t: u64, proc: u32, pid: u32, command: &[u8]) -> Entry {
+        let number = match self.processes.get(&proc) {
+            Some((number, false)) => *number,
+            _ => self.next_number(),
+        };
+        self.processes.insert(proc, (number, true));
+        let words = command.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        let command = words.map(|word| String::from_utf8_lossy(word).into_owned());
+        let is_daemon = [DAEMON, LINK].contains(&(proc as usize));
+        let (role, command) =
+            if is_daemon { (Role::Daemon, Vec::new()) } else { (Role::Program, command.collect()) };
+        let what = What::ProcessBegan { pid, role, command, host: None };
+        Entry { t, process: number, thread: None, by: None, what }
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.count += 1;
+        self.count - 1
+    }
+
+    /// A process's number. One that has not told what it is gets an entry all the same.
+    fn process(&mut self, t: u64, proc: u32, entries: &mut Vec<Entry>) -> u32 {
+        if let Some((number, _)) = self.processes.get(&proc) {
+            return *number;
+        }
+        let process = self.next_number();
+        self.processes.insert(proc, (process, false));
+        let role = Role::Program;
+        let what = What::ProcessBegan { pid: 0, role, command: Vec::new(), host: None };
+        entries.push(Entry { t, process, thread: None, by: None, what });
+        process
+    }
+
+    fn what(&mut self, record: &Record, t: u64, entries: &mut Vec<Entry>) -> Option<What> {
+        let (proc, tail) = (record.about.proc, &record.tail[..]);
+        Some(match record.event {
+            Event::Began(_) => return None,
+            Event::Ended(_) => What::ProcessEnded,
+            Event::Call(call) => What::Call(self.call(proc, &call, tail)?),
+            Event::SendPosted(posted) => What::SendPosted(work::send_posted(&posted, tail)),
+            Event::ReceivePosted(posted) => {
+                What::ReceivePosted(work::receive_posted(&posted, tail))
+            }
+            Event::Stalled(Stalled { wr_id, qpn: qp }) => {
+                What::Stalled { qp, wr_id, reason: reason(tail)? }
+            }
+            Event::Executed(done) => {
+                let (qp, wr_id) = (done.receive_qpn, done.receive_wr_id);
+                let receiver = (qp != 0).then(|| self.process(t, done.receive_proc, entries));
+                let receive = receiver.map(|process| MatchedReceive { process, qp, wr_id });
+                What::Executed(work::executed(&done, receive, tail))
+            }
+            Event::Completion(done) => What::Completion(work::completion(&done, tail)),
+            Event::Wait(Wait { channel: on, fd }) => What::Wait { on: channel(on)?, fd: fd as u32 },
+            Event::Woken(Woken { waited, channel: on, fd, is_event }) => {
+                What::Woken { on: channel(on)?, fd: fd as u32, waited, event: is_event != 0 }
+            }
+            Event::Connection(_) => What::ConnectionEvent(self.connection_event(proc, tail)?),
+            Event::Packet(packet) => What::Packet(self.packets.packet(&packet)),
+            Event::Raised(raised) => raised_event(raised)?,
+            Event::Fault(_) => What::Call(fault(tail)?),
+        })
+    }
+
+    fn call(&mut self, proc: u32, body: &event::Call, tail: &[u8]) -> Option<Call> {
+        let (request, rest) = tail.split_at_checked(body.request as usize)?;
+        let (answer, why) = rest.split_at_checked(body.answer as usize)?;
+        let answer = (body.errno == 0).then_some(answer);
+        let (name, args, done) = match body.device {
+            0 => verbs::call(self, proc, body, request, answer),
+            _ => cm::call(self, proc, body.fd, request, answer),
+        };
+        let result = match body.errno {
+            0 => Outcome::Done(done),
+            number => {
+                let (compared, text) = Values::take(why).unwrap_or_default();
+                Outcome::Refused {
+                    errno: format!("{:?}", Errno::new(number)),
+                    number,
+                    reason: Some(String::from_utf8_lossy(text).into_owned())
+                        .filter(|text| !text.is_empty()),
+                    values: compared.iter().map(compared_value).collect(),
+                }
+            }
+        };
+        Some(Call { name, args, duration: body.duration, result })
+    }
+}
+
+fn raised_event(raised: Raised) -> Option<What> {
+    let (number, element) = match Async::from_words(raised.kind, raised.index)? {
+        Async::CqOverflow(cq) => (event_type::CQ_ERR, Name::Cq(cq)),
+        Async::SrqLimit(srq) => (event_type::SRQ_LIMIT_REACHED, Name::Srq(srq + 1)),
+        Async::SqDrained(qpn) => (event_type::SQ_DRAINED, Name::Qp(qpn)),
+        Async::QpFatal(qpn) => (event_type::QP_FATAL, Name::Qp(qpn)),
+        Async::LastWqeReached(qpn) => (event_type::QP_LAST_WQE_REACHED, Name::Qp(qpn)),
+        Async::QpRequest(qpn) => (event_type::QP_REQ_ERR, Name::Qp(qpn)),
+        Async::QpAccess(qpn) => (event_type::QP_ACCESS_ERR, Name::Qp(qpn)),
+        Async::PathMigrated(qpn) => (event_type::PATH_MIG, Name::Qp(qpn)),
+        Async::PathMigrationFailed(qpn) => (event_type::PATH_MIG_ERR, Name::Qp(qpn)),
+    };
+    let event = constant("IBV_EVENT_", event_type::name(number), number);
+    Some(What::AsyncEvent { event, element })
+}
+
+/// A call to which a fault has happened. It counts as made if it only was late or skipped.
+fn fault(bytes: &[u8]) -> Option<Call> {
+    let Happened { call: name, specs, outcome } = Happened::decode(bytes)?;
+    let number = outcome.parse().map_or(0, |ErrorNumber(number)| number);
+    let result = match outcome.is_empty() {
+        true => Outcome::Done(Vec::new()),
+        false => Outcome::Refused {
+            errno: outcome,
+            number,
+            reason: Some(ASKED_FOR.into()),
+            values: Vec::new(),
+        },
+    };
+    let args = vec![Named("fault".into(), specs.as_str().into())];
+    Some(Call { name, args, duration: 0, result })
+}
+
+/// A value that a refused call was checked with.
+fn compared_value((label, value): (Label, u64)) -> Named {
+    let number = value as u32;
+    let value = match label {
+        Label::Qp => Name::Qp(number).into(),
+        Label::Mr => Name::Mr(number).into(),
+        Label::Mw => Name::Mw(number).into(),
+        Label::Ah => Name::Ah(number).into(),
+        Label::Srq => Name::Srq(number).into(),
+        Label::State => constant("IBV_QPS_", state::name(number), number).into(),
+        Label::Access => access_names(number).into(),
+        Label::Asked | Label::Limit | Label::Entries | Label::Handle | Label::More => {
+            soft_hca_record::Value::Number(value as i64)
+        }
+    };
+    Named(label.name().into(), value)
+}
+
+fn channel(number: u32) -> Option<Channel> {
+    Some(match event::Channel::of(number)? {
+        event::Channel::Completion => Channel::Completion,
+        event::Channel::Connection => Channel::Connection,
+        event::Channel::Async => Channel::Async,
+    })
+}

@@ -1,0 +1,126 @@
+//! Work requests and completions in words.
+
+use soft_hca_core::trace::event::{self, Element};
+use soft_hca_core::uapi::verbs::{
+    opcode, placement, qp_type, selectivity, send_flag, wc_flag, wc_opcode,
+};
+use soft_hca_record::entry::{
+    Completion, Destination, Executed, Flush, MatchedReceive, ReceivePosted, ReceiveQueue, Remote,
+    Seen, SendPosted, Sge,
+};
+
+use super::names::{constant, flag_list, gid, opcode_name, status_name};
+use super::reason::reason;
+
+fn sges(tail: &[u8]) -> Vec<Sge> {
+    let sge = |Element { address, length, lkey }| Sge { address, length, lkey };
+    Element::all(tail).map(sge).collect()
+}
+
+fn total(sges: &[Sge]) -> u64 {
+    sges.iter().map(|sge| u64::from(sge.length)).sum()
+}
+
+pub(super) fn send_posted(body: &event::SendPosted, tail: &[u8]) -> SendPosted {
+    let sges = sges(tail);
+    let is_rdma = matches!(
+        body.opcode,
+        opcode::RDMA_WRITE
+            | opcode::RDMA_WRITE_WITH_IMM
+            | opcode::RDMA_READ
+            | opcode::ATOMIC_CMP_AND_SWP
+            | opcode::ATOMIC_FETCH_AND_ADD
+            | opcode::FLUSH
+            | opcode::ATOMIC_WRITE
+            | opcode::BIND_MW
+    );
+    let is_atomic =
+        matches!(body.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD);
+    let has_swap = matches!(body.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_WRITE);
+    let has_imm = matches!(body.opcode, opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM);
+    let invalidates = matches!(body.opcode, opcode::SEND_WITH_INV | opcode::LOCAL_INV);
+    let is_inline = body.flags & send_flag::INLINE != 0 || sges.is_empty();
+    let flush = (body.opcode == opcode::FLUSH).then(|| {
+        let (placements, level) = (body.compare_add as u32, body.swap as u32);
+        Flush {
+            placement: flag_list("IBV_FLUSH_", placement::name, placements),
+            selectivity: constant("IBV_FLUSH_", selectivity::name(level), level),
+        }
+    });
+    let kind = body.opcode;
+    let length = match kind {
+        opcode::LOCAL_INV => 0,
+        opcode::BIND_MW => body.compare_add,
+        opcode::ATOMIC_WRITE => 8,
+        _ if is_inline => body.length.into(),
+        _ => total(&sges),
+    };
+    let destination = (body.qp_type == qp_type::UD).then(|| Destination {
+        qp: body.dest_qpn,
+        qkey: body.qkey,
+        gid: gid(body.dgid),
+    });
+    SendPosted {
+        qp: body.qpn,
+        wr_id: body.wr_id,
+        opcode: opcode_name(body.opcode),
+        flags: flag_list("IBV_SEND_", send_flag::name, body.flags),
+        length,
+        sges,
+        remote: is_rdma.then_some(Remote { address: body.address, rkey: body.rkey }),
+        imm: has_imm.then(|| u32::from_be(body.imm)),
+        invalidate: invalidates.then_some(body.imm),
+        compare_add: is_atomic.then_some(body.compare_add),
+        swap: has_swap.then_some(body.swap),
+        flush,
+        destination,
+    }
+}
+
+pub(super) fn receive_posted(body: &event::ReceivePosted, tail: &[u8]) -> ReceivePosted {
+    let sges = sges(tail);
+    ReceivePosted {
+        queue: match body.is_shared {
+            0 => ReceiveQueue::Qp(body.queue),
+            _ => ReceiveQueue::Srq(body.queue + 1),
+        },
+        wr_id: body.wr_id,
+        length: total(&sges),
+        sges,
+        seen: if body.seen == 0 { Seen::AtCall } else { Seen::AtMessage },
+    }
+}
+
+pub(super) fn completion(body: &event::Completion, cause: &[u8]) -> Completion {
+    let opcode = body.opcode;
+    Completion {
+        cq: body.cq,
+        qp: body.qpn,
+        wr_id: body.wr_id,
+        opcode: constant("IBV_WC_", wc_opcode::name(opcode), opcode),
+        status: status_name(body.status),
+        length: body.length,
+        imm: (body.wc_flags & wc_flag::WITH_IMM != 0 && body.opcode >= wc_opcode::RECV)
+            .then(|| u32::from_be(body.imm)),
+        solicited: body.is_solicited != 0,
+        lost: body.is_lost != 0,
+        reason: reason(cause),
+    }
+}
+
+/// A send work request that was executed, and the receive that it has met.
+pub(super) fn executed(
+    body: &event::Executed,
+    receive: Option<MatchedReceive>,
+    cause: &[u8],
+) -> Executed {
+    Executed {
+        qp: body.qpn,
+        wr_id: body.wr_id,
+        opcode: opcode_name(body.opcode),
+        length: body.length.into(),
+        status: status_name(body.status),
+        receive,
+        reason: reason(cause),
+    }
+}

@@ -227,14 +227,6 @@ impl Peer {
 }
 
 impl Cause {
-    /// The same for a datagram, whose receive begins with a header of so many bytes.
-    pub(crate) fn with_grh(self, grh: u64) -> Self {
-        match self {
-            Self::Small { length, room, .. } => Self::Small { length, room, grh },
-            other => other,
-        }
-    }
-
     /// What is noted.
     pub(crate) fn to_words(self) -> Words {
         let of = |kind, place, key, other, values| Words { kind, place, key, other, values };

@@ -9,7 +9,8 @@
 //! | file | is about | in the kernel |
 //! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
-//! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
+//! | `batch` | sends, RDMA writes and reads: moving what goes together | `rxe_req.c` |
+//! | `plan` | the same: checking each, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
 //! | `room`, `claims` | waiting for room in completion queues | |
@@ -27,7 +28,8 @@
 //! | `bounce`, `bounce_buffer` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
-//! | `observer`, `posted`, `cause`, `diagnosis` | what passes by, for whoever watches, and why it fails | |
+//! | `check`, `cause` | checks that have failed, and why | |
+//! | `observer`, `posted` | what passes by, for whoever watches | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -48,12 +50,12 @@ mod batch;
 mod bounce;
 mod bounce_buffer;
 pub mod cause;
+mod check;
 mod claims;
 mod completion;
 mod cursor;
 mod datagram;
 mod deferred;
-mod diagnosis;
 mod flush;
 mod futex;
 mod helper;
@@ -64,7 +66,9 @@ mod memory;
 mod notification;
 mod observer;
 mod pids;
+
 mod placement;
+mod plan;
 mod posted;
 mod process_memory;
 mod quiesce;
@@ -99,7 +103,7 @@ pub use notification::{Reading, Tokens};
 pub use observer::{Event, LinkPacket, ReceiveQueue};
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
-pub use room::{Full, cqe_of, ring_entries};
+pub use room::{cqe_of, ring_entries};
 pub use route::Route;
 
 /// The daemon's index in the table of processes.

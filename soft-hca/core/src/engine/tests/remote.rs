@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use soft_hca_roce::transport::request::{SendQueue, Status};
-use soft_hca_roce::transport::target::{Completion, Received, Refusal, Target};
+use soft_hca_roce::transport::request::{Remote, SendQueue, Status};
+use soft_hca_roce::transport::target::{Access, Completion, Received, Refusal, Target};
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::fabric::*;
@@ -11,7 +11,7 @@ use super::waiting::MS;
 use crate::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
 use crate::engine::{Async, LINK, Route};
 use crate::uapi::rxe::Cqe;
-use crate::uapi::verbs::{opcode, qp_type, state, status};
+use crate::uapi::verbs::{access, opcode, qp_type, state, status};
 
 const SUCCESS: u32 = status::SUCCESS;
 const FLUSHED: u32 = status::WR_FLUSH_ERR;
@@ -253,6 +253,29 @@ fn a_request_of_another_host_that_is_refused() {
     refused(Refusal::InvalidRequest, false, &flushed, |qpn| Some(Async::QpRequest(qpn)));
     refused(Refusal::Access, true, &first(status::LOC_ACCESS_ERR), |_| None);
     refused(Refusal::Invalidate, true, &first(status::MW_BIND_ERR), |_| None);
+}
+
+/// Without bytes nobody looks at the key, but the queue pair has to allow the request, as between
+/// queue pairs of one host.
+#[test]
+fn a_request_of_another_host_without_bytes_needs_the_right() {
+    let memory = Remote { address: 0, rkey: 0 };
+    for (access, right) in
+        [(Access::Read, access::REMOTE_READ), (Access::Write, access::REMOTE_WRITE)]
+    {
+        let world = World::new();
+        let qpn = remote(&world);
+        let mut arriving = Arriving::default();
+        let mut target = target(&world, qpn, &mut arriving);
+        assert_eq!(target.check(access, memory, 0), Ok(()));
+        set(&world.entry(qpn).access, ALL & !right);
+        assert_eq!(target.check(access, memory, 0), Err(Refusal::InvalidRequest));
+        let kind = if access == Access::Read { opcode::RDMA_READ } else { opcode::RDMA_WRITE };
+        let (a, b) = world.rc();
+        set(&world.entry(b).access, ALL & !right);
+        world.send(a, &Wr::new(1, kind));
+        assert_eq!(world.statuses(a), [(1, status::REM_INV_REQ_ERR)]);
+    }
 }
 
 #[test]

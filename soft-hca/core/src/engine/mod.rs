@@ -25,7 +25,7 @@
 //! | `receive` | the memory of a receive | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `link` | how bytes are moved | |
-//! | `bounce`, `bounce_buffer` | through the arena | |
+//! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
 //! | `check`, `cause` | checks that have failed, and why | |
@@ -49,6 +49,7 @@ mod atomic;
 mod batch;
 mod bounce;
 mod bounce_buffer;
+mod bounce_phase;
 pub mod cause;
 mod check;
 mod claims;

@@ -3,6 +3,11 @@
 
 pub(crate) use std::{hint, thread};
 
+/// Atomics that are used with `SeqCst`, which loom does not know.
+pub(crate) mod seq_cst {
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+}
+
 pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
 }

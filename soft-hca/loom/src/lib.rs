@@ -1,7 +1,10 @@
 //! Files of soft-hca that processes share memory by, compiled with loom's atomics: the tests here
 //! try every interleaving of a few threads, and every value that a load may see.
 
+pub mod seq_cst;
+
 mod sync {
+    pub(crate) use crate::seq_cst;
     pub(crate) use loom::{hint, thread};
 
     pub(crate) mod atomic {
@@ -11,8 +14,12 @@ mod sync {
 
 #[path = "../../core/src/engine/arming.rs"]
 pub mod arming;
+#[path = "../../core/src/engine/bounce_phase.rs"]
+pub mod bounce_phase;
 #[path = "../../core/src/engine/claims.rs"]
 pub mod claims;
+#[path = "../../core/src/arena/doorbell.rs"]
+pub mod doorbell;
 #[path = "../../core/src/arena/lock.rs"]
 #[allow(dead_code, reason = "the library uses more of it")]
 pub mod lock;

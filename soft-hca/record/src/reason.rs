@@ -202,6 +202,8 @@ pub enum Peer {
     Remote,
     /// Its process's memory cannot be reached any more.
     Unreachable,
+    /// The path leads nowhere: nobody has the LID, or a port on it is down.
+    NoPath,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -315,6 +317,7 @@ impl fmt::Display for Peer {
             }
             Self::Remote => f.write_str("it is on another host"),
             Self::Unreachable => f.write_str("its memory cannot be reached"),
+            Self::NoPath => f.write_str("a port on the path is down, or nobody has its LID"),
         }
     }
 }

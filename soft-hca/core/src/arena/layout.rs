@@ -8,9 +8,10 @@
 //! An entry is in use while its `live` is not 0. An index that was read elsewhere (a queue pair's
 //! completion queue, say) may be stale: check `live`, and after taking a lock check again.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
+use crate::arena::doorbell;
 use crate::arena::entry::{Field, Word, entry};
 use crate::arena::lock::Lock;
 
@@ -489,26 +490,39 @@ impl Arena {
         Some(&self.qps[index]).filter(|qp| qp.live.load(Acquire) == qpn)
     }
 
-    /// Rings a queue pair's bell for the link; whether its thread is to be woken.
+    /// Rings a queue pair's doorbell for the link; whether its thread is to be woken.
     pub fn ring_link(&self, qpn: u32) -> bool {
-        if let Some(index) = qp_index(qpn, self.qpn_base.load(Relaxed)) {
-            self.rung[index / 64].fetch_or(1 << (index % 64), SeqCst);
+        match qp_index(qpn, self.qpn_base.load(Relaxed)) {
+            Some(index) => {
+                doorbell::ring(&self.rung[index / 64], 1 << (index % 64), &self.link_sleeps)
+            }
+            None => doorbell::is_to_wake(&self.link_sleeps),
         }
-        self.link_sleeps.load(SeqCst) != 0 && self.link_sleeps.swap(0, SeqCst) != 0
     }
 
-    /// Whether a bell was rung.
+    /// The link's thread is about to sleep; whether it may. `has_work` tells whether there is
+    /// something to do beside what a doorbell was rung for.
+    pub fn link_may_sleep(&self, has_work: bool) -> bool {
+        doorbell::may_sleep(&self.link_sleeps, || self.is_rung() || has_work)
+    }
+
+    /// The link's thread sleeps no more.
+    pub fn link_is_awake(&self) {
+        doorbell::wake_up(&self.link_sleeps);
+    }
+
+    /// Whether a doorbell was rung for the link.
     pub fn is_rung(&self) -> bool {
         let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
-        self.rung[..used.div_ceil(64)].iter().any(|bits| bits.load(SeqCst) != 0)
+        self.rung[..used.div_ceil(64)].iter().any(doorbell::is_rung)
     }
 
-    /// Takes the numbers of all queue pairs whose bell was rung.
+    /// Takes the numbers of all queue pairs whose doorbell was rung.
     pub fn take_rung(&self) -> Vec<u32> {
         let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
         let mut taken = Vec::new();
         for (word, bits) in self.rung[..used.div_ceil(64)].iter().enumerate() {
-            let mut bits = if bits.load(SeqCst) == 0 { 0 } else { bits.swap(0, SeqCst) };
+            let mut bits = doorbell::take(bits);
             while bits != 0 {
                 let index = word * 64 + bits.trailing_zeros() as usize;
                 taken.push(self.qps[index].live.load(Acquire));

@@ -1,5 +1,6 @@
 //! The fabric's shared memory: every process of a fabric maps the same arena.
 
+mod doorbell;
 mod entry;
 mod heap;
 mod layout;

@@ -6,10 +6,11 @@
 //! a program that is stopped while it has it.) The processor's own atomics do not know of it, as
 //! with a device that reports `IBV_ATOMIC_HCA`.
 
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, Place};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
-use crate::engine::request::{RequestError, Requester, SendCompletion};
+use crate::engine::request::{RequestError, Requester, SendCompletion, too_long};
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Fault, Memory, SegmentList};
 use crate::engine::{Actor, process_memory, wc_status};
@@ -17,7 +18,12 @@ use crate::uapi::rxe::{AtomicWr, SendWqe};
 use crate::uapi::verbs::{access, opcode};
 
 /// Bytes that an atomic operation works on, and the alignment they need.
-const WORD: u32 = 8;
+pub(super) const WORD: u32 = 8;
+
+/// Checks whether the old value fits into a list of so many bytes.
+pub(super) fn check_result_room(room: u32) -> Result<(), CheckError> {
+    if room < WORD { Err(too_long(WORD.into(), room.into())) } else { Ok(()) }
+}
 
 /// What the responder has to allow.
 fn right(kind: u32) -> u32 {
@@ -41,18 +47,16 @@ impl<'a> Actor<'a> {
         let mut result = SegmentList::new();
         requester.check_read_depth()?;
         if wqe.opcode != opcode::ATOMIC_WRITE {
-            if requester.gather(self, wqe, SCATTER, &mut result)? < WORD {
-                return Err(RequestError::Failed(wc_status::TOO_LONG));
-            }
+            let room = requester.gather(self, wqe, SCATTER, &mut result)?;
+            check_result_room(room)?;
             result = result.piece(0, WORD.into());
         }
         let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
         let old = match self.operate(&responder, wqe.opcode, operation) {
             Ok(old) => old,
             Err(stop) => {
-                deferred.cause = Some(self.why_atomic(&responder, wqe.opcode, operation));
-                if let RequestError::Failed(status) = stop {
-                    responder.refuse(self, status, deferred);
+                if let RequestError::Failed(error) = &stop {
+                    responder.refuse(self, error.status(), deferred);
                 }
                 return Err(stop);
             }
@@ -64,33 +68,13 @@ impl<'a> Actor<'a> {
             let to = result.of_process(requester.owner.proc);
             self.link.copy(self.arena, self.me, from, to).map_err(|fault| match fault {
                 Fault::Unreachable => RequestError::NoResponse,
-                _ => RequestError::Failed(wc_status::LOCAL_MEMORY),
+                _ => CheckError::unmapped(Place::Local).into(),
             })?;
         }
         requester.count_packets(Some(&responder), WORD);
         drop(responder);
-        requester.complete(self, [(SendCompletion::of(wqe, WORD), None)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, WORD), None)], None, deferred);
         Ok(())
-    }
-
-    /// Why the responder refuses.
-    #[cold]
-    fn why_atomic(&self, responder: &Responder<'_>, kind: u32, operation: AtomicWr) -> Cause {
-        let right = right(kind);
-        if let Some(refused) = responder.why_refused(right) {
-            return refused;
-        }
-        if !responder.has_resources() {
-            return Cause::Malformed(Senseless::NoReadsServed);
-        }
-        let address = operation.remote.addr;
-        if address % u64::from(WORD) != 0 {
-            return Cause::Alignment { address };
-        }
-        match responder.reach(self.arena, right, operation.remote, WORD.into()) {
-            Ok(_) => Cause::Unmapped { place: Place::Remote },
-            Err(_) => responder.why_not(self.arena, right, operation.remote, WORD.into()),
-        }
     }
 
     /// The responder's part: checks, then reads and writes. Gives the old value.
@@ -101,17 +85,19 @@ impl<'a> Actor<'a> {
         operation: AtomicWr,
     ) -> Result<u64, RequestError> {
         let is_write = kind == opcode::ATOMIC_WRITE;
-        let is_aligned = operation.remote.addr % u64::from(WORD) == 0;
-        if !is_aligned || !responder.has_resources() {
-            return Err(RequestError::Failed(wc_status::REMOTE_REFUSES));
+        let address = operation.remote.addr;
+        if address % u64::from(WORD) != 0 {
+            let cause = Cause::Alignment { address };
+            return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause).into());
         }
-        let reached = responder.reach(self.arena, right(kind), operation.remote, WORD.into());
-        let (segment, region) = reached.map_err(RequestError::Failed)?;
+        responder.check_resources()?;
+        let (segment, region) =
+            responder.reach(self.arena, right(kind), operation.remote, WORD.into())?;
         let remote =
             Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
         let failed = |fault| match fault {
             Fault::Unreachable => RequestError::NoResponse,
-            _ => RequestError::Failed(wc_status::REMOTE_MEMORY),
+            _ => CheckError::unmapped(Place::Remote).into(),
         };
         let lock = self.atomics_of(responder.owner.proc).ok_or(RequestError::NoResponse)?;
         let _guard = self.lock(lock).ok_or(RequestError::Busy)?;

@@ -7,93 +7,17 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use arrayvec::ArrayVec;
-
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::memory::SCATTER;
-use crate::engine::receive::{Receive, ReceiveError};
-use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
-use crate::engine::responder::{MAX_MESSAGES, ReceiveCompletion, Responder};
-use crate::engine::room::Claim;
-use crate::engine::segments::{Fault, SegmentList};
+use crate::engine::plan::{Batch, Message, NotPlanned};
+use crate::engine::request::{RequestError, Requester, SendCompletion};
+use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
+use crate::engine::segments::Fault;
 use crate::engine::traced::MatchedReceive;
 use crate::engine::{Actor, wc_status};
-use crate::uapi::rxe::{MAX_SGE, SendWqe};
-use crate::uapi::verbs::{access, opcode, qp_type};
-
-/// A batch is not made longer once it has so many bytes: the first completion waits for all.
-const ENOUGH_BYTES: u64 = 32 << 10;
-
-/// A message that has been planned.
-#[derive(Clone, Copy, Debug, Default)]
-struct Message {
-    done: SendCompletion,
-    /// What the responder's completion tells, if there is one.
-    received: Option<ReceiveCompletion>,
-    /// Where its bytes begin in the lists.
-    start: u64,
-    /// Not to be delivered, nor reported: UC.
-    is_lost: bool,
-}
-
-struct Batch<'a> {
-    /// Messages that it may have.
-    limit: u32,
-    messages: ArrayVec<Message, MAX_MESSAGES>,
-    /// Receives that the messages use.
-    receives: u32,
-    local: SegmentList,
-    remote: SegmentList,
-    /// Process whose memory `local` is, once there is a message with bytes.
-    local_proc: Option<usize>,
-    /// Room for completions of the requester and of the responder, once they need it.
-    send_room: Option<Claim<'a>>,
-    recv_room: Option<Claim<'a>>,
-}
-
-/// Why a message is not in the batch.
-enum NotPlanned {
-    /// It has to wait for the batch to be done.
-    Yet,
-    /// The requester's side stops.
-    Requester(RequestError),
-    /// The responder refuses: our status; its queue pair fails, a receive with a status, too.
-    Responder(u32, Option<(u64, u32)>),
-}
-
-impl From<RequestError> for NotPlanned {
-    fn from(stop: RequestError) -> Self {
-        Self::Requester(stop)
-    }
-}
-
-fn takes_receive(opcode: u32) -> bool {
-    !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
-}
-
-impl Batch<'_> {
-    fn new(limit: u32) -> Self {
-        Self {
-            limit: limit.min(MAX_MESSAGES as u32),
-            messages: ArrayVec::new_const(),
-            receives: 0,
-            local: SegmentList::new(),
-            remote: SegmentList::new(),
-            local_proc: None,
-            send_room: None,
-            recv_room: None,
-        }
-    }
-
-    /// Whether another message of whatever size is sure to fit.
-    fn has_room(&self) -> bool {
-        (self.messages.len() as u32) < self.limit
-            && self.local.bytes() < ENOUGH_BYTES
-            && self.local.room() >= MAX_SGE
-            && self.remote.room() >= MAX_SGE
-    }
-}
+use crate::uapi::rxe::SendWqe;
+use crate::uapi::verbs::{opcode, qp_type};
 
 impl<'a> Actor<'a> {
     /// Executes messages from the head of the queue on; gives how many.
@@ -103,9 +27,8 @@ impl<'a> Actor<'a> {
         limit: u32,
         deferred: &mut Deferred,
     ) -> Result<u32, RequestError> {
-        let mut responder = requester.responder(self);
-        let is_rc = requester.kind == qp_type::RC;
-        if is_rc && responder.is_none() {
+        let responder = requester.responder(self);
+        if requester.kind == qp_type::RC && responder.is_none() {
             return Err(RequestError::NoResponse);
         }
         let head = requester.head();
@@ -126,186 +49,51 @@ impl<'a> Actor<'a> {
             } else {
                 Err(NotPlanned::Yet)
             };
-            let Err(reason) = planned else {
+            match planned {
                 // What it invalidates must not be used by the next one.
-                if wqe.opcode == opcode::SEND_WITH_INV {
-                    break;
+                Ok(()) if wqe.opcode == opcode::SEND_WITH_INV => break,
+                Ok(()) => {}
+                Err(reason) if batch.messages.is_empty() => {
+                    return self.not_planned(requester, responder, &wqe, reason, deferred);
                 }
-                continue;
-            };
-            batch.local.restore(marks.0);
-            batch.remote.restore(marks.1);
-            match reason {
-                _ if !batch.messages.is_empty() => break,
-                NotPlanned::Yet => return Err(RequestError::Failed(wc_status::MALFORMED)),
-                NotPlanned::Requester(stop) => return Err(stop),
-                NotPlanned::Responder(status, receive) => {
-                    match (&mut responder, receive) {
-                        (Some(responder), None) => responder.refuse(self, status, deferred),
-                        (Some(responder), receive) => responder.fail(self, receive, deferred),
-                        (None, _) => {}
-                    }
-                    if is_rc {
-                        return Err(RequestError::Failed(status));
-                    }
-                    let done = SendCompletion::of(&wqe, 0);
-                    drop(responder);
-                    requester.complete(self, [(done, None)], deferred);
-                    return Ok(1);
+                // What is wrong shows again when the message is at the head.
+                Err(_) => {
+                    batch.local.restore(marks.0);
+                    batch.remote.restore(marks.1);
+                    break;
                 }
             }
         }
         self.move_batch(requester, responder, &batch, is_read, deferred)
     }
 
-    /// Checks a message on both sides and lists its memory.
-    fn plan(
+    /// The message at the head is not executed; gives how many are done with.
+    #[cold]
+    fn not_planned(
         &self,
         requester: &Requester<'a>,
-        responder: Option<&Responder<'a>>,
-        wqe: &SendWqe<'a>,
-        batch: &mut Batch<'a>,
+        mut responder: Option<Responder<'a>>,
+        wqe: &SendWqe<'_>,
+        reason: NotPlanned,
         deferred: &mut Deferred,
-    ) -> Result<(), NotPlanned> {
-        let is_read = wqe.opcode == opcode::RDMA_READ;
-        match wqe.opcode {
-            opcode::SEND
-            | opcode::SEND_WITH_IMM
-            | opcode::RDMA_WRITE
-            | opcode::RDMA_WRITE_WITH_IMM => {}
-            opcode::SEND_WITH_INV | opcode::RDMA_READ if requester.kind == qp_type::RC => {}
-            _ => return Err(NotPlanned::Yet),
-        }
-        if requester.is_signaled(wqe.flags) {
-            let wanted = batch.limit;
-            let room = &mut batch.send_room;
-            if !room.get_or_insert_with(|| self.claim_room(requester.send_cq, wanted)).take() {
-                return Err(RequestError::CqFull(requester.send_cq).into());
-            }
-        }
-        let start = batch.local.bytes();
-        let (payload, length) = if is_read {
-            requester.check_read_depth()?;
-            (Payload::Memory, requester.gather(self, wqe, SCATTER, &mut batch.local)?)
-        } else {
-            requester.payload(self, wqe, &mut batch.local)?
+    ) -> Result<u32, RequestError> {
+        let (error, receive) = match reason {
+            // Only a program that changes what it has posted gets here.
+            NotPlanned::Yet => return Err(CheckError::malformed(Senseless::Opcode).into()),
+            NotPlanned::Requester(stop) => return Err(stop),
+            NotPlanned::Responder(error, receive) => (error, receive),
         };
-        let local_proc = requester.proc_of(payload, self.me);
-        if length > 0 && batch.local_proc.is_some_and(|proc| proc != local_proc) {
-            return Err(NotPlanned::Yet);
+        match (&mut responder, receive) {
+            (Some(responder), None) => responder.refuse(self, error.status(), deferred),
+            (Some(responder), Some(failed)) => responder.fail(self, Some(&failed), deferred),
+            (None, _) => {}
         }
-        let mut message = Message {
-            done: SendCompletion::of(wqe, length),
-            received: None,
-            start,
-            is_lost: false,
-        };
-        let place = match responder {
-            Some(responder) => {
-                self.place(responder, wqe, length, batch, deferred).map(|received| {
-                    message.received = received;
-                })
-            }
-            None => Err(NotPlanned::Requester(RequestError::NoResponse)),
-        };
-        match place {
-            Ok(()) => {}
-            // Nobody tells a requester of UC that its message was lost. A receive whose memory may
-            // not be used makes the responder fail all the same.
-            Err(
-                NotPlanned::Responder(_, None)
-                | NotPlanned::Requester(RequestError::ReceiverNotReady(_) | RequestError::NoResponse),
-            ) if requester.kind == qp_type::UC => {
-                message.is_lost = true;
-            }
-            Err(reason) => return Err(reason),
+        if requester.kind == qp_type::RC {
+            return Err(error.into());
         }
-        if message.is_lost {
-            if !batch.messages.is_empty() {
-                return Err(NotPlanned::Yet);
-            }
-            // Its bytes stay where they are; those of the next message are the first.
-            batch.local = SegmentList::new();
-            batch.remote = SegmentList::new();
-        } else if length > 0 {
-            batch.local_proc = Some(local_proc);
-        }
-        batch.receives += u32::from(message.received.is_some());
-        // There is room: the caller has seen to it.
-        batch.messages.push(message);
-        Ok(())
-    }
-
-    /// Lists where a message goes to or, for a read, comes from.
-    fn place(
-        &self,
-        responder: &Responder<'a>,
-        wqe: &SendWqe<'a>,
-        length: u32,
-        batch: &mut Batch<'a>,
-        deferred: &mut Deferred,
-    ) -> Result<Option<ReceiveCompletion>, NotPlanned> {
-        let refused = |status| NotPlanned::Responder(status, None);
-        let right = match wqe.opcode {
-            opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => access::REMOTE_WRITE,
-            opcode::RDMA_READ => access::REMOTE_READ,
-            _ => 0,
-        };
-        let mut is_blamed = false;
-        if right != 0 {
-            let remote = wqe.remote();
-            match responder.reach(self.arena, right, remote, length.into()) {
-                Ok((segment, region)) => batch.remote.push(segment, region),
-                Err(status) => {
-                    let why = responder.why_not(self.arena, right, remote, length.into());
-                    deferred.cause = Some(why);
-                    is_blamed = status == wc_status::REMOTE_MEMORY
-                        && responder.is_receive_blamed(wqe.opcode, length);
-                    if !is_blamed {
-                        return Err(refused(status));
-                    }
-                }
-            }
-        }
-        if !takes_receive(wqe.opcode) {
-            return Ok(None);
-        }
-        let (cq, wanted) = (responder.qp.recv_cq.load(Acquire), batch.limit);
-        if !batch.recv_room.get_or_insert_with(|| self.claim_room(cq, wanted)).take() {
-            return Err(NotPlanned::Requester(RequestError::CqFull(cq)));
-        }
-        let timer = responder.qp.min_rnr_timer.load(Acquire);
-        let mut receive = Receive::new();
-        if !responder.take(self, batch.receives, &mut receive, deferred) {
-            return Err(NotPlanned::Requester(RequestError::ReceiverNotReady(timer)));
-        }
-        if is_blamed {
-            let failed = (receive.wr_id, wc_status::RECEIVE_ACCESS);
-            return Err(NotPlanned::Responder(wc_status::REMOTE_MEMORY, Some(failed)));
-        }
-        // The elements of a receive that a write takes are ignored.
-        if right == 0 {
-            let (owner, to) = (&responder.receive_owner(self.arena), &mut batch.remote);
-            receive.scatter(self.arena, owner, 0, length.into(), to).map_err(|error| {
-                deferred.cause = Some(receive.why_not(self.arena, owner, error, length.into()));
-                if error == ReceiveError::Small && !responder.is_reliable() {
-                    responder.drop_message(self, receive.wr_id, deferred);
-                    return refused(error.requester_status());
-                }
-                let failed = (receive.wr_id, error.status());
-                NotPlanned::Responder(error.requester_status(), Some(failed))
-            })?;
-        }
-        Ok(Some(ReceiveCompletion {
-            wr_id: receive.wr_id,
-            opcode: wqe.opcode,
-            flags: wqe.flags,
-            imm: wqe.imm,
-            length,
-            src_qp: 0,
-            network_type: 0,
-            slid: 0,
-        }))
+        drop(responder);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], None, deferred);
+        Ok(1)
     }
 
     /// Moves the planned messages and completes them.
@@ -317,73 +105,89 @@ impl<'a> Actor<'a> {
         is_read: bool,
         deferred: &mut Deferred,
     ) -> Result<u32, RequestError> {
-        let Some(mut responder) = responder else {
+        let Some(responder) = responder else {
             return Ok(self.finish(requester, None, &batch.messages, deferred));
         };
         if batch.receives > 0 {
             // Comes while the bytes move.
             responder.prefetch_receive_completion(self);
         }
-        let mut moved = self.move_bytes(requester, &responder, batch, None, is_read);
-        let mut good = 0;
+        let done = match self.move_bytes(requester, &responder, batch, None, is_read) {
+            Ok(()) => &batch.messages[..],
+            Err(fault) => {
+                let (good, fault) = self.move_again(requester, &responder, batch, is_read, fault);
+                match fault {
+                    Some(fault) if good.is_empty() => {
+                        return self.fail_move(
+                            requester,
+                            responder,
+                            batch,
+                            (is_read, fault),
+                            deferred,
+                        );
+                    }
+                    // What is wrong shows again when the message is at the head.
+                    _ => good,
+                }
+            }
+        };
+        Ok(self.finish(requester, Some(responder), done, deferred))
+    }
+
+    /// The bytes of a batch could not be moved: moves them message by message. Gives those that have
+    /// moved, and what is the matter with the next one.
+    #[cold]
+    fn move_again<'m>(
+        &self,
+        requester: &Requester<'a>,
+        responder: &Responder<'a>,
+        batch: &'m Batch<'_>,
+        is_read: bool,
+        fault: Fault,
+    ) -> (&'m [Message], Option<Fault>) {
         // Who is not reached is not reached by any of them, and it may have taken seconds to find
         // that out.
-        if moved.is_err_and(|fault| fault != Fault::Unreachable) {
-            for message in &batch.messages {
-                moved = self.move_bytes(requester, &responder, batch, Some(message), is_read);
-                if moved.is_err() {
-                    break;
-                }
-                good += 1;
+        if fault == Fault::Unreachable {
+            return (&[], Some(fault));
+        }
+        for (index, message) in batch.messages.iter().enumerate() {
+            if let Err(fault) = self.move_bytes(requester, responder, batch, Some(message), is_read)
+            {
+                return (&batch.messages[..index], Some(fault));
             }
         }
-        let Err(fault) = moved else {
-            return Ok(self.finish(requester, Some(responder), &batch.messages, deferred));
-        };
-        if good > 0 {
-            // What is wrong shows again when the message is at the head.
-            let messages = &batch.messages[..good];
-            return Ok(self.finish(requester, Some(responder), messages, deferred));
-        }
+        (&batch.messages, None)
+    }
+
+    /// The bytes of the message at the head cannot be moved.
+    #[cold]
+    fn fail_move(
+        &self,
+        requester: &Requester<'a>,
+        mut responder: Responder<'a>,
+        batch: &Batch<'_>,
+        (is_read, fault): (bool, Fault),
+        deferred: &mut Deferred,
+    ) -> Result<u32, RequestError> {
         let received = batch.messages.first().and_then(|message| message.received);
-        let is_send = received.is_some_and(|received| takes_receive_memory(received.opcode));
-        let place = match (fault, is_read) {
-            (Fault::Source, false) | (Fault::Destination, true) => Place::Local,
-            _ if is_send => Place::Receive,
-            _ => Place::Remote,
-        };
-        deferred.cause = (fault != Fault::Unreachable).then_some(Cause::Unmapped { place });
-        let (stop, receive) = match (fault, is_read) {
-            (Fault::Unreachable, _) => (RequestError::NoResponse, None),
-            (Fault::Source, false) | (Fault::Destination, true) => {
-                (RequestError::Failed(wc_status::LOCAL_MEMORY), None)
-            }
-            _ if is_send => {
-                let error = ReceiveError::Memory;
-                (
-                    RequestError::Failed(error.requester_status()),
-                    received.map(|received| (received.wr_id, error.status())),
-                )
-            }
+        let is_local =
+            matches!((fault, is_read), (Fault::Source, false) | (Fault::Destination, true));
+        let (stop, failed_receive) = match fault {
+            Fault::Unreachable => (RequestError::NoResponse, None),
+            _ if is_local => (CheckError::unmapped(Place::Local).into(), None),
             _ => {
-                let blamed = received.filter(|received| {
-                    responder.is_receive_blamed(received.opcode, received.length)
-                });
-                (
-                    RequestError::Failed(wc_status::REMOTE_MEMORY),
-                    blamed.map(|received| (received.wr_id, wc_status::RECEIVE_ACCESS)),
-                )
+                let (error, receive) = blame(&responder, received);
+                (error.into(), receive)
             }
         };
-        let is_rc = requester.kind == qp_type::RC;
-        let is_local = stop == RequestError::Failed(wc_status::LOCAL_MEMORY);
-        if let (None, Some(received)) = (receive, received) {
+        if let (Some(received), None) = (received, &failed_receive) {
             responder.give_back(self, received.wr_id, deferred);
         }
-        match (stop, receive) {
-            (_, Some(_)) => responder.fail(self, receive, deferred),
-            (RequestError::Failed(status), None) if is_rc && !is_local => {
-                responder.refuse(self, status, deferred);
+        let is_rc = requester.kind == qp_type::RC;
+        match (&stop, failed_receive) {
+            (_, Some(failed)) => responder.fail(self, Some(&failed), deferred),
+            (RequestError::Failed(error), None) if is_rc && !is_local => {
+                responder.refuse(self, error.status(), deferred);
             }
             _ => {}
         }
@@ -393,7 +197,7 @@ impl<'a> Actor<'a> {
         drop(responder);
         let done = batch.messages.iter().take(1).map(|message| (message.done, None));
         let count = done.len() as u32;
-        requester.complete(self, done, deferred);
+        requester.complete(self, done, None, deferred);
         Ok(count)
     }
 
@@ -443,9 +247,34 @@ impl<'a> Actor<'a> {
             let wr_id = message.received.map(|received| received.wr_id);
             (message.done, wr_id.map(|wr_id| MatchedReceive { qpn, wr_id }))
         });
-        requester.complete(self, done, deferred);
+        requester.complete(self, done, None, deferred);
         messages.len() as u32
     }
+}
+
+/// Memory of the responder is not there: what the requester gets for it, and the receive, if its
+/// completion tells of it.
+fn blame(
+    responder: &Responder<'_>,
+    received: Option<ReceiveCompletion>,
+) -> (CheckError, Option<FailedReceive>) {
+    let is_send = received.is_some_and(|received| takes_receive_memory(received.opcode));
+    let place = if is_send { Place::Receive } else { Place::Remote };
+    let cause = Some(Cause::Unmapped { place });
+    if is_send {
+        let failed = received.map(|received| {
+            let status = wc_status::RECEIVE_MEMORY;
+            FailedReceive { wr_id: received.wr_id, status, cause }
+        });
+        return (CheckError::new(wc_status::REMOTE_RECEIVE, Cause::Unmapped { place }), failed);
+    }
+    let blamed = received
+        .filter(|received| responder.is_receive_blamed(received.opcode, received.length))
+        .map(|received| {
+            let status = wc_status::RECEIVE_ACCESS;
+            FailedReceive { wr_id: received.wr_id, status, cause }
+        });
+    (CheckError::unmapped(place), blamed)
 }
 
 /// Whether the bytes go into a receive's memory.

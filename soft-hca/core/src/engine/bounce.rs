@@ -4,12 +4,10 @@
 //! them: this thread its own memory and what it may reach, for all else a helper is asked. That is
 //! a thread of the memory's owner if the owner is closed, else one of the daemon (`helper`).
 //!
-//! A request's phase goes from `ASKED` to `BUSY` to `DONE`, and only the helper takes the last two
-//! steps. A requester that gives up, or dies, leaves `ASKED` to be withdrawn by anybody; a slot
-//! that is `BUSY` is not used anew before the helper is done with it, or dead.
+//! Requester and helper agree by the request's phase (`bounce_phase`). A slot whose helper is at work
+//! is not used anew before the helper is done with it, or dead.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,20 +17,13 @@ use crate::arena::{
     Arena, BOUNCE_BUFFER_BYTES, BounceSegment, BounceSlot, Guard, MAX_BOUNCE_SEGMENTS, Mapping,
 };
 use crate::engine::bounce_buffer::{self, Way};
+use crate::engine::bounce_phase;
 use crate::engine::pids::Pids;
 use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, length, window};
 use crate::engine::{Actor, DAEMON, LINK, futex};
 
 const _: () = assert!(MAX_SEGMENTS == MAX_BOUNCE_SEGMENTS);
-
-/// The phases, in the lowest bits of a slot's word; above them is a number that changes with
-/// every request.
-const PHASE: u32 = 3;
-const IDLE: u32 = 0;
-const ASKED: u32 = 1;
-const BUSY: u32 = 2;
-const DONE: u32 = 3;
 
 /// Results of a request.
 const MOVED: u32 = 0;
@@ -47,7 +38,7 @@ const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
 /// The daemon has others to serve, and comes back. For a helper that has not looked since an earlier
 /// request it does not wait at all.
 const DAEMON_PATIENCE: Duration = Duration::from_millis(20);
-/// Deferred so long a requester has the daemon see whether the helper still lives.
+/// A requester that has waited so long has the daemon see whether the helper still lives.
 const DOUBT: Duration = Duration::from_millis(50);
 
 /// What a helper is asked for.
@@ -78,26 +69,7 @@ fn patience(me: usize, is_silent: bool) -> Duration {
     }
 }
 
-fn with_phase(word: u32, phase: u32) -> u32 {
-    word & !PHASE | phase
-}
-
 impl BounceSlot {
-    /// Goes from one phase to another, unless somebody else was faster.
-    fn step(&self, word: u32, phase: u32) -> bool {
-        self.phase.compare_exchange(word, with_phase(word, phase), SeqCst, Acquire).is_ok()
-    }
-
-    /// Makes the slot fit for another copy, after a requester that has died or given up.
-    fn recover(&self, arena: &Arena) -> bool {
-        let word = self.phase.load(Acquire);
-        match word & PHASE {
-            IDLE | DONE => true,
-            ASKED if self.step(word, IDLE) => true,
-            _ => self.helper_is_gone(arena) && self.step(self.phase.load(Acquire), IDLE),
-        }
-    }
-
     fn helper_is_gone(&self, arena: &Arena) -> bool {
         let helper = arena.procs.get(self.helper.load(Acquire) as usize);
         helper.is_none_or(|helper| helper.live.load(Acquire) == 0)
@@ -105,15 +77,13 @@ impl BounceSlot {
 
     /// The helper's first step: the request, if it is for this helper and nobody else has it.
     pub(super) fn claim(&self, me: usize) -> Option<Job> {
-        let word = self.phase.load(Acquire);
-        if word & PHASE != ASKED || self.helper.load(Acquire) as usize != me {
+        let is_asked = bounce_phase::is_asked(self.phase.load(Acquire));
+        if !is_asked || self.helper.load(Acquire) as usize != me {
             return None;
         }
-        if !self.step(word, BUSY) {
+        if !bounce_phase::begin(&self.phase) {
             return None;
         }
-        // Whoever makes a region invalid either sees that we are busy, or we see the region so.
-        fence(SeqCst);
         let count = (self.count.load(Acquire) as usize).min(MAX_BOUNCE_SEGMENTS);
         let segment = |slot: &BounceSegment| {
             let (addr, length) = (slot.addr.load(Acquire), slot.length.load(Acquire));
@@ -129,35 +99,30 @@ impl BounceSlot {
 
     /// The helper's last step.
     pub(super) fn finish(&self, outcome: Result<(), CopyError>) {
-        self.answer(BUSY, outcome);
-    }
-
-    fn answer(&self, phase: u32, outcome: Result<(), CopyError>) {
-        let word = self.phase.load(Acquire);
         let result = match outcome {
             Ok(()) => MOVED,
             Err(CopyError::Fault) => FAULT,
             Err(CopyError::Unreachable) => UNREACHABLE,
         };
-        if word & PHASE == phase {
-            self.result.store(result, Release);
-            if self.step(word, DONE) {
-                futex::wake(&self.phase);
-            }
+        if bounce_phase::finish(&self.phase, || self.result.store(result, Release)) {
+            futex::wake(&self.phase);
         }
     }
 
     /// Answers for a helper that is dead.
     fn fail(&self) {
-        self.answer(ASKED, Err(CopyError::Unreachable));
-        self.answer(BUSY, Err(CopyError::Unreachable));
+        let write_result = || self.result.store(UNREACHABLE, Release);
+        if bounce_phase::answer_for_dead(&self.phase, write_result) {
+            futex::wake(&self.phase);
+        }
     }
 }
 
 /// Answers for all helpers that are dead.
 pub(super) fn fail_dead(arena: &Arena, is_dead: impl Fn(usize) -> bool) {
     for slot in &arena.bounce_slots {
-        if matches!(slot.phase.load(Acquire) & PHASE, ASKED | BUSY)
+        let word = slot.phase.load(Acquire);
+        if (bounce_phase::is_asked(word) || bounce_phase::is_busy(word))
             && (slot.helper_is_gone(arena) || is_dead(slot.helper.load(Acquire) as usize))
         {
             slot.fail();
@@ -188,7 +153,7 @@ impl<'a> Taken<'a> {
         loop {
             for (index, slot) in arena.bounce_slots.iter().enumerate() {
                 if let Some(guard) = slot.lock.try_lock(me) {
-                    if slot.recover(arena) {
+                    if bounce_phase::recover(&slot.phase, || slot.helper_is_gone(arena)) {
                         return Some(Self { arena, index, slot, _guard: guard });
                     }
                 }
@@ -219,8 +184,7 @@ impl<'a> Taken<'a> {
             entry.length.store(segment.length, Release);
             entry.region.store(region.to_word(), Release);
         }
-        let word = slot.phase.load(Relaxed).wrapping_add(PHASE + 1);
-        slot.phase.store(with_phase(word, ASKED), SeqCst);
+        bounce_phase::ask(&slot.phase);
         let bit = 1 << self.index;
         let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
         ring(arena, helper);
@@ -232,7 +196,7 @@ impl<'a> Taken<'a> {
         let began = Instant::now();
         loop {
             let word = slot.phase.load(Acquire);
-            if word & PHASE == DONE {
+            if bounce_phase::is_done(word) {
                 return match slot.result.load(Acquire) {
                     MOVED => Ok(()),
                     FAULT => Err(CopyError::Fault),
@@ -242,7 +206,7 @@ impl<'a> Taken<'a> {
             let waited = began.elapsed();
             if waited >= patience {
                 // If it is busy all the same, nobody uses the slot until it is done.
-                if word & PHASE == ASKED && !slot.step(word, IDLE) {
+                if !bounce_phase::withdraw(&slot.phase, word) {
                     continue;
                 }
                 return Err(CopyError::Unreachable);
@@ -322,10 +286,7 @@ impl Actor<'_> {
     fn end_bounces_of(&self, dead: usize) -> bool {
         fail_dead(self.arena, |helper| helper == dead);
         let withdraw = |slot: &BounceSlot| {
-            let word = slot.phase.load(SeqCst);
-            if word & PHASE == ASKED {
-                slot.step(word, IDLE);
-            }
+            bounce_phase::withdraw(&slot.phase, bounce_phase::look(&slot.phase));
         };
         let is_its_own = |slot: &BounceSlot| slot.lock.owner() == Some(dead);
         self.arena.bounce_slots.iter().filter(|slot| is_its_own(slot)).for_each(withdraw);
@@ -346,8 +307,8 @@ impl Actor<'_> {
     /// Slots for which a helper is at work: index, and the word that says so.
     pub(super) fn busy_bounces(&self, which: impl Fn(&BounceSlot) -> bool) -> Vec<(usize, u32)> {
         let slots = self.arena.bounce_slots.iter().enumerate().filter(|(_, slot)| which(slot));
-        let words = slots.map(|(index, slot)| (index, slot.phase.load(SeqCst)));
-        words.filter(|busy| busy.1 & PHASE == BUSY && self.is_busy(*busy)).collect()
+        let words = slots.map(|(index, slot)| (index, bounce_phase::look(&slot.phase)));
+        words.filter(|busy| bounce_phase::is_busy(busy.1) && self.is_busy(*busy)).collect()
     }
 
     /// Whether the helper is still at it.

@@ -172,6 +172,8 @@ coded! {
         Remote = 4,
         /// Its memory is not reached.
         Unreachable = 5,
+        /// The path leads nowhere: nobody has the LID, or a port on it is down.
+        NoPath = 6,
     }
 }
 
@@ -196,14 +198,6 @@ impl Coded for Senseless {
 }
 
 impl Cause {
-    /// The same for a datagram, whose receive begins with a header of so many bytes.
-    pub(crate) fn with_grh(self, grh: u64) -> Self {
-        match self {
-            Self::Small { length, room, .. } => Self::Small { length, room, grh },
-            other => other,
-        }
-    }
-
     /// The words that are traced; none for none.
     pub(crate) fn words(cause: Option<Self>) -> Words {
         let mut words = Words::new();
@@ -235,6 +229,7 @@ mod tests {
             Peer::Psn(0xff_ffff, 3),
             Peer::Remote,
             Peer::Unreachable,
+            Peer::NoPath,
         ];
         let silent =
             peers.map(|peer| Cause::NoResponse { waited: 5, timeout: 14, retries: 7, peer });

@@ -18,7 +18,7 @@ impl Actor<'_> {
     #[cfg(test)]
     pub(crate) fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
         let mut deferred = Deferred::default();
-        self.complete(cq, cqe, solicited, &mut deferred);
+        self.complete_all(cq, [(*cqe, solicited)], None, None, &mut deferred);
         self.run_deferred(&mut deferred);
     }
 
@@ -30,13 +30,20 @@ impl Actor<'_> {
         }
     }
 
-    /// The same; waking is left for later. The caller may hold locks of queue pairs.
-    pub(super) fn complete(&self, index: u32, cqe: &Cqe, solicited: bool, deferred: &mut Deferred) {
-        self.complete_all(index, [(*cqe, solicited)], None, deferred);
+    /// Adds the completion of a request that has failed or is flushed.
+    pub(super) fn complete_failed(
+        &self,
+        index: u32,
+        cqe: &Cqe,
+        cause: Option<&Cause>,
+        deferred: &mut Deferred,
+    ) {
+        self.complete_all(index, [(*cqe, false)], cause, None, deferred);
     }
 
-    /// Adds completions, with whether each is solicited. They appear together: what the one who
-    /// polls looks at is written once. In the next step their requests have been retired.
+    /// Adds completions, with whether each is solicited, and the cause of all if they are errors.
+    /// They appear together: what the one who polls looks at is written once. In the next step their
+    /// requests have been retired. Waking is left for later; the caller may hold locks of queue pairs.
     ///
     /// One that is lost because the queue is full is an asynchronous event of the queue, and its
     /// queue pair fails ([`Actor::fail_overrun`]).
@@ -44,6 +51,7 @@ impl Actor<'_> {
         &self,
         index: u32,
         completions: impl IntoIterator<Item = (Cqe, bool)>,
+        cause: Option<&Cause>,
         retiring: Option<Retiring<'_>>,
         deferred: &mut Deferred,
     ) {
@@ -68,11 +76,6 @@ impl Actor<'_> {
                 is_lost = room == 0 && (!is_sure || unread == ring.mask());
             }
             self.trace(|env| {
-                let cause = match cqe.status {
-                    status::SUCCESS => None,
-                    status::WR_FLUSH_ERR => Some(Cause::Flushed),
-                    _ => deferred.cause,
-                };
                 let event = Completion {
                     wr_id: cqe.wr_id,
                     cq: index,
@@ -86,7 +89,7 @@ impl Actor<'_> {
                     is_lost: is_lost.into(),
                 };
                 let proc = cq.proc.load(Acquire);
-                env.trace(proc, &event.into(), Cause::words(cause).as_bytes());
+                env.trace(proc, &event.into(), Cause::words(cause.copied()).as_bytes());
             });
             if is_lost {
                 if cq.overflows.fetch_add(1, AcqRel) == 0 {

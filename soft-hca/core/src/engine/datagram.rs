@@ -12,15 +12,16 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
 use crate::arena::{Ah, MAX_MEMBERS};
-use crate::engine::cause::Cause;
+use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::remote::RemoteDatagram;
-use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::request::{Payload, RequestError, Requester, SendCompletion, too_long};
 use crate::engine::responder::ReceiveCompletion;
 use crate::engine::segments::{Memory, Region, SegmentList};
 use crate::engine::traced::MatchedReceive;
-use crate::engine::{Actor, LINK, Route, process_memory, wc_status};
+use crate::engine::{Actor, LINK, Route, process_memory};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::{SET_QKEY, mtu, network_type, opcode, qp_type, send_flag};
 
@@ -71,6 +72,15 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
     grh
 }
 
+/// What a queue pair does with a datagram that is for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// It has gone into this receive.
+    Received(MatchedReceive),
+    /// It is dropped; why, if that is a matter of the receive.
+    Dropped(Option<Cause>),
+}
+
 /// A datagram on its way.
 pub(super) struct Datagram<'d> {
     /// Header and payload; where the payload lies decides whose memory it is.
@@ -90,15 +100,14 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         let target = wqe.datagram();
-        let mut taken = None;
+        let mut delivery = Delivery::Dropped(None);
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
-        let ah =
-            self.address(requester, target.ah).ok_or(RequestError::Failed(wc_status::MALFORMED))?;
+        let ah = self.address(requester, target.ah);
+        let ah = ah.ok_or_else(|| CheckError::malformed(Senseless::AddressHandle))?;
         let limit = mtu::bytes(ah.mtu.load(Acquire));
         if length > limit {
-            deferred.cause = Some(Cause::Long { length: length.into(), limit: limit.into() });
-            return Err(RequestError::Failed(wc_status::TOO_LONG));
+            return Err(too_long(length.into(), limit.into()).into());
         }
         let route = Route::load(&ah.route);
         let dgid = load(&ah.dgid);
@@ -139,7 +148,7 @@ impl<'a> Actor<'a> {
             if is_group {
                 self.deliver_to_group(&dgid, &datagram, deferred)?;
             } else {
-                taken = self.deliver(target.qpn, &datagram, deferred)?;
+                delivery = self.deliver(target.qpn, &datagram, deferred)?;
             }
         }
         if goes_away {
@@ -149,12 +158,17 @@ impl<'a> Actor<'a> {
             requester.qp.sq_group_reached.store(0, Release);
         }
         requester.count_packets(None, length);
-        requester.complete(self, [(SendCompletion::of(wqe, length), taken)], deferred);
+        let (taken, dropped) = match &delivery {
+            Delivery::Received(receive) => (Some(*receive), None),
+            Delivery::Dropped(cause) => (None, cause.as_ref()),
+        };
+        let done = [(SendCompletion::of(wqe, length), taken)];
+        requester.complete(self, done, dropped, deferred);
         Ok(())
     }
 
-    /// Has the link send a datagram to another host; [`RequestError::Fenced`] if only the link's
-    /// thread can, which then does.
+    /// Has the link send a datagram to another host; [`RequestError::LeftToLink`] if only the
+    /// link's thread can, which then does.
     fn send_away(
         &self,
         requester: &Requester<'_>,
@@ -165,7 +179,7 @@ impl<'a> Actor<'a> {
     ) -> Result<(), RequestError> {
         if self.me != LINK {
             deferred.rung.push(requester.qpn);
-            return Err(RequestError::Fenced);
+            return Err(RequestError::LeftToLink);
         }
         let target = wqe.datagram();
         let mut bytes = vec![0; payload.bytes() as usize];
@@ -173,7 +187,7 @@ impl<'a> Actor<'a> {
         let from = payload.of_process(requester.proc_of(place, self.me));
         let copied =
             self.link.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
-        copied.map_err(|_| RequestError::Failed(wc_status::LOCAL_MEMORY))?;
+        copied.map_err(|_| CheckError::unmapped(Place::Local))?;
         let is_own_key = target.qkey & SET_QKEY != 0;
         let sent = self.env.send_datagram(&RemoteDatagram {
             sgid: load(&ah.sgid),
@@ -219,7 +233,7 @@ impl<'a> Actor<'a> {
         let ours = [process_memory::ours_mut(copy)];
         let to = Memory::unregistered(self.me, &ours);
         let copied = self.link.copy(self.arena, self.me, payload.of_process(proc), to);
-        copied.map_err(|_| RequestError::Failed(wc_status::LOCAL_MEMORY))?;
+        copied.map_err(|_| CheckError::unmapped(Place::Local))?;
         segments.push(ours[0], Region::NONE);
         Ok(())
     }
@@ -237,59 +251,57 @@ impl<'a> Actor<'a> {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
                 match self.deliver(qpn, datagram, deferred) {
-                    Ok(taken) => is_taken |= taken.is_some(),
+                    Ok(Delivery::Received(_)) => is_taken = true,
+                    // Others may take what one member drops.
+                    Ok(Delivery::Dropped(_)) => {}
                     // The others are not to wait for a member that does not poll or is stopped.
                     Err(RequestError::CqFull(_) | RequestError::Busy) => {}
                     Err(failed) => return Err(failed),
                 }
-                // Others may have taken what one member has dropped.
-                deferred.cause = None;
             }
         }
         Ok(is_taken)
     }
 
-    /// Delivers to one queue pair, if it takes the datagram; gives the receive. Fails only if the
-    /// sender's memory cannot be read, the receiver's completion queue is full, or it is to be tried
-    /// again.
+    /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory cannot
+    /// be read, the receiver's completion queue is full, or it is to be tried again.
     pub(super) fn deliver(
         &self,
         qpn: u32,
         datagram: &Datagram<'_>,
         deferred: &mut Deferred,
-    ) -> Result<Option<MatchedReceive>, RequestError> {
-        let Some(qp) = self.arena.qp(qpn) else { return Ok(None) };
+    ) -> Result<Delivery, RequestError> {
+        const DROPPED: Result<Delivery, RequestError> = Ok(Delivery::Dropped(None));
+        let Some(qp) = self.arena.qp(qpn) else { return DROPPED };
         let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
-        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return Ok(None) };
+        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return DROPPED };
         if qp.qkey.load(Acquire) != datagram.qkey {
-            return Ok(None);
+            return DROPPED;
         }
         let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
         let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
-            return Ok(None);
+            return DROPPED;
         };
         let part = datagram.segments.of_process(datagram.proc);
-        let error = match incoming.place(&responder, self, part) {
+        match incoming.place(&responder, self, part) {
             Ok(()) => {
-                let taken = MatchedReceive { qpn, wr_id: incoming.wr_id() };
+                let receive = MatchedReceive { qpn, wr_id: incoming.wr_id() };
                 incoming.finish(&mut responder, self, datagram.received, deferred);
-                return Ok(Some(taken));
+                Ok(Delivery::Received(receive))
             }
-            Err(error) => error,
-        };
-        let of_receive = match error {
-            PlaceError::Receive(error) => {
-                let bytes = datagram.segments.bytes();
-                let cause = incoming.why_not(&responder, self, error, bytes);
-                deferred.cause = Some(cause.with_grh(GRH as u64));
-                Some(error)
+            Err(PlaceError::Receive(error)) => {
+                let cause = error.cause(GRH as u64);
+                incoming.fail(&mut responder, self, (&error, cause), deferred);
+                Ok(Delivery::Dropped(Some(cause)))
             }
-            PlaceError::Source | PlaceError::Unreachable => None,
-        };
-        incoming.abort(&mut responder, self, of_receive, deferred);
-        match error {
-            PlaceError::Source => Err(RequestError::Failed(wc_status::LOCAL_MEMORY)),
-            PlaceError::Receive(_) | PlaceError::Unreachable => Ok(None),
+            Err(PlaceError::Source) => {
+                incoming.give_back(&responder, self, deferred);
+                Err(CheckError::unmapped(Place::Local).into())
+            }
+            Err(PlaceError::Unreachable) => {
+                incoming.give_back(&responder, self, deferred);
+                DROPPED
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What is to be done once all locks are free.
 
-use crate::engine::cause::Cause;
 use crate::engine::{Actor, Async};
 
 /// Effects that may wait for the daemon, which may in turn wait for a lock of ours: they are
@@ -22,8 +21,6 @@ pub(super) struct Deferred {
     pub rung: Vec<u32>,
     /// How often this run has waited for a receive of the peer.
     pub waits: u32,
-    /// Why the request that is being executed fails, as it is traced.
-    pub cause: Option<Cause>,
 }
 
 /// A completion channel to be woken.

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::{Guard, Lock, Qp};
+use crate::engine::cause::Cause;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::timing::DAEMON_BUSY_NS;
@@ -98,7 +99,7 @@ impl Actor<'_> {
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
             let _retiring = retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
-            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
+            self.complete_flushed(cq, wqe.wr_id, qpn, deferred);
         }
     }
 
@@ -127,7 +128,7 @@ impl Actor<'_> {
         let cq = qp.recv_cq.load(Acquire);
         if qp.taken.load(Acquire) != 0 {
             let wr_id = qp.taken_wr_id.load(Acquire);
-            self.complete(cq, &Cqe::error(wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
+            self.complete_flushed(cq, wr_id, qpn, deferred);
             qp.taken.store(0, Release);
         }
         if qp.srq.load(Acquire) != 0 {
@@ -142,8 +143,13 @@ impl Actor<'_> {
         for i in 0..ring.distance(consumer, ring.producer()) {
             let wqe = RecvWqe::read(ring.slot(consumer.wrapping_add(i)));
             let _retiring = retire(&qp.rq_consumer, &ring, consumer.wrapping_add(i + 1));
-            self.complete(cq, &Cqe::error(wqe.wr_id, status::WR_FLUSH_ERR, qpn), false, deferred);
+            self.complete_flushed(cq, wqe.wr_id, qpn, deferred);
         }
+    }
+
+    fn complete_flushed(&self, cq: u32, wr_id: u64, qpn: u32, deferred: &mut Deferred) {
+        let cqe = Cqe::error(wr_id, status::WR_FLUSH_ERR, qpn);
+        self.complete_failed(cq, &cqe, Some(&Cause::Flushed), deferred);
     }
 
     /// Whether there is something for [`Actor::flush_receives`].

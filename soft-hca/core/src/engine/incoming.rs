@@ -1,9 +1,10 @@
 //! A message that goes into a receive, in one part or in several.
 
 use crate::engine::cause::{Cause, Place};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::receive::{Receive, ReceiveError};
-use crate::engine::responder::{ReceiveCompletion, Responder};
+use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::verbs::opcode;
@@ -20,7 +21,7 @@ pub(super) struct Incoming {
 }
 
 /// Why a part of a message is not placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PlaceError {
     /// The receive cannot take it, and completes with an error.
     Receive(ReceiveError),
@@ -66,23 +67,13 @@ impl Incoming {
         let copied = actor.link.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
         copied.map_err(|fault| match fault {
             Fault::Source => PlaceError::Source,
-            Fault::Destination => PlaceError::Receive(ReceiveError::Memory),
+            Fault::Destination => {
+                PlaceError::Receive(ReceiveError::Memory(CheckError::unmapped(Place::Receive)))
+            }
             Fault::Unreachable => PlaceError::Unreachable,
         })?;
         self.placed += length;
         Ok(())
-    }
-
-    /// Why a part of so many bytes is not placed.
-    pub(super) fn why_not(
-        &self,
-        responder: &Responder<'_>,
-        actor: &Actor<'_>,
-        error: ReceiveError,
-        length: u64,
-    ) -> Cause {
-        let owner = responder.receive_owner(actor.arena);
-        self.receive.why_not(actor.arena, &owner, error, self.placed + length)
     }
 
     /// The last part is placed: completes the receive. What else there is to tell comes from
@@ -99,22 +90,31 @@ impl Incoming {
         actor.complete_received(responder, [&received], deferred);
     }
 
-    /// The message does not arrive: with an error of the receive the queue pair fails, unless the
-    /// message is a dropped one of an unreliable service; else the receive goes back to its owner.
-    pub(super) fn abort(
+    /// The message does not arrive: the receive goes back to its owner.
+    pub(super) fn give_back(
+        self,
+        responder: &Responder<'_>,
+        actor: &Actor<'_>,
+        deferred: &mut Deferred,
+    ) {
+        responder.give_back(actor, self.receive.wr_id, deferred);
+    }
+
+    /// The receive does not take the message, for this reason. The queue pair fails, unless the
+    /// message is a dropped one of an unreliable service.
+    pub(super) fn fail(
         self,
         responder: &mut Responder<'_>,
         actor: &Actor<'_>,
-        error: Option<ReceiveError>,
+        (error, cause): (&ReceiveError, Cause),
         deferred: &mut Deferred,
     ) {
         let wr_id = self.receive.wr_id;
-        match error {
-            Some(ReceiveError::Small) if !responder.is_reliable() => {
-                responder.drop_message(actor, wr_id, deferred);
-            }
-            Some(error) => responder.fail(actor, Some((wr_id, error.status())), deferred),
-            None => responder.give_back(actor, wr_id, deferred),
+        if matches!(error, ReceiveError::Small { .. }) && !responder.is_reliable() {
+            responder.drop_message(actor, wr_id, cause, deferred);
+        } else {
+            let (status, cause) = (error.status(), Some(cause));
+            responder.fail(actor, Some(&FailedReceive { wr_id, status, cause }), deferred);
         }
     }
 }
@@ -147,10 +147,12 @@ impl Actor<'_> {
             responder.complete_receives(self, received, retiring, deferred);
         }
         if let Some(bad) = bad {
-            deferred.cause = Some(Cause::Key { place: Place::Remote, key: bad.imm });
-            let failed = (bad.wr_id, wc_status::RECEIVE_INVALIDATE);
-            responder.fail(self, Some(failed), deferred);
-            deferred.cause = None;
+            let failed = FailedReceive {
+                wr_id: bad.wr_id,
+                status: wc_status::RECEIVE_INVALIDATE,
+                cause: Some(Cause::Key { place: Place::Remote, key: bad.imm }),
+            };
+            responder.fail(self, Some(&failed), deferred);
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{Arena, Mr, Qp};
+use crate::arena::{Arena, Mr, Qp, key_index};
+use crate::engine::cause::{Cause, Place};
+use crate::engine::check::CheckError;
 use crate::engine::segments::{Region, Segment};
 use crate::engine::{DAEMON, LINK};
 use crate::uapi::rxe::Sge;
@@ -37,50 +39,83 @@ impl Owner {
         Self { qpn, proc: qp.proc.load(Acquire) as usize, pd: qp.pd.load(Acquire) }
     }
 
-    /// Where an element, which is not empty, is in the owner's memory.
-    pub(super) fn local(&self, arena: &Arena, sge: Sge, access: u32) -> Option<(Segment, Region)> {
+    /// Where an element, which is not empty, is in the owner's memory; `place` says whose list it
+    /// is in.
+    pub(super) fn local(
+        &self,
+        arena: &Arena,
+        sge: Sge,
+        access: u32,
+        place: Place,
+    ) -> Result<(Segment, Region), CheckError> {
         let Sge { addr, length, lkey } = sge;
         let wanted = Wanted { key: lkey, addr, length: length.into(), access };
-        self.resolve(arena, wanted, false)
+        self.resolve(arena, wanted, place)
     }
 
     /// Where what a peer wants to reach is in the owner's memory. Windows count, too.
-    pub(super) fn remote(&self, arena: &Arena, wanted: Wanted) -> Option<(Segment, Region)> {
-        self.resolve(arena, wanted, true)
+    pub(super) fn remote(
+        &self,
+        arena: &Arena,
+        wanted: Wanted,
+    ) -> Result<(Segment, Region), CheckError> {
+        self.resolve(arena, wanted, Place::Remote)
     }
 
-    fn resolve(&self, arena: &Arena, wanted: Wanted, windows: bool) -> Option<(Segment, Region)> {
-        let mr = arena.mr(wanted.key)?;
+    fn resolve(
+        &self,
+        arena: &Arena,
+        wanted: Wanted,
+        place: Place,
+    ) -> Result<(Segment, Region), CheckError> {
+        let key = wanted.key;
+        let no_key = || CheckError::memory(place, Cause::Key { place, key });
+        let no_window = || CheckError::memory(place, Cause::Window { place, key });
+        let mr = arena.mr(key).ok_or_else(no_key)?;
         // The daemon has no regions, whatever a table says.
-        if matches!(self.proc, DAEMON | LINK) {
-            return None;
+        if matches!(self.proc, DAEMON | LINK) || mr.proc.load(Acquire) as usize != self.proc {
+            return Err(no_key());
         }
-        let is_ours = mr.proc.load(Acquire) as usize == self.proc && mr.pd.load(Acquire) == self.pd;
-        if !is_ours || mr.access.load(Acquire) & wanted.access != wanted.access {
-            return None;
+        if mr.pd.load(Acquire) != self.pd {
+            return Err(CheckError::memory(place, Cause::Domain { place, key }));
+        }
+        let (needed, allowed) = (wanted.access, mr.access.load(Acquire));
+        if allowed & needed != needed {
+            let cause = Cause::Access { place, key, needed, allowed };
+            return Err(CheckError::memory(place, cause));
         }
         let index = match mr.kind.load(Acquire) {
-            0 => (wanted.key >> 8).checked_sub(1)? as usize,
-            kind if windows => {
+            0 => key_index(key).ok_or_else(no_key)?,
+            kind if place == Place::Remote => {
                 if kind == 2 && mr.bound_qpn.load(Acquire) != self.qpn {
-                    return None;
+                    return Err(no_window());
                 }
-                let index = (mr.bound.load(Acquire) as usize).checked_sub(1)?;
-                let region = arena.mrs.get(index)?;
+                let bound = (mr.bound.load(Acquire) as usize).checked_sub(1);
+                let index = bound.ok_or_else(no_window)?;
+                let region = arena.mrs.get(index).ok_or_else(no_window)?;
                 if region.live.load(Acquire) == 0 || region.kind.load(Acquire) != 0 {
-                    return None;
+                    return Err(no_window());
                 }
                 index
             }
-            _ => return None,
+            _ => return Err(no_window()),
         };
-        let offset = wanted.addr.checked_sub(mr.iova.load(Acquire))?;
-        let end = offset.checked_add(wanted.length)?;
-        let addr = mr.addr.load(Acquire).checked_add(offset)?;
-        let fits = end <= mr.length.load(Acquire) && addr.checked_add(wanted.length).is_some();
+        let (start, length) = (mr.iova.load(Acquire), mr.length.load(Acquire));
+        let out_of_bounds = || {
+            let (access, region) = ((wanted.addr, wanted.length), (start, length));
+            CheckError::memory(place, Cause::Bounds { place, key, access, region })
+        };
+        let offset = wanted.addr.checked_sub(start).ok_or_else(out_of_bounds)?;
+        let end = offset.checked_add(wanted.length).ok_or_else(out_of_bounds)?;
+        let addr = mr.addr.load(Acquire).checked_add(offset).ok_or_else(out_of_bounds)?;
+        if end > length || addr.checked_add(wanted.length).is_none() {
+            return Err(out_of_bounds());
+        }
         // Still the same entry: none of the above was another region's.
-        let segment = Segment { addr, length: wanted.length };
-        (fits && mr.live.load(Acquire) == wanted.key).then_some((segment, Region::at(index)))
+        if mr.live.load(Acquire) != key {
+            return Err(no_key());
+        }
+        Ok((Segment { addr, length: wanted.length }, Region::at(index)))
     }
 }
 
@@ -127,6 +162,7 @@ pub(super) const GATHER: u32 = 0;
 mod tests {
     use super::*;
     use crate::engine::tests::fabric::{ALL, Buffer, PD, THEM, US, World, set};
+    use crate::engine::wc_status;
 
     const QPN: u32 = 0x11;
 
@@ -145,10 +181,20 @@ mod tests {
         let mut other = world.buffer(US, vec![0; 8]);
         let key = other.key;
         let segment = Segment { addr: other.addr() + 1, length: 5 };
-        let found = Some((segment, Region::at(1)));
-        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER), found);
+        let found = Ok((segment, Region::at(1)));
+        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, Place::Local), found);
         assert_eq!(owner().remote(&world.arena, wanted(&mut other, key)), found);
-        assert_eq!(owner().remote(&world.arena, wanted(&mut buffer, key)), None);
+        let elsewhere = wanted(&mut buffer, key);
+        let (place, access) = (Place::Remote, (elsewhere.addr, 5));
+        let bounds = Cause::Bounds { place, key, access, region: (other.addr(), 8) };
+        let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, bounds));
+        assert_eq!(owner().remote(&world.arena, elsewhere), refused);
+        // The daemon has none.
+        let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { place, key });
+        set(&world.arena.mr(key).unwrap().proc, DAEMON as u32);
+        let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, no_key));
+        assert_eq!(daemon.remote(&world.arena, wanted(&mut other, key)), refused);
+        set(&world.arena.mr(key).unwrap().proc, US as u32);
         // A window names the region that it is bound to.
         let window = world.window(US, 2);
         let mw = world.arena.mr(window).unwrap();

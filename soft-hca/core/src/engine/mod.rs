@@ -9,7 +9,8 @@
 //! | file | is about | in the kernel |
 //! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
-//! | `batch` | sends, RDMA writes and reads: planning and moving | `rxe_req.c` |
+//! | `batch` | sends, RDMA writes and reads: moving what goes together | `rxe_req.c` |
+//! | `plan` | the same: checking each, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
 //! | `room`, `claims` | waiting for room in completion queues | |
@@ -24,10 +25,11 @@
 //! | `receive` | the memory of a receive | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `link` | how bytes are moved | |
-//! | `bounce`, `bounce_buffer` | through the arena | |
+//! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
-//! | `traced`, `posted`, `cause`, `diagnosis` | what is traced, and why a request fails | |
+//! | `check`, `cause` | checks that have failed, and why | |
+//! | `traced`, `posted` | what is traced | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -47,13 +49,14 @@ mod atomic;
 mod batch;
 mod bounce;
 mod bounce_buffer;
+mod bounce_phase;
 pub mod cause;
+mod check;
 mod claims;
 mod completion;
 mod cursor;
 mod datagram;
 mod deferred;
-mod diagnosis;
 mod flush;
 mod futex;
 mod helper;
@@ -63,7 +66,9 @@ mod locking;
 mod memory;
 mod notification;
 mod pids;
+
 mod placement;
+mod plan;
 mod posted;
 mod process_memory;
 mod quiesce;
@@ -99,7 +104,7 @@ pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
-pub use room::{Full, cqe_of, ring_entries};
+pub use room::{cqe_of, ring_entries};
 pub use route::Route;
 pub use traced::trace_packet;
 

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::fence;
 
 use crate::arena::Arena;
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::Wanted;
 use crate::engine::request::{RequestError, Requester, SendCompletion};
@@ -59,45 +60,32 @@ impl<'a> Actor<'a> {
         requester.check_read_depth()?;
         let flush = wqe.flush();
         let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
-        if let Err(status) = self.serve_flush(&responder, flush) {
-            if self.is_traced() {
-                deferred.cause = Some(self.why_no_flush(&responder, flush));
-            }
-            responder.refuse(self, status, deferred);
-            return Err(RequestError::Failed(status));
+        if let Err(error) = self.serve_flush(&responder, flush) {
+            responder.refuse(self, error.status(), deferred);
+            return Err(error.into());
         }
         requester.count_packets(Some(&responder), 0);
         drop(responder);
-        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], None, deferred);
         Ok(())
     }
 
-    /// The responder's part of a flush. Else the status that the peer gets.
-    pub(super) fn serve_flush(&self, responder: &Responder<'_>, flush: FlushWr) -> Result<(), u32> {
-        let rights = rights(flush).ok_or(wc_status::REMOTE_REFUSES)?;
+    /// The responder's part of a flush.
+    pub(super) fn serve_flush(
+        &self,
+        responder: &Responder<'_>,
+        flush: FlushWr,
+    ) -> Result<(), CheckError> {
+        let refused = |cause| CheckError::new(wc_status::REMOTE_REFUSES, cause);
+        let unknown = || refused(Cause::Malformed(Senseless::Placement));
+        let rights = rights(flush).ok_or_else(unknown)?;
         responder.allow(rights)?;
         if is_too_long(flush) {
-            return Err(wc_status::REMOTE_REFUSES);
+            let (length, limit) = (flush.length.into(), wc_status::MAX_MESSAGE);
+            return Err(refused(Cause::Long { length, limit }));
         }
-        let wanted = wanted(self.arena, flush, rights);
-        responder.owner.remote(self.arena, wanted).ok_or(wc_status::REMOTE_MEMORY)?;
+        responder.owner.remote(self.arena, wanted(self.arena, flush, rights))?;
         fence(SeqCst);
         Ok(())
-    }
-
-    /// Why the responder refuses.
-    #[cold]
-    fn why_no_flush(&self, responder: &Responder<'_>, flush: FlushWr) -> Cause {
-        let Some(rights) = rights(flush) else {
-            return Cause::Malformed(Senseless::Placement);
-        };
-        let wanted = wanted(self.arena, flush, rights);
-        if let Some(refused) = responder.why_refused(rights) {
-            refused
-        } else if is_too_long(flush) {
-            Cause::Long { length: wanted.length, limit: wc_status::MAX_MESSAGE }
-        } else {
-            responder.owner.why_not(self.arena, wanted, Place::Remote)
-        }
     }
 }

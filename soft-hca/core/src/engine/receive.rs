@@ -4,7 +4,8 @@ use arrayvec::ArrayVec;
 
 use crate::arena::Arena;
 use crate::engine::cause::{Cause, Place, Senseless};
-use crate::engine::memory::{Owner, SCATTER, Wanted};
+use crate::engine::check::CheckError;
+use crate::engine::memory::{Owner, SCATTER};
 use crate::engine::segments::{Segment, SegmentList};
 use crate::engine::wc_status;
 use crate::uapi::rxe::{MAX_SGE, RecvWqe, Sge};
@@ -20,32 +21,46 @@ pub(super) struct Receive {
     is_malformed: bool,
 }
 
-/// What a receive cannot take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a receive does not take a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveError {
     /// Too small for the message.
-    Small,
+    Small {
+        /// Bytes of the message, as far as it is known.
+        length: u64,
+        /// Bytes of the receive.
+        room: u64,
+    },
     /// It has more elements than it may have.
     Malformed,
     /// Its memory may not be used.
-    Memory,
+    Memory(CheckError),
 }
 
 impl ReceiveError {
     /// The receive's own status.
-    pub(super) fn status(self) -> u32 {
+    pub(super) fn status(&self) -> u32 {
         match self {
-            Self::Small => wc_status::RECEIVE_TOO_SMALL,
+            Self::Small { .. } => wc_status::RECEIVE_TOO_SMALL,
             Self::Malformed => wc_status::RECEIVE_MALFORMED,
-            Self::Memory => wc_status::RECEIVE_MEMORY,
+            Self::Memory(error) => error.status(),
         }
     }
 
     /// The status that a reliable sender gets.
-    pub(super) fn requester_status(self) -> u32 {
+    pub(super) fn requester_status(&self) -> u32 {
         match self {
-            Self::Small => wc_status::TOO_LONG_FOR_RECEIVE,
-            Self::Malformed | Self::Memory => wc_status::REMOTE_RECEIVE,
+            Self::Small { .. } => wc_status::TOO_LONG_FOR_RECEIVE,
+            Self::Malformed | Self::Memory(_) => wc_status::REMOTE_RECEIVE,
+        }
+    }
+
+    /// The check that has failed. `grh` bytes of the message are the header of a datagram.
+    pub(super) fn cause(&self, grh: u64) -> Cause {
+        match *self {
+            Self::Small { length, room } => Cause::Small { length, room, grh },
+            Self::Malformed => Cause::Malformed(Senseless::ReceiveElements),
+            Self::Memory(ref error) => error.cause(),
         }
     }
 }
@@ -67,61 +82,45 @@ impl Receive {
         }
     }
 
-    /// Why a message of `length` bytes does not go into it.
-    #[cold]
-    pub(super) fn why_not(
-        &self,
-        arena: &Arena,
-        owner: &Owner,
-        error: ReceiveError,
-        length: u64,
-    ) -> Cause {
-        if self.is_malformed {
-            return Cause::Malformed(Senseless::ReceiveElements);
-        }
-        if error == ReceiveError::Small {
-            let room = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
-            return Cause::Small { length, room, grh: 0 };
-        }
-        let elements = self.elements.iter().filter(|sge| sge.length > 0);
-        let mut bad = elements.filter(|sge| owner.local(arena, **sge, SCATTER).is_none());
-        bad.next().map_or(Cause::Unmapped { place: Place::Receive }, |sge| {
-            let (addr, length) = (sge.addr, sge.length.into());
-            let wanted = Wanted { key: sge.lkey, addr, length, access: SCATTER };
-            owner.why_not(arena, wanted, Place::Receive)
-        })
-    }
-
     /// Lists where `length` bytes of a message go that come behind its first `skip`. Only elements
     /// that these are for are checked.
     pub(super) fn scatter(
         &self,
         arena: &Arena,
         owner: &Owner,
-        mut skip: u64,
+        skip: u64,
         length: u64,
         out: &mut SegmentList,
     ) -> Result<(), ReceiveError> {
         if self.is_malformed {
             return Err(ReceiveError::Malformed);
         }
-        let mut rest = length;
+        let (mut before, mut rest) = (skip, length);
         for sge in &self.elements {
             if rest == 0 {
                 break;
             }
             let room = u64::from(sge.length);
-            if room <= skip {
-                skip -= room;
+            if room <= before {
+                before -= room;
                 continue;
             }
-            let wanted = owner.local(arena, *sge, SCATTER);
-            let (segment, region) = wanted.ok_or(ReceiveError::Memory)?;
-            let length = rest.min(room - skip);
-            out.push(Segment { addr: segment.addr + skip, length }, region);
+            let found = owner.local(arena, *sge, SCATTER, Place::Receive);
+            let (segment, region) = found.map_err(ReceiveError::Memory)?;
+            let length = rest.min(room - before);
+            out.push(Segment { addr: segment.addr + before, length }, region);
             rest -= length;
-            skip = 0;
+            before = 0;
         }
-        if rest == 0 { Ok(()) } else { Err(ReceiveError::Small) }
+        if rest > 0 {
+            return Err(self.too_small(skip + length));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_small(&self, length: u64) -> ReceiveError {
+        let room = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
+        ReceiveError::Small { length, room }
     }
 }

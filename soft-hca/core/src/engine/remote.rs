@@ -11,7 +11,7 @@ use crate::engine::process_memory;
 use crate::engine::segments::{MAX_SEGMENTS, Segment};
 
 pub use datagram::{DatagramReceiver, RemoteDatagram};
-pub use sends::RemoteSends;
+pub use sends::{RemoteSends, Sending};
 pub use target::{Arriving, RemoteTarget};
 
 /// Stretches of this process's memory.

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use zerocopy::IntoBytes;
 
 use crate::arena::Qp;
-use crate::engine::cause::Cause;
+use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
@@ -36,7 +37,7 @@ pub(super) struct Requester<'a> {
 }
 
 /// Why the request at the head of the queue is not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
     /// The peer has no receive; the code of the time it asks us to wait.
     ReceiverNotReady(u32),
@@ -48,8 +49,16 @@ pub(super) enum RequestError {
     Busy,
     /// It may not begin before an RDMA read or atomic in flight is completed.
     Fenced,
-    /// It fails with this status.
-    Failed(u32),
+    /// The link's thread executes it, and is told to.
+    LeftToLink,
+    /// It fails.
+    Failed(CheckError),
+}
+
+impl From<CheckError> for RequestError {
+    fn from(error: CheckError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// What the request's completion tells.
@@ -114,6 +123,12 @@ pub(super) enum Payload {
     Inline,
 }
 
+/// A message that has more bytes than it may.
+#[cold]
+pub(super) fn too_long(length: u64, limit: u64) -> CheckError {
+    CheckError::new(wc_status::TOO_LONG, Cause::Long { length, limit })
+}
+
 impl<'a> Requester<'a> {
     /// The caller holds the queue pair's `send_lock`.
     pub(super) fn new(qp: &'a Qp, qpn: u32, ring: Ring<'a>) -> Self {
@@ -149,10 +164,10 @@ impl<'a> Requester<'a> {
         wqe: &SendWqe<'_>,
         access: u32,
         out: &mut SegmentList,
-    ) -> Result<u32, RequestError> {
+    ) -> Result<u32, CheckError> {
         let count = wqe.num_sge as usize;
         if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
-            return Err(RequestError::Failed(wc_status::MALFORMED));
+            return Err(CheckError::malformed(Senseless::Elements));
         }
         let mut length = 0u64;
         // Some versions of the library sum lengths up wrongly; the elements are right.
@@ -161,15 +176,12 @@ impl<'a> Requester<'a> {
             if sge.length == 0 {
                 continue;
             }
-            let (segment, region) = self
-                .owner
-                .local(actor.arena, sge, access)
-                .ok_or(RequestError::Failed(wc_status::LOCAL_MEMORY))?;
+            let (segment, region) = self.owner.local(actor.arena, sge, access, Place::Local)?;
             out.push(segment, region);
             length += u64::from(sge.length);
         }
         if length > wc_status::MAX_MESSAGE {
-            return Err(RequestError::Failed(wc_status::TOO_LONG));
+            return Err(too_long(length, wc_status::MAX_MESSAGE));
         }
         Ok(length as u32)
     }
@@ -180,7 +192,7 @@ impl<'a> Requester<'a> {
         actor: &Actor<'_>,
         wqe: &SendWqe<'_>,
         out: &mut SegmentList,
-    ) -> Result<(Payload, u32), RequestError> {
+    ) -> Result<(Payload, u32), CheckError> {
         // Extended posting puts data inline without the flag, and no elements.
         if wqe.flags & send_flag::INLINE == 0 && wqe.num_sge > 0 {
             return Ok((Payload::Memory, self.gather(actor, wqe, GATHER, out)?));
@@ -189,9 +201,9 @@ impl<'a> Requester<'a> {
         if length == 0 {
             return Ok((Payload::Memory, 0));
         }
-        let addr = wqe.inline_address(length as usize);
-        let addr = addr.filter(|_| length <= self.qp.max_inline.load(Acquire));
-        let addr = addr.ok_or(RequestError::Failed(wc_status::TOO_LONG))?;
+        let limit = self.qp.max_inline.load(Acquire);
+        let addr = wqe.inline_address(length as usize).filter(|_| length <= limit);
+        let addr = addr.ok_or_else(|| too_long(length.into(), limit.into()))?;
         out.push(Segment { addr, length: length.into() }, Region::NONE);
         Ok((Payload::Inline, length))
     }
@@ -224,9 +236,9 @@ impl<'a> Requester<'a> {
         self.cursors.next
     }
 
-    /// The oldest request that is not completed.
-    pub(super) fn oldest(&self) -> SendWqe<'a> {
-        self.wqe(self.cursors.completed)
+    /// Index of the oldest request that is not completed.
+    pub(super) fn oldest(&self) -> u32 {
+        self.cursors.completed
     }
 
     /// Requests that are executed and not completed.
@@ -235,9 +247,9 @@ impl<'a> Requester<'a> {
     }
 
     /// Refuses a request that has a response if none may be outstanding: `max_rd_atomic` is 0.
-    pub(super) fn check_read_depth(&self) -> Result<(), RequestError> {
+    pub(super) fn check_read_depth(&self) -> Result<(), CheckError> {
         match self.qp.max_rd_atomic.load(Acquire) {
-            0 => Err(RequestError::Failed(wc_status::MALFORMED)),
+            0 => Err(CheckError::malformed(Senseless::NoReads)),
             _ => Ok(()),
         }
     }
@@ -258,7 +270,8 @@ impl<'a> Requester<'a> {
 
     /// The requests from the head on are `done`: gives them back and completes those that want it.
     /// With others in flight they join them, for completions come in the order of the requests.
-    /// The receives that have taken them are traced.
+    /// For the trace are the receives that have taken them and, as their sender does not learn of it, why a
+    /// datagram was dropped.
     pub(super) fn complete(
         &self,
         actor: &Actor<'_>,
@@ -266,12 +279,11 @@ impl<'a> Requester<'a> {
             Item = (SendCompletion, Option<MatchedReceive>),
             IntoIter: ExactSizeIterator + Clone,
         >,
+        dropped: Option<&Cause>,
         deferred: &mut Deferred,
     ) {
         let done = done.into_iter();
         if actor.is_traced() {
-            // A datagram that is dropped is done, and its sender does not learn of it.
-            let dropped = deferred.cause.filter(|_| self.kind == qp_type::UD);
             self.trace_done(actor, done.clone(), dropped);
         }
         let done = done.map(|(done, _)| done);
@@ -286,7 +298,7 @@ impl<'a> Requester<'a> {
         &self,
         actor: &Actor<'_>,
         done: impl Iterator<Item = (SendCompletion, Option<MatchedReceive>)>,
-        dropped: Option<Cause>,
+        dropped: Option<&Cause>,
     ) {
         for (index, (done, receive)) in (self.head()..).zip(done) {
             self.trace_executed(actor, index, (done.length, status::SUCCESS), receive, dropped);
@@ -301,7 +313,7 @@ impl<'a> Requester<'a> {
         index: u32,
         (length, status): (u32, u32),
         receive: Option<MatchedReceive>,
-        cause: Option<Cause>,
+        cause: Option<&Cause>,
     ) {
         actor.trace(|env| {
             let wqe = self.wqe(index);
@@ -317,7 +329,11 @@ impl<'a> Requester<'a> {
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
                 has_waited: u32::from(self.qp.stall.load(Acquire) != 0),
             };
-            env.trace(self.owner.proc as u32, &event.into(), Cause::words(cause).as_bytes());
+            env.trace(
+                self.owner.proc as u32,
+                &event.into(),
+                Cause::words(cause.copied()).as_bytes(),
+            );
         });
     }
 
@@ -354,7 +370,7 @@ impl<'a> Requester<'a> {
         let mut signaled = done.filter(|done| self.is_signaled(done.flags)).peekable();
         if signaled.peek().is_some() {
             let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
-            actor.complete_all(self.send_cq, cqes, Some(retiring), deferred);
+            actor.complete_all(self.send_cq, cqes, None, Some(retiring), deferred);
         }
     }
 }

@@ -6,12 +6,13 @@ use std::{hint, thread};
 use zerocopy::IntoBytes;
 
 use crate::arena::Qp;
-use crate::engine::cause::Cause;
+use crate::engine::cause::{Cause, Peer, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
 use crate::engine::request::{RequestError, Requester};
-use crate::engine::{Actor, Async, Route, timing, wc_status};
+use crate::engine::{Actor, Async, Route, timing};
 use crate::trace::event::Stalled;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::{opcode, qp_type, state, status};
@@ -113,7 +114,6 @@ impl<'a> Actor<'a> {
             }
             _ => return NextStep::Ends,
         }
-        deferred.cause = None;
         let requester = Requester::new(qp, qpn, ring);
         let posted = ring.distance(requester.head(), ring.producer());
         let burst = if self.is_daemon() { DAEMON_BURST } else { u32::MAX };
@@ -149,9 +149,9 @@ impl<'a> Actor<'a> {
             }
             Err(RequestError::Busy) => self.come_back(qpn, deferred),
             // Whoever completes what it waits for comes back.
-            Err(RequestError::Fenced) => NextStep::Ends,
-            Err(RequestError::Failed(status)) => {
-                self.fail(&requester, status, deferred);
+            Err(RequestError::Fenced | RequestError::LeftToLink) => NextStep::Ends,
+            Err(RequestError::Failed(error)) => {
+                self.fail(&requester, &error, deferred);
                 NextStep::Ends
             }
             Err(stop) => self.stall(&requester, stop, deferred),
@@ -178,7 +178,7 @@ impl<'a> Actor<'a> {
                     return self.execute_locally(requester, 1, deferred);
                 }
                 deferred.rung.push(requester.qpn);
-                Err(RequestError::Fenced)
+                Err(RequestError::LeftToLink)
             }
             Some(Route::Nowhere) | None => Err(RequestError::NoResponse),
         }
@@ -224,29 +224,42 @@ impl<'a> Actor<'a> {
                 self.local_invalidate(requester, &wqe, deferred)?
             }
             opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, deferred)?,
-            _ => return Err(RequestError::Failed(wc_status::MALFORMED)),
+            _ => return Err(CheckError::malformed(Senseless::Opcode).into()),
         }
         Ok(1)
     }
 
     /// The request at the head fails, and with it the queue pair.
-    pub(super) fn fail(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
-        let Requester { qp, qpn, .. } = *requester;
+    pub(super) fn fail(
+        &self,
+        requester: &Requester<'_>,
+        error: &CheckError,
+        deferred: &mut Deferred,
+    ) {
         // Completions come in the order of the requests: it is tried again, and fails again, when
         // those in flight are completed.
         if requester.in_flight() > 0 {
             return;
         }
+        self.fail_at(requester, requester.head(), (error.status(), Some(error.cause())), deferred);
+    }
+
+    /// The request at an index, before which none is left, fails with a status for a cause, if that
+    /// is known; and with it the queue pair.
+    pub(super) fn fail_at(
+        &self,
+        requester: &Requester<'_>,
+        index: u32,
+        (status, cause): (u32, Option<Cause>),
+        deferred: &mut Deferred,
+    ) {
+        let Requester { qp, qpn, .. } = *requester;
         set_error(qp, qpn, can_fail, deferred);
-        let head = requester.head();
-        let wqe = requester.wqe(head);
-        let wr_id = wqe.wr_id;
-        if self.is_traced() {
-            deferred.cause = deferred.cause.or_else(|| self.why(requester, &wqe, status));
-        }
-        requester.trace_executed(self, head, (0, status), None, deferred.cause);
-        let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
-        self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
+        let (wr_id, cause) = (requester.wqe(index).wr_id, cause.as_ref());
+        requester.trace_executed(self, index, (0, status), None, cause);
+        let retiring = retire(&qp.sq_consumer, &requester.ring, index.wrapping_add(1));
+        let cqe = Cqe::error(wr_id, status, qpn);
+        self.complete_failed(requester.send_cq, &cqe, cause, deferred);
         drop(retiring);
         self.flush_send_ring(qp, qpn, deferred);
         self.flush_receives(qp, qpn, deferred);
@@ -294,17 +307,17 @@ impl<'a> Actor<'a> {
             qp.stall_deadline_ns.store(deadline, Release);
         }
         let deadline = qp.stall_deadline_ns.load(Acquire);
-        if self.is_traced() {
+        let cause = || {
             let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
-            let cause = self.why_stalled(requester, stop, now.saturating_sub(began));
-            deferred.cause = Some(cause);
-            if is_new {
-                let (proc, qpn) = (requester.owner.proc as u32, requester.qpn);
+            self.what_is_missing(requester, &stop, now.saturating_sub(began))
+        };
+        if is_new {
+            self.trace(|env| {
                 let wr_id = requester.wqe(requester.head()).wr_id;
-                let event = Stalled { wr_id, qpn }.into();
-                let words = Cause::words(Some(cause));
-                self.trace(|env| env.trace(proc, &event, words.as_bytes()));
-            }
+                let event = Stalled { wr_id, qpn: requester.qpn }.into();
+                let words = Cause::words(Some(cause()));
+                env.trace(requester.owner.proc as u32, &event, words.as_bytes());
+            });
         }
         if now >= deadline {
             if let RequestError::CqFull(cq) = stop {
@@ -312,7 +325,7 @@ impl<'a> Actor<'a> {
                 qp.stall.store(0, Release);
                 return NextStep::GoesOn;
             }
-            self.fail(requester, expired, deferred);
+            self.fail(requester, &CheckError::new(expired, cause()), deferred);
             return NextStep::Ends;
         }
         let attempt = match (is_new, self.is_daemon()) {
@@ -331,9 +344,14 @@ impl<'a> Actor<'a> {
 
     /// What a request waits for, and for how long it has.
     #[cold]
-    fn why_stalled(&self, requester: &Requester<'_>, stop: RequestError, waited: u64) -> Cause {
+    fn what_is_missing(
+        &self,
+        requester: &Requester<'_>,
+        stop: &RequestError,
+        waited: u64,
+    ) -> Cause {
         let qp = requester.qp;
-        match stop {
+        match *stop {
             RequestError::ReceiverNotReady(timer) => {
                 Cause::NotReady { waited, timer, retries: qp.rnr_retry.load(Acquire) }
             }
@@ -342,9 +360,36 @@ impl<'a> Actor<'a> {
                 waited,
                 timeout: qp.timeout.load(Acquire),
                 retries: qp.retry_cnt.load(Acquire),
-                peer: self.why_silent(requester),
+                peer: self.silent_peer(requester),
             },
         }
+    }
+
+    /// What is known of a peer that does not answer.
+    fn silent_peer(&self, requester: &Requester<'_>) -> Peer {
+        let qp = requester.qp;
+        match Route::load(&qp.route) {
+            Some(Route::Remote | Route::Everywhere) => return Peer::Remote,
+            Some(Route::Nowhere) => return Peer::NoPath,
+            Some(Route::Local) | None => {}
+        }
+        let qpn = qp.dest_qpn.load(Acquire);
+        let Some(peer) = self.local_peer(qp).filter(|peer| peer.live.load(Acquire) == qpn) else {
+            return Peer::Gone;
+        };
+        let current = peer.state.load(Acquire);
+        if !(state::RTR..=state::SQE).contains(&current) {
+            return Peer::State(current);
+        }
+        let dest = peer.dest_qpn.load(Acquire);
+        if dest != requester.qpn {
+            return Peer::Elsewhere(dest);
+        }
+        let (expected, sent) = (peer.rq_psn.load(Acquire), qp.sq_psn.load(Acquire));
+        if requester.kind == qp_type::RC && expected != sent {
+            return Peer::Psn(expected, sent);
+        }
+        Peer::Unreachable
     }
 
     /// Waits a moment for the queue pair's peer to post a receive. The caller holds no lock.

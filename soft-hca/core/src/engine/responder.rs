@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{Arena, Guard, Qp, Srq};
+use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::cursor::{Retiring, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
@@ -39,6 +41,17 @@ enum Receives<'a> {
     Shared(u32),
     /// There is no ring where one should be.
     None,
+}
+
+/// A receive that completes with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FailedReceive {
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// `enum ibv_wc_status`
+    pub status: u32,
+    /// Why, if that is known.
+    pub cause: Option<Cause>,
 }
 
 /// What the responder's completion tells of a message.
@@ -150,40 +163,42 @@ impl<'a> Actor<'a> {
 }
 
 impl<'a> Responder<'a> {
-    /// Whether the queue pair accepts requests that need these rights, bits of [`access`]; else the
-    /// status that the peer gets.
-    pub(super) fn allow(&self, right: u32) -> Result<(), u32> {
-        let is_allowed = self.qp.access.load(Acquire) & right == right;
-        if is_allowed && (right & ANSWERED == 0 || self.has_resources()) {
-            Ok(())
-        } else {
-            Err(wc_status::REMOTE_REFUSES)
+    /// Checks whether the queue pair accepts requests that need these rights, bits of [`access`].
+    pub(super) fn allow(&self, right: u32) -> Result<(), CheckError> {
+        let allowed = self.qp.access.load(Acquire);
+        if allowed & right != right {
+            // Its own rights have no key.
+            let cause = Cause::Access { place: Place::Remote, key: 0, needed: right, allowed };
+            return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
         }
+        if right & ANSWERED != 0 { self.check_resources() } else { Ok(()) }
     }
 
-    /// Whether it can keep what it answers to requests that are not only acknowledged (IBTA volume 1,
-    /// 9.7.4.1.2, responder resources).
-    pub(super) fn has_resources(&self) -> bool {
-        self.qp.max_dest_rd_atomic.load(Acquire) != 0
+    /// Checks whether it can keep what it answers to requests that are not only acknowledged (IBTA
+    /// volume 1, 9.7.4.1.2, responder resources).
+    pub(super) fn check_resources(&self) -> Result<(), CheckError> {
+        if self.qp.max_dest_rd_atomic.load(Acquire) == 0 {
+            let cause = Cause::Malformed(Senseless::NoReadsServed);
+            return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
+        }
+        Ok(())
     }
 
     /// Where memory that the peer names is, if the queue pair and the key allow what it wants, one
-    /// of [`access`]; else the status that the peer gets. Nobody looks at the key of a message
-    /// without bytes.
+    /// of [`access`]. Nobody looks at the key of a message without bytes.
     pub(super) fn reach(
         &self,
         arena: &Arena,
         right: u32,
         remote: RemoteWr,
         length: u64,
-    ) -> Result<(Segment, Region), u32> {
+    ) -> Result<(Segment, Region), CheckError> {
         self.allow(right)?;
         if length == 0 {
             return Ok((Segment::default(), Region::NONE));
         }
         let RemoteWr { addr, rkey } = remote;
-        let wanted = Wanted { key: rkey, addr, length, access: right };
-        self.owner.remote(arena, wanted).ok_or(wc_status::REMOTE_MEMORY)
+        self.owner.remote(arena, Wanted { key: rkey, addr, length, access: right })
     }
 
     /// Whether the sender is told what becomes of its messages.
@@ -271,33 +286,45 @@ impl<'a> Responder<'a> {
         let completions = received.into_iter().map(|received| {
             (received.cqe(self.owner.qpn), received.flags & send_flag::SOLICITED != 0)
         });
-        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, retiring, deferred);
+        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, None, retiring, deferred);
     }
 
     /// Gives a receive back to its owner, unused. One of the own queue was never taken from it.
     pub(super) fn give_back(&self, actor: &Actor<'_>, wr_id: u64, deferred: &mut Deferred) {
-        self.complete_taken(actor, (wr_id, status::WR_FLUSH_ERR), deferred);
+        let (status, cause) = (status::WR_FLUSH_ERR, Some(Cause::Flushed));
+        self.complete_shared(actor, &FailedReceive { wr_id, status, cause }, deferred);
     }
 
     /// A message of an unreliable service is too long for its receive, and dropped. A receive of the
     /// own queue remains for the next message; one of a shared queue completes with an error, and
     /// the queue pair goes on (IBTA 9.9.3.1, classes D and E).
-    pub(super) fn drop_message(&self, actor: &Actor<'_>, wr_id: u64, deferred: &mut Deferred) {
-        self.complete_taken(actor, (wr_id, wc_status::RECEIVE_TOO_SMALL), deferred);
-    }
-
-    /// Completes a receive that was taken from a shared queue with an error.
-    fn complete_taken(
+    pub(super) fn drop_message(
         &self,
         actor: &Actor<'_>,
-        (wr_id, status): (u64, u32),
+        wr_id: u64,
+        cause: Cause,
         deferred: &mut Deferred,
     ) {
-        if !self.is_shared() {
-            return;
+        let (status, cause) = (wc_status::RECEIVE_TOO_SMALL, Some(cause));
+        self.complete_shared(actor, &FailedReceive { wr_id, status, cause }, deferred);
+    }
+
+    /// Completes a receive with an error, if it was taken from a shared queue.
+    fn complete_shared(&self, actor: &Actor<'_>, failed: &FailedReceive, deferred: &mut Deferred) {
+        if self.is_shared() {
+            self.complete_failed(actor, failed, deferred);
         }
-        let cqe = Cqe::error(wr_id, status, self.owner.qpn);
-        actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, deferred);
+    }
+
+    fn complete_failed(
+        &self,
+        actor: &Actor<'_>,
+        FailedReceive { wr_id, status, cause }: &FailedReceive,
+        deferred: &mut Deferred,
+    ) {
+        let cqe = Cqe::error(*wr_id, *status, self.owner.qpn);
+        let cq = self.qp.recv_cq.load(Acquire);
+        actor.complete_failed(cq, &cqe, cause.as_ref(), deferred);
     }
 
     /// The queue pair fails by a request that the peer gets a status for, and that has taken no
@@ -312,15 +339,14 @@ impl<'a> Responder<'a> {
     pub(super) fn fail(
         &mut self,
         actor: &Actor<'_>,
-        receive: Option<(u64, u32)>,
+        receive: Option<&FailedReceive>,
         deferred: &mut Deferred,
     ) {
         let qpn = self.owner.qpn;
         set_error(self.qp, qpn, can_fail, deferred);
-        if let Some((wr_id, status)) = receive {
+        if let Some(failed) = receive {
             let _retiring = self.retire(1);
-            let cqe = Cqe::error(wr_id, status, qpn);
-            actor.complete(self.qp.recv_cq.load(Acquire), &cqe, false, deferred);
+            self.complete_failed(actor, failed, deferred);
         }
         actor.flush_receive_ring(self.qp, qpn, deferred);
         deferred.failed_peers.push(qpn);

@@ -70,7 +70,7 @@ impl Drop for Claim<'_> {
 
 /// What has waited for room, and since when. Kept between two attempts.
 #[derive(Debug, Default)]
-pub struct Full {
+pub(super) struct Full {
     /// How long it waits, unless the program polls. 0: not set yet.
     until_ns: u64,
     /// See [`Actor::has_polled_since`].

@@ -6,13 +6,15 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::{KEY_VARIANT, Mr, key_index};
+use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::Owner;
 use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{BindWr, SendWqe};
+use crate::uapi::verbs::access;
 use crate::uapi::verbs::mw_type::{TYPE_1, TYPE_2};
-use crate::uapi::verbs::{access, status};
 
 impl<'a> Actor<'a> {
     /// The window with this key, if the owner may do something with it.
@@ -60,12 +62,13 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         if !self.can_invalidate(&requester.owner, wqe.imm) {
-            return Err(RequestError::Failed(wc_status::MALFORMED));
+            let cause = Cause::Window { place: Place::Local, key: wqe.imm };
+            return Err(CheckError::new(wc_status::MALFORMED, cause).into());
         }
         self.invalidate(&requester.owner, wqe.imm);
         // Requests that came in before and use the window are done when this lock is free.
         drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
-        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], None, deferred);
         Ok(())
     }
 
@@ -76,32 +79,19 @@ impl<'a> Actor<'a> {
         wqe: &SendWqe<'_>,
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
-        let bound = self.try_to_bind(requester, wqe, deferred);
-        if let (Err(RequestError::Failed(_)), true) = (&bound, self.is_traced()) {
-            deferred.cause = Some(self.why_not_bound(&requester.owner, wqe.bind()));
-        }
-        bound
-    }
-
-    fn try_to_bind(
-        &self,
-        requester: &Requester<'a>,
-        wqe: &SendWqe<'_>,
-        deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
         let wanted = wqe.bind();
-        let refused = RequestError::Failed(status::MW_BIND_ERR);
-        let mw = self.window(&requester.owner, wanted.rkey).ok_or(refused)?;
+        let senseless = |why| CheckError::memory(Place::Bound, Cause::Malformed(why));
+        let mw = self.window(&requester.owner, wanted.rkey);
+        let mw = mw.ok_or_else(|| senseless(Senseless::NoWindow))?;
         let kind = mw.kind.load(Acquire);
-        let region = if wanted.length == 0 {
-            None
-        } else {
-            Some(self.region(&requester.owner, wanted, kind).ok_or(refused)?)
-        };
         // Of type 2 it has to be free, and is not freed by binding it to nothing.
-        if kind == TYPE_2 && (mw.bound.load(Acquire) != 0 || region.is_none()) {
-            return Err(refused);
+        if kind == TYPE_2 && (wanted.length == 0 || mw.bound.load(Acquire) != 0) {
+            return Err(senseless(Senseless::WindowBound).into());
         }
+        let region = match wanted.length {
+            0 => None,
+            _ => Some(self.region_to_bind(&requester.owner, wanted, kind)?),
+        };
         self.unbind(mw);
         if let Some((index, region)) = region {
             let offset = wanted.addr.wrapping_sub(region.iova.load(Acquire));
@@ -120,25 +110,44 @@ impl<'a> Actor<'a> {
             mw.access.store(wanted.access & access::REMOTE, Release);
         }
         drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
-        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], deferred);
+        requester.complete(self, [(SendCompletion::of(wqe, 0), None)], None, deferred);
         Ok(())
     }
 
     /// The region that a window is to be bound to, with its index, if that is allowed.
-    fn region(&self, owner: &Owner, wanted: BindWr, kind: u32) -> Option<(usize, &'a Mr)> {
-        let region = self.arena.mr(wanted.lkey)?;
-        let index = key_index(wanted.lkey)?;
-        let is_ours = region.proc.load(Acquire) as usize == owner.proc
-            && region.pd.load(Acquire) == owner.pd
-            && region.kind.load(Acquire) == 0;
-        let rights = region.access.load(Acquire);
-        let may_write =
-            wanted.access & access::REMOTE_MODIFY == 0 || rights & access::LOCAL_WRITE != 0;
-        let is_plain = rights & access::ZERO_BASED == 0
-            && (kind == TYPE_2 || wanted.access & access::ZERO_BASED == 0);
-        let offset = wanted.addr.checked_sub(region.iova.load(Acquire))?;
-        let fits = offset.checked_add(wanted.length)? <= region.length.load(Acquire);
-        (is_ours && rights & access::MW_BIND != 0 && may_write && is_plain && fits)
-            .then_some((index, region))
+    fn region_to_bind(
+        &self,
+        owner: &Owner,
+        wanted: BindWr,
+        kind: u32,
+    ) -> Result<(usize, &'a Mr), CheckError> {
+        let (place, key) = (Place::Bound, wanted.lkey);
+        let refused = |cause| CheckError::memory(place, cause);
+        let is_region =
+            |mr: &&Mr| mr.proc.load(Acquire) as usize == owner.proc && mr.kind.load(Acquire) == 0;
+        let region = key_index(key).zip(self.arena.mr(key).filter(is_region));
+        let (index, region) = region.ok_or_else(|| refused(Cause::Key { place, key }))?;
+        if region.pd.load(Acquire) != owner.pd {
+            return Err(refused(Cause::Domain { place, key }));
+        }
+        let writes = wanted.access & access::REMOTE_MODIFY != 0;
+        let needed = access::MW_BIND | if writes { access::LOCAL_WRITE } else { 0 };
+        let allowed = region.access.load(Acquire);
+        if allowed & needed != needed {
+            return Err(refused(Cause::Access { place, key, needed, allowed }));
+        }
+        let is_zero_based = allowed & access::ZERO_BASED != 0
+            || kind != TYPE_2 && wanted.access & access::ZERO_BASED != 0;
+        if is_zero_based {
+            return Err(refused(Cause::Malformed(Senseless::WindowBase)));
+        }
+        let (start, length) = (region.iova.load(Acquire), region.length.load(Acquire));
+        let offset = wanted.addr.checked_sub(start);
+        let end = offset.and_then(|offset| offset.checked_add(wanted.length));
+        if end.is_none_or(|end| end > length) {
+            let (access, region) = ((wanted.addr, wanted.length), (start, length));
+            return Err(refused(Cause::Bounds { place, key, access, region }));
+        }
+        Ok((index, region))
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::arena::Qp;
-use soft_hca_core::engine::remote::{Arriving, RemoteSends, RemoteTarget};
-use soft_hca_core::engine::{Actor, Full, trace_packet};
+use soft_hca_core::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
+use soft_hca_core::engine::{Actor, trace_packet};
 use soft_hca_core::trace::event;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
@@ -28,9 +28,8 @@ pub(super) struct QueuePair {
     kind: u32,
     pub path: Path,
     transport: queue_pair::QueuePair,
+    sending: Sending,
     arriving: Arriving,
-    /// A completion of a send that waits for room.
-    full: Option<Full>,
 }
 
 fn attributes(qp: &Qp) -> Option<Attributes> {
@@ -59,7 +58,8 @@ impl QueuePair {
             _ => return None,
         };
         let transport = queue_pair::QueuePair::new(service, attributes(qp)?).ok()?;
-        Some(Self { qpn, kind, path, transport, arriving: Arriving::default(), full: None })
+        let (sending, arriving) = Default::default();
+        Some(Self { qpn, kind, path, transport, sending, arriving })
     }
 
     /// It has come to RTS.
@@ -84,8 +84,8 @@ impl QueuePair {
         &'q mut self,
         actor: Actor<'a>,
     ) -> (&'q mut queue_pair::QueuePair, RemoteSends<'a, 'q>, RemoteTarget<'a, 'q>) {
-        let Self { qpn, kind, transport, arriving, full, .. } = self;
-        let sends = RemoteSends { actor, qpn: *qpn, full };
+        let Self { qpn, kind, transport, sending, arriving, .. } = self;
+        let sends = RemoteSends { actor, qpn: *qpn, sending };
         (transport, sends, RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving })
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, SeqCst};
+use std::sync::atomic::Ordering::Acquire;
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
@@ -170,10 +170,9 @@ impl Link {
             return self.look(NOW);
         }
         self.env.port.tap.flush();
-        self.arena.link_sleeps.store(1, SeqCst);
-        let has_work = self.arena.is_rung() || !self.dirty.is_empty();
-        let ready = self.look(if has_work { NOW } else { deadline });
-        self.arena.link_sleeps.store(0, SeqCst);
+        let may_sleep = self.arena.link_may_sleep(!self.dirty.is_empty());
+        let ready = self.look(if may_sleep { deadline } else { NOW });
+        self.arena.link_is_awake();
         ready
     }
 

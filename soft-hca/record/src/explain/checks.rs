@@ -107,6 +107,7 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
                 "the peer has not brought its queue pair to RTR yet, or it has failed before"
             }
             Peer::OtherPsn { .. } => "sq_psn of one side has to be rq_psn of the other",
+            Peer::NoPath => "a port's cable was pulled, or the LID is wrong",
             Peer::Remote | Peer::Unreachable => "the peer has ended, or the network is interrupted",
         },
         Reason::CqFull { .. } => {

@@ -224,7 +224,7 @@ impl Reassembly {
             Some(End::Write(immediate)) => immediate,
             _ => None,
         };
-        if segment.begins() && reth.length > 0 {
+        if segment.begins() {
             let checked = target.check(Access::Write, remote, reth.length);
             // The error completes a receive work request, if the packet consumes one: 9.9.3.1.3.
             let is_single = run.packets.len() == 1 && run.last().headers.service == Service::Rc;

@@ -429,9 +429,8 @@ impl Pending {
 }
 
 fn check_read(reth: Reth, target: &mut impl Target) -> Result<(), Refusal> {
-    match reth.length {
-        0 => Ok(()),
-        length if length > MAX_MESSAGE => Err(Refusal::InvalidRequest),
-        length => target.check(Access::Read, reth.into(), length),
+    if reth.length > MAX_MESSAGE {
+        return Err(Refusal::InvalidRequest);
     }
+    target.check(Access::Read, reth.into(), reth.length)
 }

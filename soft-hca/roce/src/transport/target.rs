@@ -125,7 +125,8 @@ pub trait Target {
     /// [`Refusal::Invalidate`], [`Refusal::Overflow`] and [`Refusal::Busy`].
     fn complete(&mut self, completion: Completion) -> Result<(), Refusal>;
 
-    /// Whether the peer may access memory so. Not asked for lengths of zero, nor for atomics.
+    /// Whether the peer may access memory so. With a length of zero the queue pair has to allow it,
+    /// and the key does not count. Not asked for atomics.
     ///
     /// # Errors
     ///

@@ -57,6 +57,7 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
                 cause::Peer::Psn(expected, sent) => Peer::OtherPsn { expected, sent },
                 cause::Peer::Remote => Peer::Remote,
                 cause::Peer::Unreachable => Peer::Unreachable,
+                cause::Peer::NoPath => Peer::NoPath,
             };
             Reason::NoResponse { waited, timeout, retry_cnt, peer }
         }

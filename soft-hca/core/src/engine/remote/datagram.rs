@@ -1,6 +1,6 @@
 //! Datagrams to other hosts and from them.
 
-use crate::engine::datagram::Datagram;
+use crate::engine::datagram::{Datagram, Delivery};
 use crate::engine::deferred::Deferred;
 use crate::engine::responder::ReceiveCompletion;
 use crate::engine::segments::{Region, SegmentList};
@@ -73,7 +73,8 @@ impl Actor<'_> {
         let mut deferred = Deferred::default();
         let is_taken = match receiver {
             DatagramReceiver::QueuePair(qpn) => {
-                matches!(self.deliver(qpn, &datagram, &mut deferred), Ok(Some(_)))
+                let delivery = self.deliver(qpn, &datagram, &mut deferred);
+                matches!(delivery, Ok(Delivery::Received(_)))
             }
             DatagramReceiver::Group(group) => {
                 self.deliver_to_group(&group, &datagram, &mut deferred) == Ok(true)

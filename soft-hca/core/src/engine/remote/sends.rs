@@ -11,15 +11,16 @@ use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::{read_only, writable};
 use crate::arena::Qp;
-use crate::engine::cursor::retire;
+use crate::engine::atomic::{WORD, check_result_room};
+use crate::engine::cause::{Cause, Peer, Place, Senseless};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::{can_fail, set_error};
 use crate::engine::memory::SCATTER;
-use crate::engine::request::{Payload, RequestError, Requester};
+use crate::engine::request::{RequestError, Requester};
 use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
-use crate::uapi::rxe::{AtomicWr, Cqe, FlushWr, RemoteWr, SendWqe};
+use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr, SendWqe};
 use crate::uapi::verbs::{opcode, qp_type, send_flag, state, status};
 
 /// A request, which is in flight from now on; `None` if there is none now.
@@ -72,13 +73,22 @@ fn status_of(ended: Status) -> u32 {
     }
 }
 
-fn failure_of(error: RequestError) -> Failure {
-    Failure::Failed(match error {
-        RequestError::Failed(wc_status::TOO_LONG) => Status::LocalLength,
-        RequestError::Failed(wc_status::LOCAL_MEMORY) => Status::LocalProtection,
-        RequestError::Failed(_) => Status::LocalOperation,
-        _ => return Failure::Busy,
-    })
+/// The status as the transport knows it.
+fn status_for(error: &CheckError) -> Status {
+    match error.status() {
+        wc_status::TOO_LONG => Status::LocalLength,
+        wc_status::LOCAL_MEMORY => Status::LocalProtection,
+        _ => Status::LocalOperation,
+    }
+}
+
+/// What a connected queue pair keeps between two steps of the requests that it sends.
+#[derive(Debug, Default)]
+pub struct Sending {
+    /// A completion waits for room in its queue.
+    pub(in crate::engine) full: Option<Full>,
+    /// The request that fails here once those before it are complete, and why.
+    failed: Option<(u64, CheckError)>,
 }
 
 impl<'a> Actor<'a> {
@@ -122,26 +132,7 @@ impl<'a> Actor<'a> {
             }
             return Ok(None);
         }
-        let mut list = SegmentList::new();
-        let begun = match opcode_of(&wqe, requester.kind) {
-            None => Err(RequestError::Failed(wc_status::MALFORMED)),
-            Some(opcode @ Opcode::Read(_)) => {
-                requester.gather(self, &wqe, SCATTER, &mut list).map(|length| (opcode, length))
-            }
-            Some(opcode @ (Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. })) => {
-                match requester.gather(self, &wqe, SCATTER, &mut list) {
-                    Ok(8..) => Ok((opcode, 8)),
-                    Ok(_) => Err(RequestError::Failed(wc_status::TOO_LONG)),
-                    Err(error) => Err(error),
-                }
-            }
-            Some(opcode @ Opcode::AtomicWrite(_)) => Ok((opcode, 8)),
-            Some(opcode @ Opcode::Flush(..)) => Ok((opcode, wqe.length())),
-            Some(opcode) => {
-                requester.payload(self, &wqe, &mut list).map(|(_, length)| (opcode, length))
-            }
-        };
-        match begun {
+        match self.begin(requester, &wqe) {
             Ok((opcode, length)) => {
                 let in_flight = requester.qp.sq_in_flight.load(Acquire);
                 requester.qp.sq_in_flight.store(in_flight + 1, Release);
@@ -153,34 +144,70 @@ impl<'a> Actor<'a> {
                     fence: wqe.flags & send_flag::FENCE != 0,
                 }))
             }
-            Err(RequestError::Failed(status)) if requester.in_flight() == 0 => {
+            Err(error) if requester.in_flight() == 0 => {
                 let Some(_cq) = self.hold_cq(requester.send_cq) else { return Err(Busy) };
-                self.fail(requester, status, deferred);
+                self.fail(requester, &error, deferred);
                 Ok(None)
             }
             Err(_) => Ok(None),
         }
     }
 
-    /// Copies bytes of a request in flight into `out`, one part behind the other.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::Busy`], also when the queue pair has left its state; or the request's failure.
-    fn fetch_payload(
+    /// Checks a request that is about to be sent; gives what it asks of the peer, and its length.
+    fn begin(
+        &self,
+        requester: &Requester<'a>,
+        wqe: &SendWqe<'a>,
+    ) -> Result<(Opcode, u32), CheckError> {
+        let opcode = opcode_of(wqe, requester.kind);
+        let opcode = opcode.ok_or_else(|| CheckError::malformed(Senseless::Opcode))?;
+        if opcode::has_response(wqe.opcode) {
+            requester.check_read_depth()?;
+        }
+        let mut list = SegmentList::new();
+        let length = match opcode {
+            Opcode::Read(_) => requester.gather(self, wqe, SCATTER, &mut list)?,
+            Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. } => {
+                check_result_room(requester.gather(self, wqe, SCATTER, &mut list)?)?;
+                WORD
+            }
+            Opcode::AtomicWrite(_) => WORD,
+            Opcode::Flush(..) => wqe.length(),
+            _ => requester.payload(self, wqe, &mut list)?.1,
+        };
+        Ok((opcode, length))
+    }
+
+    /// Does something with a request in flight, whose queue pair is locked. [`Failure::Busy`] also
+    /// when the queue pair has left its state.
+    fn with_request(
         &self,
         qpn: u32,
         id: u64,
-        offset: u32,
-        out: &mut [&mut [u8]],
+        sending: &mut Sending,
+        work: impl FnOnce(&Requester<'a>, &SendWqe<'a>) -> Result<(), RequestError>,
     ) -> Result<(), Failure> {
-        if out.iter().all(|part| part.is_empty()) {
-            return Ok(());
-        }
         let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
         let _guard = self.lock(&qp.send_lock).ok_or(Failure::Busy)?;
         let requester = self.up(qp, qpn).ok_or(Failure::Busy)?;
-        let wqe = requester.wqe(id as u32);
+        work(&requester, &requester.wqe(id as u32)).map_err(|error| match error {
+            RequestError::Failed(error) => {
+                let status = status_for(&error);
+                sending.failed = Some((id, error));
+                Failure::Failed(status)
+            }
+            _ => Failure::Busy,
+        })
+    }
+
+    /// Copies bytes of a request into `out`, one part behind the other.
+    fn copy_payload(
+        &self,
+        requester: &Requester<'a>,
+        wqe: &SendWqe<'a>,
+        offset: u32,
+        out: &mut [&mut [u8]],
+    ) -> Result<(), RequestError> {
         if wqe.opcode == opcode::ATOMIC_WRITE {
             let bytes = wqe.atomic_write_data().to_ne_bytes();
             return match out {
@@ -188,60 +215,38 @@ impl<'a> Actor<'a> {
                     out.copy_from_slice(&bytes);
                     Ok(())
                 }
-                _ => Err(Failure::Failed(Status::LocalOperation)),
+                _ => Err(CheckError::malformed(Senseless::Any).into()),
             };
         }
         let mut list = SegmentList::new();
-        let (place, _) = requester.payload(self, &wqe, &mut list).map_err(failure_of)?;
-        self.copy_out(&requester, place, &list, offset, out)
-    }
-
-    fn copy_out(
-        &self,
-        requester: &Requester<'_>,
-        place: Payload,
-        list: &SegmentList,
-        offset: u32,
-        out: &mut [&mut [u8]],
-    ) -> Result<(), Failure> {
+        let (place, _) = requester.payload(self, wqe, &mut list)?;
         let ours = writable(out);
-        let wanted = length(&ours);
-        let piece = list.piece(offset.into(), wanted);
-        if piece.bytes() != wanted {
-            // The program has changed a request in flight.
-            return Err(Failure::Failed(Status::LocalOperation));
-        }
+        let piece = piece(&list, offset, length(&ours))?;
         let from = piece.of_process(requester.proc_of(place, self.me));
         let ours = Memory::unregistered(self.me, &ours);
-        self.link.copy(self.arena, self.me, from, ours).map_err(|fault| match fault {
-            Fault::Unreachable => Failure::Busy,
-            _ => Failure::Failed(Status::LocalProtection),
-        })
+        self.link.copy(self.arena, self.me, from, ours).map_err(error_of)
     }
 
-    fn place_answer(&self, qpn: u32, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
-        let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
-        let _guard = self.lock(&qp.send_lock).ok_or(Failure::Busy)?;
-        let requester = self.up(qp, qpn).ok_or(Failure::Busy)?;
+    /// Copies what the peer has answered to where a request wants it.
+    fn copy_answer(
+        &self,
+        requester: &Requester<'a>,
+        wqe: &SendWqe<'a>,
+        offset: u32,
+        parts: &[&[u8]],
+    ) -> Result<(), RequestError> {
         let mut list = SegmentList::new();
-        let gathered = requester.gather(self, &requester.wqe(id as u32), SCATTER, &mut list);
-        gathered.map_err(failure_of)?;
+        requester.gather(self, wqe, SCATTER, &mut list)?;
         let ours = read_only(parts);
-        let piece = list.piece(offset.into(), length(&ours));
-        if piece.bytes() != length(&ours) {
-            return Err(Failure::Failed(Status::LocalOperation));
-        }
+        let piece = piece(&list, offset, length(&ours))?;
         let to = piece.of_process(requester.owner.proc);
         let ours = Memory::unregistered(self.me, &ours);
-        self.link.copy(self.arena, self.me, ours, to).map_err(|fault| match fault {
-            Fault::Unreachable => Failure::Busy,
-            _ => Failure::Failed(Status::LocalProtection),
-        })
+        self.link.copy(self.arena, self.me, ours, to).map_err(error_of)
     }
 
     /// The oldest request in flight has ended. False if a lock or room for its completion is
     /// missing.
-    fn end_oldest(&self, qpn: u32, ended: Status, full: &mut Option<Full>) -> bool {
+    fn end_oldest(&self, qpn: u32, id: u64, ended: Status, sending: &mut Sending) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
         {
@@ -253,8 +258,8 @@ impl<'a> Actor<'a> {
             let Some(_cq) = self.hold_cq(requester.send_cq) else { return false };
             match status_of(ended) {
                 status::SUCCESS => {
-                    let _room = if requester.is_signaled(requester.oldest().flags) {
-                        match self.claim_or_wait(requester.send_cq, full) {
+                    let _room = if requester.is_signaled(requester.wqe(requester.oldest()).flags) {
+                        match self.claim_or_wait(requester.send_cq, &mut sending.full) {
                             None => return false,
                             room => room,
                         }
@@ -263,29 +268,49 @@ impl<'a> Actor<'a> {
                     };
                     requester.complete_in_flight(self, 1, &mut deferred);
                 }
-                failed => self.fail_oldest(&requester, failed, &mut deferred),
+                failed => {
+                    let ours = sending.failed.take().filter(|(failed, _)| *failed == id);
+                    let cause = why_ended(requester.qp, failed, ours.map(|(_, error)| error));
+                    let oldest = requester.oldest();
+                    self.fail_at(&requester, oldest, (failed, cause), &mut deferred);
+                }
             }
         }
         self.run_deferred(&mut deferred);
         true
     }
+}
 
-    /// The oldest request in flight fails, and with it the queue pair.
-    fn fail_oldest(&self, requester: &Requester<'_>, status: u32, deferred: &mut Deferred) {
-        let Requester { qp, qpn, .. } = *requester;
-        set_error(qp, qpn, can_fail, deferred);
-        let oldest = qp.sq_consumer.load(Acquire) & requester.ring.mask();
-        let wqe = requester.wqe(oldest);
-        let wr_id = wqe.wr_id;
-        if self.is_traced() {
-            deferred.cause = deferred.cause.or_else(|| self.why_remote(requester, &wqe, status));
-        }
-        requester.trace_executed(self, oldest, (0, status), None, deferred.cause);
-        let retiring = retire(&qp.sq_consumer, &requester.ring, oldest.wrapping_add(1));
-        self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
-        drop(retiring);
-        self.flush_send_ring(qp, qpn, deferred);
-        self.flush_receives(qp, qpn, deferred);
+/// `length` bytes of what a request lists, from an offset on; they are there, unless the program has
+/// changed a request in flight.
+fn piece(list: &SegmentList, offset: u32, length: u64) -> Result<SegmentList, CheckError> {
+    let piece = list.piece(offset.into(), length);
+    if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(Senseless::Any)) }
+}
+
+fn error_of(fault: Fault) -> RequestError {
+    match fault {
+        Fault::Unreachable => RequestError::NoResponse,
+        _ => CheckError::unmapped(Place::Local).into(),
+    }
+}
+
+/// Why a request has ended with an error: what failed here, if it was that; of the peer no more is
+/// known than the status.
+fn why_ended(qp: &Qp, ended: u32, ours: Option<CheckError>) -> Option<Cause> {
+    match ended {
+        status::RETRY_EXC_ERR => Some(Cause::NoResponse {
+            waited: 0,
+            timeout: qp.timeout.load(Acquire),
+            retries: qp.retry_cnt.load(Acquire),
+            peer: Peer::Remote,
+        }),
+        status::RNR_RETRY_EXC_ERR
+        | status::BAD_RESP_ERR
+        | status::REM_INV_REQ_ERR
+        | status::REM_ACCESS_ERR
+        | status::REM_OP_ERR => Some(Cause::Refused { status: ended }),
+        _ => ours.map(|error| error.cause()),
     }
 }
 
@@ -296,8 +321,8 @@ pub struct RemoteSends<'a, 'q> {
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,
-    /// A completion that waits for room in its queue.
-    pub full: &'q mut Option<Full>,
+    /// The requests under way.
+    pub sending: &'q mut Sending,
 }
 
 impl SendQueue for RemoteSends<'_, '_> {
@@ -306,14 +331,24 @@ impl SendQueue for RemoteSends<'_, '_> {
     }
 
     fn gather(&mut self, id: u64, offset: u32, parts: &mut [&mut [u8]]) -> Result<(), Failure> {
-        self.actor.fetch_payload(self.qpn, id, offset, parts)
+        if parts.iter().all(|part| part.is_empty()) {
+            return Ok(());
+        }
+        let Self { actor, qpn, sending } = self;
+        actor.with_request(*qpn, id, sending, |requester, wqe| {
+            actor.copy_payload(requester, wqe, offset, parts)
+        })
     }
 
     fn scatter(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
-        self.actor.place_answer(self.qpn, id, offset, parts)
+        let Self { actor, qpn, sending } = self;
+        actor.with_request(*qpn, id, sending, |requester, wqe| {
+            actor.copy_answer(requester, wqe, offset, parts)
+        })
     }
 
-    fn complete(&mut self, _id: u64, status: Status) -> Result<(), Busy> {
-        if self.actor.end_oldest(self.qpn, status, self.full) { Ok(()) } else { Err(Busy) }
+    fn complete(&mut self, id: u64, status: Status) -> Result<(), Busy> {
+        let Self { actor, qpn, sending } = self;
+        if actor.end_oldest(*qpn, id, status, sending) { Ok(()) } else { Err(Busy) }
     }
 }

@@ -9,12 +9,14 @@ use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::{read_only, writable};
+use crate::engine::cause::{Cause, Place};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::can_fail;
 use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::receive::ReceiveError;
 use crate::engine::request::RequestError;
-use crate::engine::responder::{ReceiveCompletion, Responder};
+use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
 use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, Region, Segment, length};
 use crate::engine::{Actor, wc_status};
@@ -26,6 +28,8 @@ use crate::uapi::verbs::{access, opcode, send_flag, status};
 pub struct Arriving {
     incoming: Option<Incoming>,
     error: Option<ReceiveError>,
+    /// Which check has refused it.
+    refused: Option<(Refusal, Cause)>,
     /// Its completion waits for room in the queue.
     full: Option<Full>,
 }
@@ -75,23 +79,28 @@ fn refusal_of(fault: Fault) -> Refusal {
     }
 }
 
-fn reach(
-    actor: &Actor<'_>,
-    responder: &Responder<'_>,
-    right: u32,
-    remote: Remote,
-    length: u64,
-) -> Result<(Segment, Region), Refusal> {
-    let wr = RemoteWr { addr: remote.address, rkey: remote.rkey };
-    let reached = responder.reach(actor.arena, right, wr, length);
-    reached.map_err(refusal_for)
-}
+impl Arriving {
+    /// What tells the peer of a failed check.
+    fn refuse(&mut self, error: &CheckError) -> Refusal {
+        let refusal = match error.status() {
+            wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,
+            _ => Refusal::Access,
+        };
+        self.refused = Some((refusal, error.cause()));
+        refusal
+    }
 
-/// What tells the peer that it gets this status.
-fn refusal_for(status: u32) -> Refusal {
-    match status {
-        wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,
-        _ => Refusal::Access,
+    fn reach(
+        &mut self,
+        actor: &Actor<'_>,
+        responder: &Responder<'_>,
+        right: u32,
+        remote: Remote,
+        length: u64,
+    ) -> Result<(Segment, Region), Refusal> {
+        let wr = RemoteWr { addr: remote.address, rkey: remote.rkey };
+        let reached = responder.reach(actor.arena, right, wr, length);
+        reached.map_err(|error| self.refuse(&error))
     }
 }
 
@@ -116,11 +125,13 @@ impl Target for RemoteTarget<'_, '_> {
             let ours = Memory::unregistered(actor.me, &ours);
             incoming.place(responder, actor, ours).map_err(|error| match error {
                 PlaceError::Receive(error) => {
+                    let refusal = match error {
+                        ReceiveError::Small { .. } => Refusal::ReceiveTooSmall,
+                        ReceiveError::Malformed | ReceiveError::Memory(_) => Refusal::Receive,
+                    };
+                    arriving.refused = Some((refusal, error.cause(0)));
                     arriving.error = Some(error);
-                    match error {
-                        ReceiveError::Small => Refusal::ReceiveTooSmall,
-                        ReceiveError::Malformed | ReceiveError::Memory => Refusal::Receive,
-                    }
+                    refusal
                 }
                 PlaceError::Source | PlaceError::Unreachable => Refusal::Busy,
             })
@@ -134,7 +145,12 @@ impl Target for RemoteTarget<'_, '_> {
             }
             if let Some(incoming) = arriving.incoming.take() {
                 responder.qp.taken.store(0, Release);
-                incoming.abort(responder, actor, arriving.error.take(), deferred);
+                match arriving.error.take() {
+                    Some(error) => {
+                        incoming.fail(responder, actor, (&error, error.cause(0)), deferred);
+                    }
+                    None => incoming.give_back(responder, actor, deferred),
+                }
             }
             Ok(true)
         });
@@ -151,6 +167,8 @@ impl Target for RemoteTarget<'_, '_> {
                 }
                 Received::Send(SendEnd::Invalidate(key)) => {
                     if !actor.can_invalidate(&responder.owner, key) {
+                        let cause = Cause::Key { place: Place::Remote, key };
+                        arriving.refused = Some((Refusal::Invalidate, cause));
                         return Err(Refusal::Invalidate);
                     }
                     (opcode::SEND_WITH_INV, key)
@@ -171,6 +189,7 @@ impl Target for RemoteTarget<'_, '_> {
                 ..ReceiveCompletion::default()
             };
             arriving.incoming = None;
+            arriving.refused = None;
             responder.qp.taken.store(0, Release);
             actor.complete_received(responder, [&received], deferred);
             Ok(())
@@ -182,16 +201,16 @@ impl Target for RemoteTarget<'_, '_> {
             Access::Read => access::REMOTE_READ,
             Access::Write => access::REMOTE_WRITE,
         };
-        self.with(|actor, responder, _, _| {
-            reach(actor, responder, right, remote, length.into()).map(drop)
+        self.with(|actor, responder, arriving, _| {
+            arriving.reach(actor, responder, right, remote, length.into()).map(drop)
         })
     }
 
     fn read(&mut self, from: Remote, out: &mut [&mut [u8]]) -> Result<(), Refusal> {
         let ours = writable(out);
-        self.with(|actor, responder, _, _| {
+        self.with(|actor, responder, arriving, _| {
             let right = access::REMOTE_READ;
-            let (segment, region) = reach(actor, responder, right, from, length(&ours))?;
+            let (segment, region) = arriving.reach(actor, responder, right, from, length(&ours))?;
             let (segments, regions) = ([segment], [region]);
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
@@ -202,9 +221,10 @@ impl Target for RemoteTarget<'_, '_> {
 
     fn write(&mut self, remote: Remote, parts: &[&[u8]]) -> Result<(), Refusal> {
         let ours = read_only(parts);
-        self.with(|actor, responder, _, _| {
+        self.with(|actor, responder, arriving, _| {
             let right = access::REMOTE_WRITE;
-            let (segment, region) = reach(actor, responder, right, remote, length(&ours))?;
+            let (segment, region) =
+                arriving.reach(actor, responder, right, remote, length(&ours))?;
             let (segments, regions) = ([segment], [region]);
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
@@ -221,10 +241,9 @@ impl Target for RemoteTarget<'_, '_> {
             Atomic::Write(bytes) => (opcode::ATOMIC_WRITE, 0, u64::from_ne_bytes(bytes)),
         };
         let operation = AtomicWr { remote: to, compare_add, swap };
-        self.with(|actor, responder, _, _| {
+        self.with(|actor, responder, arriving, _| {
             actor.operate(responder, kind, operation).map_err(|error| match error {
-                RequestError::Failed(wc_status::REMOTE_REFUSES) => Refusal::InvalidRequest,
-                RequestError::Failed(_) => Refusal::Access,
+                RequestError::Failed(error) => arriving.refuse(&error),
                 _ => Refusal::Busy,
             })
         })
@@ -234,30 +253,37 @@ impl Target for RemoteTarget<'_, '_> {
         let remote = RemoteWr { addr: remote.address, rkey: remote.rkey };
         let Feth { placement, selectivity } = feth;
         let flush = FlushWr { remote, length, placement, selectivity };
-        self.with(|actor, responder, _, _| actor.serve_flush(responder, flush).map_err(refusal_for))
+        self.with(|actor, responder, arriving, _| {
+            let served = actor.serve_flush(responder, flush);
+            served.map_err(|error| arriving.refuse(&error))
+        })
     }
 
     fn fail(&mut self, reason: Refusal) -> Result<(), Busy> {
         let failed = self.with(|actor, responder, arriving, deferred| {
             let status = match reason {
                 Refusal::Receive | Refusal::ReceiveTooSmall => {
-                    arriving.error.unwrap_or(ReceiveError::Small).status()
+                    let error = arriving.error.take();
+                    error.map_or(wc_status::RECEIVE_TOO_SMALL, |error| error.status())
                 }
                 Refusal::InvalidRequest => wc_status::RECEIVE_BROKEN_OFF,
                 Refusal::Access => wc_status::RECEIVE_ACCESS,
                 Refusal::Invalidate => wc_status::RECEIVE_INVALIDATE,
                 Refusal::Busy | Refusal::NotReady | Refusal::Overflow => status::WR_FLUSH_ERR,
             };
-            let receive = arriving.incoming.take().map(|incoming| (incoming.wr_id(), status));
+            let refused = arriving.refused.take().filter(|(refusal, _)| *refusal == reason);
+            let cause = refused.map(|(_, cause)| cause);
+            let receive = arriving.incoming.take().map(|incoming| incoming.wr_id());
+            let receive = receive.map(|wr_id| FailedReceive { wr_id, status, cause });
             responder.qp.taken.store(0, Release);
-            match (reason, receive) {
+            match (reason, &receive) {
                 (Refusal::InvalidRequest, None) => {
                     responder.refuse(actor, wc_status::REMOTE_REFUSES, deferred);
                 }
                 (Refusal::Access, None) => {
                     responder.refuse(actor, wc_status::REMOTE_MEMORY, deferred);
                 }
-                _ => responder.fail(actor, receive, deferred),
+                (_, receive) => responder.fail(actor, receive.as_ref(), deferred),
             }
             Ok(())
         });

@@ -1,9 +1,14 @@
 //! Why a work request fails, as it is traced: the check, and the values that it compares.
 
+use soft_hca_roce::transport::request::{Failure, SendQueue, Status};
+use soft_hca_roce::transport::target::{Refusal, Target};
+
 use super::fabric::*;
 use crate::engine::cause::{Cause, Peer, Place, Senseless};
+use crate::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
+use crate::engine::{LINK, Route};
 use crate::uapi::rxe::Sge;
-use crate::uapi::verbs::{access, opcode, state};
+use crate::uapi::verbs::{access, opcode, qp_type, state};
 
 impl Case {
     /// A pair that is traced.
@@ -128,4 +133,88 @@ fn waiting_in_vain() {
     let peer = Peer::State(state::INIT);
     let waits = Cause::NoResponse { waited: 0, timeout: 14, retries: 6, peer };
     assert_eq!(case.world.env.take_causes(), [waits]);
+}
+
+#[test]
+fn a_result_that_does_not_fit() {
+    let mut case = Case::traced();
+    let (addr, key) = (case.theirs.addr(), case.theirs.key);
+    let small = [case.ours.sge(0, 3), case.ours.sge(8, 1)];
+    let wr = Wr::new(1, opcode::ATOMIC_FETCH_AND_ADD).atomic(addr, key, 1, 0);
+    let wr = small.into_iter().fold(wr, Wr::sge);
+    assert_eq!(case.cause(&wr), Cause::Long { length: 8, limit: 4 });
+}
+
+/// What is looked at first is what has failed, whatever else is wrong.
+#[test]
+fn the_check_that_has_failed_is_the_one_that_is_told() {
+    let mut case = Case::traced();
+    set(&case.world.entry(case.a).max_send_sge, 1);
+    let wr = Wr::new(1, opcode::TSO).sge(case.ours.sge(0, 1)).sge(case.ours.sge(0, 1));
+    assert_eq!(case.cause(&wr), Cause::Malformed(Senseless::Opcode));
+
+    let mut case = Case::traced();
+    set(&case.world.entry(case.b).max_dest_rd_atomic, 0);
+    set(&case.world.entry(case.b).access, 0);
+    let (address, key) = (case.theirs.addr() + 4, case.theirs.key);
+    let wr = Wr::new(1, opcode::ATOMIC_FETCH_AND_ADD).sge(case.ours.sge(0, 8));
+    assert_eq!(case.cause(&wr.atomic(address, key, 1, 0)), Cause::Alignment { address });
+}
+
+#[test]
+fn windows() {
+    let case = Case::traced();
+    let wr = Wr::new(1, opcode::LOCAL_INV).imm(0x12300);
+    let (place, key) = (Place::Local, 0x12300);
+    assert_eq!(case.cause(&wr), Cause::Window { place, key });
+
+    // Its region is gone.
+    let mut case = Case::traced();
+    let addr = case.theirs.addr();
+    let key = case.world.window(THEM, 1);
+    let (mw, region) = (case.world.arena.mr(key).unwrap(), case.world.arena.mr(case.theirs.key));
+    set(&mw.access, ALL);
+    set(&mw.bound, case.theirs.key >> 8);
+    set(&region.unwrap().live, 0);
+    let wr = case.write(addr, key);
+    assert_eq!(case.cause(&wr), Cause::Window { place: Place::Remote, key });
+}
+
+/// The checks of a request whose peer is on another host are this host's as far as its own memory
+/// goes; of the others only the answer's status is known.
+#[test]
+fn peers_on_another_host() {
+    let posted = |kind| {
+        let mut case = Case::traced();
+        Route::Remote.store(&case.world.entry(case.a).route);
+        set(&case.world.entry(case.a).max_rd_atomic, 0);
+        case.world.put(case.a, &Wr::new(1, kind).sge(case.ours.sge(0, 8)));
+        case
+    };
+    let case = posted(opcode::RDMA_READ);
+    assert!(matches!(case.world.actor(LINK).next_request(case.a), Ok(None)));
+    assert_eq!(case.world.env.take_causes(), [Cause::Malformed(Senseless::NoReads); 2]);
+
+    let case = posted(opcode::SEND);
+    let (actor, qpn, sending) = (case.world.actor(LINK), case.a, &mut Sending::default());
+    let mut sends = RemoteSends { actor, qpn, sending };
+    assert!(matches!(sends.next_request(), Ok(Some(_))));
+    let (place, key) = (Place::Local, case.ours.key);
+    set(&case.world.arena.mr(key).unwrap().live, 0);
+    let failed = Err(Failure::Failed(Status::LocalProtection));
+    assert_eq!(sends.gather(0, 0, &mut [&mut [0; 8]]), failed);
+    assert_eq!(sends.complete(0, Status::LocalProtection), Ok(()));
+    assert_eq!(case.world.env.take_causes(), [Cause::Key { place, key }; 2]);
+
+    let mut case = Case::traced();
+    let key = case.theirs.key;
+    case.world.receive(case.b, 20, &[case.theirs.sge(0, 8)]);
+    let mut arriving = Arriving::default();
+    let (actor, qpn, kind) = (case.world.actor(LINK), case.b, qp_type::RC);
+    let mut target = RemoteTarget { actor, qpn, kind, arriving: &mut arriving };
+    assert_eq!(target.consume_receive(), Ok(()));
+    set(&case.world.arena.mr(key).unwrap().pd, PD + 1);
+    assert_eq!(target.scatter(0, &[b"12345678"]), Err(Refusal::Receive));
+    assert_eq!(target.fail(Refusal::Receive), Ok(()));
+    assert_eq!(case.world.env.take_causes(), [Cause::Domain { place: Place::Receive, key }]);
 }

@@ -1,6 +1,8 @@
 //! Messages that arrive in several parts, as packets bring them.
 
 use super::fabric::*;
+use crate::engine::cause::{Cause, Place};
+use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::receive::ReceiveError;
@@ -60,11 +62,18 @@ impl Case {
     }
 
     fn abort(&mut self, incoming: Incoming, error: Option<ReceiveError>) {
-        self.locked(|responder, actor, deferred| {
-            incoming.abort(responder, actor, error, deferred);
+        self.locked(|responder, actor, deferred| match error {
+            Some(error) => incoming.fail(responder, actor, (&error, error.cause(0)), deferred),
+            None => incoming.give_back(responder, actor, deferred),
         });
         self.world.actor(US).run_deferred(&mut self.deferred);
     }
+}
+
+/// An element of the receive has a key that nothing has.
+fn no_key(key: u32) -> ReceiveError {
+    let place = Place::Receive;
+    ReceiveError::Memory(CheckError::memory(place, Cause::Key { place, key }))
 }
 
 #[test]
@@ -142,8 +151,9 @@ fn too_long_a_message_fails_with_the_part_that_does_not_fit() {
         case.post(21, &[]);
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.place(&mut incoming, &[1; 15]), Ok(()));
-        let error = ReceiveError::Small;
-        assert_eq!(case.place(&mut incoming, &[2; 6]), Err(PlaceError::Receive(error)));
+        let error = ReceiveError::Small { length: 21, room: 20 };
+        let placed = case.place(&mut incoming, &[2; 6]);
+        assert_eq!(placed, Err(PlaceError::Receive(error.clone())));
         assert!(!memory.bytes.contains(&2), "nothing of it is placed");
         case.abort(incoming, Some(error));
         let mut completed = vec![(20, wc_status::RECEIVE_TOO_SMALL)];
@@ -166,8 +176,9 @@ fn a_key_that_is_bad_in_the_middle_fails_there() {
         case.post(20, &sges);
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
-        let error = ReceiveError::Memory;
-        assert_eq!(case.place(&mut incoming, &[2; 1]), Err(PlaceError::Receive(error)));
+        let error = no_key(sges[1].lkey);
+        let placed = case.place(&mut incoming, &[2; 1]);
+        assert_eq!(placed, Err(PlaceError::Receive(error.clone())));
         case.abort(incoming, Some(error));
         let completed = case.world.poll(case.qpn);
         assert_eq!(completed, [Cqe::error(20, wc_status::RECEIVE_MEMORY, case.qpn)]);
@@ -182,7 +193,7 @@ fn a_region_may_go_between_two_parts() {
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
         set(&case.world.arena.mr(memory.key).unwrap().live, 0);
-        let refused = Err(PlaceError::Receive(ReceiveError::Memory));
+        let refused = Err(PlaceError::Receive(no_key(memory.key)));
         assert_eq!(case.place(&mut incoming, &[2; 10]), refused);
         assert_eq!(memory.bytes[10], 0);
     }
@@ -223,8 +234,8 @@ fn memory_that_the_peer_names_is_checked_with_each_part() {
         case.locked(|responder, actor, _| {
             let part = RemoteWr { addr: remote.addr + offset, ..remote };
             let length = bytes.len() as u64;
-            let (segment, region) =
-                responder.reach(actor.arena, access::REMOTE_WRITE, part, length)?;
+            let reached = responder.reach(actor.arena, access::REMOTE_WRITE, part, length);
+            let (segment, region) = reached.map_err(|error| error.status())?;
             let to = Memory { proc: THEM, segments: &[segment], regions: &[region] };
             let copied = actor.link.copy(actor.arena, US, Memory::unregistered(US, &from), to);
             copied.map_err(|_: Fault| wc_status::REMOTE_MEMORY)
@@ -238,7 +249,7 @@ fn memory_that_the_peer_names_is_checked_with_each_part() {
     assert_eq!(memory.bytes, expected);
     set(&case.world.entry(case.qpn).access, access::REMOTE_READ);
     let refused = case.locked(|responder, actor, _| {
-        responder.reach(actor.arena, access::REMOTE_WRITE, remote, 1).unwrap_err()
+        responder.reach(actor.arena, access::REMOTE_WRITE, remote, 1).unwrap_err().status()
     });
     assert_eq!(refused, wc_status::REMOTE_REFUSES);
 }
@@ -249,7 +260,9 @@ fn parts_go_where_a_shared_queue_allows() {
     let srq = case.srq.unwrap();
     let mut room = case.world.buffer(THEM, vec![0; 8]);
     set(&case.world.arena.mr(room.key).unwrap().pd, PD + 1);
-    for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(PlaceError::Receive(ReceiveError::Memory)))] {
+    let (place, key) = (Place::Receive, room.key);
+    let error = ReceiveError::Memory(CheckError::memory(place, Cause::Domain { place, key }));
+    for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(PlaceError::Receive(error)))] {
         set(&case.world.arena.srqs[srq as usize].pd, pd);
         case.post(20, &[room.whole()]);
         let mut incoming = case.begin().unwrap();

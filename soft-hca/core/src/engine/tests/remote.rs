@@ -2,16 +2,16 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use soft_hca_roce::transport::request::{SendQueue, Status};
-use soft_hca_roce::transport::target::{Completion, Received, Refusal, Target};
+use soft_hca_roce::transport::request::{Remote, SendQueue, Status};
+use soft_hca_roce::transport::target::{Access, Completion, Received, Refusal, Target};
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::fabric::*;
 use super::waiting::MS;
-use crate::engine::remote::{Arriving, RemoteSends, RemoteTarget};
-use crate::engine::{Async, Full, LINK, Route};
+use crate::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
+use crate::engine::{Async, LINK, Route};
 use crate::uapi::rxe::Cqe;
-use crate::uapi::verbs::{opcode, qp_type, state, status};
+use crate::uapi::verbs::{access, opcode, qp_type, state, status};
 
 const SUCCESS: u32 = status::SUCCESS;
 const FLUSHED: u32 = status::WR_FLUSH_ERR;
@@ -47,8 +47,8 @@ fn in_flight(world: &World, qpn: u32, wrs: &[Wr]) {
 }
 
 /// The answer to the oldest request has come; whether it could be noted.
-fn answered(world: &World, qpn: u32, full: &mut Option<Full>) -> bool {
-    let mut sends = RemoteSends { actor: world.actor(LINK), qpn, full };
+fn answered(world: &World, qpn: u32, sending: &mut Sending) -> bool {
+    let mut sends = RemoteSends { actor: world.actor(LINK), qpn, sending };
     sends.complete(0, Status::Success).is_ok()
 }
 
@@ -61,27 +61,27 @@ fn a_completion_waits_for_room_in_the_senders_queue() {
     set(&world.entry(qpn).sq_sig_all, 0);
     let wr = |wr_id| Wr::new(wr_id, opcode::SEND);
     in_flight(&world, qpn, &[wr(0), wr(1), wr(2).flags(0), wr(3)]);
-    let mut until = None;
-    assert!(answered(&world, qpn, &mut until));
+    let mut sending = Sending::default();
+    assert!(answered(&world, qpn, &mut sending));
     for _ in 0..3 {
-        assert!(!answered(&world, qpn, &mut until), "the queue is full");
+        assert!(!answered(&world, qpn, &mut sending), "the queue is full");
     }
     assert_eq!(world.poll_cq(small)[0].wr_id, 0);
-    assert!(answered(&world, qpn, &mut until));
-    assert!(until.is_none());
-    assert!(answered(&world, qpn, &mut until), "it has no completion and needs no room");
+    assert!(answered(&world, qpn, &mut sending));
+    assert!(sending.full.is_none());
+    assert!(answered(&world, qpn, &mut sending), "it has no completion and needs no room");
     // It polls, and another request is faster: the time begins anew.
-    assert!(!answered(&world, qpn, &mut until));
+    assert!(!answered(&world, qpn, &mut sending));
     world.env.now_ns.fetch_add(1999 * MS, AcqRel);
     assert_eq!(world.poll_cq(small)[0].wr_id, 1);
     world.actor(DAEMON).add_completion(small, &Cqe::default(), false);
-    assert!(!answered(&world, qpn, &mut until));
+    assert!(!answered(&world, qpn, &mut sending));
     // Who does not poll loses completions after a time.
     world.env.now_ns.fetch_add(1999 * MS, AcqRel);
-    assert!(!answered(&world, qpn, &mut until));
+    assert!(!answered(&world, qpn, &mut sending));
     assert_eq!(world.env.take_raised(), []);
     world.env.now_ns.fetch_add(MS, AcqRel);
-    assert!(answered(&world, qpn, &mut until));
+    assert!(answered(&world, qpn, &mut sending));
     assert_eq!(world.env.take_raised(), [Async::CqOverflow(small), Async::QpFatal(qpn)]);
     assert_eq!(world.poll_cq(small).len(), 1);
     assert_eq!(world.entry(qpn).sq_in_flight.load(Acquire), 0);
@@ -158,8 +158,8 @@ fn a_receive_taken_from_a_shared_queue_is_not_lost_when_a_send_fails() {
         let (qp, send_cq) = (world.entry(qpn), world.cq(7));
         set(&qp.send_cq, send_cq);
         in_flight(world, qpn, &[Wr::new(1, opcode::SEND)]);
-        let (actor, full) = (world.actor(LINK), &mut None);
-        let mut sends = RemoteSends { actor, qpn, full };
+        let (actor, sending) = (world.actor(LINK), &mut Sending::default());
+        let mut sends = RemoteSends { actor, qpn, sending };
         assert_eq!(sends.complete(0, Status::RetryExceeded), Ok(()));
         assert_eq!(world.statuses(qpn), [(1, status::RETRY_EXC_ERR)]);
         set(&qp.send_cq, qp.recv_cq.load(Acquire));
@@ -172,8 +172,8 @@ fn a_receive_taken_from_a_shared_queue_is_not_lost_for_want_of_a_lock() {
     let fail = |world: &World, qpn, _: &mut RemoteTarget<'_, '_>| {
         in_flight(world, qpn, &[Wr::new(1, opcode::SEND)]);
         let held = world.entry(qpn).recv_lock.try_lock(THEM).unwrap();
-        let (actor, full) = (world.actor(LINK), &mut None);
-        let mut sends = RemoteSends { actor, qpn, full };
+        let (actor, sending) = (world.actor(LINK), &mut Sending::default());
+        let mut sends = RemoteSends { actor, qpn, sending };
         assert_eq!(sends.complete(0, Status::RetryExceeded), Ok(()));
         drop(held);
         assert_eq!(world.statuses(qpn), [(1, status::RETRY_EXC_ERR)]);
@@ -253,6 +253,29 @@ fn a_request_of_another_host_that_is_refused() {
     refused(Refusal::InvalidRequest, false, &flushed, |qpn| Some(Async::QpRequest(qpn)));
     refused(Refusal::Access, true, &first(status::LOC_ACCESS_ERR), |_| None);
     refused(Refusal::Invalidate, true, &first(status::MW_BIND_ERR), |_| None);
+}
+
+/// Without bytes nobody looks at the key, but the queue pair has to allow the request, as between
+/// queue pairs of one host.
+#[test]
+fn a_request_of_another_host_without_bytes_needs_the_right() {
+    let memory = Remote { address: 0, rkey: 0 };
+    for (access, right) in
+        [(Access::Read, access::REMOTE_READ), (Access::Write, access::REMOTE_WRITE)]
+    {
+        let world = World::new();
+        let qpn = remote(&world);
+        let mut arriving = Arriving::default();
+        let mut target = target(&world, qpn, &mut arriving);
+        assert_eq!(target.check(access, memory, 0), Ok(()));
+        set(&world.entry(qpn).access, ALL & !right);
+        assert_eq!(target.check(access, memory, 0), Err(Refusal::InvalidRequest));
+        let kind = if access == Access::Read { opcode::RDMA_READ } else { opcode::RDMA_WRITE };
+        let (a, b) = world.rc();
+        set(&world.entry(b).access, ALL & !right);
+        world.send(a, &Wr::new(1, kind));
+        assert_eq!(world.statuses(a), [(1, status::REM_INV_REQ_ERR)]);
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ enum Bad {
     LongImmediateKey,
     ReadKey,
     ReadForbidden,
+    EmptyReadForbidden,
+    EmptyWriteForbidden,
     AtomicKey,
     AtomicUnaligned,
     AtomicWriteLength,
@@ -41,13 +43,15 @@ use Bad::*;
 /// Global visibility of a range.
 const RANGE: Feth = Feth { placement: 1, selectivity: Feth::RANGE };
 
-const ALL: [Bad; 18] = [
+const ALL: [Bad; 20] = [
     WriteKey,
     WriteRange,
     ImmediateKey,
     LongImmediateKey,
     ReadKey,
     ReadForbidden,
+    EmptyReadForbidden,
+    EmptyWriteForbidden,
     AtomicKey,
     AtomicUnaligned,
     AtomicWriteLength,
@@ -77,6 +81,8 @@ impl Bad {
             LongImmediateKey => (Opcode::Write(memory(64, BAD_KEY), Some([7; 4])), long, access),
             ReadKey => (Opcode::Read(memory(64, BAD_KEY)), long, access),
             ReadForbidden => (Opcode::Read(memory(64, FORBIDDEN_KEY)), long, invalid),
+            EmptyReadForbidden => (Opcode::Read(memory(64, FORBIDDEN_KEY)), 0, invalid),
+            EmptyWriteForbidden => (Opcode::Write(memory(64, FORBIDDEN_KEY), None), 0, invalid),
             AtomicKey => (Opcode::FetchAdd { remote: memory(0, BAD_KEY), add: 1 }, 8, access),
             AtomicUnaligned => {
                 let remote = memory(4, KEY);

@@ -1,0 +1,52 @@
+//! A check that has failed, on its way to the completion of its work request.
+
+use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::wc_status;
+use crate::uapi::verbs::status;
+
+/// Which status a failed check leads to, and what it has compared. In a box: what succeeds is not to
+/// carry room for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CheckError(Box<(u32, Cause)>);
+
+impl CheckError {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn new(status: u32, cause: Cause) -> Self {
+        Self(Box::new((status, cause)))
+    }
+
+    /// A work request that makes no sense.
+    #[cold]
+    pub(super) fn malformed(why: Senseless) -> Self {
+        Self::new(wc_status::MALFORMED, Cause::Malformed(why))
+    }
+
+    /// Memory that may not be used; its status is that of the side that has named it.
+    #[cold]
+    pub(super) fn memory(place: Place, cause: Cause) -> Self {
+        let status = match place {
+            Place::Local => wc_status::LOCAL_MEMORY,
+            Place::Receive => wc_status::RECEIVE_MEMORY,
+            Place::Remote => wc_status::REMOTE_MEMORY,
+            Place::Bound => status::MW_BIND_ERR,
+        };
+        Self::new(status, cause)
+    }
+
+    /// Memory that is registered and not there.
+    #[cold]
+    pub(super) fn unmapped(place: Place) -> Self {
+        Self::memory(place, Cause::Unmapped { place })
+    }
+
+    /// `enum ibv_wc_status`
+    pub(super) fn status(&self) -> u32 {
+        self.0.0
+    }
+
+    /// The check, with the values.
+    pub(super) fn cause(&self) -> Cause {
+        self.0.1
+    }
+}

@@ -1,0 +1,303 @@
+//! Planning a batch: each message is checked on both sides and its memory is listed.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use arrayvec::ArrayVec;
+
+use crate::engine::check::CheckError;
+use crate::engine::deferred::Deferred;
+use crate::engine::memory::SCATTER;
+use crate::engine::receive::{Receive, ReceiveError};
+use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::responder::{FailedReceive, MAX_MESSAGES, ReceiveCompletion, Responder};
+use crate::engine::room::Claim;
+use crate::engine::segments::SegmentList;
+use crate::engine::{Actor, wc_status};
+use crate::uapi::rxe::{MAX_SGE, SendWqe};
+use crate::uapi::verbs::{access, opcode, qp_type};
+
+/// A batch is not made longer once it has so many bytes: the first completion waits for all.
+const ENOUGH_BYTES: u64 = 32 << 10;
+
+/// A message that has been planned.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Message {
+    pub done: SendCompletion,
+    /// What the responder's completion tells, if there is one.
+    pub received: Option<ReceiveCompletion>,
+    /// Where its bytes begin in the lists.
+    pub start: u64,
+    /// Not to be delivered, nor reported: UC.
+    pub is_lost: bool,
+}
+
+/// Messages that are moved together.
+pub(super) struct Batch<'a> {
+    /// Messages that it may have.
+    limit: u32,
+    pub messages: ArrayVec<Message, MAX_MESSAGES>,
+    /// Receives that the messages use.
+    pub receives: u32,
+    pub local: SegmentList,
+    pub remote: SegmentList,
+    /// Process whose memory `local` is, once there is a message with bytes.
+    pub local_proc: Option<usize>,
+    /// Room for completions of the requester and of the responder, once they need it.
+    send_room: Option<Claim<'a>>,
+    recv_room: Option<Claim<'a>>,
+}
+
+/// Why a message is not in the batch.
+pub(super) enum NotPlanned {
+    /// It has to wait for the batch to be done.
+    Yet,
+    /// The requester's side stops.
+    Requester(RequestError),
+    /// The responder refuses. Its queue pair fails, and the receive that was taken for the message.
+    Responder(CheckError, Option<FailedReceive>),
+}
+
+impl NotPlanned {
+    /// Whether a requester of UC does not learn of it: the message is lost. A receive whose memory
+    /// may not be used makes the responder fail all the same.
+    fn is_unnoticed(&self) -> bool {
+        matches!(
+            self,
+            Self::Responder(_, None)
+                | Self::Requester(RequestError::ReceiverNotReady(_) | RequestError::NoResponse)
+        )
+    }
+}
+
+impl From<RequestError> for NotPlanned {
+    fn from(stop: RequestError) -> Self {
+        Self::Requester(stop)
+    }
+}
+
+impl From<CheckError> for NotPlanned {
+    fn from(error: CheckError) -> Self {
+        Self::Requester(error.into())
+    }
+}
+
+fn takes_receive(opcode: u32) -> bool {
+    !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
+}
+
+/// What the responder's memory has to allow; 0 if the request names none.
+fn right(opcode: u32) -> u32 {
+    match opcode {
+        opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => access::REMOTE_WRITE,
+        opcode::RDMA_READ => access::REMOTE_READ,
+        _ => 0,
+    }
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(limit: u32) -> Self {
+        Self {
+            limit: limit.min(MAX_MESSAGES as u32),
+            messages: ArrayVec::new_const(),
+            receives: 0,
+            local: SegmentList::new(),
+            remote: SegmentList::new(),
+            local_proc: None,
+            send_room: None,
+            recv_room: None,
+        }
+    }
+
+    /// Whether another message of whatever size is sure to fit.
+    pub(super) fn has_room(&self) -> bool {
+        (self.messages.len() as u32) < self.limit
+            && self.local.bytes() < ENOUGH_BYTES
+            && self.local.room() >= MAX_SGE
+            && self.remote.room() >= MAX_SGE
+    }
+
+    /// Claims room for a completion of the requester.
+    fn claim_send(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
+        let wanted = self.limit;
+        let room = self.send_room.get_or_insert_with(|| actor.claim_room(cq, wanted));
+        if room.take() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
+    }
+
+    /// Claims room for a completion of the responder.
+    fn claim_receive(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
+        let wanted = self.limit;
+        let room = self.recv_room.get_or_insert_with(|| actor.claim_room(cq, wanted));
+        if room.take() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
+    }
+
+    /// Adds a message, for which there is room.
+    fn push(&mut self, message: Message) {
+        self.receives += u32::from(message.received.is_some());
+        self.messages.push(message);
+    }
+}
+
+impl<'a> Actor<'a> {
+    /// Checks a message on both sides and adds it to the batch.
+    pub(super) fn plan(
+        &self,
+        requester: &Requester<'a>,
+        responder: Option<&Responder<'a>>,
+        wqe: &SendWqe<'a>,
+        batch: &mut Batch<'a>,
+        deferred: &mut Deferred,
+    ) -> Result<(), NotPlanned> {
+        match wqe.opcode {
+            opcode::SEND
+            | opcode::SEND_WITH_IMM
+            | opcode::RDMA_WRITE
+            | opcode::RDMA_WRITE_WITH_IMM => {}
+            opcode::SEND_WITH_INV | opcode::RDMA_READ if requester.kind == qp_type::RC => {}
+            _ => return Err(NotPlanned::Yet),
+        }
+        if requester.is_signaled(wqe.flags) {
+            batch.claim_send(self, requester.send_cq)?;
+        }
+        let start = batch.local.bytes();
+        let (payload, length) = if wqe.opcode == opcode::RDMA_READ {
+            requester.check_read_depth()?;
+            (Payload::Memory, requester.gather(self, wqe, SCATTER, &mut batch.local)?)
+        } else {
+            requester.payload(self, wqe, &mut batch.local)?
+        };
+        let local_proc = requester.proc_of(payload, self.me);
+        if length > 0 && batch.local_proc.is_some_and(|proc| proc != local_proc) {
+            return Err(NotPlanned::Yet);
+        }
+        let received = match responder {
+            Some(responder) => self.plan_response(responder, wqe, length, batch, deferred),
+            None => Err(RequestError::NoResponse.into()),
+        };
+        let done = SendCompletion::of(wqe, length);
+        match received {
+            Ok(received) => {
+                if length > 0 {
+                    batch.local_proc = Some(local_proc);
+                }
+                batch.push(Message { done, received, start, is_lost: false });
+            }
+            Err(reason) if requester.kind == qp_type::UC && reason.is_unnoticed() => {
+                if !batch.messages.is_empty() {
+                    return Err(NotPlanned::Yet);
+                }
+                // Its bytes stay where they are; those of the next message are the first.
+                batch.local = SegmentList::new();
+                batch.remote = SegmentList::new();
+                batch.push(Message { done, received: None, start, is_lost: true });
+            }
+            Err(reason) => return Err(reason),
+        }
+        Ok(())
+    }
+
+    /// Checks a message on the responder's side, and lists where its bytes go to or, for a read,
+    /// come from.
+    fn plan_response(
+        &self,
+        responder: &Responder<'a>,
+        wqe: &SendWqe<'a>,
+        length: u32,
+        batch: &mut Batch<'a>,
+        deferred: &mut Deferred,
+    ) -> Result<Option<ReceiveCompletion>, NotPlanned> {
+        let right = right(wqe.opcode);
+        if right != 0 {
+            match responder.reach(self.arena, right, wqe.remote(), length.into()) {
+                Ok((segment, region)) => batch.remote.push(segment, region),
+                Err(error) => {
+                    let name = (wqe.opcode, length);
+                    return Err(self.refuse_memory(responder, name, error, batch, deferred));
+                }
+            }
+        }
+        if !takes_receive(wqe.opcode) {
+            return Ok(None);
+        }
+        let mut receive = Receive::new();
+        self.plan_receive(responder, &mut receive, batch, deferred)?;
+        // The elements of a receive that a write takes are ignored.
+        if right == 0 {
+            let (owner, to) = (&responder.receive_owner(self.arena), &mut batch.remote);
+            let listed = receive.scatter(self.arena, owner, 0, length.into(), to);
+            listed
+                .map_err(|error| self.refuse_receive(responder, receive.wr_id, &error, deferred))?;
+        }
+        Ok(Some(ReceiveCompletion {
+            wr_id: receive.wr_id,
+            opcode: wqe.opcode,
+            flags: wqe.flags,
+            imm: wqe.imm,
+            length,
+            src_qp: 0,
+            network_type: 0,
+            slid: 0,
+        }))
+    }
+
+    /// Finds the receive for the next message, and claims room for its completion.
+    fn plan_receive(
+        &self,
+        responder: &Responder<'a>,
+        receive: &mut Receive,
+        batch: &mut Batch<'a>,
+        deferred: &mut Deferred,
+    ) -> Result<(), RequestError> {
+        batch.claim_receive(self, responder.qp.recv_cq.load(Acquire))?;
+        if responder.take(self, batch.receives, receive, deferred) {
+            return Ok(());
+        }
+        Err(RequestError::ReceiverNotReady(responder.qp.min_rnr_timer.load(Acquire)))
+    }
+
+    /// The memory that a request names may not be used. A write with immediate data may have its
+    /// receive complete with an error, too.
+    #[cold]
+    fn refuse_memory(
+        &self,
+        responder: &Responder<'a>,
+        (opcode, length): (u32, u32),
+        error: CheckError,
+        batch: &mut Batch<'a>,
+        deferred: &mut Deferred,
+    ) -> NotPlanned {
+        if error.status() != wc_status::REMOTE_MEMORY
+            || !responder.is_receive_blamed(opcode, length)
+        {
+            return NotPlanned::Responder(error, None);
+        }
+        let mut receive = Receive::new();
+        if let Err(stop) = self.plan_receive(responder, &mut receive, batch, deferred) {
+            return stop.into();
+        }
+        let failed = FailedReceive {
+            wr_id: receive.wr_id,
+            status: wc_status::RECEIVE_ACCESS,
+            cause: Some(error.cause()),
+        };
+        NotPlanned::Responder(error, Some(failed))
+    }
+
+    /// The receive does not take the message.
+    #[cold]
+    fn refuse_receive(
+        &self,
+        responder: &Responder<'_>,
+        wr_id: u64,
+        error: &ReceiveError,
+        deferred: &mut Deferred,
+    ) -> NotPlanned {
+        let cause = error.cause(0);
+        let for_requester = CheckError::new(error.requester_status(), cause);
+        if matches!(error, ReceiveError::Small { .. }) && !responder.is_reliable() {
+            responder.drop_message(self, wr_id, cause, deferred);
+            return NotPlanned::Responder(for_requester, None);
+        }
+        let failed = FailedReceive { wr_id, status: error.status(), cause: Some(cause) };
+        NotPlanned::Responder(for_requester, Some(failed))
+    }
+}

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_core::arena::Mapping;
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use crate::device::{self, Neighbour, is_link_local};
@@ -63,7 +64,7 @@ pub(super) enum Order {
     Ask { from: IpAddr, to: IpAddr },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
     /// it is destroyed).
-    State { qpn: u32, state: u32, path: Path },
+    State { qpn: Qpn, state: u32, path: Path },
     /// These sockets hear a group.
     Hear(Vec<Socket>),
     /// This group is heard no more.
@@ -186,7 +187,7 @@ impl Handle {
     }
 
     /// A queue pair with a peer on another host has come to a state; RESET also if it is destroyed.
-    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: Path) {
+    pub(crate) fn set_state(&self, qpn: Qpn, state: u32, path: Path) {
         if let Some(shared) = &self.0 {
             shared.orders.put(Order::State { qpn, state, path });
         }

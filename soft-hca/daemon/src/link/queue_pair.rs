@@ -23,7 +23,7 @@ const BURST: usize = 128;
 /// A connected queue pair and what is under way.
 #[derive(Debug)]
 pub(super) struct QueuePair {
-    qpn: u32,
+    qpn: Qpn,
     kind: u32,
     pub path: Path,
     transport: queue_pair::QueuePair,
@@ -50,7 +50,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
 
 impl QueuePair {
     /// A queue pair that has come to RTR. `None` if it is of no connected type.
-    pub(super) fn new(qp: &Qp, qpn: u32, path: Path) -> Option<Self> {
+    pub(super) fn new(qp: &Qp, qpn: Qpn, path: Path) -> Option<Self> {
         let kind = qp.qp_type.load(Acquire);
         let service = match kind {
             qp_type::RC => Service::Rc,
@@ -84,8 +84,9 @@ impl QueuePair {
         actor: Actor<'a>,
     ) -> (&'q mut queue_pair::QueuePair, RemoteSends<'a, 'q>, RemoteTarget<'a, 'q>) {
         let Self { qpn, kind, transport, arriving, full, .. } = self;
-        let sends = RemoteSends { actor, qpn: *qpn, full };
-        (transport, sends, RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving })
+        let qpn = qpn.get();
+        let sends = RemoteSends { actor, qpn, full };
+        (transport, sends, RemoteTarget { actor, qpn, kind: *kind, arriving })
     }
 
     /// Packets of the peer.
@@ -99,10 +100,10 @@ impl QueuePair {
         let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
         let (transport, mut sends, mut target) = self.parts(actor);
         let has_more = transport.poll(now, BURST, &mut path_port, &mut sends, &mut target);
-        let qp = actor.arena.qp(self.qpn);
+        let qp = actor.arena.qp(self.qpn.get());
         if qp.is_some_and(|qp| qp.state.load(Acquire) == state::SQD) {
             // Whoever waits for the queue to drain is told when it has.
-            actor.run_send_queue(self.qpn);
+            actor.run_send_queue(self.qpn.get());
         }
         has_more
     }
@@ -111,7 +112,7 @@ impl QueuePair {
 /// The port, and the path to the peer.
 struct PathPort<'a> {
     actor: Actor<'a>,
-    qpn: u32,
+    qpn: Qpn,
     port: &'a Port,
     path: Path,
 }
@@ -132,7 +133,7 @@ impl port::Port for PathPort<'_> {
 /// Traces packets that were sent.
 fn are_sent(
     actor: Actor<'_>,
-    qpn: u32,
+    qpn: Qpn,
     path: Path,
     packets: impl Iterator<Item = (Headers, usize)>,
 ) {
@@ -142,7 +143,7 @@ fn are_sent(
     for (headers, length) in packets {
         actor.observe(|| {
             Event::Packet(LinkPacket {
-                qpn,
+                qpn: qpn.get(),
                 is_received: false,
                 path: (path.own, path.peer),
                 headers: &headers,

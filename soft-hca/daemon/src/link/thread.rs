@@ -15,7 +15,7 @@ use soft_hca_core::engine::{
 };
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::{qp_type, state};
-use soft_hca_roce::wire::bth::MULTICAST_QPN;
+use soft_hca_roce::wire::bth::{MULTICAST_QPN, Qpn};
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
 use soft_hca_roce::wire::opcode::{Operation, Service};
@@ -105,11 +105,11 @@ struct Link {
     /// The sockets that hear groups.
     groups: Vec<Socket>,
     /// Connected queue pairs with a peer on another host, by number.
-    qps: HashMap<u32, QueuePair>,
+    qps: HashMap<Qpn, QueuePair>,
     /// Those that are to be served.
-    dirty: BTreeSet<u32>,
+    dirty: BTreeSet<Qpn>,
     /// When queue pairs are to be served at the latest, or earlier.
-    deadlines: Deadlines<u32>,
+    deadlines: Deadlines<Qpn>,
     spin: Spin,
     /// A socket had no room for all that was to be sent.
     is_full: bool,
@@ -139,7 +139,7 @@ impl Link {
                 self.spin.traffic();
             }
             for qpn in rung {
-                self.rung(qpn);
+                self.rung(Qpn::new(qpn));
             }
             // Who sends one packet often sends another.
             has_more = self.serve() || has_received;
@@ -239,8 +239,8 @@ impl Link {
     }
 
     /// A queue pair whose peer is on another host has come to a state.
-    fn set_state(&mut self, qpn: u32, to: u32, path: Path) {
-        match (to, self.arena.qp(qpn)) {
+    fn set_state(&mut self, qpn: Qpn, to: u32, path: Path) {
+        match (to, self.arena.qp(qpn.get())) {
             (state::RTR, Some(qp)) => {
                 if let Some(new) = QueuePair::new(qp, qpn, path) {
                     self.qps.insert(qpn, new);
@@ -261,12 +261,13 @@ impl Link {
     }
 
     /// A program has posted.
-    fn rung(&mut self, qpn: u32) {
+    fn rung(&mut self, qpn: Qpn) {
         if self.qps.contains_key(&qpn) {
             self.dirty.insert(qpn);
-        } else if self.arena.qp(qpn).is_some_and(|qp| qp.qp_type.load(Acquire) == qp_type::UD) {
-            self.actor().run_send_queue(qpn);
-        } else if self.arena.qp(qpn).is_some() {
+        } else if self.arena.qp(qpn.get()).is_some_and(|qp| qp.qp_type.load(Acquire) == qp_type::UD)
+        {
+            self.actor().run_send_queue(qpn.get());
+        } else if self.arena.qp(qpn.get()).is_some() {
             // Its state may be among the orders.
             self.take_orders();
             if self.qps.contains_key(&qpn) {
@@ -361,7 +362,7 @@ impl Link {
             if headers.dest_qpn == GSI_QPN {
                 continue;
             }
-            let qpn = headers.dest_qpn.get();
+            let qpn = headers.dest_qpn;
             self.actor().observe(|| {
                 let queue_pair = self
                     .qps
@@ -374,6 +375,7 @@ impl Link {
                 };
                 let length = packet.payload.len() as u32;
                 let path = (*from, *own);
+                let qpn = qpn.get();
                 Event::Packet(LinkPacket { qpn, is_received: true, path, headers, length, ignored })
             });
         }
@@ -385,17 +387,17 @@ impl Link {
             return Ok(());
         };
         let headers = &packet.headers;
-        let (dest_qpn, qpn) = (headers.dest_qpn, headers.dest_qpn.get());
+        let qpn = headers.dest_qpn;
         let is_own = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
         let is_echo = || is_own() && !self.env.shared.is_always;
         if own.is_multicast() && is_echo() {
             return Err(Reason::Address);
         }
-        if own.is_multicast() != (dest_qpn == MULTICAST_QPN) {
+        if own.is_multicast() != (qpn == MULTICAST_QPN) {
             return Err(Reason::QueuePair);
         }
         match (headers.service, headers.operation) {
-            (Service::Ud, Operation::Datagram(deth, _)) if dest_qpn == GSI_QPN => {
+            (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
                 let mad = packet.payload.try_into().map_err(|_| Reason::Malformed)?;
                 if deth.qkey != GSI_QKEY {
                     return Err(Reason::QueuePair);
@@ -404,9 +406,9 @@ impl Link {
                 Ok(())
             }
             (Service::Ud, Operation::Datagram(deth, immediate)) => {
-                let receiver = match dest_qpn {
+                let receiver = match qpn {
                     MULTICAST_QPN => DatagramReceiver::Group(ip::gid(*own)),
-                    _ => DatagramReceiver::QueuePair(qpn),
+                    _ => DatagramReceiver::QueuePair(qpn.get()),
                 };
                 let is_taken = self.actor().deliver_remote(
                     &header.grh(),

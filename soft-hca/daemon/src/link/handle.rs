@@ -65,10 +65,10 @@ pub(super) enum Order {
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
     /// it is destroyed).
     State { qpn: Qpn, state: u32, path: Path },
-    /// These sockets hear a group.
-    Hear(Vec<Socket>),
-    /// This group is heard no more.
-    Leave(IpAddr),
+    /// These sockets are for a group.
+    JoinGroup(Vec<Socket>),
+    /// No socket is for this group any more.
+    LeaveGroup(IpAddr),
     /// The link's thread ends.
     End,
 }
@@ -167,13 +167,13 @@ impl Handle {
     /// system does not allow that, the group stays in the fabric.
     pub(crate) fn join(&self, group: IpAddr) {
         let Some(shared) = &self.0 else { return };
-        let heard = shared.groups.join(group).into_iter().filter_map(|socket| {
+        let joined = shared.groups.join(group).into_iter().filter_map(|socket| {
             let refused = |error| tracing::warn!(%group, "other hosts are not heard: {error}");
             socket.map_err(refused).ok()
         });
-        let heard: Vec<Socket> = heard.collect();
-        if !heard.is_empty() {
-            shared.orders.put(Order::Hear(heard));
+        let joined: Vec<Socket> = joined.collect();
+        if !joined.is_empty() {
+            shared.orders.put(Order::JoinGroup(joined));
         }
     }
 
@@ -181,7 +181,7 @@ impl Handle {
     pub(crate) fn leave(&self, group: IpAddr) {
         if let Some(shared) = &self.0 {
             if shared.groups.leave(group) {
-                shared.orders.put(Order::Leave(group));
+                shared.orders.put(Order::LeaveGroup(group));
             }
         }
     }

@@ -89,8 +89,8 @@ impl QueuePair {
         (transport, sends, RemoteTarget { actor, qpn, kind: *kind, arriving })
     }
 
-    /// Packets of the peer.
-    pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
+    /// Handles packets of the peer.
+    pub(super) fn receive(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
         let (transport, mut sends, mut target) = self.parts(actor);
         transport.handle_packets(now, packets, &mut sends, &mut target);
     }
@@ -102,7 +102,7 @@ impl QueuePair {
         let has_more = transport.poll(now, BURST, &mut path_port, &mut sends, &mut target);
         let qp = actor.arena.qp(self.qpn.get());
         if qp.is_some_and(|qp| qp.state.load(Acquire) == state::SQD) {
-            // Whoever waits for the queue to drain is told when it has.
+            // The program waits for an event that the queue has drained.
             actor.run_send_queue(self.qpn.get());
         }
         has_more
@@ -125,13 +125,13 @@ impl port::Port for PathPort<'_> {
     ) -> Result<(), E> {
         let Self { actor, qpn, port, path } = *self;
         port.send_all(&path, packets.clone(), fill).unwrap_or_else(|| Err(Busy.into()))?;
-        are_sent(actor, qpn, path, packets);
+        trace_sent(actor, qpn, path, packets);
         Ok(())
     }
 }
 
 /// Traces packets that were sent.
-fn are_sent(
+fn trace_sent(
     actor: Actor<'_>,
     qpn: Qpn,
     path: Path,

@@ -141,7 +141,7 @@ impl Link {
             for qpn in rung {
                 self.rung(Qpn::new(qpn));
             }
-            // Who sends one packet often sends another.
+            // Another packet often follows one.
             has_more = self.serve() || has_received;
             self.env.port.send_held();
             self.is_full = !self.env.port.flush();
@@ -186,14 +186,14 @@ impl Link {
                 Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
                 Order::Ask { from, to } => self.env.port.send_nothing(from, to),
                 Order::State { qpn, state, path } => self.set_state(qpn, state, path),
-                Order::Hear(sockets) => self.hear(sockets),
-                Order::Leave(group) => self.stop_hearing(group),
+                Order::JoinGroup(sockets) => self.join_group(sockets),
+                Order::LeaveGroup(group) => self.leave_group(group),
                 Order::End => self.is_over = true,
             }
         }
     }
 
-    fn hear(&mut self, sockets: Vec<Socket>) {
+    fn join_group(&mut self, sockets: Vec<Socket>) {
         for socket in sockets {
             let fd = socket.as_fd().as_raw_fd();
             match self.poller.add(fd, Ready::Packets(fd)) {
@@ -205,7 +205,7 @@ impl Link {
         }
     }
 
-    fn stop_hearing(&mut self, group: IpAddr) {
+    fn leave_group(&mut self, group: IpAddr) {
         let poller = &mut self.poller;
         self.groups.retain(|socket| {
             let stays = socket.address != group;
@@ -314,7 +314,7 @@ impl Link {
         while packets.peek().is_some() {
             let mut arrived = ArrayVec::<_, RUN>::new();
             for (datagram, bytes) in packets.by_ref().take(RUN) {
-                if !self.env.port.heard(own, &datagram, bytes) {
+                if !self.env.port.tap_received(own, &datagram, bytes) {
                     arrived.extend(self.check(own, &datagram, bytes));
                 }
             }
@@ -337,10 +337,10 @@ impl Link {
     /// Checks a packet that has come to an own address, and counts a bad one.
     fn check<'p>(&self, own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Option<Arrived<'p>> {
         let from = datagram.from.ip().to_canonical();
-        check(own, datagram, bytes).map_err(|reason| self.dropped(from, reason)).ok()
+        check(own, datagram, bytes).map_err(|reason| self.count_drop(from, reason)).ok()
     }
 
-    fn dropped(&self, from: IpAddr, reason: Reason) {
+    fn count_drop(&self, from: IpAddr, reason: Reason) {
         self.env.port.counters.count(reason);
         tracing::debug!(%from, ?reason, "a packet is dropped");
     }
@@ -348,15 +348,15 @@ impl Link {
     /// Takes packets that have come together.
     fn take(&mut self, arrived: &[Arrived<'_>]) {
         for run in arrived.chunk_by(goes_with) {
-            self.is_received(run);
+            self.trace_received(run);
             if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
-                run.iter().for_each(|_| self.dropped(first.path.1, reason));
+                run.iter().for_each(|_| self.count_drop(first.path.1, reason));
             }
         }
     }
 
     /// Traces packets that have come, those of queue pairs of programs.
-    fn is_received(&self, run: &[Arrived<'_>]) {
+    fn trace_received(&self, run: &[Arrived<'_>]) {
         for Arrived { path: (own, from), packet, .. } in run {
             let headers = &packet.headers;
             if headers.dest_qpn == GSI_QPN {
@@ -433,7 +433,7 @@ impl Link {
                 if let Some(mut queue_pair) = self.qps.remove(&qpn) {
                     let packets: ArrayVec<_, RUN> =
                         run.iter().take(RUN).map(|arrived| arrived.packet).collect();
-                    queue_pair.hear(self.actor(), system::now_ns(), &packets);
+                    queue_pair.receive(self.actor(), system::now_ns(), &packets);
                     self.qps.insert(qpn, queue_pair);
                     self.dirty.insert(qpn);
                 }

@@ -84,7 +84,7 @@ impl DeferredCommands {
         self.0.iter().any(|waiting| waiting.command.is_of(token))
     }
 
-    /// Nobody waits for this file's command any more.
+    /// Forgets a file's command: the file is closed.
     pub(crate) fn forget(&mut self, token: u32) {
         self.0.retain(|waiting| !waiting.command.is_of(token));
     }

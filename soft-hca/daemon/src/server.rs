@@ -263,7 +263,7 @@ impl Daemon {
             Deferred::Reap(index) => self.reap(index),
         };
         match unfinished {
-            // Nobody asks for two things at a time.
+            // A file has one command at a time; one that sends two is closed.
             Some(Deferred::Message(token, _) | Deferred::Answer(token, ..))
                 if self.deferred.has(token) =>
             {

@@ -4,16 +4,16 @@ use std::fmt;
 
 use super::Error;
 use super::names::{ErrorNumber, Status, like, question};
-use super::occasion::Occasion;
 use super::packet::Direction;
 use super::spec::{Number, Spec};
+use super::trigger::Trigger;
 use super::value::Duration;
 use super::verbs::{Fails, Verb};
 
 /// To whose calls and completions a fault happens, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
-    pub occasion: Occasion,
+    pub trigger: Trigger,
     /// Each queue pair is counted by itself.
     pub per_queue_pair: bool,
     /// Only those of this queue pair.
@@ -79,15 +79,15 @@ impl Scope {
             let wanted = "a program is the name of its file, without a folder";
             return Err(Error::Value { key: "program", value: name.into(), wanted });
         }
-        let occasion = Occasion::take(spec)?;
-        Ok(Self { occasion, per_queue_pair, qpn, program: program.map(String::from) })
+        let trigger = Trigger::take(spec)?;
+        Ok(Self { trigger, per_queue_pair, qpn, program: program.map(String::from) })
     }
 
     fn parts(&self) -> impl Iterator<Item = String> {
         let per = self.per_queue_pair.then(|| "per=qp".to_string());
         let qp = self.qpn.map(|qpn| format!("qp={qpn}"));
         let program = self.program.as_ref().map(|name| format!("program={name}"));
-        self.occasion.parts().chain(per).chain(qp).chain(program)
+        self.trigger.parts().chain(per).chain(qp).chain(program)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Decides what happens to a program's calls and completions.
+//! Decides on the action on each of a program's calls and completions.
 
 use std::collections::HashMap;
 use std::time;
@@ -6,14 +6,14 @@ use std::time;
 use super::Plan;
 use super::call::{CallFault, CompletionFault, End, Scope};
 use super::names::{ErrorNumber, Status};
-use super::occasion::Counting;
 use super::packet::Direction;
 use super::random::Random;
+use super::trigger::Counting;
 
-/// What happens to a call.
+/// The action of faults on a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Happens {
-    /// The specifications that ask for it; empty if nothing happens.
+pub struct Action {
+    /// The specifications that ask for it; empty if there is none.
     pub specs: String,
     /// It takes so long before anything else.
     pub delay: Option<time::Duration>,
@@ -33,7 +33,7 @@ pub struct Injector {
     lists: bool,
 }
 
-/// How often a fault could have happened.
+/// How often a fault could have fired.
 #[derive(Debug)]
 struct Counts {
     all: Counting,
@@ -45,21 +45,21 @@ struct Counts {
 
 impl Counts {
     fn new(scope: &Scope, seed: u64) -> Self {
-        let all = Counting::new(scope.occasion);
+        let all = Counting::new(scope.trigger);
         Self { all, of_queue_pairs: HashMap::new(), random: Random::new(seed) }
     }
 
-    fn happens(&mut self, scope: &Scope, qpn: Option<u32>) -> bool {
+    fn fires(&mut self, scope: &Scope, qpn: Option<u32>) -> bool {
         if scope.qpn.is_some() && scope.qpn != qpn {
             return false;
         }
         let counting = match qpn {
             Some(qpn) if scope.per_queue_pair => {
-                self.of_queue_pairs.entry(qpn).or_insert_with(|| Counting::new(scope.occasion))
+                self.of_queue_pairs.entry(qpn).or_insert_with(|| Counting::new(scope.trigger))
             }
             _ => &mut self.all,
         };
-        counting.happens(&mut self.random)
+        counting.fires(&mut self.random)
     }
 }
 
@@ -100,29 +100,29 @@ impl Injector {
 
     /// A verb is called, about a queue pair if it has that argument. Of several faults all delays
     /// happen, and the first end that is another than the call's own.
-    pub fn call(&mut self, verb: usize, qpn: Option<u32>) -> Happens {
-        let mut happens = Happens::default();
+    pub fn call(&mut self, verb: usize, qpn: Option<u32>) -> Action {
+        let mut action = Action::default();
         for (fault, counts) in self.calls.iter_mut().filter(|(fault, _)| fault.verb == verb) {
-            if !counts.happens(&fault.scope, qpn) {
+            if !counts.fires(&fault.scope, qpn) {
                 continue;
             }
-            happens.specs += if happens.specs.is_empty() { "" } else { " " };
-            happens.specs += &fault.to_string();
+            action.specs += if action.specs.is_empty() { "" } else { " " };
+            action.specs += &fault.to_string();
             if let Some(delay) = fault.delay {
-                let before = happens.delay.unwrap_or_default();
-                happens.delay = Some(before + time::Duration::from_nanos(delay.ns));
+                let before = action.delay.unwrap_or_default();
+                action.delay = Some(before + time::Duration::from_nanos(delay.ns));
             }
-            if happens.kill || happens.skip || happens.failure.is_some() {
+            if action.kill || action.skip || action.failure.is_some() {
                 continue;
             }
             match fault.end {
                 End::Done => {}
-                End::Failure(errno) => happens.failure = Some(errno),
-                End::Kill => happens.kill = true,
-                End::Skip => happens.skip = true,
+                End::Failure(errno) => action.failure = Some(errno),
+                End::Kill => action.kill = true,
+                End::Skip => action.skip = true,
             }
         }
-        happens
+        action
     }
 
     /// The status with which a completion is seen, if not its own, and the specification that asks
@@ -132,7 +132,7 @@ impl Injector {
         let mut status = None;
         for (fault, counts) in &mut self.completions {
             let is_meant = fault.direction.is_none_or(|wanted| wanted == direction);
-            if is_meant && counts.happens(&fault.scope, Some(qpn)) {
+            if is_meant && counts.fires(&fault.scope, Some(qpn)) {
                 status.get_or_insert_with(|| (fault.status, fault.to_string()));
             }
         }
@@ -140,7 +140,7 @@ impl Injector {
     }
 }
 
-impl Happens {
+impl Action {
     /// How the call ends: the name of an error or a signal, nothing if all seems well.
     pub fn outcome(&self) -> String {
         match self.failure {
@@ -171,7 +171,7 @@ mod tests {
     fn the_nth_call_fails() {
         let mut one = injector("ibv_post_send:nth=2,ENOMEM");
         assert_eq!(failures(&mut one, 17, 3), [false, true, false]);
-        assert_eq!(one.call(CONNECT, None), Happens::default());
+        assert_eq!(one.call(CONNECT, None), Action::default());
         assert!(one.is_about(SEND) && !one.is_about(CONNECT) && !one.is_about_completions());
     }
 
@@ -199,12 +199,12 @@ mod tests {
     #[test]
     fn what_happens_adds_up() {
         let mut both = injector("rdma_connect:5ms rdma_connect:1ms,EIO rdma_connect:kill");
-        let happens = both.call(CONNECT, None);
-        assert_eq!(happens.delay, Some(time::Duration::from_millis(6)));
-        assert_eq!((happens.kill, happens.failure), (false, Some(ErrorNumber(libc::EIO))));
-        assert_eq!(happens.outcome(), "EIO");
+        let action = both.call(CONNECT, None);
+        assert_eq!(action.delay, Some(time::Duration::from_millis(6)));
+        assert_eq!((action.kill, action.failure), (false, Some(ErrorNumber(libc::EIO))));
+        assert_eq!(action.outcome(), "EIO");
         let specs = "rdma_connect:delay=5ms rdma_connect:errno=EIO,delay=1ms rdma_connect:kill";
-        assert_eq!(happens.specs, specs);
+        assert_eq!(action.specs, specs);
         assert_eq!(injector("rdma_connect:kill").call(CONNECT, None).outcome(), "SIGKILL");
         let skips = injector("ibv_post_send:skip").call(SEND, None);
         assert!(skips.skip && skips.outcome().is_empty());

@@ -9,10 +9,10 @@
 //! | file | what |
 //! | --- | --- |
 //! | `spec` | a specification as its parts, for faults of every kind |
-//! | `occasion` | when a fault happens: with a probability, at the Nth, at most so often |
+//! | `trigger` | when a fault fires: with a probability, at the Nth, at most so often |
 //! | `packet` | faults of the link's packets |
 //! | `call` | faults of a program's calls and completions |
-//! | `injector` | what happens to them |
+//! | `injector` | the action on each of them |
 //! | `happened` | what is told of it |
 //! | `verbs` | the calls, and how each reports a failure |
 //! | `names` | error numbers and statuses |
@@ -26,12 +26,12 @@ mod call;
 mod happened;
 mod injector;
 mod names;
-mod occasion;
 mod packet;
 mod random;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod trigger;
 mod value;
 mod verbs;
 
@@ -40,11 +40,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 
 pub use happened::Happened;
-pub use injector::{Happens, Injector};
+pub use injector::{Action, Injector};
 pub use names::{ErrorNumber, Status};
-pub use occasion::Counting;
 pub use packet::{Destination, Direction, Kind, PacketFault};
 pub use random::Random;
+pub use trigger::Counting;
 pub use verbs::{Fails, Verb};
 
 use call::{CallFault, CompletionFault};
@@ -66,7 +66,7 @@ WHAT is a call of libibverbs or librdmacm, such as ibv_reg_mr or rdma_connect (a
 or what such calls bring:
   completion        ibv_poll_cq gives one another status: status=IBV_WC_WR_FLUSH_ERR
 
-or what happens to packets of the link (--roce):
+or what action to packets of the link (--roce):
   drop              they are lost
   duplicate         they come twice
   corrupt           one bit of theirs is wrong

@@ -5,8 +5,8 @@ use std::fmt;
 use soft_hca_roce::wire::opcode::Service;
 
 use super::Error;
-use super::occasion::Occasion;
 use super::spec::{Number, Spec};
+use super::trigger::Trigger;
 use super::value::Duration;
 
 /// What goes wrong with packets, with which of them, and when.
@@ -15,7 +15,7 @@ pub struct PacketFault {
     /// What goes wrong.
     pub kind: Kind,
     /// With how many of them.
-    pub occasion: Occasion,
+    pub trigger: Trigger,
     /// Only with those of one direction.
     pub direction: Option<Direction>,
     /// Only with those whose destination is this queue pair.
@@ -136,9 +136,9 @@ impl PacketFault {
         let direction = Direction::take(&mut spec)?;
         let qpn = spec.number("qp", &Number::QPN)?.map(|qpn| qpn as u32);
         let service = take_service(&mut spec)?;
-        let occasion = Occasion::take(&mut spec)?;
+        let trigger = Trigger::take(&mut spec)?;
         spec.end(kind.name(), kind.keys())?;
-        Ok(Self { kind, occasion, direction, qpn, service })
+        Ok(Self { kind, trigger, direction, qpn, service })
     }
 
     /// Whether it is about packets of this direction to this destination, if they have one.
@@ -160,7 +160,7 @@ impl fmt::Display for PacketFault {
         let qp = self.qpn.map(|qpn| format!("qp={qpn}"));
         let service = SERVICES.iter().find(|(service, _)| self.service == Some(*service));
         let service = service.map(|(_, name)| format!("service={name}"));
-        let parts = own.into_iter().chain(self.occasion.parts());
+        let parts = own.into_iter().chain(self.trigger.parts());
         let parts: Vec<String> = parts.chain(direction).chain(qp).chain(service).collect();
         f.write_str(self.kind.name())?;
         if !parts.is_empty() {

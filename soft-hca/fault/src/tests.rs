@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use soft_hca_roce::wire::opcode::Service;
 
 use super::call::{End, Scope};
-use super::occasion::{Chance, Occasion};
+use super::trigger::{Chance, Trigger};
 use super::value::{Duration, Probability};
 use super::*;
 
@@ -206,9 +206,9 @@ fn what_is_wrong_is_named() {
 #[test]
 fn an_occasion_comes_as_often_as_it_says() {
     let count = |text: &str, seed| {
-        let mut counting = Counting::new(plan(text).packets[0].occasion);
+        let mut counting = Counting::new(plan(text).packets[0].trigger);
         let mut random = Random::new(seed);
-        (1..=100_000u32).filter(|_| counting.happens(&mut random)).collect::<Vec<_>>()
+        (1..=100_000u32).filter(|_| counting.fires(&mut random)).collect::<Vec<_>>()
     };
     assert_eq!(count("drop", 1).len(), 100_000);
     assert_eq!(count("drop:nth=3", 1), [3]);
@@ -221,7 +221,7 @@ fn an_occasion_comes_as_often_as_it_says() {
     assert_eq!(count("drop:1%,times=5", 1), count("drop:1%", 1)[..5]);
 }
 
-fn occasion() -> impl Strategy<Value = Occasion> {
+fn trigger() -> impl Strategy<Value = Trigger> {
     let times = proptest::option::of(1u32..);
     let chance = prop_oneof![
         Just(Chance::All),
@@ -229,8 +229,8 @@ fn occasion() -> impl Strategy<Value = Occasion> {
         (1u32..).prop_map(Chance::Nth),
     ];
     (chance, times).prop_map(|(chance, times)| match chance {
-        Chance::Nth(_) => Occasion { chance, times: None },
-        _ => Occasion { chance, times },
+        Chance::Nth(_) => Trigger { chance, times: None },
+        _ => Trigger { chance, times },
     })
 }
 
@@ -247,10 +247,10 @@ fn fault() -> impl Strategy<Value = PacketFault> {
     let qpn = proptest::option::of(0u32..1 << 24);
     let service = prop_oneof![Just(Service::Rc), Just(Service::Uc), Just(Service::Ud)];
     let service = proptest::option::of(service);
-    (kind, occasion(), direction, qpn, service).prop_map(
-        |(kind, occasion, direction, qpn, service)| PacketFault {
+    (kind, trigger(), direction, qpn, service).prop_map(
+        |(kind, trigger, direction, qpn, service)| PacketFault {
             kind,
-            occasion,
+            trigger,
             direction,
             qpn,
             service,
@@ -261,8 +261,8 @@ fn fault() -> impl Strategy<Value = PacketFault> {
 fn scope(has_queue_pair: bool) -> impl Strategy<Value = Scope> {
     let qpn = proptest::option::of(0u32..1 << 24);
     let program = proptest::option::of("[a-z][a-z0-9._-]{0,9}");
-    (occasion(), any::<bool>(), qpn, program).prop_map(move |(occasion, per, qpn, program)| Scope {
-        occasion,
+    (trigger(), any::<bool>(), qpn, program).prop_map(move |(trigger, per, qpn, program)| Scope {
+        trigger,
         per_queue_pair: per && has_queue_pair,
         qpn: qpn.filter(|_| has_queue_pair),
         program,

@@ -133,12 +133,12 @@ pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_i
         return None;
     }
     let (delay, kill, failure, skip) = aside(|| {
-        let happens = faults.injector().call(verb, qpn());
-        if !happens.specs.is_empty() {
-            let outcome = happens.outcome();
-            note(Verb::ALL[verb].name, happens.specs, outcome);
+        let action = faults.injector().call(verb, qpn());
+        if !action.specs.is_empty() {
+            let outcome = action.outcome();
+            note(Verb::ALL[verb].name, action.specs, outcome);
         }
-        (happens.delay, happens.kill, happens.failure, happens.skip)
+        (action.delay, action.kill, action.failure, action.skip)
     });
     if let Some(delay) = delay {
         thread::sleep(delay);
@@ -173,8 +173,8 @@ pub(crate) unsafe fn polled(wc: *mut Wc, count: c_int) {
     for wc in completions {
         let is_receive = wc.opcode & WC_RECV != 0;
         aside(|| {
-            let happens = faults.injector().completion(wc.qp_num, is_receive);
-            if let Some((status, specs)) = happens {
+            let fault = faults.injector().completion(wc.qp_num, is_receive);
+            if let Some((status, specs)) = fault {
                 note("ibv_poll_cq", specs, status.to_string());
                 wc.status = status.0;
             }

@@ -170,7 +170,7 @@ impl Fabric {
         self.await_link(index)?;
         let arena = Arc::clone(&self.arena);
         let qp = &arena.qps[index];
-        // Nobody begins anything new with it, however long this takes.
+        // From now on no operation begins with it, however long this takes.
         qp.state.store(state::RESET, Release);
         self.tell_link(index, state::RESET);
         {

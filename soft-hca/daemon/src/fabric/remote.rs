@@ -7,7 +7,7 @@ use soft_hca_core::config::LinkOptions;
 use soft_hca_core::engine::LINK;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::system;
-use soft_hca_core::uapi::verbs::qp_type;
+use soft_hca_core::uapi::verbs::{Qpn, qp_type};
 
 use super::Fabric;
 use crate::link;
@@ -48,7 +48,7 @@ impl Fabric {
                 traffic_class: object.path.dest.traffic_class,
                 ..link::Path::new(address(sgid), address(object.path.dest.dgid))
             };
-            self.roce.set_state(object.qpn, to, path);
+            self.roce.set_state(Qpn::new(object.qpn), to, path);
         }
     }
 

@@ -42,8 +42,8 @@ impl FaultCounters {
     }
 }
 
-/// A packet that something can go wrong with.
-pub(super) trait Disturbed: Clone {
+/// A packet on which faults act.
+pub(super) trait FaultyPacket: Clone {
     /// Its bytes.
     fn bytes(&mut self) -> &mut [u8];
 }
@@ -74,10 +74,10 @@ struct Held<P> {
     overtaking: Option<u32>,
 }
 
-impl<P: Disturbed> Injector<P> {
+impl<P: FaultyPacket> Injector<P> {
     /// For a plan with a seed.
     pub(super) fn new(plan: &Plan) -> Self {
-        let counting = |fault: &PacketFault| (fault.clone(), Counting::new(fault.occasion));
+        let counting = |fault: &PacketFault| (fault.clone(), Counting::new(fault.trigger));
         let way = || Way { ready: VecDeque::new(), blocked_until: 0, held: Vec::new() };
         Self {
             faults: plan.packets.iter().map(counting).collect(),
@@ -100,8 +100,8 @@ impl<P: Disturbed> Injector<P> {
         let mut is_lost = false;
         for ((fault, counting), times) in self.faults.iter_mut().zip(&counters.times) {
             // A lost packet counts as one that came by.
-            let happens = fault.is_about(direction, to) && counting.happens(&mut self.random);
-            if !happens || is_lost {
+            let fires = fault.is_about(direction, to) && counting.fires(&mut self.random);
+            if !fires || is_lost {
                 continue;
             }
             times.fetch_add(1, Relaxed);
@@ -209,7 +209,7 @@ mod tests {
     #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Numbered(Vec<u8>);
 
-    impl Disturbed for Numbered {
+    impl FaultyPacket for Numbered {
         fn bytes(&mut self) -> &mut [u8] {
             &mut self.0
         }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_core::arena::Mapping;
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use crate::device::{self, Neighbour, is_link_local};
@@ -63,11 +64,11 @@ pub(super) enum Order {
     Ask { from: IpAddr, to: IpAddr },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
     /// it is destroyed).
-    State { qpn: u32, state: u32, path: Path },
-    /// These sockets hear a group.
-    Hear(Vec<Socket>),
-    /// This group is heard no more.
-    Leave(IpAddr),
+    State { qpn: Qpn, state: u32, path: Path },
+    /// These sockets are for a group.
+    JoinGroup(Vec<Socket>),
+    /// No socket is for this group any more.
+    LeaveGroup(IpAddr),
     /// The link's thread ends.
     End,
 }
@@ -166,13 +167,13 @@ impl Handle {
     /// system does not allow that, the group stays in the fabric.
     pub(crate) fn join(&self, group: IpAddr) {
         let Some(shared) = &self.0 else { return };
-        let heard = shared.groups.join(group).into_iter().filter_map(|socket| {
+        let joined = shared.groups.join(group).into_iter().filter_map(|socket| {
             let refused = |error| tracing::warn!(%group, "other hosts are not heard: {error}");
             socket.map_err(refused).ok()
         });
-        let heard: Vec<Socket> = heard.collect();
-        if !heard.is_empty() {
-            shared.orders.put(Order::Hear(heard));
+        let joined: Vec<Socket> = joined.collect();
+        if !joined.is_empty() {
+            shared.orders.put(Order::JoinGroup(joined));
         }
     }
 
@@ -180,13 +181,13 @@ impl Handle {
     pub(crate) fn leave(&self, group: IpAddr) {
         if let Some(shared) = &self.0 {
             if shared.groups.leave(group) {
-                shared.orders.put(Order::Leave(group));
+                shared.orders.put(Order::LeaveGroup(group));
             }
         }
     }
 
     /// A queue pair with a peer on another host has come to a state; RESET also if it is destroyed.
-    pub(crate) fn set_state(&self, qpn: u32, state: u32, path: Path) {
+    pub(crate) fn set_state(&self, qpn: Qpn, state: u32, path: Path) {
         if let Some(shared) = &self.0 {
             shared.orders.put(Order::State { qpn, state, path });
         }

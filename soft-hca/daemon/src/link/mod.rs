@@ -56,7 +56,7 @@
 //! | `tap` | what is between these two if it is asked for: |
 //! | `fault` | packets that get lost, come twice, are late or damaged, on purpose |
 //! | `pcap` | a recording |
-//! | `multicast` | groups, and the sockets that hear them |
+//! | `multicast` | groups, and the sockets that receive from them |
 //! | `path` | where a packet goes, and what its IP header says |
 //! | `counters` | what was sent, received and dropped |
 

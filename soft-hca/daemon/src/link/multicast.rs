@@ -1,10 +1,10 @@
-//! Multicast groups of other hosts: which of them the link hears, and on which interfaces.
+//! Multicast groups of other hosts: from which of them the link receives, and on which interfaces.
 //!
-//! A group is heard from its first member on until its last one has gone, whoever the members are:
-//! the kernel's `rxe_mcast.c` does so with the interface's filter, and its connection manager with
-//! IGMP (`cma_igmp_send`); here a socket does both. It is bound to the group's address, for one that
-//! is bound to an own address does not get what is sent to a group, and it may be one of several
-//! fabrics' on this machine.
+//! Sockets receive from a group from its first member on until its last one has gone, whoever the
+//! members are: the kernel's `rxe_mcast.c` does so with the interface's filter, and its connection
+//! manager with IGMP (`cma_igmp_send`); here a socket does both. It is bound to the group's address,
+//! for one that is bound to an own address does not get what is sent to a group, and it may be one of
+//! several fabrics' on this machine.
 #![allow(unsafe_code, reason = "options of sockets that the standard library does not know")]
 
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ impl Groups {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A group has one more member. For the first one, the sockets that hear it.
+    /// A group has one more member. For the first one, the sockets that receive from it.
     pub(super) fn join(&self, group: IpAddr) -> Vec<io::Result<Socket>> {
         let mut members = self.members();
         let count = members.entry(group).or_default();
@@ -47,7 +47,7 @@ impl Groups {
         let is_first = *count == 1;
         let of_family = |(_, is_ipv6): &&(u32, bool)| is_first && *is_ipv6 == group.is_ipv6();
         let interfaces = self.interfaces.iter().filter(of_family);
-        interfaces.map(|&(interface, _)| hear(group, interface)).collect()
+        interfaces.map(|&(interface, _)| group_socket(group, interface)).collect()
     }
 
     /// A group has one member less. Whether that was the last.
@@ -63,8 +63,8 @@ impl Groups {
     }
 }
 
-/// A socket that hears a group on one interface.
-fn hear(group: IpAddr, interface: u32) -> io::Result<Socket> {
+/// A socket that receives from a group on one interface.
+fn group_socket(group: IpAddr, interface: u32) -> io::Result<Socket> {
     let (family, address) = match group {
         IpAddr::V4(_) => (libc::AF_INET, SocketAddr::new(group, PORT)),
         // A group that is good for one link needs to know which.

@@ -1,4 +1,4 @@
-//! The way of a packet, and how its IP header is told to a socket.
+//! The path of a packet, and how a socket is told its IP header.
 #![allow(unsafe_code, reason = "control messages")]
 
 use std::fmt;

@@ -155,7 +155,7 @@ impl Port {
     }
 
     /// A packet has come; false if it is to be taken as it is, see [`Tap::received`].
-    pub(super) fn heard(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
+    pub(super) fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
         self.counters.received.fetch_add(1, Relaxed);
         if !self.tap.is_on() {
             return false;

@@ -24,7 +24,7 @@ const BURST: usize = 128;
 /// A connected queue pair and what is under way.
 #[derive(Debug)]
 pub(super) struct QueuePair {
-    qpn: u32,
+    qpn: Qpn,
     kind: u32,
     pub path: Path,
     transport: queue_pair::QueuePair,
@@ -50,7 +50,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
 
 impl QueuePair {
     /// A queue pair that has come to RTR. `None` if it is of no connected type.
-    pub(super) fn new(qp: &Qp, qpn: u32, path: Path) -> Option<Self> {
+    pub(super) fn new(qp: &Qp, qpn: Qpn, path: Path) -> Option<Self> {
         let kind = qp.qp_type.load(Acquire);
         let service = match kind {
             qp_type::RC => Service::Rc,
@@ -85,12 +85,13 @@ impl QueuePair {
         actor: Actor<'a>,
     ) -> (&'q mut queue_pair::QueuePair, RemoteSends<'a, 'q>, RemoteTarget<'a, 'q>) {
         let Self { qpn, kind, transport, sending, arriving, .. } = self;
-        let sends = RemoteSends { actor, qpn: *qpn, sending };
-        (transport, sends, RemoteTarget { actor, qpn: *qpn, kind: *kind, arriving })
+        let qpn = qpn.get();
+        let sends = RemoteSends { actor, qpn, sending };
+        (transport, sends, RemoteTarget { actor, qpn, kind: *kind, arriving })
     }
 
-    /// Packets of the peer.
-    pub(super) fn hear(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
+    /// Handles packets of the peer.
+    pub(super) fn receive(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
         let (transport, mut sends, mut target) = self.parts(actor);
         transport.handle_packets(now, packets, &mut sends, &mut target);
     }
@@ -100,10 +101,10 @@ impl QueuePair {
         let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
         let (transport, mut sends, mut target) = self.parts(actor);
         let has_more = transport.poll(now, BURST, &mut path_port, &mut sends, &mut target);
-        let qp = actor.arena.qp(self.qpn);
+        let qp = actor.arena.qp(self.qpn.get());
         if qp.is_some_and(|qp| qp.state.load(Acquire) == state::SQD) {
-            // Whoever waits for the queue to drain is told when it has.
-            actor.run_send_queue(self.qpn);
+            // The program waits for an event that the queue has drained.
+            actor.run_send_queue(self.qpn.get());
         }
         has_more
     }
@@ -112,7 +113,7 @@ impl QueuePair {
 /// The port, and the path to the peer.
 struct PathPort<'a> {
     actor: Actor<'a>,
-    qpn: u32,
+    qpn: Qpn,
     port: &'a Port,
     path: Path,
 }
@@ -125,15 +126,15 @@ impl port::Port for PathPort<'_> {
     ) -> Result<(), E> {
         let Self { actor, qpn, port, path } = *self;
         port.send_all(&path, packets.clone(), fill).unwrap_or_else(|| Err(Busy.into()))?;
-        are_sent(actor, qpn, path, packets);
+        trace_sent(actor, qpn, path, packets);
         Ok(())
     }
 }
 
 /// Traces packets that were sent.
-fn are_sent(
+fn trace_sent(
     actor: Actor<'_>,
-    qpn: u32,
+    qpn: Qpn,
     path: Path,
     packets: impl Iterator<Item = (Headers, usize)>,
 ) {
@@ -142,7 +143,7 @@ fn are_sent(
     }
     for (headers, length) in packets {
         trace_packet(actor.arena, actor.env, || event::Packet {
-            qpn,
+            qpn: qpn.get(),
             length: length as u32,
             ..event::Packet::of(&headers, (path.own, path.peer))
         });

@@ -20,7 +20,7 @@ use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::PORT;
 use soft_hca_roce::wire::pcapng;
 
-use crate::link::fault::{Disturbed, FaultCounters, Injector};
+use crate::link::fault::{FaultCounters, FaultyPacket, Injector};
 use crate::link::path::Path;
 use crate::link::pcap::{About, Pcap};
 use crate::link::socket::Datagram;
@@ -44,13 +44,13 @@ pub(super) struct Tap {
 
 #[derive(Debug)]
 struct Faults {
-    injector: Mutex<Injector<Caught>>,
+    injector: Mutex<Injector<TappedPacket>>,
     counters: Arc<FaultCounters>,
 }
 
 /// A packet on its way.
 #[derive(Clone, Debug)]
-struct Caught {
+struct TappedPacket {
     way: Way,
     bytes: Vec<u8>,
 }
@@ -63,7 +63,7 @@ enum Way {
     In(IpAddr, Datagram),
 }
 
-impl Disturbed for Caught {
+impl FaultyPacket for TappedPacket {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -99,10 +99,10 @@ impl Tap {
         let now = system::now_ns();
         loop {
             let popped = lock(&faults.injector).pop(now, Direction::Send);
-            let Some(caught @ Caught { way: Way::Out(path), .. }) = popped else { break };
-            if !put(&path, &caught.bytes) {
+            let Some(packet @ TappedPacket { way: Way::Out(path), .. }) = popped else { break };
+            if !put(&path, &packet.bytes) {
                 let until = now + NO_ROOM_NS;
-                lock(&faults.injector).put_back(Direction::Send, caught, until);
+                lock(&faults.injector).put_back(Direction::Send, packet, until);
                 break;
             }
         }
@@ -140,9 +140,9 @@ impl Tap {
     /// The next packet that has come, its bytes at the buffer's beginning, and to which address.
     pub(super) fn next_received(&self, buffer: &mut [u8]) -> Option<(IpAddr, Datagram)> {
         let faults = self.faults.as_ref()?;
-        let caught = lock(&faults.injector).pop(system::now_ns(), Direction::Receive)?;
-        buffer.get_mut(..caught.bytes.len())?.copy_from_slice(&caught.bytes);
-        match caught.way {
+        let packet = lock(&faults.injector).pop(system::now_ns(), Direction::Receive)?;
+        buffer.get_mut(..packet.bytes.len())?.copy_from_slice(&packet.bytes);
+        match packet.way {
             Way::In(own, datagram) => Some((own, datagram)),
             Way::Out(_) => None,
         }
@@ -184,9 +184,9 @@ impl Faults {
             }
             _ => None,
         };
-        let caught = Caught { way, bytes: packet.to_vec() };
+        let packet = TappedPacket { way, bytes: packet.to_vec() };
         let now = system::now_ns();
-        lock(&self.injector).take(now, direction, to, caught, &self.counters);
+        lock(&self.injector).take(now, direction, to, packet, &self.counters);
     }
 }
 

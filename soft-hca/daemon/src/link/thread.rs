@@ -16,7 +16,7 @@ use soft_hca_core::engine::{
 use soft_hca_core::system;
 use soft_hca_core::trace::event;
 use soft_hca_core::uapi::verbs::{qp_type, state};
-use soft_hca_roce::wire::bth::MULTICAST_QPN;
+use soft_hca_roce::wire::bth::{MULTICAST_QPN, Qpn};
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
 use soft_hca_roce::wire::opcode::{Operation, Service};
@@ -106,11 +106,11 @@ struct Link {
     /// The sockets that hear groups.
     groups: Vec<Socket>,
     /// Connected queue pairs with a peer on another host, by number.
-    qps: HashMap<u32, QueuePair>,
+    qps: HashMap<Qpn, QueuePair>,
     /// Those that are to be served.
-    dirty: BTreeSet<u32>,
+    dirty: BTreeSet<Qpn>,
     /// When queue pairs are to be served at the latest, or earlier.
-    deadlines: Deadlines<u32>,
+    deadlines: Deadlines<Qpn>,
     spin: Spin,
     /// A socket had no room for all that was to be sent.
     is_full: bool,
@@ -140,9 +140,9 @@ impl Link {
                 self.spin.traffic();
             }
             for qpn in rung {
-                self.rung(qpn);
+                self.rung(Qpn::new(qpn));
             }
-            // Who sends one packet often sends another.
+            // Another packet often follows one.
             has_more = self.serve() || has_received;
             self.env.port.send_held();
             self.is_full = !self.env.port.flush();
@@ -186,14 +186,14 @@ impl Link {
                 Order::SendMad { from, to, mad } => self.send_mad(from, to, &mad[..]),
                 Order::Ask { from, to } => self.env.port.send_nothing(from, to),
                 Order::State { qpn, state, path } => self.set_state(qpn, state, path),
-                Order::Hear(sockets) => self.hear(sockets),
-                Order::Leave(group) => self.stop_hearing(group),
+                Order::JoinGroup(sockets) => self.join_group(sockets),
+                Order::LeaveGroup(group) => self.leave_group(group),
                 Order::End => self.is_over = true,
             }
         }
     }
 
-    fn hear(&mut self, sockets: Vec<Socket>) {
+    fn join_group(&mut self, sockets: Vec<Socket>) {
         for socket in sockets {
             let fd = socket.as_fd().as_raw_fd();
             match self.poller.add(fd, Ready::Packets(fd)) {
@@ -205,7 +205,7 @@ impl Link {
         }
     }
 
-    fn stop_hearing(&mut self, group: IpAddr) {
+    fn leave_group(&mut self, group: IpAddr) {
         let poller = &mut self.poller;
         self.groups.retain(|socket| {
             let stays = socket.address != group;
@@ -239,8 +239,8 @@ impl Link {
     }
 
     /// A queue pair whose peer is on another host has come to a state.
-    fn set_state(&mut self, qpn: u32, to: u32, path: Path) {
-        match (to, self.arena.qp(qpn)) {
+    fn set_state(&mut self, qpn: Qpn, to: u32, path: Path) {
+        match (to, self.arena.qp(qpn.get())) {
             (state::RTR, Some(qp)) => {
                 if let Some(new) = QueuePair::new(qp, qpn, path) {
                     self.qps.insert(qpn, new);
@@ -261,12 +261,13 @@ impl Link {
     }
 
     /// A program has posted.
-    fn rung(&mut self, qpn: u32) {
+    fn rung(&mut self, qpn: Qpn) {
         if self.qps.contains_key(&qpn) {
             self.dirty.insert(qpn);
-        } else if self.arena.qp(qpn).is_some_and(|qp| qp.qp_type.load(Acquire) == qp_type::UD) {
-            self.actor().run_send_queue(qpn);
-        } else if self.arena.qp(qpn).is_some() {
+        } else if self.arena.qp(qpn.get()).is_some_and(|qp| qp.qp_type.load(Acquire) == qp_type::UD)
+        {
+            self.actor().run_send_queue(qpn.get());
+        } else if self.arena.qp(qpn.get()).is_some() {
             // Its state may be among the orders.
             self.take_orders();
             if self.qps.contains_key(&qpn) {
@@ -313,7 +314,7 @@ impl Link {
         while packets.peek().is_some() {
             let mut arrived = ArrayVec::<_, RUN>::new();
             for (datagram, bytes) in packets.by_ref().take(RUN) {
-                if !self.env.port.heard(own, &datagram, bytes) {
+                if !self.env.port.tap_received(own, &datagram, bytes) {
                     arrived.extend(self.check(own, &datagram, bytes));
                 }
             }
@@ -336,10 +337,10 @@ impl Link {
     /// Checks a packet that has come to an own address, and counts a bad one.
     fn check<'p>(&self, own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Option<Arrived<'p>> {
         let from = datagram.from.ip().to_canonical();
-        check(own, datagram, bytes).map_err(|reason| self.dropped(from, reason)).ok()
+        check(own, datagram, bytes).map_err(|reason| self.count_drop(from, reason)).ok()
     }
 
-    fn dropped(&self, from: IpAddr, reason: Reason) {
+    fn count_drop(&self, from: IpAddr, reason: Reason) {
         self.env.port.counters.count(reason);
         tracing::debug!(%from, ?reason, "a packet is dropped");
     }
@@ -347,21 +348,21 @@ impl Link {
     /// Takes packets that have come together.
     fn take(&mut self, arrived: &[Arrived<'_>]) {
         for run in arrived.chunk_by(goes_with) {
-            self.is_received(run);
+            self.trace_received(run);
             if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
-                run.iter().for_each(|_| self.dropped(first.path.1, reason));
+                run.iter().for_each(|_| self.count_drop(first.path.1, reason));
             }
         }
     }
 
     /// Traces packets that have come, those of queue pairs of programs.
-    fn is_received(&self, run: &[Arrived<'_>]) {
+    fn trace_received(&self, run: &[Arrived<'_>]) {
         for Arrived { path: (own, from), packet, .. } in run {
             let headers = &packet.headers;
             if headers.dest_qpn == GSI_QPN {
                 continue;
             }
-            let qpn = headers.dest_qpn.get();
+            let qpn = headers.dest_qpn;
             trace_packet(&self.env.shared.arena, &self.env, || {
                 let queue_pair = self
                     .qps
@@ -374,7 +375,7 @@ impl Link {
                 };
                 let length = packet.payload.len() as u32;
                 let read = event::Packet::of(headers, (*from, *own));
-                event::Packet { qpn, is_received: 1, length, ignored, ..read }
+                event::Packet { qpn: qpn.get(), is_received: 1, length, ignored, ..read }
             });
         }
     }
@@ -385,17 +386,17 @@ impl Link {
             return Ok(());
         };
         let headers = &packet.headers;
-        let (dest_qpn, qpn) = (headers.dest_qpn, headers.dest_qpn.get());
+        let qpn = headers.dest_qpn;
         let is_own = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
         let is_echo = || is_own() && !self.env.shared.is_always;
         if own.is_multicast() && is_echo() {
             return Err(Reason::Address);
         }
-        if own.is_multicast() != (dest_qpn == MULTICAST_QPN) {
+        if own.is_multicast() != (qpn == MULTICAST_QPN) {
             return Err(Reason::QueuePair);
         }
         match (headers.service, headers.operation) {
-            (Service::Ud, Operation::Datagram(deth, _)) if dest_qpn == GSI_QPN => {
+            (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
                 let mad = packet.payload.try_into().map_err(|_| Reason::Malformed)?;
                 if deth.qkey != GSI_QKEY {
                     return Err(Reason::QueuePair);
@@ -404,9 +405,9 @@ impl Link {
                 Ok(())
             }
             (Service::Ud, Operation::Datagram(deth, immediate)) => {
-                let receiver = match dest_qpn {
+                let receiver = match qpn {
                     MULTICAST_QPN => DatagramReceiver::Group(ip::gid(*own)),
-                    _ => DatagramReceiver::QueuePair(qpn),
+                    _ => DatagramReceiver::QueuePair(qpn.get()),
                 };
                 let is_taken = self.actor().deliver_remote(
                     &header.grh(),
@@ -431,7 +432,7 @@ impl Link {
                 if let Some(mut queue_pair) = self.qps.remove(&qpn) {
                     let packets: ArrayVec<_, RUN> =
                         run.iter().take(RUN).map(|arrived| arrived.packet).collect();
-                    queue_pair.hear(self.actor(), system::now_ns(), &packets);
+                    queue_pair.receive(self.actor(), system::now_ns(), &packets);
                     self.qps.insert(qpn, queue_pair);
                     self.dirty.insert(qpn);
                 }

@@ -218,7 +218,7 @@ impl Cm {
             (false, false) => self.send_rtu(cx, key),
         };
         if let Err(error) = outcome {
-            // Whoever cannot accept has said no.
+            // A failed accept rejects the request, as the kernel does.
             if self.id(key)?.is_datagram {
                 let _ = self.reject_service(cx, key, &[]);
             } else {

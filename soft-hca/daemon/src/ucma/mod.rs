@@ -113,7 +113,7 @@ pub(crate) trait Host {
     }
 
     /// Whether the system knows how to reach another host from an address of this machine: the
-    /// hardware address of the next host on the way. If not, it is asked for now.
+    /// hardware address of the next host on the way. If not, this begins to resolve it.
     fn knows_neighbour(&self, _own: IpAddr, _to: IpAddr) -> bool {
         true
     }

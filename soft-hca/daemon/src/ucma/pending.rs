@@ -20,8 +20,8 @@ const MAX_PENDING: usize = 0x1_0000;
 pub(super) const MAX_PENDING_REMOTE: usize = 1024;
 
 impl Cm {
-    /// Keeps a request that nobody listens for until somebody does or it has been long enough.
-    /// The same request again changes nothing.
+    /// Keeps a request without a listener until there is one, or for [`LISTENER_NS`]. A copy of the
+    /// request changes nothing.
     pub(super) fn wait_for_listener(
         &mut self,
         cx: &mut Cx<'_>,
@@ -47,7 +47,7 @@ impl Cm {
         Some(pending)
     }
 
-    /// Somebody has begun to listen: requests that wait for that come now.
+    /// An id listens now: requests that wait for it are received.
     pub(super) fn listener_came(&mut self, cx: &mut Cx<'_>) {
         let mut found: Vec<_> = self
             .pending
@@ -65,7 +65,7 @@ impl Cm {
         }
     }
 
-    /// Nobody has come to listen.
+    /// There is still no listener: refuses the request.
     pub(super) fn nobody_listens(&mut self, cx: &mut Cx<'_>, remote: RemoteId) {
         if let Some(PendingRequest { envelope, .. }) = self.take_pending(remote) {
             let cx = &mut cx.answering(envelope.transaction);

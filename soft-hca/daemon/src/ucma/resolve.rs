@@ -12,8 +12,8 @@ use super::timer::Timer;
 use super::{Call, Cm, Cx, FileId, Host, NOTHING};
 
 const MS: u64 = 1_000_000;
-/// When the system is asked for the first time again whether it knows a neighbour by now: most answer
-/// at once. Then the time doubles.
+/// The time before the second look whether the system knows a neighbour: most answer at once. It
+/// doubles with each look.
 const FIRST_LOOK_NS: u64 = MS / 2;
 /// The longest time between two looks.
 const LAST_LOOK_NS: u64 = 64 * MS;

@@ -24,11 +24,11 @@ pub(super) enum Due {
 /// What is to happen at an id's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// Nobody has the address asked for.
+    /// The address is not resolved.
     Address,
     /// To look again whether a neighbour is known.
     Neighbour(NeighbourQuery),
-    /// Nobody has answered a message.
+    /// A message is not answered.
     Answer,
     /// A connection's packets are no longer under way.
     TimeWait,
@@ -43,7 +43,7 @@ pub(super) const REMOTE_RESPONSE_NS: u64 = cm_timeout_ns(20);
 pub(super) const PACKET_LIFE_NS: u64 = cm_timeout_ns(PACKET_LIFE_TIME);
 /// How often it sends again (`CMA_MAX_CM_RETRIES`).
 pub(super) const MAX_RETRIES: u32 = 15;
-/// How long a request waits for somebody to listen before it is refused. The kernel refuses at
+/// How long a request waits for a listener before it is refused. The kernel refuses at
 /// once, but takes milliseconds to bring a request there; programs such as perftest, whose client
 /// connects before its server listens, live on that.
 pub(super) const LISTENER_NS: u64 = 250_000_000;

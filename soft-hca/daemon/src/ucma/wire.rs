@@ -156,13 +156,13 @@ pub(super) fn refused_sidr_req(req: &SidrReq, status: u8) -> SidrRep {
 /// Why a datagram has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NoMessage {
-    /// Nobody is to know of it.
+    /// It is ignored.
     Dropped(&'static str),
     /// A request that is answered by this.
     Refused(Box<Envelope>),
 }
 
-/// Space and port of a service id. Nobody connects to what carries IP.
+/// Space and port of a service id. The space of IPoIB has no connections.
 fn service(service_id: u64) -> Option<(Space, u16)> {
     let (space, port) = cm::port(service_id)?;
     let space = Space::from_number(space).ok().filter(|space| *space != Space::Ipoib)?;

@@ -1,3 +1,7 @@
+use soft_hca_core::uapi::ucma::event_type::{
+    ADDR_ERROR, ADDR_RESOLVED, CONNECT_REQUEST, ROUTE_RESOLVED,
+};
+
 use super::*;
 
 /// What QUERY tells of an id's own address.
@@ -79,7 +83,7 @@ fn on_a_link() {
         let source = world.cm.ids[&world.cm.keys[&active]].source.as_ref().unwrap();
         assert_eq!(source.gid_index, index, "{address}");
         world.connect(client, active, &ConnParam::default()).unwrap();
-        assert_eq!(world.events(server), [4], "{address}");
+        assert_eq!(world.events(server), [CONNECT_REQUEST], "{address}");
         world.destroy(client, active).unwrap();
         world.destroy(server, listener).unwrap();
     }
@@ -186,13 +190,13 @@ fn resolving() {
         let id = world.create(file, 1, TCP);
         assert_eq!(world.route(file, id), Err(Errno::EINVAL));
         world.resolve(file, id, to).unwrap();
-        assert_eq!(world.statuses(file), [(0, 0)], "{to}");
+        assert_eq!(world.statuses(file), [(ADDR_RESOLVED, 0)], "{to}");
         assert_eq!(src(&mut world, file, id), from);
         assert_ne!(port(&mut world, file, id), 0);
         assert!(has_device(&mut world, file, id));
         assert_eq!(world.resolve(file, id, to), Err(Errno::EINVAL));
         world.route(file, id).unwrap();
-        assert_eq!(world.statuses(file), [(2, 0)]);
+        assert_eq!(world.statuses(file), [(ROUTE_RESOLVED, 0)]);
         assert_eq!(world.route(file, id), Err(Errno::EINVAL));
     }
 }
@@ -207,11 +211,11 @@ fn nobody_has_the_address() {
     world.pass(2 * S - 1);
     assert_eq!(world.statuses(file), []);
     world.pass(1);
-    assert_eq!(world.statuses(file), [(1, -110)]);
+    assert_eq!(world.statuses(file), [(ADDR_ERROR, TIMED_OUT)]);
     assert_eq!(world.cm.next_timer(), None);
     // It may try again.
     world.resolve(file, id, "10.9.0.1:1").unwrap();
-    assert_eq!(world.statuses(file), [(0, 0)]);
+    assert_eq!(world.statuses(file), [(ADDR_RESOLVED, 0)]);
     // Nothing is heard of an id that has gone meanwhile.
     let id = world.create(file, 1, TCP);
     world.resolve(file, id, "10.9.0.99:1").unwrap();
@@ -237,7 +241,7 @@ fn no_route() {
     assert_eq!(port(&mut world, file, id), 4000);
     let ipoib = world.create(file, 1, 2);
     world.resolve(file, ipoib, "10.9.0.1:1").unwrap();
-    assert_eq!(world.statuses(file), [(0, 0), (1, -22)]);
+    assert_eq!(world.statuses(file), [(ADDR_RESOLVED, 0), (ADDR_ERROR, -22)]);
 }
 
 #[test]
@@ -336,7 +340,7 @@ fn options() {
         assert_eq!(world.option(file, id, (1, 1), wrong), Err(Errno::EINVAL));
     }
     world.option(file, id, (1, 1), &path).unwrap();
-    assert_eq!(world.statuses(file), [(0, 0), (2, 0)]);
+    assert_eq!(world.statuses(file), [(ADDR_RESOLVED, 0), (ROUTE_RESOLVED, 0)]);
     let answer = world.about(file, command::QUERY, id, 1).unwrap();
     // Traffic class and packet life time.
     assert_eq!((answer[64], answer[72]), (8, 0x80 | 13));

@@ -1,3 +1,8 @@
+use soft_hca_core::uapi::ucma::event_type::{
+    CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, INTERNAL, REJECTED,
+    TIMEWAIT_EXIT, UNREACHABLE,
+};
+
 use super::*;
 use crate::ucma::timer::{GIVE_UP_NS, LISTENER_NS, RESPONSE_NS, TIME_WAIT_NS};
 
@@ -121,7 +126,10 @@ fn a_whole_connection_byte_by_byte() {
     world.pass(TIME_WAIT_NS - 1);
     assert_eq!((world.events(server), world.events(client)), (vec![], vec![]));
     world.pass(1);
-    assert_eq!((world.events(server), world.events(client)), (vec![15], vec![15]));
+    assert_eq!(
+        (world.events(server), world.events(client)),
+        (vec![TIMEWAIT_EXIT], vec![TIMEWAIT_EXIT])
+    );
     assert_eq!(world.cm.next_timer(), None);
 
     // 0, 2, 5, 10, 15; 9, 10, 15; one request
@@ -144,7 +152,7 @@ fn private_data_limits() {
     let request = word(&world.event(server).unwrap(), 8);
     assert_eq!(world.accept(server, request, 3, &with(197)), Err(Errno::EINVAL));
     // Whoever cannot accept has rejected.
-    assert_eq!(world.statuses(client), [(8, 28)]);
+    assert_eq!(world.statuses(client), [(REJECTED, CONSUMER_DEFINED)]);
 
     let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
     world.connect(client, active, &with(0)).unwrap();
@@ -200,7 +208,7 @@ fn somebody_listens_in_time() {
     world.listener(server, 2, UDP, "10.9.0.1:7471");
     world.pass(LISTENER_NS - 1);
     world.listener(server, 3, TCP, "10.9.0.1:7471");
-    assert_eq!(world.events(server), [4]);
+    assert_eq!(world.events(server), [CONNECT_REQUEST]);
     world.pass(LISTENER_NS);
     assert_eq!(world.events(client), [0; 0]);
 }
@@ -260,7 +268,7 @@ fn rejected_because_of_the_vendors_options() {
     let (mut world, server, client) = World::with_files();
     let (_, request) = one_request(&mut world, server, client);
     world.reject(server, request, 35, &[]).unwrap();
-    assert_eq!(world.statuses(client), [(8, 35)]);
+    assert_eq!(world.statuses(client), [(REJECTED, 35)]);
 }
 
 #[test]
@@ -268,7 +276,7 @@ fn an_unaccepted_request_is_rejected_by_its_end() {
     let (mut world, server, client) = World::with_files();
     let (_, request) = one_request(&mut world, server, client);
     assert_eq!(world.destroy(server, request), Ok(0));
-    assert_eq!(world.statuses(client), [(8, 28)]);
+    assert_eq!(world.statuses(client), [(REJECTED, CONSUMER_DEFINED)]);
 }
 
 #[test]
@@ -280,7 +288,7 @@ fn an_unfetched_request_is_rejected_by_its_listeners_end() {
     assert_eq!(world.cm.pending_events(server), 1);
     assert_eq!(world.destroy(server, listener), Ok(0));
     assert_eq!(world.cm.pending_events(server), 0);
-    assert_eq!(world.statuses(client), [(8, 28)]);
+    assert_eq!(world.statuses(client), [(REJECTED, CONSUMER_DEFINED)]);
     assert_eq!(world.cm.listing().len(), 1);
 }
 
@@ -301,7 +309,7 @@ fn the_asking_side_leaves_between_answer_and_use() {
     let (active, request) = one_request(&mut world, server, client);
     world.accept(server, request, 0x5a, &ConnParam::default()).unwrap();
     world.destroy(client, active).unwrap();
-    assert_eq!(world.statuses(server), [(8, 28)]);
+    assert_eq!(world.statuses(server), [(REJECTED, CONSUMER_DEFINED)]);
 }
 
 #[test]
@@ -309,9 +317,9 @@ fn either_side_changes_its_mind_after_the_answer() {
     let (mut world, server, client) = World::with_files();
     let (active, request) = one_request(&mut world, server, client);
     world.accept(server, request, 0x5a, &ConnParam::default()).unwrap();
-    assert_eq!(world.events(client), [5]);
+    assert_eq!(world.events(client), [CONNECT_RESPONSE]);
     world.reject(client, active, 0, b"sorry").unwrap();
-    assert_eq!(world.statuses(server), [(8, 28)]);
+    assert_eq!(world.statuses(server), [(REJECTED, CONSUMER_DEFINED)]);
 
     // Accepting twice is an error, which rejects.
     let active = world.routed(client, 0xc2, TCP, "10.9.0.1:7471");
@@ -320,7 +328,7 @@ fn either_side_changes_its_mind_after_the_answer() {
     world.accept(server, request, 0x5b, &ConnParam::default()).unwrap();
     let again = world.accept(server, request, 0x5b, &ConnParam::default());
     assert_eq!(again, Err(Errno::EINVAL));
-    assert_eq!(world.statuses(client), [(5, 0), (8, 28)]);
+    assert_eq!(world.statuses(client), [(CONNECT_RESPONSE, 0), (REJECTED, CONSUMER_DEFINED)]);
 }
 
 #[test]
@@ -344,11 +352,11 @@ fn destroying_disconnects() {
     let (mut world, server, client) = World::with_files();
     let (_, accepted, active) = world.connected(server, client);
     world.destroy(client, active).unwrap();
-    assert_eq!(world.statuses(server), [(10, 0)]);
+    assert_eq!(world.statuses(server), [(DISCONNECTED, 0)]);
     // The answer finds nobody.
     world.disconnect(server, accepted).unwrap();
     world.pass(TIME_WAIT_NS);
-    assert_eq!(world.statuses(server), [(15, 0)]);
+    assert_eq!(world.statuses(server), [(TIMEWAIT_EXIT, 0)]);
 }
 
 #[test]
@@ -357,9 +365,9 @@ fn destroying_answers_a_disconnection() {
     let (_, accepted, active) = world.connected(server, client);
     world.disconnect(client, active).unwrap();
     world.destroy(server, accepted).unwrap();
-    assert_eq!(world.statuses(client), [(10, 0)]);
+    assert_eq!(world.statuses(client), [(DISCONNECTED, 0)]);
     world.pass(TIME_WAIT_NS);
-    assert_eq!(world.statuses(client), [(15, 0)]);
+    assert_eq!(world.statuses(client), [(TIMEWAIT_EXIT, 0)]);
 }
 
 #[test]
@@ -371,10 +379,10 @@ fn a_disconnection_that_nobody_answers() {
     world.pass(GIVE_UP_NS - 1);
     assert_eq!(world.statuses(client), []);
     world.pass(1);
-    assert_eq!(world.statuses(client), [(10, -110)]);
+    assert_eq!(world.statuses(client), [(DISCONNECTED, TIMED_OUT)]);
     world.pass(TIME_WAIT_NS);
-    assert_eq!(world.statuses(client), [(15, 0)]);
-    assert_eq!(world.statuses(server), [(10, 0)]);
+    assert_eq!(world.statuses(client), [(TIMEWAIT_EXIT, 0)]);
+    assert_eq!(world.statuses(server), [(DISCONNECTED, 0)]);
 }
 
 #[test]
@@ -405,7 +413,7 @@ fn a_full_backlog_drops_requests_which_come_again() {
     world.pass(RESPONSE_NS);
     assert_eq!(world.cm.pending_events(server), 1);
     // Fetching makes room, and the next attempt succeeds.
-    assert_eq!(world.events(server), [4]);
+    assert_eq!(world.events(server), [CONNECT_REQUEST]);
     world.pass(RESPONSE_NS);
     let request = word(&world.event(server).unwrap(), 8);
     world.accept(server, request, 9, &ConnParam::default()).unwrap();
@@ -429,10 +437,10 @@ fn a_full_backlog_makes_the_listener_unreachable_in_the_end() {
         assert_eq!(world.cm.pending_events(client), 0);
     }
     world.pass(RESPONSE_NS);
-    assert_eq!(world.statuses(client), [(7, -110)]);
+    assert_eq!(world.statuses(client), [(UNREACHABLE, TIMED_OUT)]);
     // The request in the queue stays for ever.
     world.pass(100 * S);
-    assert_eq!((world.events(server), world.events(client)), (vec![4], vec![]));
+    assert_eq!((world.events(server), world.events(client)), (vec![CONNECT_REQUEST], vec![]));
 }
 
 #[test]
@@ -446,10 +454,10 @@ fn a_dropped_request_finds_no_listener_later() {
         world.connect(client, active, &ConnParam::default()).unwrap();
     }
     world.destroy(server, listener).unwrap();
-    assert_eq!(world.statuses(client), [(8, 28)]);
+    assert_eq!(world.statuses(client), [(REJECTED, CONSUMER_DEFINED)]);
     world.pass(RESPONSE_NS);
     world.pass(LISTENER_NS);
-    assert_eq!(world.statuses(client), [(8, 8)]);
+    assert_eq!(world.statuses(client), [(REJECTED, 8)]);
 }
 
 #[test]
@@ -472,7 +480,7 @@ fn programs_write_events_of_their_own() {
     let event = world.event(file).unwrap();
     assert_eq!(summary(&event), (18, -5, 7, id));
     assert_eq!(event[20..28], [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
-    assert_eq!(world.events(file), [19]);
+    assert_eq!(world.events(file), [INTERNAL]);
     assert_eq!(world.destroy(file, id), Ok(2));
     let none = world.run(file, command::RESOLVE_IB_SERVICE, &[0; 96]);
     assert_eq!(none, Err(Errno::EOPNOTSUPP));
@@ -486,13 +494,13 @@ fn the_queue_pair_notices_the_connection_first() {
     world.accept(server, request, 0x5a, &ConnParam::default()).unwrap();
     assert_eq!(world.plain(server, command::NOTIFY, request, 5), Err(Errno::EINVAL));
     world.plain(server, command::NOTIFY, request, 4).unwrap();
-    assert_eq!(world.events(server), [9]);
+    assert_eq!(world.events(server), [ESTABLISHED]);
     let again = world.plain(server, command::NOTIFY, request, 4);
     assert_eq!(again, Err(Errno::EISCONN));
     world.establish(client, active).unwrap();
     assert_eq!(world.events(server), [0; 0]);
     world.disconnect(server, request).unwrap();
-    assert_eq!(world.events(client), [5, 10]);
+    assert_eq!(world.events(client), [CONNECT_RESPONSE, DISCONNECTED]);
 }
 
 #[test]

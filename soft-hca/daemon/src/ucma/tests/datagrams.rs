@@ -1,3 +1,5 @@
+use soft_hca_core::uapi::ucma::event_type::{CONNECT_REQUEST, UNREACHABLE};
+
 use super::*;
 use crate::ucma::timer::{GIVE_UP_NS, LISTENER_NS};
 
@@ -78,7 +80,7 @@ fn somebody_offers_the_service_in_time() {
     let (mut world, server, client) = World::with_files();
     active(&mut world, client);
     world.listener(server, 1, UDP, "10.9.0.1:7174");
-    assert_eq!(world.events(server), [4]);
+    assert_eq!(world.events(server), [CONNECT_REQUEST]);
     world.pass(LISTENER_NS);
     assert_eq!(world.events(client), [0; 0]);
 }
@@ -99,13 +101,13 @@ fn a_refused_service() {
     active(&mut world, client);
     let request = word(&world.event(server).unwrap(), 8);
     world.destroy(server, request).unwrap();
-    assert_eq!(world.statuses(client), [(7, 2)]);
+    assert_eq!(world.statuses(client), [(UNREACHABLE, 2)]);
 
     active(&mut world, client);
     let request = word(&world.event(server).unwrap(), 8);
     let too_long = ConnParam { private_data: vec![1; 137], ..ConnParam::default() };
     assert_eq!(world.accept(server, request, 1, &too_long), Err(Errno::EINVAL));
-    assert_eq!(world.statuses(client), [(7, 2)]);
+    assert_eq!(world.statuses(client), [(UNREACHABLE, 2)]);
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn a_service_request_that_nobody_answers() {
     world.pass(GIVE_UP_NS - 1);
     assert_eq!(world.events(client), [0; 0]);
     world.pass(1);
-    assert_eq!(world.statuses(client), [(7, -110)]);
+    assert_eq!(world.statuses(client), [(UNREACHABLE, TIMED_OUT)]);
     // A late answer does no harm.
     let request = word(&world.event(server).unwrap(), 8);
     world.accept(server, request, 1, &ConnParam::default()).unwrap();
@@ -144,5 +146,5 @@ fn a_full_backlog_refuses_services() {
     active(&mut world, client);
     assert_eq!(world.events(client), [0; 0]);
     active(&mut world, client);
-    assert_eq!(world.statuses(client), [(7, 2)]);
+    assert_eq!(world.statuses(client), [(UNREACHABLE, 2)]);
 }

@@ -1,5 +1,7 @@
 //! Several devices and ports: an id is bound to the one that has its address.
 
+use soft_hca_core::uapi::ucma::event_type::{ADDR_RESOLVED, ROUTE_RESOLVED};
+
 use super::*;
 use crate::device::Port;
 
@@ -45,7 +47,7 @@ fn a_connection_leads_from_port_to_port() {
     let active = world.create(client, 2, TCP);
     world.resolve_from(client, active, Some("10.9.2.1:0"), "10.9.0.1:7471").unwrap();
     world.route(client, active).unwrap();
-    assert_eq!(world.events(client), [0, 2]);
+    assert_eq!(world.events(client), [ADDR_RESOLVED, ROUTE_RESOLVED]);
     let param = ConnParam { qp_num: 0x11, ..ConnParam::default() };
     world.connect(client, active, &param).unwrap();
     let accepted = word(&world.event(server).unwrap(), 8);

@@ -1,3 +1,5 @@
+use soft_hca_core::uapi::ucma::event_type::ADDR_RESOLVED;
+
 use super::*;
 
 fn join(world: &mut World, file: FileId, id: u32, uid: u8, group: &str) -> Result<u32> {
@@ -17,7 +19,7 @@ fn the_course_of_mckey() {
     let id = world.create(file, 0xc1, UDP);
     world.bind(file, id, "10.9.0.1:0").unwrap();
     world.resolve(file, id, "239.0.0.1:0").unwrap();
-    assert_eq!(world.events(file), [0]);
+    assert_eq!(world.events(file), [ADDR_RESOLVED]);
     let membership = join(&mut world, file, id, 0x77, "239.0.0.1:0").unwrap();
     let group = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 0, 0, 1];
     let expected = bytes(

@@ -2,6 +2,10 @@
 
 use std::net::SocketAddr;
 
+use soft_hca_core::uapi::ucma::event_type::{
+    CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, REJECTED, TIMEWAIT_EXIT,
+    UNREACHABLE,
+};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::cm::{
     Answered, CommId, Drep, Dreq, Message, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq, reason,
@@ -39,9 +43,7 @@ fn assert_silent(hosts: &mut Hosts) {
 
 #[test]
 fn a_request_comes_again() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
+    let (mut hosts, active) = Hosts::requested(TCP);
     let req = hosts.one(CLIENT);
     let Message::Req(Req { local_comm_id, .. }) = req else { panic!("{req:?}") };
     hosts.deliver(SERVER, &req);
@@ -78,9 +80,7 @@ fn a_request_comes_again() {
 
 #[test]
 fn a_rejected_request_comes_again() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    hosts.active(TCP);
+    let (mut hosts, _) = Hosts::requested(TCP);
     let req = hosts.one(CLIENT);
     hosts.deliver(SERVER, &req);
     let request = hosts.request();
@@ -92,21 +92,16 @@ fn a_rejected_request_comes_again() {
     hosts.destroy(SERVER, request);
     hosts.accept(again);
     assert_eq!(hosts.carry(), ["REP"]);
-    assert_eq!(hosts.events(CLIENT), [(5, 0)]);
+    assert_eq!(hosts.events(CLIENT), [(CONNECT_RESPONSE, 0)]);
     hosts.end();
 }
 
 #[test]
 fn a_reply_comes_again() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
-    hosts.carry();
-    let request = hosts.request();
-    hosts.accept(request);
+    let (mut hosts, active, _) = Hosts::accepted();
     let rep = hosts.one(SERVER);
     hosts.deliver(CLIENT, &rep);
-    assert_eq!(hosts.events(CLIENT), [(5, 0)]);
+    assert_eq!(hosts.events(CLIENT), [(CONNECT_RESPONSE, 0)]);
     hosts.deliver(CLIENT, &rep);
     let mra = hosts.one(CLIENT);
     assert!(matches!(&mra, Message::Mra(mra) if mra.answered == Answered::Rep), "{mra:?}");
@@ -117,7 +112,7 @@ fn a_reply_comes_again() {
     hosts.deliver(CLIENT, &rep);
     assert_eq!(hosts.one(CLIENT), rtu);
     hosts.deliver(SERVER, &rtu);
-    assert_eq!(hosts.events(SERVER), [(9, 0)]);
+    assert_eq!(hosts.events(SERVER), [(ESTABLISHED, 0)]);
     hosts.disconnect(CLIENT, active);
     hosts.sent(CLIENT);
     hosts.deliver(CLIENT, &rep);
@@ -128,12 +123,7 @@ fn a_reply_comes_again() {
 
 #[test]
 fn ready_to_use_comes_twice_or_too_early() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
-    hosts.carry();
-    let request = hosts.request();
-    hosts.accept(request);
+    let (mut hosts, active, request) = Hosts::accepted();
     hosts.carry();
     hosts.events(CLIENT);
     hosts.establish(active);
@@ -149,7 +139,7 @@ fn ready_to_use_comes_twice_or_too_early() {
     }
     hosts.deliver(SERVER, &rtu);
     hosts.deliver(SERVER, &rtu);
-    assert_eq!(hosts.events(SERVER), [(9, 0)]);
+    assert_eq!(hosts.events(SERVER), [(ESTABLISHED, 0)]);
     hosts.disconnect(SERVER, request);
     hosts.deliver(SERVER, &rtu);
     assert_eq!(hosts.events(SERVER), []);
@@ -158,11 +148,7 @@ fn ready_to_use_comes_twice_or_too_early() {
 
 #[test]
 fn a_rejection_of_what_is_gone() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
-    hosts.carry();
-    let request = hosts.request();
+    let (mut hosts, active, request) = Hosts::pending();
     hosts.destroy(SERVER, request);
     let rej = hosts.one(SERVER);
     hosts.destroy(CLIENT, active);
@@ -174,16 +160,12 @@ fn a_rejection_of_what_is_gone() {
 
 #[test]
 fn a_rejection_comes_twice_or_too_late() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    hosts.active(TCP);
-    hosts.carry();
-    let request = hosts.request();
+    let (mut hosts, _, request) = Hosts::pending();
     hosts.worlds[SERVER].reject(hosts.files[SERVER], request, 0, &[]).unwrap();
     let rej = hosts.one(SERVER);
     hosts.deliver(CLIENT, &rej);
     hosts.deliver(CLIENT, &rej);
-    assert_eq!(hosts.events(CLIENT), [(8, 28)]);
+    assert_eq!(hosts.events(CLIENT), [(REJECTED, CONSUMER_DEFINED)]);
     hosts.end();
 
     let mut hosts = Hosts::new();
@@ -197,7 +179,7 @@ fn a_rejection_comes_twice_or_too_late() {
     hosts.deliver(SERVER, &self::rej(28, Answered::Other, ids));
     assert_silent(&mut hosts);
     hosts.pass(TIME_WAIT_NS);
-    assert_eq!(hosts.events(SERVER), [(15, 0)]);
+    assert_eq!(hosts.events(SERVER), [(TIMEWAIT_EXIT, 0)]);
 }
 
 #[test]
@@ -224,7 +206,7 @@ fn a_disconnection_comes_again() {
     assert_silent(&mut hosts);
     hosts.deliver(SERVER, &dreq);
     hosts.deliver(SERVER, &dreq);
-    assert_eq!(hosts.events(SERVER), [(10, 0)]);
+    assert_eq!(hosts.events(SERVER), [(DISCONNECTED, 0)]);
     hosts.disconnect(SERVER, request);
     let drep = hosts.one(SERVER);
     // The answer was lost.
@@ -232,7 +214,7 @@ fn a_disconnection_comes_again() {
     assert_eq!(hosts.one(SERVER), drep);
     hosts.deliver(CLIENT, &drep);
     hosts.deliver(CLIENT, &drep);
-    assert_eq!(hosts.events(CLIENT), [(10, 0)]);
+    assert_eq!(hosts.events(CLIENT), [(DISCONNECTED, 0)]);
     // Nor is it forgotten when the id is.
     hosts.destroy(SERVER, request);
     hosts.deliver(SERVER, &dreq);
@@ -261,7 +243,7 @@ fn a_stranger_changes_nothing() {
     }
     assert_silent(&mut hosts);
     hosts.deliver(SERVER, &Message::Dreq(dreq));
-    assert_eq!(hosts.events(SERVER), [(10, 0)]);
+    assert_eq!(hosts.events(SERVER), [(DISCONNECTED, 0)]);
 }
 
 #[test]
@@ -279,7 +261,7 @@ fn a_request_that_nobody_listens_for() {
     let expected = rej(8, Answered::Req, (CommId::NONE, local_comm_id));
     assert_eq!(hosts.one(SERVER), expected);
     hosts.deliver(CLIENT, &expected);
-    assert_eq!(hosts.events(CLIENT), [(8, 8)]);
+    assert_eq!(hosts.events(CLIENT), [(REJECTED, 8)]);
 
     hosts.active(UDP);
     let req = hosts.one(CLIENT);
@@ -294,7 +276,7 @@ fn a_request_that_nobody_listens_for() {
     });
     assert_eq!(hosts.one(SERVER), expected);
     hosts.deliver(CLIENT, &expected);
-    assert_eq!(hosts.events(CLIENT), [(7, 1)]);
+    assert_eq!(hosts.events(CLIENT), [(UNREACHABLE, 1)]);
     hosts.end();
 }
 
@@ -330,9 +312,7 @@ fn only_so_many_requests_wait_for_listeners() {
 
 #[test]
 fn a_service_request_comes_again() {
-    let mut hosts = Hosts::new();
-    hosts.listener(UDP);
-    hosts.active(UDP);
+    let (mut hosts, _) = Hosts::requested(UDP);
     let req = hosts.one(CLIENT);
     hosts.deliver(SERVER, &req);
     hosts.deliver(SERVER, &req);
@@ -342,10 +322,10 @@ fn a_service_request_comes_again() {
     let rep = hosts.one(SERVER);
     hosts.deliver(CLIENT, &rep);
     hosts.deliver(CLIENT, &rep);
-    assert_eq!(hosts.events(CLIENT), [(9, 0)]);
+    assert_eq!(hosts.events(CLIENT), [(ESTABLISHED, 0)]);
     // The answer was lost: the service is asked anew.
     hosts.deliver(SERVER, &req);
-    assert_eq!(hosts.events(SERVER), [(4, 0)]);
+    assert_eq!(hosts.events(SERVER), [(CONNECT_REQUEST, 0)]);
     hosts.end();
 }
 
@@ -363,7 +343,7 @@ fn peers_number_services_apart_from_connections() {
     sidr_req.request_id = local_comm_id;
     hosts.deliver(SERVER, &req);
     hosts.deliver(SERVER, &Message::SidrReq(sidr_req));
-    assert_eq!(hosts.events(SERVER), [(4, 0), (4, 0)]);
+    assert_eq!(hosts.events(SERVER), [(CONNECT_REQUEST, 0), (CONNECT_REQUEST, 0)]);
 }
 
 /// Messages with any content, of which the communication ids are those of living connections as

@@ -1,6 +1,10 @@
 //! Two connection managers that have nothing in common but the messages that a test carries
 //! between them.
 
+use soft_hca_core::uapi::ucma::event_type::{
+    ADDR_ERROR, ADDR_RESOLVED, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, REJECTED,
+    ROUTE_RESOLVED, TIMEWAIT_EXIT, UNREACHABLE,
+};
 use soft_hca_roce::wire::cm::{CommId, Message};
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
@@ -156,6 +160,29 @@ impl Hosts {
         self.worlds[host].destroy(self.files[host], id).unwrap();
     }
 
+    /// A client that has asked a listener; its id.
+    pub(super) fn requested(space: u16) -> (Self, u32) {
+        let mut hosts = Self::new();
+        hosts.listener(space);
+        let active = hosts.active(space);
+        (hosts, active)
+    }
+
+    /// A client whose request has come; the ids of both sides.
+    pub(super) fn pending() -> (Self, u32, u32) {
+        let (mut hosts, active) = Self::requested(TCP);
+        hosts.carry();
+        let request = hosts.request();
+        (hosts, active, request)
+    }
+
+    /// A client whose request was accepted by a reply, which is still to be sent; the ids of both sides.
+    pub(super) fn accepted() -> (Self, u32, u32) {
+        let (mut hosts, active, request) = Self::pending();
+        hosts.accept(request);
+        (hosts, active, request)
+    }
+
     /// Both ends of a connection, the client's first.
     pub(super) fn connected(&mut self) -> (u32, u32) {
         self.listener(TCP);
@@ -166,7 +193,10 @@ impl Hosts {
         self.carry();
         self.establish(active);
         assert_eq!(self.carry(), ["RTU"]);
-        assert_eq!((self.events(CLIENT), self.events(SERVER)), (vec![(5, 0)], vec![(9, 0)]));
+        assert_eq!(
+            (self.events(CLIENT), self.events(SERVER)),
+            (vec![(CONNECT_RESPONSE, 0)], vec![(ESTABLISHED, 0)])
+        );
         (active, request)
     }
 
@@ -262,25 +292,32 @@ fn two_hosts_hear_what_one_hears() {
 
 #[test]
 fn the_messages_of_a_connection() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
+    let (mut hosts, active) = Hosts::requested(TCP);
     assert_eq!(hosts.carry(), ["REQ"]);
     let request = hosts.request();
     hosts.accept(request);
     assert_eq!(hosts.carry(), ["REP"]);
     hosts.establish(active);
     assert_eq!(hosts.carry(), ["RTU"]);
-    assert_eq!((hosts.events(CLIENT), hosts.events(SERVER)), (vec![(5, 0)], vec![(9, 0)]));
+    assert_eq!(
+        (hosts.events(CLIENT), hosts.events(SERVER)),
+        (vec![(CONNECT_RESPONSE, 0)], vec![(ESTABLISHED, 0)])
+    );
     // Both at the same time.
     hosts.disconnect(CLIENT, active);
     hosts.disconnect(SERVER, request);
     assert_eq!(hosts.carry(), ["DREQ", "DREQ"]);
-    assert_eq!((hosts.events(CLIENT), hosts.events(SERVER)), (vec![(10, 0)], vec![(10, 0)]));
+    assert_eq!(
+        (hosts.events(CLIENT), hosts.events(SERVER)),
+        (vec![(DISCONNECTED, 0)], vec![(DISCONNECTED, 0)])
+    );
     hosts.disconnect(CLIENT, active);
     assert_eq!(hosts.carry(), ["DREP"]);
     hosts.pass(TIME_WAIT_NS);
-    assert_eq!((hosts.events(CLIENT), hosts.events(SERVER)), (vec![(15, 0)], vec![(15, 0)]));
+    assert_eq!(
+        (hosts.events(CLIENT), hosts.events(SERVER)),
+        (vec![(TIMEWAIT_EXIT, 0)], vec![(TIMEWAIT_EXIT, 0)])
+    );
     assert_eq!(hosts.worlds[CLIENT].machine.gone, [0x11]);
     assert_eq!(hosts.worlds[SERVER].machine.gone, [0x12]);
     hosts.end();
@@ -288,9 +325,7 @@ fn the_messages_of_a_connection() {
 
 #[test]
 fn a_service_on_another_host() {
-    let mut hosts = Hosts::new();
-    hosts.listener(UDP);
-    hosts.active(UDP);
+    let (mut hosts, _) = Hosts::requested(UDP);
     assert_eq!(hosts.carry(), ["SIDR_REQ"]);
     let request = hosts.request();
     hosts.accept(request);
@@ -308,11 +343,7 @@ fn gid(host: usize) -> [u8; 16] {
 #[test]
 fn whoever_leaves_says_so_across_hosts() {
     // Before the answer, before the use, while connected.
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
-    hosts.carry();
-    let request = hosts.request();
+    let (mut hosts, active, request) = Hosts::pending();
     hosts.destroy(CLIENT, active);
     assert_eq!(hosts.carry(), ["REJ"]);
     let late = hosts.worlds[SERVER].accept(hosts.files[SERVER], request, 1, &answered());
@@ -326,7 +357,7 @@ fn whoever_leaves_says_so_across_hosts() {
     hosts.carry();
     hosts.destroy(CLIENT, active);
     assert_eq!(hosts.carry(), ["REJ"]);
-    assert_eq!(hosts.events(SERVER), [(8, 28)]);
+    assert_eq!(hosts.events(SERVER), [(REJECTED, CONSUMER_DEFINED)]);
     hosts.end();
 
     let mut hosts = Hosts::new();
@@ -334,11 +365,11 @@ fn whoever_leaves_says_so_across_hosts() {
     let file = hosts.files[CLIENT];
     hosts.worlds[CLIENT].close(file);
     assert_eq!(hosts.carry(), ["DREQ"]);
-    assert_eq!(hosts.events(SERVER), [(10, 0)]);
+    assert_eq!(hosts.events(SERVER), [(DISCONNECTED, 0)]);
     hosts.disconnect(SERVER, request);
     assert_eq!(hosts.carry(), ["DREP"]);
     hosts.pass(TIME_WAIT_NS);
-    assert_eq!(hosts.events(SERVER), [(15, 0)]);
+    assert_eq!(hosts.events(SERVER), [(TIMEWAIT_EXIT, 0)]);
 }
 
 #[test]
@@ -351,7 +382,10 @@ fn a_host_that_does_not_answer() {
     }
     assert_eq!((hosts.sent(CLIENT).len(), hosts.events(CLIENT)), (1, vec![]));
     hosts.pass(REQUEST_NS);
-    assert_eq!((hosts.sent(CLIENT).len(), hosts.events(CLIENT)), (0, vec![(7, -110)]));
+    assert_eq!(
+        (hosts.sent(CLIENT).len(), hosts.events(CLIENT)),
+        (0, vec![(UNREACHABLE, TIMED_OUT)])
+    );
 
     let (active, _) = hosts.connected();
     hosts.disconnect(CLIENT, active);
@@ -360,7 +394,7 @@ fn a_host_that_does_not_answer() {
         assert!(matches!(hosts.one(CLIENT), Message::Dreq(_)));
         hosts.pass(REQUEST_NS);
     }
-    assert_eq!(hosts.events(CLIENT), [(10, -110)]);
+    assert_eq!(hosts.events(CLIENT), [(DISCONNECTED, TIMED_OUT)]);
     hosts.end();
 }
 
@@ -381,13 +415,13 @@ fn a_neighbour_that_is_not_there() {
     }
     // Soon at first, and then seldom.
     assert!((20..100).contains(&looks), "{looks}");
-    assert_eq!((world.now, world.statuses(file)), (until, vec![(1, -110)]));
+    assert_eq!((world.now, world.statuses(file)), (until, vec![(ADDR_ERROR, TIMED_OUT)]));
     // It may try again, and the neighbour is there after a while.
     world.resolve(file, id, "10.9.0.1:7471").unwrap();
     world.pass(S);
     world.machine.knows_neighbour = true;
     world.pass(S / 10);
-    assert_eq!(world.statuses(file), [(0, 0)]);
+    assert_eq!(world.statuses(file), [(ADDR_RESOLVED, 0)]);
     world.route(file, id).unwrap();
     assert_eq!(world.cm.next_timer(), None);
     // Nothing is heard of an id that has gone meanwhile.
@@ -396,7 +430,7 @@ fn a_neighbour_that_is_not_there() {
     world.resolve(file, id, "10.9.0.1:7471").unwrap();
     world.destroy(file, id).unwrap();
     assert_eq!(world.cm.next_timer(), None);
-    assert_eq!(world.statuses(file), [(2, 0)]);
+    assert_eq!(world.statuses(file), [(ROUTE_RESOLVED, 0)]);
     hosts.end();
 }
 

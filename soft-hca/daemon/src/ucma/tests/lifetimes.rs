@@ -1,3 +1,8 @@
+use soft_hca_core::uapi::ucma::event_type::{
+    ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, REJECTED,
+    ROUTE_RESOLVED,
+};
+
 use super::*;
 use crate::ucma::MIGRATE_ID;
 use crate::ucma::timer::LISTENER_NS;
@@ -10,14 +15,14 @@ fn a_file_ends_and_its_peers_hear() {
     world.connect(client, pending, &ConnParam::default()).unwrap();
     world.close(server);
     // The listener, with the request that it has not fetched, is the oldest id.
-    assert_eq!(world.statuses(client), [(8, 28), (10, 0)]);
+    assert_eq!(world.statuses(client), [(REJECTED, CONSUMER_DEFINED), (DISCONNECTED, 0)]);
     assert_eq!(world.cm.pending_events(server), 0);
     assert_eq!(world.disconnect(server, accepted), Err(Errno::EBADF));
     // The port is free at once.
     let late = world.routed(client, 0xc3, TCP, "10.9.0.1:7471");
     world.connect(client, late, &ConnParam::default()).unwrap();
     world.pass(LISTENER_NS);
-    assert_eq!(world.statuses(client), [(8, 8)]);
+    assert_eq!(world.statuses(client), [(REJECTED, 8)]);
     world.disconnect(client, active).unwrap();
     world.close(client);
     assert_eq!(world.cm.listing(), []);
@@ -29,7 +34,7 @@ fn the_asking_process_dies() {
     let (mut world, server, client) = World::with_files();
     let (_, accepted, _) = world.connected(server, client);
     world.close(client);
-    assert_eq!(world.statuses(server), [(10, 0)]);
+    assert_eq!(world.statuses(server), [(DISCONNECTED, 0)]);
     world.disconnect(server, accepted).unwrap();
     assert_eq!(world.cm.listing().len(), 2);
 }
@@ -57,7 +62,7 @@ fn an_id_moves_with_its_events() {
     let id = world.create(old, 1, TCP);
     let other = world.create(old, 2, TCP);
     world.resolve(old, id, "10.9.0.1:1").unwrap();
-    assert_eq!(world.events(old), [0]);
+    assert_eq!(world.events(old), [ADDR_RESOLVED]);
     world.route(old, id).unwrap();
     world.resolve(old, other, "10.9.0.1:1").unwrap();
     assert_eq!(migrate(&mut world, new, id, new), Err(Errno::EINVAL));
@@ -66,7 +71,7 @@ fn an_id_moves_with_its_events() {
     world.cm.touched();
     assert_eq!(migrate(&mut world, new, id, old), Ok(1));
     assert_eq!(world.cm.touched(), [old, new]);
-    assert_eq!((world.events(old), world.events(new)), (vec![0], vec![2]));
+    assert_eq!((world.events(old), world.events(new)), (vec![ADDR_RESOLVED], vec![ROUTE_RESOLVED]));
     assert_eq!(world.destroy(old, id), Err(Errno::EINVAL));
     assert_eq!(world.destroy(new, id), Ok(2));
 }
@@ -78,10 +83,10 @@ fn an_accepted_id_moves() {
     let (_, accepted, active) = world.connected(server, client);
     assert_eq!(migrate(&mut world, own, accepted, server), Ok(1));
     world.disconnect(client, active).unwrap();
-    assert_eq!((world.events(server), world.events(own)), (vec![], vec![10]));
+    assert_eq!((world.events(server), world.events(own)), (vec![], vec![DISCONNECTED]));
     world.close(server);
     assert!(world.disconnect(own, accepted).is_ok());
-    assert_eq!(world.events(client), [10]);
+    assert_eq!(world.events(client), [DISCONNECTED]);
 }
 
 #[test]
@@ -94,7 +99,7 @@ fn a_listener_moves_with_unfetched_requests() {
     assert_eq!(migrate(&mut world, own, listener, server), Ok(0));
     let request = word(&world.event(own).unwrap(), 8);
     world.accept(own, request, 3, &ConnParam::default()).unwrap();
-    assert_eq!(world.events(client), [5]);
+    assert_eq!(world.events(client), [CONNECT_RESPONSE]);
     assert_eq!(world.destroy(own, listener), Ok(1));
 }
 
@@ -114,7 +119,7 @@ fn an_unfetched_request_moves_with_its_own_events() {
     assert_eq!(migrate(&mut world, client, request, server), Ok(0));
     assert_eq!(migrate(&mut world, own, listener, server), Ok(0));
     assert_eq!(world.cm.pending_events(server), 0);
-    assert_eq!(world.events(own), [4, 9]);
+    assert_eq!(world.events(own), [CONNECT_REQUEST, ESTABLISHED]);
 }
 
 #[test]
@@ -140,7 +145,7 @@ fn a_name_comes_with_acceptance() {
     world.route(client, active).unwrap();
     assert_eq!(world.events(client), [0; 0]);
     world.connect(client, active, &ConnParam::default()).unwrap();
-    assert_eq!(world.events(server), [4]);
+    assert_eq!(world.events(server), [CONNECT_REQUEST]);
 }
 
 #[test]

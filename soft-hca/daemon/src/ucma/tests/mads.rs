@@ -1,6 +1,10 @@
 //! Messages as datagrams: byte by byte, lost, doubled, late, and of nobody's making.
 
 use soft_hca_core::uapi::ucma::Ece;
+use soft_hca_core::uapi::ucma::event_type::{
+    ADDR_ERROR, ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED,
+    REJECTED, ROUTE_RESOLVED, TIMEWAIT_EXIT, UNREACHABLE,
+};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::cm::{CommId, Dreq, Message, Rep, Req, Rtu, reason};
 use soft_hca_roce::wire::mad::MAD_BYTES;
@@ -51,9 +55,7 @@ fn gid(host: usize) -> [u8; 16] {
 
 #[test]
 fn a_connection_byte_by_byte() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
+    let (mut hosts, active) = Hosts::requested(TCP);
     let req = one(&mut hosts, CLIENT);
     let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&active]];
     let (psn, port, label) = (low24(id.psn.get()), id.port.unwrap().1, id.flow_label);
@@ -125,9 +127,7 @@ fn a_connection_byte_by_byte() {
 
 #[test]
 fn a_service_byte_by_byte() {
-    let mut hosts = Hosts::new();
-    hosts.listener(UDP);
-    let active = hosts.active(UDP);
+    let (mut hosts, active) = Hosts::requested(UDP);
     let req = one(&mut hosts, CLIENT);
     let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&active]];
     let port = id.port.unwrap().1.to_be_bytes();
@@ -159,9 +159,7 @@ fn a_service_byte_by_byte() {
 
 #[test]
 fn a_rejection_byte_by_byte() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
+    let (mut hosts, active) = Hosts::requested(TCP);
     let req = one(&mut hosts, CLIENT);
     hosts.deliver_datagram(SERVER, &req);
     let request = hosts.request();
@@ -180,12 +178,7 @@ fn a_rejection_byte_by_byte() {
 
 #[test]
 fn a_reply_is_sent_again_until_it_is_answered() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
-    hosts.carry();
-    let request = hosts.request();
-    hosts.accept(request);
+    let (mut hosts, active, _) = Hosts::accepted();
     let rep = one(&mut hosts, SERVER);
     for _ in 0..3 {
         hosts.worlds[SERVER].pass(REMOTE_RESPONSE_NS);
@@ -201,23 +194,21 @@ fn a_reply_is_sent_again_until_it_is_answered() {
     assert_eq!(hosts.carry(), ["RTU"]);
     hosts.pass(40 * REMOTE_RESPONSE_NS);
     assert_eq!(hosts.datagrams(SERVER).len(), 0);
-    assert_eq!(hosts.events(SERVER), [(9, 0)]);
+    assert_eq!(hosts.events(SERVER), [(ESTABLISHED, 0)]);
     hosts.end();
 }
 
 #[test]
 fn a_reply_that_nobody_answers() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    hosts.active(TCP);
-    hosts.carry();
-    let request = hosts.request();
-    hosts.accept(request);
+    let (mut hosts, _, _) = Hosts::accepted();
     for _ in 0..=MAX_RETRIES {
         assert_eq!((hosts.datagrams(SERVER).len(), hosts.events(SERVER)), (1, vec![]));
         hosts.worlds[SERVER].pass(REMOTE_RESPONSE_NS);
     }
-    assert_eq!((hosts.datagrams(SERVER).len(), hosts.events(SERVER)), (0, vec![(7, -110)]));
+    assert_eq!(
+        (hosts.datagrams(SERVER).len(), hosts.events(SERVER)),
+        (0, vec![(UNREACHABLE, TIMED_OUT)])
+    );
     hosts.end();
 }
 
@@ -229,7 +220,10 @@ fn a_service_request_is_sent_again() {
         assert_eq!((hosts.datagrams(CLIENT).len(), hosts.events(CLIENT)), (1, vec![]));
         hosts.pass(REMOTE_RESPONSE_NS);
     }
-    assert_eq!((hosts.datagrams(CLIENT).len(), hosts.events(CLIENT)), (0, vec![(7, -110)]));
+    assert_eq!(
+        (hosts.datagrams(CLIENT).len(), hosts.events(CLIENT)),
+        (0, vec![(UNREACHABLE, TIMED_OUT)])
+    );
     hosts.end();
 }
 
@@ -259,25 +253,23 @@ fn a_host_that_has_forgotten_its_connection() {
     assert_eq!(rej.reason, reason::STALE_CONNECTION);
     assert_eq!(transaction(&answers[1]), transaction(&req));
     answers.iter().for_each(|mad| hosts.deliver_datagram(CLIENT, mad));
-    assert_eq!(hosts.events(CLIENT), [(8, 10)]);
+    assert_eq!(hosts.events(CLIENT), [(REJECTED, 10)]);
     // It knows of no connection: that is over.
     assert_eq!(hosts.carry(), ["DREP"]);
-    assert_eq!(hosts.events(SERVER), [(10, 0)]);
+    assert_eq!(hosts.events(SERVER), [(DISCONNECTED, 0)]);
     // And when that is long enough ago, the queue pair can be connected.
     hosts.pass(TIME_WAIT_NS);
-    assert_eq!(hosts.events(SERVER), [(15, 0)]);
+    assert_eq!(hosts.events(SERVER), [(TIMEWAIT_EXIT, 0)]);
     hosts.active(TCP);
     assert_eq!(hosts.carry(), ["REQ"]);
-    assert_eq!(hosts.events(SERVER), [(4, 0)]);
+    assert_eq!(hosts.events(SERVER), [(CONNECT_REQUEST, 0)]);
     hosts.destroy(SERVER, request);
     hosts.end();
 }
 
 #[test]
 fn a_copy_of_a_request_of_the_past() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    let active = hosts.active(TCP);
+    let (mut hosts, active) = Hosts::requested(TCP);
     let req = one(&mut hosts, CLIENT);
     hosts.deliver_datagram(SERVER, &req);
     let request = hosts.request();
@@ -295,9 +287,7 @@ fn a_copy_of_a_request_of_the_past() {
 
 #[test]
 fn requests_that_cannot_be_met() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    hosts.active(TCP);
+    let (mut hosts, _) = Hosts::requested(TCP);
     let req = one(&mut hosts, CLIENT);
     let at = |at: usize| DATA + at;
     let changes: [(usize, u8, u16); 12] = [
@@ -343,9 +333,7 @@ fn requests_that_cannot_be_met() {
 
 #[test]
 fn what_is_no_message_is_dropped() {
-    let mut hosts = Hosts::new();
-    hosts.listener(TCP);
-    hosts.active(TCP);
+    let (mut hosts, _) = Hosts::requested(TCP);
     let req = one(&mut hosts, CLIENT);
     // Version, class, class version, method, attribute: LAP, APR and unknown ones.
     let changes =
@@ -397,13 +385,13 @@ fn connections_over_a_bad_network() {
                     let (kind, status, _, id) = summary(&event);
                     heard[host].push((kind, status));
                     match kind {
-                        4 => {
+                        CONNECT_REQUEST => {
                             request = Some(id);
                             hosts.accept(id);
                         }
-                        5 => hosts.establish(active),
-                        9 => hosts.disconnect(SERVER, request.unwrap()),
-                        10 if host == CLIENT => hosts.disconnect(CLIENT, active),
+                        CONNECT_RESPONSE => hosts.establish(active),
+                        ESTABLISHED => hosts.disconnect(SERVER, request.unwrap()),
+                        DISCONNECTED if host == CLIENT => hosts.disconnect(CLIENT, active),
                         _ => {}
                     }
                 }
@@ -411,7 +399,10 @@ fn connections_over_a_bad_network() {
             hosts.worlds.iter().for_each(check);
             hosts.pass(S);
         }
-        let expected = [vec![(4, 0), (9, 0), (10, 0), (15, 0)], vec![(5, 0), (10, 0), (15, 0)]];
+        let expected = [
+            vec![(CONNECT_REQUEST, 0), (ESTABLISHED, 0), (DISCONNECTED, 0), (TIMEWAIT_EXIT, 0)],
+            vec![(CONNECT_RESPONSE, 0), (DISCONNECTED, 0), (TIMEWAIT_EXIT, 0)],
+        ];
         assert_eq!(heard, expected, "seed {seed}");
         hosts.end();
     }
@@ -524,7 +515,17 @@ fn ids_know_the_addresses_of_both_hosts() {
         world.connect(file, id, &ConnParam { qp_num: 0x20 + id, ..ConnParam::default() }).unwrap();
         active.push(id);
     }
-    assert_eq!(world.events(file), [0, 2, 0, 2, 0, 2]);
+    assert_eq!(
+        world.events(file),
+        [
+            ADDR_RESOLVED,
+            ROUTE_RESOLVED,
+            ADDR_RESOLVED,
+            ROUTE_RESOLVED,
+            ADDR_RESOLVED,
+            ROUTE_RESOLVED
+        ]
+    );
     assert_eq!(hosts.carry(), ["REQ", "REQ", "REQ"]);
     for id in active {
         let request = hosts.request();
@@ -541,7 +542,7 @@ fn ids_know_the_addresses_of_both_hosts() {
     let id = world.create(file, 0xc2, TCP);
     world.resolve(file, id, "10.9.0.9:7471").unwrap();
     world.pass(2 * S);
-    assert_eq!(world.statuses(file), [(1, -110)]);
+    assert_eq!(world.statuses(file), [(ADDR_ERROR, TIMED_OUT)]);
     hosts.end();
 }
 

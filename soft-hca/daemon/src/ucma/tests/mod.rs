@@ -60,6 +60,13 @@ fn device(own: IpAddr, link: &[IpAddr]) -> Arc<Device> {
     Arc::new(Device { ports: vec![port], ..Device::rxe("rxe0", GUID, &interfaces, 1) })
 }
 
+/// The status of an event that a peer has not answered.
+#[cfg(test)]
+const TIMED_OUT: i32 = -libc::ETIMEDOUT;
+/// The status of a rejection by the peer's program.
+#[cfg(test)]
+const CONSUMER_DEFINED: i32 = soft_hca_roce::wire::cm::reason::CONSUMER_DEFINED as i32;
+
 /// The device of the machine with 10.9.0.1.
 static DEVICE: LazyLock<Arc<Device>> = LazyLock::new(|| device(IpAddr::from([10, 9, 0, 1]), &[]));
 

@@ -1,4 +1,4 @@
-//! When a fault happens, of all that it could happen to.
+//! What triggers a fault: a probability, a number, all that comes by.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use super::random::Random;
 use super::spec::{Number, Spec};
 use super::value::Probability;
 
-/// When it happens.
+/// When a fault fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Occasion {
+pub struct Trigger {
     pub(super) chance: Chance,
-    /// Not more often than this.
+    /// How often, at most.
     pub(super) times: Option<u32>,
 }
 
-/// To which it happens.
+/// At which of those that come by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Chance {
     #[default]
@@ -25,7 +25,7 @@ pub(super) enum Chance {
     Nth(u32),
 }
 
-impl Occasion {
+impl Trigger {
     /// Its keys, for messages.
     pub(super) fn take(spec: &mut Spec<'_>) -> Result<Self, Error> {
         let nth = spec.number("nth", &Number::COUNT)?;
@@ -55,32 +55,32 @@ impl Occasion {
 /// Counts what comes by.
 #[derive(Clone, Debug)]
 pub struct Counting {
-    occasion: Occasion,
+    trigger: Trigger,
     come: u64,
-    happened: u32,
+    fired: u32,
 }
 
 impl Counting {
     /// Nothing has come by yet.
-    pub fn new(occasion: Occasion) -> Self {
-        Self { occasion, come: 0, happened: 0 }
+    pub fn new(trigger: Trigger) -> Self {
+        Self { trigger, come: 0, fired: 0 }
     }
 
-    /// One more has come; whether the fault happens to it.
-    pub fn happens(&mut self, random: &mut Random) -> bool {
+    /// One more has come; whether the fault fires.
+    pub fn fires(&mut self, random: &mut Random) -> bool {
         self.come += 1;
-        let happens = match self.occasion.chance {
+        let fires = match self.trigger.chance {
             Chance::All => true,
             Chance::Some(probability) => probability.takes(random.below(1_000_000)),
             Chance::Nth(nth) => self.come == u64::from(nth),
-        } && self.occasion.times.is_none_or(|times| self.happened < times);
-        self.happened = self.happened.saturating_add(happens.into());
-        happens
+        } && self.trigger.times.is_none_or(|times| self.fired < times);
+        self.fired = self.fired.saturating_add(fires.into());
+        fires
     }
 }
 
 impl fmt::Display for Counting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.happened, self.come)
+        write!(f, "{} of {}", self.fired, self.come)
     }
 }

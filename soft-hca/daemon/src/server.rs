@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
 use soft_hca_core::engine::{DAEMON, Quiesce};
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT, Recorder, event};
 use soft_hca_core::rpc::{
     Answer, ChannelId, Connection, Created, FileKind, Hello, Listener, Reply, Request,
 };
 use soft_hca_core::system;
+use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT, Recorder, event};
 use soft_hca_core::uapi::ucma::command as ucma_command;
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
 use soft_hca_core::uapi::verbs::state;

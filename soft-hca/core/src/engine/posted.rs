@@ -60,12 +60,7 @@ fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
         }
         opcode::BIND_MW => {
             let bind = wqe.bind();
-            SendPosted {
-                address: bind.addr,
-                rkey: bind.new_rkey,
-                compare_add: bind.length,
-                ..none
-            }
+            SendPosted { address: bind.addr, rkey: bind.new_rkey, compare_add: bind.length, ..none }
         }
         _ => {
             let remote = wqe.remote();

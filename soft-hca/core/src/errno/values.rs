@@ -162,6 +162,10 @@ mod tests {
             let label: Label = try_transmute!(number).unwrap();
             assert_eq!(label as u32, number);
         }
-        assert!([0, 13].into_iter().all(|other: u32| Label::try_read_from_bytes(&other.to_ne_bytes()).is_err()));
+        assert!(
+            [0, 13]
+                .into_iter()
+                .all(|other: u32| Label::try_read_from_bytes(&other.to_ne_bytes()).is_err())
+        );
     }
 }

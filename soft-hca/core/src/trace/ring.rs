@@ -133,7 +133,11 @@ impl TraceRing {
         for part in parts {
             // SAFETY: the record is ours, it has memory, and nobody reads it before the mark is set.
             unsafe {
-                ptr::copy_nonoverlapping(part.as_ptr(), self.file.base.as_ptr().add(to), part.len());
+                ptr::copy_nonoverlapping(
+                    part.as_ptr(),
+                    self.file.base.as_ptr().add(to),
+                    part.len(),
+                );
             }
             to += part.len();
         }

@@ -8,8 +8,8 @@ use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::cause::Cause;
 use crate::engine::{Actor, Async, Env, LocalLink, RemoteDatagram, ring_entries};
 use crate::ring;
-pub(crate) use crate::uapi::rxe::Wr;
 use crate::trace::Event;
+pub(crate) use crate::uapi::rxe::Wr;
 use crate::uapi::rxe::{Cqe, Sge, write_sges};
 use crate::uapi::verbs::{access, opcode, qp_type, state};
 

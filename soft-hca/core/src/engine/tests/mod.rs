@@ -20,6 +20,7 @@ pub(crate) mod fabric;
 mod hostile;
 #[cfg(test)]
 mod incoming;
+#[cfg(test)]
 mod observer;
 #[cfg(test)]
 mod other_process;

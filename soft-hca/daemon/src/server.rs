@@ -351,9 +351,9 @@ impl Daemon {
         ensure(self.recorder.is_none(), TAKEN)?;
         self.recorder = Some(token);
         self.recordings += 1;
-        self.fabric.arena.record_limit.store(limit, Relaxed);
-        self.fabric.arena.record_failures.store(only_failures.into(), Relaxed);
-        self.fabric.arena.observed.store(self.recordings, Release);
+        self.fabric.arena.trace_limit.store(limit, Relaxed);
+        self.fabric.arena.trace_failures.store(only_failures.into(), Relaxed);
+        self.fabric.arena.trace_generation.store(self.recordings, Release);
         if let Some(recorder) = self.fabric.env.recorder() {
             recorder.prepare();
         }
@@ -476,7 +476,7 @@ impl Daemon {
         self.parked.forget(token);
         if self.recorder == Some(token) {
             self.recorder = None;
-            self.fabric.arena.observed.store(0, Release);
+            self.fabric.arena.trace_generation.store(0, Release);
         }
         match self.files.remove(token) {
             Some(File::Uverbs { file, .. }) => self.work(Work::Close(file), None),

@@ -222,7 +222,7 @@ entry! {
         pub max_sge: AtomicU32,
         /// The next receive to be taken.
         pub consumer: AtomicU32,
-        /// The next receive to be told to who watches.
+        /// The next receive to be traced.
         pub seen_receives: AtomicU32,
         /// The ring of receives.
         pub ring: RingPlace,
@@ -330,10 +330,10 @@ entry! {
         /// While a completion queue is full: up to where its program had polled at the last look.
         pub stall_polled: AtomicU32,
 
-        // For who watches
-        /// The next send work request to be told.
+        // Traced
+        /// The next send work request to be traced.
         pub seen_sends: AtomicU32,
-        /// The next receive to be told.
+        /// The next receive to be traced.
         pub seen_receives: AtomicU32,
     }
 }
@@ -419,12 +419,12 @@ pub struct Arena {
     pub cqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub srqs_used: AtomicU32,
-    /// Not 0: somebody records what happens. See `engine::observer`.
-    pub observed: AtomicU32,
+    /// The number of the recording, 0 while nobody records. See `engine::traced`.
+    pub trace_generation: AtomicU32,
     /// Bytes that each process may trace before they are read.
-    pub record_limit: AtomicU64,
+    pub trace_limit: AtomicU64,
     /// Not 0: only what goes wrong is traced, and what is needed to tell of it.
-    pub record_failures: AtomicU32,
+    pub trace_failures: AtomicU32,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,

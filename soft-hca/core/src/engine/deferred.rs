@@ -22,7 +22,7 @@ pub(super) struct Deferred {
     pub rung: Vec<u32>,
     /// How often this run has waited for a receive of the peer.
     pub waits: u32,
-    /// Why the request that is being executed fails, for who watches.
+    /// Why the request that is being executed fails, as it is traced.
     pub cause: Option<Cause>,
 }
 

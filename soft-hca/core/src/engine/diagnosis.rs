@@ -1,4 +1,4 @@
-//! Why a work request fails, found out for whoever watches: the same checks once more, one by one,
+//! Why a work request fails, found out to be traced: the same checks once more, one by one,
 //! with the values that they compare.
 
 use std::sync::atomic::Ordering::Acquire;

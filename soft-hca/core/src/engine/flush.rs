@@ -134,8 +134,8 @@ impl Actor<'_> {
             return;
         }
         let Some(ring) = self.arena.ring(&qp.rq) else { return };
-        if self.is_observed() {
-            self.tell_receives(qp, qpn, false);
+        if self.is_traced() {
+            self.trace_receives(qp, qpn, false);
         }
         qp.rq_posted.store(0, Release);
         let consumer = qp.rq_consumer.load(Acquire) & ring.mask();

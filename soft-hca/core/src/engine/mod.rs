@@ -27,7 +27,7 @@
 //! | `bounce`, `bounce_buffer` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
-//! | `observer`, `posted`, `cause`, `diagnosis` | what passes by, for whoever watches, and why it fails | |
+//! | `traced`, `posted`, `cause`, `diagnosis` | what is traced, and why a request fails | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -62,7 +62,6 @@ mod link;
 mod locking;
 mod memory;
 mod notification;
-mod observer;
 mod pids;
 mod placement;
 mod posted;
@@ -81,6 +80,7 @@ mod signals;
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
 mod timing;
+mod traced;
 mod wc_status;
 mod window;
 
@@ -97,11 +97,11 @@ use crate::uapi::verbs::{qp_type, state};
 pub use helper::Helper;
 pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
-pub use observer::trace_packet;
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
 pub use room::{Full, cqe_of, ring_entries};
 pub use route::Route;
+pub use traced::trace_packet;
 
 /// The daemon's index in the table of processes.
 pub const DAEMON: usize = 0;
@@ -140,7 +140,7 @@ pub trait Env: Sync {
         true
     }
 
-    /// Traces an event about a process, with what is behind its fixed part, for whoever records. Locks
+    /// Traces an event about a process, with what is behind its fixed part. Locks
     /// may be held: this waits for nobody and does not use the engine.
     fn trace(&self, _proc: u32, _event: &Event, _tail: &[u8]) {}
 
@@ -228,8 +228,8 @@ impl Actor<'_> {
         if flush::is_before_rts(current) && self.drop_refused(qp, qpn) {
             return Err(NOT_YET.with(Values::of([(Label::State, current.into())])));
         }
-        if self.is_observed() {
-            self.tell_posted(qp, qpn);
+        if self.is_traced() {
+            self.trace_posted(qp, qpn);
         }
         self.run(qpn, true);
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time

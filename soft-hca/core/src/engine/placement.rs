@@ -60,7 +60,7 @@ impl<'a> Actor<'a> {
         let flush = wqe.flush();
         let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
         if let Err(status) = self.serve_flush(&responder, flush) {
-            if self.is_observed() {
+            if self.is_traced() {
                 deferred.cause = Some(self.why_no_flush(&responder, flush));
             }
             responder.refuse(self, status, deferred);

@@ -1,5 +1,6 @@
-//! Work requests that were posted, for whoever records. A doorbell tells of sends. Nobody tells of
-//! receives: they are found when their process makes a call, or a message is about to take one.
+//! Work requests that were posted, as they are traced. A doorbell says that there are sends; of
+//! receives nobody does: they are found when their process makes a call, or a message is about to
+//! take one.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -17,7 +18,7 @@ use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
 /// The slots of a ring that are in use and were not traced: first one and how many. They count as
 /// traced from now on.
-fn untold(ring: &Ring<'_>, consumer: u32, seen: &AtomicU32) -> (u32, u32) {
+fn untraced(ring: &Ring<'_>, consumer: u32, seen: &AtomicU32) -> (u32, u32) {
     let consumer = consumer & ring.mask();
     let producer = ring.producer();
     let posted = ring.distance(consumer, producer);
@@ -72,10 +73,10 @@ fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
 impl Actor<'_> {
     /// Traces what is in a queue pair's queues and was not traced yet: for its own process.
     #[cold]
-    pub(super) fn tell_posted(&self, qp: &Qp, qpn: u32) {
-        self.tell_receives(qp, qpn, false);
+    pub(super) fn trace_posted(&self, qp: &Qp, qpn: u32) {
+        self.trace_receives(qp, qpn, false);
         let Some(ring) = self.send_ring(qp) else { return };
-        let (first, count) = untold(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
+        let (first, count) = untraced(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
         for index in 0..count {
             let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
             self.trace(|env| {
@@ -119,7 +120,7 @@ impl Actor<'_> {
 
     /// Traces the receives that a queue pair may use and that were not traced yet.
     #[cold]
-    pub(super) fn tell_receives(&self, qp: &Qp, qpn: u32, at_message: bool) {
+    pub(super) fn trace_receives(&self, qp: &Qp, qpn: u32, at_message: bool) {
         let (place, consumer, seen, proc, queue) = match qp.srq.load(Acquire).checked_sub(1) {
             None => (&qp.rq, &qp.rq_consumer, &qp.seen_receives, &qp.proc, (qpn, 0)),
             Some(index) => {
@@ -128,7 +129,7 @@ impl Actor<'_> {
             }
         };
         let Some(ring) = self.arena.ring(place) else { return };
-        let (first, count) = untold(&ring, consumer.load(Acquire), seen);
+        let (first, count) = untraced(&ring, consumer.load(Acquire), seen);
         for index in 0..count {
             let wqe = RecvWqe::read(ring.slot(first.wrapping_add(index)));
             self.trace(|env| {
@@ -144,10 +145,10 @@ impl Actor<'_> {
 
     /// Traces what was posted to queue pairs of this process: it makes a call.
     #[cold]
-    pub fn tell_posted_to(&self, qpns: impl IntoIterator<Item = u32>) {
+    pub fn trace_posted_to(&self, qpns: impl IntoIterator<Item = u32>) {
         for qpn in qpns {
             if let Some(qp) = self.arena.qp(qpn) {
-                self.tell_receives(qp, qpn, false);
+                self.trace_receives(qp, qpn, false);
             }
         }
     }

@@ -10,9 +10,9 @@ use crate::engine::cause::Cause;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
-use crate::engine::observer::MatchedReceive;
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Region, Segment, SegmentList};
+use crate::engine::traced::MatchedReceive;
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
 use crate::trace::event::Executed;
@@ -258,7 +258,7 @@ impl<'a> Requester<'a> {
 
     /// The requests from the head on are `done`: gives them back and completes those that want it.
     /// With others in flight they join them, for completions come in the order of the requests.
-    /// The receives that have taken them are for who watches.
+    /// The receives that have taken them are traced.
     pub(super) fn complete(
         &self,
         actor: &Actor<'_>,
@@ -269,10 +269,10 @@ impl<'a> Requester<'a> {
         deferred: &mut Deferred,
     ) {
         let done = done.into_iter();
-        if actor.is_observed() {
+        if actor.is_traced() {
             // A datagram that is dropped is done, and its sender does not learn of it.
             let dropped = deferred.cause.filter(|_| self.kind == qp_type::UD);
-            self.observe_done(actor, done.clone(), dropped);
+            self.trace_done(actor, done.clone(), dropped);
         }
         let done = done.map(|(done, _)| done);
         match self.in_flight() {
@@ -282,20 +282,20 @@ impl<'a> Requester<'a> {
     }
 
     #[cold]
-    fn observe_done(
+    fn trace_done(
         &self,
         actor: &Actor<'_>,
         done: impl Iterator<Item = (SendCompletion, Option<MatchedReceive>)>,
         dropped: Option<Cause>,
     ) {
         for (index, (done, receive)) in (self.head()..).zip(done) {
-            self.observe(actor, index, (done.length, status::SUCCESS), receive, dropped);
+            self.trace_executed(actor, index, (done.length, status::SUCCESS), receive, dropped);
         }
     }
 
     /// Traces that the request at an index is done, with the message's length, its status and, if that is no
     /// success or nobody gets the message, why.
-    pub(super) fn observe(
+    pub(super) fn trace_executed(
         &self,
         actor: &Actor<'_>,
         index: u32,
@@ -333,9 +333,9 @@ impl<'a> Requester<'a> {
         let done = (0..count as usize).map(|index| {
             SendCompletion::of_executed(&self.wqe(self.cursors.completed + index as u32))
         });
-        if actor.is_observed() {
+        if actor.is_traced() {
             for (index, done) in (self.cursors.completed..).zip(done.clone()) {
-                self.observe(actor, index, (done.length, status::SUCCESS), None, None);
+                self.trace_executed(actor, index, (done.length, status::SUCCESS), None, None);
             }
         }
         self.complete_first(actor, done, deferred);

@@ -241,10 +241,10 @@ impl<'a> Actor<'a> {
         let head = requester.head();
         let wqe = requester.wqe(head);
         let wr_id = wqe.wr_id;
-        if self.is_observed() {
+        if self.is_traced() {
             deferred.cause = deferred.cause.or_else(|| self.why(requester, &wqe, status));
         }
-        requester.observe(self, head, (0, status), None, deferred.cause);
+        requester.trace_executed(self, head, (0, status), None, deferred.cause);
         let retiring = retire(&qp.sq_consumer, &requester.ring, head.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);
@@ -294,7 +294,7 @@ impl<'a> Actor<'a> {
             qp.stall_deadline_ns.store(deadline, Release);
         }
         let deadline = qp.stall_deadline_ns.load(Acquire);
-        if self.is_observed() {
+        if self.is_traced() {
             let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
             let cause = self.why_stalled(requester, stop, now.saturating_sub(began));
             deferred.cause = Some(cause);

@@ -222,8 +222,8 @@ impl<'a> Responder<'a> {
         receive: &mut Receive,
         deferred: &mut Deferred,
     ) -> bool {
-        if actor.is_observed() {
-            actor.tell_receives(self.qp, self.owner.qpn, true);
+        if actor.is_traced() {
+            actor.trace_receives(self.qp, self.owner.qpn, true);
         }
         match &self.receives {
             Receives::Own(ring, first, posted) if skip < *posted => {

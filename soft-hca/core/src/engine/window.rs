@@ -77,7 +77,7 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         let bound = self.try_to_bind(requester, wqe, deferred);
-        if let (Err(RequestError::Failed(_)), true) = (&bound, self.is_observed()) {
+        if let (Err(RequestError::Failed(_)), true) = (&bound, self.is_traced()) {
             deferred.cause = Some(self.why_not_bound(&requester.owner, wqe.bind()));
         }
         bound

@@ -63,20 +63,20 @@ impl Recorder {
     /// Sees to it that there is a ring if the fabric is recorded. The caller holds no lock of the
     /// arena: this takes some time where it is the first.
     pub fn prepare(&self) {
-        let generation = self.arena.observed.load(Relaxed);
+        let generation = self.arena.trace_generation.load(Relaxed);
         if generation != 0 && self.ring(generation).is_none() {
-            self.open(generation, self.arena.record_limit.load(Relaxed));
+            self.open(generation, self.arena.trace_limit.load(Relaxed));
         }
     }
 
     /// Whether the fabric is recorded.
     pub fn is_on(&self) -> bool {
-        self.arena.observed.load(Relaxed) != 0
+        self.arena.trace_generation.load(Relaxed) != 0
     }
 
     /// Whether all is traced, not only what goes wrong.
     pub fn is_complete(&self) -> bool {
-        self.arena.record_failures.load(Relaxed) == 0
+        self.arena.trace_failures.load(Relaxed) == 0
     }
 
     #[cold]
@@ -119,7 +119,7 @@ impl Recorder {
 
     /// Traces an event and what is behind it, if the fabric is recorded and there is a ring.
     pub fn append(&self, about: About, event: &Event, tail: &[&[u8]]) {
-        let generation = self.arena.observed.load(Relaxed);
+        let generation = self.arena.trace_generation.load(Relaxed);
         if let Some(ring) = self.ring(generation) {
             ring.append(about, event, tail);
         }

@@ -137,7 +137,7 @@ fn are_sent(
     path: Path,
     packets: impl Iterator<Item = (Headers, usize)>,
 ) {
-    if !actor.is_observed() {
+    if !actor.is_traced() {
         return;
     }
     for (headers, length) in packets {

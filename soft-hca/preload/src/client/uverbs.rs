@@ -65,7 +65,7 @@ impl UverbsFile {
         let call = recorded::begin(self.process);
         if call.is_some() {
             let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
-            self.process.actor().tell_posted_to(qps.iter().copied().filter(|qpn| *qpn != 0));
+            self.process.actor().trace_posted_to(qps.iter().copied().filter(|qpn| *qpn != 0));
         }
         let mut created = 0;
         let outcome = self.execute(fd, written, &mut created);

@@ -277,10 +277,10 @@ impl<'a> Actor<'a> {
         let oldest = qp.sq_consumer.load(Acquire) & requester.ring.mask();
         let wqe = requester.wqe(oldest);
         let wr_id = wqe.wr_id;
-        if self.is_observed() {
+        if self.is_traced() {
             deferred.cause = deferred.cause.or_else(|| self.why_remote(requester, &wqe, status));
         }
-        requester.observe(self, oldest, (0, status), None, deferred.cause);
+        requester.trace_executed(self, oldest, (0, status), None, deferred.cause);
         let retiring = retire(&qp.sq_consumer, &requester.ring, oldest.wrapping_add(1));
         self.complete(requester.send_cq, &Cqe::error(wr_id, status, qpn), false, deferred);
         drop(retiring);

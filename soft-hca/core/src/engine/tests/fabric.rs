@@ -41,9 +41,9 @@ pub(crate) struct TestEnv {
     pub away: Mutex<Vec<Vec<u8>>>,
     /// Not 0: the link has no room.
     pub is_full: AtomicU32,
-    /// What has passed by, as text.
-    pub observed: Mutex<Vec<String>>,
-    /// Why work requests wait, fail, or complete with an error, in the order in which that passes by.
+    /// What was traced, as text.
+    pub traced: Mutex<Vec<String>>,
+    /// Why work requests wait, fail, or complete with an error, in the order in which that is traced.
     pub causes: Mutex<Vec<Cause>>,
 }
 
@@ -98,7 +98,7 @@ impl Env for TestEnv {
             // Tests of their own have these.
             _ => return,
         };
-        self.observed.lock().unwrap().extend(text);
+        self.traced.lock().unwrap().extend(text);
         self.causes.lock().unwrap().extend(Cause::decode(tail));
     }
 }
@@ -112,8 +112,8 @@ impl TestEnv {
         std::mem::take(&mut self.kicks.lock().unwrap())
     }
 
-    pub(crate) fn take_observed(&self) -> Vec<String> {
-        std::mem::take(&mut self.observed.lock().unwrap())
+    pub(crate) fn take_traced(&self) -> Vec<String> {
+        std::mem::take(&mut self.traced.lock().unwrap())
     }
 
     pub(crate) fn take_causes(&self) -> Vec<Cause> {

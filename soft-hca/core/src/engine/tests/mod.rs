@@ -21,8 +21,6 @@ mod hostile;
 #[cfg(test)]
 mod incoming;
 #[cfg(test)]
-mod observer;
-#[cfg(test)]
 mod other_process;
 #[cfg(test)]
 mod placement;
@@ -40,6 +38,8 @@ mod routes;
 mod states;
 #[cfg(test)]
 mod threads;
+#[cfg(test)]
+mod traced;
 #[cfg(test)]
 mod waiting;
 #[cfg(test)]

@@ -179,7 +179,7 @@ fn errors() {
     ];
     for (i, (break_it, request, status, cause)) in cases.into_iter().enumerate() {
         let mut case = Case::new();
-        set(&case.world.arena.observed, 1);
+        set(&case.world.arena.trace_generation, 1);
         let (addr, key) = (case.theirs.addr(), case.theirs.key);
         break_it(&mut case);
         case.world.receive(case.b, 20, &[]);

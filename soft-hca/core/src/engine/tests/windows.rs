@@ -180,7 +180,7 @@ fn binds_that_are_refused() {
             bind
         },
     ];
-    // What who watches is told.
+    // What is traced.
     let told = [
         "Access",
         "Access",
@@ -194,7 +194,7 @@ fn binds_that_are_refused() {
     for (i, cause) in causes.into_iter().enumerate() {
         for kind in [1, 2] {
             let mut case = Case::new();
-            set(&case.world.arena.observed, 1);
+            set(&case.world.arena.trace_generation, 1);
             let bind = case.bind(kind);
             let wr = cause(&mut case, bind).wr();
             assert_eq!(case.execute(&wr), [(70, MW_BIND_ERR)], "{i}");

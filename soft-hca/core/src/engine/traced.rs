@@ -24,7 +24,7 @@ fn traced(write: impl FnOnce()) {
 
 /// Traces a packet of the link to another host, which is about its queue pair's process.
 pub fn trace_packet(arena: &Arena, env: &dyn Env, packet: impl FnOnce() -> Packet) {
-    if arena.observed.load(Relaxed) != 0 {
+    if arena.trace_generation.load(Relaxed) != 0 {
         traced(|| {
             let packet = packet();
             let proc = arena.qp(packet.qpn).map_or(DAEMON as u32, |qp| qp.proc.load(Acquire));
@@ -36,14 +36,14 @@ pub fn trace_packet(arena: &Arena, env: &dyn Env, packet: impl FnOnce() -> Packe
 impl Actor<'_> {
     /// Whether somebody records.
     #[inline]
-    pub fn is_observed(&self) -> bool {
-        self.arena.observed.load(Relaxed) != 0
+    pub fn is_traced(&self) -> bool {
+        self.arena.trace_generation.load(Relaxed) != 0
     }
 
     /// Has an event traced, if somebody records.
     #[inline]
     pub(super) fn trace(&self, write: impl FnOnce(&dyn Env)) {
-        if self.is_observed() {
+        if self.is_traced() {
             traced(|| write(self.env));
         }
     }

@@ -1,17 +1,17 @@
-//! What passes by when somebody watches.
+//! What is traced while somebody records.
 
 use super::fabric::*;
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
-fn watched() -> World {
+fn traced() -> World {
     let world = World::new();
-    set(&world.arena.observed, 1);
+    set(&world.arena.trace_generation, 1);
     world
 }
 
 #[test]
-fn a_ping_pong_passes_by_in_order() {
-    let world = watched();
+fn a_ping_pong_is_traced_in_order() {
+    let world = traced();
     let (a, b) = world.rc();
     let mut ours = world.buffer(US, pattern(1, 8));
     let mut theirs = world.buffer(THEM, vec![0; 8]);
@@ -28,22 +28,22 @@ fn a_ping_pong_passes_by_in_order() {
         format!("request {b} (2, 3) 5 0 Some(({a}, 30))"),
         format!("completion 1 ({b}, 2, 0, 0) false false"),
     ];
-    assert_eq!(world.env.take_observed(), expected);
+    assert_eq!(world.env.take_traced(), expected);
 }
 
 #[test]
-fn nothing_passes_by_where_nobody_watches() {
+fn nothing_is_traced_while_nobody_records() {
     let world = World::new();
     let (a, b) = world.rc();
     world.receive(b, 20, &[]);
     world.send(a, &Wr::new(1, opcode::SEND));
     assert_eq!(world.statuses(a), [(1, 0)]);
-    assert_eq!(world.env.take_observed(), [""; 0]);
+    assert_eq!(world.env.take_traced(), [""; 0]);
 }
 
 #[test]
-fn every_request_of_a_list_passes_by_also_without_completion() {
-    let world = watched();
+fn every_request_of_a_list_is_traced_also_without_completion() {
+    let world = traced();
     let (a, _) = world.rc();
     let mut theirs = world.buffer(THEM, vec![0; 8]);
     let write = |wr_id| Wr::new(wr_id, opcode::RDMA_WRITE).flags(0).inline(b"abc");
@@ -51,12 +51,12 @@ fn every_request_of_a_list_passes_by_also_without_completion() {
     (1..3).for_each(|wr_id| world.put(a, &write(wr_id).remote(addr, key)));
     world.doorbell(a);
     let expected = (1..3).map(|wr_id| format!("request {a} ({wr_id}, 0) 3 0 None"));
-    assert_eq!(world.env.take_observed(), expected.collect::<Vec<_>>());
+    assert_eq!(world.env.take_traced(), expected.collect::<Vec<_>>());
 }
 
 #[test]
-fn failures_and_what_they_flush_pass_by() {
-    let world = watched();
+fn failures_and_what_they_flush_are_traced() {
+    let world = traced();
     let (a, b) = world.rc();
     world.receive(b, 20, &[]);
     world.put(a, &Wr::new(1, opcode::RDMA_READ).sge(Default::default()).remote(0, 0));
@@ -70,12 +70,12 @@ fn failures_and_what_they_flush_pass_by() {
         format!("completion 0 ({a}, 2, 0, 2) false false"),
         format!("completion 0 ({a}, 3, 0, 5) false false"),
     ];
-    assert_eq!(world.env.take_observed(), expected);
+    assert_eq!(world.env.take_traced(), expected);
 }
 
 #[test]
-fn lost_completions_and_events_pass_by() {
-    let world = watched();
+fn lost_completions_and_events_are_traced() {
+    let world = traced();
     let cq = world.cq(1);
     let cqe = crate::uapi::rxe::Cqe::error(5, 2, 17);
     (0..2).for_each(|_| world.actor(US).add_completion(cq, &cqe, false));
@@ -84,12 +84,12 @@ fn lost_completions_and_events_pass_by() {
         "completion 0 (17, 5, 0, 2) false true",
         "Async(CqOverflow(0))",
     ];
-    assert_eq!(world.env.take_observed(), expected);
+    assert_eq!(world.env.take_traced(), expected);
 }
 
 #[test]
 fn a_datagram_names_the_receive_that_has_taken_it() {
-    let world = watched();
+    let world = traced();
     let (a, b) = world.pair(qp_type::UD);
     let mut header = world.buffer(THEM, vec![0; 40]);
     let ah = &world.arena.ahs[0];
@@ -100,7 +100,7 @@ fn a_datagram_names_the_receive_that_has_taken_it() {
     world.send(a, &wr);
     world.receive(b, 20, &[header.whole()]);
     world.send(a, &wr);
-    let mut requests = world.env.take_observed();
+    let mut requests = world.env.take_traced();
     requests.retain(|line| line.starts_with("request"));
     let lost = format!("request {a} (1, 2) 0 0 None");
     assert_eq!(requests, [lost, format!("request {a} (1, 2) 0 0 Some(({b}, 20))")]);

@@ -6,7 +6,7 @@ mod programs;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use soft_hca_record::entry::{
     Completion, Direction, Executed, Outcome, Packet, PacketNote, ReceiveQueue, What,
@@ -368,6 +368,9 @@ fn what_cannot_be_recorded_or_shown_is_said_in_a_line() {
     assert!(refused(&["show", "none.shr"]).contains("cannot read none.shr"));
     fs::write(place.file("other"), "{}\n").unwrap();
     assert!(refused(&["show", "other"]).contains("this is no record of soft-hca"));
+    fs::write(place.file("old"), "{\"format\":\"soft-hca record\",\"version\":0}\n").unwrap();
+    let text = refused(&["show", "old"]);
+    assert!(text.contains("has format version 0, and this program knows version 1 only"), "{text}");
     let keeper = place.keep();
     let recorder = begin(&place, "first.shr", &[]);
     let fabric = place.fabric();
@@ -375,5 +378,29 @@ fn what_cannot_be_recorded_or_shown_is_said_in_a_line() {
     let text = refused(&["record", "-o", "second.shr", "--fabric", fabric]);
     assert!(text.contains("is being recorded already"), "{text}");
     end(recorder);
+    place.end(keeper);
+}
+
+/// As one of a release that traces in another layout begins its file.
+#[test]
+fn a_process_of_another_version_is_refused() {
+    /// The least that such a file has.
+    const BYTES: usize = 256 << 10;
+    let place = Place::new("record-version");
+    let keeper = place.keep();
+    let fabric = place.fabric();
+    let name = fabric.file_name().unwrap().to_str().unwrap();
+    let mut recorder = place.command(&["record", "-o", "run.shr", "--fabric", name]);
+    let recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
+    let traces =
+        || fs::read_dir(fabric.join("record")).is_ok_and(|mut files| files.next().is_some());
+    assert!(comes_about(LIMIT, traces), "nothing is recorded");
+    let mut ring = vec![0; BYTES];
+    ring[..8].copy_from_slice(b"hcaspool");
+    fs::write(fabric.join("record").join("1-9-other"), ring).unwrap();
+    let output = recorder.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && text.lines().count() == 1, "{text}");
+    assert!(text.contains("is traced by another version of soft-hca than this one"), "{text}");
     place.end(keeper);
 }

@@ -10,7 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, TryFromBytes, try_transmute};
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::status;
 
-/// Of this layout: another one for a reader that would misunderstand it.
+/// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
+/// it.
 pub(super) const VERSION: u8 = 2;
 
 macro_rules! events {

@@ -5,6 +5,14 @@
 //! `soft-hca record` reads the rings while they fill and makes a record of them, which is where
 //! numbers get their names; what is traced is short and costs little.
 //!
+//! ```text
+//!  engine, link:  work requests, completions, packets  --.
+//!  preload:       calls, waits, connection events      --|--> Event --> TraceRing
+//!  daemon:        processes that have ended            --'                  |
+//!                                                                           v
+//!  soft-hca show, explain, ... <-- file <-- Entry <-- decoder of `soft-hca record`
+//! ```
+//!
 //! | file | what |
 //! | --- | --- |
 //! | `event` | what is traced, as bytes |

@@ -12,6 +12,8 @@ mod cm;
 mod names;
 mod packets;
 mod reason;
+#[cfg(test)]
+mod tests;
 mod verbs;
 mod work;
 

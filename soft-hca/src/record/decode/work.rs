@@ -47,8 +47,7 @@ pub(super) fn send_posted(body: &event::SendPosted, tail: &[u8]) -> SendPosted {
             selectivity: constant("IBV_FLUSH_", selectivity::name(level), level),
         }
     });
-    let kind = body.opcode;
-    let length = match kind {
+    let length = match body.opcode {
         opcode::LOCAL_INV => 0,
         opcode::BIND_MW => body.compare_add,
         opcode::ATOMIC_WRITE => 8,

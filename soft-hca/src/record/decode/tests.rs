@@ -1,0 +1,202 @@
+//! Each kind of record as the line of the file that it becomes.
+
+use serde_json::{Value, json};
+use soft_hca_core::trace::event::{
+    Began, Channel, Completion, Element, Ended, Event, Executed, Raised, ReceivePosted, SendPosted,
+    Stalled, Wait, Woken,
+};
+use soft_hca_core::trace::{About, Record};
+use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use zerocopy::IntoBytes;
+
+use super::Decoder;
+
+/// Index of the program that all is about.
+const US: u32 = 2;
+/// Of its peer, which has done some of it.
+const THEM: u32 = 3;
+
+/// What becomes of an event of ours that the process with an index has traced: the last entry, without
+/// what all have.
+fn decoded(by: u32, event: impl Into<Event>, tail: &[u8]) -> Value {
+    let mut decoder = Decoder::new(100);
+    let about = |proc| About { thread: 0, proc, t: 105 };
+    for (proc, pid) in [(US, 20), (THEM, 30)] {
+        let event = Began { pid }.into();
+        decoder.entries(proc, &Record { about: about(proc), event, tail: b"a\0b\0".to_vec() });
+    }
+    let record = Record { about: about(US), event: event.into(), tail: tail.to_vec() };
+    let entries = decoder.entries(by, &record);
+    let mut last = serde_json::to_value(entries.last().unwrap()).unwrap();
+    let members = last.as_object_mut().unwrap();
+    assert_eq!((members.remove("t"), members.remove("process")), (Some(json!(5)), Some(json!(0))));
+    last
+}
+
+fn list() -> [Element; 2] {
+    [(4096, 8), (8192, 2)].map(|(address, length)| Element { address, length, lkey: 257 })
+}
+
+fn sges() -> Value {
+    json!([
+        {"address": 4096, "length": 8, "lkey": 257}, {"address": 8192, "length": 2, "lkey": 257},
+    ])
+}
+
+#[test]
+fn processes_begin_and_end() {
+    let mut decoder = Decoder::new(0);
+    let about = About { thread: 7, proc: US, t: 5 };
+    let began = Record { about, event: Began { pid: 20 }.into(), tail: b"sh\0-c\0".to_vec() };
+    let ended = Record { about, event: Ended {}.into(), tail: Vec::new() };
+    let entries = [began, ended].map(|record| decoder.entries(0, &record));
+    let expected = json!([
+        [{"t": 5, "process": 0, "what": "process_began", "pid": 20, "role": "program", "command": ["sh", "-c"]}],
+        [
+            {"t": 5, "process": 1, "what": "process_began", "pid": 0, "role": "program", "command": []},
+            {"t": 5, "process": 0, "thread": 7, "by": 1, "what": "process_ended"},
+        ],
+    ]);
+    assert_eq!(serde_json::to_value(entries).unwrap(), expected);
+}
+
+#[test]
+fn sends_have_what_their_operation_names() {
+    let plain = SendPosted { wr_id: 1, qpn: 17, qp_type: qp_type::RC, ..SendPosted::default() };
+    let flags = send_flag::SIGNALED | send_flag::SOLICITED;
+    let send = SendPosted { opcode: opcode::SEND_WITH_IMM, flags, imm: 5u32.to_be(), ..plain };
+    let expected = json!({
+        "what": "send_posted", "qp": 17, "wr_id": 1, "opcode": "IBV_WR_SEND_WITH_IMM",
+        "flags": ["IBV_SEND_SIGNALED", "IBV_SEND_SOLICITED"], "length": 10, "sges": sges(), "imm": 5,
+    });
+    assert_eq!(decoded(US, send, list().as_bytes()), expected);
+    let of = |event| {
+        let mut entry = decoded(US, event, &[]);
+        for known in ["what", "qp", "wr_id", "flags", "sges"] {
+            entry.as_object_mut().unwrap().remove(known).unwrap();
+        }
+        entry
+    };
+    let remote = SendPosted { address: 4096, rkey: 258, length: 3, ..plain };
+    let names = json!({"address": 4096, "rkey": 258});
+    assert_eq!(
+        of(SendPosted { opcode: opcode::RDMA_WRITE, ..remote }),
+        json!({"opcode": "IBV_WR_RDMA_WRITE", "length": 3, "remote": names})
+    );
+    let atomic = SendPosted { compare_add: 6, swap: 7, length: 0, ..remote };
+    assert_eq!(
+        of(SendPosted { opcode: opcode::ATOMIC_CMP_AND_SWP, ..atomic }),
+        json!({
+            "opcode": "IBV_WR_ATOMIC_CMP_AND_SWP", "length": 0, "remote": names, "compare_add": 6, "swap": 7,
+        })
+    );
+    assert_eq!(
+        of(SendPosted { opcode: opcode::ATOMIC_WRITE, ..atomic }),
+        json!({"opcode": "IBV_WR_ATOMIC_WRITE", "length": 8, "remote": names, "swap": 7})
+    );
+    assert_eq!(
+        of(SendPosted { opcode: opcode::FLUSH, compare_add: 1, swap: 0, ..remote }),
+        json!({
+            "opcode": "IBV_WR_FLUSH", "length": 3, "remote": names,
+            "flush": {"placement": ["IBV_FLUSH_GLOBAL"], "selectivity": "IBV_FLUSH_RANGE"},
+        })
+    );
+    assert_eq!(
+        of(SendPosted { opcode: opcode::LOCAL_INV, imm: 258, ..plain }),
+        json!({"opcode": "IBV_WR_LOCAL_INV", "length": 0, "invalidate": 258})
+    );
+    let dgid = std::array::from_fn(|index| index as u8);
+    let datagram = SendPosted {
+        qp_type: qp_type::UD,
+        opcode: opcode::SEND,
+        dest_qpn: 18,
+        qkey: 9,
+        dgid,
+        ..plain
+    };
+    let gid = "0001:0203:0405:0607:0809:0a0b:0c0d:0e0f";
+    assert_eq!(
+        of(datagram),
+        json!({
+            "opcode": "IBV_WR_SEND", "length": 0, "destination": {"qp": 18, "qkey": 9, "gid": gid},
+        })
+    );
+}
+
+#[test]
+fn receives_and_completions_have_their_queues() {
+    let receive = ReceivePosted { wr_id: 1, queue: 4, is_shared: 1, seen: 1 };
+    let expected = json!({
+        "what": "receive_posted", "queue": {"srq": 5}, "wr_id": 1, "length": 10, "sges": sges(),
+        "seen": "at_message", "by": 1,
+    });
+    assert_eq!(decoded(THEM, receive, list().as_bytes()), expected);
+    let completion = Completion {
+        wr_id: 1,
+        cq: 3,
+        qpn: 17,
+        opcode: wc_opcode::RECV,
+        length: 10,
+        imm: 5u32.to_be(),
+        wc_flags: wc_flag::WITH_IMM,
+        is_solicited: 1,
+        ..Completion::default()
+    };
+    let expected = json!({
+        "what": "completion", "cq": 3, "qp": 17, "wr_id": 1, "opcode": "IBV_WC_RECV",
+        "status": "IBV_WC_SUCCESS", "length": 10, "imm": 5, "solicited": true, "by": 1,
+    });
+    assert_eq!(decoded(THEM, completion, &[]), expected);
+}
+
+#[test]
+fn requests_wait_and_fail_for_a_reason() {
+    // As the engine has them: the receiver has no receive, and bounds of what the peer names.
+    let not_ready = [11u64, 0, 12, 6];
+    let expected = json!({
+        "what": "stalled", "qp": 17, "wr_id": 1,
+        "reason": {"check": "receiver_not_ready", "waited": 0, "min_rnr_timer": 12, "rnr_retry": 6},
+    });
+    assert_eq!(decoded(US, Stalled { wr_id: 1, qpn: 17 }, not_ready.as_bytes()), expected);
+    let bounds = [2u64, 2, 258, 4096, 16, 4096, 8];
+    let failed = Executed {
+        wr_id: 1,
+        qpn: 17,
+        opcode: opcode::RDMA_WRITE,
+        status: status::REM_ACCESS_ERR,
+        ..Executed::default()
+    };
+    let expected = json!({
+        "what": "executed", "qp": 17, "wr_id": 1, "opcode": "IBV_WR_RDMA_WRITE", "length": 0,
+        "status": "IBV_WC_REM_ACCESS_ERR",
+        "reason": {
+            "check": "bounds", "side": "responder", "memory": "remote", "key": 258, "address": 4096,
+            "length": 16, "region_address": 4096, "region_length": 8,
+        },
+    });
+    assert_eq!(decoded(US, failed, bounds.as_bytes()), expected);
+    let met = Executed {
+        wr_id: 1,
+        qpn: 17,
+        opcode: opcode::SEND,
+        length: 10,
+        receive_qpn: 18,
+        receive_proc: THEM,
+        receive_wr_id: 2,
+        ..Executed::default()
+    };
+    let receive = json!({"process": 1, "qp": 18, "wr_id": 2});
+    assert_eq!(decoded(US, met, &[])["receive"], receive);
+}
+
+#[test]
+fn threads_wait_and_events_are_raised() {
+    let channel = Channel::Connection as u32;
+    let expected = json!({"what": "wait", "on": "connection", "fd": 5});
+    assert_eq!(decoded(US, Wait { channel, fd: 5 }, &[]), expected);
+    let expected =
+        json!({"what": "woken", "on": "connection", "fd": 5, "waited": 9, "event": true});
+    assert_eq!(decoded(US, Woken { waited: 9, channel, fd: 5, is_event: 1 }, &[]), expected);
+    let expected = json!({"what": "async_event", "event": "IBV_EVENT_SRQ_LIMIT_REACHED", "element": {"srq": 5}});
+    assert_eq!(decoded(US, Raised { kind: 1, index: 4 }, &[]), expected);
+}

@@ -38,6 +38,7 @@ mod routes;
 mod states;
 #[cfg(test)]
 mod threads;
+#[cfg(test)]
 mod traced;
 #[cfg(test)]
 mod waiting;

@@ -117,6 +117,37 @@ fn packets_can_be_captured_with_or_without_a_record() {
     }
 }
 
+/// A path migrates on InfiniBand devices, which only soft-hca has to choose, and apm alone migrates.
+#[test]
+fn devices_are_chosen_for_what_they_show() {
+    let folder = Folder::new("devices");
+    folder.script("target/release/soft-hca", "#!/bin/sh\necho \"$@\"\n");
+    let said = |arguments: &[&str]| {
+        let output = folder.run(&[&["--soft-hca"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let two = "run --device rxe0:infiniband,ports=2 --device rxe1:infiniband --fabric demo-";
+    let beside = "run --device rxe0 --device rxe1:infiniband,ports=2 --device rxe2:infiniband ";
+    for (arguments, begin, flags) in [
+        (&["mc"][..], "run --fabric demo-", " --address 127.0.0.1 --fabric-name "),
+        (
+            &["--infiniband", "mc"],
+            two,
+            " --by-lid --migrate-on rxe1,rxe0,198.18.1.1 --fabric-name ",
+        ),
+        (&["apm"], beside, " --migrate-on rxe2,rxe1,198.18.2.1 --fabric-name "),
+        (&["apm", "--pull-cable"], beside, " --migrate-on rxe2,rxe1,198.18.2.1 --pull-cable "),
+    ] {
+        let text = said(arguments);
+        assert!(text.starts_with(begin) && text.contains(flags), "{text}");
+    }
+    assert!(said(&["apm", "--pull-cable", "-c", "9"]).ends_with(" apm -c 9\n"));
+    for wrong in [&["--lab", "--infiniband"][..], &["mc", "--pull-cable"]] {
+        assert_eq!(folder.run(wrong).status.code(), Some(1), "{wrong:?}");
+    }
+}
+
 #[test]
 fn of_one_example_only_what_it_needs_is_built() {
     let folder = Folder::new("build");

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_core::system;
 use soft_hca_fault::{Destination, Direction, Plan};
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::ip::Flow;
 use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::PORT;
@@ -179,7 +180,7 @@ impl Faults {
         // BTH has the opcode in its first byte and the destination's number in 5 to 7.
         let to = match packet {
             [opcode, _, _, _, _, high, middle, low, ..] => {
-                let qpn = u32::from_be_bytes([0, *high, *middle, *low]);
+                let qpn = Qpn::new(u32::from_be_bytes([0, *high, *middle, *low]));
                 Some(Destination { qpn, service: Service::of(*opcode) })
             }
             _ => None,

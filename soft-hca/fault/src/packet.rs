@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::opcode::Service;
 
 use super::Error;
@@ -19,7 +20,7 @@ pub struct PacketFault {
     /// Only with those of one direction.
     pub direction: Option<Direction>,
     /// Only with those whose destination is this queue pair.
-    pub qpn: Option<u32>,
+    pub qpn: Option<Qpn>,
     /// Only with those of this service.
     pub service: Option<Service>,
 }
@@ -28,7 +29,7 @@ pub struct PacketFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// The queue pair.
-    pub qpn: u32,
+    pub qpn: Qpn,
     /// How it is connected, unless the packet is of no known kind.
     pub service: Option<Service>,
 }
@@ -134,7 +135,7 @@ impl PacketFault {
             other => return Err(Error::Fault(other.into())),
         };
         let direction = Direction::take(&mut spec)?;
-        let qpn = spec.number("qp", &Number::QPN)?.map(|qpn| qpn as u32);
+        let qpn = spec.number("qp", &Number::QPN)?.map(|qpn| Qpn::new(qpn as u32));
         let service = take_service(&mut spec)?;
         let trigger = Trigger::take(&mut spec)?;
         spec.end(kind.name(), kind.keys())?;

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::opcode::Service;
 
 use super::call::{End, Scope};
@@ -244,7 +245,7 @@ fn fault() -> impl Strategy<Value = PacketFault> {
     ];
     let direction = prop_oneof![Just(Direction::Send), Just(Direction::Receive)];
     let direction = proptest::option::of(direction);
-    let qpn = proptest::option::of(0u32..1 << 24);
+    let qpn = proptest::option::of((0u32..1 << 24).prop_map(Qpn::new));
     let service = prop_oneof![Just(Service::Rc), Just(Service::Uc), Just(Service::Ud)];
     let service = proptest::option::of(service);
     (kind, trigger(), direction, qpn, service).prop_map(

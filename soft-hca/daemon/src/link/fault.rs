@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use soft_hca_fault::{Counting, Destination, Direction, Kind, PacketFault, Plan, Random};
+use soft_hca_roce::wire::bth::Qpn;
 
 /// A packet that waits to be overtaken goes on after so long at the latest.
 const OVERTAKEN_NS: u64 = 1_000_000;
@@ -68,7 +69,7 @@ struct Way<P> {
 #[derive(Debug)]
 struct Held<P> {
     packet: P,
-    qpn: Option<u32>,
+    qpn: Option<Qpn>,
     until: u64,
     /// It goes on before if so many have overtaken it.
     overtaking: Option<u32>,
@@ -168,7 +169,7 @@ impl<P: FaultyPacket> Injector<P> {
 
 impl<P> Way<P> {
     /// A packet goes on, and overtakes those that wait for it.
-    fn passes(&mut self, qpn: Option<u32>, packet: P) {
+    fn passes(&mut self, qpn: Option<Qpn>, packet: P) {
         self.ready.push_back(packet);
         let is_overtaken = |held: &mut Held<P>| {
             let Some(left) = held.overtaking.as_mut().filter(|_| held.qpn == qpn) else {
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     fn rc(qpn: u32) -> Option<Destination> {
-        Some(Destination { qpn, service: Some(Service::Rc) })
+        Some(Destination { qpn: Qpn::new(qpn), service: Some(Service::Rc) })
     }
 
     #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -257,7 +258,7 @@ mod tests {
         world.injector.take(0, Direction::Receive, rc(17), packet, &world.counters);
         assert_eq!(world.injector.pop(0, Direction::Receive), None);
         assert_eq!((world.times(0), world.times(1), world.times(2)), (1, 0, 0));
-        let to = Some(Destination { qpn: 17, service: Some(Service::Ud) });
+        let to = Some(Destination { qpn: Qpn::new(17), service: Some(Service::Ud) });
         world.injector.take(0, Direction::Send, to, Numbered(vec![1]), &world.counters);
         assert_eq!((world.pop(), world.times(2)), (vec![], 1));
     }

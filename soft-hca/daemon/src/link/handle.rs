@@ -60,7 +60,7 @@ pub(super) struct Shared {
 pub(super) enum Order {
     /// Sends a management datagram.
     SendMad { from: IpAddr, to: IpAddr, mad: Box<[u8; MAD_BYTES]> },
-    /// Has the system ask for the next host on a way.
+    /// Has the system resolve the hardware address of the next host on a way.
     Ask { from: IpAddr, to: IpAddr },
     /// A queue pair with a peer on another host has come to a state (`ibv_qp_state`; RESET also if
     /// it is destroyed).
@@ -135,7 +135,7 @@ impl Handle {
     }
 
     /// Whether the system knows the next host on the way from an own address to another host's. If
-    /// not, it is asked for: by a packet that nobody takes.
+    /// not, an empty packet has the system resolve it.
     pub(crate) fn knows_neighbour(&self, from: IpAddr, to: IpAddr) -> bool {
         let Some(shared) = &self.0 else { return true };
         let interface = shared.interface.filter(|_| is_link_local(&to));

@@ -1,7 +1,7 @@
 //! Whether the link's thread looks for more before it sleeps.
 //!
-//! To be woken costs some microseconds, and whoever wakes it a system call: more than the protocol
-//! does with a small message. So, right after a packet or a doorbell, the thread goes on looking for
+//! Waking the thread takes some microseconds, and a system call of the program that wakes it: more than
+//! the protocol needs for a small message. So, right after a packet or a doorbell, the thread goes on looking for
 //! the next one, and programs that see it awake only set a bit.
 //!
 //! | rule | |

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_core::system;
 use soft_hca_fault::{Destination, Direction, Plan};
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::ip::Flow;
 use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::PORT;
@@ -29,7 +30,7 @@ use crate::link::socket::Datagram;
 const MAX_HELD: usize = 16_384;
 /// The hop limit that the system gives packets unless it is told another.
 const USUAL_HOP_LIMIT: u8 = 64;
-/// When a packet is sent again for which the system had no room.
+/// The time after which a packet is sent again for which the system had no room.
 const NO_ROOM_NS: u64 = 100_000;
 
 /// Sends a packet; false if the system has no room for it now.
@@ -82,7 +83,7 @@ impl Tap {
         self.faults.is_some() || self.pcap.is_some()
     }
 
-    /// Sends a packet, unless something goes wrong with it. False if it is to come again.
+    /// Sends a packet, unless a fault keeps it. False if there is no room and it has to be sent again.
     pub(super) fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
         let Some(faults) = &self.faults else { return put(path, packet) };
         if lock(&faults.injector).len(Direction::Send) >= MAX_HELD {
@@ -115,8 +116,8 @@ impl Tap {
         self.record(pcapng::Direction::Sent, ends, (hop_limit, path.traffic_class), packet);
     }
 
-    /// A packet has come to an own address. One from ourselves was recorded when it was sent. False
-    /// if nothing can go wrong with it; else [`Tap::next_received`] gives what is to be seen of it.
+    /// A packet has come to an own address. One from an own address was recorded when it was sent. False
+    /// if there are no faults; else [`Tap::next_received`] gives what they leave of it.
     pub(super) fn received(
         &self,
         own: IpAddr,
@@ -179,7 +180,7 @@ impl Faults {
         // BTH has the opcode in its first byte and the destination's number in 5 to 7.
         let to = match packet {
             [opcode, _, _, _, _, high, middle, low, ..] => {
-                let qpn = u32::from_be_bytes([0, *high, *middle, *low]);
+                let qpn = Qpn::new(u32::from_be_bytes([0, *high, *middle, *low]));
                 Some(Destination { qpn, service: Service::of(*opcode) })
             }
             _ => None,

@@ -63,7 +63,7 @@ pub(super) struct Connection {
     /// What was sent, kept until it is answered.
     pub unanswered: Option<Box<Envelope>>,
     /// How often that was sent again.
-    pub retries: u32,
+    pub retries: u8,
 }
 
 impl Connection {

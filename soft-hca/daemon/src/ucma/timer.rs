@@ -34,15 +34,17 @@ pub(super) enum Timer {
     TimeWait,
 }
 
-/// How long the connection manager waits for an answer before it sends again: 4.096 us times two
-/// to the power of `CMA_CM_RESPONSE_TIMEOUT`.
-pub(super) const RESPONSE_NS: u64 = 4096 << 20;
+/// How long the connection manager waits for an answer before it retransmits, as a message has it:
+/// 4.096 us times two to the power of this (`CMA_CM_RESPONSE_TIMEOUT`).
+pub(super) const RESPONSE_TIMEOUT: u8 = 20;
+/// The same in nanoseconds.
+pub(super) const RESPONSE_NS: u64 = 4096 << RESPONSE_TIMEOUT;
 /// The same between hosts, where `cm_convert_to_ms` takes it for milliseconds.
-pub(super) const REMOTE_RESPONSE_NS: u64 = cm_timeout_ns(20);
+pub(super) const REMOTE_RESPONSE_NS: u64 = cm_timeout_ns(RESPONSE_TIMEOUT);
 /// How long a packet is under way (`CMA_IBOE_PACKET_LIFETIME`).
 pub(super) const PACKET_LIFE_NS: u64 = cm_timeout_ns(PACKET_LIFE_TIME);
-/// How often it sends again (`CMA_MAX_CM_RETRIES`).
-pub(super) const MAX_RETRIES: u32 = 15;
+/// How often it retransmits (`CMA_MAX_CM_RETRIES`).
+pub(super) const MAX_RETRIES: u8 = 15;
 /// How long a request waits for a listener before it is refused. The kernel refuses at
 /// once, but takes milliseconds to bring a request there; programs such as perftest, whose client
 /// connects before its server listens, live on that.

@@ -4,7 +4,8 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::uapi::ucma::Ece;
+use soft_hca_core::uapi::ucma::{AhAttr, Ece};
+use soft_hca_roce::transport::attributes::Mtu;
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 use soft_hca_roce::wire::cm::{
     self, Answered, CmaHeader, Message, NO_LID, Path, PrivateData, Rej, Rep, RepVendorId, Req,
@@ -15,16 +16,10 @@ use soft_hca_roce::wire::mad::{MAD_BYTES, Mad};
 
 use super::id::Space;
 use super::query::ACK_DELAY;
+use super::timer::{MAX_RETRIES, RESPONSE_TIMEOUT};
 
-/// `CMA_CM_RESPONSE_TIMEOUT`
-const RESPONSE_TIMEOUT: u8 = 20;
-/// `CMA_MAX_CM_RETRIES`
-const MAX_CM_RETRIES: u8 = 15;
-const HOP_LIMIT: u8 = 64;
 /// `IB_RATE_10_GBPS`
 const RATE: u8 = 3;
-/// The greatest `ib_mtu`.
-const MAX_MTU: u8 = 5;
 
 const PRIVATE_DATA: Errno =
     Errno::EINVAL.because("the message has no room for so much private data");
@@ -123,12 +118,12 @@ pub(super) fn req() -> Req {
         transport: cm::transport::RC,
         local_response_timeout: RESPONSE_TIMEOUT,
         pkey: DEFAULT_PKEY,
-        max_cm_retries: MAX_CM_RETRIES,
+        max_cm_retries: MAX_RETRIES,
         primary: Path {
             local_lid: NO_LID,
             remote_lid: NO_LID,
             rate: RATE,
-            hop_limit: HOP_LIMIT,
+            hop_limit: AhAttr::HOP_LIMIT,
             ..Path::default()
         },
         ..Req::default()
@@ -217,9 +212,7 @@ fn ends_of_req(req: &Req, (from, to): (IpAddr, IpAddr)) -> Result<Ends, u16> {
     if (req.primary.local_gid, req.primary.remote_gid) != gids {
         return Err(reason::INVALID_GID);
     }
-    if !(1..=MAX_MTU).contains(&req.mtu) {
-        return Err(reason::INVALID_MTU);
-    }
+    Mtu::from_code(req.mtu).ok_or(reason::INVALID_MTU)?;
     Ends::of(service, &req.private_data, (from, to)).ok_or(reason::CONSUMER_DEFINED)
 }
 

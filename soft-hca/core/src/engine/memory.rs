@@ -41,6 +41,7 @@ impl Owner {
 
     /// Where an element, which is not empty, is in the owner's memory; `place` says whose list it
     /// is in.
+    #[inline(always)]
     pub(super) fn local(
         &self,
         arena: &Arena,
@@ -62,61 +63,88 @@ impl Owner {
         self.resolve(arena, wanted, Place::Remote)
     }
 
+    #[inline(always)]
     fn resolve(
         &self,
         arena: &Arena,
         wanted: Wanted,
         place: Place,
     ) -> Result<(Segment, Region), CheckError> {
-        let key = wanted.key;
-        let no_key = || CheckError::memory(place, Cause::Key { place, key });
-        let no_window = || CheckError::memory(place, Cause::Window { place, key });
-        let mr = arena.mr(key).ok_or_else(no_key)?;
+        let Wanted { key, addr: from, length, access: needed } = wanted;
+        let Some(mr) = arena.mr(key) else { return Err(no_key(place, key)) };
         // The daemon has no regions, whatever a table says.
         if matches!(self.proc, DAEMON | LINK) || mr.proc.load(Acquire) as usize != self.proc {
-            return Err(no_key());
+            return Err(no_key(place, key));
         }
         if mr.pd.load(Acquire) != self.pd {
-            return Err(CheckError::memory(place, Cause::Domain { place, key }));
+            return Err(other_domain(place, key));
         }
-        let (needed, allowed) = (wanted.access, mr.access.load(Acquire));
+        let allowed = mr.access.load(Acquire);
         if allowed & needed != needed {
-            let cause = Cause::Access { place, key, needed, allowed };
-            return Err(CheckError::memory(place, cause));
+            return Err(no_access(place, key, (needed, allowed)));
         }
         let index = match mr.kind.load(Acquire) {
-            0 => key_index(key).ok_or_else(no_key)?,
-            kind if place == Place::Remote => {
-                if kind == 2 && mr.bound_qpn.load(Acquire) != self.qpn {
-                    return Err(no_window());
-                }
-                let bound = (mr.bound.load(Acquire) as usize).checked_sub(1);
-                let index = bound.ok_or_else(no_window)?;
-                let region = arena.mrs.get(index).ok_or_else(no_window)?;
-                if region.live.load(Acquire) == 0 || region.kind.load(Acquire) != 0 {
-                    return Err(no_window());
-                }
-                index
-            }
-            _ => return Err(no_window()),
+            0 => key_index(key),
+            kind if place == Place::Remote => self.region_behind(arena, mr, kind),
+            _ => None,
         };
-        let (start, length) = (mr.iova.load(Acquire), mr.length.load(Acquire));
-        let out_of_bounds = || {
-            let (access, region) = ((wanted.addr, wanted.length), (start, length));
-            CheckError::memory(place, Cause::Bounds { place, key, access, region })
+        let Some(index) = index else { return Err(no_window(place, key)) };
+        let (start, bytes) = (mr.iova.load(Acquire), mr.length.load(Acquire));
+        let offset = from.wrapping_sub(start);
+        let (end, addr) = (offset.checked_add(length), mr.addr.load(Acquire).checked_add(offset));
+        let is_within = from >= start && end.is_some_and(|end| end <= bytes);
+        let addr = addr.filter(|addr| is_within && addr.checked_add(length).is_some());
+        let Some(addr) = addr else {
+            return Err(out_of_bounds(place, key, (from, length), (start, bytes)));
         };
-        let offset = wanted.addr.checked_sub(start).ok_or_else(out_of_bounds)?;
-        let end = offset.checked_add(wanted.length).ok_or_else(out_of_bounds)?;
-        let addr = mr.addr.load(Acquire).checked_add(offset).ok_or_else(out_of_bounds)?;
-        if end > length || addr.checked_add(wanted.length).is_none() {
-            return Err(out_of_bounds());
-        }
         // Still the same entry: none of the above was another region's.
         if mr.live.load(Acquire) != key {
-            return Err(no_key());
+            return Err(no_key(place, key));
         }
-        Ok((Segment { addr, length: wanted.length }, Region::at(index)))
+        Ok((Segment { addr, length }, Region::at(index)))
     }
+
+    /// The index of the region that a window is bound to, if it is there and the owner may use the
+    /// window.
+    fn region_behind(&self, arena: &Arena, mw: &Mr, kind: u32) -> Option<usize> {
+        if kind == 2 && mw.bound_qpn.load(Acquire) != self.qpn {
+            return None;
+        }
+        let index = (mw.bound.load(Acquire) as usize).checked_sub(1)?;
+        let region = arena.mrs.get(index)?;
+        let is_there = region.live.load(Acquire) != 0 && region.kind.load(Acquire) == 0;
+        is_there.then_some(index)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn no_key(place: Place, key: u32) -> CheckError {
+    CheckError::memory(place, Cause::Key { place, key })
+}
+
+#[cold]
+#[inline(never)]
+fn other_domain(place: Place, key: u32) -> CheckError {
+    CheckError::memory(place, Cause::Domain { place, key })
+}
+
+#[cold]
+#[inline(never)]
+fn no_access(place: Place, key: u32, (needed, allowed): (u32, u32)) -> CheckError {
+    CheckError::memory(place, Cause::Access { place, key, needed, allowed })
+}
+
+#[cold]
+#[inline(never)]
+fn no_window(place: Place, key: u32) -> CheckError {
+    CheckError::memory(place, Cause::Window { place, key })
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_bounds(place: Place, key: u32, access: (u64, u64), region: (u64, u64)) -> CheckError {
+    CheckError::memory(place, Cause::Bounds { place, key, access, region })
 }
 
 /// Whether memory of a process is registered, and, if it is to be written, for writing. It is most

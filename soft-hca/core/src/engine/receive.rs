@@ -88,39 +88,40 @@ impl Receive {
         &self,
         arena: &Arena,
         owner: &Owner,
-        skip: u64,
+        mut skip: u64,
         length: u64,
         out: &mut SegmentList,
     ) -> Result<(), ReceiveError> {
         if self.is_malformed {
             return Err(ReceiveError::Malformed);
         }
-        let (mut before, mut rest) = (skip, length);
+        let mut rest = length;
         for sge in &self.elements {
             if rest == 0 {
                 break;
             }
             let room = u64::from(sge.length);
-            if room <= before {
-                before -= room;
+            if room <= skip {
+                skip -= room;
                 continue;
             }
             let found = owner.local(arena, *sge, SCATTER, Place::Receive);
             let (segment, region) = found.map_err(ReceiveError::Memory)?;
-            let length = rest.min(room - before);
-            out.push(Segment { addr: segment.addr + before, length }, region);
+            let length = rest.min(room - skip);
+            out.push(Segment { addr: segment.addr + skip, length }, region);
             rest -= length;
-            before = 0;
+            skip = 0;
         }
         if rest > 0 {
-            return Err(self.too_small(skip + length));
+            return Err(self.too_small(skip + rest));
         }
         Ok(())
     }
 
     #[cold]
-    fn too_small(&self, length: u64) -> ReceiveError {
-        let room = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
-        ReceiveError::Small { length, room }
+    #[inline(never)]
+    fn too_small(&self, beyond: u64) -> ReceiveError {
+        let room: u64 = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
+        ReceiveError::Small { length: room + beyond, room }
     }
 }

@@ -155,6 +155,7 @@ impl<'a> Requester<'a> {
     }
 
     /// Lists the request's local memory, which has to allow `access`.
+    #[inline]
     pub(super) fn gather(
         &self,
         actor: &Actor<'_>,

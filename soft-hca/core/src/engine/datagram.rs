@@ -102,8 +102,8 @@ impl<'a> Actor<'a> {
         let route = Route::load(&ah.route);
         let dgid = load(&ah.dgid);
         let is_group = ip::is_multicast(&dgid);
-        let goes_away = matches!(route, Some(Route::Remote | Route::Everywhere));
-        let comes_back = route == Some(Route::Everywhere) && group_hop_limit(ah) != Some(0);
+        let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
+        let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
         let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
         let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
         if stays {
@@ -264,7 +264,7 @@ impl<'a> Actor<'a> {
         if qp.qkey.load(Acquire) != datagram.qkey {
             return DROPPED;
         }
-        let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
+        let _credit = self.reserve_credit(responder.qp.recv_cq.load(Acquire))?;
         let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
             return DROPPED;
         };

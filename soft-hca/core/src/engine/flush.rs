@@ -25,8 +25,8 @@ pub(super) fn set_error(
 ) -> bool {
     let enter = |current| from(current).then_some(state::ERR);
     let Ok(before) = qp.state.fetch_update(AcqRel, Acquire, enter) else { return false };
-    qp.stall.store(0, Release);
-    deferred.kicks.push((qpn, 0));
+    qp.wait.store(0, Release);
+    deferred.rescheduled.push((qpn, 0));
     if before != state::ERR && qp.srq.load(Acquire) != 0 {
         deferred.raised.push(Async::LastWqeReached(qpn));
     }
@@ -68,7 +68,7 @@ impl Actor<'_> {
     pub(super) fn flush_sends(&self, qpn: u32, deferred: &mut Deferred) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         let Some(_guards) = self.lock_with_cq(&qp.send_lock, &qp.send_cq) else {
-            deferred.kicks.push((qpn, DAEMON_BUSY_NS));
+            deferred.rescheduled.push((qpn, DAEMON_BUSY_NS));
             return;
         };
         if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {

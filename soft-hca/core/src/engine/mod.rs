@@ -13,7 +13,7 @@
 //! | `plan` | the same: checking each, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
-//! | `room`, `claims` | waiting for room in completion queues | |
+//! | `credit`, `reservation` | free entries of completion queues, and waiting for them | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
@@ -52,8 +52,8 @@ mod bounce_buffer;
 mod bounce_phase;
 pub mod cause;
 mod check;
-mod claims;
 mod completion;
+mod credit;
 mod cursor;
 mod datagram;
 mod deferred;
@@ -77,8 +77,8 @@ mod receive;
 pub mod remote;
 mod request;
 mod requester;
+mod reservation;
 mod responder;
-mod room;
 mod route;
 mod segments;
 mod signals;
@@ -98,13 +98,13 @@ use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Label, Result, Values};
 use crate::uapi::verbs::{qp_type, state};
 
+pub use credit::{cqe_of, ring_entries};
 pub use helper::Helper;
 pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
 pub use observer::{Event, LinkPacket, ReceiveQueue};
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
-pub use room::{cqe_of, ring_entries};
 pub use route::Route;
 
 /// The daemon's index in the table of processes.
@@ -124,7 +124,7 @@ pub trait Env: Sync {
     fn wake_channel(&self, channel: u32, generation: u32);
 
     /// Has the daemon run this queue pair's send queue later.
-    fn kick_later(&self, qpn: u32, after_ns: u64);
+    fn reschedule(&self, qpn: u32, after_ns: u64);
 
     /// Has the daemon queue an asynchronous event.
     fn raise(&self, what: Async);
@@ -301,7 +301,7 @@ impl Actor<'_> {
         for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
             let ring = self.arena.ring(&qp.sq);
             if ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next) {
-                self.env.kick_later(qp.live.load(Acquire), 0);
+                self.env.reschedule(qp.live.load(Acquire), 0);
             }
         }
     }

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Acquire;
 use arrayvec::ArrayVec;
 
 use crate::engine::check::CheckError;
+use crate::engine::credit::Credits;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::receive::{Receive, ReceiveError};
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::{FailedReceive, MAX_MESSAGES, ReceiveCompletion, Responder};
-use crate::engine::room::Claim;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{MAX_SGE, SendWqe};
@@ -42,9 +42,9 @@ pub(super) struct Batch<'a> {
     pub remote: SegmentList,
     /// Process whose memory `local` is, once there is a message with bytes.
     pub local_proc: Option<usize>,
-    /// Room for completions of the requester and of the responder, once they need it.
-    send_room: Option<Claim<'a>>,
-    recv_room: Option<Claim<'a>>,
+    /// Credits for completions of the requester and of the responder, once they need them.
+    send_credits: Option<Credits<'a>>,
+    recv_credits: Option<Credits<'a>>,
 }
 
 /// Why a message is not in the batch.
@@ -103,8 +103,8 @@ impl<'a> Batch<'a> {
             local: SegmentList::new(),
             remote: SegmentList::new(),
             local_proc: None,
-            send_room: None,
-            recv_room: None,
+            send_credits: None,
+            recv_credits: None,
         }
     }
 
@@ -116,18 +116,18 @@ impl<'a> Batch<'a> {
             && self.remote.room() >= MAX_SGE
     }
 
-    /// Claims room for a completion of the requester.
-    fn claim_send(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
+    /// Uses a credit for a completion of the requester.
+    fn reserve_send(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
         let wanted = self.limit;
-        let room = self.send_room.get_or_insert_with(|| actor.claim_room(cq, wanted));
-        if room.take() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
+        let credits = self.send_credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
+        if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
     }
 
-    /// Claims room for a completion of the responder.
-    fn claim_receive(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
+    /// Uses a credit for a completion of the responder.
+    fn reserve_receive(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
         let wanted = self.limit;
-        let room = self.recv_room.get_or_insert_with(|| actor.claim_room(cq, wanted));
-        if room.take() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
+        let credits = self.recv_credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
+        if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
     }
 
     /// Adds a message, for which there is room.
@@ -156,7 +156,7 @@ impl<'a> Actor<'a> {
             _ => return Err(NotPlanned::Yet),
         }
         if requester.is_signaled(wqe.flags) {
-            batch.claim_send(self, requester.send_cq)?;
+            batch.reserve_send(self, requester.send_cq)?;
         }
         let start = batch.local.bytes();
         let (payload, length) = if wqe.opcode == opcode::RDMA_READ {
@@ -238,7 +238,7 @@ impl<'a> Actor<'a> {
         }))
     }
 
-    /// Finds the receive for the next message, and claims room for its completion.
+    /// Finds the receive for the next message, and a credit for its completion.
     fn plan_receive(
         &self,
         responder: &Responder<'a>,
@@ -246,7 +246,7 @@ impl<'a> Actor<'a> {
         batch: &mut Batch<'a>,
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
-        batch.claim_receive(self, responder.qp.recv_cq.load(Acquire))?;
+        batch.reserve_receive(self, responder.qp.recv_cq.load(Acquire))?;
         if responder.take(self, batch.receives, receive, deferred) {
             return Ok(());
         }

@@ -324,7 +324,7 @@ impl<'a> Requester<'a> {
                 receive,
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
                 cause: cause.copied(),
-                has_waited: self.qp.stall.load(Acquire) != 0,
+                has_waited: self.qp.wait.load(Acquire) != 0,
             })
         });
     }

@@ -16,7 +16,7 @@ pub enum Route {
     /// To another host: the link's thread executes requests.
     Remote,
     /// To a group, and by the link to its members of this fabric, too.
-    Everywhere,
+    MulticastLoopback,
 }
 
 impl Route {
@@ -27,7 +27,7 @@ impl Route {
         match field.load(Acquire) {
             0 => Some(Self::Local),
             1 => Some(Self::Remote),
-            2 => Some(Self::Everywhere),
+            2 => Some(Self::MulticastLoopback),
             _ => None,
         }
     }
@@ -37,7 +37,7 @@ impl Route {
         let word = match self {
             Self::Local => 0,
             Self::Remote => 1,
-            Self::Everywhere => 2,
+            Self::MulticastLoopback => 2,
         };
         field.store(word, Release);
     }
@@ -48,7 +48,7 @@ impl<'a> Actor<'a> {
     pub(super) fn local_peer(&self, qp: &Qp) -> Option<&'a Qp> {
         match Route::load(&qp.route)? {
             Route::Local => self.arena.qp(qp.dest_qpn.load(Acquire)),
-            Route::Remote | Route::Everywhere => None,
+            Route::Remote | Route::MulticastLoopback => None,
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
         Ok(if !fabric.roce.has_way_to_group(from, to) {
             Route::Local
         } else if fabric.roce.brings_back() {
-            Route::Everywhere
+            Route::MulticastLoopback
         } else {
             Route::Remote
         })

@@ -353,7 +353,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
             let _guards = (fabric.lock(&qp.send_lock)?, fabric.lock(&qp.recv_lock)?);
             qp.state.store(to, Release);
             fabric.tell_link(index, to);
-            qp.stall.store(0, Release);
+            qp.wait.store(0, Release);
             qp.sq_group_reached.store(0, Release);
             qp.sq_consumer.store(0, Release);
             qp.sq_in_flight.store(0, Release);

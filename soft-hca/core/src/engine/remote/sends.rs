@@ -14,10 +14,10 @@ use crate::arena::Qp;
 use crate::engine::atomic::{WORD, check_result_room};
 use crate::engine::cause::{Cause, Peer, Place, Senseless};
 use crate::engine::check::CheckError;
+use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::request::{RequestError, Requester};
-use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr, SendWqe};
@@ -85,8 +85,8 @@ fn status_for(error: &CheckError) -> Status {
 /// What a connected queue pair keeps between two steps of the requests that it sends.
 #[derive(Debug, Default)]
 pub struct Sending {
-    /// A completion waits for room in its queue.
-    pub(in crate::engine) full: Option<Full>,
+    /// A completion waits for a credit of its queue.
+    pub(in crate::engine) full: Option<CreditWait>,
     /// The request that fails here once those before it are complete, and why.
     failed: Option<(u64, CheckError)>,
 }
@@ -128,7 +128,7 @@ impl<'a> Actor<'a> {
         if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
             // Whoever runs the queue does these, when nothing is in flight.
             if requester.in_flight() == 0 {
-                deferred.kicks.push((requester.qpn, 0));
+                deferred.rescheduled.push((requester.qpn, 0));
             }
             return Ok(None);
         }
@@ -244,8 +244,8 @@ impl<'a> Actor<'a> {
         self.link.copy(self.arena, self.me, ours, to).map_err(error_of)
     }
 
-    /// The oldest request in flight has ended. False if a lock or room for its completion is
-    /// missing.
+    /// The oldest request in flight has ended. False if a lock or a credit for its completion
+    /// is missing.
     fn end_oldest(&self, qpn: u32, id: u64, ended: Status, sending: &mut Sending) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
@@ -258,10 +258,11 @@ impl<'a> Actor<'a> {
             let Some(_cq) = self.hold_cq(requester.send_cq) else { return false };
             match status_of(ended) {
                 status::SUCCESS => {
-                    let _room = if requester.is_signaled(requester.wqe(requester.oldest()).flags) {
-                        match self.claim_or_wait(requester.send_cq, &mut sending.full) {
+                    let _credit = if requester.is_signaled(requester.wqe(requester.oldest()).flags)
+                    {
+                        match self.reserve_or_wait(requester.send_cq, &mut sending.full) {
                             None => return false,
-                            room => room,
+                            credit => credit,
                         }
                     } else {
                         None

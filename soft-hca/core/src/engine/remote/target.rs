@@ -11,13 +11,13 @@ use soft_hca_roce::wire::opcode::SendEnd;
 use super::{read_only, writable};
 use crate::engine::cause::{Cause, Place};
 use crate::engine::check::CheckError;
+use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::can_fail;
 use crate::engine::incoming::{Incoming, PlaceError};
 use crate::engine::receive::ReceiveError;
 use crate::engine::request::RequestError;
 use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
-use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, Region, Segment, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr};
@@ -30,8 +30,8 @@ pub struct Arriving {
     error: Option<ReceiveError>,
     /// Which check has refused it.
     refused: Option<(Refusal, Cause)>,
-    /// Its completion waits for room in the queue.
-    full: Option<Full>,
+    /// Its completion waits for a credit of the queue.
+    full: Option<CreditWait>,
 }
 
 /// The receives and the memory of a queue pair whose peer is on another host.
@@ -178,8 +178,8 @@ impl Target for RemoteTarget<'_, '_> {
                 }
             };
             let cq = responder.qp.recv_cq.load(Acquire);
-            let room = actor.claim_or_wait(cq, &mut arriving.full);
-            let _room = room.ok_or(Refusal::Busy)?;
+            let credit = actor.reserve_or_wait(cq, &mut arriving.full);
+            let _credit = credit.ok_or(Refusal::Busy)?;
             let received = ReceiveCompletion {
                 wr_id: incoming.wr_id(),
                 opcode,

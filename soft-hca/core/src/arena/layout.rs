@@ -101,7 +101,7 @@ entry! {
         /// Taken to execute an atomic operation on its memory.
         pub atomics: Lock,
         /// A futex that the helper sleeps on; changes with every request.
-        pub bell: AtomicU32,
+        pub doorbell: AtomicU32,
         /// Which bounces have a request for the helper, a bit each.
         pub asked: AtomicU64,
     }
@@ -220,7 +220,7 @@ entry! {
         pub limit_reached: AtomicU32,
         /// Scatter-gather elements of a receive, at most.
         pub max_sge: AtomicU32,
-        /// The next receive to be taken.
+        /// The next receive work request to be consumed.
         pub consumer: AtomicU32,
         /// The next receive to be told to who watches.
         pub seen_receives: AtomicU32,
@@ -232,9 +232,10 @@ entry! {
 entry! {
     /// A queue pair.
     ///
-    /// `send_lock` is held while work requests are executed, `recv_lock` while a receive is taken
-    /// from the receive queue. Order: own `send_lock`, then the peer's `recv_lock` (or its shared
-    /// receive queue's lock), then a completion queue's lock. Never two of a kind.
+    /// `send_lock` is held while work requests are executed, `recv_lock` while a receive work
+    /// request is consumed from the receive queue. Order: own `send_lock`, then the peer's
+    /// `recv_lock` (or its shared receive queue's lock), then a completion queue's lock. Never two
+    /// of a kind.
     #[repr(C, align(128))]
     pub struct Qp {
         /// Taken to execute send work requests.
@@ -269,15 +270,15 @@ entry! {
         /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
         /// requests are executed and completed in one step.
         pub sq_in_flight: AtomicU32,
-        /// The next receive work request to be taken.
+        /// The next receive work request to be consumed.
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::room`].
         pub rq_posted: AtomicU32,
-        /// 1: a receive was taken from the shared queue for a message of which more packets are to
-        /// come. If the queue pair fails before, nobody else knows of it.
-        pub taken: AtomicU32,
+        /// 1: a receive work request of the shared queue was consumed for a message of which more
+        /// packets are to come. If the queue pair fails before, nobody else knows of it.
+        pub consumed: AtomicU32,
         /// The program's name for that receive.
-        pub taken_wr_id: AtomicU64,
+        pub consumed_wr_id: AtomicU64,
         /// Scatter-gather elements of a send, at most.
         pub max_send_sge: AtomicU32,
         /// Scatter-gather elements of a receive, at most.

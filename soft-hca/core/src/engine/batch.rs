@@ -33,9 +33,9 @@ impl<'a> Actor<'a> {
         }
         let head = requester.head();
         let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
-        // Receives that cannot be put back are taken one at a time. So are requests that lead from
-        // a process into itself: one may pass on what the one before it has brought, and bytes
-        // that are moved together may all be read before any is written.
+        // Receive work requests that cannot be put back are consumed one at a time. So are requests
+        // that lead from a process into itself: one may pass on what the one before it has brought,
+        // and bytes that are moved together may all be read before any is written.
         let is_single = responder.as_ref().is_some_and(|responder| {
             responder.is_shared() || responder.owner.proc == requester.owner.proc
         });
@@ -258,7 +258,7 @@ fn blame(
     responder: &Responder<'_>,
     received: Option<ReceiveCompletion>,
 ) -> (CheckError, Option<FailedReceive>) {
-    let is_send = received.is_some_and(|received| takes_receive_memory(received.opcode));
+    let is_send = received.is_some_and(|received| fills_receive(received.opcode));
     let place = if is_send { Place::Receive } else { Place::Remote };
     let cause = Some(Cause::Unmapped { place });
     if is_send {
@@ -278,6 +278,6 @@ fn blame(
 }
 
 /// Whether the bytes go into a receive's memory.
-fn takes_receive_memory(opcode: u32) -> bool {
+fn fills_receive(opcode: u32) -> bool {
     opcode != opcode::RDMA_WRITE_WITH_IMM
 }

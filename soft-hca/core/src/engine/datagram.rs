@@ -15,7 +15,7 @@ use crate::arena::{Ah, MAX_MEMBERS};
 use crate::engine::cause::{Cause, Place, Senseless};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::incoming::{Incoming, ScatterError};
 use crate::engine::observer::MatchedReceive;
 use crate::engine::remote::RemoteDatagram;
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion, too_long};
@@ -269,22 +269,22 @@ impl<'a> Actor<'a> {
             return DROPPED;
         };
         let part = datagram.segments.of_process(datagram.proc);
-        match incoming.place(&responder, self, part) {
+        match incoming.scatter(&responder, self, part) {
             Ok(()) => {
                 let receive = MatchedReceive { qpn, wr_id: incoming.wr_id() };
                 incoming.finish(&mut responder, self, datagram.received, deferred);
                 Ok(Delivery::Received(receive))
             }
-            Err(PlaceError::Receive(error)) => {
+            Err(ScatterError::Receive(error)) => {
                 let cause = error.cause(GRH as u64);
                 incoming.fail(&mut responder, self, (&error, cause), deferred);
                 Ok(Delivery::Dropped(Some(cause)))
             }
-            Err(PlaceError::Source) => {
+            Err(ScatterError::Source) => {
                 incoming.give_back(&responder, self, deferred);
                 Err(CheckError::unmapped(Place::Local).into())
             }
-            Err(PlaceError::Unreachable) => {
+            Err(ScatterError::Unreachable) => {
                 incoming.give_back(&responder, self, deferred);
                 DROPPED
             }

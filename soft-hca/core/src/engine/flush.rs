@@ -126,10 +126,10 @@ impl Actor<'_> {
     /// The caller holds the `recv_lock`.
     pub(super) fn flush_receive_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         let cq = qp.recv_cq.load(Acquire);
-        if qp.taken.load(Acquire) != 0 {
-            let wr_id = qp.taken_wr_id.load(Acquire);
+        if qp.consumed.load(Acquire) != 0 {
+            let wr_id = qp.consumed_wr_id.load(Acquire);
             self.complete_flushed(cq, wr_id, qpn, deferred);
-            qp.taken.store(0, Release);
+            qp.consumed.store(0, Release);
         }
         if qp.srq.load(Acquire) != 0 {
             return;
@@ -154,7 +154,7 @@ impl Actor<'_> {
 
     /// Whether there is something for [`Actor::flush_receives`].
     pub(super) fn has_receives_to_flush(&self, qp: &Qp) -> bool {
-        qp.taken.load(Acquire) != 0 || self.has_receives(qp)
+        qp.consumed.load(Acquire) != 0 || self.has_receives(qp)
     }
 
     /// Whether receives are posted to the queue pair's own queue.

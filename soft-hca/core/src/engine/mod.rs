@@ -1,8 +1,9 @@
 //! The data path: work requests are executed here, payload moves, completions appear.
 //!
 //! There is no thread of its own, those apart that copy where the system forbids a peer to.
-//! Whoever rings a queue pair's doorbell executes its send queue: takes the peer's receive, copies from the one process to the other, writes both completions
-//! and wakes whoever waits for them. The daemon does the same with queues that could not go on.
+//! Whoever rings a queue pair's doorbell executes its send queue: consumes the peer's receive work
+//! request, copies from the one process to the other, writes both completions and wakes whoever
+//! waits for them. The daemon does the same with queues that could not go on.
 //!
 //! A file uses those below it, and none above.
 //!
@@ -15,14 +16,14 @@
 //! | `locking`, `quiesce` | who waits for whom | |
 //! | `credit`, `reservation` | free entries of completion queues, and waiting for them | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
-//! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
+//! | `incoming` | a message that goes into a receive work request, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
 //! | `remote` | queue pairs with a peer on another host | `rxe_req.c`, `rxe_resp.c` |
 //! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `helper` | who moves memory for others | |
-//! | `receive` | the memory of a receive | `rxe_resp.c` |
+//! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `link` | how bytes are moved | |
 //! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
@@ -35,9 +36,9 @@
 //!
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
-//! a shared receive queue's lock, only while a receive is taken; a process's lock for atomics; a
-//! completion queue's lock. The `send_lock` is held while local memory is used and the
-//! `recv_lock` while the responder's memory is used, so that who has held both for a moment knows
+//! a shared receive queue's lock, only while a receive work request is consumed; a process's lock
+//! for atomics; a completion queue's lock. The `send_lock` is held while local memory is used and
+//! the `recv_lock` while the responder's memory is used, so that who has held both for a moment knows
 //! that no request of before is still being executed (`quiesce`). Everything that may
 //! wait for the daemon happens when no lock is held (`deferred`).
 //!
@@ -275,7 +276,7 @@ impl Actor<'_> {
         true
     }
 
-    /// Flushes receives that were posted to a queue pair in the error state: nobody rings a bell
+    /// Flushes receives that were posted to a queue pair in the error state: nobody rings a doorbell
     /// for them.
     pub fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };

@@ -36,7 +36,7 @@ pub(super) struct Batch<'a> {
     /// Messages that it may have.
     limit: u32,
     pub messages: ArrayVec<Message, MAX_MESSAGES>,
-    /// Receives that the messages use.
+    /// Receive work requests that the messages consume.
     pub receives: u32,
     pub local: SegmentList,
     pub remote: SegmentList,
@@ -53,7 +53,8 @@ pub(super) enum NotPlanned {
     Yet,
     /// The requester's side stops.
     Requester(RequestError),
-    /// The responder refuses. Its queue pair fails, and the receive that was taken for the message.
+    /// The responder refuses. Its queue pair fails, and the receive work request that the message
+    /// has consumed.
     Responder(CheckError, Option<FailedReceive>),
 }
 
@@ -81,7 +82,7 @@ impl From<CheckError> for NotPlanned {
     }
 }
 
-fn takes_receive(opcode: u32) -> bool {
+fn consumes_receive(opcode: u32) -> bool {
     !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
 }
 
@@ -215,12 +216,12 @@ impl<'a> Actor<'a> {
                 }
             }
         }
-        if !takes_receive(wqe.opcode) {
+        if !consumes_receive(wqe.opcode) {
             return Ok(None);
         }
         let mut receive = Receive::new();
-        self.plan_receive(responder, &mut receive, batch, deferred)?;
-        // The elements of a receive that a write takes are ignored.
+        self.consume_receive(responder, &mut receive, batch, deferred)?;
+        // The elements of a receive work request that a write consumes are ignored.
         if right == 0 {
             let (owner, to) = (&responder.receive_owner(self.arena), &mut batch.remote);
             let listed = receive.scatter(self.arena, owner, 0, length.into(), to);
@@ -238,8 +239,8 @@ impl<'a> Actor<'a> {
         }))
     }
 
-    /// Finds the receive for the next message, and a credit for its completion.
-    fn plan_receive(
+    /// Finds the receive work request for the next message, and a credit for its completion.
+    fn consume_receive(
         &self,
         responder: &Responder<'a>,
         receive: &mut Receive,
@@ -247,14 +248,14 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         batch.reserve_receive(self, responder.qp.recv_cq.load(Acquire))?;
-        if responder.take(self, batch.receives, receive, deferred) {
+        if responder.consume(self, batch.receives, receive, deferred) {
             return Ok(());
         }
         Err(RequestError::ReceiverNotReady(responder.qp.min_rnr_timer.load(Acquire)))
     }
 
     /// The memory that a request names may not be used. A write with immediate data may have its
-    /// receive complete with an error, too.
+    /// receive work request complete with an error, too.
     #[cold]
     fn refuse_memory(
         &self,
@@ -270,7 +271,7 @@ impl<'a> Actor<'a> {
             return NotPlanned::Responder(error, None);
         }
         let mut receive = Receive::new();
-        if let Err(stop) = self.plan_receive(responder, &mut receive, batch, deferred) {
+        if let Err(stop) = self.consume_receive(responder, &mut receive, batch, deferred) {
             return stop.into();
         }
         let failed = FailedReceive {
@@ -281,7 +282,7 @@ impl<'a> Actor<'a> {
         NotPlanned::Responder(error, Some(failed))
     }
 
-    /// The receive does not take the message.
+    /// The message does not go into the receive work request.
     #[cold]
     fn refuse_receive(
         &self,

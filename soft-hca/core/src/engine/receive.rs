@@ -1,4 +1,4 @@
-//! Receives: which memory a message goes into.
+//! Receive work requests: which memory a message goes into.
 
 use arrayvec::ArrayVec;
 
@@ -10,8 +10,8 @@ use crate::engine::segments::{Segment, SegmentList};
 use crate::engine::wc_status;
 use crate::uapi::rxe::{MAX_SGE, RecvWqe, Sge};
 
-/// A receive, copied out of its slot: that of a shared queue is the program's again as soon as it
-/// is taken.
+/// A receive work request, copied out of its slot: that of a shared queue is the program's again as
+/// soon as it is consumed.
 #[derive(Debug)]
 pub(super) struct Receive {
     /// The program's name for it.
@@ -21,7 +21,7 @@ pub(super) struct Receive {
     is_malformed: bool,
 }
 
-/// Why a receive does not take a message.
+/// Why a message does not go into a receive work request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveError {
     /// Too small for the message.
@@ -38,7 +38,7 @@ pub(super) enum ReceiveError {
 }
 
 impl ReceiveError {
-    /// The receive's own status.
+    /// The status of the receive work request.
     pub(super) fn status(&self) -> u32 {
         match self {
             Self::Small { .. } => wc_status::RECEIVE_TOO_SMALL,

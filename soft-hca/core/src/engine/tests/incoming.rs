@@ -4,7 +4,7 @@ use super::fabric::*;
 use crate::engine::cause::{Cause, Place};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::incoming::{Incoming, ScatterError};
 use crate::engine::receive::ReceiveError;
 use crate::engine::responder::{ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory};
@@ -55,10 +55,10 @@ impl Case {
         self.locked(|responder, actor, deferred| Incoming::begin(responder, actor, deferred))
     }
 
-    fn place(&mut self, incoming: &mut Incoming, part: &[u8]) -> Result<(), PlaceError> {
+    fn place(&mut self, incoming: &mut Incoming, part: &[u8]) -> Result<(), ScatterError> {
         let part = [process_memory::ours(part)];
         let part = Memory::unregistered(US, &part);
-        self.locked(|responder, actor, _| incoming.place(responder, actor, part))
+        self.locked(|responder, actor, _| incoming.scatter(responder, actor, part))
     }
 
     fn abort(&mut self, incoming: Incoming, error: Option<ReceiveError>) {
@@ -153,7 +153,7 @@ fn too_long_a_message_fails_with_the_part_that_does_not_fit() {
         assert_eq!(case.place(&mut incoming, &[1; 15]), Ok(()));
         let error = ReceiveError::Small { length: 21, room: 20 };
         let placed = case.place(&mut incoming, &[2; 6]);
-        assert_eq!(placed, Err(PlaceError::Receive(error.clone())));
+        assert_eq!(placed, Err(ScatterError::Receive(error.clone())));
         assert!(!memory.bytes.contains(&2), "nothing of it is placed");
         case.abort(incoming, Some(error));
         let mut completed = vec![(20, wc_status::RECEIVE_TOO_SMALL)];
@@ -178,7 +178,7 @@ fn a_key_that_is_bad_in_the_middle_fails_there() {
         assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
         let error = no_key(sges[1].lkey);
         let placed = case.place(&mut incoming, &[2; 1]);
-        assert_eq!(placed, Err(PlaceError::Receive(error.clone())));
+        assert_eq!(placed, Err(ScatterError::Receive(error.clone())));
         case.abort(incoming, Some(error));
         let completed = case.world.poll(case.qpn);
         assert_eq!(completed, [Cqe::error(20, wc_status::RECEIVE_MEMORY, case.qpn)]);
@@ -193,7 +193,7 @@ fn a_region_may_go_between_two_parts() {
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
         set(&case.world.arena.mr(memory.key).unwrap().live, 0);
-        let refused = Err(PlaceError::Receive(no_key(memory.key)));
+        let refused = Err(ScatterError::Receive(no_key(memory.key)));
         assert_eq!(case.place(&mut incoming, &[2; 10]), refused);
         assert_eq!(memory.bytes[10], 0);
     }
@@ -209,8 +209,8 @@ fn an_aborted_message_gives_its_receive_back() {
         // What is to be read is not there.
         let part = [crate::engine::segments::Segment { addr: 8, length: 5 }];
         let part = Memory::unregistered(US, &part);
-        let placed = case.locked(|responder, actor, _| incoming.place(responder, actor, part));
-        assert_eq!(placed, Err(PlaceError::Source));
+        let placed = case.locked(|responder, actor, _| incoming.scatter(responder, actor, part));
+        assert_eq!(placed, Err(ScatterError::Source));
         case.abort(incoming, None);
         assert_eq!(case.world.state(case.qpn), state::RTS);
         if case.srq.is_some() {
@@ -262,7 +262,7 @@ fn parts_go_where_a_shared_queue_allows() {
     set(&case.world.arena.mr(room.key).unwrap().pd, PD + 1);
     let (place, key) = (Place::Receive, room.key);
     let error = ReceiveError::Memory(CheckError::memory(place, Cause::Domain { place, key }));
-    for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(PlaceError::Receive(error)))] {
+    for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(ScatterError::Receive(error)))] {
         set(&case.world.arena.srqs[srq as usize].pd, pd);
         case.post(20, &[room.whole()]);
         let mut incoming = case.begin().unwrap();

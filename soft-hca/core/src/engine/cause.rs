@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// Whose memory, and what for: the discriminants are what is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Place {
+pub enum MemorySide {
     /// A send work request's own list.
     Local = 0,
     /// The list of a receive.
@@ -22,14 +22,14 @@ pub enum Cause {
     /// Nothing has the key.
     Key {
         /// Whose memory.
-        place: Place,
+        side: MemorySide,
         /// The lkey or rkey that was given.
         key: u32,
     },
     /// An access is not within a region.
     Bounds {
         /// Whose memory.
-        place: Place,
+        side: MemorySide,
         /// The region's lkey or rkey.
         key: u32,
         /// First address and bytes of the access.
@@ -40,7 +40,7 @@ pub enum Cause {
     /// Rights are missing.
     Access {
         /// Whose memory.
-        place: Place,
+        side: MemorySide,
         /// The region's; 0 if the rights are the queue pair's.
         key: u32,
         /// `enum ibv_access_flags`, as the request needs them.
@@ -51,21 +51,21 @@ pub enum Cause {
     /// The region belongs to another protection domain.
     Domain {
         /// Whose memory.
-        place: Place,
+        side: MemorySide,
         /// The region's lkey or rkey.
         key: u32,
     },
     /// A window is not bound to this queue pair.
     Window {
         /// Whose memory.
-        place: Place,
+        side: MemorySide,
         /// The window's rkey.
         key: u32,
     },
     /// Registered memory is not mapped.
     Unmapped {
         /// Whose memory.
-        place: Place,
+        side: MemorySide,
     },
     /// A receive is too small.
     Small {
@@ -89,7 +89,7 @@ pub enum Cause {
         address: u64,
     },
     /// The work request makes no sense.
-    Malformed(Senseless),
+    Malformed(MalformedWqe),
     /// The receiver has no receive work request.
     NotReady {
         /// Nanoseconds for which the request has waited.
@@ -129,7 +129,7 @@ pub enum Cause {
 /// Why a work request makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Senseless {
+pub enum MalformedWqe {
     /// Nothing is known but that.
     Any = 0,
     /// Its opcode is none of this type of queue pair.
@@ -176,19 +176,19 @@ pub enum Peer {
 #[repr(C)]
 pub struct Words {
     kind: u32,
-    place: u32,
+    side: u32,
     key: u32,
     other: u32,
     values: [u64; 4],
 }
 
-impl Place {
+impl MemorySide {
     fn from_word(word: u32) -> Option<Self> {
         [Self::Local, Self::Receive, Self::Remote, Self::Bound].get(word as usize).copied()
     }
 }
 
-impl Senseless {
+impl MalformedWqe {
     fn from_word(word: u32) -> Self {
         let all = [Self::Opcode, Self::Elements, Self::NoReads, Self::AddressHandle];
         let known = all.into_iter().chain([Self::ReceiveElements, Self::NoReadsServed]);
@@ -229,19 +229,19 @@ impl Peer {
 impl Cause {
     /// What is noted.
     pub(crate) fn to_words(self) -> Words {
-        let of = |kind, place, key, other, values| Words { kind, place, key, other, values };
-        let at = |kind, place: Place, key| of(kind, place as u32, key, 0, [0; 4]);
+        let of = |kind, side, key, other, values| Words { kind, side, key, other, values };
+        let at = |kind, side: MemorySide, key| of(kind, side as u32, key, 0, [0; 4]);
         match self {
-            Self::Key { place, key } => at(1, place, key),
-            Self::Bounds { place, key, access, region } => {
-                of(2, place as u32, key, 0, [access.0, access.1, region.0, region.1])
+            Self::Key { side, key } => at(1, side, key),
+            Self::Bounds { side, key, access, region } => {
+                of(2, side as u32, key, 0, [access.0, access.1, region.0, region.1])
             }
-            Self::Access { place, key, needed, allowed } => {
-                of(3, place as u32, key, 0, [needed.into(), allowed.into(), 0, 0])
+            Self::Access { side, key, needed, allowed } => {
+                of(3, side as u32, key, 0, [needed.into(), allowed.into(), 0, 0])
             }
-            Self::Domain { place, key } => at(4, place, key),
-            Self::Window { place, key } => at(5, place, key),
-            Self::Unmapped { place } => at(6, place, 0),
+            Self::Domain { side, key } => at(4, side, key),
+            Self::Window { side, key } => at(5, side, key),
+            Self::Unmapped { side } => at(6, side, 0),
             Self::Small { length, room, grh } => of(7, 0, 0, 0, [length, room, grh, 0]),
             Self::Long { length, limit } => of(8, 0, 0, 0, [length, limit, 0, 0]),
             Self::Alignment { address } => of(9, 0, 0, 0, [address, 0, 0, 0]),
@@ -261,19 +261,19 @@ impl Cause {
 
     /// What [`Cause::to_words`] has taken apart.
     pub fn from_words(words: &Words) -> Option<Self> {
-        let Words { kind, place, key, other, values: [first, second, third, fourth] } = *words;
-        let place = Place::from_word(place)?;
+        let Words { kind, side, key, other, values: [first, second, third, fourth] } = *words;
+        let side = MemorySide::from_word(side)?;
         Some(match kind {
-            1 => Self::Key { place, key },
-            2 => Self::Bounds { place, key, access: (first, second), region: (third, fourth) },
-            3 => Self::Access { place, key, needed: first as u32, allowed: second as u32 },
-            4 => Self::Domain { place, key },
-            5 => Self::Window { place, key },
-            6 => Self::Unmapped { place },
+            1 => Self::Key { side, key },
+            2 => Self::Bounds { side, key, access: (first, second), region: (third, fourth) },
+            3 => Self::Access { side, key, needed: first as u32, allowed: second as u32 },
+            4 => Self::Domain { side, key },
+            5 => Self::Window { side, key },
+            6 => Self::Unmapped { side },
             7 => Self::Small { length: first, room: second, grh: third },
             8 => Self::Long { length: first, limit: second },
             9 => Self::Alignment { address: first },
-            10 => Self::Malformed(Senseless::from_word(other)),
+            10 => Self::Malformed(MalformedWqe::from_word(other)),
             11 => Self::NotReady { waited: first, timer: second as u32, retries: third as u32 },
             12 => Self::NoResponse {
                 waited: first,
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn causes_survive_the_way() {
-        let place = Place::Receive;
+        let side = MemorySide::Receive;
         let peers = [
             Peer::Gone,
             Peer::Elsewhere(7),
@@ -307,22 +307,22 @@ mod tests {
         let silent =
             peers.map(|peer| Cause::NoResponse { waited: 5, timeout: 14, retries: 7, peer });
         let senseless = [
-            Senseless::Any,
-            Senseless::Opcode,
-            Senseless::Elements,
-            Senseless::NoReads,
-            Senseless::AddressHandle,
-            Senseless::ReceiveElements,
-            Senseless::NoReadsServed,
-            Senseless::Placement,
+            MalformedWqe::Any,
+            MalformedWqe::Opcode,
+            MalformedWqe::Elements,
+            MalformedWqe::NoReads,
+            MalformedWqe::AddressHandle,
+            MalformedWqe::ReceiveElements,
+            MalformedWqe::NoReadsServed,
+            MalformedWqe::Placement,
         ];
         let others = [
-            Cause::Key { place: Place::Local, key: 1 },
-            Cause::Bounds { place, key: 2, access: (3, 4), region: (5, u64::MAX) },
-            Cause::Access { place: Place::Remote, key: 2, needed: 3, allowed: 4 },
-            Cause::Domain { place, key: 2 },
-            Cause::Window { place, key: 2 },
-            Cause::Unmapped { place },
+            Cause::Key { side: MemorySide::Local, key: 1 },
+            Cause::Bounds { side, key: 2, access: (3, 4), region: (5, u64::MAX) },
+            Cause::Access { side: MemorySide::Remote, key: 2, needed: 3, allowed: 4 },
+            Cause::Domain { side, key: 2 },
+            Cause::Window { side, key: 2 },
+            Cause::Unmapped { side },
             Cause::Small { length: 1 << 40, room: 2, grh: 40 },
             Cause::Long { length: 1, limit: 2 },
             Cause::Alignment { address: 9 },

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
 use crate::arena::{Ah, MAX_MEMBERS};
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, ScatterError};
@@ -94,7 +94,7 @@ impl<'a> Actor<'a> {
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah = self.address(requester, target.ah);
-        let ah = ah.ok_or_else(|| CheckError::malformed(Senseless::AddressHandle))?;
+        let ah = ah.ok_or_else(|| CheckError::malformed(MalformedWqe::AddressHandle))?;
         let limit = mtu::bytes(ah.mtu.load(Acquire));
         if length > limit {
             return Err(too_long(length.into(), limit.into()).into());
@@ -173,7 +173,7 @@ impl<'a> Actor<'a> {
         let from = payload.of_process(requester.proc_of(place, self.me));
         let copied =
             self.link.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
-        copied.map_err(|_| CheckError::unmapped(Place::Local))?;
+        copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
         let is_own_key = target.qkey & SET_QKEY != 0;
         let sent = self.env.send_datagram(&RemoteDatagram {
             sgid: load(&ah.sgid),
@@ -219,7 +219,7 @@ impl<'a> Actor<'a> {
         let ours = [process_memory::ours_mut(copy)];
         let to = Memory::unregistered(self.me, &ours);
         let copied = self.link.copy(self.arena, self.me, payload.of_process(proc), to);
-        copied.map_err(|_| CheckError::unmapped(Place::Local))?;
+        copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
         segments.push(ours[0], Region::NONE);
         Ok(())
     }
@@ -282,7 +282,7 @@ impl<'a> Actor<'a> {
             }
             Err(ScatterError::Source) => {
                 incoming.give_back(&responder, self, deferred);
-                Err(CheckError::unmapped(Place::Local).into())
+                Err(CheckError::unmapped(MemorySide::Local).into())
             }
             Err(ScatterError::Unreachable) => {
                 incoming.give_back(&responder, self, deferred);

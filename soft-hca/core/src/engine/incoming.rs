@@ -1,6 +1,6 @@
 //! A message that goes into a receive work request, in one part or in several.
 
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::receive::{Receive, ReceiveError};
@@ -70,9 +70,9 @@ impl Incoming {
         let copied = actor.link.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
         copied.map_err(|fault| match fault {
             Fault::Source => ScatterError::Source,
-            Fault::Destination => {
-                ScatterError::Receive(ReceiveError::Memory(CheckError::unmapped(Place::Receive)))
-            }
+            Fault::Destination => ScatterError::Receive(ReceiveError::Memory(
+                CheckError::unmapped(MemorySide::Receive),
+            )),
             Fault::Unreachable => ScatterError::Unreachable,
         })?;
         self.scattered += length;
@@ -153,7 +153,7 @@ impl Actor<'_> {
             let failed = FailedReceive {
                 wr_id: bad.wr_id,
                 status: wc_status::RECEIVE_INVALIDATE,
-                cause: Some(Cause::Key { place: Place::Remote, key: bad.imm }),
+                cause: Some(Cause::Key { side: MemorySide::Remote, key: bad.imm }),
             };
             responder.fail(self, Some(&failed), deferred);
         }

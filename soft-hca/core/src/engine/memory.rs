@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Arena, Mr, Qp, key_index};
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::segments::{Region, Segment};
 use crate::engine::{DAEMON, LINK};
@@ -39,7 +39,7 @@ impl Owner {
         Self { qpn, proc: qp.proc.load(Acquire) as usize, pd: qp.pd.load(Acquire) }
     }
 
-    /// Where an element, which is not empty, is in the owner's memory; `place` says whose list it
+    /// Where an element, which is not empty, is in the owner's memory; `side` says whose list it
     /// is in.
     #[inline(always)]
     pub(super) fn local(
@@ -47,11 +47,11 @@ impl Owner {
         arena: &Arena,
         sge: Sge,
         access: u32,
-        place: Place,
+        side: MemorySide,
     ) -> Result<(Segment, Region), CheckError> {
         let Sge { addr, length, lkey } = sge;
         let wanted = Wanted { key: lkey, addr, length: length.into(), access };
-        self.resolve(arena, wanted, place)
+        self.resolve(arena, wanted, side)
     }
 
     /// Where what a peer wants to reach is in the owner's memory. Windows count, too.
@@ -60,7 +60,7 @@ impl Owner {
         arena: &Arena,
         wanted: Wanted,
     ) -> Result<(Segment, Region), CheckError> {
-        self.resolve(arena, wanted, Place::Remote)
+        self.resolve(arena, wanted, MemorySide::Remote)
     }
 
     #[inline(always)]
@@ -68,38 +68,38 @@ impl Owner {
         &self,
         arena: &Arena,
         wanted: Wanted,
-        place: Place,
+        side: MemorySide,
     ) -> Result<(Segment, Region), CheckError> {
         let Wanted { key, addr: from, length, access: needed } = wanted;
-        let Some(mr) = arena.mr(key) else { return Err(no_key(place, key)) };
+        let Some(mr) = arena.mr(key) else { return Err(no_key(side, key)) };
         // The daemon has no regions, whatever a table says.
         if matches!(self.proc, DAEMON | LINK) || mr.proc.load(Acquire) as usize != self.proc {
-            return Err(no_key(place, key));
+            return Err(no_key(side, key));
         }
         if mr.pd.load(Acquire) != self.pd {
-            return Err(other_domain(place, key));
+            return Err(other_domain(side, key));
         }
         let allowed = mr.access.load(Acquire);
         if allowed & needed != needed {
-            return Err(no_access(place, key, (needed, allowed)));
+            return Err(no_access(side, key, (needed, allowed)));
         }
         let index = match mr.kind.load(Acquire) {
             0 => key_index(key),
-            kind if place == Place::Remote => self.region_behind(arena, mr, kind),
+            kind if side == MemorySide::Remote => self.region_behind(arena, mr, kind),
             _ => None,
         };
-        let Some(index) = index else { return Err(no_window(place, key)) };
+        let Some(index) = index else { return Err(no_window(side, key)) };
         let (start, bytes) = (mr.iova.load(Acquire), mr.length.load(Acquire));
         let offset = from.wrapping_sub(start);
         let (end, addr) = (offset.checked_add(length), mr.addr.load(Acquire).checked_add(offset));
         let is_within = from >= start && end.is_some_and(|end| end <= bytes);
         let addr = addr.filter(|addr| is_within && addr.checked_add(length).is_some());
         let Some(addr) = addr else {
-            return Err(out_of_bounds(place, key, (from, length), (start, bytes)));
+            return Err(out_of_bounds(side, key, (from, length), (start, bytes)));
         };
         // Still the same entry: none of the above was another region's.
         if mr.live.load(Acquire) != key {
-            return Err(no_key(place, key));
+            return Err(no_key(side, key));
         }
         Ok((Segment { addr, length }, Region::at(index)))
     }
@@ -119,32 +119,32 @@ impl Owner {
 
 #[cold]
 #[inline(never)]
-fn no_key(place: Place, key: u32) -> CheckError {
-    CheckError::memory(place, Cause::Key { place, key })
+fn no_key(side: MemorySide, key: u32) -> CheckError {
+    CheckError::memory(side, Cause::Key { side, key })
 }
 
 #[cold]
 #[inline(never)]
-fn other_domain(place: Place, key: u32) -> CheckError {
-    CheckError::memory(place, Cause::Domain { place, key })
+fn other_domain(side: MemorySide, key: u32) -> CheckError {
+    CheckError::memory(side, Cause::Domain { side, key })
 }
 
 #[cold]
 #[inline(never)]
-fn no_access(place: Place, key: u32, (needed, allowed): (u32, u32)) -> CheckError {
-    CheckError::memory(place, Cause::Access { place, key, needed, allowed })
+fn no_access(side: MemorySide, key: u32, (needed, allowed): (u32, u32)) -> CheckError {
+    CheckError::memory(side, Cause::Access { side, key, needed, allowed })
 }
 
 #[cold]
 #[inline(never)]
-fn no_window(place: Place, key: u32) -> CheckError {
-    CheckError::memory(place, Cause::Window { place, key })
+fn no_window(side: MemorySide, key: u32) -> CheckError {
+    CheckError::memory(side, Cause::Window { side, key })
 }
 
 #[cold]
 #[inline(never)]
-fn out_of_bounds(place: Place, key: u32, access: (u64, u64), region: (u64, u64)) -> CheckError {
-    CheckError::memory(place, Cause::Bounds { place, key, access, region })
+fn out_of_bounds(side: MemorySide, key: u32, access: (u64, u64), region: (u64, u64)) -> CheckError {
+    CheckError::memory(side, Cause::Bounds { side, key, access, region })
 }
 
 /// Whether memory of a process is registered, and, if it is to be written, for writing. It is most
@@ -210,15 +210,15 @@ mod tests {
         let key = other.key;
         let segment = Segment { addr: other.addr() + 1, length: 5 };
         let found = Ok((segment, Region::at(1)));
-        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, Place::Local), found);
+        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, MemorySide::Local), found);
         assert_eq!(owner().remote(&world.arena, wanted(&mut other, key)), found);
         let elsewhere = wanted(&mut buffer, key);
-        let (place, access) = (Place::Remote, (elsewhere.addr, 5));
-        let bounds = Cause::Bounds { place, key, access, region: (other.addr(), 8) };
+        let (side, access) = (MemorySide::Remote, (elsewhere.addr, 5));
+        let bounds = Cause::Bounds { side, key, access, region: (other.addr(), 8) };
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, bounds));
         assert_eq!(owner().remote(&world.arena, elsewhere), refused);
         // The daemon has none.
-        let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { place, key });
+        let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { side, key });
         set(&world.arena.mr(key).unwrap().proc, DAEMON as u32);
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, no_key));
         assert_eq!(daemon.remote(&world.arena, wanted(&mut other, key)), refused);

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use crate::arena::Arena;
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::memory::{Owner, SCATTER};
 use crate::engine::segments::{Segment, SegmentList};
@@ -59,7 +59,7 @@ impl ReceiveError {
     pub(super) fn cause(&self, grh: u64) -> Cause {
         match *self {
             Self::Small { length, room } => Cause::Small { length, room, grh },
-            Self::Malformed => Cause::Malformed(Senseless::ReceiveElements),
+            Self::Malformed => Cause::Malformed(MalformedWqe::ReceiveElements),
             Self::Memory(ref error) => error.cause(),
         }
     }
@@ -105,7 +105,7 @@ impl Receive {
                 skip -= room;
                 continue;
             }
-            let found = owner.local(arena, *sge, SCATTER, Place::Receive);
+            let found = owner.local(arena, *sge, SCATTER, MemorySide::Receive);
             let (segment, region) = found.map_err(ReceiveError::Memory)?;
             let length = rest.min(room - skip);
             out.push(Segment { addr: segment.addr + skip, length }, region);

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Qp;
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
@@ -165,7 +165,7 @@ impl<'a> Requester<'a> {
     ) -> Result<u32, CheckError> {
         let count = wqe.num_sge as usize;
         if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
-            return Err(CheckError::malformed(Senseless::Elements));
+            return Err(CheckError::malformed(MalformedWqe::Elements));
         }
         let mut length = 0u64;
         // Some versions of the library sum lengths up wrongly; the elements are right.
@@ -174,7 +174,8 @@ impl<'a> Requester<'a> {
             if sge.length == 0 {
                 continue;
             }
-            let (segment, region) = self.owner.local(actor.arena, sge, access, Place::Local)?;
+            let (segment, region) =
+                self.owner.local(actor.arena, sge, access, MemorySide::Local)?;
             out.push(segment, region);
             length += u64::from(sge.length);
         }
@@ -247,7 +248,7 @@ impl<'a> Requester<'a> {
     /// Refuses a request that has a response if none may be outstanding: `max_rd_atomic` is 0.
     pub(super) fn check_read_depth(&self) -> Result<(), CheckError> {
         match self.qp.max_rd_atomic.load(Acquire) {
-            0 => Err(CheckError::malformed(Senseless::NoReads)),
+            0 => Err(CheckError::malformed(MalformedWqe::NoReads)),
             _ => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
 use crate::arena::Qp;
-use crate::engine::cause::{Cause, Peer, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, Peer};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
@@ -222,7 +222,7 @@ impl<'a> Actor<'a> {
                 self.local_invalidate(requester, &wqe, deferred)?
             }
             opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, deferred)?,
-            _ => return Err(CheckError::malformed(Senseless::Opcode).into()),
+            _ => return Err(CheckError::malformed(MalformedWqe::Opcode).into()),
         }
         Ok(1)
     }

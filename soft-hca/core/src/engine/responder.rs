@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{Arena, Guard, Qp, Srq};
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{Retiring, retire};
 use crate::engine::deferred::Deferred;
@@ -165,7 +165,7 @@ impl<'a> Responder<'a> {
         let allowed = self.qp.access.load(Acquire);
         if allowed & right != right {
             // Its own rights have no key.
-            let cause = Cause::Access { place: Place::Remote, key: 0, needed: right, allowed };
+            let cause = Cause::Access { side: MemorySide::Remote, key: 0, needed: right, allowed };
             return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
         }
         if right & ANSWERED != 0 { self.check_resources() } else { Ok(()) }
@@ -175,7 +175,7 @@ impl<'a> Responder<'a> {
     /// volume 1, 9.7.4.1.2, responder resources).
     pub(super) fn check_resources(&self) -> Result<(), CheckError> {
         if self.qp.max_dest_rd_atomic.load(Acquire) == 0 {
-            let cause = Cause::Malformed(Senseless::NoReadsServed);
+            let cause = Cause::Malformed(MalformedWqe::NoReadsServed);
             return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
         }
         Ok(())

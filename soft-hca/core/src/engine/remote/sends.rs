@@ -12,7 +12,7 @@ use soft_hca_roce::wire::opcode::SendEnd;
 use super::{read_only, writable};
 use crate::arena::Qp;
 use crate::engine::atomic::{WORD, check_result_room};
-use crate::engine::cause::{Cause, Peer, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide, Peer};
 use crate::engine::check::CheckError;
 use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
@@ -160,7 +160,7 @@ impl<'a> Actor<'a> {
         wqe: &SendWqe<'a>,
     ) -> Result<(Opcode, u32), CheckError> {
         let opcode = opcode_of(wqe, requester.kind);
-        let opcode = opcode.ok_or_else(|| CheckError::malformed(Senseless::Opcode))?;
+        let opcode = opcode.ok_or_else(|| CheckError::malformed(MalformedWqe::Opcode))?;
         if opcode::has_response(wqe.opcode) {
             requester.check_read_depth()?;
         }
@@ -215,7 +215,7 @@ impl<'a> Actor<'a> {
                     out.copy_from_slice(&bytes);
                     Ok(())
                 }
-                _ => Err(CheckError::malformed(Senseless::Any).into()),
+                _ => Err(CheckError::malformed(MalformedWqe::Any).into()),
             };
         }
         let mut list = SegmentList::new();
@@ -286,13 +286,13 @@ impl<'a> Actor<'a> {
 /// changed a request in flight.
 fn piece(list: &SegmentList, offset: u32, length: u64) -> Result<SegmentList, CheckError> {
     let piece = list.piece(offset.into(), length);
-    if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(Senseless::Any)) }
+    if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(MalformedWqe::Any)) }
 }
 
 fn error_of(fault: Fault) -> RequestError {
     match fault {
         Fault::Unreachable => RequestError::NoResponse,
-        _ => CheckError::unmapped(Place::Local).into(),
+        _ => CheckError::unmapped(MemorySide::Local).into(),
     }
 }
 

@@ -9,7 +9,7 @@ use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::{read_only, writable};
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
@@ -167,7 +167,7 @@ impl Target for RemoteTarget<'_, '_> {
                 }
                 Received::Send(SendEnd::Invalidate(key)) => {
                     if !actor.can_invalidate(&responder.owner, key) {
-                        let cause = Cause::Key { place: Place::Remote, key };
+                        let cause = Cause::Key { side: MemorySide::Remote, key };
                         arriving.refused = Some((Refusal::Invalidate, cause));
                         return Err(Refusal::Invalidate);
                     }

@@ -49,24 +49,24 @@ mod tests {
 
     #[test]
     fn the_earliest_counts() {
-        let mut kicks = Deadlines::default();
-        kicks.add(1, 50);
-        kicks.add(2, 30);
-        kicks.add(1, 20);
-        kicks.add(1, 90);
-        assert_eq!(kicks.next(), Some(20));
-        assert_eq!(kicks.due(30), [1, 2]);
-        assert_eq!(kicks.due(100), [] as [u32; 0]);
-        kicks.add(1, 5);
-        assert_eq!(kicks.due(5), [1]);
+        let mut rescheduled = Deadlines::default();
+        rescheduled.add(1, 50);
+        rescheduled.add(2, 30);
+        rescheduled.add(1, 20);
+        rescheduled.add(1, 90);
+        assert_eq!(rescheduled.next(), Some(20));
+        assert_eq!(rescheduled.due(30), [1, 2]);
+        assert_eq!(rescheduled.due(100), [] as [u32; 0]);
+        rescheduled.add(1, 5);
+        assert_eq!(rescheduled.due(5), [1]);
     }
 
     #[test]
     fn what_is_added_often_takes_no_more_room() {
-        let mut kicks = Deadlines::default();
-        (0..1000).rev().for_each(|at| kicks.add(7, at));
-        assert_eq!((kicks.in_order.len(), kicks.deadline_of.len()), (1, 1));
-        assert_eq!(kicks.due(u64::MAX), [7]);
-        assert!(kicks.in_order.is_empty() && kicks.deadline_of.is_empty());
+        let mut rescheduled = Deadlines::default();
+        (0..1000).rev().for_each(|at| rescheduled.add(7, at));
+        assert_eq!((rescheduled.in_order.len(), rescheduled.deadline_of.len()), (1, 1));
+        assert_eq!(rescheduled.due(u64::MAX), [7]);
+        assert!(rescheduled.in_order.is_empty() && rescheduled.deadline_of.is_empty());
     }
 }

@@ -18,7 +18,7 @@ use crate::process;
 pub(crate) struct DaemonEnv {
     channels: Mutex<HashMap<usize, (u32, EventFd)>>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
-    kicks: Mutex<VecDeque<(u32, u64)>>,
+    rescheduled: Mutex<VecDeque<(u32, u64)>>,
     /// Descriptors that tell of the end of a process, by its index, where the system has such.
     processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
     raised: Mutex<VecDeque<Async>>,
@@ -95,8 +95,8 @@ impl DaemonEnv {
         lock(&self.processes).remove(&index);
     }
 
-    pub(crate) fn take_kicks(&self) -> VecDeque<(u32, u64)> {
-        std::mem::take(&mut *lock(&self.kicks))
+    pub(crate) fn take_rescheduled(&self) -> VecDeque<(u32, u64)> {
+        std::mem::take(&mut *lock(&self.rescheduled))
     }
 
     pub(crate) fn take_raised(&self) -> VecDeque<Async> {
@@ -141,8 +141,8 @@ impl Env for DaemonEnv {
         }
     }
 
-    fn kick_later(&self, qpn: u32, after_ns: u64) {
-        lock(&self.kicks).push_back((qpn, after_ns));
+    fn reschedule(&self, qpn: u32, after_ns: u64) {
+        lock(&self.rescheduled).push_back((qpn, after_ns));
     }
 
     fn raise(&self, what: Async) {

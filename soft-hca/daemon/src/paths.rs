@@ -53,7 +53,7 @@ pub(crate) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
         Ok(if !fabric.roce.has_way_to_group(from, to) {
             Route::Local
         } else if fabric.roce.brings_back() {
-            Route::Everywhere
+            Route::MulticastLoopback
         } else {
             Route::Remote
         })
@@ -113,7 +113,7 @@ impl Fabric {
         let route = self.route_by(object, &object.path);
         route.store(&self.arena.qps[index].route);
         if let Some(object) = self.qps.get_mut(index) {
-            object.is_remote = matches!(route, Route::Remote | Route::Everywhere);
+            object.is_remote = matches!(route, Route::Remote | Route::MulticastLoopback);
         }
     }
 

@@ -17,7 +17,7 @@ impl Fabric {
         }
         let (missing_tokens, are_all) = self.actor().missing_tokens_of(dead, self.cqs.taken());
         if are_all {
-            self.actor().forget_claims(self.cqs.taken());
+            self.actor().forget_reservations(self.cqs.taken());
             self.actor().run_again(self.qps.taken());
         }
         (missing_tokens, are_all)

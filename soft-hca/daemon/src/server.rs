@@ -114,7 +114,7 @@ pub(crate) struct Daemon {
     pub(crate) files: Files,
     pub(crate) cm: ucma::Cm,
     /// Queue pairs whose send queues are to be run again.
-    kicks: Deadlines<u32>,
+    rescheduled: Deadlines<u32>,
     /// Channels, index and generation, that somebody who has died may owe a token.
     missing_tokens: Deadlines<(u32, u32)>,
     /// What waits for a lock.
@@ -141,7 +141,7 @@ impl Daemon {
             fabric: Fabric::new(devices, identity).map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
-            kicks: Deadlines::default(),
+            rescheduled: Deadlines::default(),
             missing_tokens: Deadlines::default(),
             deferred: DeferredCommands::default(),
             failed: BTreeSet::new(),
@@ -204,7 +204,7 @@ impl Daemon {
         let sweep = (!self.failed.is_empty()).then_some(self.next_sweep_ns);
         let timers = [
             self.cm.next_timer(),
-            self.kicks.next(),
+            self.rescheduled.next(),
             self.missing_tokens.next(),
             sweep,
             self.deferred.next(),
@@ -321,7 +321,7 @@ impl Daemon {
             Request::Kick(qpn, after_ns) => {
                 let qpn = qpn.into();
                 if self.fabric.arena.qp(qpn).is_some() {
-                    self.kicks.add(qpn, system::now_ns().saturating_add(after_ns));
+                    self.rescheduled.add(qpn, system::now_ns().saturating_add(after_ns));
                 }
                 Ok(Handled::Silently)
             }
@@ -570,7 +570,7 @@ impl Daemon {
         let now = system::now_ns();
         let mut host = files::CmHost { fabric: &mut self.fabric };
         self.cm.run_timers(&mut host, now);
-        for qpn in self.kicks.due(now) {
+        for qpn in self.rescheduled.due(now) {
             self.fabric.actor().run_send_queue(qpn);
             if self.has_failed(qpn) {
                 self.failed.insert(qpn);
@@ -607,8 +607,8 @@ impl Daemon {
     /// Brings every event descriptor in line with what is queued behind it.
     pub(crate) fn settle(&mut self) {
         let now = system::now_ns();
-        for (qpn, after_ns) in self.fabric.env.take_kicks() {
-            self.kicks.add(qpn, now.saturating_add(after_ns));
+        for (qpn, after_ns) in self.fabric.env.take_rescheduled() {
+            self.rescheduled.add(qpn, now.saturating_add(after_ns));
         }
         for what in self.fabric.env.take_raised() {
             files::raise(&mut self.files, &self.fabric, what);

@@ -16,10 +16,10 @@ mod sync {
 pub mod arming;
 #[path = "../../core/src/engine/bounce_phase.rs"]
 pub mod bounce_phase;
-#[path = "../../core/src/engine/claims.rs"]
-pub mod claims;
 #[path = "../../core/src/arena/doorbell.rs"]
 pub mod doorbell;
 #[path = "../../core/src/arena/lock.rs"]
 #[allow(dead_code, reason = "the library uses more of it")]
 pub mod lock;
+#[path = "../../core/src/engine/reservation.rs"]
+pub mod reservation;

@@ -1,7 +1,7 @@
 //! What lies where in the arena: fixed tables, places for copies, then the heap of rings.
 //!
 //! The fabric's daemon creates and destroys every entry. Programs read entries, and change those
-//! fields that the data path moves: queue indices, locks, arm flags, stall times. Every field is
+//! fields that the data path moves: queue indices, locks, arm flags, waits. Every field is
 //! an atomic, so that whatever another process writes is a value and nothing worse; who uses a
 //! value as an index or length checks it first.
 //!
@@ -101,7 +101,7 @@ entry! {
         /// Taken to execute an atomic operation on its memory.
         pub atomics: Lock,
         /// A futex that the helper sleeps on; changes with every request.
-        pub bell: AtomicU32,
+        pub doorbell: AtomicU32,
         /// Which bounces have a request for the helper, a bit each.
         pub asked: AtomicU64,
     }
@@ -190,15 +190,14 @@ entry! {
         pub token_due_from: AtomicU32,
         /// Completions lost because the queue was full. The first is an asynchronous event.
         pub overflows: AtomicU32,
-        /// Completions for which there is room for sure. Only when it is used up does one look again
-        /// how far the program is, which changes that word all the time.
-        pub room: AtomicU32,
-        /// Completions that are about to be added, by those who have made sure of room for them. See
-        /// `engine::room`.
-        pub claimed: AtomicU32,
-        /// The consumer's index + 1 at which requests have waited for room in vain, or 0.
-        pub given_up: AtomicU32,
-        /// The ring of completions, of twice the queue's size: see `engine::room`.
+        /// Entries that are free for sure. Only when they are used up does one look again how far the
+        /// program is, which changes that word all the time.
+        pub credits: AtomicU32,
+        /// Those that are reserved for completions that are about to be added. See `engine::credit`.
+        pub reserved: AtomicU32,
+        /// The consumer's index + 1 at which requests have waited for a credit in vain, or 0.
+        pub overrun_from: AtomicU32,
+        /// The ring of completions, of twice the queue's size: see `engine::credit`.
         pub ring: RingPlace,
     }
 }
@@ -221,7 +220,7 @@ entry! {
         pub limit_reached: AtomicU32,
         /// Scatter-gather elements of a receive, at most.
         pub max_sge: AtomicU32,
-        /// The next receive to be taken.
+        /// The next receive work request to be consumed.
         pub consumer: AtomicU32,
         /// The next receive to be traced.
         pub seen_receives: AtomicU32,
@@ -233,9 +232,10 @@ entry! {
 entry! {
     /// A queue pair.
     ///
-    /// `send_lock` is held while work requests are executed, `recv_lock` while a receive is taken
-    /// from the receive queue. Order: own `send_lock`, then the peer's `recv_lock` (or its shared
-    /// receive queue's lock), then a completion queue's lock. Never two of a kind.
+    /// `send_lock` is held while work requests are executed, `recv_lock` while a receive work
+    /// request is consumed from the receive queue. Order: own `send_lock`, then the peer's
+    /// `recv_lock` (or its shared receive queue's lock), then a completion queue's lock. Never two
+    /// of a kind.
     #[repr(C, align(128))]
     pub struct Qp {
         /// Taken to execute send work requests.
@@ -270,15 +270,15 @@ entry! {
         /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
         /// requests are executed and completed in one step.
         pub sq_in_flight: AtomicU32,
-        /// The next receive work request to be taken.
+        /// The next receive work request to be consumed.
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::room`].
         pub rq_posted: AtomicU32,
-        /// 1: a receive was taken from the shared queue for a message of which more packets are to
-        /// come. If the queue pair fails before, nobody else knows of it.
-        pub taken: AtomicU32,
+        /// 1: a receive work request of the shared queue was consumed for a message of which more
+        /// packets are to come. If the queue pair fails before, nobody else knows of it.
+        pub consumed: AtomicU32,
         /// The program's name for that receive.
-        pub taken_wr_id: AtomicU64,
+        pub consumed_wr_id: AtomicU64,
         /// Scatter-gather elements of a send, at most.
         pub max_send_sge: AtomicU32,
         /// Scatter-gather elements of a receive, at most.
@@ -325,11 +325,11 @@ entry! {
         // What holds it up
         /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
         /// full.
-        pub stall: AtomicU32,
-        /// `CLOCK_MONOTONIC` nanoseconds at which the stall ends in an error; `u64::MAX` never.
-        pub stall_deadline_ns: AtomicU64,
+        pub wait: AtomicU32,
+        /// `CLOCK_MONOTONIC` nanoseconds at which the wait ends in an error; `u64::MAX` never.
+        pub wait_deadline_ns: AtomicU64,
         /// While a completion queue is full: up to where its program had polled at the last look.
-        pub stall_polled: AtomicU32,
+        pub wait_polled: AtomicU32,
 
         // Traced
         /// The next send work request to be traced.
@@ -406,7 +406,7 @@ entry! {
     }
 }
 
-/// The arena's beginning. The bounces' bounce buffer follow it at [`BOUNCE_BUFFERS_START`], the heap at
+/// The arena's beginning. The bounce buffers follow it at [`BOUNCE_BUFFERS_START`], the heap at
 /// [`HEAP_START`].
 #[repr(C, align(4096))]
 pub struct Arena {
@@ -457,7 +457,7 @@ pub struct Arena {
     pub bounce_slots: [BounceSlot; MAX_BOUNCE_SLOTS],
 }
 
-/// Bytes from the arena's start to the bounces' bounce buffer.
+/// Bytes from the arena's start to the bounce buffers.
 pub const BOUNCE_BUFFERS_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
 /// Bytes from the arena's start to the heap.
 pub const HEAP_START: usize = BOUNCE_BUFFERS_START + MAX_BOUNCE_SLOTS * BOUNCE_BUFFER_BYTES;

@@ -6,7 +6,7 @@
 //! a program that is stopped while it has it.) The processor's own atomics do not know of it, as
 //! with a device that reports `IBV_ATOMIC_HCA`.
 
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
@@ -68,7 +68,7 @@ impl<'a> Actor<'a> {
             let to = result.of_process(requester.owner.proc);
             self.link.copy(self.arena, self.me, from, to).map_err(|fault| match fault {
                 Fault::Unreachable => RequestError::NoResponse,
-                _ => CheckError::unmapped(Place::Local).into(),
+                _ => CheckError::unmapped(MemorySide::Local).into(),
             })?;
         }
         requester.count_packets(Some(&responder), WORD);
@@ -97,7 +97,7 @@ impl<'a> Actor<'a> {
             Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
         let failed = |fault| match fault {
             Fault::Unreachable => RequestError::NoResponse,
-            _ => CheckError::unmapped(Place::Remote).into(),
+            _ => CheckError::unmapped(MemorySide::Remote).into(),
         };
         let lock = self.atomics_of(responder.owner.proc).ok_or(RequestError::NoResponse)?;
         let _guard = self.lock(lock).ok_or(RequestError::Busy)?;

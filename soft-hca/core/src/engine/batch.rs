@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::plan::{Batch, Message, NotPlanned};
@@ -33,9 +33,9 @@ impl<'a> Actor<'a> {
         }
         let head = requester.head();
         let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
-        // Receives that cannot be put back are taken one at a time. So are requests that lead from
-        // a process into itself: one may pass on what the one before it has brought, and bytes
-        // that are moved together may all be read before any is written.
+        // Receive work requests that cannot be put back are consumed one at a time. So are requests
+        // that lead from a process into itself: one may pass on what the one before it has brought,
+        // and bytes that are moved together may all be read before any is written.
         let is_single = responder.as_ref().is_some_and(|responder| {
             responder.is_shared() || responder.owner.proc == requester.owner.proc
         });
@@ -79,7 +79,7 @@ impl<'a> Actor<'a> {
     ) -> Result<u32, RequestError> {
         let (error, receive) = match reason {
             // Only a program that changes what it has posted gets here.
-            NotPlanned::Yet => return Err(CheckError::malformed(Senseless::Opcode).into()),
+            NotPlanned::Yet => return Err(CheckError::malformed(MalformedWqe::Opcode).into()),
             NotPlanned::Requester(stop) => return Err(stop),
             NotPlanned::Responder(error, receive) => (error, receive),
         };
@@ -174,7 +174,7 @@ impl<'a> Actor<'a> {
             matches!((fault, is_read), (Fault::Source, false) | (Fault::Destination, true));
         let (stop, failed_receive) = match fault {
             Fault::Unreachable => (RequestError::NoResponse, None),
-            _ if is_local => (CheckError::unmapped(Place::Local).into(), None),
+            _ if is_local => (CheckError::unmapped(MemorySide::Local).into(), None),
             _ => {
                 let (error, receive) = blame(&responder, received);
                 (error.into(), receive)
@@ -258,15 +258,15 @@ fn blame(
     responder: &Responder<'_>,
     received: Option<ReceiveCompletion>,
 ) -> (CheckError, Option<FailedReceive>) {
-    let is_send = received.is_some_and(|received| takes_receive_memory(received.opcode));
-    let place = if is_send { Place::Receive } else { Place::Remote };
-    let cause = Some(Cause::Unmapped { place });
+    let is_send = received.is_some_and(|received| fills_receive(received.opcode));
+    let side = if is_send { MemorySide::Receive } else { MemorySide::Remote };
+    let cause = Some(Cause::Unmapped { side });
     if is_send {
         let failed = received.map(|received| {
             let status = wc_status::RECEIVE_MEMORY;
             FailedReceive { wr_id: received.wr_id, status, cause }
         });
-        return (CheckError::new(wc_status::REMOTE_RECEIVE, Cause::Unmapped { place }), failed);
+        return (CheckError::new(wc_status::REMOTE_RECEIVE, Cause::Unmapped { side }), failed);
     }
     let blamed = received
         .filter(|received| responder.is_receive_blamed(received.opcode, received.length))
@@ -274,10 +274,10 @@ fn blame(
             let status = wc_status::RECEIVE_ACCESS;
             FailedReceive { wr_id: received.wr_id, status, cause }
         });
-    (CheckError::unmapped(place), blamed)
+    (CheckError::unmapped(side), blamed)
 }
 
 /// Whether the bytes go into a receive's memory.
-fn takes_receive_memory(opcode: u32) -> bool {
+fn fills_receive(opcode: u32) -> bool {
     opcode != opcode::RDMA_WRITE_WITH_IMM
 }

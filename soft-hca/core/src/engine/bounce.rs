@@ -133,22 +133,22 @@ pub(super) fn fail_dead(arena: &Arena, is_dead: impl Fn(usize) -> bool) {
 /// Tells a helper that something has changed.
 pub(super) fn ring(arena: &Arena, helper: usize) {
     if let Some(helper) = arena.procs.get(helper) {
-        helper.bell.fetch_add(1, AcqRel);
-        futex::wake(&helper.bell);
+        helper.doorbell.fetch_add(1, AcqRel);
+        futex::wake(&helper.doorbell);
     }
 }
 
 /// A slot for one copy.
-pub(super) struct Taken<'a> {
+pub(super) struct SlotGuard<'a> {
     arena: &'a Mapping,
     pub index: usize,
     slot: &'a BounceSlot,
     _guard: Guard<'a>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> SlotGuard<'a> {
     /// The first that is free. `None` if there is none for long.
-    pub(super) fn take(arena: &'a Mapping, me: usize) -> Option<Self> {
+    pub(super) fn acquire(arena: &'a Mapping, me: usize) -> Option<Self> {
         let end = Instant::now() + patience(me, false);
         loop {
             for (index, slot) in arena.bounce_slots.iter().enumerate() {
@@ -249,15 +249,15 @@ pub(super) fn copy(
     to: Memory<'_>,
     length: u64,
 ) -> Result<(), Fault> {
-    let taken = Taken::take(arena, me).ok_or(Fault::Unreachable)?;
+    let slot = SlotGuard::acquire(arena, me).ok_or(Fault::Unreachable)?;
     let go = |way, memory: Memory<'_>, skip, offset, limit, fault| {
         let mut part = [Segment::default(); MAX_SEGMENTS];
         let window = window(memory.segments, skip, limit, &mut part);
         let parts = part[..window.count].iter().zip(window.first..);
         let segments = parts.map(|(segment, index)| (*segment, memory.region(index))).collect();
         let job = Job { way, proc: memory.proc, offset, segments };
-        let moved = match transfer(pids, arena, me, taken.index, &job) {
-            Err(CopyError::Unreachable) => taken.ask(me, job),
+        let moved = match transfer(pids, arena, me, slot.index, &job) {
+            Err(CopyError::Unreachable) => slot.ask(me, job),
             moved => moved,
         };
         moved.map(|()| window.bytes).map_err(|error| match error {

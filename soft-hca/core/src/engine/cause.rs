@@ -7,7 +7,7 @@ use crate::trace::words::{Coded, Words, coded, decode};
 /// Whose memory, and what for: the discriminants are what is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
-pub enum Place {
+pub enum MemorySide {
     /// A send work request's own list.
     Local = 0,
     /// The list of a receive.
@@ -24,14 +24,14 @@ coded! {
         /// Nothing has the key.
         Key {
             /// Whose memory.
-            place: Place,
+            side: MemorySide,
             /// The lkey or rkey that was given.
             key: u32,
         } = 1,
         /// An access is not within a region.
         Bounds {
             /// Whose memory.
-            place: Place,
+            side: MemorySide,
             /// The region's lkey or rkey.
             key: u32,
             /// First address and bytes of the access.
@@ -42,7 +42,7 @@ coded! {
         /// Rights are missing.
         Access {
             /// Whose memory.
-            place: Place,
+            side: MemorySide,
             /// The region's; 0 if the rights are the queue pair's.
             key: u32,
             /// `enum ibv_access_flags`, as the request needs them.
@@ -53,21 +53,21 @@ coded! {
         /// The region belongs to another protection domain.
         Domain {
             /// Whose memory.
-            place: Place,
+            side: MemorySide,
             /// The region's lkey or rkey.
             key: u32,
         } = 4,
         /// A window is not bound to this queue pair.
         Window {
             /// Whose memory.
-            place: Place,
+            side: MemorySide,
             /// The window's rkey.
             key: u32,
         } = 5,
         /// Registered memory is not mapped.
         Unmapped {
             /// Whose memory.
-            place: Place,
+            side: MemorySide,
         } = 6,
         /// A receive is too small.
         Small {
@@ -91,7 +91,7 @@ coded! {
             address: u64,
         } = 9,
         /// The work request makes no sense.
-        Malformed(why: Senseless) = 10,
+        Malformed(why: MalformedWqe) = 10,
         /// The receiver has no receive work request.
         NotReady {
             /// Nanoseconds for which the request has waited.
@@ -132,7 +132,7 @@ coded! {
 /// Why a work request makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
-pub enum Senseless {
+pub enum MalformedWqe {
     /// Nothing is known but that.
     Any = 0,
     /// Its opcode is none of this type of queue pair.
@@ -177,7 +177,7 @@ coded! {
     }
 }
 
-impl Coded for Place {
+impl Coded for MemorySide {
     fn put(self, words: &mut Words) {
         (self as u32).put(words);
     }
@@ -187,7 +187,7 @@ impl Coded for Place {
     }
 }
 
-impl Coded for Senseless {
+impl Coded for MalformedWqe {
     fn put(self, words: &mut Words) {
         (self as u32).put(words);
     }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn causes_are_what_their_words_say() {
-        let place = Place::Receive;
+        let side = MemorySide::Receive;
         let peers = [
             Peer::Gone,
             Peer::Elsewhere(7),
@@ -234,25 +234,25 @@ mod tests {
         let silent =
             peers.map(|peer| Cause::NoResponse { waited: 5, timeout: 14, retries: 7, peer });
         let senseless = [
-            Senseless::Any,
-            Senseless::Opcode,
-            Senseless::Elements,
-            Senseless::NoReads,
-            Senseless::AddressHandle,
-            Senseless::ReceiveElements,
-            Senseless::NoReadsServed,
-            Senseless::NoWindow,
-            Senseless::WindowBound,
-            Senseless::WindowBase,
-            Senseless::Placement,
+            MalformedWqe::Any,
+            MalformedWqe::Opcode,
+            MalformedWqe::Elements,
+            MalformedWqe::NoReads,
+            MalformedWqe::AddressHandle,
+            MalformedWqe::ReceiveElements,
+            MalformedWqe::NoReadsServed,
+            MalformedWqe::NoWindow,
+            MalformedWqe::WindowBound,
+            MalformedWqe::WindowBase,
+            MalformedWqe::Placement,
         ];
         let others = [
-            Cause::Key { place: Place::Local, key: 1 },
-            Cause::Bounds { place, key: 2, access: (3, 4), region: (5, u64::MAX) },
-            Cause::Access { place: Place::Remote, key: 2, needed: 3, allowed: 4 },
-            Cause::Domain { place, key: 2 },
-            Cause::Window { place, key: 2 },
-            Cause::Unmapped { place },
+            Cause::Key { side: MemorySide::Local, key: 1 },
+            Cause::Bounds { side, key: 2, access: (3, 4), region: (5, u64::MAX) },
+            Cause::Access { side: MemorySide::Remote, key: 2, needed: 3, allowed: 4 },
+            Cause::Domain { side, key: 2 },
+            Cause::Window { side, key: 2 },
+            Cause::Unmapped { side },
             Cause::Small { length: 1 << 40, room: 2, grh: 40 },
             Cause::Long { length: 1, limit: 2 },
             Cause::Alignment { address: 9 },

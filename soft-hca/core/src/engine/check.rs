@@ -1,6 +1,6 @@
 //! A check that has failed, on its way to the completion of its work request.
 
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::wc_status;
 use crate::uapi::verbs::status;
 
@@ -18,26 +18,26 @@ impl CheckError {
 
     /// A work request that makes no sense.
     #[cold]
-    pub(super) fn malformed(why: Senseless) -> Self {
+    pub(super) fn malformed(why: MalformedWqe) -> Self {
         Self::new(wc_status::MALFORMED, Cause::Malformed(why))
     }
 
     /// Memory that may not be used; its status is that of the side that has named it.
     #[cold]
-    pub(super) fn memory(place: Place, cause: Cause) -> Self {
-        let status = match place {
-            Place::Local => wc_status::LOCAL_MEMORY,
-            Place::Receive => wc_status::RECEIVE_MEMORY,
-            Place::Remote => wc_status::REMOTE_MEMORY,
-            Place::Bound => status::MW_BIND_ERR,
+    pub(super) fn memory(side: MemorySide, cause: Cause) -> Self {
+        let status = match side {
+            MemorySide::Local => wc_status::LOCAL_MEMORY,
+            MemorySide::Receive => wc_status::RECEIVE_MEMORY,
+            MemorySide::Remote => wc_status::REMOTE_MEMORY,
+            MemorySide::Bound => status::MW_BIND_ERR,
         };
         Self::new(status, cause)
     }
 
     /// Memory that is registered and not there.
     #[cold]
-    pub(super) fn unmapped(place: Place) -> Self {
-        Self::memory(place, Cause::Unmapped { place })
+    pub(super) fn unmapped(side: MemorySide) -> Self {
+        Self::memory(side, Cause::Unmapped { side })
     }
 
     /// `enum ibv_wc_status`

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use zerocopy::IntoBytes;
 
 use crate::engine::cause::Cause;
+use crate::engine::credit::{cqe_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
-use crate::engine::room::{cqe_of, is_given_up};
 use crate::engine::{Actor, Async};
 use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
@@ -64,16 +64,16 @@ impl Actor<'_> {
         let first = ring.producer();
         let mut producer = first;
         let entries = cqe_of(ring.mask());
-        let mut room = cq.room.load(Acquire).min(entries);
+        let mut credits = cq.credits.load(Acquire).min(entries);
         let mut is_solicited = false;
         for (cqe, solicited) in completions {
             let mut is_lost = false;
-            if room == 0 {
+            if credits == 0 {
                 let unread = ring.distance(ring.consumer(), producer);
-                room = entries.saturating_sub(unread);
-                // Nobody has made sure of room for an error, or for who has waited in vain.
-                let is_sure = cqe.status == status::SUCCESS && !is_given_up(cq, &ring);
-                is_lost = room == 0 && (!is_sure || unread == ring.mask());
+                credits = entries.saturating_sub(unread);
+                // Nobody has reserved a credit for an error, or for who has waited in vain.
+                let is_sure = cqe.status == status::SUCCESS && !may_overrun(cq, &ring);
+                is_lost = credits == 0 && (!is_sure || unread == ring.mask());
             }
             self.trace(|env| {
                 let event = Completion {
@@ -101,12 +101,12 @@ impl Actor<'_> {
             cqe.write(&ring.slot(producer));
             is_solicited |= solicited || cqe.status != status::SUCCESS;
             producer = ring.advance(producer, 1);
-            room = room.saturating_sub(1);
+            credits = credits.saturating_sub(1);
         }
         if producer == first {
             return;
         }
-        cq.room.store(room, Release);
+        cq.credits.store(credits, Release);
         ring.set_producer(producer);
         drop(retiring);
         self.notify(index, cq, is_solicited, deferred);

@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
 use crate::arena::{Ah, MAX_MEMBERS};
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::incoming::{Incoming, ScatterError};
 use crate::engine::remote::RemoteDatagram;
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion, too_long};
 use crate::engine::responder::ReceiveCompletion;
@@ -104,7 +104,7 @@ impl<'a> Actor<'a> {
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah = self.address(requester, target.ah);
-        let ah = ah.ok_or_else(|| CheckError::malformed(Senseless::AddressHandle))?;
+        let ah = ah.ok_or_else(|| CheckError::malformed(MalformedWqe::AddressHandle))?;
         let limit = mtu::bytes(ah.mtu.load(Acquire));
         if length > limit {
             return Err(too_long(length.into(), limit.into()).into());
@@ -112,8 +112,8 @@ impl<'a> Actor<'a> {
         let route = Route::load(&ah.route);
         let dgid = load(&ah.dgid);
         let is_group = ip::is_multicast(&dgid);
-        let goes_away = matches!(route, Some(Route::Remote | Route::Everywhere));
-        let comes_back = route == Some(Route::Everywhere) && group_hop_limit(ah) != Some(0);
+        let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
+        let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
         let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
         let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
         if stays {
@@ -187,7 +187,7 @@ impl<'a> Actor<'a> {
         let from = payload.of_process(requester.proc_of(place, self.me));
         let copied =
             self.link.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
-        copied.map_err(|_| CheckError::unmapped(Place::Local))?;
+        copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
         let is_own_key = target.qkey & SET_QKEY != 0;
         let sent = self.env.send_datagram(&RemoteDatagram {
             sgid: load(&ah.sgid),
@@ -233,7 +233,7 @@ impl<'a> Actor<'a> {
         let ours = [process_memory::ours_mut(copy)];
         let to = Memory::unregistered(self.me, &ours);
         let copied = self.link.copy(self.arena, self.me, payload.of_process(proc), to);
-        copied.map_err(|_| CheckError::unmapped(Place::Local))?;
+        copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
         segments.push(ours[0], Region::NONE);
         Ok(())
     }
@@ -278,27 +278,27 @@ impl<'a> Actor<'a> {
         if qp.qkey.load(Acquire) != datagram.qkey {
             return DROPPED;
         }
-        let _room = self.claim_one(responder.qp.recv_cq.load(Acquire))?;
+        let _credit = self.reserve_credit(responder.qp.recv_cq.load(Acquire))?;
         let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
             return DROPPED;
         };
         let part = datagram.segments.of_process(datagram.proc);
-        match incoming.place(&responder, self, part) {
+        match incoming.scatter(&responder, self, part) {
             Ok(()) => {
                 let receive = MatchedReceive { qpn, wr_id: incoming.wr_id() };
                 incoming.finish(&mut responder, self, datagram.received, deferred);
                 Ok(Delivery::Received(receive))
             }
-            Err(PlaceError::Receive(error)) => {
+            Err(ScatterError::Receive(error)) => {
                 let cause = error.cause(GRH as u64);
                 incoming.fail(&mut responder, self, (&error, cause), deferred);
                 Ok(Delivery::Dropped(Some(cause)))
             }
-            Err(PlaceError::Source) => {
+            Err(ScatterError::Source) => {
                 incoming.give_back(&responder, self, deferred);
-                Err(CheckError::unmapped(Place::Local).into())
+                Err(CheckError::unmapped(MemorySide::Local).into())
             }
-            Err(PlaceError::Unreachable) => {
+            Err(ScatterError::Unreachable) => {
                 incoming.give_back(&responder, self, deferred);
                 DROPPED
             }

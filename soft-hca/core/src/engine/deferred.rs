@@ -11,7 +11,7 @@ pub(super) struct Deferred {
     /// Events to be raised.
     pub raised: Vec<Async>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
-    pub kicks: Vec<(u32, u64)>,
+    pub rescheduled: Vec<(u32, u64)>,
     /// Peers that went to the error state; their send queues are to be flushed. Not done at once,
     /// for that takes a lock of a kind that is held already.
     pub failed_peers: Vec<u32>,
@@ -54,8 +54,8 @@ impl Actor<'_> {
         for qpn in deferred.rung.drain(..) {
             self.env.ring_link(qpn);
         }
-        for (qpn, after_ns) in deferred.kicks.drain(..) {
-            self.env.kick_later(qpn, after_ns);
+        for (qpn, after_ns) in deferred.rescheduled.drain(..) {
+            self.env.reschedule(qpn, after_ns);
         }
     }
 }

@@ -25,8 +25,8 @@ pub(super) fn set_error(
 ) -> bool {
     let enter = |current| from(current).then_some(state::ERR);
     let Ok(before) = qp.state.fetch_update(AcqRel, Acquire, enter) else { return false };
-    qp.stall.store(0, Release);
-    deferred.kicks.push((qpn, 0));
+    qp.wait.store(0, Release);
+    deferred.rescheduled.push((qpn, 0));
     if before != state::ERR && qp.srq.load(Acquire) != 0 {
         deferred.raised.push(Async::LastWqeReached(qpn));
     }
@@ -68,7 +68,7 @@ impl Actor<'_> {
     pub(super) fn flush_sends(&self, qpn: u32, deferred: &mut Deferred) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         let Some(_guards) = self.lock_with_cq(&qp.send_lock, &qp.send_cq) else {
-            deferred.kicks.push((qpn, DAEMON_BUSY_NS));
+            deferred.rescheduled.push((qpn, DAEMON_BUSY_NS));
             return;
         };
         if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
@@ -126,10 +126,10 @@ impl Actor<'_> {
     /// The caller holds the `recv_lock`.
     pub(super) fn flush_receive_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         let cq = qp.recv_cq.load(Acquire);
-        if qp.taken.load(Acquire) != 0 {
-            let wr_id = qp.taken_wr_id.load(Acquire);
+        if qp.consumed.load(Acquire) != 0 {
+            let wr_id = qp.consumed_wr_id.load(Acquire);
             self.complete_flushed(cq, wr_id, qpn, deferred);
-            qp.taken.store(0, Release);
+            qp.consumed.store(0, Release);
         }
         if qp.srq.load(Acquire) != 0 {
             return;
@@ -154,7 +154,7 @@ impl Actor<'_> {
 
     /// Whether there is something for [`Actor::flush_receives`].
     pub(super) fn has_receives_to_flush(&self, qp: &Qp) -> bool {
-        qp.taken.load(Acquire) != 0 || self.has_receives(qp)
+        qp.consumed.load(Acquire) != 0 || self.has_receives(qp)
     }
 
     /// Whether receives are posted to the queue pair's own queue.

@@ -60,7 +60,7 @@ fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
     let pids = Pids::default();
     let entry = &arena.procs[me];
     while !is_over.load(Acquire) {
-        let bell = entry.bell.load(Acquire);
+        let doorbell = entry.doorbell.load(Acquire);
         let asked = entry.asked.swap(0, AcqRel);
         for index in (0..u64::BITS as usize).filter(|index| asked >> index & 1 != 0) {
             let slot = &arena.bounce_slots[index];
@@ -72,7 +72,7 @@ fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
             if me == DAEMON {
                 bounce::fail_dead(arena, is_dead);
             }
-            futex::wait(&entry.bell, bell, None);
+            futex::wait(&entry.doorbell, doorbell, None);
         }
     }
 }

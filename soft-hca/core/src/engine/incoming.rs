@@ -1,6 +1,6 @@
-//! A message that goes into a receive, in one part or in several.
+//! A message that goes into a receive work request, in one part or in several.
 
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::receive::{Receive, ReceiveError};
@@ -9,21 +9,22 @@ use crate::engine::segments::{Fault, Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::verbs::opcode;
 
-/// A message for which a receive is taken. It holds no lock: between two parts the program may do
-/// what it likes, so each part is checked again. Who keeps it drops it when the queue pair leaves
-/// the states in which it answers, for then the receive is flushed. The daemon takes the locks of
-/// each step in advance ([`Actor::hold_receiver`]): without them it would lose completions.
+/// A message that has consumed a receive work request. It holds no lock: between two parts the
+/// program may do what it likes, so each part is checked again. Who keeps it drops it when the
+/// queue pair leaves the states in which it answers, for then the receive is flushed. The daemon
+/// takes the locks of each step in advance ([`Actor::hold_receiver`]): without them it would lose
+/// completions.
 #[derive(Debug)]
 pub(super) struct Incoming {
     receive: Receive,
-    /// Bytes that are in the receive's memory.
-    placed: u64,
+    /// Bytes that are in its memory.
+    scattered: u64,
 }
 
-/// Why a part of a message is not placed.
+/// Why a part of a message is not scattered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PlaceError {
-    /// The receive cannot take it, and completes with an error.
+pub(super) enum ScatterError {
+    /// It does not go into the receive work request, which completes with an error.
     Receive(ReceiveError),
     /// The part cannot be read.
     Source,
@@ -32,52 +33,54 @@ pub(super) enum PlaceError {
 }
 
 impl Incoming {
-    /// Takes a receive for a message; `None` if there is none.
+    /// Consumes a receive work request for a message; `None` if there is none.
     pub(super) fn begin<'a>(
         responder: &Responder<'a>,
         actor: &Actor<'a>,
         deferred: &mut Deferred,
     ) -> Option<Self> {
         let mut receive = Receive::new();
-        responder.take(actor, 0, &mut receive, deferred).then_some(Self { receive, placed: 0 })
+        responder
+            .consume(actor, 0, &mut receive, deferred)
+            .then_some(Self { receive, scattered: 0 })
     }
 
-    /// The program's name for the receive.
+    /// The program's name for the receive work request.
     pub(super) fn wr_id(&self) -> u64 {
         self.receive.wr_id
     }
 
-    /// The next part goes behind the first `placed` bytes, of which it may be a repetition.
-    pub(super) fn go_to(&mut self, placed: u64) {
-        self.placed = placed;
+    /// The next part goes behind the first `scattered` bytes, of which it may be a repetition.
+    pub(super) fn go_to(&mut self, scattered: u64) {
+        self.scattered = scattered;
     }
 
-    /// Places the next part behind those before.
-    pub(super) fn place(
+    /// Scatters the next part behind those before.
+    pub(super) fn scatter(
         &mut self,
         responder: &Responder<'_>,
         actor: &Actor<'_>,
         part: Memory<'_>,
-    ) -> Result<(), PlaceError> {
+    ) -> Result<(), ScatterError> {
         let length = length(part.segments);
         let mut to = SegmentList::new();
         let owner = &responder.receive_owner(actor.arena);
-        let listed = self.receive.scatter(actor.arena, owner, self.placed, length, &mut to);
-        listed.map_err(PlaceError::Receive)?;
+        let listed = self.receive.scatter(actor.arena, owner, self.scattered, length, &mut to);
+        listed.map_err(ScatterError::Receive)?;
         let copied = actor.link.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
         copied.map_err(|fault| match fault {
-            Fault::Source => PlaceError::Source,
-            Fault::Destination => {
-                PlaceError::Receive(ReceiveError::Memory(CheckError::unmapped(Place::Receive)))
-            }
-            Fault::Unreachable => PlaceError::Unreachable,
+            Fault::Source => ScatterError::Source,
+            Fault::Destination => ScatterError::Receive(ReceiveError::Memory(
+                CheckError::unmapped(MemorySide::Receive),
+            )),
+            Fault::Unreachable => ScatterError::Unreachable,
         })?;
-        self.placed += length;
+        self.scattered += length;
         Ok(())
     }
 
-    /// The last part is placed: completes the receive. What else there is to tell comes from
-    /// `told`.
+    /// The last part is scattered: completes the receive work request. What else there is to tell
+    /// comes from `told`.
     pub(super) fn finish(
         self,
         responder: &mut Responder<'_>,
@@ -86,11 +89,11 @@ impl Incoming {
         deferred: &mut Deferred,
     ) {
         let received =
-            ReceiveCompletion { wr_id: self.receive.wr_id, length: self.placed as u32, ..told };
+            ReceiveCompletion { wr_id: self.receive.wr_id, length: self.scattered as u32, ..told };
         actor.complete_received(responder, [&received], deferred);
     }
 
-    /// The message does not arrive: the receive goes back to its owner.
+    /// The message does not arrive: the receive work request goes back to its owner.
     pub(super) fn give_back(
         self,
         responder: &Responder<'_>,
@@ -100,8 +103,8 @@ impl Incoming {
         responder.give_back(actor, self.receive.wr_id, deferred);
     }
 
-    /// The receive does not take the message, for this reason. The queue pair fails, unless the
-    /// message is a dropped one of an unreliable service.
+    /// The message does not go into the receive work request, for this reason. The queue pair fails,
+    /// unless the message is a dropped one of an unreliable service.
     pub(super) fn fail(
         self,
         responder: &mut Responder<'_>,
@@ -120,9 +123,9 @@ impl Incoming {
 }
 
 impl Actor<'_> {
-    /// Completes the receives of messages that have arrived, and makes the keys invalid that these
-    /// name. Only the last one may name a key: if that is not valid, the queue pair fails, of which
-    /// the sender is told nothing (IBTA 9.9.3.1, class J).
+    /// Completes the receive work requests of messages that have arrived, and makes the keys invalid
+    /// that these name. Only the last one may name a key: if that is not valid, the queue pair
+    /// fails, of which the sender is told nothing (IBTA 9.9.3.1, class J).
     pub(super) fn complete_received<'m>(
         &self,
         responder: &mut Responder<'_>,
@@ -150,7 +153,7 @@ impl Actor<'_> {
             let failed = FailedReceive {
                 wr_id: bad.wr_id,
                 status: wc_status::RECEIVE_INVALIDATE,
-                cause: Some(Cause::Key { place: Place::Remote, key: bad.imm }),
+                cause: Some(Cause::Key { side: MemorySide::Remote, key: bad.imm }),
             };
             responder.fail(self, Some(&failed), deferred);
         }

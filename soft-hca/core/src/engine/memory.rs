@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::{Arena, Mr, Qp, key_index};
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::segments::{Region, Segment};
 use crate::engine::{DAEMON, LINK};
@@ -39,18 +39,19 @@ impl Owner {
         Self { qpn, proc: qp.proc.load(Acquire) as usize, pd: qp.pd.load(Acquire) }
     }
 
-    /// Where an element, which is not empty, is in the owner's memory; `place` says whose list it
+    /// Where an element, which is not empty, is in the owner's memory; `side` says whose list it
     /// is in.
+    #[inline(always)]
     pub(super) fn local(
         &self,
         arena: &Arena,
         sge: Sge,
         access: u32,
-        place: Place,
+        side: MemorySide,
     ) -> Result<(Segment, Region), CheckError> {
         let Sge { addr, length, lkey } = sge;
         let wanted = Wanted { key: lkey, addr, length: length.into(), access };
-        self.resolve(arena, wanted, place)
+        self.resolve(arena, wanted, side)
     }
 
     /// Where what a peer wants to reach is in the owner's memory. Windows count, too.
@@ -59,64 +60,91 @@ impl Owner {
         arena: &Arena,
         wanted: Wanted,
     ) -> Result<(Segment, Region), CheckError> {
-        self.resolve(arena, wanted, Place::Remote)
+        self.resolve(arena, wanted, MemorySide::Remote)
     }
 
+    #[inline(always)]
     fn resolve(
         &self,
         arena: &Arena,
         wanted: Wanted,
-        place: Place,
+        side: MemorySide,
     ) -> Result<(Segment, Region), CheckError> {
-        let key = wanted.key;
-        let no_key = || CheckError::memory(place, Cause::Key { place, key });
-        let no_window = || CheckError::memory(place, Cause::Window { place, key });
-        let mr = arena.mr(key).ok_or_else(no_key)?;
+        let Wanted { key, addr: from, length, access: needed } = wanted;
+        let Some(mr) = arena.mr(key) else { return Err(no_key(side, key)) };
         // The daemon has no regions, whatever a table says.
         if matches!(self.proc, DAEMON | LINK) || mr.proc.load(Acquire) as usize != self.proc {
-            return Err(no_key());
+            return Err(no_key(side, key));
         }
         if mr.pd.load(Acquire) != self.pd {
-            return Err(CheckError::memory(place, Cause::Domain { place, key }));
+            return Err(other_domain(side, key));
         }
-        let (needed, allowed) = (wanted.access, mr.access.load(Acquire));
+        let allowed = mr.access.load(Acquire);
         if allowed & needed != needed {
-            let cause = Cause::Access { place, key, needed, allowed };
-            return Err(CheckError::memory(place, cause));
+            return Err(no_access(side, key, (needed, allowed)));
         }
         let index = match mr.kind.load(Acquire) {
-            0 => key_index(key).ok_or_else(no_key)?,
-            kind if place == Place::Remote => {
-                if kind == 2 && mr.bound_qpn.load(Acquire) != self.qpn {
-                    return Err(no_window());
-                }
-                let bound = (mr.bound.load(Acquire) as usize).checked_sub(1);
-                let index = bound.ok_or_else(no_window)?;
-                let region = arena.mrs.get(index).ok_or_else(no_window)?;
-                if region.live.load(Acquire) == 0 || region.kind.load(Acquire) != 0 {
-                    return Err(no_window());
-                }
-                index
-            }
-            _ => return Err(no_window()),
+            0 => key_index(key),
+            kind if side == MemorySide::Remote => self.region_behind(arena, mr, kind),
+            _ => None,
         };
-        let (start, length) = (mr.iova.load(Acquire), mr.length.load(Acquire));
-        let out_of_bounds = || {
-            let (access, region) = ((wanted.addr, wanted.length), (start, length));
-            CheckError::memory(place, Cause::Bounds { place, key, access, region })
+        let Some(index) = index else { return Err(no_window(side, key)) };
+        let (start, bytes) = (mr.iova.load(Acquire), mr.length.load(Acquire));
+        let offset = from.wrapping_sub(start);
+        let (end, addr) = (offset.checked_add(length), mr.addr.load(Acquire).checked_add(offset));
+        let is_within = from >= start && end.is_some_and(|end| end <= bytes);
+        let addr = addr.filter(|addr| is_within && addr.checked_add(length).is_some());
+        let Some(addr) = addr else {
+            return Err(out_of_bounds(side, key, (from, length), (start, bytes)));
         };
-        let offset = wanted.addr.checked_sub(start).ok_or_else(out_of_bounds)?;
-        let end = offset.checked_add(wanted.length).ok_or_else(out_of_bounds)?;
-        let addr = mr.addr.load(Acquire).checked_add(offset).ok_or_else(out_of_bounds)?;
-        if end > length || addr.checked_add(wanted.length).is_none() {
-            return Err(out_of_bounds());
-        }
         // Still the same entry: none of the above was another region's.
         if mr.live.load(Acquire) != key {
-            return Err(no_key());
+            return Err(no_key(side, key));
         }
-        Ok((Segment { addr, length: wanted.length }, Region::at(index)))
+        Ok((Segment { addr, length }, Region::at(index)))
     }
+
+    /// The index of the region that a window is bound to, if it is there and the owner may use the
+    /// window.
+    fn region_behind(&self, arena: &Arena, mw: &Mr, kind: u32) -> Option<usize> {
+        if kind == 2 && mw.bound_qpn.load(Acquire) != self.qpn {
+            return None;
+        }
+        let index = (mw.bound.load(Acquire) as usize).checked_sub(1)?;
+        let region = arena.mrs.get(index)?;
+        let is_there = region.live.load(Acquire) != 0 && region.kind.load(Acquire) == 0;
+        is_there.then_some(index)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn no_key(side: MemorySide, key: u32) -> CheckError {
+    CheckError::memory(side, Cause::Key { side, key })
+}
+
+#[cold]
+#[inline(never)]
+fn other_domain(side: MemorySide, key: u32) -> CheckError {
+    CheckError::memory(side, Cause::Domain { side, key })
+}
+
+#[cold]
+#[inline(never)]
+fn no_access(side: MemorySide, key: u32, (needed, allowed): (u32, u32)) -> CheckError {
+    CheckError::memory(side, Cause::Access { side, key, needed, allowed })
+}
+
+#[cold]
+#[inline(never)]
+fn no_window(side: MemorySide, key: u32) -> CheckError {
+    CheckError::memory(side, Cause::Window { side, key })
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_bounds(side: MemorySide, key: u32, access: (u64, u64), region: (u64, u64)) -> CheckError {
+    CheckError::memory(side, Cause::Bounds { side, key, access, region })
 }
 
 /// Whether memory of a process is registered, and, if it is to be written, for writing. It is most
@@ -182,15 +210,15 @@ mod tests {
         let key = other.key;
         let segment = Segment { addr: other.addr() + 1, length: 5 };
         let found = Ok((segment, Region::at(1)));
-        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, Place::Local), found);
+        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, MemorySide::Local), found);
         assert_eq!(owner().remote(&world.arena, wanted(&mut other, key)), found);
         let elsewhere = wanted(&mut buffer, key);
-        let (place, access) = (Place::Remote, (elsewhere.addr, 5));
-        let bounds = Cause::Bounds { place, key, access, region: (other.addr(), 8) };
+        let (side, access) = (MemorySide::Remote, (elsewhere.addr, 5));
+        let bounds = Cause::Bounds { side, key, access, region: (other.addr(), 8) };
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, bounds));
         assert_eq!(owner().remote(&world.arena, elsewhere), refused);
         // The daemon has none.
-        let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { place, key });
+        let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { side, key });
         set(&world.arena.mr(key).unwrap().proc, DAEMON as u32);
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, no_key));
         assert_eq!(daemon.remote(&world.arena, wanted(&mut other, key)), refused);

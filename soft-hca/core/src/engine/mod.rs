@@ -1,8 +1,9 @@
 //! The data path: work requests are executed here, payload moves, completions appear.
 //!
 //! There is no thread of its own, those apart that copy where the system forbids a peer to.
-//! Whoever rings a queue pair's doorbell executes its send queue: takes the peer's receive, copies from the one process to the other, writes both completions
-//! and wakes whoever waits for them. The daemon does the same with queues that could not go on.
+//! Whoever rings a queue pair's doorbell executes its send queue: consumes the peer's receive work
+//! request, copies from the one process to the other, writes both completions and wakes whoever
+//! waits for them. The daemon does the same with queues that could not go on.
 //!
 //! A file uses those below it, and none above.
 //!
@@ -13,16 +14,16 @@
 //! | `plan` | the same: checking each, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
-//! | `room`, `claims` | waiting for room in completion queues | |
+//! | `credit`, `reservation` | free entries of completion queues, and waiting for them | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
-//! | `incoming` | a message that goes into a receive, in parts | `rxe_resp.c` |
+//! | `incoming` | a message that goes into a receive work request, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request | `rxe_resp.c` |
 //! | `remote` | queue pairs with a peer on another host | `rxe_req.c`, `rxe_resp.c` |
 //! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `helper` | who moves memory for others | |
-//! | `receive` | the memory of a receive | `rxe_resp.c` |
+//! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `link` | how bytes are moved | |
 //! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
@@ -35,9 +36,9 @@
 //!
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
-//! a shared receive queue's lock, only while a receive is taken; a process's lock for atomics; a
-//! completion queue's lock. The `send_lock` is held while local memory is used and the
-//! `recv_lock` while the responder's memory is used, so that who has held both for a moment knows
+//! a shared receive queue's lock, only while a receive work request is consumed; a process's lock
+//! for atomics; a completion queue's lock. The `send_lock` is held while local memory is used and
+//! the `recv_lock` while the responder's memory is used, so that who has held both for a moment knows
 //! that no request of before is still being executed (`quiesce`). Everything that may
 //! wait for the daemon happens when no lock is held (`deferred`).
 //!
@@ -52,8 +53,8 @@ mod bounce_buffer;
 mod bounce_phase;
 pub mod cause;
 mod check;
-mod claims;
 mod completion;
+mod credit;
 mod cursor;
 mod datagram;
 mod deferred;
@@ -76,8 +77,8 @@ mod receive;
 pub mod remote;
 mod request;
 mod requester;
+mod reservation;
 mod responder;
-mod room;
 mod route;
 mod segments;
 mod signals;
@@ -99,12 +100,12 @@ use crate::errno::{Errno, Label, Result, Values};
 use crate::trace::Event;
 use crate::uapi::verbs::{qp_type, state};
 
+pub use credit::{cqe_of, ring_entries};
 pub use helper::Helper;
 pub use link::{Link, LocalLink};
 pub use notification::{Reading, Tokens};
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
-pub use room::{cqe_of, ring_entries};
 pub use route::Route;
 pub use traced::trace_packet;
 
@@ -125,7 +126,7 @@ pub trait Env: Sync {
     fn wake_channel(&self, channel: u32, generation: u32);
 
     /// Has the daemon run this queue pair's send queue later.
-    fn kick_later(&self, qpn: u32, after_ns: u64);
+    fn reschedule(&self, qpn: u32, after_ns: u64);
 
     /// Has the daemon queue an asynchronous event.
     fn raise(&self, what: Async);
@@ -284,7 +285,7 @@ impl Actor<'_> {
         true
     }
 
-    /// Flushes receives that were posted to a queue pair in the error state: nobody rings a bell
+    /// Flushes receives that were posted to a queue pair in the error state: nobody rings a doorbell
     /// for them.
     pub fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
@@ -310,7 +311,7 @@ impl Actor<'_> {
         for qp in qps.into_iter().filter_map(|index| self.arena.qps.get(index)) {
             let ring = self.arena.ring(&qp.sq);
             if ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next) {
-                self.env.kick_later(qp.live.load(Acquire), 0);
+                self.env.reschedule(qp.live.load(Acquire), 0);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::fence;
 
 use crate::arena::Arena;
-use crate::engine::cause::{Cause, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::Wanted;
@@ -77,7 +77,7 @@ impl<'a> Actor<'a> {
         flush: FlushWr,
     ) -> Result<(), CheckError> {
         let refused = |cause| CheckError::new(wc_status::REMOTE_REFUSES, cause);
-        let unknown = || refused(Cause::Malformed(Senseless::Placement));
+        let unknown = || refused(Cause::Malformed(MalformedWqe::Placement));
         let rights = rights(flush).ok_or_else(unknown)?;
         responder.allow(rights)?;
         if is_too_long(flush) {

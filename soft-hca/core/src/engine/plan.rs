@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Acquire;
 use arrayvec::ArrayVec;
 
 use crate::engine::check::CheckError;
+use crate::engine::credit::Credits;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::receive::{Receive, ReceiveError};
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
 use crate::engine::responder::{FailedReceive, MAX_MESSAGES, ReceiveCompletion, Responder};
-use crate::engine::room::Claim;
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{MAX_SGE, SendWqe};
@@ -36,15 +36,15 @@ pub(super) struct Batch<'a> {
     /// Messages that it may have.
     limit: u32,
     pub messages: ArrayVec<Message, MAX_MESSAGES>,
-    /// Receives that the messages use.
+    /// Receive work requests that the messages consume.
     pub receives: u32,
     pub local: SegmentList,
     pub remote: SegmentList,
     /// Process whose memory `local` is, once there is a message with bytes.
     pub local_proc: Option<usize>,
-    /// Room for completions of the requester and of the responder, once they need it.
-    send_room: Option<Claim<'a>>,
-    recv_room: Option<Claim<'a>>,
+    /// Credits for completions of the requester and of the responder, once they need them.
+    send_credits: Option<Credits<'a>>,
+    recv_credits: Option<Credits<'a>>,
 }
 
 /// Why a message is not in the batch.
@@ -53,7 +53,8 @@ pub(super) enum NotPlanned {
     Yet,
     /// The requester's side stops.
     Requester(RequestError),
-    /// The responder refuses. Its queue pair fails, and the receive that was taken for the message.
+    /// The responder refuses. Its queue pair fails, and the receive work request that the message
+    /// has consumed.
     Responder(CheckError, Option<FailedReceive>),
 }
 
@@ -81,7 +82,7 @@ impl From<CheckError> for NotPlanned {
     }
 }
 
-fn takes_receive(opcode: u32) -> bool {
+fn consumes_receive(opcode: u32) -> bool {
     !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
 }
 
@@ -103,8 +104,8 @@ impl<'a> Batch<'a> {
             local: SegmentList::new(),
             remote: SegmentList::new(),
             local_proc: None,
-            send_room: None,
-            recv_room: None,
+            send_credits: None,
+            recv_credits: None,
         }
     }
 
@@ -116,18 +117,18 @@ impl<'a> Batch<'a> {
             && self.remote.room() >= MAX_SGE
     }
 
-    /// Claims room for a completion of the requester.
-    fn claim_send(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
+    /// Uses a credit for a completion of the requester.
+    fn reserve_send(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
         let wanted = self.limit;
-        let room = self.send_room.get_or_insert_with(|| actor.claim_room(cq, wanted));
-        if room.take() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
+        let credits = self.send_credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
+        if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
     }
 
-    /// Claims room for a completion of the responder.
-    fn claim_receive(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
+    /// Uses a credit for a completion of the responder.
+    fn reserve_receive(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
         let wanted = self.limit;
-        let room = self.recv_room.get_or_insert_with(|| actor.claim_room(cq, wanted));
-        if room.take() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
+        let credits = self.recv_credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
+        if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
     }
 
     /// Adds a message, for which there is room.
@@ -156,7 +157,7 @@ impl<'a> Actor<'a> {
             _ => return Err(NotPlanned::Yet),
         }
         if requester.is_signaled(wqe.flags) {
-            batch.claim_send(self, requester.send_cq)?;
+            batch.reserve_send(self, requester.send_cq)?;
         }
         let start = batch.local.bytes();
         let (payload, length) = if wqe.opcode == opcode::RDMA_READ {
@@ -215,12 +216,12 @@ impl<'a> Actor<'a> {
                 }
             }
         }
-        if !takes_receive(wqe.opcode) {
+        if !consumes_receive(wqe.opcode) {
             return Ok(None);
         }
         let mut receive = Receive::new();
-        self.plan_receive(responder, &mut receive, batch, deferred)?;
-        // The elements of a receive that a write takes are ignored.
+        self.consume_receive(responder, &mut receive, batch, deferred)?;
+        // The elements of a receive work request that a write consumes are ignored.
         if right == 0 {
             let (owner, to) = (&responder.receive_owner(self.arena), &mut batch.remote);
             let listed = receive.scatter(self.arena, owner, 0, length.into(), to);
@@ -239,23 +240,23 @@ impl<'a> Actor<'a> {
         }))
     }
 
-    /// Finds the receive for the next message, and claims room for its completion.
-    fn plan_receive(
+    /// Finds the receive work request for the next message, and a credit for its completion.
+    fn consume_receive(
         &self,
         responder: &Responder<'a>,
         receive: &mut Receive,
         batch: &mut Batch<'a>,
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
-        batch.claim_receive(self, responder.qp.recv_cq.load(Acquire))?;
-        if responder.take(self, batch.receives, receive, deferred) {
+        batch.reserve_receive(self, responder.qp.recv_cq.load(Acquire))?;
+        if responder.consume(self, batch.receives, receive, deferred) {
             return Ok(());
         }
         Err(RequestError::ReceiverNotReady(responder.qp.min_rnr_timer.load(Acquire)))
     }
 
     /// The memory that a request names may not be used. A write with immediate data may have its
-    /// receive complete with an error, too.
+    /// receive work request complete with an error, too.
     #[cold]
     fn refuse_memory(
         &self,
@@ -271,7 +272,7 @@ impl<'a> Actor<'a> {
             return NotPlanned::Responder(error, None);
         }
         let mut receive = Receive::new();
-        if let Err(stop) = self.plan_receive(responder, &mut receive, batch, deferred) {
+        if let Err(stop) = self.consume_receive(responder, &mut receive, batch, deferred) {
             return stop.into();
         }
         let failed = FailedReceive {
@@ -282,7 +283,7 @@ impl<'a> Actor<'a> {
         NotPlanned::Responder(error, Some(failed))
     }
 
-    /// The receive does not take the message.
+    /// The message does not go into the receive work request.
     #[cold]
     fn refuse_receive(
         &self,

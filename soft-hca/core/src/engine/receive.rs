@@ -1,17 +1,17 @@
-//! Receives: which memory a message goes into.
+//! Receive work requests: which memory a message goes into.
 
 use arrayvec::ArrayVec;
 
 use crate::arena::Arena;
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::memory::{Owner, SCATTER};
 use crate::engine::segments::{Segment, SegmentList};
 use crate::engine::wc_status;
 use crate::uapi::rxe::{MAX_SGE, RecvWqe, Sge};
 
-/// A receive, copied out of its slot: that of a shared queue is the program's again as soon as it
-/// is taken.
+/// A receive work request, copied out of its slot: that of a shared queue is the program's again as
+/// soon as it is consumed.
 #[derive(Debug)]
 pub(super) struct Receive {
     /// The program's name for it.
@@ -21,7 +21,7 @@ pub(super) struct Receive {
     is_malformed: bool,
 }
 
-/// Why a receive does not take a message.
+/// Why a message does not go into a receive work request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveError {
     /// Too small for the message.
@@ -38,7 +38,7 @@ pub(super) enum ReceiveError {
 }
 
 impl ReceiveError {
-    /// The receive's own status.
+    /// The status of the receive work request.
     pub(super) fn status(&self) -> u32 {
         match self {
             Self::Small { .. } => wc_status::RECEIVE_TOO_SMALL,
@@ -59,7 +59,7 @@ impl ReceiveError {
     pub(super) fn cause(&self, grh: u64) -> Cause {
         match *self {
             Self::Small { length, room } => Cause::Small { length, room, grh },
-            Self::Malformed => Cause::Malformed(Senseless::ReceiveElements),
+            Self::Malformed => Cause::Malformed(MalformedWqe::ReceiveElements),
             Self::Memory(ref error) => error.cause(),
         }
     }
@@ -88,39 +88,40 @@ impl Receive {
         &self,
         arena: &Arena,
         owner: &Owner,
-        skip: u64,
+        mut skip: u64,
         length: u64,
         out: &mut SegmentList,
     ) -> Result<(), ReceiveError> {
         if self.is_malformed {
             return Err(ReceiveError::Malformed);
         }
-        let (mut before, mut rest) = (skip, length);
+        let mut rest = length;
         for sge in &self.elements {
             if rest == 0 {
                 break;
             }
             let room = u64::from(sge.length);
-            if room <= before {
-                before -= room;
+            if room <= skip {
+                skip -= room;
                 continue;
             }
-            let found = owner.local(arena, *sge, SCATTER, Place::Receive);
+            let found = owner.local(arena, *sge, SCATTER, MemorySide::Receive);
             let (segment, region) = found.map_err(ReceiveError::Memory)?;
-            let length = rest.min(room - before);
-            out.push(Segment { addr: segment.addr + before, length }, region);
+            let length = rest.min(room - skip);
+            out.push(Segment { addr: segment.addr + skip, length }, region);
             rest -= length;
-            before = 0;
+            skip = 0;
         }
         if rest > 0 {
-            return Err(self.too_small(skip + length));
+            return Err(self.too_small(skip + rest));
         }
         Ok(())
     }
 
     #[cold]
-    fn too_small(&self, length: u64) -> ReceiveError {
-        let room = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
-        ReceiveError::Small { length, room }
+    #[inline(never)]
+    fn too_small(&self, beyond: u64) -> ReceiveError {
+        let room: u64 = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
+        ReceiveError::Small { length: room + beyond, room }
     }
 }

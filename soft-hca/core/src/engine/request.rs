@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use zerocopy::IntoBytes;
 
 use crate::arena::Qp;
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
@@ -158,6 +158,7 @@ impl<'a> Requester<'a> {
     }
 
     /// Lists the request's local memory, which has to allow `access`.
+    #[inline]
     pub(super) fn gather(
         &self,
         actor: &Actor<'_>,
@@ -167,7 +168,7 @@ impl<'a> Requester<'a> {
     ) -> Result<u32, CheckError> {
         let count = wqe.num_sge as usize;
         if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
-            return Err(CheckError::malformed(Senseless::Elements));
+            return Err(CheckError::malformed(MalformedWqe::Elements));
         }
         let mut length = 0u64;
         // Some versions of the library sum lengths up wrongly; the elements are right.
@@ -176,7 +177,8 @@ impl<'a> Requester<'a> {
             if sge.length == 0 {
                 continue;
             }
-            let (segment, region) = self.owner.local(actor.arena, sge, access, Place::Local)?;
+            let (segment, region) =
+                self.owner.local(actor.arena, sge, access, MemorySide::Local)?;
             out.push(segment, region);
             length += u64::from(sge.length);
         }
@@ -249,7 +251,7 @@ impl<'a> Requester<'a> {
     /// Refuses a request that has a response if none may be outstanding: `max_rd_atomic` is 0.
     pub(super) fn check_read_depth(&self) -> Result<(), CheckError> {
         match self.qp.max_rd_atomic.load(Acquire) {
-            0 => Err(CheckError::malformed(Senseless::NoReads)),
+            0 => Err(CheckError::malformed(MalformedWqe::NoReads)),
             _ => Ok(()),
         }
     }
@@ -327,7 +329,7 @@ impl<'a> Requester<'a> {
                 status,
                 receive_qpn: receive.map_or(0, |receive| receive.qpn),
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
-                has_waited: u32::from(self.qp.stall.load(Acquire) != 0),
+                has_waited: u32::from(self.qp.wait.load(Acquire) != 0),
             };
             env.trace(
                 self.owner.proc as u32,

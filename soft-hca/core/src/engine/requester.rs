@@ -6,7 +6,7 @@ use std::{hint, thread};
 use zerocopy::IntoBytes;
 
 use crate::arena::Qp;
-use crate::engine::cause::{Cause, Peer, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, Peer};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
@@ -17,13 +17,13 @@ use crate::trace::event::Stalled;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::{opcode, qp_type, state, status};
 
-/// Why a request is not executed. [`Qp::stall`] has the kind in its low byte and, above it, how
+/// Why a request is not executed. [`Qp::wait`] has the kind in its low byte and, above it, how
 /// often the daemon has tried.
-const STALL_RNR: u32 = 1;
-const STALL_NO_RESPONSE: u32 = 2;
-const STALL_CQ_FULL: u32 = 3;
-const STALL_KIND: u32 = 0xff;
-const STALL_ATTEMPT: u32 = 8;
+const WAIT_RNR: u32 = 1;
+const WAIT_RESPONSE: u32 = 2;
+const WAIT_CQ_CREDIT: u32 = 3;
+const WAIT_KIND: u32 = 0xff;
+const WAIT_ATTEMPT: u32 = 8;
 
 /// Requests that the daemon executes of one queue pair before it looks at others.
 const DAEMON_BURST: u32 = 64;
@@ -40,7 +40,7 @@ const MAX_WAITS: u32 = 64;
 /// Whether the queue pair's next request may wait for its peer's program to post a receive or to
 /// poll.
 pub(super) fn waits_for_peer(qp: &Qp) -> bool {
-    matches!(qp.stall.load(Acquire) & STALL_KIND, STALL_RNR | STALL_CQ_FULL)
+    matches!(qp.wait.load(Acquire) & WAIT_KIND, WAIT_RNR | WAIT_CQ_CREDIT)
 }
 
 /// What comes after a step through the queue.
@@ -66,7 +66,7 @@ impl<'a> Actor<'a> {
             self.run_deferred(&mut deferred);
             match turn {
                 NextStep::GoesOn if end.is_some_and(|end| self.env.now_ns() >= end) => {
-                    self.env.kick_later(qpn, 0);
+                    self.env.reschedule(qpn, 0);
                     break;
                 }
                 NextStep::GoesOn => {}
@@ -100,7 +100,7 @@ impl<'a> Actor<'a> {
         match current {
             state::RTS => {}
             // What is being executed is finished, no more.
-            state::SQD if qp.stall.load(Acquire) != 0 => {}
+            state::SQD if qp.wait.load(Acquire) != 0 => {}
             state::SQD => {
                 drained(qp, qpn, deferred);
                 return NextStep::Ends;
@@ -120,7 +120,7 @@ impl<'a> Actor<'a> {
         let left = budget.get_or_insert(posted.min(burst));
         if posted == 0 || *left == 0 {
             if posted > 0 && self.is_daemon() {
-                deferred.kicks.push((qpn, 0));
+                deferred.rescheduled.push((qpn, 0));
             }
             return NextStep::Ends;
         }
@@ -135,8 +135,8 @@ impl<'a> Actor<'a> {
         };
         match self.execute(&requester, limit, deferred) {
             Ok(count) => {
-                if qp.stall.load(Acquire) != 0 {
-                    qp.stall.store(0, Release);
+                if qp.wait.load(Acquire) != 0 {
+                    qp.wait.store(0, Release);
                 }
                 *left -= count.min(*left);
                 if current == state::SQD {
@@ -154,7 +154,7 @@ impl<'a> Actor<'a> {
                 self.fail(&requester, &error, deferred);
                 NextStep::Ends
             }
-            Err(stop) => self.stall(&requester, stop, deferred),
+            Err(stop) => self.wait_or_fail(&requester, stop, deferred),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> Actor<'a> {
         }
         match Route::load(&requester.qp.route) {
             Some(Route::Local) => self.execute_locally(requester, limit, deferred),
-            Some(Route::Remote | Route::Everywhere) => {
+            Some(Route::Remote | Route::MulticastLoopback) => {
                 let kind = requester.wqe(requester.head()).opcode;
                 let is_local = matches!(kind, opcode::LOCAL_INV | opcode::BIND_MW);
                 if is_local && requester.in_flight() == 0 {
@@ -209,7 +209,7 @@ impl<'a> Actor<'a> {
             _ => {}
         }
         let is_signaled = requester.is_signaled(wqe.flags);
-        let _room = is_signaled.then(|| self.claim_one(requester.send_cq)).transpose()?;
+        let _credit = is_signaled.then(|| self.reserve_credit(requester.send_cq)).transpose()?;
         match wqe.opcode {
             opcode::SEND | opcode::SEND_WITH_IMM if requester.kind == qp_type::UD => {
                 self.datagram(requester, &wqe, deferred)?;
@@ -224,7 +224,7 @@ impl<'a> Actor<'a> {
                 self.local_invalidate(requester, &wqe, deferred)?
             }
             opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, deferred)?,
-            _ => return Err(CheckError::malformed(Senseless::Opcode).into()),
+            _ => return Err(CheckError::malformed(MalformedWqe::Opcode).into()),
         }
         Ok(1)
     }
@@ -268,14 +268,14 @@ impl<'a> Actor<'a> {
     /// The daemon does not get a lock now.
     fn come_back(&self, qpn: u32, deferred: &mut Deferred) -> NextStep {
         if self.is_daemon() {
-            deferred.kicks.push((qpn, timing::DAEMON_BUSY_NS));
+            deferred.rescheduled.push((qpn, timing::DAEMON_BUSY_NS));
         }
         NextStep::Ends
     }
 
     /// The request at the head cannot be executed now. It fails if that has been so for too long,
     /// else the daemon will try again.
-    fn stall(
+    fn wait_or_fail(
         &self,
         requester: &Requester<'_>,
         stop: RequestError,
@@ -284,29 +284,29 @@ impl<'a> Actor<'a> {
         let qp = requester.qp;
         let (kind, limit, expired) = match stop {
             RequestError::ReceiverNotReady(timer) => {
-                (STALL_RNR, timing::rnr_limit_ns(qp, timer), status::RNR_RETRY_EXC_ERR)
+                (WAIT_RNR, timing::rnr_limit_ns(qp, timer), status::RNR_RETRY_EXC_ERR)
             }
-            RequestError::CqFull(_) => (STALL_CQ_FULL, Some(timing::CQ_FULL_NS), status::SUCCESS),
-            _ => (STALL_NO_RESPONSE, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
+            RequestError::CqFull(_) => (WAIT_CQ_CREDIT, Some(timing::CQ_FULL_NS), status::SUCCESS),
+            _ => (WAIT_RESPONSE, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
         };
-        let before = qp.stall.load(Acquire);
-        let is_new = before & STALL_KIND != kind;
+        let before = qp.wait.load(Acquire);
+        let is_new = before & WAIT_KIND != kind;
         // Who executes another process's queue is the one that has posted no receive.
         let is_own = requester.owner.proc == self.me;
-        if is_new && kind == STALL_RNR && is_own && deferred.waits < MAX_WAITS {
+        if is_new && kind == WAIT_RNR && is_own && deferred.waits < MAX_WAITS {
             deferred.waits += 1;
             return NextStep::Awaits;
         }
         let now = self.env.now_ns();
         let has_polled = match stop {
-            RequestError::CqFull(cq) => self.has_polled_since(cq, &qp.stall_polled),
+            RequestError::CqFull(cq) => self.has_polled_since(cq, &qp.wait_polled),
             _ => false,
         };
         if is_new || has_polled {
             let deadline = limit.map_or(u64::MAX, |limit| now.saturating_add(limit));
-            qp.stall_deadline_ns.store(deadline, Release);
+            qp.wait_deadline_ns.store(deadline, Release);
         }
-        let deadline = qp.stall_deadline_ns.load(Acquire);
+        let deadline = qp.wait_deadline_ns.load(Acquire);
         let cause = || {
             let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
             self.what_is_missing(requester, &stop, now.saturating_sub(began))
@@ -321,8 +321,8 @@ impl<'a> Actor<'a> {
         }
         if now >= deadline {
             if let RequestError::CqFull(cq) = stop {
-                self.give_up_on(cq);
-                qp.stall.store(0, Release);
+                self.allow_overrun(cq);
+                qp.wait.store(0, Release);
                 return NextStep::GoesOn;
             }
             self.fail(requester, &CheckError::new(expired, cause()), deferred);
@@ -330,14 +330,14 @@ impl<'a> Actor<'a> {
         }
         let attempt = match (is_new, self.is_daemon()) {
             (true, _) => 0,
-            (false, true) => (before >> STALL_ATTEMPT).saturating_add(1).min(0xff_ffff),
-            (false, false) => before >> STALL_ATTEMPT,
+            (false, true) => (before >> WAIT_ATTEMPT).saturating_add(1).min(0xff_ffff),
+            (false, false) => before >> WAIT_ATTEMPT,
         };
-        qp.stall.store(kind | attempt << STALL_ATTEMPT, Release);
+        qp.wait.store(kind | attempt << WAIT_ATTEMPT, Release);
         // Once the daemon knows of it, it sees to it that it comes back.
         if is_new || self.is_daemon() {
             let wait = timing::retry_after_ns(attempt).min(deadline - now);
-            deferred.kicks.push((requester.qpn, wait));
+            deferred.rescheduled.push((requester.qpn, wait));
         }
         NextStep::Ends
     }
@@ -369,7 +369,7 @@ impl<'a> Actor<'a> {
     fn silent_peer(&self, requester: &Requester<'_>) -> Peer {
         let qp = requester.qp;
         match Route::load(&qp.route) {
-            Some(Route::Remote | Route::Everywhere) => return Peer::Remote,
+            Some(Route::Remote | Route::MulticastLoopback) => return Peer::Remote,
             Some(Route::Nowhere) => return Peer::NoPath,
             Some(Route::Local) | None => {}
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::{Arena, Guard, Qp, Srq};
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{Retiring, retire};
 use crate::engine::deferred::Deferred;
@@ -43,7 +43,7 @@ enum Receives<'a> {
     None,
 }
 
-/// A receive that completes with an error.
+/// A receive work request that completes with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FailedReceive {
     /// The program's name for it.
@@ -118,7 +118,7 @@ impl<'a> Actor<'a> {
         Some(Responder { qp, owner: Owner::of(qp, qpn), receives, _guard: guard })
     }
 
-    /// Whether a receive is there, seen without a lock.
+    /// Whether a receive work request is there, seen without a lock.
     pub(super) fn may_receive(&self, qp: &Qp) -> bool {
         match qp.srq.load(Acquire).checked_sub(1) {
             None => self.has_receives(qp),
@@ -131,8 +131,8 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Takes a receive out of a shared receive queue, for good; `None` if there is none.
-    fn take_shared(
+    /// Consumes a receive work request of a shared receive queue, for good; `None` if there is none.
+    fn consume_shared(
         &self,
         index: u32,
         receive: &mut Receive,
@@ -168,7 +168,7 @@ impl<'a> Responder<'a> {
         let allowed = self.qp.access.load(Acquire);
         if allowed & right != right {
             // Its own rights have no key.
-            let cause = Cause::Access { place: Place::Remote, key: 0, needed: right, allowed };
+            let cause = Cause::Access { side: MemorySide::Remote, key: 0, needed: right, allowed };
             return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
         }
         if right & ANSWERED != 0 { self.check_resources() } else { Ok(()) }
@@ -178,7 +178,7 @@ impl<'a> Responder<'a> {
     /// volume 1, 9.7.4.1.2, responder resources).
     pub(super) fn check_resources(&self) -> Result<(), CheckError> {
         if self.qp.max_dest_rd_atomic.load(Acquire) == 0 {
-            let cause = Cause::Malformed(Senseless::NoReadsServed);
+            let cause = Cause::Malformed(MalformedWqe::NoReadsServed);
             return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
         }
         Ok(())
@@ -206,17 +206,19 @@ impl<'a> Responder<'a> {
         self.qp.qp_type.load(Acquire) == qp_type::RC
     }
 
-    /// Whether the receive that a write with immediate data takes completes with an error if the
-    /// write may not use its memory. The first packet names the memory, and the last one takes the
-    /// receive: only of a single packet both are known (IBTA 9.9.3.1.3).
+    /// Whether the receive work request that a write with immediate data consumes completes with an
+    /// error if the write may not use its memory. The first packet names the memory, and the last
+    /// one consumes the receive work request: only of a single packet both are known (IBTA
+    /// 9.9.3.1.3).
     pub(super) fn is_receive_blamed(&self, kind: u32, length: u32) -> bool {
         kind == opcode::RDMA_WRITE_WITH_IMM
             && self.is_reliable()
             && length <= mtu::bytes(self.qp.path_mtu.load(Acquire))
     }
 
-    /// On whose behalf a receive's memory is used. One of a shared receive queue has that queue's
-    /// protection domain, which may be another than the queue pair's (IBTA 10.2.3).
+    /// On whose behalf the memory of a receive work request is used. One of a shared receive queue
+    /// has that queue's protection domain, which may be another than the queue pair's (IBTA
+    /// 10.2.3).
     pub(super) fn receive_owner(&self, arena: &Arena) -> Owner {
         let shared = match self.receives {
             Receives::Shared(index) => arena.srqs.get(index as usize),
@@ -226,14 +228,14 @@ impl<'a> Responder<'a> {
         Owner { pd, ..self.owner }
     }
 
-    /// Whether receives come from a shared queue, which does not take them back.
+    /// Whether receive work requests come from a shared queue, which does not take them back.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.receives, Receives::Shared(_))
     }
 
-    /// Reads the receive behind the first `skip`; one of a shared queue is thereby taken. False if
-    /// there is none.
-    pub(super) fn take(
+    /// Reads the receive work request behind the first `skip`; one of a shared queue is thereby
+    /// consumed. False if there is none.
+    pub(super) fn consume(
         &self,
         actor: &Actor<'a>,
         skip: u32,
@@ -251,7 +253,7 @@ impl<'a> Responder<'a> {
                 ring.slot(first.wrapping_add(skip + 1)).prefetch();
                 true
             }
-            Receives::Shared(index) => actor.take_shared(*index, receive, deferred).is_some(),
+            Receives::Shared(index) => actor.consume_shared(*index, receive, deferred).is_some(),
             _ => false,
         }
     }
@@ -289,7 +291,8 @@ impl<'a> Responder<'a> {
         actor.complete_all(self.qp.recv_cq.load(Acquire), completions, None, retiring, deferred);
     }
 
-    /// Gives a receive back to its owner, unused. One of the own queue was never taken from it.
+    /// Gives a receive work request back to its owner, unused. One of the own queue was never
+    /// consumed.
     pub(super) fn give_back(&self, actor: &Actor<'_>, wr_id: u64, deferred: &mut Deferred) {
         let (status, cause) = (status::WR_FLUSH_ERR, Some(Cause::Flushed));
         self.complete_shared(actor, &FailedReceive { wr_id, status, cause }, deferred);
@@ -309,7 +312,7 @@ impl<'a> Responder<'a> {
         self.complete_shared(actor, &FailedReceive { wr_id, status, cause }, deferred);
     }
 
-    /// Completes a receive with an error, if it was taken from a shared queue.
+    /// Completes a receive work request with an error, if it was consumed from a shared queue.
     fn complete_shared(&self, actor: &Actor<'_>, failed: &FailedReceive, deferred: &mut Deferred) {
         if self.is_shared() {
             self.complete_failed(actor, failed, deferred);
@@ -327,15 +330,15 @@ impl<'a> Responder<'a> {
         actor.complete_failed(cq, &cqe, cause.as_ref(), deferred);
     }
 
-    /// The queue pair fails by a request that the peer gets a status for, and that has taken no
-    /// receive: an asynchronous event tells of it.
+    /// The queue pair fails by a request that the peer gets a status for, and that has consumed no
+    /// receive work request: an asynchronous event tells of it.
     pub(super) fn refuse(&mut self, actor: &Actor<'_>, status: u32, deferred: &mut Deferred) {
         deferred.raised.extend(wc_status::refusal_event(status, self.owner.qpn));
         self.fail(actor, None, deferred);
     }
 
-    /// The queue pair fails: the given receive, at the head of the queue or taken from a shared
-    /// one, completes with an error of its own, all else is flushed.
+    /// The queue pair fails: the given receive work request, at the head of the queue or consumed
+    /// from a shared one, completes with an error of its own, all else is flushed.
     pub(super) fn fail(
         &mut self,
         actor: &Actor<'_>,

@@ -16,7 +16,7 @@ pub enum Route {
     /// To another host: the link's thread executes requests.
     Remote,
     /// To a group, and by the link to its members of this fabric, too.
-    Everywhere,
+    MulticastLoopback,
     /// To nobody: no port has the LID, or one on the way is down.
     Nowhere,
 }
@@ -29,7 +29,7 @@ impl Route {
         match field.load(Acquire) {
             0 => Some(Self::Local),
             1 => Some(Self::Remote),
-            2 => Some(Self::Everywhere),
+            2 => Some(Self::MulticastLoopback),
             3 => Some(Self::Nowhere),
             _ => None,
         }
@@ -40,7 +40,7 @@ impl Route {
         let word = match self {
             Self::Local => 0,
             Self::Remote => 1,
-            Self::Everywhere => 2,
+            Self::MulticastLoopback => 2,
             Self::Nowhere => 3,
         };
         field.store(word, Release);
@@ -52,7 +52,7 @@ impl<'a> Actor<'a> {
     pub(super) fn local_peer(&self, qp: &Qp) -> Option<&'a Qp> {
         match Route::load(&qp.route)? {
             Route::Local => self.arena.qp(qp.dest_qpn.load(Acquire)),
-            Route::Remote | Route::Everywhere | Route::Nowhere => None,
+            Route::Remote | Route::MulticastLoopback | Route::Nowhere => None,
         }
     }
 }

@@ -137,13 +137,13 @@ impl Case {
             &qp.max_rd_atomic,
             &qp.max_dest_rd_atomic,
             &qp.sqd_notify,
-            &qp.stall,
+            &qp.wait,
             &qp.qp_type,
         ];
         match u.choose_index(fields.len() + 4)? {
             0 => set(&qp.sq.mask, u.arbitrary::<u32>()? & 0xfff),
             1 => set(&qp.rq.mask, u.arbitrary::<u32>()? & 0xfff),
-            2 => qp.stall_deadline_ns.store(u.arbitrary()?, Release),
+            2 => qp.wait_deadline_ns.store(u.arbitrary()?, Release),
             3 => {
                 // Somewhere in the first rings, where another ring may be.
                 let page: u8 = u.arbitrary()?;
@@ -257,7 +257,7 @@ impl Case {
     /// Time goes by, and the daemon does what was left to it.
     fn pass(&mut self, ns: u32) {
         self.world.env.now_ns.fetch_add(u64::from(ns) << 8, std::sync::atomic::Ordering::AcqRel);
-        for (qpn, _) in self.world.env.take_kicks() {
+        for (qpn, _) in self.world.env.take_rescheduled() {
             self.engine(|world| world.actor(DAEMON).run_send_queue(qpn));
         }
         self.world.env.take_wakes();

@@ -124,8 +124,8 @@ impl Fabric {
         match of {
             RingOf::Shared(index) => self.arena.srqs[index].consumer.store(0, Release),
             RingOf::Completions(index) => {
-                self.arena.cqs[index].room.store(0, Release);
-                self.arena.cqs[index].given_up.store(0, Release);
+                self.arena.cqs[index].credits.store(0, Release);
+                self.arena.cqs[index].overrun_from.store(0, Release);
             }
             RingOf::Send(_) | RingOf::Receive(_) => {}
         }

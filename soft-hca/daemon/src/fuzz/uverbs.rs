@@ -302,7 +302,7 @@ impl Case {
 
     /// What was left to the daemon.
     fn as_daemon(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        for (qpn, _) in self.fabric.env.take_kicks() {
+        for (qpn, _) in self.fabric.env.take_rescheduled() {
             self.fabric.actor().run_send_queue(qpn);
         }
         self.fabric.env.take_raised();

@@ -34,8 +34,8 @@ impl Env for LinkEnv {
         self.daemon.wake_channel(channel, generation);
     }
 
-    fn kick_later(&self, qpn: u32, after_ns: u64) {
-        self.daemon.kick_later(qpn, after_ns);
+    fn reschedule(&self, qpn: u32, after_ns: u64) {
+        self.daemon.reschedule(qpn, after_ns);
         self.shared.mads.ring();
     }
 

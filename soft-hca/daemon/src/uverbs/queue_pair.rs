@@ -377,7 +377,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
             let _guards = (fabric.lock(&qp.send_lock)?, fabric.lock(&qp.recv_lock)?);
             qp.state.store(to, Release);
             fabric.tell_link(index, to);
-            qp.stall.store(0, Release);
+            qp.wait.store(0, Release);
             qp.sq_group_reached.store(0, Release);
             qp.sq_consumer.store(0, Release);
             qp.sq_in_flight.store(0, Release);
@@ -386,7 +386,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
             }
             qp.rq_consumer.store(0, Release);
             qp.rq_posted.store(0, Release);
-            qp.taken.store(0, Release);
+            qp.consumed.store(0, Release);
             if let Some(ring) = fabric.arena.ring(&qp.rq) {
                 ring.init_header();
             }

@@ -116,7 +116,7 @@ impl Env for ClientEnv {
         }
     }
 
-    fn kick_later(&self, qpn: u32, after_ns: u64) {
+    fn reschedule(&self, qpn: u32, after_ns: u64) {
         self.tell(&Request::Kick(Qpn::new(qpn), after_ns));
     }
 

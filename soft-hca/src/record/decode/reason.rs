@@ -1,50 +1,51 @@
 //! Why a work request waits or has failed, in words.
 
-use soft_hca_core::engine::cause::{self, Cause, Place, Senseless};
+use soft_hca_core::engine::cause::{self, Cause, MalformedWqe, MemorySide};
 use soft_hca_record::reason::{Memory, Peer, Reason, Side};
 
 use super::names::{access_names, status_name};
 
 /// The reason behind an event, if there is one.
 pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
-    let memory = |place| match place {
-        Place::Local => (Side::Requester, Memory::Local),
-        Place::Receive => (Side::Responder, Memory::Receive),
-        Place::Remote => (Side::Responder, Memory::Remote),
-        Place::Bound => (Side::Requester, Memory::Bound),
+    let memory = |side| match side {
+        MemorySide::Local => (Side::Requester, Memory::Local),
+        MemorySide::Receive => (Side::Responder, Memory::Receive),
+        MemorySide::Remote => (Side::Responder, Memory::Remote),
+        MemorySide::Bound => (Side::Requester, Memory::Bound),
     };
     Some(match Cause::decode(bytes)? {
-        Cause::Key { place, key } => {
-            let (side, memory) = memory(place);
+        Cause::Key { side, key } => {
+            let (side, memory) = memory(side);
             Reason::Key { side, memory, key }
         }
-        Cause::Bounds { place, key, access, region } => {
-            let (side, memory) = memory(place);
+        Cause::Bounds { side, key, access, region } => {
+            let (side, memory) = memory(side);
             let ((address, length), (region_address, region_length)) = (access, region);
             Reason::Bounds { side, memory, key, address, length, region_address, region_length }
         }
-        Cause::Access { place, key, needed, allowed } => {
-            let (side, memory) = memory(place);
+        Cause::Access { side, key, needed, allowed } => {
+            let (side, memory) = memory(side);
             let key = Some(key).filter(|key| *key != 0);
             let (needed, allowed) = (access_names(needed), access_names(allowed));
             Reason::Access { side, memory, key, needed, allowed }
         }
-        Cause::Domain { place, key } => {
-            let (side, memory) = memory(place);
+        Cause::Domain { side, key } => {
+            let (side, memory) = memory(side);
             Reason::ProtectionDomain { side, memory, key }
         }
-        Cause::Window { place, key } => Reason::Window { side: memory(place).0, key },
-        Cause::Unmapped { place } => {
-            let (side, memory) = memory(place);
+        Cause::Window { side, key } => Reason::Window { side: memory(side).0, key },
+        Cause::Unmapped { side } => {
+            let (side, memory) = memory(side);
             Reason::Unmapped { side, memory }
         }
         Cause::Small { length, room, grh } => Reason::ReceiveTooSmall { length, room, grh },
         Cause::Long { length, limit } => Reason::MessageTooLong { length, limit },
         Cause::Alignment { address } => Reason::Alignment { address },
         Cause::Malformed(why) => {
-            let is_peers = matches!(why, Senseless::ReceiveElements | Senseless::NoReadsServed);
+            let is_peers =
+                matches!(why, MalformedWqe::ReceiveElements | MalformedWqe::NoReadsServed);
             let side = is_peers.then_some(Side::Responder);
-            Reason::Malformed { side, text: senseless(why).into() }
+            Reason::Malformed { side, text: malformed(why).into() }
         }
         Cause::NotReady { waited, timer: min_rnr_timer, retries: rnr_retry } => {
             Reason::ReceiverNotReady { waited, min_rnr_timer, rnr_retry }
@@ -70,20 +71,20 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
     })
 }
 
-fn senseless(why: Senseless) -> &'static str {
+fn malformed(why: MalformedWqe) -> &'static str {
     match why {
-        Senseless::Any => "the work request makes no sense",
-        Senseless::Opcode => "the queue pair's type has no such operation, or not on this key",
-        Senseless::Elements => "the work request has more elements than max_send_sge",
-        Senseless::NoReads => "the queue pair's max_rd_atomic is 0",
-        Senseless::AddressHandle => "the address handle is none of the protection domain's",
-        Senseless::ReceiveElements => "the receive has more elements than max_recv_sge",
-        Senseless::NoReadsServed => "the peer's max_dest_rd_atomic is 0",
-        Senseless::NoWindow => "the protection domain has no such window",
-        Senseless::WindowBound => {
+        MalformedWqe::Any => "the work request makes no sense",
+        MalformedWqe::Opcode => "the queue pair's type has no such operation, or not on this key",
+        MalformedWqe::Elements => "the work request has more elements than max_send_sge",
+        MalformedWqe::NoReads => "the queue pair's max_rd_atomic is 0",
+        MalformedWqe::AddressHandle => "the address handle is none of the protection domain's",
+        MalformedWqe::ReceiveElements => "the receive has more elements than max_recv_sge",
+        MalformedWqe::NoReadsServed => "the peer's max_dest_rd_atomic is 0",
+        MalformedWqe::NoWindow => "the protection domain has no such window",
+        MalformedWqe::WindowBound => {
             "a window of type 2 that is bound already, or to be bound to nothing"
         }
-        Senseless::WindowBase => "the window or its region is zero-based",
-        Senseless::Placement => "the flush guarantees nothing, or what is not known",
+        MalformedWqe::WindowBase => "the window or its region is zero-based",
+        MalformedWqe::Placement => "the flush guarantees nothing, or what is not known",
     }
 }

@@ -12,12 +12,12 @@ use soft_hca_roce::wire::opcode::SendEnd;
 use super::{read_only, writable};
 use crate::arena::Qp;
 use crate::engine::atomic::{WORD, check_result_room};
-use crate::engine::cause::{Cause, Peer, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide, Peer};
 use crate::engine::check::CheckError;
+use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::request::{RequestError, Requester};
-use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr, SendWqe};
@@ -85,8 +85,8 @@ fn status_for(error: &CheckError) -> Status {
 /// What a connected queue pair keeps between two steps of the requests that it sends.
 #[derive(Debug, Default)]
 pub struct Sending {
-    /// A completion waits for room in its queue.
-    pub(in crate::engine) full: Option<Full>,
+    /// A completion waits for a credit of its queue.
+    pub(in crate::engine) full: Option<CreditWait>,
     /// The request that fails here once those before it are complete, and why.
     failed: Option<(u64, CheckError)>,
 }
@@ -128,7 +128,7 @@ impl<'a> Actor<'a> {
         if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
             // Whoever runs the queue does these, when nothing is in flight.
             if requester.in_flight() == 0 {
-                deferred.kicks.push((requester.qpn, 0));
+                deferred.rescheduled.push((requester.qpn, 0));
             }
             return Ok(None);
         }
@@ -160,7 +160,7 @@ impl<'a> Actor<'a> {
         wqe: &SendWqe<'a>,
     ) -> Result<(Opcode, u32), CheckError> {
         let opcode = opcode_of(wqe, requester.kind);
-        let opcode = opcode.ok_or_else(|| CheckError::malformed(Senseless::Opcode))?;
+        let opcode = opcode.ok_or_else(|| CheckError::malformed(MalformedWqe::Opcode))?;
         if opcode::has_response(wqe.opcode) {
             requester.check_read_depth()?;
         }
@@ -215,7 +215,7 @@ impl<'a> Actor<'a> {
                     out.copy_from_slice(&bytes);
                     Ok(())
                 }
-                _ => Err(CheckError::malformed(Senseless::Any).into()),
+                _ => Err(CheckError::malformed(MalformedWqe::Any).into()),
             };
         }
         let mut list = SegmentList::new();
@@ -244,8 +244,8 @@ impl<'a> Actor<'a> {
         self.link.copy(self.arena, self.me, ours, to).map_err(error_of)
     }
 
-    /// The oldest request in flight has ended. False if a lock or room for its completion is
-    /// missing.
+    /// The oldest request in flight has ended. False if a lock or a credit for its completion
+    /// is missing.
     fn end_oldest(&self, qpn: u32, id: u64, ended: Status, sending: &mut Sending) -> bool {
         let Some(qp) = self.arena.qp(qpn) else { return true };
         let mut deferred = Deferred::default();
@@ -258,10 +258,11 @@ impl<'a> Actor<'a> {
             let Some(_cq) = self.hold_cq(requester.send_cq) else { return false };
             match status_of(ended) {
                 status::SUCCESS => {
-                    let _room = if requester.is_signaled(requester.wqe(requester.oldest()).flags) {
-                        match self.claim_or_wait(requester.send_cq, &mut sending.full) {
+                    let _credit = if requester.is_signaled(requester.wqe(requester.oldest()).flags)
+                    {
+                        match self.reserve_or_wait(requester.send_cq, &mut sending.full) {
                             None => return false,
-                            room => room,
+                            credit => credit,
                         }
                     } else {
                         None
@@ -285,13 +286,13 @@ impl<'a> Actor<'a> {
 /// changed a request in flight.
 fn piece(list: &SegmentList, offset: u32, length: u64) -> Result<SegmentList, CheckError> {
     let piece = list.piece(offset.into(), length);
-    if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(Senseless::Any)) }
+    if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(MalformedWqe::Any)) }
 }
 
 fn error_of(fault: Fault) -> RequestError {
     match fault {
         Fault::Unreachable => RequestError::NoResponse,
-        _ => CheckError::unmapped(Place::Local).into(),
+        _ => CheckError::unmapped(MemorySide::Local).into(),
     }
 }
 

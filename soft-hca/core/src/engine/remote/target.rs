@@ -9,15 +9,15 @@ use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::{read_only, writable};
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
+use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::can_fail;
-use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::incoming::{Incoming, ScatterError};
 use crate::engine::receive::ReceiveError;
 use crate::engine::request::RequestError;
 use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
-use crate::engine::room::Full;
 use crate::engine::segments::{Fault, Memory, Region, Segment, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr};
@@ -30,8 +30,8 @@ pub struct Arriving {
     error: Option<ReceiveError>,
     /// Which check has refused it.
     refused: Option<(Refusal, Cause)>,
-    /// Its completion waits for room in the queue.
-    full: Option<Full>,
+    /// Its completion waits for a credit of the queue.
+    full: Option<CreditWait>,
 }
 
 /// The receives and the memory of a queue pair whose peer is on another host.
@@ -109,8 +109,8 @@ impl Target for RemoteTarget<'_, '_> {
         self.with(|actor, responder, arriving, deferred| {
             let incoming = Incoming::begin(responder, actor, deferred).ok_or(Refusal::NotReady)?;
             if responder.is_shared() {
-                responder.qp.taken_wr_id.store(incoming.wr_id(), Release);
-                responder.qp.taken.store(1, Release);
+                responder.qp.consumed_wr_id.store(incoming.wr_id(), Release);
+                responder.qp.consumed.store(1, Release);
             }
             arriving.incoming = Some(incoming);
             Ok(())
@@ -123,8 +123,8 @@ impl Target for RemoteTarget<'_, '_> {
             let incoming = arriving.incoming.as_mut().ok_or(Refusal::Busy)?;
             incoming.go_to(offset.into());
             let ours = Memory::unregistered(actor.me, &ours);
-            incoming.place(responder, actor, ours).map_err(|error| match error {
-                PlaceError::Receive(error) => {
+            incoming.scatter(responder, actor, ours).map_err(|error| match error {
+                ScatterError::Receive(error) => {
                     let refusal = match error {
                         ReceiveError::Small { .. } => Refusal::ReceiveTooSmall,
                         ReceiveError::Malformed | ReceiveError::Memory(_) => Refusal::Receive,
@@ -133,7 +133,7 @@ impl Target for RemoteTarget<'_, '_> {
                     arriving.error = Some(error);
                     refusal
                 }
-                PlaceError::Source | PlaceError::Unreachable => Refusal::Busy,
+                ScatterError::Source | ScatterError::Unreachable => Refusal::Busy,
             })
         })
     }
@@ -144,7 +144,7 @@ impl Target for RemoteTarget<'_, '_> {
                 return Ok(false);
             }
             if let Some(incoming) = arriving.incoming.take() {
-                responder.qp.taken.store(0, Release);
+                responder.qp.consumed.store(0, Release);
                 match arriving.error.take() {
                     Some(error) => {
                         incoming.fail(responder, actor, (&error, error.cause(0)), deferred);
@@ -167,7 +167,7 @@ impl Target for RemoteTarget<'_, '_> {
                 }
                 Received::Send(SendEnd::Invalidate(key)) => {
                     if !actor.can_invalidate(&responder.owner, key) {
-                        let cause = Cause::Key { place: Place::Remote, key };
+                        let cause = Cause::Key { side: MemorySide::Remote, key };
                         arriving.refused = Some((Refusal::Invalidate, cause));
                         return Err(Refusal::Invalidate);
                     }
@@ -178,8 +178,8 @@ impl Target for RemoteTarget<'_, '_> {
                 }
             };
             let cq = responder.qp.recv_cq.load(Acquire);
-            let room = actor.claim_or_wait(cq, &mut arriving.full);
-            let _room = room.ok_or(Refusal::Busy)?;
+            let credit = actor.reserve_or_wait(cq, &mut arriving.full);
+            let _credit = credit.ok_or(Refusal::Busy)?;
             let received = ReceiveCompletion {
                 wr_id: incoming.wr_id(),
                 opcode,
@@ -190,7 +190,7 @@ impl Target for RemoteTarget<'_, '_> {
             };
             arriving.incoming = None;
             arriving.refused = None;
-            responder.qp.taken.store(0, Release);
+            responder.qp.consumed.store(0, Release);
             actor.complete_received(responder, [&received], deferred);
             Ok(())
         })
@@ -275,7 +275,7 @@ impl Target for RemoteTarget<'_, '_> {
             let cause = refused.map(|(_, cause)| cause);
             let receive = arriving.incoming.take().map(|incoming| incoming.wr_id());
             let receive = receive.map(|wr_id| FailedReceive { wr_id, status, cause });
-            responder.qp.taken.store(0, Release);
+            responder.qp.consumed.store(0, Release);
             match (reason, &receive) {
                 (Refusal::InvalidRequest, None) => {
                     responder.refuse(actor, wc_status::REMOTE_REFUSES, deferred);

@@ -7,7 +7,7 @@ use std::thread;
 
 use super::fabric::*;
 use crate::engine::Link;
-use crate::engine::bounce::{Job, Taken};
+use crate::engine::bounce::{Job, SlotGuard};
 use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::helper::Helper;
 use crate::engine::process_memory::{self, CopyError};
@@ -77,7 +77,7 @@ fn a_closed_process_reaches_others_by_the_daemon() {
     let _helper = Helper::start(Arc::clone(&world.arena), DAEMON, Box::new(|_| false)).unwrap();
     let mut theirs = world.buffer(THEM, vec![0; 8]);
     let bytes = *b"12345678";
-    let taken = Taken::take(&world.arena, US).unwrap();
+    let taken = SlotGuard::acquire(&world.arena, US).unwrap();
     bounce_buffer::transfer(
         &world.arena,
         Way::In,
@@ -101,7 +101,7 @@ fn only_what_is_registered_is_touched() {
     world.register(THEM, addr + 1000, 1000, access::LOCAL_WRITE);
     world.register(US, addr + 2000, 1000, access::LOCAL_WRITE);
     let ask = |way, start: u64, length| {
-        let taken = Taken::take(&world.arena, US).unwrap();
+        let taken = SlotGuard::acquire(&world.arena, US).unwrap();
         taken.ask(US, job(way, THEM, &[Segment { addr: addr + start, length }]))
     };
     assert_eq!(ask(Way::In, 0, 2000), Ok(()), "regions that follow each other");
@@ -114,7 +114,7 @@ fn only_what_is_registered_is_touched() {
     world.arena.mr(readable).unwrap().live.store(0, Release);
     assert_eq!(ask(Way::In, 0, 1), refused, "no longer registered");
     // More than a bounce buffer has, though all of it is registered.
-    let taken = Taken::take(&world.arena, US).unwrap();
+    let taken = SlotGuard::acquire(&world.arena, US).unwrap();
     let there = Segment { addr: addr + 1000, length: 1000 };
     assert_eq!(taken.ask(US, job(Way::Out, THEM, &[there; 64])), Ok(()));
     let far = Job { offset: 256 << 10, ..job(Way::Out, THEM, &[there]) };
@@ -163,7 +163,7 @@ fn a_helper_that_dies_is_not_waited_for() {
             assert!(world.actor(DAEMON).release_all_of(THEM));
             assert_eq!(copying.join().unwrap(), Err(Fault::Unreachable));
         });
-        assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0, "fit for use");
+        assert_eq!(SlotGuard::acquire(&world.arena, US).unwrap().index, 0, "fit for use");
         assert_eq!(theirs.bytes, [0; 8]);
     }
 }
@@ -179,7 +179,7 @@ fn requests_of_the_dead_are_withdrawn() {
     let die_asking = || {
         thread::scope(|scope| {
             scope.spawn(|| {
-                let taken = Taken::take(&world.arena, OTHER).unwrap();
+                let taken = SlotGuard::acquire(&world.arena, OTHER).unwrap();
                 let _ = taken.ask(OTHER, job(Way::In, THEM, &there));
                 mem::forget(taken);
             });
@@ -195,7 +195,7 @@ fn requests_of_the_dead_are_withdrawn() {
     };
     die_asking();
     assert_eq!(world.arena.bounce_slots[0].lock.owner(), None);
-    assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0);
+    assert_eq!(SlotGuard::acquire(&world.arena, US).unwrap().index, 0);
 }
 
 /// A slot that a helper is still using is nobody else's, and memory stays registered so long.
@@ -207,7 +207,7 @@ fn a_busy_helper_is_waited_for() {
     let there = [Segment { addr: theirs.addr(), length: 8 }];
     thread::scope(|scope| {
         let asking = scope.spawn(|| {
-            let taken = Taken::take(&world.arena, OTHER).unwrap();
+            let taken = SlotGuard::acquire(&world.arena, OTHER).unwrap();
             taken.ask(OTHER, job(Way::In, THEM, &there))
         });
         let claimed = claim(&world);
@@ -215,7 +215,7 @@ fn a_busy_helper_is_waited_for() {
         // Its requester dies meanwhile, and keeps its locks so long.
         let daemon = world.actor(DAEMON);
         assert!(!daemon.release_all_of(OTHER));
-        assert_eq!(Taken::take(&world.arena, US).unwrap().index, 1);
+        assert_eq!(SlotGuard::acquire(&world.arena, US).unwrap().index, 1);
         let [mut theirs, mut ours] = [THEM, US].map(|proc| daemon.quiesce([], proc));
         assert!(!daemon.is_quiet(&mut theirs));
         assert!(daemon.is_quiet(&mut ours));
@@ -224,5 +224,5 @@ fn a_busy_helper_is_waited_for() {
         assert!(daemon.release_all_of(OTHER));
         assert_eq!(asking.join().unwrap(), Ok(()));
     });
-    assert_eq!(Taken::take(&world.arena, US).unwrap().index, 0);
+    assert_eq!(SlotGuard::acquire(&world.arena, US).unwrap().index, 0);
 }

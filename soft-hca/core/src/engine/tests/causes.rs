@@ -4,7 +4,7 @@ use soft_hca_roce::transport::request::{Failure, SendQueue, Status};
 use soft_hca_roce::transport::target::{Refusal, Target};
 
 use super::fabric::*;
-use crate::engine::cause::{Cause, Peer, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide, Peer};
 use crate::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
 use crate::engine::{LINK, Route};
 use crate::uapi::rxe::Sge;
@@ -35,17 +35,17 @@ impl Case {
 
 #[test]
 fn remote_memory() {
-    let place = Place::Remote;
+    let side = MemorySide::Remote;
     let mut case = Case::traced();
     let addr = case.theirs.addr();
     let wr = case.write(addr, 0x12300);
-    assert_eq!(case.cause(&wr), Cause::Key { place, key: 0x12300 });
+    assert_eq!(case.cause(&wr), Cause::Key { side, key: 0x12300 });
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     let wr = case.write(addr + 60, key);
     let (access, region) = ((addr + 60, 8), (addr, 64));
-    assert_eq!(case.cause(&wr), Cause::Bounds { place, key, access, region });
+    assert_eq!(case.cause(&wr), Cause::Bounds { side, key, access, region });
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
@@ -53,13 +53,13 @@ fn remote_memory() {
     set(&case.world.arena.mr(key).unwrap().access, allowed);
     let wr = case.write(addr, key);
     let needed = access::REMOTE_WRITE;
-    assert_eq!(case.cause(&wr), Cause::Access { place, key, needed, allowed });
+    assert_eq!(case.cause(&wr), Cause::Access { side, key, needed, allowed });
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     set(&case.world.arena.mr(key).unwrap().pd, PD + 1);
     let wr = case.write(addr, key);
-    assert_eq!(case.cause(&wr), Cause::Domain { place, key });
+    assert_eq!(case.cause(&wr), Cause::Domain { side, key });
 
     // The queue pair itself.
     let mut case = Case::traced();
@@ -67,7 +67,7 @@ fn remote_memory() {
     set(&case.world.entry(case.b).access, access::REMOTE_READ);
     let wr = case.write(addr, key);
     let allowed = access::REMOTE_READ;
-    assert_eq!(case.cause(&wr), Cause::Access { place, key: 0, needed, allowed });
+    assert_eq!(case.cause(&wr), Cause::Access { side, key: 0, needed, allowed });
 }
 
 #[test]
@@ -75,17 +75,17 @@ fn local_memory_and_requests_without_sense() {
     let mut case = Case::traced();
     let bad = Sge { lkey: 0x45600, ..case.ours.sge(0, 8) };
     let wr = Wr::new(1, opcode::SEND).sge(bad);
-    assert_eq!(case.cause(&wr), Cause::Key { place: Place::Local, key: 0x45600 });
+    assert_eq!(case.cause(&wr), Cause::Key { side: MemorySide::Local, key: 0x45600 });
 
     let case = Case::traced();
     let wr = Wr::new(1, opcode::TSO);
-    assert_eq!(case.cause(&wr), Cause::Malformed(Senseless::Opcode));
+    assert_eq!(case.cause(&wr), Cause::Malformed(MalformedWqe::Opcode));
 
     let mut case = Case::traced();
     set(&case.world.entry(case.a).max_rd_atomic, 0);
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     let wr = Wr::new(1, opcode::RDMA_READ).sge(case.ours.sge(0, 8)).remote(addr, key);
-    assert_eq!(case.cause(&wr), Cause::Malformed(Senseless::NoReads));
+    assert_eq!(case.cause(&wr), Cause::Malformed(MalformedWqe::NoReads));
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
@@ -109,7 +109,7 @@ fn receives() {
     let bad = Sge { lkey: 0x45600, ..case.theirs.sge(0, 8) };
     case.world.receive(case.b, 20, &[bad]);
     let wr = Wr::new(1, opcode::SEND).sge(case.ours.sge(0, 8));
-    assert_eq!(case.cause(&wr), Cause::Key { place: Place::Receive, key: 0x45600 });
+    assert_eq!(case.cause(&wr), Cause::Key { side: MemorySide::Receive, key: 0x45600 });
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn the_check_that_has_failed_is_the_one_that_is_told() {
     let mut case = Case::traced();
     set(&case.world.entry(case.a).max_send_sge, 1);
     let wr = Wr::new(1, opcode::TSO).sge(case.ours.sge(0, 1)).sge(case.ours.sge(0, 1));
-    assert_eq!(case.cause(&wr), Cause::Malformed(Senseless::Opcode));
+    assert_eq!(case.cause(&wr), Cause::Malformed(MalformedWqe::Opcode));
 
     let mut case = Case::traced();
     set(&case.world.entry(case.b).max_dest_rd_atomic, 0);
@@ -165,8 +165,8 @@ fn the_check_that_has_failed_is_the_one_that_is_told() {
 fn windows() {
     let case = Case::traced();
     let wr = Wr::new(1, opcode::LOCAL_INV).imm(0x12300);
-    let (place, key) = (Place::Local, 0x12300);
-    assert_eq!(case.cause(&wr), Cause::Window { place, key });
+    let (side, key) = (MemorySide::Local, 0x12300);
+    assert_eq!(case.cause(&wr), Cause::Window { side, key });
 
     // Its region is gone.
     let mut case = Case::traced();
@@ -177,7 +177,7 @@ fn windows() {
     set(&mw.bound, case.theirs.key >> 8);
     set(&region.unwrap().live, 0);
     let wr = case.write(addr, key);
-    assert_eq!(case.cause(&wr), Cause::Window { place: Place::Remote, key });
+    assert_eq!(case.cause(&wr), Cause::Window { side: MemorySide::Remote, key });
 }
 
 /// The checks of a request whose peer is on another host are this host's as far as its own memory
@@ -193,18 +193,18 @@ fn peers_on_another_host() {
     };
     let case = posted(opcode::RDMA_READ);
     assert!(matches!(case.world.actor(LINK).next_request(case.a), Ok(None)));
-    assert_eq!(case.world.env.take_causes(), [Cause::Malformed(Senseless::NoReads); 2]);
+    assert_eq!(case.world.env.take_causes(), [Cause::Malformed(MalformedWqe::NoReads); 2]);
 
     let case = posted(opcode::SEND);
     let (actor, qpn, sending) = (case.world.actor(LINK), case.a, &mut Sending::default());
     let mut sends = RemoteSends { actor, qpn, sending };
     assert!(matches!(sends.next_request(), Ok(Some(_))));
-    let (place, key) = (Place::Local, case.ours.key);
+    let (side, key) = (MemorySide::Local, case.ours.key);
     set(&case.world.arena.mr(key).unwrap().live, 0);
     let failed = Err(Failure::Failed(Status::LocalProtection));
     assert_eq!(sends.gather(0, 0, &mut [&mut [0; 8]]), failed);
     assert_eq!(sends.complete(0, Status::LocalProtection), Ok(()));
-    assert_eq!(case.world.env.take_causes(), [Cause::Key { place, key }; 2]);
+    assert_eq!(case.world.env.take_causes(), [Cause::Key { side, key }; 2]);
 
     let mut case = Case::traced();
     let key = case.theirs.key;
@@ -216,5 +216,5 @@ fn peers_on_another_host() {
     set(&case.world.arena.mr(key).unwrap().pd, PD + 1);
     assert_eq!(target.scatter(0, &[b"12345678"]), Err(Refusal::Receive));
     assert_eq!(target.fail(Refusal::Receive), Ok(()));
-    assert_eq!(case.world.env.take_causes(), [Cause::Domain { place: Place::Receive, key }]);
+    assert_eq!(case.world.env.take_causes(), [Cause::Domain { side: MemorySide::Receive, key }]);
 }

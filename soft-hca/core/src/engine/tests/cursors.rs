@@ -82,7 +82,7 @@ fn a_fence_waits_for_reads_and_atomics() {
         world.send(a, &Wr::new(3, opcode::SEND).flags(FENCED));
         let begun = world.statuses(b).len();
         assert_eq!(begun, if waits { 1 } else { 2 }, "{in_flight}");
-        assert_eq!(world.env.take_kicks(), [], "whoever completes it comes back");
+        assert_eq!(world.env.take_rescheduled(), [], "whoever completes it comes back");
         assert!(world.actor(US).complete_in_flight(a, 100));
         assert_eq!(world.statuses(a), [(1, 0), (2, 0), (3, 0)]);
         assert_eq!(world.statuses(b).len(), 2 - begun);
@@ -130,7 +130,7 @@ fn a_count_that_makes_no_sense_is_not_believed() {
     set(&world.entry(a).sq_in_flight, u32::MAX);
     world.doorbell(a);
     world.actor(DAEMON).run_again([0]);
-    assert_eq!(world.env.take_kicks(), [], "nothing is left to be executed");
+    assert_eq!(world.env.take_rescheduled(), [], "nothing is left to be executed");
     assert!(world.actor(US).complete_in_flight(a, u32::MAX));
     assert_eq!((world.statuses(a), cursors(&world, a)), (vec![(1, 0)], (1, 0)));
 }

@@ -33,7 +33,7 @@ pub(crate) const ALL: u32 = access::LOCAL_WRITE
 pub(crate) struct TestEnv {
     pub now_ns: AtomicU64,
     pub wakes: Mutex<Vec<(u32, u32)>>,
-    pub kicks: Mutex<Vec<(u32, u64)>>,
+    pub rescheduled: Mutex<Vec<(u32, u64)>>,
     pub raised: Mutex<Vec<Async>>,
     /// Queue pairs at which the link is to look.
     pub rung: Mutex<Vec<u32>>,
@@ -56,8 +56,8 @@ impl Env for TestEnv {
         self.wakes.lock().unwrap().push((channel, generation));
     }
 
-    fn kick_later(&self, qpn: u32, after_ns: u64) {
-        self.kicks.lock().unwrap().push((qpn, after_ns));
+    fn reschedule(&self, qpn: u32, after_ns: u64) {
+        self.rescheduled.lock().unwrap().push((qpn, after_ns));
     }
 
     fn raise(&self, what: Async) {
@@ -108,8 +108,8 @@ impl TestEnv {
         std::mem::take(&mut self.wakes.lock().unwrap())
     }
 
-    pub(crate) fn take_kicks(&self) -> Vec<(u32, u64)> {
-        std::mem::take(&mut self.kicks.lock().unwrap())
+    pub(crate) fn take_rescheduled(&self) -> Vec<(u32, u64)> {
+        std::mem::take(&mut self.rescheduled.lock().unwrap())
     }
 
     pub(crate) fn take_traced(&self) -> Vec<String> {

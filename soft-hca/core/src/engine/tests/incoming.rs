@@ -1,10 +1,10 @@
 //! Messages that arrive in several parts, as packets bring them.
 
 use super::fabric::*;
-use crate::engine::cause::{Cause, Place};
+use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::incoming::{Incoming, PlaceError};
+use crate::engine::incoming::{Incoming, ScatterError};
 use crate::engine::receive::ReceiveError;
 use crate::engine::responder::{ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory};
@@ -55,10 +55,10 @@ impl Case {
         self.locked(|responder, actor, deferred| Incoming::begin(responder, actor, deferred))
     }
 
-    fn place(&mut self, incoming: &mut Incoming, part: &[u8]) -> Result<(), PlaceError> {
+    fn scatter(&mut self, incoming: &mut Incoming, part: &[u8]) -> Result<(), ScatterError> {
         let part = [process_memory::ours(part)];
         let part = Memory::unregistered(US, &part);
-        self.locked(|responder, actor, _| incoming.place(responder, actor, part))
+        self.locked(|responder, actor, _| incoming.scatter(responder, actor, part))
     }
 
     fn abort(&mut self, incoming: Incoming, error: Option<ReceiveError>) {
@@ -72,8 +72,8 @@ impl Case {
 
 /// An element of the receive has a key that nothing has.
 fn no_key(key: u32) -> ReceiveError {
-    let place = Place::Receive;
-    ReceiveError::Memory(CheckError::memory(place, Cause::Key { place, key }))
+    let side = MemorySide::Receive;
+    ReceiveError::Memory(CheckError::memory(side, Cause::Key { side, key }))
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_message_in_parts_fills_one_receive() {
         case.post(20, &sges);
         let mut incoming = case.begin().unwrap();
         for part in [&bytes[..40], &bytes[40..40], &bytes[40..64], &bytes[64..]] {
-            assert_eq!(case.place(&mut incoming, part), Ok(()));
+            assert_eq!(case.scatter(&mut incoming, part), Ok(()));
             assert_eq!(case.world.poll(case.qpn), []);
         }
         // A receive that was taken from a shared queue is the program's again.
@@ -114,7 +114,7 @@ fn a_message_in_parts_fills_one_receive() {
         assert_eq!(memory.bytes[100..135], bytes[65..]);
         // The next message goes into the next receive.
         let mut incoming = case.begin().unwrap();
-        assert_eq!(case.place(&mut incoming, b"x"), Ok(()));
+        assert_eq!(case.scatter(&mut incoming, b"x"), Ok(()));
         assert_eq!(memory.bytes[0], b'x');
         case.world.assert_unlocked();
     }
@@ -133,13 +133,13 @@ fn a_taken_receive_does_not_change_with_its_slot() {
     let mut memory = case.world.buffer(THEM, vec![0; 20]);
     case.post(20, &[memory.sge(0, 4), memory.sge(10, 4)]);
     let mut incoming = case.begin().unwrap();
-    assert_eq!(case.place(&mut incoming, b"abc"), Ok(()));
+    assert_eq!(case.scatter(&mut incoming, b"abc"), Ok(()));
     for wr_id in 30..37 {
         case.post(wr_id, &[]);
         drop(case.begin());
     }
     case.post(37, &[]);
-    assert_eq!(case.place(&mut incoming, b"defg"), Ok(()));
+    assert_eq!(case.scatter(&mut incoming, b"defg"), Ok(()));
     assert_eq!(memory.bytes[..14], *b"abcd\0\0\0\0\0\0efg\0");
 }
 
@@ -150,11 +150,11 @@ fn too_long_a_message_fails_with_the_part_that_does_not_fit() {
         case.post(20, &[memory.sge(0, 10), memory.sge(32, 10)]);
         case.post(21, &[]);
         let mut incoming = case.begin().unwrap();
-        assert_eq!(case.place(&mut incoming, &[1; 15]), Ok(()));
+        assert_eq!(case.scatter(&mut incoming, &[1; 15]), Ok(()));
         let error = ReceiveError::Small { length: 21, room: 20 };
-        let placed = case.place(&mut incoming, &[2; 6]);
-        assert_eq!(placed, Err(PlaceError::Receive(error.clone())));
-        assert!(!memory.bytes.contains(&2), "nothing of it is placed");
+        let scattered = case.scatter(&mut incoming, &[2; 6]);
+        assert_eq!(scattered, Err(ScatterError::Receive(error.clone())));
+        assert!(!memory.bytes.contains(&2), "nothing of it is scattered");
         case.abort(incoming, Some(error));
         let mut completed = vec![(20, wc_status::RECEIVE_TOO_SMALL)];
         if case.srq.is_none() {
@@ -175,10 +175,10 @@ fn a_key_that_is_bad_in_the_middle_fails_there() {
         sges[1].lkey ^= 0xff;
         case.post(20, &sges);
         let mut incoming = case.begin().unwrap();
-        assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
+        assert_eq!(case.scatter(&mut incoming, &[1; 10]), Ok(()));
         let error = no_key(sges[1].lkey);
-        let placed = case.place(&mut incoming, &[2; 1]);
-        assert_eq!(placed, Err(PlaceError::Receive(error.clone())));
+        let scattered = case.scatter(&mut incoming, &[2; 1]);
+        assert_eq!(scattered, Err(ScatterError::Receive(error.clone())));
         case.abort(incoming, Some(error));
         let completed = case.world.poll(case.qpn);
         assert_eq!(completed, [Cqe::error(20, wc_status::RECEIVE_MEMORY, case.qpn)]);
@@ -191,10 +191,10 @@ fn a_region_may_go_between_two_parts() {
         let mut memory = case.world.buffer(THEM, vec![0; 64]);
         case.post(20, &[memory.whole()]);
         let mut incoming = case.begin().unwrap();
-        assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
+        assert_eq!(case.scatter(&mut incoming, &[1; 10]), Ok(()));
         set(&case.world.arena.mr(memory.key).unwrap().live, 0);
-        let refused = Err(PlaceError::Receive(no_key(memory.key)));
-        assert_eq!(case.place(&mut incoming, &[2; 10]), refused);
+        let refused = Err(ScatterError::Receive(no_key(memory.key)));
+        assert_eq!(case.scatter(&mut incoming, &[2; 10]), refused);
         assert_eq!(memory.bytes[10], 0);
     }
 }
@@ -205,12 +205,12 @@ fn an_aborted_message_gives_its_receive_back() {
         let mut memory = case.world.buffer(THEM, vec![0; 64]);
         case.post(20, &[memory.whole()]);
         let mut incoming = case.begin().unwrap();
-        assert_eq!(case.place(&mut incoming, &[1; 10]), Ok(()));
+        assert_eq!(case.scatter(&mut incoming, &[1; 10]), Ok(()));
         // What is to be read is not there.
         let part = [crate::engine::segments::Segment { addr: 8, length: 5 }];
         let part = Memory::unregistered(US, &part);
-        let placed = case.locked(|responder, actor, _| incoming.place(responder, actor, part));
-        assert_eq!(placed, Err(PlaceError::Source));
+        let scattered = case.locked(|responder, actor, _| incoming.scatter(responder, actor, part));
+        assert_eq!(scattered, Err(ScatterError::Source));
         case.abort(incoming, None);
         assert_eq!(case.world.state(case.qpn), state::RTS);
         if case.srq.is_some() {
@@ -260,13 +260,13 @@ fn parts_go_where_a_shared_queue_allows() {
     let srq = case.srq.unwrap();
     let mut room = case.world.buffer(THEM, vec![0; 8]);
     set(&case.world.arena.mr(room.key).unwrap().pd, PD + 1);
-    let (place, key) = (Place::Receive, room.key);
-    let error = ReceiveError::Memory(CheckError::memory(place, Cause::Domain { place, key }));
-    for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(PlaceError::Receive(error)))] {
+    let (side, key) = (MemorySide::Receive, room.key);
+    let error = ReceiveError::Memory(CheckError::memory(side, Cause::Domain { side, key }));
+    for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(ScatterError::Receive(error)))] {
         set(&case.world.arena.srqs[srq as usize].pd, pd);
         case.post(20, &[room.whole()]);
         let mut incoming = case.begin().unwrap();
-        assert_eq!(case.place(&mut incoming, b"abc"), expected);
+        assert_eq!(case.scatter(&mut incoming, b"abc"), expected);
     }
     assert_eq!(&room.bytes[..3], b"abc");
 }

@@ -9,6 +9,8 @@ mod causes;
 #[cfg(test)]
 mod connected;
 #[cfg(test)]
+mod credits;
+#[cfg(test)]
 mod cursors;
 #[cfg(test)]
 mod datagrams;
@@ -30,8 +32,6 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod remote;
-#[cfg(test)]
-mod room;
 #[cfg(test)]
 mod routes;
 #[cfg(test)]

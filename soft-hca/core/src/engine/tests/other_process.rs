@@ -86,7 +86,7 @@ fn a_process_that_has_ended_does_not_answer() {
     assert_eq!(unsafe { libc::waitid(libc::P_PID, child.0 as u32, &mut info, options) }, 0);
     world.send(a, &wr);
     assert_eq!(world.poll(a), []);
-    assert_eq!(world.env.take_kicks().len(), 1, "it is tried again until the timeout");
+    assert_eq!(world.env.take_rescheduled().len(), 1, "it is tried again until the timeout");
     assert_eq!(world.poll(b), []);
 }
 

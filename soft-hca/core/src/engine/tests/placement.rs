@@ -5,7 +5,7 @@ use soft_hca_roce::transport::target::{Refusal, Target};
 use soft_hca_roce::wire::headers::Feth;
 
 use super::fabric::*;
-use crate::engine::cause::{Cause, Place, Senseless};
+use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::remote::{Arriving, RemoteTarget};
 use crate::engine::{Async, LINK, Route};
 use crate::uapi::verbs::{
@@ -80,34 +80,34 @@ fn usual(addr: u64, key: u32) -> Wr {
 
 #[test]
 fn errors() {
-    const PLACE: Place = Place::Remote;
-    let without_any = |_: u64, _: u32| Cause::Malformed(Senseless::Placement);
+    const SIDE: MemorySide = MemorySide::Remote;
+    let without_any = |_: u64, _: u32| Cause::Malformed(MalformedWqe::Placement);
     let cases: [Wrong; 13] = [
         // The key, and the range
         (
             as_it_is,
             |addr, _| flush(addr, 0x6600, 8, GLOBAL),
             REM_ACCESS_ERR,
-            |_, _| Cause::Key { place: PLACE, key: 0x6600 },
+            |_, _| Cause::Key { side: SIDE, key: 0x6600 },
         ),
         (
             as_it_is,
             |addr, _| flush(addr, 0x6600, 0, GLOBAL),
             REM_ACCESS_ERR,
-            |_, _| Cause::Key { place: PLACE, key: 0x6600 },
+            |_, _| Cause::Key { side: SIDE, key: 0x6600 },
         ),
         (
             as_it_is,
             |_, _| flush(0, 0x6600, 8, GLOBAL | WHOLE),
             REM_ACCESS_ERR,
-            |_, _| Cause::Key { place: PLACE, key: 0x6600 },
+            |_, _| Cause::Key { side: SIDE, key: 0x6600 },
         ),
         (
             as_it_is,
             |addr, key| flush(addr + 60, key, 8, GLOBAL),
             REM_ACCESS_ERR,
             |addr, key| Cause::Bounds {
-                place: PLACE,
+                side: SIDE,
                 key,
                 access: (addr + 60, 8),
                 region: (addr, 64),
@@ -128,7 +128,7 @@ fn errors() {
             usual,
             REM_ACCESS_ERR,
             |_, key| Cause::Access {
-                place: PLACE,
+                side: SIDE,
                 key,
                 needed: access::FLUSH_GLOBAL,
                 allowed: ALL & !access::FLUSH_GLOBAL,
@@ -139,7 +139,7 @@ fn errors() {
             |addr, key| flush(addr, key, 8, GLOBAL | PERSISTENT),
             REM_ACCESS_ERR,
             |_, key| Cause::Access {
-                place: PLACE,
+                side: SIDE,
                 key,
                 needed: access::FLUSH_GLOBAL | access::FLUSH_PERSISTENT,
                 allowed: ALL,
@@ -151,7 +151,7 @@ fn errors() {
             usual,
             REM_INV_REQ_ERR,
             |_, _| Cause::Access {
-                place: PLACE,
+                side: SIDE,
                 key: 0,
                 needed: access::FLUSH_GLOBAL,
                 allowed: ALL & !access::FLUSH_GLOBAL,
@@ -163,14 +163,14 @@ fn errors() {
             REM_INV_REQ_ERR,
             |_, _| {
                 let needed = access::FLUSH_PERSISTENT;
-                Cause::Access { place: PLACE, key: 0, needed, allowed: ALL }
+                Cause::Access { side: SIDE, key: 0, needed, allowed: ALL }
             },
         ),
         (
             |case| set(&case.world.entry(case.b).max_dest_rd_atomic, 0),
             usual,
             REM_INV_REQ_ERR,
-            |_, _| Cause::Malformed(Senseless::NoReadsServed),
+            |_, _| Cause::Malformed(MalformedWqe::NoReadsServed),
         ),
         // What guarantees nothing, and what is not known
         (as_it_is, |addr, key| flush(addr, key, 8, 0), REM_INV_REQ_ERR, without_any),

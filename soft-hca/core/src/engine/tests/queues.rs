@@ -163,7 +163,7 @@ fn several_queue_pairs_share_receives() {
     // Empty: the sender waits.
     world.send(pairs[0].0, &Wr::new(3, opcode::SEND));
     assert_eq!(world.statuses(pairs[0].0), [(2, 0)]);
-    assert_eq!(world.env.take_kicks().len(), 1);
+    assert_eq!(world.env.take_rescheduled().len(), 1);
 }
 
 #[test]

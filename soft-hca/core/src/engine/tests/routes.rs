@@ -25,7 +25,7 @@ fn an_unknown_route_leads_to_nobody() {
     set(&world.entry(a).route, UNKNOWN);
     world.send(a, &Wr::new(1, opcode::SEND));
     assert_eq!((world.poll(a), world.poll(b)), (vec![], vec![]));
-    assert_eq!(world.env.take_kicks().len(), 1, "tried again until the timeout");
+    assert_eq!(world.env.take_rescheduled().len(), 1, "tried again until the timeout");
     Route::Local.store(&world.entry(a).route);
     world.actor(DAEMON).run_send_queue(a);
     assert_eq!((world.statuses(a), world.statuses(b)), (vec![(1, 0)], vec![(20, 0)]));

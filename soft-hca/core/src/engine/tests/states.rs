@@ -123,14 +123,14 @@ fn a_failed_peer_flushes_its_sends_too() {
     let (a, b) = world.rc();
     // The peer has something to send, which waits.
     world.send(b, &Wr::new(50, opcode::SEND).flags(0));
-    world.env.take_kicks();
+    world.env.take_rescheduled();
     world.send(a, &Wr::new(1, opcode::RDMA_WRITE).inline(b"x").remote(1, 2));
     assert_eq!(world.statuses(b), [(50, WR_FLUSH_ERR)]);
     // The daemon knows of both, and of each once.
-    let mut told = world.env.take_kicks();
+    let mut told = world.env.take_rescheduled();
     told.sort_unstable();
     assert_eq!(told, [(a, 0), (b, 0)]);
-    assert_eq!(world.entry(b).stall.load(Acquire), 0);
+    assert_eq!(world.entry(b).wait.load(Acquire), 0);
     assert_eq!((world.state(a), world.state(b)), (state::ERR, state::ERR));
 }
 

@@ -16,7 +16,7 @@ use crate::uapi::verbs::{opcode, status};
 /// The clock of this machine, and a list of what the daemon is to do.
 struct ClockEnv {
     start: Instant,
-    kicks: Mutex<Vec<(u64, u32)>>,
+    rescheduled: Mutex<Vec<(u64, u32)>>,
     /// The daemon is one thread at a time.
     daemon: Mutex<()>,
 }
@@ -24,9 +24,9 @@ struct ClockEnv {
 impl ClockEnv {
     fn take_due(&self) -> Vec<u32> {
         let now = self.now_ns();
-        let mut kicks = self.kicks.lock().unwrap();
-        let due = kicks.iter().filter(|(at, _)| *at <= now).map(|(_, qpn)| *qpn).collect();
-        kicks.retain(|(at, _)| *at > now);
+        let mut rescheduled = self.rescheduled.lock().unwrap();
+        let due = rescheduled.iter().filter(|(at, _)| *at <= now).map(|(_, qpn)| *qpn).collect();
+        rescheduled.retain(|(at, _)| *at > now);
         due
     }
 }
@@ -38,9 +38,9 @@ impl Env for ClockEnv {
 
     fn wake_channel(&self, _channel: u32, _generation: u32) {}
 
-    fn kick_later(&self, qpn: u32, after_ns: u64) {
+    fn reschedule(&self, qpn: u32, after_ns: u64) {
         let at = self.now_ns().saturating_add(after_ns);
-        self.kicks.lock().unwrap().push((at, qpn));
+        self.rescheduled.lock().unwrap().push((at, qpn));
     }
 
     fn raise(&self, _what: Async) {}
@@ -54,7 +54,7 @@ impl Env for OneIsThere {
         0
     }
     fn wake_channel(&self, _channel: u32, _generation: u32) {}
-    fn kick_later(&self, _qpn: u32, _after_ns: u64) {}
+    fn reschedule(&self, _qpn: u32, _after_ns: u64) {}
     fn raise(&self, _what: Async) {}
     fn is_there(&self, proc: usize) -> bool {
         proc == 1
@@ -90,7 +90,7 @@ impl Env for Orphan {
         0
     }
     fn wake_channel(&self, _channel: u32, _generation: u32) {}
-    fn kick_later(&self, _qpn: u32, _after_ns: u64) {}
+    fn reschedule(&self, _qpn: u32, _after_ns: u64) {}
     fn raise(&self, _what: Async) {}
     fn is_daemon_gone(&self) -> bool {
         true
@@ -248,7 +248,8 @@ impl World {
 /// With a daemon that does what is due.
 fn with_daemon(work: impl FnOnce(&World, &ClockEnv) + Send) {
     let world = World::new();
-    let env = ClockEnv { start: Instant::now(), kicks: Mutex::default(), daemon: Mutex::default() };
+    let env =
+        ClockEnv { start: Instant::now(), rescheduled: Mutex::default(), daemon: Mutex::default() };
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let daemon = scope.spawn(|| {

@@ -18,11 +18,16 @@ pub(super) fn run_daemon(world: &World, until_ns: u64) -> u64 {
     let mut last = world.env.now_ns();
     loop {
         let now = world.env.now_ns();
-        due.extend(world.env.take_kicks().into_iter().map(|(qpn, after)| (now + after, qpn)));
+        due.extend(world.env.take_rescheduled().into_iter().map(|(qpn, after)| (now + after, qpn)));
         due.sort_unstable();
         if due.first().is_none_or(|&(at, _)| at > until_ns) {
             // Those are for the next time.
-            world.env.kicks.lock().unwrap().extend(due.iter().map(|&(at, qpn)| (qpn, at - now)));
+            world
+                .env
+                .rescheduled
+                .lock()
+                .unwrap()
+                .extend(due.iter().map(|&(at, qpn)| (qpn, at - now)));
             return last;
         }
         let (at, qpn) = due.remove(0);
@@ -45,9 +50,9 @@ fn a_late_receive_is_found() {
     run_daemon(&world, 1000 * MS);
     assert_eq!(world.poll(a), [], "it may wait for ever");
     // It is asked for ever more rarely, but not too rarely.
-    world.env.take_kicks();
+    world.env.take_rescheduled();
     world.actor(DAEMON).run_send_queue(a);
-    let [(_, after)] = world.env.take_kicks().try_into().unwrap();
+    let [(_, after)] = world.env.take_rescheduled().try_into().unwrap();
     assert!((4 * MS..10 * MS).contains(&after), "{after}");
     for wr_id in [20, 21] {
         world.receive(b, wr_id, &[theirs.whole()]);
@@ -58,8 +63,8 @@ fn a_late_receive_is_found() {
         (vec![(1, 0), (2, 0)], vec![(20, 0), (21, 0)])
     );
     assert_eq!(theirs.bytes[..3], *b"abc");
-    assert_eq!(world.entry(a).stall.load(Acquire), 0);
-    assert_eq!(world.env.take_kicks(), []);
+    assert_eq!(world.entry(a).wait.load(Acquire), 0);
+    assert_eq!(world.env.take_rescheduled(), []);
 }
 
 #[test]
@@ -144,7 +149,7 @@ fn the_daemon_is_asked_once() {
     for wr_id in 0..3 {
         world.send(a, &Wr::new(wr_id, opcode::SEND));
     }
-    assert_eq!(world.env.take_kicks().len(), 1);
+    assert_eq!(world.env.take_rescheduled().len(), 1);
 }
 
 #[test]
@@ -172,7 +177,7 @@ fn the_daemon_does_not_wait_for_a_busy_queue() {
         let _guard = world.entry(a).send_lock.lock(US, || {});
         world.actor(DAEMON).run_send_queue(a);
     }
-    let [(qpn, _)] = world.env.take_kicks().try_into().unwrap();
+    let [(qpn, _)] = world.env.take_rescheduled().try_into().unwrap();
     world.actor(DAEMON).run_send_queue(qpn);
     assert_eq!(world.statuses(a), [(1, 0)]);
 }
@@ -205,7 +210,7 @@ fn a_receive_that_cannot_be_taken_is_not_waited_for_endlessly() {
     world.arena.srqs[srq as usize].live.store(0, Release);
     world.send(a, &Wr::new(1, opcode::SEND));
     assert_eq!((world.poll(a), world.poll(b)), (vec![], vec![]));
-    assert_eq!(world.env.take_kicks().len(), 1);
+    assert_eq!(world.env.take_rescheduled().len(), 1);
 }
 
 /// The link of one machine, with its copies counted.

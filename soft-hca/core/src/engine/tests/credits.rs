@@ -33,7 +33,7 @@ fn requests_wait_for_room_in_the_senders_queue() {
         run_daemon(&world, world.env.now_ns.load(Acquire) + 100 * MS);
     }
     assert_eq!(world.statuses(b), [(1, 0), (2, 0)]);
-    assert_eq!(world.entry(a).stall.load(Acquire), 0);
+    assert_eq!(world.entry(a).wait.load(Acquire), 0);
     assert_eq!(world.env.take_raised(), []);
 }
 
@@ -144,10 +144,10 @@ fn who_has_seen_plenty_of_room_finds_some() {
         (0..count).for_each(|_| actor.add_completion(cq, &Cqe::default(), false));
     };
     add(1);
-    let slow = actor.claim_room(cq, 1);
-    assert_eq!(world.arena.cqs[cq as usize].claimed.load(Acquire), 0);
+    let slow = actor.reserve_credits(cq, 1);
+    assert_eq!(world.arena.cqs[cq as usize].reserved.load(Acquire), 0);
     add(510);
-    assert!(!actor.claim_room(cq, 1).take(), "the queue has 511 entries");
+    assert!(!actor.reserve_credits(cq, 1).consume(), "the queue has 511 entries");
     add(1);
     drop(slow);
     assert_eq!(world.env.take_raised(), []);
@@ -177,25 +177,28 @@ fn who_polls_is_waited_for() {
 }
 
 #[test]
-fn claims_are_exclusive_and_end() {
+fn reservations_are_exclusive_and_end() {
     let world = World::new();
     let cq = world.cq(7);
     let actor = world.actor(US);
-    let claimed = || world.arena.cqs[cq as usize].claimed.load(Acquire);
-    let mut first = actor.claim_room(cq, 5);
-    let mut second = actor.claim_room(cq, 5);
-    assert_eq!((0..9).filter(|_| first.take()).count(), 5);
-    assert_eq!((0..9).filter(|_| second.take()).count(), 2);
-    assert!(!actor.claim_room(cq, 1).take());
-    assert_eq!(claimed(), 7);
+    let reserved = || world.arena.cqs[cq as usize].reserved.load(Acquire);
+    let mut first = actor.reserve_credits(cq, 5);
+    let mut second = actor.reserve_credits(cq, 5);
+    assert_eq!((0..9).filter(|_| first.consume()).count(), 5);
+    assert_eq!((0..9).filter(|_| second.consume()).count(), 2);
+    assert!(!actor.reserve_credits(cq, 1).consume());
+    assert_eq!(reserved(), 7);
     drop(first);
-    assert!(actor.claim_room(cq, 1).take());
-    // Somebody was killed; what others had claimed is forgotten with it.
-    world.actor(DAEMON).forget_claims([cq as usize]);
+    assert!(actor.reserve_credits(cq, 1).consume());
+    // Somebody was killed; what others had reserved is forgotten with it.
+    world.actor(DAEMON).forget_reservations([cq as usize]);
     drop(second);
-    assert_eq!(claimed(), 0);
+    assert_eq!(reserved(), 0);
     // A program can write there what it likes.
-    world.arena.cqs[cq as usize].claimed.store(u32::MAX, Release);
-    assert!(!actor.claim_room(cq, 1).take());
-    assert!(actor.claim_room(u32::MAX, 1).take(), "nobody waits for a queue that is not there");
+    world.arena.cqs[cq as usize].reserved.store(u32::MAX, Release);
+    assert!(!actor.reserve_credits(cq, 1).consume());
+    assert!(
+        actor.reserve_credits(u32::MAX, 1).consume(),
+        "nobody waits for a queue that is not there"
+    );
 }

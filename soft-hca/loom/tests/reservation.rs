@@ -1,19 +1,19 @@
-//! Claims of room in completion queues: who has one finds room, whatever the others do.
+//! Reserved credits of completion queues: who has one finds room, whatever the others do.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::thread;
-use soft_hca_loom::claims::{claim, release};
 use soft_hca_loom::lock::Lock;
+use soft_hca_loom::reservation::{release, reserve};
 
-/// A completion queue, as far as its room goes. Its indices do not wrap.
+/// A completion queue, as far as its credits go. Its indices do not wrap.
 struct Queue {
     size: u32,
     lock: Lock,
-    claimed: AtomicU32,
-    /// Room that is there for sure. Written under the lock.
-    room: AtomicU32,
+    reserved: AtomicU32,
+    /// Credits that are there for sure. Written under the lock.
+    credits: AtomicU32,
     /// Completions that were added. Written under the lock.
     producer: AtomicU32,
     /// Completions that were polled.
@@ -25,8 +25,8 @@ impl Queue {
         Self {
             size,
             lock: Lock::default(),
-            claimed: AtomicU32::new(0),
-            room: AtomicU32::new(size - unread),
+            reserved: AtomicU32::new(0),
+            credits: AtomicU32::new(size - unread),
             producer: AtomicU32::new(unread),
             consumer: AtomicU32::new(0),
         }
@@ -37,28 +37,28 @@ impl Queue {
         self.size - (self.producer.load(Acquire) - consumer)
     }
 
-    fn claim(&self, wanted: u32) -> u32 {
-        claim(&self.claimed, wanted, || self.room.load(Acquire), || self.counted())
+    fn reserve(&self, wanted: u32) -> u32 {
+        reserve(&self.reserved, wanted, || self.credits.load(Acquire), || self.counted())
     }
 
     /// Adds completions, as the engine does; none may be lost.
     fn add(&self, me: usize, count: u32) {
         let _guard = self.lock.lock(me, || {});
-        let mut room = self.room.load(Acquire);
-        if room < count {
-            room = self.counted();
+        let mut credits = self.credits.load(Acquire);
+        if credits < count {
+            credits = self.counted();
         }
-        assert!(room >= count, "a completion is lost");
-        self.room.store(room - count, Release);
+        assert!(credits >= count, "a completion is lost");
+        self.credits.store(credits - count, Release);
         self.producer.store(self.producer.load(Relaxed) + count, Release);
     }
 
-    /// Adds up to `wanted` completions for which there is room; gives how many.
-    fn add_with_claim(&self, me: usize, wanted: u32) -> u32 {
-        let free = self.claim(wanted);
+    /// Adds up to `wanted` completions that have a credit; gives how many.
+    fn add_reserved(&self, me: usize, wanted: u32) -> u32 {
+        let free = self.reserve(wanted);
         if free > 0 {
             self.add(me, free);
-            release(&self.claimed, free);
+            release(&self.reserved, free);
         }
         free
     }
@@ -75,30 +75,30 @@ impl Queue {
 /// A thread that adds completions, and tells how many.
 fn adds(queue: &Arc<Queue>, me: usize, wanted: u32) -> thread::JoinHandle<u32> {
     let queue = queue.clone();
-    thread::spawn(move || queue.add_with_claim(me, wanted))
+    thread::spawn(move || queue.add_reserved(me, wanted))
 }
 
 #[test]
-fn the_last_room_is_one_requests() {
+fn the_last_credit_is_one_requests() {
     loom::model(|| {
         let queue = Arc::new(Queue::new(1, 0));
         let other = adds(&queue, 1, 1);
-        let ours = queue.add_with_claim(2, 1);
+        let ours = queue.add_reserved(2, 1);
         assert!(ours + other.join().unwrap() <= 1);
-        assert_eq!(queue.claimed.load(Relaxed), 0);
+        assert_eq!(queue.reserved.load(Relaxed), 0);
     });
 }
 
 #[test]
-fn several_claim_more_than_there_is() {
+fn several_want_more_than_there_is() {
     loom::model(|| {
         let queue = Arc::new(Queue::new(3, 0));
         let other = adds(&queue, 1, 2);
-        let ours = queue.add_with_claim(2, 2);
+        let ours = queue.add_reserved(2, 2);
         assert!(ours + other.join().unwrap() <= 3);
-        assert_eq!(queue.claimed.load(Relaxed), 0);
+        assert_eq!(queue.reserved.load(Relaxed), 0);
         // Nobody else is there: all that is left is free.
-        assert_eq!(queue.claim(3), queue.counted());
+        assert_eq!(queue.reserve(3), queue.counted());
     });
 }
 
@@ -111,29 +111,29 @@ fn what_is_polled_meanwhile_is_given_to_one() {
             let queue = queue.clone();
             thread::spawn(move || queue.poll())
         };
-        let ours = queue.add_with_claim(2, 1);
+        let ours = queue.add_reserved(2, 1);
         assert!(poller.join().unwrap());
         assert!(ours + other.join().unwrap() <= 1);
-        assert_eq!(queue.claimed.load(Relaxed), 0);
+        assert_eq!(queue.reserved.load(Relaxed), 0);
     });
 }
 
-/// The daemon forgets all claims when a program has died: room may be claimed twice then, but no
-/// claim remains and none becomes less than nothing.
+/// The daemon forgets all reservations when a program has died: a credit may be reserved twice then, but no
+/// reservation remains and none becomes less than nothing.
 #[test]
-fn forgotten_claims_end() {
+fn forgotten_reservations_end() {
     loom::model(|| {
         let queue = Arc::new(Queue::new(2, 0));
-        let claimer = {
+        let other = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let free = queue.claim(1);
-                release(&queue.claimed, free);
+                let free = queue.reserve(1);
+                release(&queue.reserved, free);
             })
         };
-        queue.claimed.store(0, Release);
-        claimer.join().unwrap();
-        assert_eq!(queue.claimed.load(Relaxed), 0);
-        assert_eq!(queue.claim(2), 2);
+        queue.reserved.store(0, Release);
+        other.join().unwrap();
+        assert_eq!(queue.reserved.load(Relaxed), 0);
+        assert_eq!(queue.reserve(2), 2);
     });
 }

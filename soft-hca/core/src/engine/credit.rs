@@ -1,0 +1,163 @@
+//! Credits of completion queues: entries that are free. An adapter takes its time, in which a program
+//! polls; here completions are there at once, and a program that posts while it polls
+//! (`ibv_start_poll` to `ibv_end_poll`, where the provider gives the slots back at the end) would
+//! overrun its own queue. So a request whose completions have no credit waits, as one whose receiver
+//! is not ready does, and is executed all the same, as an overrun, when the program has not polled for
+//! [`timing::CQ_FULL_NS`].
+//!
+//! The ring has twice the slots that the queue is said to have. Those beyond are for whoever saw
+//! [`PLENTY`] of credits, reserved none, and was preempted until others had used them up.
+//!
+//! [`timing::CQ_FULL_NS`]: super::timing::CQ_FULL_NS
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use crate::arena::Cq;
+use crate::engine::Actor;
+use crate::engine::request::RequestError;
+use crate::engine::reservation::{release, reserve};
+use crate::engine::timing::CQ_FULL_NS;
+use crate::ring::Ring;
+
+/// With so many credits nobody reserves any: more than all who may be adding completions at once
+/// will use. So many fit into what a ring has beyond its queue's size, see [`ring_entries`].
+pub(super) const PLENTY: u32 = 256;
+
+/// The entries that the ring of a completion queue with `cqe` entries has.
+pub fn ring_entries(cqe: u32) -> u32 {
+    cqe.saturating_mul(2).saturating_add(1)
+}
+
+/// The credits of an empty queue with this ring.
+pub fn cqe_of(mask: u32) -> u32 {
+    mask / 2
+}
+
+/// Credits of a queue, going by the header. The producer's index is read first: if the program polls
+/// meanwhile there seem to be fewer, and never more.
+pub(super) fn count_credits(ring: &Ring<'_>) -> u32 {
+    let producer = ring.producer();
+    cqe_of(ring.mask()).saturating_sub(ring.distance(ring.consumer(), producer))
+}
+
+/// Credits that nobody else counts on. They end with this value: by then the completions are in the
+/// queue.
+pub(super) struct Credits<'a> {
+    /// Where they are reserved, unless there are plenty.
+    cq: Option<&'a Cq>,
+    reserved: u32,
+    /// Those of them that are not used.
+    left: u32,
+}
+
+impl Credits<'_> {
+    /// Uses a credit, if one is left.
+    pub(super) fn consume(&mut self) -> bool {
+        let is_left = self.left > 0;
+        self.left -= u32::from(is_left);
+        is_left
+    }
+}
+
+impl Drop for Credits<'_> {
+    fn drop(&mut self) {
+        if let Some(cq) = self.cq.filter(|_| self.reserved > 0) {
+            release(&cq.reserved, self.reserved);
+        }
+    }
+}
+
+/// What has waited for a credit, and since when. Kept between two attempts.
+#[derive(Debug, Default)]
+pub(super) struct CreditWait {
+    /// How long it waits, unless the program polls. 0: not set yet.
+    until_ns: u64,
+    /// See [`Actor::has_polled_since`].
+    polled: AtomicU32,
+}
+
+/// How [`Cq::overrun_from`] names a program that has polled up to here.
+fn mark_of(ring: &Ring<'_>) -> u32 {
+    ring.consumer() + 1
+}
+
+/// Whether requests have waited for a credit in vain, and the program has not polled since.
+pub(super) fn may_overrun(cq: &Cq, ring: &Ring<'_>) -> bool {
+    cq.overrun_from.load(Acquire) == mark_of(ring)
+}
+
+impl<'a> Actor<'a> {
+    /// Reserves up to `wanted` credits of the queue with an index. A queue that may be overrun has any
+    /// number of them.
+    pub(super) fn reserve_credits(&self, index: u32, wanted: u32) -> Credits<'a> {
+        let unreserved = Credits { cq: None, reserved: 0, left: wanted };
+        let Some(cq) = self.arena.cqs.get(index as usize) else { return unreserved };
+        if cq.credits.load(Acquire) >= PLENTY.saturating_add(wanted) {
+            return unreserved;
+        }
+        let Some(ring) = self.arena.ring(&cq.ring) else { return unreserved };
+        let known = || cq.credits.load(Acquire).min(cqe_of(ring.mask()));
+        let free = reserve(&cq.reserved, wanted, known, || count_credits(&ring));
+        if free == 0 && may_overrun(cq, &ring) {
+            return unreserved;
+        }
+        Credits { cq: Some(cq), reserved: free, left: free }
+    }
+
+    /// Reserves a credit; the request waits if there is none.
+    pub(super) fn reserve_credit(&self, cq: u32) -> Result<Credits<'a>, RequestError> {
+        let mut credits = self.reserve_credits(cq, 1);
+        if credits.consume() { Ok(credits) } else { Err(RequestError::CqFull(cq)) }
+    }
+
+    /// Reserves a credit for a message from another host. `None` while there is none and it is to be
+    /// waited for.
+    pub(super) fn reserve_or_wait(
+        &self,
+        cq: u32,
+        wait: &mut Option<CreditWait>,
+    ) -> Option<Credits<'a>> {
+        if let Ok(credit) = self.reserve_credit(cq) {
+            *wait = None;
+            return Some(credit);
+        }
+        let now = self.env.now_ns();
+        let CreditWait { until_ns, polled } = wait.get_or_insert_default();
+        if self.has_polled_since(cq, polled) || *until_ns == 0 {
+            *until_ns = now + CQ_FULL_NS;
+        }
+        if now < *until_ns {
+            return None;
+        }
+        *wait = None;
+        self.allow_overrun(cq);
+        Some(self.reserve_credits(cq, 1))
+    }
+
+    /// Whether a queue's program has polled since the last look, of which `polled` takes note. If it
+    /// has, a request that got no credit goes on waiting: others were faster.
+    pub(super) fn has_polled_since(&self, index: u32, polled: &AtomicU32) -> bool {
+        let cq = self.arena.cqs.get(index as usize);
+        let Some(ring) = cq.and_then(|cq| self.arena.ring(&cq.ring)) else { return false };
+        polled.swap(mark_of(&ring), AcqRel) != mark_of(&ring)
+    }
+
+    /// No request waits for a credit of this queue any more until its program has polled: the queue
+    /// may be overrun.
+    pub(super) fn allow_overrun(&self, index: u32) {
+        if let Some(cq) = self.arena.cqs.get(index as usize) {
+            if let Some(ring) = self.arena.ring(&cq.ring) {
+                cq.overrun_from.store(mark_of(&ring), Release);
+            }
+        }
+    }
+
+    /// Forgets all reservations, among which a dead process's may be. For the daemon. `cqs` are the
+    /// indices of the queues in use.
+    pub fn forget_reservations(&self, cqs: impl IntoIterator<Item = usize>) {
+        for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
+            cq.reserved.store(0, Release);
+        }
+    }
+}

@@ -119,7 +119,7 @@ pub(crate) struct Daemon {
     missing_tokens: Deadlines<(u32, u32)>,
     /// What waits for a lock.
     deferred: DeferredCommands,
-    /// Queue pairs in the error state. Who puts one there kicks it.
+    /// Queue pairs in the error state. Who puts one there reschedules it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
     /// The connection for which the fabric is recorded.

@@ -155,9 +155,9 @@ impl Env for DaemonEnv {
         }
     }
 
-    fn ring_link(&self, qpn: u32) {
+    fn link_doorbell(&self, qpn: u32) {
         if let Some(link) = self.link.get() {
-            link.ring(qpn);
+            link.doorbell_of(qpn);
         }
     }
 

@@ -12,7 +12,6 @@ use soft_hca_core::rpc::{Connection, FileKind};
 use soft_hca_core::system;
 use soft_hca_core::uapi::ucma::abi::{MigrateId, Request as _};
 use soft_hca_core::uapi::verbs::event;
-use soft_hca_roce::wire::bth::Qpn;
 use zerocopy::IntoBytes;
 
 use crate::device::Device;
@@ -203,8 +202,6 @@ impl Host for CmHost<'_> {
     fn route(&self, to: IpAddr) -> Result<IpAddr> {
         crate::device::route(to)
     }
-
-    fn qp_gone(&mut self, _qpn: Qpn) {}
 
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
         if self.find_source(ip).is_some() {

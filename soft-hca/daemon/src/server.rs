@@ -59,7 +59,7 @@ fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
 }
 
 /// How often receives that are posted to queue pairs in the error state are looked for, in
-/// nanoseconds: nobody rings a bell for them.
+/// nanoseconds: no doorbell tells of them.
 const ERROR_SWEEP_NS: u64 = 20_000_000;
 
 /// How long the daemon waits before it looks again whether a dead process owes a token.
@@ -442,7 +442,7 @@ impl Daemon {
         let event_fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
         let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
-        let bell = self.fabric.roce.bell().transpose().map_err(|_| Errno::ENOMEM)?;
+        let doorbell = self.fabric.roce.doorbell().transpose().map_err(|_| Errno::ENOMEM)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
         let mut refusal = None;
         if is_new {
@@ -469,7 +469,7 @@ impl Daemon {
         let answer = Ok(Answer { created: Some(created), ..Answer::default() });
         let mut fds = vec![arena, events];
         // A program that posts to another host wakes the link by it.
-        fds.extend(bell);
+        fds.extend(doorbell);
         Ok(Answered { answer, fds })
     }
 

@@ -4,13 +4,13 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::{Acquire, Release};
 use loom::thread;
-use soft_hca_loom::doorbell::{is_rung, may_sleep, ring, take, wake_up};
+use soft_hca_loom::doorbell::{is_set, may_sleep, set, take, wake_up};
 use soft_hca_loom::seq_cst;
 
 /// The link's thread and a send queue for it.
 #[derive(Default)]
 struct Link {
-    rung: seq_cst::AtomicU64,
+    doorbells: seq_cst::AtomicU64,
     sleeps: seq_cst::AtomicU32,
     /// Requests in the send queue.
     producer: AtomicU32,
@@ -22,14 +22,14 @@ impl Link {
     /// A program posts a request and rings.
     fn post(&self, bit: u64) {
         self.producer.fetch_add(1, Release);
-        if ring(&self.rung, bit, &self.sleeps) {
+        if set(&self.doorbells, bit, &self.sleeps) {
             self.woken.fetch_add(1, Release);
         }
     }
 
     /// Whether the thread goes on because of what it finds, or sleeps.
     fn goes_on(&self) -> bool {
-        !may_sleep(&self.sleeps, || is_rung(&self.rung))
+        !may_sleep(&self.sleeps, || is_set(&self.doorbells))
     }
 }
 
@@ -56,12 +56,12 @@ fn what_is_posted_behind_a_look_is_not_missed() {
     loom::model(|| {
         let link = Arc::new(Link::default());
         let program = posts(&link, 1);
-        let taken = take(&link.rung);
+        let taken = take(&link.doorbells);
         if taken == 0 {
             let goes_on = link.goes_on();
             program.join().unwrap();
             assert!(goes_on || link.woken.load(Acquire) == 1, "it sleeps for ever");
-            assert_eq!(take(&link.rung), 1);
+            assert_eq!(take(&link.doorbells), 1);
         } else {
             assert_eq!(taken, 1);
             assert_eq!(link.producer.load(Acquire), 1, "what was posted is there");
@@ -79,6 +79,6 @@ fn of_several_who_ring_one_wakes() {
         programs.into_iter().for_each(|program| program.join().unwrap());
         assert_eq!(link.woken.load(Acquire), 1);
         wake_up(&link.sleeps);
-        assert_eq!(take(&link.rung), 3);
+        assert_eq!(take(&link.doorbells), 3);
     });
 }

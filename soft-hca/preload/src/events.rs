@@ -79,7 +79,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: u
     }
     // SAFETY: the caller gives a buffer of this size.
     let command = || unsafe { slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
-    match keeping_errno(|| client::ring(fd, command())) {
+    match keeping_errno(|| client::doorbell(fd, command())) {
         Some(Ok(bytes)) => return bytes as isize,
         Some(Err(error)) => return fail(error) as isize,
         None => {}

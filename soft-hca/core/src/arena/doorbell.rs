@@ -10,8 +10,8 @@ use crate::sync::seq_cst::{AtomicU32, AtomicU64};
 /// Either the thread, which says that it sleeps before it looks, sees these bits, or it is seen to
 /// sleep here: both sides write, then read what the other writes, and there is one order of all that.
 #[inline]
-pub fn ring(rung: &AtomicU64, bits: u64, sleeps: &AtomicU32) -> bool {
-    rung.fetch_or(bits, SeqCst);
+pub fn set(doorbells: &AtomicU64, bits: u64, sleeps: &AtomicU32) -> bool {
+    doorbells.fetch_or(bits, SeqCst);
     is_to_wake(sleeps)
 }
 
@@ -21,20 +21,20 @@ pub fn is_to_wake(sleeps: &AtomicU32) -> bool {
     sleeps.load(SeqCst) != 0 && sleeps.swap(0, SeqCst) != 0
 }
 
-/// Whether somebody has rung.
+/// Whether any doorbell is set.
 #[inline]
-pub fn is_rung(rung: &AtomicU64) -> bool {
-    rung.load(SeqCst) != 0
+pub fn is_set(doorbells: &AtomicU64) -> bool {
+    doorbells.load(SeqCst) != 0
 }
 
-/// Takes the bits of all who have rung.
+/// Takes the bits of all that are set.
 #[inline]
-pub fn take(rung: &AtomicU64) -> u64 {
-    if is_rung(rung) { rung.swap(0, SeqCst) } else { 0 }
+pub fn take(doorbells: &AtomicU64) -> u64 {
+    if is_set(doorbells) { doorbells.swap(0, SeqCst) } else { 0 }
 }
 
 /// The thread is about to sleep, and is woken from now on; it may not if `has_work` then finds
-/// some. See [`ring`].
+/// some. See [`set`].
 #[inline]
 pub fn may_sleep(sleeps: &AtomicU32, has_work: impl FnOnce() -> bool) -> bool {
     sleeps.store(1, SeqCst);

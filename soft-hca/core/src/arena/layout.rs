@@ -436,7 +436,7 @@ pub struct Arena {
     /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
     pub link_sleeps: AtomicU32,
     /// A bit for each queue pair at whose send queue the link is to look, by index.
-    pub rung: [AtomicU64; MAX_QPS / 64],
+    pub link_doorbells: [AtomicU64; MAX_QPS / 64],
     /// Processes.
     pub procs: [Proc; MAX_PROCS],
     /// Completion channels.
@@ -491,19 +491,21 @@ impl Arena {
     }
 
     /// Rings a queue pair's doorbell for the link; whether its thread is to be woken.
-    pub fn ring_link(&self, qpn: u32) -> bool {
+    pub fn link_doorbell(&self, qpn: u32) -> bool {
         match qp_index(qpn, self.qpn_base.load(Relaxed)) {
-            Some(index) => {
-                doorbell::ring(&self.rung[index / 64], 1 << (index % 64), &self.link_sleeps)
-            }
+            Some(index) => doorbell::set(
+                &self.link_doorbells[index / 64],
+                1 << (index % 64),
+                &self.link_sleeps,
+            ),
             None => doorbell::is_to_wake(&self.link_sleeps),
         }
     }
 
     /// The link's thread is about to sleep; whether it may. `has_work` tells whether there is
-    /// something to do beside what a doorbell was rung for.
+    /// something to do beside what doorbells are set for.
     pub fn link_may_sleep(&self, has_work: bool) -> bool {
-        doorbell::may_sleep(&self.link_sleeps, || self.is_rung() || has_work)
+        doorbell::may_sleep(&self.link_sleeps, || self.has_link_doorbells() || has_work)
     }
 
     /// The link's thread sleeps no more.
@@ -511,17 +513,17 @@ impl Arena {
         doorbell::wake_up(&self.link_sleeps);
     }
 
-    /// Whether a doorbell was rung for the link.
-    pub fn is_rung(&self) -> bool {
+    /// Whether a doorbell of the link is set.
+    pub fn has_link_doorbells(&self) -> bool {
         let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
-        self.rung[..used.div_ceil(64)].iter().any(doorbell::is_rung)
+        self.link_doorbells[..used.div_ceil(64)].iter().any(doorbell::is_set)
     }
 
-    /// Takes the numbers of all queue pairs whose doorbell was rung.
-    pub fn take_rung(&self) -> Vec<u32> {
+    /// Takes the numbers of all queue pairs whose doorbell is set.
+    pub fn take_link_doorbells(&self) -> Vec<u32> {
         let used = (self.qps_used.load(Acquire) as usize).min(MAX_QPS);
         let mut taken = Vec::new();
-        for (word, bits) in self.rung[..used.div_ceil(64)].iter().enumerate() {
+        for (word, bits) in self.link_doorbells[..used.div_ceil(64)].iter().enumerate() {
             let mut bits = doorbell::take(bits);
             while bits != 0 {
                 let index = word * 64 + bits.trailing_zeros() as usize;

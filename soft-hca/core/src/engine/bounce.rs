@@ -131,7 +131,7 @@ pub(super) fn fail_dead(arena: &Arena, is_dead: impl Fn(usize) -> bool) {
 }
 
 /// Tells a helper that something has changed.
-pub(super) fn ring(arena: &Arena, helper: usize) {
+pub(super) fn wake_helper(arena: &Arena, helper: usize) {
     if let Some(helper) = arena.procs.get(helper) {
         helper.doorbell.fetch_add(1, AcqRel);
         futex::wake(&helper.doorbell);
@@ -187,7 +187,7 @@ impl<'a> SlotGuard<'a> {
         bounce_phase::ask(&slot.phase);
         let bit = 1 << self.index;
         let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
-        ring(arena, helper);
+        wake_helper(arena, helper);
         self.wait(helper, patience(me, is_silent))
     }
 
@@ -212,7 +212,7 @@ impl<'a> SlotGuard<'a> {
                 return Err(CopyError::Unreachable);
             }
             if waited >= DOUBT && helper != DAEMON {
-                ring(arena, DAEMON);
+                wake_helper(arena, DAEMON);
             }
             futex::wait(&slot.phase, word, Some(DOUBT));
         }

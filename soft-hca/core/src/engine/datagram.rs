@@ -178,7 +178,7 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         if self.me != LINK {
-            deferred.rung.push(requester.qpn);
+            deferred.link_doorbells.push(requester.qpn);
             return Err(RequestError::LeftToLink);
         }
         let target = wqe.datagram();

@@ -18,7 +18,7 @@ pub(super) struct Deferred {
     /// Queue pairs of which a completion was lost.
     pub overrun: Vec<u32>,
     /// Queue pairs at whose send queues the link is to look.
-    pub rung: Vec<u32>,
+    pub link_doorbells: Vec<u32>,
     /// How often this run has waited for a receive of the peer.
     pub waits: u32,
 }
@@ -51,8 +51,8 @@ impl Actor<'_> {
             self.trace_raised(what);
             self.env.raise(what);
         }
-        for qpn in deferred.rung.drain(..) {
-            self.env.ring_link(qpn);
+        for qpn in deferred.link_doorbells.drain(..) {
+            self.env.link_doorbell(qpn);
         }
         for (qpn, after_ns) in deferred.rescheduled.drain(..) {
             self.env.reschedule(qpn, after_ns);

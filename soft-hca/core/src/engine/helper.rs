@@ -49,7 +49,7 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         self.is_over.store(true, Release);
-        bounce::ring(&self.arena, self.me);
+        bounce::wake_helper(&self.arena, self.me);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

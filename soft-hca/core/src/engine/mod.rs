@@ -31,6 +31,7 @@
 //! | `segments` | stretches of memory and their regions | |
 //! | `check`, `cause` | checks that have failed, and why | |
 //! | `traced`, `posted` | what is traced | |
+//! | `asynchronous` | asynchronous events | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
 //! | `cursor`, `deferred`, `futex`, `signals` | what all of them need | |
 //!
@@ -46,6 +47,7 @@
 //! that a step needs at once, in any order, or none and comes back later (`locking`).
 
 mod arming;
+mod asynchronous;
 mod atomic;
 mod batch;
 mod bounce;
@@ -100,6 +102,7 @@ use crate::errno::{Errno, Label, Result, Values};
 use crate::trace::Event;
 use crate::uapi::verbs::{qp_type, state};
 
+pub use asynchronous::Async;
 pub use credit::{cqe_of, ring_entries};
 pub use helper::Helper;
 pub use link::{Link, LocalLink};
@@ -138,7 +141,7 @@ pub trait Env: Sync {
     }
 
     /// Has the link to other hosts look at a queue pair's send queue.
-    fn ring_link(&self, _qpn: u32) {}
+    fn link_doorbell(&self, _qpn: u32) {}
 
     /// Sends a datagram to another host; false if it is to be tried again. Locks may be held. Only
     /// the link's thread does.
@@ -153,62 +156,6 @@ pub trait Env: Sync {
     /// Whether an index is a process's that may hold locks. Only the daemon knows.
     fn is_there(&self, _proc: usize) -> bool {
         true
-    }
-}
-
-/// An asynchronous event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Async {
-    /// The first completion of a queue was lost. Index of the completion queue.
-    CqOverflow(u32),
-    /// A shared receive queue has fallen below its limit. Its index.
-    SrqLimit(u32),
-    /// A send queue in SQD is idle. Number of the queue pair.
-    SqDrained(u32),
-    /// A queue pair has failed on its own. Its number.
-    QpFatal(u32),
-    /// A queue pair with a shared receive queue has failed and takes no more receives. Its number.
-    LastWqeReached(u32),
-    /// A queue pair has failed by a request of its peer that it does not allow. Its number.
-    QpRequest(u32),
-    /// A queue pair has failed by a request of its peer for memory that it may not use. Its number.
-    QpAccess(u32),
-    /// A queue pair has migrated to its alternate path. Its number.
-    PathMigrated(u32),
-    /// A queue pair's peer has migrated to a path that is not its alternate one. Its number.
-    PathMigrationFailed(u32),
-}
-
-impl Async {
-    /// Kind and index, as they are sent to the daemon.
-    pub fn to_words(self) -> (u32, u32) {
-        match self {
-            Self::CqOverflow(index) => (0, index),
-            Self::SrqLimit(index) => (1, index),
-            Self::SqDrained(qpn) => (2, qpn),
-            Self::QpFatal(qpn) => (3, qpn),
-            Self::LastWqeReached(qpn) => (4, qpn),
-            Self::QpRequest(qpn) => (5, qpn),
-            Self::QpAccess(qpn) => (6, qpn),
-            Self::PathMigrated(qpn) => (7, qpn),
-            Self::PathMigrationFailed(qpn) => (8, qpn),
-        }
-    }
-
-    /// What [`Async::to_words`] has taken apart.
-    pub fn from_words(kind: u32, index: u32) -> Option<Self> {
-        match kind {
-            0 => Some(Self::CqOverflow(index)),
-            1 => Some(Self::SrqLimit(index)),
-            2 => Some(Self::SqDrained(index)),
-            3 => Some(Self::QpFatal(index)),
-            4 => Some(Self::LastWqeReached(index)),
-            5 => Some(Self::QpRequest(index)),
-            6 => Some(Self::QpAccess(index)),
-            7 => Some(Self::PathMigrated(index)),
-            8 => Some(Self::PathMigrationFailed(index)),
-            _ => None,
-        }
     }
 }
 

@@ -177,7 +177,7 @@ impl<'a> Actor<'a> {
                 if is_local && requester.in_flight() == 0 {
                     return self.execute_locally(requester, 1, deferred);
                 }
-                deferred.rung.push(requester.qpn);
+                deferred.link_doorbells.push(requester.qpn);
                 Err(RequestError::LeftToLink)
             }
             Some(Route::Nowhere) | None => Err(RequestError::NoResponse),

@@ -36,20 +36,20 @@ impl Env for LinkEnv {
 
     fn reschedule(&self, qpn: u32, after_ns: u64) {
         self.daemon.reschedule(qpn, after_ns);
-        self.shared.mads.ring();
+        self.shared.mads.wake();
     }
 
     fn raise(&self, what: Async) {
         self.daemon.raise(what);
-        self.shared.mads.ring();
+        self.shared.mads.wake();
     }
 
     fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
         self.daemon.trace(proc, event, tail);
     }
 
-    fn ring_link(&self, qpn: u32) {
-        self.shared.arena.ring_link(qpn);
+    fn link_doorbell(&self, qpn: u32) {
+        self.shared.arena.link_doorbell(qpn);
     }
 
     fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {

@@ -51,7 +51,7 @@ pub(super) trait FaultyPacket: Clone {
 
 /// Decides about packets, and holds those that are late.
 #[derive(Debug)]
-pub(super) struct Injector<P> {
+pub(super) struct PacketInjector<P> {
     faults: Vec<(PacketFault, Counting)>,
     random: Random,
     ways: [Way<P>; 2],
@@ -75,7 +75,7 @@ struct Held<P> {
     overtaking: Option<u32>,
 }
 
-impl<P: FaultyPacket> Injector<P> {
+impl<P: FaultyPacket> PacketInjector<P> {
     /// For a plan with a seed.
     pub(super) fn new(plan: &Plan) -> Self {
         let counting = |fault: &PacketFault| (fault.clone(), Counting::new(fault.trigger));
@@ -156,7 +156,7 @@ impl<P: FaultyPacket> Injector<P> {
         way.ready.len() + way.held.len()
     }
 
-    /// When [`Injector::pop`] has something at the latest, if nothing comes before.
+    /// When [`PacketInjector::pop`] has something at the latest, if nothing comes before.
     pub(super) fn deadline(&self) -> Option<u64> {
         let of_way = |way: &Way<P>| {
             let held = way.held.iter().map(|held| held.until).min();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     struct World {
-        injector: Injector<Numbered>,
+        injector: PacketInjector<Numbered>,
         counters: FaultCounters,
         now: u64,
     }
@@ -225,7 +225,11 @@ mod tests {
     impl World {
         fn new(plan: &str) -> Self {
             let plan: Plan = plan.parse().unwrap();
-            Self { injector: Injector::new(&plan), counters: FaultCounters::new(plan), now: 0 }
+            Self {
+                injector: PacketInjector::new(&plan),
+                counters: FaultCounters::new(plan),
+                now: 0,
+            }
         }
 
         /// Puts packets in, and gives what has come out.

@@ -194,17 +194,17 @@ impl Handle {
     }
 
     /// Has the link look at a queue pair's send queue.
-    pub(crate) fn ring(&self, qpn: u32) {
+    pub(crate) fn doorbell_of(&self, qpn: u32) {
         if let Some(shared) = &self.0 {
-            if shared.arena.ring_link(qpn) {
-                shared.orders.ring();
+            if shared.arena.link_doorbell(qpn) {
+                shared.orders.wake();
             }
         }
     }
 
     /// A descriptor to which a program writes to wake the link.
-    pub(crate) fn bell(&self) -> Option<std::io::Result<OwnedFd>> {
-        self.0.as_ref().map(|shared| shared.orders.bell.try_clone())
+    pub(crate) fn doorbell(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.0.as_ref().map(|shared| shared.orders.doorbell.try_clone())
     }
 
     /// What the link says of itself, if it is on: addresses and counters, and a line about what goes
@@ -221,7 +221,7 @@ impl Handle {
     /// Becomes readable when there is something for the main loop, which then calls
     /// [`Handle::take_notice`].
     pub(crate) fn notice(&self) -> Option<BorrowedFd<'_>> {
-        self.0.as_ref().map(|shared| shared.mads.bell.as_fd())
+        self.0.as_ref().map(|shared| shared.mads.doorbell.as_fd())
     }
 
     /// Takes what the notice was about. The queues of the daemon's data path may have something,
@@ -237,12 +237,12 @@ pub(super) struct Mailbox<T> {
     queue: Mutex<VecDeque<T>>,
     /// More than so many are lost.
     room: usize,
-    pub bell: EventFd,
+    pub doorbell: EventFd,
 }
 
 impl<T> Mailbox<T> {
     fn new(room: usize) -> std::io::Result<Self> {
-        Ok(Self { queue: Mutex::new(VecDeque::new()), room, bell: EventFd::new()? })
+        Ok(Self { queue: Mutex::new(VecDeque::new()), room, doorbell: EventFd::new()? })
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
@@ -251,8 +251,8 @@ impl<T> Mailbox<T> {
 
     pub(super) fn put(&self, item: T) {
         let mut queue = self.lock();
-        if queue.is_empty() && !self.bell.is_set() {
-            self.bell.add(1);
+        if queue.is_empty() && !self.doorbell.is_set() {
+            self.doorbell.add(1);
         }
         if queue.len() < self.room {
             queue.push_back(item);
@@ -260,15 +260,15 @@ impl<T> Mailbox<T> {
     }
 
     /// Rings, and nothing is in it.
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         let _queue = self.lock();
-        if !self.bell.is_set() {
-            self.bell.add(1);
+        if !self.doorbell.is_set() {
+            self.doorbell.add(1);
         }
     }
 
     pub(super) fn take(&self) -> VecDeque<T> {
-        self.bell.take();
+        self.doorbell.take();
         std::mem::take(&mut *self.lock())
     }
 }
@@ -291,12 +291,12 @@ mod tests {
         mailbox.put(1);
         mailbox.put(2);
         mailbox.put(3);
-        assert!(mailbox.bell.is_set());
+        assert!(mailbox.doorbell.is_set());
         assert_eq!(mailbox.take(), [1, 2]);
-        assert!(!mailbox.bell.is_set());
-        mailbox.ring();
-        mailbox.ring();
+        assert!(!mailbox.doorbell.is_set());
+        mailbox.wake();
+        mailbox.wake();
         assert!(mailbox.take().is_empty());
-        assert!(!mailbox.bell.is_set());
+        assert!(!mailbox.doorbell.is_set());
     }
 }

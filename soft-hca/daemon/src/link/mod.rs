@@ -4,7 +4,7 @@
 //!   program                          daemon                             another host
 //!
 //!  doorbell ── a bit in the arena ─> link's thread
-//!              (its bell, if it      `queue_pair`: the transport's queue pair
+//!              (its doorbell, if it  `queue_pair`: the transport's queue pair
 //!              sleeps)               engine::remote: requests, memory, completions
 //!                                    `port`: builds, seals ─ `tap` ── UDP ──> its link, rxe or
 //!                                            checks       <─ `tap` ── UDP ─── adapter
@@ -20,7 +20,7 @@
 //!   │ doorbell: a write() that the preload answers
 //!   v
 //!  engine: a queue pair with a remote peer:
-//!   │ its bit in the arena, and the bell if the
+//!   │ its bit in the arena, and the doorbell if the
 //!   │ link's thread sleeps
 //!   v
 //!  link's thread                                         link's thread
@@ -41,7 +41,7 @@
 //! ```
 //!
 //! The requester keeps what is not acknowledged, with a deadline: the thread sleeps until a packet,
-//! the bell or the first deadline comes, and then sends it again.
+//! the doorbell or the first deadline comes, and then sends it again.
 //!
 //! | file | what |
 //! | --- | --- |

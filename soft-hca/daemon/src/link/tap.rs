@@ -21,7 +21,7 @@ use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::PORT;
 use soft_hca_roce::wire::pcapng;
 
-use crate::link::fault::{FaultCounters, FaultyPacket, Injector};
+use crate::link::fault::{FaultCounters, FaultyPacket, PacketInjector};
 use crate::link::path::Path;
 use crate::link::pcap::{About, Pcap};
 use crate::link::socket::Datagram;
@@ -45,7 +45,7 @@ pub(super) struct Tap {
 
 #[derive(Debug)]
 struct Faults {
-    injector: Mutex<Injector<TappedPacket>>,
+    injector: Mutex<PacketInjector<TappedPacket>>,
     counters: Arc<FaultCounters>,
 }
 
@@ -73,8 +73,10 @@ impl FaultyPacket for TappedPacket {
 impl Tap {
     /// With what goes wrong, and what is recorded.
     pub(super) fn new(faults: Option<(&Plan, Arc<FaultCounters>)>, pcap: Option<Pcap>) -> Self {
-        let faults = faults
-            .map(|(plan, counters)| Faults { injector: Mutex::new(Injector::new(plan)), counters });
+        let faults = faults.map(|(plan, counters)| Faults {
+            injector: Mutex::new(PacketInjector::new(plan)),
+            counters,
+        });
         Self { faults, pcap: pcap.map(Mutex::new) }
     }
 

@@ -45,7 +45,7 @@ const NOW: Option<u64> = Some(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     /// There are orders, or a program has posted.
-    Bell,
+    Doorbell,
     /// The socket with this descriptor has packets.
     Packets(RawFd),
 }
@@ -64,7 +64,7 @@ impl Thread {
         port: Port,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
-        poller.add(shared.orders.bell.as_fd().as_raw_fd(), Ready::Bell)?;
+        poller.add(shared.orders.doorbell.as_fd().as_raw_fd(), Ready::Doorbell)?;
         for socket in &port.sockets {
             let fd = socket.as_fd().as_raw_fd();
             poller.add(fd, Ready::Packets(fd))?;
@@ -131,16 +131,16 @@ impl Link {
                         has_received = true;
                         self.receive(fd, &mut inbox);
                     }
-                    Ready::Bell => self.take_orders(),
+                    Ready::Doorbell => self.take_orders(),
                 }
             }
             self.receive_late();
-            let rung = self.arena.take_rung();
-            if has_received || !rung.is_empty() {
+            let doorbells = self.arena.take_link_doorbells();
+            if has_received || !doorbells.is_empty() {
                 self.spin.traffic();
             }
-            for qpn in rung {
-                self.rung(Qpn::new(qpn));
+            for qpn in doorbells {
+                self.doorbell(Qpn::new(qpn));
             }
             // Another packet often follows one.
             has_more = self.serve() || has_received;
@@ -158,14 +158,14 @@ impl Link {
         })
     }
 
-    /// Waits for a packet, a bell or the time; not for long unless everything is sent. Programs that
-    /// post meanwhile write to the bell only if the thread really sleeps.
+    /// Waits for a packet, a doorbell or the time; not for long unless everything is sent. Programs that
+    /// post meanwhile write to that only if the thread really sleeps.
     fn sleep(&mut self) -> Vec<Ready> {
         let full = self.is_full.then(|| system::now_ns() + FULL_NS);
         let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];
         let deadline = times.into_iter().flatten().min();
         let Self { spin, arena, poller, dirty, .. } = self;
-        let is_found = || !dirty.is_empty() || arena.is_rung() || poller.is_ready();
+        let is_found = || !dirty.is_empty() || arena.has_link_doorbells() || poller.is_ready();
         if spin.look(deadline, system::now_ns, is_found) {
             return self.look(NOW);
         }
@@ -261,7 +261,7 @@ impl Link {
     }
 
     /// A program has posted.
-    fn rung(&mut self, qpn: Qpn) {
+    fn doorbell(&mut self, qpn: Qpn) {
         if self.qps.contains_key(&qpn) {
             self.dirty.insert(qpn);
         } else if self.arena.qp(qpn.get()).is_some_and(|qp| qp.qp_type.load(Acquire) == qp_type::UD)

@@ -128,7 +128,6 @@ impl Cm {
         let Ok(connection) = self.connection_mut(key) else { return };
         connection.state = ConnectionState::TimeWait;
         connection.unanswered = None;
-        cx.host.qp_gone(connection.qpn);
         self.set_timer(key, cx.now_ns.saturating_add(TIME_WAIT_NS), Timer::TimeWait);
     }
 
@@ -155,7 +154,6 @@ impl Cm {
             ConnectionState::Established => {
                 let Some(dreq) = self.dreq(cx, key) else { return };
                 let Ok(connection) = self.connection(key) else { return };
-                cx.host.qp_gone(connection.qpn);
                 let peer = connection.peer;
                 self.keep_dreq(cx, key, &dreq);
                 self.send(cx, peer, dreq);

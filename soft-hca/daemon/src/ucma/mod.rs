@@ -63,7 +63,6 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
 };
-use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::cm::CommId;
 
 use crate::device::{self, Device, Port, Source};
@@ -92,8 +91,6 @@ pub(crate) trait Host {
     fn random24(&mut self) -> u32;
     /// The address that the system would send from to reach `to`, or `ENETUNREACH`.
     fn route(&self, to: IpAddr) -> Result<IpAddr>;
-    /// The connection of a queue pair is over.
-    fn qp_gone(&mut self, qpn: Qpn);
 
     /// The device, port and GID of one of the machine's addresses, `None` for any other address.
     fn find_source(&self, ip: IpAddr) -> Option<Source> {

@@ -2,7 +2,6 @@
 
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, Ece, Param, Reject, event_type};
-use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::cm::{Answered, CommId, Rej, reason};
 
 use super::connection::ConnectionState;
@@ -54,9 +53,6 @@ impl Cm {
         };
         let (peer, remote_comm_id) = (connection.peer, connection.remote_id);
         let transaction = connection.transaction;
-        if connection.qpn != Qpn::default() {
-            cx.host.qp_gone(connection.qpn);
-        }
         let mut rej =
             Rej { local_comm_id, remote_comm_id, rejected, reason, private_data, ..Rej::default() };
         if reason == reason::TIMEOUT {

@@ -72,9 +72,9 @@ fn find(fd: RawFd, handle: u32) -> Option<u32> {
     (word != 0 && Some(word >> QPN_BITS) == name(fd, handle)).then(|| number(word))
 }
 
-/// The number of the queue pair whose doorbell is rung with what is written to a descriptor, if it
+/// The number of the queue pair whose doorbell it is that is written to a descriptor, if it
 /// is known.
-pub(crate) fn rung(fd: RawFd, written: &[u8]) -> Option<u32> {
+pub(crate) fn qpn_of(fd: RawFd, written: &[u8]) -> Option<u32> {
     let command = Command::parse(written).ok()?;
     if command.number != command::POST_SEND {
         return None;

@@ -25,7 +25,7 @@ pub(crate) struct ClientEnv {
     channels: RwLock<HashMap<u32, (u32, OwnedFd)>>,
     control: Mutex<Option<Connection>>,
     /// Wakes the link to other hosts.
-    bell: Option<OwnedFd>,
+    doorbell: Option<OwnedFd>,
     /// Where this process traces what happens.
     pub recorder: Recorder,
 }
@@ -33,10 +33,10 @@ pub(crate) struct ClientEnv {
 impl ClientEnv {
     /// For the process with an index in a fabric with this arena, and what the fabric's link to
     /// other hosts is woken by, if it has one.
-    pub(crate) fn new(arena: Arc<Mapping>, index: usize, bell: Option<OwnedFd>) -> Self {
+    pub(crate) fn new(arena: Arc<Mapping>, index: usize, doorbell: Option<OwnedFd>) -> Self {
         let dir = config::fabric_dir_of_program();
         let recorder = Recorder::new(Arc::clone(&arena), dir, index);
-        Self { arena, channels: RwLock::default(), control: Mutex::default(), bell, recorder }
+        Self { arena, channels: RwLock::default(), control: Mutex::default(), doorbell, recorder }
     }
 
     /// Does something with the control connection; without one, or if it fails, nothing happens.
@@ -120,10 +120,10 @@ impl Env for ClientEnv {
         self.tell(&Request::Kick(Qpn::new(qpn), after_ns));
     }
 
-    fn ring_link(&self, qpn: u32) {
-        if self.arena.ring_link(qpn) {
-            if let Some(bell) = &self.bell {
-                add_token(bell);
+    fn link_doorbell(&self, qpn: u32) {
+        if self.arena.link_doorbell(qpn) {
+            if let Some(doorbell) = &self.doorbell {
+                add_token(doorbell);
             }
         }
     }

@@ -51,14 +51,14 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
 }
 
 /// `write(2)`, if it is the doorbell of a queue pair that is known to be this process's.
-pub fn ring(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
-    let qpn = doorbell::rung(fd, written)?;
+pub fn doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
+    let qpn = doorbell::qpn_of(fd, written)?;
     let process = process::current()?;
-    let rung = process.actor().doorbell(qpn);
-    if let Err(error) = rung {
+    let done = process.actor().doorbell(qpn);
+    if let Err(error) = done {
         note_refused_doorbell(process, fd, written, error);
     }
-    Some(rung.map(|()| written.len()))
+    Some(done.map(|()| written.len()))
 }
 
 #[cold]

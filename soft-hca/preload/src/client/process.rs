@@ -110,7 +110,7 @@ fn join(
     if let Some(process) = current().filter(|process| process.index == index) {
         return Ok(process);
     }
-    let bell = link.map(system::hide);
+    let doorbell = link.map(system::hide);
     let file = system::hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
     let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
     let link = LocalLink::default();
@@ -122,7 +122,7 @@ fn join(
         identity: Identity::new(),
         index,
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
-        env: ClientEnv::new(Arc::clone(&arena), index, bell),
+        env: ClientEnv::new(Arc::clone(&arena), index, doorbell),
         arena,
         link,
     }));

@@ -5,8 +5,8 @@ use thiserror::Error;
 use super::attributes::Attributes;
 use super::port::{Busy, Port};
 use super::request::{Failure, Outgoing, SendQueue, WorkRequest};
-use super::requester::Requester;
-use super::responder::{Responder, Response};
+use super::requester::RcRequester;
+use super::responder::{RcResponder, Response};
 use super::target::{Refusal, Target};
 use super::uc;
 use crate::wire::opcode::Service;
@@ -51,14 +51,14 @@ pub struct QueuePair {
 
 #[derive(Debug)]
 pub(super) enum RequesterHalf {
-    Reliable(Requester),
-    Unreliable(uc::Requester),
+    Reliable(RcRequester),
+    Unreliable(uc::UcRequester),
 }
 
 #[derive(Debug)]
 pub(super) enum ResponderHalf {
-    Reliable(Responder),
-    Unreliable(uc::Responder),
+    Reliable(RcResponder),
+    Unreliable(uc::UcResponder),
 }
 
 impl QueuePair {
@@ -69,8 +69,8 @@ impl QueuePair {
     /// [`NotConnected`] if the service is neither RC nor UC.
     pub fn new(service: Service, attributes: Attributes) -> Result<QueuePair, NotConnected> {
         let responder = match service {
-            Service::Rc => ResponderHalf::Reliable(Responder::new(attributes)),
-            Service::Uc => ResponderHalf::Unreliable(uc::Responder::new(attributes)),
+            Service::Rc => ResponderHalf::Reliable(RcResponder::new(attributes)),
+            Service::Uc => ResponderHalf::Unreliable(uc::UcResponder::new(attributes)),
             Service::Ud | Service::Cnp => return Err(NotConnected(service)),
         };
         Ok(QueuePair { requester: None, responder, retry_at: None })
@@ -83,9 +83,9 @@ impl QueuePair {
             responder.set_min_rnr_timer(attributes.min_rnr_timer);
         }
         self.requester.get_or_insert_with(|| match self.responder {
-            ResponderHalf::Reliable(_) => RequesterHalf::Reliable(Requester::new(attributes)),
+            ResponderHalf::Reliable(_) => RequesterHalf::Reliable(RcRequester::new(attributes)),
             ResponderHalf::Unreliable(_) => {
-                RequesterHalf::Unreliable(uc::Requester::new(attributes))
+                RequesterHalf::Unreliable(uc::UcRequester::new(attributes))
             }
         });
     }
@@ -214,7 +214,7 @@ impl QueuePair {
 #[cfg(any(test, fuzzing))]
 impl QueuePair {
     /// The sending half, if it is a reliable connection's and there is one.
-    pub(crate) fn reliable_requester(&self) -> Option<&Requester> {
+    pub(crate) fn reliable_requester(&self) -> Option<&RcRequester> {
         match &self.requester {
             Some(RequesterHalf::Reliable(requester)) => Some(requester),
             _ => None,
@@ -222,7 +222,7 @@ impl QueuePair {
     }
 
     /// The receiving half, if it is a reliable connection's.
-    pub(crate) fn reliable_responder(&self) -> Option<&Responder> {
+    pub(crate) fn reliable_responder(&self) -> Option<&RcResponder> {
         match &self.responder {
             ResponderHalf::Reliable(responder) => Some(responder),
             ResponderHalf::Unreliable(_) => None,

@@ -49,7 +49,7 @@ const MAX_SINCE_ACK_REQ: u32 = 64;
 
 /// The state of a reliable connection's requester.
 #[derive(Debug)]
-pub struct Requester {
+pub struct RcRequester {
     attributes: Attributes,
     /// The congestion window: packets that may be unacknowledged.
     window: u32,
@@ -120,10 +120,10 @@ enum Timer {
     RnrWait(u64),
 }
 
-impl Requester {
+impl RcRequester {
     /// A requester that has sent nothing.
-    pub fn new(attributes: Attributes) -> Requester {
-        Requester {
+    pub fn new(attributes: Attributes) -> RcRequester {
+        RcRequester {
             attributes,
             window: first_window(attributes.mtu),
             threshold: u32::MAX,
@@ -166,7 +166,7 @@ impl Requester {
         self.is_stopped()
     }
 
-    /// Whether [`Requester::transmit`] would build a packet now.
+    /// Whether [`RcRequester::transmit`] would build a packet now.
     #[cfg(test)]
     pub fn can_transmit(&self) -> bool {
         self.packet(self.next_psn, self.since_ack_req).is_some()
@@ -608,7 +608,7 @@ impl Requester {
         self.probed = None;
     }
 
-    /// When [`Requester::on_timer`] is to be called at the latest.
+    /// When [`RcRequester::on_timer`] is to be called at the latest.
     pub fn deadline(&self) -> Option<u64> {
         match self.timer {
             Timer::Off => None,
@@ -617,7 +617,7 @@ impl Requester {
         }
     }
 
-    /// Handles timers that have expired; none has before [`Requester::deadline`].
+    /// Handles timers that have expired; none has before [`RcRequester::deadline`].
     pub fn on_timer(&mut self, now_ns: u64, queue: &mut impl SendQueue) {
         match self.timer {
             Timer::Ack(at) if at <= now_ns => self.time_out(),
@@ -632,7 +632,7 @@ impl Requester {
     }
 
     /// Completes requests that are acknowledged or have failed. Only needed after
-    /// [`Requester::post`] and [`Requester::transmit`], which find requests that cannot be sent, and
+    /// [`RcRequester::post`] and [`RcRequester::transmit`], which find requests that cannot be sent, and
     /// when the queue was busy before.
     pub fn complete(&mut self, queue: &mut impl SendQueue) {
         while self.acked > 0 {
@@ -672,7 +672,7 @@ impl Requester {
         self.stop.is_some_and(|(first, _)| first <= self.oldest_unacked)
     }
 
-    /// Whether [`Requester::complete`] has something to do.
+    /// Whether [`RcRequester::complete`] has something to do.
     pub fn has_finished_requests(&self) -> bool {
         self.acked > 0 || self.is_stopped() && !self.requests.is_empty()
     }

@@ -34,7 +34,7 @@ pub(crate) struct Response {
 
 /// The state of a reliable connection's responder. It has no deadline.
 #[derive(Debug)]
-pub struct Responder {
+pub struct RcResponder {
     attributes: Attributes,
     /// The expected PSN.
     expected_psn: Psn,
@@ -75,10 +75,10 @@ enum Kind {
     Outcome(Outcome),
 }
 
-impl Responder {
+impl RcResponder {
     /// A responder that has executed nothing.
-    pub fn new(attributes: Attributes) -> Responder {
-        Responder {
+    pub fn new(attributes: Attributes) -> RcResponder {
+        RcResponder {
             attributes,
             expected_psn: attributes.rq_psn,
             last_write_psn: attributes.rq_psn + u32::MAX,
@@ -92,7 +92,7 @@ impl Responder {
     }
 
     /// Whether the queue pair is in the error state: packets are ignored, and nothing is sent once
-    /// [`Responder::transmit`] finds no more.
+    /// [`RcResponder::transmit`] finds no more.
     pub fn has_failed(&self) -> bool {
         self.error.has_failed()
     }
@@ -102,7 +102,7 @@ impl Responder {
         self.attributes.min_rnr_timer = code;
     }
 
-    /// Whether [`Responder::transmit`] would build a packet now.
+    /// Whether [`RcResponder::transmit`] would build a packet now.
     #[cfg(test)]
     pub fn can_transmit(&self) -> bool {
         !self.responses.is_empty()

@@ -17,7 +17,7 @@ use crate::wire::packet::Packet;
 
 /// The requester.
 #[derive(Debug)]
-pub struct Requester {
+pub struct UcRequester {
     attributes: Attributes,
     psn: Psn,
     current: Option<Current>,
@@ -33,10 +33,10 @@ struct Current {
     status: Option<Status>,
 }
 
-impl Requester {
+impl UcRequester {
     /// A requester that has sent nothing.
-    pub fn new(attributes: Attributes) -> Requester {
-        Requester { attributes, psn: attributes.sq_psn, current: None, failed: false }
+    pub fn new(attributes: Attributes) -> UcRequester {
+        UcRequester { attributes, psn: attributes.sq_psn, current: None, failed: false }
     }
 
     /// Whether there is nothing to be sent or completed.
@@ -67,7 +67,7 @@ impl Requester {
     }
 
     /// Builds the next packets of the request: as the reliable requester's
-    /// [`transmit`](super::requester::Requester::transmit). After the last one
+    /// [`transmit`](super::requester::RcRequester::transmit). After the last one
     /// [`Requester::complete`] is to be called.
     pub fn transmit(&mut self, emit: impl FnOnce(&[Outgoing]) -> Result<(), Failure>) -> usize {
         let Some(Current { request, sent, status: status @ None }) = &mut self.current else {
@@ -120,17 +120,17 @@ const LATE: i32 = 1 << 15;
 
 /// The responder.
 #[derive(Debug)]
-pub struct Responder {
+pub struct UcResponder {
     attributes: Attributes,
     expected_psn: Psn,
     reassembly: Reassembly,
     pub(super) error: ErrorState,
 }
 
-impl Responder {
+impl UcResponder {
     /// A responder that has received nothing.
-    pub fn new(attributes: Attributes) -> Responder {
-        Responder {
+    pub fn new(attributes: Attributes) -> UcResponder {
+        UcResponder {
             attributes,
             expected_psn: attributes.rq_psn,
             reassembly: Reassembly::default(),

@@ -51,7 +51,7 @@ fn requests_wait_for_room_in_the_receivers_queue() {
         world.doorbell(a);
         assert_eq!(world.statuses(a), [(0, 0)]);
         assert_eq!(world.poll_cq(small)[0].wr_id, 0);
-        // Whoever rings a bell looks whether its peer can go on.
+        // Who rings a doorbell looks whether its peer can go on.
         world.doorbell(b);
         assert_eq!(world.poll_cq(small).len(), usize::from(kind == qp_type::RC));
         run_daemon(&world, world.env.now_ns.load(Acquire) + 100 * MS);

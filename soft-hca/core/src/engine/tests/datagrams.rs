@@ -299,7 +299,7 @@ fn members_here_and_on_other_hosts_get_it_once() {
     // The program, however often it rings, and a link that has no room.
     case.world.send(case.a, &wr);
     case.world.actor(US).doorbell(case.a).unwrap();
-    assert_eq!(case.world.env.rung.lock().unwrap()[..], [case.a; 2]);
+    assert_eq!(case.world.env.link_doorbells.lock().unwrap()[..], [case.a; 2]);
     set(&case.world.env.is_full, 1);
     case.world.actor(LINK).run_send_queue(case.a);
     assert_eq!(case.world.statuses(case.a), []);

@@ -36,7 +36,7 @@ pub(crate) struct TestEnv {
     pub rescheduled: Mutex<Vec<(u32, u64)>>,
     pub raised: Mutex<Vec<Async>>,
     /// Queue pairs at which the link is to look.
-    pub rung: Mutex<Vec<u32>>,
+    pub link_doorbells: Mutex<Vec<u32>>,
     /// Payloads that were sent to other hosts.
     pub away: Mutex<Vec<Vec<u8>>>,
     /// Not 0: the link has no room.
@@ -64,8 +64,8 @@ impl Env for TestEnv {
         self.raised.lock().unwrap().push(what);
     }
 
-    fn ring_link(&self, qpn: u32) {
-        self.rung.lock().unwrap().push(qpn);
+    fn link_doorbell(&self, qpn: u32) {
+        self.link_doorbells.lock().unwrap().push(qpn);
     }
 
     fn send_datagram(&self, datagram: &RemoteDatagram<'_>) -> bool {

@@ -27,7 +27,6 @@ use std::sync::{Arc, LazyLock};
 
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, EVENT, abi, command};
-use soft_hca_roce::wire::bth::Qpn;
 use zerocopy::IntoBytes;
 
 use super::connection::ConnectionState;
@@ -79,7 +78,6 @@ pub(crate) struct Machine {
     knows_neighbour: bool,
     random: u32,
     pub devices: Vec<Arc<Device>>,
-    pub gone: Vec<u32>,
 }
 
 impl Host for Machine {
@@ -98,10 +96,6 @@ impl Host for Machine {
             IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(self.own),
             _ => Err(Errno::ENETUNREACH.because("the machine has no route there")),
         }
-    }
-
-    fn qp_gone(&mut self, qpn: Qpn) {
-        self.gone.push(qpn.get());
     }
 
     fn find_peer(&self, ip: IpAddr) -> Option<Peer> {
@@ -171,7 +165,6 @@ impl World {
             knows_neighbour: true,
             random: 1,
             devices: vec![Arc::clone(&DEVICE)],
-            gone: Vec::new(),
         };
         Self { cm: Cm::new(), machine, now: 100 * S }
     }

@@ -3,8 +3,8 @@
 use super::world::{BASE, KEY, Program, attributes, request};
 use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::request::{Opcode, Outgoing, Payload, Remote, Status, WorkRequest};
-use crate::transport::requester::Requester;
-use crate::transport::responder::{Responder, Response};
+use crate::transport::requester::RcRequester;
+use crate::transport::responder::{RcResponder, Response};
 use crate::transport::target::Refusal;
 use crate::wire::bth::{Psn, Qpn};
 use crate::wire::headers::{Aeth, Feth, NakCode, Reth, Syndrome};
@@ -25,8 +25,8 @@ fn psn(packet: u32) -> Psn {
 pub(super) fn requester(
     attributes: Attributes,
     requests: &[(Opcode, u32)],
-) -> (Requester, Program) {
-    let mut requester = Requester::new(attributes);
+) -> (RcRequester, Program) {
+    let mut requester = RcRequester::new(attributes);
     let mut program = Program::new(0, 0, 0);
     for (id, &(opcode, length)) in (0..).zip(requests) {
         requester.post(request(id, opcode, length));
@@ -36,7 +36,7 @@ pub(super) fn requester(
 }
 
 /// Everything that may be sent now.
-pub(super) fn sent(requester: &mut Requester) -> Vec<Outgoing> {
+pub(super) fn sent(requester: &mut RcRequester) -> Vec<Outgoing> {
     let mut packets = Vec::new();
     while requester.transmit(0, |run| {
         packets.extend_from_slice(run);
@@ -51,7 +51,7 @@ pub(super) fn numbers(packets: &[Outgoing]) -> Vec<u32> {
 }
 
 fn respond(
-    requester: &mut Requester,
+    requester: &mut RcRequester,
     program: &mut Program,
     number: u32,
     operation: Operation,
@@ -62,7 +62,7 @@ fn respond(
 }
 
 pub(super) fn acknowledge(
-    requester: &mut Requester,
+    requester: &mut RcRequester,
     program: &mut Program,
     number: u32,
     syndrome: Syndrome,
@@ -104,7 +104,7 @@ fn a_message_is_cut_as_the_kernel_cuts_it() {
 #[test]
 fn an_event_is_asked_for_by_the_last_packet() {
     let solicited = |opcode| {
-        let mut requester = Requester::new(attributes(MTU, 0));
+        let mut requester = RcRequester::new(attributes(MTU, 0));
         requester.post(WorkRequest { solicited: true, ..request(0, opcode, 300) });
         sent(&mut requester).iter().map(|packet| packet.headers.solicited).collect::<Vec<_>>()
     };
@@ -163,7 +163,7 @@ fn reads_are_split_and_counted() {
 
 #[test]
 fn a_fence_waits_for_reads_only() {
-    let mut requester = Requester::new(attributes(MTU, FIRST));
+    let mut requester = RcRequester::new(attributes(MTU, FIRST));
     let mut program = Program::new(0, 0, 0);
     program.expect(1);
     requester.post(request(0, READ, 1));
@@ -281,14 +281,14 @@ fn an_answer_of_the_wrong_kind_is_an_error() {
 }
 
 /// A responder whose program has some pages of memory.
-fn responder() -> (Responder, Program) {
+fn responder() -> (RcResponder, Program) {
     let mut program = Program::new(0, 0, 0);
     program.memory = (0..0x5000).map(|n| (n / 256) as u8).collect();
-    (Responder::new(attributes(MTU, FIRST)), program)
+    (RcResponder::new(attributes(MTU, FIRST)), program)
 }
 
 fn arrive(
-    responder: &mut Responder,
+    responder: &mut RcResponder,
     program: &mut Program,
     number: u32,
     operation: Operation,
@@ -299,16 +299,16 @@ fn arrive(
     responder.on_packets(&[Packet { headers, payload }], program);
 }
 
-fn send(responder: &mut Responder, program: &mut Program, number: u32) {
+fn send(responder: &mut RcResponder, program: &mut Program, number: u32) {
     arrive(responder, program, number, Operation::SendOnly(SendEnd::Plain), &[1]);
 }
 
-fn read(responder: &mut Responder, program: &mut Program, number: u32, offset: u64, length: u32) {
+fn read(responder: &mut RcResponder, program: &mut Program, number: u32, offset: u64, length: u32) {
     let reth = Reth { address: BASE + offset, rkey: KEY, length };
     arrive(responder, program, number, Operation::ReadRequest(reth), &[]);
 }
 
-fn responses(responder: &mut Responder, program: &mut Program) -> Vec<Response> {
+fn responses(responder: &mut RcResponder, program: &mut Program) -> Vec<Response> {
     let mut responses = Vec::new();
     while responder.transmit(program, |_, run| {
         responses.extend_from_slice(run);
@@ -487,7 +487,7 @@ fn a_flush_is_one_packet() {
     let remote = Remote { address: BASE, rkey: KEY };
     let length = (1 << 31) + 1;
     let requests = [(Opcode::Flush(remote, feth), 2000), (Opcode::Flush(remote, feth), length)];
-    let mut requester = Requester::new(attributes(MTU, FIRST));
+    let mut requester = RcRequester::new(attributes(MTU, FIRST));
     let mut program = Program::new(0, 0, 0);
     for (id, (opcode, length)) in (0..).zip(requests) {
         requester.post(request(id, opcode, length));

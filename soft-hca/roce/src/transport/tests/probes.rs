@@ -6,7 +6,7 @@ use super::world::{Work, World, attributes, request};
 use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::probe::FIRST_NS;
 use crate::transport::request::{Opcode, Outgoing, Remote, Status};
-use crate::transport::requester::Requester;
+use crate::transport::requester::RcRequester;
 use crate::transport::timers::ack_timeout_ns;
 use crate::wire::headers::{NakCode, Syndrome};
 use crate::wire::opcode::SendEnd;
@@ -22,7 +22,7 @@ fn patient() -> Attributes {
 }
 
 /// What is sent at a time.
-fn sent_at(requester: &mut Requester, now_ns: u64) -> Vec<Outgoing> {
+fn sent_at(requester: &mut RcRequester, now_ns: u64) -> Vec<Outgoing> {
     let mut packets = Vec::new();
     while requester.transmit(now_ns, |run| {
         packets.extend_from_slice(run);

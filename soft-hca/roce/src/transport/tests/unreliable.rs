@@ -106,7 +106,7 @@ fn datagrams_are_not_connected() {
 fn unreliable_connections_send_and_write_only() {
     let remote = Remote { address: 0, rkey: 0 };
     for opcode in [Opcode::Read(remote), Opcode::Send(SendEnd::Invalidate(1))] {
-        let mut requester = uc::Requester::new(attributes(Mtu::B256, 0));
+        let mut requester = uc::UcRequester::new(attributes(Mtu::B256, 0));
         let mut program = Program::new(0, 0, 0);
         requester.post(request(0, opcode, 1));
         assert_eq!(requester.transmit(|_| panic!("a packet")), 0);
@@ -121,7 +121,7 @@ fn a_message_that_does_not_fit_its_receive_is_dropped() {
     let attributes = attributes(Mtu::B256, 0);
     for is_shared in [false, true] {
         let (mut requester, mut responder) =
-            (uc::Requester::new(attributes), uc::Responder::new(attributes));
+            (uc::UcRequester::new(attributes), uc::UcResponder::new(attributes));
         let mut program = Program::new(0, 0, 0);
         program.is_shared = is_shared;
         program.receives.extend([(0, 600), (0, 900)]);

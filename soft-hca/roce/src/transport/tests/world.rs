@@ -9,8 +9,8 @@ use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::port::{Busy, Port};
 use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
-use crate::transport::requester::{Requester, WINDOW};
-use crate::transport::responder::Responder;
+use crate::transport::requester::{RcRequester, WINDOW};
+use crate::transport::responder::RcResponder;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
 use crate::wire::bth::{Psn, Qpn};
 use crate::wire::headers::Feth;
@@ -303,11 +303,11 @@ pub(super) struct End {
 }
 
 impl End {
-    pub fn requester(&self) -> &Requester {
+    pub fn requester(&self) -> &RcRequester {
         self.qp.reliable_requester().unwrap()
     }
 
-    pub fn responder(&self) -> &Responder {
+    pub fn responder(&self) -> &RcResponder {
         self.qp.reliable_responder().unwrap()
     }
 }

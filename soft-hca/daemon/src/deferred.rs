@@ -51,7 +51,7 @@ impl From<Result<Answer>> for Answered {
 #[derive(Debug, Default)]
 pub(crate) struct DeferredCommands(Vec<Waiting>);
 
-/// Deferred with when it is due, and how long it has waited last.
+/// Each with when it is due, and how long it has waited last.
 #[derive(Debug)]
 struct Waiting {
     command: Deferred,
@@ -60,7 +60,7 @@ struct Waiting {
 }
 
 impl DeferredCommands {
-    /// Deferred that could not be done just now; `waited` is what it has waited before, if it has.
+    /// Keeps what could not be done just now; `waited` is how long it has waited before, if it has.
     pub(crate) fn add(&mut self, command: Deferred, waited: Option<u64>, now_ns: u64) {
         let wait_ns = waited.map_or(FIRST_WAIT_NS, |waited| (2 * waited).min(LAST_WAIT_NS));
         self.0.push(Waiting { command, due_ns: now_ns.saturating_add(wait_ns), wait_ns });

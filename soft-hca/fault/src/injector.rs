@@ -1,4 +1,4 @@
-//! Decides on the action on each of a program's calls and completions.
+//! Decides what becomes of each of a program's calls and completions.
 
 use std::collections::HashMap;
 use std::time;

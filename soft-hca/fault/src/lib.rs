@@ -12,7 +12,7 @@
 //! | `trigger` | when a fault fires: with a probability, at the Nth, at most so often |
 //! | `packet` | faults of the link's packets |
 //! | `call` | faults of a program's calls and completions |
-//! | `injector` | the action on each of them |
+//! | `injector` | what becomes of each of them |
 //! | `happened` | what is told of it |
 //! | `verbs` | the calls, and how each reports a failure |
 //! | `names` | error numbers and statuses |
@@ -66,7 +66,7 @@ WHAT is a call of libibverbs or librdmacm, such as ibv_reg_mr or rdma_connect (a
 or what such calls bring:
   completion        ibv_poll_cq gives one another status: status=IBV_WC_WR_FLUSH_ERR
 
-or what action to packets of the link (--roce):
+or what happens to packets of the link (--roce):
   drop              they are lost
   duplicate         they come twice
   corrupt           one bit of theirs is wrong

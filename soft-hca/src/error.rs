@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use soft_hca_core::config::{self, FabricName};
-use soft_hca_core::device_spec::PortName;
 use soft_hca_core::errno::Errno;
 
 /// Why the command cannot do what it was asked for. One line each.
@@ -59,7 +58,7 @@ pub enum Error {
     NoFabric(FabricName),
     /// The fabric has no such port.
     #[error("the fabric has no port {0}: `soft-hca ls` shows those that it has")]
-    NoPort(PortName),
+    NoPort(String),
     /// `--use` names what is none of the fabric's devices.
     #[error("--use: the fabric has {0}")]
     NoDevice(String),

@@ -22,10 +22,11 @@ use soft_hca_core::trace::FOLDER;
 use soft_hca_daemon::device;
 use soft_hca_daemon::link;
 use soft_hca_daemon::sysfs;
+use soft_hca_fault::PortFault;
 
 use super::daemonize::become_daemon;
 use super::folder_lock::FolderLock;
-use super::{Error, cannot, preload};
+use super::{Error, cannot, port, preload};
 
 /// What to do where a fabric is not as it is wanted.
 const INSTEAD: &str = "end its programs first, or take another one by --fabric";
@@ -51,6 +52,11 @@ pub struct Membership {
 }
 
 impl Membership {
+    /// Has the cables be pulled that are to be.
+    pub fn pull_cables(&self, faults: &[PortFault]) -> Result<(), Error> {
+        port::plan(&self.dir, &self.lifeline, faults)
+    }
+
     /// Makes the fabric live as long as the program that this process is about to become, and its
     /// children.
     pub fn keep_across_exec(self) -> Result<(), Error> {

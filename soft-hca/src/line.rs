@@ -169,11 +169,12 @@ pub struct DeviceArgs {
         default_missing_value = ""
     )]
     pub roce: Option<String>,
-    /// Have calls, completions or packets go wrong on purpose; `--fault help` says how
+    /// Have calls, completions, packets or ports go wrong on purpose; `--fault help` says how
     ///
     /// Calls as ibv_reg_mr:nth=2,errno=ENOMEM, rdma_accept:delay=2s, ibv_post_send:kill,nth=10;
     /// completions as completion:nth=3,status=IBV_WC_RETRY_EXC_ERR; packets of the link as drop:1%,
-    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17. With seed=N
+    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17;
+    /// a port's cable as port-down:device=rxe1,after=200ms,for=1s. With seed=N
     /// the same happens again. May be given more than once.
     #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
     pub fault: Vec<Plan>,
@@ -189,9 +190,9 @@ impl DeviceArgs {
     /// What is wanted by these arguments or by the environment: devices, the link, and what goes wrong
     /// in programs.
     pub fn wanted(self) -> Result<(Devices, Option<LinkOptions>, Option<Plan>), config::Error> {
-        let (packets, programs) = config::faults(self.fault)?.split();
-        let devices =
-            Devices { name: self.name, specs: config::devices(self.device)?, used: self.used };
+        let (packets, faults, programs) = config::faults(self.fault)?.split();
+        let specs = config::devices(self.device)?;
+        let devices = Devices { name: self.name, specs, used: self.used, faults };
         Ok((devices, LinkOptions::wanted(self.roce, packets, self.pcap)?, programs))
     }
 }

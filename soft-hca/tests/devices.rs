@@ -226,6 +226,30 @@ fn a_program_finds_the_devices_that_it_uses() {
     place.end(keeper);
 }
 
+/// A cable may be pulled, and plugged in again, so long after a program's start.
+#[test]
+fn a_fault_pulls_a_cable() {
+    let place = with("port-down", &["rxe0", "rxe1"]);
+    let keeper = place.keep();
+    let with_fault = |fault: &str| {
+        let line = format!("{} run --fault {fault} -- true", place.soft_hca().display());
+        place.start(&line)
+    };
+    let is = |state: &str| comes_about(LIMIT, || place.listing().contains(state));
+    assert!(is("link rxe1/1 state ACTIVE"), "{}", place.listing());
+    with_fault("port-down:device=rxe1").succeed();
+    assert!(is("link rxe1/1 state DOWN"), "{}", place.listing());
+    assert!(is("link rxe0/1 state ACTIVE"), "{}", place.listing());
+    with_fault("port-down:device=rxe1/1,after=1ms,for=1ms").succeed();
+    assert!(is("link rxe1/1 state ACTIVE"), "{}", place.listing());
+    with_fault("port-down:device=rxe0,after=1us").succeed();
+    assert!(is("link rxe0/1 state DOWN"), "{}", place.listing());
+    let mut none = with_fault("port-down:device=rxe1/2");
+    assert!(!none.wait().success());
+    assert_has(&none.output(), &["the fabric has no port rxe1/2"]);
+    place.end(keeper);
+}
+
 /// Whoever comes first decides.
 #[test]
 fn who_comes_later_is_told() {

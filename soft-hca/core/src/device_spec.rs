@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use soft_hca_fault::PortFault;
+
 /// The device that there is if nobody asks for another one.
 pub const DEFAULT_DEVICE: &str = "rxe0";
 
@@ -90,6 +92,8 @@ pub struct Devices {
     pub specs: Vec<DeviceSpec>,
     /// Those that the program finds; all if none is named.
     pub used: Vec<DeviceName>,
+    /// Cables that are to be pulled.
+    pub faults: Vec<PortFault>,
 }
 
 impl Devices {

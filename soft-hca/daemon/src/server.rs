@@ -119,6 +119,8 @@ pub(crate) struct Daemon {
     missing_tokens: Deadlines<(u32, u32)>,
     /// What waits for a lock.
     deferred: DeferredCommands,
+    /// Ports that are to go down or to come up: device, number, and which of both.
+    cables: Deadlines<(usize, u8, bool)>,
     /// Queue pairs in the error state. Who puts one there reschedules it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -144,6 +146,7 @@ impl Daemon {
             rescheduled: Deadlines::default(),
             missing_tokens: Deadlines::default(),
             deferred: DeferredCommands::default(),
+            cables: Deadlines::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             recorder: None,
@@ -208,6 +211,7 @@ impl Daemon {
             self.missing_tokens.next(),
             sweep,
             self.deferred.next(),
+            self.cables.next(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -347,8 +351,17 @@ impl Daemon {
                 let number = self.record(token, limit, only_failures)?;
                 Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
             }
-            Request::Port { device, port, is_up } => {
-                self.set_port(device as usize, port, is_up)?;
+            Request::Port { device, port, is_up, after_ns } => {
+                let device = device as usize;
+                let known = self.fabric.devices.get(device).ok_or(Errno::ENODEV)?;
+                known.port(port)?;
+                match after_ns {
+                    0 => self.set_port(device, port, is_up)?,
+                    _ => self.cables.add(
+                        (device, port, is_up),
+                        system::now_ns().saturating_add(after_ns),
+                    ),
+                }
                 Ok(Handled::Answered(Answered::default()))
             }
             Request::List => {
@@ -574,6 +587,11 @@ impl Daemon {
             self.fabric.actor().run_send_queue(qpn);
             if self.has_failed(qpn) {
                 self.failed.insert(qpn);
+            }
+        }
+        for (device, number, is_up) in self.cables.due(now) {
+            if let Err(error) = self.set_port(device, number, is_up) {
+                tracing::warn!("port {number} of device {device}: {error:?}");
             }
         }
         for (command, waited) in self.deferred.due(now) {

@@ -11,6 +11,7 @@
 //! | `spec` | a specification as its parts, for faults of every kind |
 //! | `trigger` | when a fault fires: with a probability, at the Nth, at most so often |
 //! | `packet` | faults of the link's packets |
+//! | `port` | cables that are pulled |
 //! | `call` | faults of a program's calls and completions |
 //! | `injector` | what becomes of each of them |
 //! | `happened` | what is told of it |
@@ -27,6 +28,7 @@ mod happened;
 mod injector;
 mod names;
 mod packet;
+mod port;
 mod random;
 mod spec;
 #[cfg(test)]
@@ -43,6 +45,7 @@ pub use happened::Happened;
 pub use injector::{Action, Injector};
 pub use names::{ErrorNumber, Status};
 pub use packet::{Destination, Direction, Kind, PacketFault};
+pub use port::PortFault;
 pub use random::Random;
 pub use trigger::Counting;
 pub use verbs::{Fails, Verb};
@@ -73,6 +76,10 @@ or what happens to packets of the link (--roce):
   delay:DURATION    they are late
   reorder           later packets to the same queue pair overtake them: by=N of them [1]
 
+or what happens to a port of a device:
+  port-down         its cable is pulled: device=NAME or NAME/PORT, after=DURATION from the program's
+                    start [0us]; it is plugged in again for=DURATION later, if that is there
+
 PARTs say which; without any, all:
   P%, or p=P%       each with this probability, as 1% or 0.05%
   nth=N             only the Nth, counted from 1, of those that the other parts leave
@@ -95,7 +102,8 @@ Examples:
   --fault rdma_accept:delay=2s --fault ibv_post_send:kill,nth=10
   --fault drop:1% --fault reorder:2%,by=3 --fault seed=42
   --fault 'delay:5ms,p=10%,dir=receive; corrupt:nth=100'
-  --fault drop:qp=1,dir=send,times=2     the connection manager's first two messages";
+  --fault drop:qp=1,dir=send,times=2     the connection manager's first two messages
+  --fault port-down:device=rxe1,after=200ms,for=1s";
 
 /// What `--fault help` says.
 pub fn help() -> String {
@@ -117,7 +125,7 @@ pub enum Error {
     /// Nothing has this name.
     #[error(
         "{0:?} is no fault: it is a call such as ibv_post_send, completion, or drop, duplicate, \
-         corrupt, delay or reorder; or list, or seed=N"
+         corrupt, delay or reorder, port-down, list, or seed=N"
     )]
     Fault(String),
     /// No call has this name.
@@ -219,6 +227,8 @@ pub enum Error {
 pub struct Plan {
     /// With packets of the link.
     pub packets: Vec<PacketFault>,
+    /// With ports.
+    pub ports: Vec<PortFault>,
     pub(crate) calls: Vec<CallFault>,
     pub(crate) completions: Vec<CompletionFault>,
     /// Programs say what they call.
@@ -243,6 +253,7 @@ impl Plan {
     #[must_use]
     pub fn and(mut self, other: Plan) -> Plan {
         self.packets.extend(other.packets);
+        self.ports.extend(other.ports);
         self.calls.extend(other.calls);
         self.completions.extend(other.completions);
         self.lists |= other.lists;
@@ -250,16 +261,17 @@ impl Plan {
         self
     }
 
-    /// What goes wrong with the link's packets, and what in programs, if anything: each with the
-    /// seed.
-    pub fn split(self) -> (Plan, Option<Plan>) {
+    /// What goes wrong with the link's packets, what with ports, and what in programs, if anything:
+    /// the first and the last with the seed.
+    pub fn split(mut self) -> (Plan, Vec<PortFault>, Option<Plan>) {
         let seed = self.seed;
+        let ports = std::mem::take(&mut self.ports);
         let is_in_programs = self.lists || !self.calls.is_empty() || !self.completions.is_empty();
         let is_for_packets = !self.packets.is_empty() || !is_in_programs;
         let seed_of_packets = seed.filter(|_| is_for_packets);
         let packets = Plan { packets: self.packets, seed: seed_of_packets, ..Plan::default() };
         let programs = Plan { packets: Vec::new(), ..self };
-        (packets, is_in_programs.then_some(programs))
+        (packets, ports, is_in_programs.then_some(programs))
     }
 }
 
@@ -282,6 +294,7 @@ impl FromStr for Plan {
                     plan.lists = true;
                     spec.end(LIST, "nothing")?;
                 }
+                port::PORT_DOWN => plan.ports.push(PortFault::of(spec)?),
                 call::COMPLETION => plan.completions.push(CompletionFault::of(spec)?),
                 call if call.starts_with("ibv_") || call.starts_with("rdma_") => {
                     plan.calls.push(CallFault::of(spec)?);
@@ -301,7 +314,8 @@ impl fmt::Display for Plan {
         let completions = self.completions.iter().map(CompletionFault::to_string);
         let list = self.lists.then(|| LIST.to_string());
         let seed = self.seed.map(|seed| format!("seed={seed}"));
-        let all = packets.chain(calls).chain(completions).chain(list).chain(seed);
+        let ports = self.ports.iter().map(PortFault::to_string);
+        let all = packets.chain(ports).chain(calls).chain(completions).chain(list).chain(seed);
         f.write_str(&all.collect::<Vec<_>>().join(" "))
     }
 }

@@ -38,6 +38,8 @@ fn plans_read_as_they_were_written() {
         "ibv_post_recv:skip,delay=1s,times=2,qp=17",
         "ibv_alloc_pd:errno=4095",
         "completion:status=IBV_WC_WR_FLUSH_ERR,dir=receive,nth=2,qp=17",
+        "port-down:device=rxe0/1",
+        "port-down:device=rxe1/2,after=200ms,for=1s",
         "list",
         "corrupt ibv_reg_mr:kill completion:status=IBV_WC_SUCCESS list seed=7",
     ] {
@@ -57,6 +59,7 @@ fn there_is_more_than_one_way_to_write_it() {
         ("ibv_reg_mr:nth=1,5ms,kill", "ibv_reg_mr:kill,delay=5000us,nth=1"),
         ("rdma_post_send:EIO", "ibv_post_send:EIO"),
         ("ibv_reg_mr_iova2:EIO", "ibv_reg_mr:EIO"),
+        ("port-down:for=1s,device=rxe1,after=0us", "port-down:device=rxe1/1,for=1000ms"),
         ("completion:GENERAL_ERR", "completion:status=IBV_WC_GENERAL_ERR"),
     ] {
         assert_eq!(plan(one), plan(other));
@@ -70,7 +73,8 @@ fn there_is_more_than_one_way_to_write_it() {
 #[test]
 fn packets_and_programs_get_each_their_own() {
     let split = |text: &str| {
-        let (packets, programs) = plan(text).split();
+        let (packets, ports, programs) = plan(text).split();
+        assert_eq!(ports, []);
         (packets.to_string(), programs.map(|programs| programs.to_string()))
     };
     let programs = |text: &str| Some(text.to_string());
@@ -81,6 +85,8 @@ fn packets_and_programs_get_each_their_own() {
     let kill = "ibv_reg_mr:kill seed=1";
     assert_eq!(split(kill), (String::new(), programs(kill)));
     assert_eq!(split(&format!("drop {kill}")), ("drop seed=1".into(), programs(kill)));
+    let (packets, ports, programs) = plan("port-down:device=rxe0 seed=1").split();
+    assert_eq!((packets.is_empty(), ports.len(), programs), (true, 1, None));
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn what_is_wrong_is_named() {
         (
             "dorp",
             "\"dorp\" is no fault: it is a call such as ibv_post_send, completion, or drop, duplicate, \
-             corrupt, delay or reorder; or list, or seed=N",
+             corrupt, delay or reorder, port-down, list, or seed=N",
         ),
         ("", ""),
         (
@@ -193,6 +199,19 @@ fn what_is_wrong_is_named() {
             "completion:status=IBV_WC_WR_FLUSHED_ERR",
             "status=IBV_WC_WR_FLUSHED_ERR will not do (IBV_WC_WR_FLUSH_ERR?): a status is a \
              name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR",
+        ),
+        ("port-down", "port-down needs device: it is a device, as rxe0, or a port of it, as rxe0/2"),
+        (
+            "port-down:device=rxe0/0",
+            "device=rxe0/0 will not do: it is a device, as rxe0, or a port of it, as rxe0/2",
+        ),
+        (
+            "port-down:device=rxe0,after=soon",
+            "after=soon will not do: a duration is 200us, 5ms or 1s, up to 3600s",
+        ),
+        (
+            "port-down:device=rxe0,qp=1",
+            "port-down has no \"qp\": it takes device=NAME or device=NAME/PORT, after=DURATION and for=DURATION",
         ),
         ("list:5", "list cannot take \"5\": a part is nothing"),
         ("seed=x", "seed=x will not do: it is a whole number"),
@@ -293,6 +312,12 @@ fn call_fault() -> impl Strategy<Value = CallFault> {
     })
 }
 
+fn port_fault() -> impl Strategy<Value = PortFault> {
+    let lasts = proptest::option::of(duration());
+    ("[a-z][a-z0-9._-]{0,9}", 1u8.., duration(), lasts)
+        .prop_map(|(device, number, after, lasts)| PortFault { device, number, after, lasts })
+}
+
 fn completion_fault() -> impl Strategy<Value = CompletionFault> {
     let direction = prop_oneof![Just(Direction::Send), Just(Direction::Receive)];
     (0u32..22, proptest::option::of(direction), scope(true)).prop_map(
@@ -304,12 +329,13 @@ proptest! {
     #[test]
     fn every_plan_can_be_written_and_read(
         packets in proptest::collection::vec(fault(), 0..4),
+        ports in proptest::collection::vec(port_fault(), 0..3),
         calls in proptest::collection::vec(call_fault(), 0..4),
         completions in proptest::collection::vec(completion_fault(), 0..3),
         lists: bool,
         seed in proptest::option::of(any::<u64>()),
     ) {
-        let one = Plan { packets, calls, completions, lists, seed };
+        let one = Plan { packets, ports, calls, completions, lists, seed };
         prop_assert_eq!(one.to_string().parse::<Plan>(), Ok(one));
     }
 

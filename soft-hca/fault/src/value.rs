@@ -49,8 +49,9 @@ impl fmt::Display for Probability {
 }
 
 /// A duration, at most an hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duration {
+    /// Nanoseconds.
     pub ns: u64,
 }
 

@@ -101,6 +101,8 @@ pub enum Request {
         port: u8,
         /// It is plugged in.
         is_up: bool,
+        /// How much later than now, in nanoseconds.
+        after_ns: u64,
     },
 }
 
@@ -301,11 +303,12 @@ impl Request {
                 word(10);
                 out.extend(happened.encode().into_bytes());
             }
-            Self::Port { device, port, is_up } => {
+            Self::Port { device, port, is_up, after_ns } => {
                 word(11);
                 word(*device);
                 word((*port).into());
                 word((*is_up).into());
+                out.extend(after_ns.to_le_bytes());
             }
         }
         out
@@ -348,6 +351,7 @@ impl Request {
                 device: words.u32()?,
                 port: words.u32()?.try_into().map_err(|_| Errno::EINVAL)?,
                 is_up: words.flag()?,
+                after_ns: words.u64()?,
             },
             _ => return Err(Errno::EINVAL),
         };
@@ -408,7 +412,7 @@ mod tests {
             Request::ChannelFd(ChannelId { index: 3, generation: 4 }),
             Request::Kick(Qpn::new(0x11), u64::MAX),
             Request::Raise(Async::SrqLimit(2)),
-            Request::Port { device: 1, port: 2, is_up: true },
+            Request::Port { device: 1, port: 2, is_up: true, after_ns: 5 },
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, only_failures: true },

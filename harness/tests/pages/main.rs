@@ -24,6 +24,10 @@ use crate::tree::{files, top};
 /// What `./demo` calls soft-hca, see there.
 const FABRIC: &str = "soft-hca: the kernel's RDMA stack in user space, no device, no root";
 
+/// The devices of `./demo --infiniband`, and those of `./demo apm`, see there.
+const TWO_PORTS: &str = " --device rxe0:infiniband,ports=2 --device rxe1:infiniband";
+const BESIDE: &str = " --device rxe0 --device rxe1:infiniband,ports=2 --device rxe2:infiniband";
+
 /// The page that names verbs and functions of the examples only; others name the C's, too.
 const COURSE: &str = "docs/course.md";
 
@@ -81,9 +85,19 @@ fn line(command: &str, bin: &str) -> Result<String, String> {
             let flags = command.trim_start_matches("./demo");
             let is_example = flags.starts_with(' ') && !flags.starts_with(" -");
             let explains = if is_example { "SOFT_HCA_EXPLAIN=1 " } else { "" };
+            let is_apm = flags.split_whitespace().next() == Some("apm");
+            let (devices, paths, flags) = match flags.strip_prefix(" --infiniband") {
+                Some(flags) => (TWO_PORTS, " --by-lid --migrate-on rxe1,rxe0,198.18.1.1", flags),
+                None if is_apm => (BESIDE, " --migrate-on rxe2,rxe1,198.18.2.1", flags),
+                None => ("", "", flags),
+            };
+            let (flags, pull) = match flags.strip_prefix(" apm --pull-cable") {
+                Some(flags) => (format!(" apm{flags}"), " --pull-cable"),
+                None => (flags.to_owned(), ""),
+            };
             format!(
-                "{explains}target/release/soft-hca run -- target/release/harness demo \
-                 --address 127.0.0.1 --fabric-name \"{FABRIC}\" {flags}"
+                "{explains}target/release/soft-hca run{devices} -- target/release/harness demo \
+                 --address 127.0.0.1{paths}{pull} --fabric-name \"{FABRIC}\" {flags}"
             )
         }
         "diff" => command.to_owned(),

@@ -357,10 +357,9 @@ impl Daemon {
                 known.port(port)?;
                 match after_ns {
                     0 => self.set_port(device, port, is_up)?,
-                    _ => self.cables.add(
-                        (device, port, is_up),
-                        system::now_ns().saturating_add(after_ns),
-                    ),
+                    _ => self
+                        .cables
+                        .add((device, port, is_up), system::now_ns().saturating_add(after_ns)),
                 }
                 Ok(Handled::Answered(Answered::default()))
             }

@@ -34,7 +34,8 @@ impl PortFault {
         let wrong = || Error::Value { key: "device", value: port.into(), wanted: DEVICE };
         let (device, number) = (device.to_owned(), number.ok_or_else(wrong)?);
         let mut duration = |key: &'static str| {
-            let wrong = |value: &str| Error::Value { key, value: value.into(), wanted: Duration::WANTED };
+            let wrong =
+                |value: &str| Error::Value { key, value: value.into(), wanted: Duration::WANTED };
             spec.take(key)?.map(|value| value.parse().map_err(|()| wrong(value))).transpose()
         };
         let (after, lasts) = (duration("after")?.unwrap_or_default(), duration("for")?);

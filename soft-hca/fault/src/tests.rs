@@ -200,7 +200,10 @@ fn what_is_wrong_is_named() {
             "status=IBV_WC_WR_FLUSHED_ERR will not do (IBV_WC_WR_FLUSH_ERR?): a status is a \
              name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR",
         ),
-        ("port-down", "port-down needs device: it is a device, as rxe0, or a port of it, as rxe0/2"),
+        (
+            "port-down",
+            "port-down needs device: it is a device, as rxe0, or a port of it, as rxe0/2",
+        ),
         (
             "port-down:device=rxe0/0",
             "device=rxe0/0 will not do: it is a device, as rxe0, or a port of it, as rxe0/2",

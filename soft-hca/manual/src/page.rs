@@ -110,7 +110,10 @@ mod tests {
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         let expected = ["soft-hca.1", "soft-hca-run.1", "soft-hca-record.1", "soft-hca-show.1"];
         assert_eq!(names[..4], expected);
-        assert_eq!(names[4..], ["soft-hca-explain.1", "soft-hca-ls.1", "soft-hca-doctor.1"]);
+        assert_eq!(
+            names[4..],
+            ["soft-hca-explain.1", "soft-hca-ls.1", "soft-hca-port.1", "soft-hca-doctor.1"]
+        );
         let whole = String::from_utf8(pages[0].1.clone()).unwrap();
         for section in ["EXAMPLES", "ENVIRONMENT", "FILES"] {
             assert!(whole.contains(&format!(".SH {section}\n")), "{whole}");

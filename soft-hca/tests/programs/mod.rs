@@ -120,6 +120,7 @@ fn package(program: &str) -> &'static str {
         "mpirun.mpich" => "package mpich",
         "mpirun.openmpi" => "package openmpi-bin",
         "ucx_perftest" => "package ucx-utils",
+        "ibstat" | "ibstatus" => "package infiniband-diags",
         "rdma" => "package iproute2",
         "lstopo-no-graphics" => "package hwloc or hwloc-nox",
         "python3" => "package python3",

@@ -272,7 +272,7 @@ entry! {
         pub sq_in_flight: AtomicU32,
         /// The next receive work request to be consumed.
         pub rq_consumer: AtomicU32,
-        /// Receives from there on that are posted for sure; as with [`Cq::room`].
+        /// Receives from there on that are posted for sure; as with [`Cq::credits`].
         pub rq_posted: AtomicU32,
         /// 1: a receive work request of the shared queue was consumed for a message of which more
         /// packets are to come. If the queue pair fails before, nobody else knows of it.

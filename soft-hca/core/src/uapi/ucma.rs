@@ -1,7 +1,7 @@
 //! The ABI of `/dev/infiniband/rdma_cm`, version 4: numbers, requests, answers and events of the
 //! kernel's `rdma_user_cm.h`.
 //!
-//! [`abi`] has the structures as they lie in memory; beside it are requests, answers and events as
+//! [`mod@abi`] has the structures as they lie in memory; beside it are requests, answers and events as
 //! values. A request is decoded from a command's payload, which is what follows its header. One
 //! that is too short is refused with `EINVAL`; every other byte string decodes to something, and
 //! whether it makes sense is the connection manager's business. Answers and events are built

@@ -1,5 +1,5 @@
 //! Messages with what goes beside them, and the management datagrams that they become between
-//! hosts. What lies where in a datagram is the matter of [`cm`](soft_hca_roce::wire::cm).
+//! hosts. What lies where in a datagram is the matter of [`soft_hca_roce::wire::cm`].
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

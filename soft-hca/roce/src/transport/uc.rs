@@ -49,7 +49,7 @@ impl UcRequester {
         self.failed
     }
 
-    /// Posts a request. Only if [`Requester::wants_request`].
+    /// Posts a request. Only if [`UcRequester::wants_request`].
     pub fn post(&mut self, request: WorkRequest) {
         let is_of_service = match request.opcode {
             Opcode::Send(SendEnd::Invalidate(_)) => false,
@@ -68,7 +68,7 @@ impl UcRequester {
 
     /// Builds the next packets of the request: as the reliable requester's
     /// [`transmit`](super::requester::RcRequester::transmit). After the last one
-    /// [`Requester::complete`] is to be called.
+    /// [`UcRequester::complete`] is to be called.
     pub fn transmit(&mut self, emit: impl FnOnce(&[Outgoing]) -> Result<(), Failure>) -> usize {
         let Some(Current { request, sent, status: status @ None }) = &mut self.current else {
             return 0;
@@ -99,7 +99,7 @@ impl UcRequester {
         }
     }
 
-    /// Whether [`Requester::complete`] has something to do.
+    /// Whether [`UcRequester::complete`] has something to do.
     pub fn has_finished_requests(&self) -> bool {
         matches!(self.current, Some(Current { status: Some(_), .. }))
     }

@@ -32,7 +32,8 @@ coproc far {
         exec dropbear -F -E -s -r /tmp/key -P "" -p 2222
     ' sh "$folder" 2>far.log
 }
-trap 'kill "$far_PID" 2>/dev/null' EXIT
+# unshare ignores SIGTERM while it waits for its child.
+trap 'kill -KILL "$far_PID" 2>/dev/null' EXIT
 read -r _ <&"${far[0]}"
 for host in $$ $far_PID; do
     nsenter "--net=/proc/$host/ns/net" ip link set lo up

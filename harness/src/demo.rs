@@ -129,8 +129,7 @@ impl Demo {
         print(&text)?;
         let mut show =
             Labelled::with_labels(label(example, Side::Server), label(example, Side::Client));
-        let migration = self.migration.as_ref().filter(|_| self.pulls_cable);
-        let (outcome, verdict) = match migration.filter(|_| example.name == migration::EXAMPLE) {
+        let (outcome, verdict) = match self.cable(example) {
             Some(migration) => self.play(example, plan, &mut Cable::new(migration, &mut show))?,
             None => self.play(example, plan, &mut show)?,
         };
@@ -181,13 +180,11 @@ impl Demo {
         mut server: Option<Vec<OsString>>,
         mut client: Vec<OsString>,
     ) -> Result<Plan, Error> {
+        let [of_server, of_client] = self.gid_indices.map(|index| (!self.by_lid).then_some(index));
         if let Some(server) = &mut server {
-            set_gid_index(server, self.gid_indices[0]);
+            set_gid_index(server, of_server);
         }
-        set_gid_index(&mut client, self.gid_indices[1]);
-        if self.by_lid {
-            server.as_mut().into_iter().chain([&mut client]).for_each(drop_gid_index);
-        }
+        set_gid_index(&mut client, of_client);
         let program = |side, args| example.program(&self.bin_dir, side, args);
         let plan = Plan {
             server: server.map(|args| program(Side::Server, args)),
@@ -210,12 +207,21 @@ impl Demo {
 
     /// The addresses that server and client are told.
     fn addresses(&self, example: &Example) -> [&str; 2] {
-        let migration = self.migration.as_ref().filter(|_| example.name == migration::EXAMPLE);
-        if let Some(migration) = migration {
+        if let Some(migration) = self.migration(example) {
             return [&migration.address; 2];
         }
         let own = self.client_address.as_ref().filter(|_| example.own_address);
         [&self.address, own.unwrap_or(&self.address)]
+    }
+
+    /// The devices on which the example's path can migrate, if it is the one that migrates.
+    fn migration(&self, example: &Example) -> Option<&Migration> {
+        self.migration.as_ref().filter(|_| example.name == migration::EXAMPLE)
+    }
+
+    /// The same if a cable is pulled, so that the path has to.
+    fn cable(&self, example: &Example) -> Option<&Migration> {
+        self.migration(example).filter(|_| self.pulls_cable)
     }
 
     /// Runs a plan on its hosts.
@@ -228,14 +234,13 @@ impl Demo {
         let played = self.hosts.play(self.on_its_hosts(example, plan), false, observer)?;
         let verdict = match played.not_started {
             Some(why) => Verdict::Failed(why),
-            None => judge(example, &played.outcome, self.pulls_cable),
+            None => judge(example, &played.outcome, self.cable(example).is_some()),
         };
         Ok((played.outcome, verdict))
     }
 
     fn on_its_hosts(&self, example: &Example, mut plan: Plan) -> Plan {
-        let migration = self.migration.as_ref().filter(|_| example.name == migration::EXAMPLE);
-        if let Some(migration) = migration {
+        if let Some(migration) = self.migration(example) {
             return migration.on_devices(plan);
         }
         if let Some(host) = &self.client_host {
@@ -301,17 +306,13 @@ fn arguments(
     Ok((server.filter(|_| example.sides != Sides::Single), client))
 }
 
-/// Of a command line as the example's table has it: the first `-g 1` is of the table.
-fn set_gid_index(args: &mut [OsString], index: u16) {
-    if let Some(at) = args.windows(2).position(|words| words == ["-g", "1"]) {
-        args[at + 1] = index.to_string().into();
-    }
-}
-
-/// On InfiniBand no GID is needed.
-fn drop_gid_index(args: &mut Vec<OsString>) {
-    if let Some(at) = args.windows(2).position(|words| words[0] == "-g") {
-        args.drain(at..at + 2);
+/// Of a command line as the example's table has it: the first `-g 1` is of the table. Without an
+/// index no GID is named, as on InfiniBand, where none is needed.
+fn set_gid_index(args: &mut Vec<OsString>, index: Option<u16>) {
+    let Some(at) = args.windows(2).position(|words| words == ["-g", "1"]) else { return };
+    match index {
+        Some(index) => args[at + 1] = index.to_string().into(),
+        None => drop(args.drain(at..at + 2)),
     }
 }
 
@@ -340,7 +341,7 @@ pub(crate) fn judge(example: &Example, outcome: &Outcome, must_migrate: bool) ->
         outcome.ending(side) == Some(Ending::Code(22))
             && outcome.transcript.stream(side, Stream::Stderr) == [APM_REFUSED]
     };
-    if example.name == "apm" && sides.iter().all(refused) {
+    if example.name == migration::EXAMPLE && sides.iter().all(refused) {
         return Verdict::Expected(APM_REASON);
     }
     let endings: Vec<_> = sides
@@ -432,11 +433,21 @@ mod tests {
 
     #[test]
     fn each_host_has_its_own_index_of_a_gid() {
-        let mut words = ["-g", "1", "-g", "1", "10.0.0.7"].map(OsString::from);
-        set_gid_index(&mut words, 3);
+        let mut words = words("-g 1 -g 1 10.0.0.7");
+        set_gid_index(&mut words, Some(3));
         assert_eq!(words, ["-g", "3", "-g", "1", "10.0.0.7"]);
-        set_gid_index(&mut words[..2], 4);
-        assert_eq!(words[1], "3");
+        words.truncate(2);
+        set_gid_index(&mut words, Some(4));
+        assert_eq!(words, ["-g", "3"]);
+    }
+
+    #[test]
+    fn without_an_index_no_gid_is_named() {
+        for (given, left) in [("-g 1 10.0.0.7", "10.0.0.7"), ("-g 0 10.0.0.7", "-g 0 10.0.0.7")] {
+            let mut given = words(given);
+            set_gid_index(&mut given, None);
+            assert_eq!(given, words(left));
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Where a path can migrate: InfiniBand devices of soft-hca's, one for each side, as two hosts would
-//! have them. The client's has two ports, whose cables can be pulled.
+//! Where a path can migrate: InfiniBand devices of soft-hca's, one for each side, as two hosts
+//! would have them. The client's has two ports, whose cables can be pulled.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};

@@ -51,9 +51,7 @@ impl Labelled {
         }
         out.flush()
     }
-}
 
-impl Labelled {
     /// Prints a line that is neither side's.
     pub(crate) fn say(&mut self, text: &str) {
         let said = writeln!(io::stdout().lock(), "{text}");

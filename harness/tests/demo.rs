@@ -117,7 +117,8 @@ fn packets_can_be_captured_with_or_without_a_record() {
     }
 }
 
-/// A path migrates on InfiniBand devices, which only soft-hca has to choose, and apm alone migrates.
+/// A path migrates on InfiniBand devices, which only soft-hca has to choose, and apm alone
+/// migrates.
 #[test]
 fn devices_are_chosen_for_what_they_show() {
     let folder = Folder::new("devices");

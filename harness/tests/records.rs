@@ -69,9 +69,10 @@ fn stable(example: &str, names: &Path, folder: &Path) -> String {
 }
 
 /// What is the same in every run. The server of a blast acknowledges one message or several at a time,
-/// by 8 bytes, and whether its last acknowledgement comes before its client has left is chance. The server
-/// of `read-write` answers in the thread for completions, or in the other one if the client's message came
-/// before `RDMA_CM_EVENT_ESTABLISHED`; what becomes of the answer is the same.
+/// by 8 bytes, and whether its last acknowledgement comes before its client has left is chance. The
+/// server of `read-write` answers in the thread for completions, or in the other one if the
+/// client's message came before `RDMA_CM_EVENT_ESTABLISHED`; what becomes of the answer is the
+/// same.
 fn without_chance(example: &str, text: &str) -> String {
     let mut is_left_out = false;
     let keeps = |line: &&str| {

@@ -53,8 +53,8 @@ pub enum Error {
     /// The program could not be started.
     #[error("cannot run {}: {}", .0.to_string_lossy(), .1)]
     Exec(OsString, #[source] io::Error),
-    /// A fabric that is to be recorded does not run.
-    #[error("fabric {0} does not run: name a command to run in it")]
+    /// A fabric that is to be recorded, or a port of which is meant, does not run.
+    #[error("fabric {0} does not run: start a program in it first")]
     NoFabric(FabricName),
     /// The fabric has no such port.
     #[error("the fabric has no port {0}: `soft-hca ls` shows those that it has")]

@@ -72,9 +72,7 @@ pub fn join(
 ) -> Result<Membership, Error> {
     let dir = config::fabric_dir(fabric)?;
     let membership = |dir: PathBuf, lifeline| {
-        let specs = wanted.named(devices(&dir));
-        let found =
-            wanted.found(&specs).ok_or_else(|| Error::NoDevice(device_spec::join(&specs)))?;
+        let (specs, found) = seen(&dir, wanted)?;
         let sysfs = sysfs::tree(&dir, &tree_name(&specs, found));
         let first = (0..).zip(&specs).find(|(place, _)| found.has(*place));
         let device = first.map_or_else(DeviceName::default, |(_, spec)| spec.name.clone());
@@ -102,21 +100,28 @@ pub fn join(
     }
 }
 
+/// The fabric's devices as the program sees them, and which of them it finds.
+fn seen(dir: &Path, wanted: &Devices) -> Result<(Vec<DeviceSpec>, DeviceSet), Error> {
+    let specs = wanted.named(devices(dir));
+    let found = wanted.found(&specs).ok_or_else(|| Error::NoDevice(device_spec::join(&specs)))?;
+    Ok((specs, found))
+}
+
 /// What the tree of a program is called that finds these of a fabric's devices.
 fn tree_name(specs: &[DeviceSpec], found: DeviceSet) -> String {
     let first = &specs[0].name;
     if found == DeviceSet::ALL { first.to_string() } else { format!("{first}-{found}") }
 }
 
-/// The devices that a fabric was started with; none for the usual one.
+/// The devices that a fabric was started with.
 pub(super) fn devices(dir: &Path) -> Vec<DeviceSpec> {
     let said = fs::read_to_string(dir.join(config::DEVICES_FILE)).unwrap_or_default();
-    device_spec::split(&said).unwrap_or_default()
+    Devices::default().named(device_spec::split(&said).unwrap_or_default())
 }
 
 /// Says on standard error that a fabric runs with other devices than are wanted, if so.
 pub(super) fn warn_of_devices(dir: &Path, wanted: &Devices) {
-    let fabric = Devices::default().named(devices(dir));
+    let fabric = devices(dir);
     if !wanted.specs.is_empty() && wanted.specs != fabric {
         let devices = device_spec::join(&fabric);
         eprintln!("soft-hca: this fabric runs already, with {devices}: {INSTEAD}");
@@ -212,9 +217,7 @@ fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Con
                 .map_err(cannot(format!("write {}", path.display())))?;
         }
     }
-    let fabric = devices(dir);
-    let specs = wanted.named(fabric.clone());
-    let found = wanted.found(&specs).ok_or_else(|| Error::NoDevice(device_spec::join(&specs)))?;
+    let (specs, found) = seen(dir, wanted)?;
     let name = tree_name(&specs, found);
     if !sysfs::tree(dir, &name).exists() {
         let addresses = match running {
@@ -229,7 +232,7 @@ fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Con
     if let Some(lifeline) = running {
         return Ok(lifeline);
     }
-    let _guard = spawn(dir, &fabric, link)?;
+    let _guard = spawn(dir, &devices(dir), link)?;
     let lifeline = connect(dir, FileKind::Lifeline)?;
     lifeline.ok_or_else(|| Error::NotStarted("it has gone at once".into()))
 }

@@ -92,9 +92,9 @@ pub enum Subcommands {
     },
     /// Pull a port's cable, or plug it in again
     ///
-    /// What follows is what follows on an adapter: programs get PORT_ERR and PORT_ACTIVE, queue pairs with
-    /// an alternate path migrate to it, and what the others send ends with RETRY_EXC_ERR when their
-    /// retries are exhausted. `soft-hca ls` shows ports.
+    /// What follows is what follows on an adapter: programs get PORT_ERR and PORT_ACTIVE, queue
+    /// pairs with an alternate path migrate to it, and what the others send ends with RETRY_EXC_ERR
+    /// when their retries are exhausted. `soft-hca ls` shows ports.
     #[command(verbatim_doc_comment)]
     Port {
         /// What to do with it
@@ -142,15 +142,16 @@ pub enum PortAction {
 pub struct DeviceArgs {
     /// A device of the fabric [default: rxe0]
     ///
-    /// rxe0 is a RoCE device with one port. With `rxe0:infiniband` its link layer is InfiniBand's: ports
-    /// have LIDs and a subnet manager, and no network interface; with `rxe0:infiniband,ports=2` there
-    /// are two of them, so that paths can migrate. The first device has the machine's addresses, others
-    /// and further ports 198.18.DEVICE.PORT, counted from 198.18.0.1, unless rxe1:address=IP says
-    /// otherwise. May be given more than once; the fabric's first program decides.
+    /// rxe0 is a RoCE device with one port. With `rxe0:infiniband` its link layer is InfiniBand's:
+    /// ports have LIDs and a subnet manager, and no network interface; with
+    /// `rxe0:infiniband,ports=2` there are two of them, so that paths can migrate. The first device
+    /// has the machine's addresses, others and further ports 198.18.DEVICE.PORT, counted from
+    /// 198.18.0.1, unless rxe1:address=IP says otherwise. May be given more than once; the fabric's
+    /// first program decides.
     #[arg(long, value_name = "SPEC", verbatim_doc_comment)]
     pub device: Vec<DeviceSpec>,
-    /// Only this device, and its addresses, are to be found by the program, as if it was on a host of its
-    /// own. May be given more than once
+    /// Only this device, and its addresses, are to be found by the program, as if it was on a host
+    /// of its own. May be given more than once
     #[arg(long = "use", value_name = "DEVICE", verbatim_doc_comment)]
     pub used: Vec<DeviceName>,
     /// The name of the device that the program finds [default: the fabric's]
@@ -187,8 +188,8 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// What is wanted by these arguments or by the environment: devices, the link, and what goes wrong
-    /// in programs.
+    /// What is wanted by these arguments or by the environment: devices, the link, and what goes
+    /// wrong in programs.
     pub fn wanted(self) -> Result<(Devices, Option<LinkOptions>, Option<Plan>), config::Error> {
         let (packets, faults, programs) = config::faults(self.fault)?.split();
         let specs = config::devices(self.device)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use soft_hca_core::config::{self, FabricName};
-use soft_hca_core::device_spec::{DeviceSpec, Devices, PortName};
+use soft_hca_core::device_spec::{DeviceSpec, PortName};
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_fault::PortFault;
 
@@ -38,7 +38,7 @@ pub(super) fn plan(dir: &Path, lifeline: &Connection, faults: &[PortFault]) -> R
 
 /// Which of a fabric's devices has this name and a port with this number.
 fn device_of(dir: &Path, name: &str, number: u8) -> Option<u32> {
-    let devices = Devices::default().named(fabric::devices(dir));
+    let devices = fabric::devices(dir);
     let has = |spec: &DeviceSpec| spec.name.to_string() == name && number <= spec.ports;
     (0..).zip(&devices).find(|(_, spec)| has(spec)).map(|(device, _)| device)
 }

@@ -13,7 +13,9 @@ use std::time::Instant;
 use soft_hca_roce::wire::capture;
 
 use programs::hosts::Hosts;
-use programs::{LIMIT, comes_about, installed, is_long, perftest, tcp, the_processors, traffic};
+use programs::{
+    LIMIT, assert_has, comes_about, installed, is_long, perftest, tcp, the_processors, traffic,
+};
 
 /// A packet passes both ends' faults: 1 % of all get lost.
 const LOSS: &str = "drop:0.5% seed=1";
@@ -28,12 +30,6 @@ const PORT: u16 = 7471;
 /// Two hosts with faults.
 fn hosts(name: &str, faults: &str) -> Option<Hosts> {
     Hosts::with(name, 1500, &["--roce", &format!("--fault={faults}")])
-}
-
-fn assert_has(text: &str, expected: &[&str]) {
-    for part in expected {
-        assert!(text.contains(part), "no {part:?} in:\n{text}");
-    }
 }
 
 /// Runs a server on host A and a client on host B; both have to write what is expected.

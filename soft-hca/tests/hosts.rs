@@ -10,7 +10,8 @@ use std::process::Command;
 
 use soft_hca_roce::wire::capture;
 
-use programs::hosts::{Hosts, INTERFACE, assert_gone, assert_has, by_tcp, ping_pong};
+use programs::assert_has;
+use programs::hosts::{Hosts, INTERFACE, assert_gone, by_tcp, ping_pong};
 use programs::program::Program;
 use programs::{LIMIT, comes_about, installed, is_long, perftest, tcp, the_processors, traffic};
 

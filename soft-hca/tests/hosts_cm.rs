@@ -3,7 +3,8 @@
 
 mod programs;
 
-use programs::hosts::{Hosts, INTERFACE, assert_gone, assert_has, by_cm};
+use programs::assert_has;
+use programs::hosts::{Hosts, INTERFACE, assert_gone, by_cm};
 use programs::place::Place;
 use programs::{installed, perftest, tcp, the_processors};
 

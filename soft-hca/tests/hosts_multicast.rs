@@ -8,18 +8,12 @@ use std::path::Path;
 use std::process::Command;
 
 use programs::hosts::{Host, Hosts, INTERFACE};
-use programs::{LIMIT, comes_about, headers, installed, the_processors};
+use programs::{LIMIT, assert_has, comes_about, headers, installed, the_processors};
 
 /// Groups of either family.
 const GROUPS: [&str; 2] = ["239.1.2.3", "ff0e::4791:1"];
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/multicast/group.c");
-
-fn assert_has(text: &str, expected: &[&str]) {
-    for part in expected {
-        assert!(text.contains(part), "no {part:?} in:\n{text}");
-    }
-}
 
 fn assert_gone(hosts: &Hosts) {
     hosts.a.place.assert_gone();

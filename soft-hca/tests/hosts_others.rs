@@ -4,7 +4,8 @@
 
 mod programs;
 
-use programs::hosts::{Host, Hosts, assert_gone, assert_has};
+use programs::assert_has;
+use programs::hosts::{Host, Hosts, assert_gone};
 use programs::program::Program;
 use programs::{installed, tcp, the_processors};
 

@@ -13,16 +13,10 @@ use std::process::Command;
 
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LOCALHOST, installed, tcp};
+use programs::{LOCALHOST, assert_has, installed, tcp};
 
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
-
-fn assert_has(text: &str, expected: &[&str]) {
-    for part in expected {
-        assert!(text.contains(part), "no {part:?} in:\n{text}");
-    }
-}
 
 /// fio's engine takes whoever is to read for the server, whatever the verb. Sends are left out: it asks
 /// for no second try of one that finds no receive, and only a pause lets its server post them.

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::process::{Child, Command, Stdio};
 
+use soft_hca_core::trace::{FOLDER, MIN_LIMIT};
 use soft_hca_record::entry::{
     Completion, Direction, Executed, Outcome, Packet, PacketNote, ReceiveQueue, What,
 };
@@ -32,9 +33,7 @@ fn entries(place: &Place, file: &str) -> Vec<Entry> {
 
 /// Begins to record the place's fabric, which runs.
 fn begin(place: &Place, file: &str, options: &[&str]) -> Child {
-    let fabric = place.fabric();
-    let fabric = fabric.file_name().unwrap().to_str().unwrap();
-    let arguments = [&["record", "-o", file, "--fabric", fabric], options].concat();
+    let arguments = [&["record", "-o", file, "--fabric", place.fabric_name()], options].concat();
     let recorder = place.command(&arguments).spawn().unwrap();
     let has_begun = || fs::metadata(place.file(file)).is_ok_and(|found| found.len() > 0);
     assert!(comes_about(LIMIT, has_begun), "nothing is recorded");
@@ -373,9 +372,7 @@ fn what_cannot_be_recorded_or_shown_is_said_in_a_line() {
     assert!(text.contains("has format version 0, and this program knows version 1 only"), "{text}");
     let keeper = place.keep();
     let recorder = begin(&place, "first.shr", &[]);
-    let fabric = place.fabric();
-    let fabric = fabric.file_name().unwrap().to_str().unwrap();
-    let text = refused(&["record", "-o", "second.shr", "--fabric", fabric]);
+    let text = refused(&["record", "-o", "second.shr", "--fabric", place.fabric_name()]);
     assert!(text.contains("is being recorded already"), "{text}");
     end(recorder);
     place.end(keeper);
@@ -384,20 +381,17 @@ fn what_cannot_be_recorded_or_shown_is_said_in_a_line() {
 /// As one of a release that traces in another layout begins its file.
 #[test]
 fn a_process_of_another_version_is_refused() {
-    /// The least that such a file has.
-    const BYTES: usize = 256 << 10;
     let place = Place::new("record-version");
     let keeper = place.keep();
     let fabric = place.fabric();
-    let name = fabric.file_name().unwrap().to_str().unwrap();
-    let mut recorder = place.command(&["record", "-o", "run.shr", "--fabric", name]);
+    let options = ["record", "-o", "run.shr", "--fabric", place.fabric_name()];
+    let mut recorder = place.command(&options);
     let recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
-    let traces =
-        || fs::read_dir(fabric.join("record")).is_ok_and(|mut files| files.next().is_some());
+    let traces = || fs::read_dir(fabric.join(FOLDER)).is_ok_and(|mut files| files.next().is_some());
     assert!(comes_about(LIMIT, traces), "nothing is recorded");
-    let mut ring = vec![0; BYTES];
+    let mut ring = vec![0; MIN_LIMIT as usize];
     ring[..8].copy_from_slice(b"hcaspool");
-    fs::write(fabric.join("record").join("1-9-other"), ring).unwrap();
+    fs::write(fabric.join(FOLDER).join("1-9-other"), ring).unwrap();
     let output = recorder.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && text.lines().count() == 1, "{text}");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use programs::place::Place;
 use programs::tcp;
-use programs::{LIMIT, LOCALHOST, installed, outer_address, pyverbs};
+use programs::{LIMIT, LOCALHOST, assert_has, installed, outer_address, pyverbs};
 
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
@@ -35,12 +35,6 @@ fn by_tcp(place: &Place, port: u16, server: &str, client: &str) -> [String; 2] {
 }
 
 /// What a machine without the device would see as well is no proof.
-fn assert_has(text: &str, expected: &[&str]) {
-    for part in expected {
-        assert!(text.contains(part), "no {part:?} in:\n{text}");
-    }
-}
-
 #[test]
 fn the_device_is_there() {
     if !installed(&["ibv_devices", "ibv_devinfo"]) {

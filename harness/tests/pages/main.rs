@@ -27,6 +27,9 @@ const FABRIC: &str = "soft-hca: the kernel's RDMA stack in user space, no device
 /// The devices of `./demo --infiniband`, and those of `./demo apm`, see there.
 const TWO_PORTS: &str = " --device rxe0:infiniband,ports=2 --device rxe1:infiniband";
 const BESIDE: &str = " --device rxe0 --device rxe1:infiniband,ports=2 --device rxe2:infiniband";
+/// What it says of the paths on them.
+const BY_LID: &str = " --by-lid --migrate-on rxe1,rxe0,198.18.1.1";
+const BESIDE_PATHS: &str = " --migrate-on rxe2,rxe1,198.18.2.1";
 
 /// The page that names verbs and functions of the examples only; others name the C's, too.
 const COURSE: &str = "docs/course.md";
@@ -87,8 +90,8 @@ fn line(command: &str, bin: &str) -> Result<String, String> {
             let explains = if is_example { "SOFT_HCA_EXPLAIN=1 " } else { "" };
             let is_apm = flags.split_whitespace().next() == Some("apm");
             let (devices, paths, flags) = match flags.strip_prefix(" --infiniband") {
-                Some(flags) => (TWO_PORTS, " --by-lid --migrate-on rxe1,rxe0,198.18.1.1", flags),
-                None if is_apm => (BESIDE, " --migrate-on rxe2,rxe1,198.18.2.1", flags),
+                Some(flags) => (TWO_PORTS, BY_LID, flags),
+                None if is_apm => (BESIDE, BESIDE_PATHS, flags),
                 None => ("", "", flags),
             };
             let (flags, pull) = match flags.strip_prefix(" apm --pull-cable") {
@@ -191,9 +194,11 @@ fn commands_print_what_is_shown() {
 }
 
 #[test]
-fn the_demo_calls_its_fabric_so() {
+fn the_demo_has_this_fabric_and_these_devices() {
     let demo = fs::read_to_string(top().join("demo")).unwrap();
-    assert!(demo.contains(FABRIC));
+    for said in [FABRIC, TWO_PORTS, BESIDE, BY_LID, BESIDE_PATHS] {
+        assert!(demo.contains(said.trim()), "{said}");
+    }
 }
 
 #[test]

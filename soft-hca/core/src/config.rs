@@ -18,8 +18,8 @@ use crate::system;
 
 /// The fabric's folder, for programs in it.
 pub const DIR: &str = "SOFT_HCA_DIR";
-/// The devices that a program finds, as a [`DeviceSet`](crate::device_spec::DeviceSet); all where there
-/// is no such variable.
+/// The devices that a program finds, as a [`DeviceSet`](crate::device_spec::DeviceSet); all where
+/// there is no such variable.
 pub const USED: &str = "SOFT_HCA_USED";
 /// The device's name, for programs in the fabric.
 pub const DEVICE: &str = "SOFT_HCA_DEVICE";

@@ -1,5 +1,5 @@
-//! Which devices a fabric has, as a command line says it: `rxe0`, `rxe0:infiniband,ports=2`, and which
-//! of them a program finds.
+//! Which devices a fabric has, as a command line says it: `rxe0`, `rxe0:infiniband,ports=2`, and
+//! which of them a program finds.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -51,7 +51,7 @@ pub struct DeviceSpec {
     pub name: DeviceName,
     /// Its link layer is InfiniBand's, and not Ethernet.
     pub is_infiniband: bool,
-    /// So many ports it has; 1 on Ethernet.
+    /// How many ports it has; 1 on Ethernet.
     pub ports: u8,
     /// What its first port is known by, if anything is said of it.
     pub addresses: Vec<IpAddr>,
@@ -86,7 +86,8 @@ impl fmt::Display for PortName {
 /// What a command line says of the devices of a fabric and of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
-    /// The name that the program's first device has, if it is to have another one than the fabric's.
+    /// The name that the program's first device has, if it is to have another one than the
+    /// fabric's.
     pub name: Option<DeviceName>,
     /// The fabric's, if anything is said of them.
     pub specs: Vec<DeviceSpec>,
@@ -106,7 +107,8 @@ impl Devices {
         specs
     }
 
-    /// The places in the fabric of the devices that the program finds. `None`: a name is no device's.
+    /// The places in the fabric of the devices that the program finds. `None`: a name is no
+    /// device's.
     pub fn found(&self, specs: &[DeviceSpec]) -> Option<DeviceSet> {
         let place = |name: &DeviceName| specs.iter().position(|spec| spec.name == *name);
         let places: Option<Vec<usize>> = self.used.iter().map(place).collect();

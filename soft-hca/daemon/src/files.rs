@@ -6,12 +6,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use soft_hca_core::engine::Async;
+use soft_hca_core::engine::{Async, Subject};
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, FileKind};
 use soft_hca_core::system;
 use soft_hca_core::uapi::ucma::abi::{MigrateId, Request as _};
-use soft_hca_core::uapi::verbs::event;
 use zerocopy::IntoBytes;
 
 use crate::device::Device;
@@ -138,50 +137,33 @@ pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileI
 /// Queues the asynchronous event that the data path has raised.
 pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     let arena = &fabric.arena;
-    let (token, object, element, event_type, is_due) = match what {
-        Async::CqOverflow(index) => {
+    let (token, object, element, is_due) = match what.subject() {
+        Subject::Cq(index) => {
             let index = index as usize;
             let Some(cq) = fabric.cqs.get(index) else { return };
             let is_due = arena.cqs[index].overflows.load(Acquire) > 0;
-            (cq.file, Object::Cq { index }, cq.user_handle, event::CQ_ERR, is_due)
+            (cq.file, Object::Cq { index }, cq.user_handle, is_due)
         }
-        Async::SrqLimit(index) => {
+        Subject::Srq(index) => {
             let index = index as usize;
             let Some(srq) = fabric.srqs.get(index) else { return };
             let is_due = arena.srqs[index].limit_reached.swap(0, AcqRel) > 0;
-            let object = Object::Srq { index, pd: srq.pd };
-            (srq.file, object, srq.user_handle, event::SRQ_LIMIT_REACHED, is_due)
+            (srq.file, Object::Srq { index, pd: srq.pd }, srq.user_handle, is_due)
         }
-        Async::SqDrained(qpn)
-        | Async::QpFatal(qpn)
-        | Async::LastWqeReached(qpn)
-        | Async::QpRequest(qpn)
-        | Async::QpAccess(qpn)
-        | Async::PathMigrated(qpn)
-        | Async::PathMigrationFailed(qpn) => {
+        Subject::Qp(qpn) => {
             let Some((index, qp)) = fabric.qp_of(qpn) else { return };
-            let object = Object::Qp { index, pd: qp.pd };
-            let event_type = match what {
-                Async::SqDrained(_) => event::SQ_DRAINED,
-                Async::LastWqeReached(_) => event::QP_LAST_WQE_REACHED,
-                Async::QpRequest(_) => event::QP_REQ_ERR,
-                Async::QpAccess(_) => event::QP_ACCESS_ERR,
-                Async::PathMigrated(_) => event::PATH_MIG,
-                Async::PathMigrationFailed(_) => event::PATH_MIG_ERR,
-                _ => event::QP_FATAL,
-            };
-            (qp.file, object, qp.user_handle, event_type, true)
+            (qp.file, Object::Qp { index, pd: qp.pd }, qp.user_handle, true)
         }
     };
     let Some(File::Uverbs { file, .. }) = files.get_mut(token) else { return };
     let handle = file.handles.iter().find(|(_, other)| *other == object);
     let Some((handle, _)) = handle else { return };
-    if event_type == event::CQ_ERR {
+    if let Async::CqOverflow(_) = what {
         let pid = fabric.processes.pid(file.proc);
         tracing::warn!(pid, cq_handle = handle, "a completion queue is full: completions are lost");
     }
     if is_due {
-        file.queue_async(Some(handle), element, event_type);
+        file.queue_async(Some(handle), element, what.event_type());
     }
 }
 

@@ -11,8 +11,8 @@
 //!      '---------- the peer has migrated ------------ ARMED -----------------'
 //! ```
 //!
-//! Who migrates has the alternate path as its primary one, and no alternate. Adapters tell each other by
-//! a bit of each packet, the migration request; here the daemon knows both ends.
+//! Who migrates has the alternate path as its primary one, and no alternate. Adapters tell each
+//! other by a bit of each packet, the migration request; here the daemon knows both ends.
 
 use soft_hca_core::errno::{Errno, Result};
 
@@ -36,8 +36,8 @@ pub(crate) enum Event {
     Asked { number: u8, has_path: bool },
     /// The peer has an alternate path: its packets come without the bit.
     PeerIsReady,
-    /// The peer has migrated: its packets come with the bit. `is_alternate`: by the path that is the
-    /// alternate one here.
+    /// The peer has migrated: its packets come with the bit. `is_alternate`: by the path that is
+    /// the alternate one here.
     PeerMigrated { is_alternate: bool },
     /// Nothing gets through by the primary path.
     PathLost,

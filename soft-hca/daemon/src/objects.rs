@@ -41,8 +41,6 @@ pub(crate) struct SrqObject {
 pub(crate) struct AhObject {
     /// Index of its device in the fabric.
     pub device: usize,
-    /// The port that it begins at.
-    pub port_num: u8,
     /// Where it leads.
     pub dest: QpDest,
 }
@@ -56,9 +54,16 @@ pub(crate) struct Path {
     pub pkey_index: u16,
     /// Where it leads.
     pub dest: QpDest,
-    /// How long an acknowledgement may take: 4.096 us times two to the power of this. Of the primary
-    /// path the arena's entry has it.
+    /// How long an acknowledgement may take: 4.096 us times two to the power of this. Of the
+    /// primary path the arena's entry has it.
     pub timeout: u8,
+}
+
+impl Path {
+    /// Whether its program has given it an address vector.
+    pub(crate) fn has_vector(&self) -> bool {
+        self.dest != QpDest::default()
+    }
 }
 
 /// A queue pair.

@@ -1,5 +1,5 @@
-//! Paths: where an address vector leads, and what becomes of connected queue pairs when ports go down
-//! and come up.
+//! Paths: where an address vector leads, and what becomes of connected queue pairs when ports go
+//! down and come up.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::migration::{Event, Outcome, State};
 use crate::objects::{Path, QpObject};
 
 /// LIDs from here on are multicast groups' (IBTA 4.1.3).
-const FIRST_MLID: u16 = 0xc000;
+pub(crate) const FIRST_MLID: u16 = 0xc000;
 
-/// Where a path leads that begins at a port of a device. On InfiniBand the LID decides, and one that
-/// nobody has, or whose port is down, leads nowhere.
+/// Where a path leads that begins at a port of a device. On InfiniBand the LID decides, and one
+/// that nobody has, or whose port is down, leads nowhere.
 pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) -> Result<Route> {
     let port = device.port(port)?;
     if port.link_layer == LinkLayer::Ethernet {
@@ -92,8 +92,7 @@ pub(crate) fn source_gid(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
 impl Fabric {
     /// The port that a LID leads to.
     fn port_of_lid(&self, lid: u16) -> Option<&Port> {
-        let mut ports = self.devices.iter().flat_map(|device| &device.ports);
-        ports.find(|port| port.has_lid(lid))
+        self.ports().find(|port| port.has_lid(lid))
     }
 
     /// The GID of the port that a LID leads to; zeros if it leads nowhere.
@@ -144,9 +143,9 @@ impl Fabric {
         leads_to(path, peer, back.port_num) && leads_to(back, qp, path.port_num)
     }
 
-    /// A port's cable is pulled, or plugged in again. Queue pairs that have an alternate path migrate to it,
-    /// if it leads somewhere; the others wait, until their retries are exhausted. Gives the device as it is
-    /// now, unless nothing has changed.
+    /// A port's cable is pulled, or plugged in again. Queue pairs that have an alternate path
+    /// migrate to it, if it leads somewhere; the others wait, until their retries are exhausted.
+    /// Gives the device as it is now, unless nothing has changed.
     pub(crate) fn set_port(
         &mut self,
         device: usize,
@@ -167,8 +166,7 @@ impl Fabric {
             }
         }
         let device = Arc::clone(device);
-        let has_vector = |object: &QpObject| object.path.dest != QpDest::default();
-        let connected = self.qps.iter().filter(|(_, object)| has_vector(object));
+        let connected = self.qps.iter().filter(|(_, object)| object.path.has_vector());
         let connected: Vec<usize> = connected.map(|(index, _)| index).collect();
         for &index in &connected {
             self.leave_lost_path(index)?;
@@ -176,7 +174,7 @@ impl Fabric {
         connected.into_iter().for_each(|index| self.reroute(index));
         for (index, object) in self.ahs.iter() {
             let device = &self.devices[object.device];
-            let route = route_of(self, device, object.port_num, &object.dest);
+            let route = route_of(self, device, object.dest.port_num, &object.dest);
             route.unwrap_or(Route::Nowhere).store(&self.arena.ahs[index].route);
         }
         Ok(Some(device))
@@ -193,8 +191,8 @@ impl Fabric {
         if self.has_lost_path(index) { self.migration(index, Event::PathLost) } else { Ok(()) }
     }
 
-    /// Something happens to a queue pair's migration, and what follows of it to its peer's. `EINVAL` if
-    /// it is what the program may not ask for.
+    /// Something happens to a queue pair's migration, and what follows of it to its peer's.
+    /// `EINVAL` if it is what the program may not ask for.
     pub(crate) fn migration(&mut self, index: usize, event: Event) -> Result<()> {
         let object = self.qps.get_mut(index).ok_or(GONE)?;
         let qpn = object.qpn;

@@ -7,8 +7,8 @@ use soft_hca_core::engine::{Env, Tokens};
 use crate::fabric::Fabric;
 
 impl Fabric {
-    /// Cleans up behind a process that has ended: its locks, the room that it has claimed, and the
-    /// send queues of others that it has run. Gives the channels that it may owe a token, see
+    /// Cleans up behind a process that has ended: its locks, the credits that it has reserved, and
+    /// the send queues of others that it has run. Gives the channels that it may owe a token, see
     /// [`Fabric::give_token`], and whether all is done: if not, this is to be called again.
     pub(crate) fn reap(&self, dead: usize) -> (Vec<(u32, u32)>, bool) {
         self.arena.procs[dead].live.store(0, Release);

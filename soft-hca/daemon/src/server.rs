@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -83,8 +83,7 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
         .poller
         .add(listener.as_raw_fd(), Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
-    let link =
-        config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &addresses, &config.dir));
+    let link = config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &addresses));
     if let Some(notice) = daemon.fabric.roce.notice() {
         let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
@@ -156,26 +155,21 @@ impl Daemon {
     }
 
     /// Starts the link to other hosts, and writes down for `soft-hca run` what has become of it.
-    fn start_link(
-        &mut self,
-        wanted: &LinkOptions,
-        addresses: &[IpAddr],
-        dir: &Path,
-    ) -> Option<link::Thread> {
+    fn start_link(&mut self, wanted: &LinkOptions, addresses: &[IpAddr]) -> Option<link::Thread> {
         let started = self.fabric.start_link(wanted);
         let reason = match &started {
-            Ok(_) => String::new(),
-            Err(error) => error.to_string(),
-        };
-        match &started {
             Ok(_) => {
                 self.fabric.roce.describe().iter().for_each(|line| tracing::info!("{line}"));
+                String::new()
             }
-            Err(error) => tracing::warn!("no link to other hosts: {error}"),
-        }
+            Err(error) => {
+                tracing::warn!("no link to other hosts: {error}");
+                error.to_string()
+            }
+        };
         let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
         let said = format!("{reason}\n{}\n{}", wanted.extras(), addresses.join(","));
-        if let Err(error) = std::fs::write(dir.join(config::LINK), said) {
+        if let Err(error) = std::fs::write(self.dir.join(config::LINK), said) {
             tracing::warn!("cannot write down whether there is a link: {error}");
         }
         started.ok()
@@ -244,8 +238,8 @@ impl Daemon {
         self.run_command(Deferred::Message(token, message), None);
     }
 
-    /// Executes a command, or defers it while somebody else has a lock that it needs; `waited` says how
-    /// long it was deferred last.
+    /// Executes a command, or defers it while somebody else has a lock that it needs; `waited` says
+    /// how long it was deferred last.
     fn run_command(&mut self, command: Deferred, waited: Option<u64>) {
         let unfinished = match command {
             Deferred::Message(token, message) => self.message(token, message),

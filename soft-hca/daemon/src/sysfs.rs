@@ -1,8 +1,8 @@
 //! The files under `SYSFS_PATH`, from which both libraries learn of the device.
 //!
 //! They are real files, since the libraries list folders by calls that cannot be intercepted. The
-//! time stamp of the device's folder is part of its identity, so nothing in a tree is touched
-//! once it is in place.
+//! time stamp of the device's folder is part of its identity, so no file appears or goes once a
+//! tree is in place; only what is in a port's `state` and `phys_state` changes.
 
 use std::fs;
 use std::io;
@@ -54,7 +54,8 @@ pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
     fs::rename(&unfinished, tree(dir, name))
 }
 
-/// Writes a port's state anew in every tree of the fabric, under whatever name the device has there.
+/// Writes a port's state anew in every tree of the fabric, under whatever name the device has
+/// there.
 pub(crate) fn port_changed(dir: &Path, device: &Device, number: u8) {
     let Ok(port) = device.port(number) else { return };
     let Ok(entries) = fs::read_dir(dir) else { return };
@@ -70,17 +71,19 @@ pub(crate) fn port_changed(dir: &Path, device: &Device, number: u8) {
             class.join("infiniband").join(name.trim_end()).join(format!("ports/{number}"));
         let texts =
             [("state", port.state.to_string()), ("phys_state", port.phys_state.to_string())];
-        if let Err(error) =
-            files(&port_dir, texts.iter().map(|(name, text)| (*name, text.as_str())))
-        {
+        if let Err(error) = files(&port_dir, texts) {
             tracing::warn!("cannot write the state of port {number}: {error}");
         }
     }
 }
 
-fn files<'a>(dir: &Path, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> io::Result<()> {
+fn files<'a, T: AsRef<str>>(
+    dir: &Path,
+    files: impl IntoIterator<Item = (&'a str, T)>,
+) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    files.into_iter().try_for_each(|(name, text)| fs::write(dir.join(name), format!("{text}\n")))
+    let write = |(name, text): (&str, T)| fs::write(dir.join(name), format!("{}\n", text.as_ref()));
+    files.into_iter().try_for_each(write)
 }
 
 /// A file's device number.
@@ -145,7 +148,7 @@ fn write_port(device: &Path, port: &Port) -> io::Result<()> {
         ("cap_mask", format!("{:#010x}", port.cap_flags)),
         ("link_layer", port.link_layer.to_string()),
     ];
-    files(&dir, state.iter().map(|(name, text)| (*name, text.as_str())))?;
+    files(&dir, state)?;
     write_table(&dir.join("pkeys"), port.pkeys.iter().map(|pkey| format!("{pkey:#06x}")))?;
     write_gids(&dir, &port.gids)
 }
@@ -174,7 +177,7 @@ fn write_gids(port: &Path, table: &GidTable) -> io::Result<()> {
 }
 
 /// Bytes as the kernel prints GUIDs and GIDs: hexadecimal, in groups of two.
-fn hex_groups(bytes: &[u8]) -> String {
+pub fn hex_groups(bytes: &[u8]) -> String {
     let group = |pair: &[u8]| pair.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     bytes.chunks(2).map(group).collect::<Vec<_>>().join(":")
 }

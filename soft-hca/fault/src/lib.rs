@@ -78,7 +78,7 @@ or what happens to packets of the link (--roce):
 
 or what happens to a port of a device:
   port-down         its cable is pulled: device=NAME or NAME/PORT, after=DURATION from the program's
-                    start [0us]; it is plugged in again for=DURATION later, if that is there
+                    start [0us], for=DURATION until it is plugged in again [for good]
 
 PARTs say which; without any, all:
   P%, or p=P%       each with this probability, as 1% or 0.05%
@@ -124,8 +124,8 @@ pub fn help() -> String {
 pub enum Error {
     /// Nothing has this name.
     #[error(
-        "{0:?} is no fault: it is a call such as ibv_post_send, completion, or drop, duplicate, \
-         corrupt, delay or reorder, port-down, list, or seed=N"
+        "{0:?} is no fault: it is a call such as ibv_post_send, completion, drop, duplicate, \
+         corrupt, delay, reorder, port-down, list or seed=N"
     )]
     Fault(String),
     /// No call has this name.

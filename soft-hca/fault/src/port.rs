@@ -19,7 +19,7 @@ pub struct PortFault {
     pub device: String,
     /// The port's number, from 1.
     pub number: u8,
-    /// How long after the fabric's start.
+    /// How long after the program's start.
     pub after: Duration,
     /// How long it takes until it is plugged in again; for good if nothing is said.
     pub lasts: Option<Duration>,

@@ -103,8 +103,8 @@ fn what_is_wrong_is_named() {
     for (text, said) in [
         (
             "dorp",
-            "\"dorp\" is no fault: it is a call such as ibv_post_send, completion, or drop, duplicate, \
-             corrupt, delay or reorder, port-down, list, or seed=N",
+            "\"dorp\" is no fault: it is a call such as ibv_post_send, completion, drop, duplicate, \
+             corrupt, delay, reorder, port-down, list or seed=N",
         ),
         ("", ""),
         (
@@ -227,7 +227,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn an_occasion_comes_as_often_as_it_says() {
+fn a_trigger_fires_as_often_as_it_says() {
     let count = |text: &str, seed| {
         let mut counting = Counting::new(plan(text).packets[0].trigger);
         let mut random = Random::new(seed);

@@ -1,5 +1,5 @@
-//! Requests to a helper that moves memory by way of a bounce buffer: each is done once or withdrawn,
-//! and memory that is no longer registered is not touched.
+//! Requests to a helper that moves memory by way of a bounce buffer: each is done once or
+//! withdrawn, and memory that is no longer registered is not touched.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};

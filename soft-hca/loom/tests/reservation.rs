@@ -118,8 +118,8 @@ fn what_is_polled_meanwhile_is_given_to_one() {
     });
 }
 
-/// The daemon forgets all reservations when a program has died: a credit may be reserved twice then, but no
-/// reservation remains and none becomes less than nothing.
+/// The daemon forgets all reservations when a program has died: a credit may be reserved twice
+/// then, but no reservation remains and none becomes less than nothing.
 #[test]
 fn forgotten_reservations_end() {
     loom::model(|| {

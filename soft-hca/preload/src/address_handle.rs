@@ -1,7 +1,8 @@
 //! Address handles by LID.
 //!
-//! rxe's provider looks for the Ethernet address of every destination, by a function of libibverbs that
-//! knows none on InfiniBand. There is none to be found where a LID leads, and nobody needs it here.
+//! rxe's provider looks for the Ethernet address of every destination, by a function of libibverbs
+//! that knows none on InfiniBand. There is none to be found where a LID leads, and nobody needs it
+//! here.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,6 +1,6 @@
 //! What the status of a connection event means.
 
-use soft_hca_roce::wire::cm::reason;
+use soft_hca_roce::wire::cm::{reason, sidr_status};
 
 /// `errno.h`, as far as events of the connection manager have it.
 const ERRORS: &[(i32, &str)] = &[
@@ -60,6 +60,7 @@ pub(crate) fn explain(event: &str, number: i32) -> (String, &'static str) {
     const INVALID_SERVICE_ID: i32 = reason::INVALID_SERVICE_ID as i32;
     const CONSUMER_DEFINED: i32 = reason::CONSUMER_DEFINED as i32;
     const STALE_CONNECTION: i32 = reason::STALE_CONNECTION as i32;
+    const SIDR_UNSUPPORTED: i32 = sidr_status::UNSUPPORTED as i32;
     let (why, cause) = match (event, number) {
         ("RDMA_CM_EVENT_ADDR_ERROR", TIMED_OUT) => (
             "nobody has answered for the address",
@@ -92,7 +93,7 @@ pub(crate) fn explain(event: &str, number: i32) -> (String, &'static str) {
             "nobody has answered the request",
             "the server does not call rdma_accept, or the network is interrupted",
         ),
-        ("RDMA_CM_EVENT_UNREACHABLE", 1) => (
+        ("RDMA_CM_EVENT_UNREACHABLE", SIDR_UNSUPPORTED) => (
             "nobody listens for datagrams at this address and port",
             "the server does not run yet, or listens at another port or not with RDMA_PS_UDP",
         ),

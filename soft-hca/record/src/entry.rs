@@ -385,7 +385,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// What a thread can wait at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
     /// A completion channel (`ibv_get_cq_event`).

@@ -17,8 +17,8 @@ use super::decode::Decoder;
 /// Records are kept back for so long: those of calls are written when these end, and count from
 /// their beginning.
 pub(super) const KEPT_NS: u64 = 200_000_000;
-/// In the end a record that is being written is waited for so long; whose process was killed there
-/// never comes.
+/// At the end a record that is still being written is waited for this long; one whose process was
+/// killed in the midst of it never comes.
 const WRITTEN_NS: u64 = 20_000_000;
 /// Between two looks at it.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -27,8 +27,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 struct ProcessRing {
     ring: TraceRing,
     at: u64,
-    /// Records that it had no room for, as far as that is told.
-    dropped: u64,
 }
 
 /// Reads what the processes trace, and gives entries of a record.
@@ -69,7 +67,7 @@ impl Collector {
                 continue;
             }
             if let Some(ring) = TraceRing::open(&self.folder.join(&name))? {
-                self.rings.push(ProcessRing { ring, at: TraceRing::start(), dropped: 0 });
+                self.rings.push(ProcessRing { ring, at: TraceRing::start() });
                 self.known.insert(name);
             }
         }
@@ -118,11 +116,10 @@ impl Collector {
                 self.given += 1;
             }
         }
-        for process in &mut self.rings {
-            let dropped = process.ring.dropped();
-            if is_over && dropped > process.dropped {
-                let missing = dropped - process.dropped;
-                process.dropped = dropped;
+        // Once, at the end: until then it only counts.
+        for process in self.rings.iter().filter(|_| is_over) {
+            let missing = process.ring.dropped();
+            if missing > 0 {
                 self.dropped += missing;
                 for entry in self.decoder.dropped(now, process.ring.index(), missing) {
                     give(&entry)?;

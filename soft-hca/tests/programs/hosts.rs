@@ -23,7 +23,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::place::Place;
 use super::program::Program;
-use super::tcp;
+use super::{assert_has, tcp};
 
 /// The link's interface, on both hosts.
 pub const INTERFACE: &str = "link0";
@@ -274,12 +274,6 @@ pub fn ping_pong(hosts: &Hosts, program: &str, options: &str) {
     let both = by_tcp(hosts, port, &line, hosts.a.address);
     both.iter().for_each(|text| assert_has(text, &["300 iters in ", "Mbit/sec"]));
     both.iter().for_each(|text| assert!(!text.contains("invalid data"), "{text}"));
-}
-
-pub fn assert_has(text: &str, expected: &[&str]) {
-    for part in expected {
-        assert!(text.contains(part), "no {part:?} in:\n{text}");
-    }
 }
 
 /// After the last program of both: nothing is left of their fabrics.

@@ -84,6 +84,13 @@ pub fn headers(names: &BTreeSet<&str>) -> bool {
         .all(|name| is_there(name) || missing(name, "package linux-libc-dev or libibverbs-dev"))
 }
 
+/// A text has all these parts.
+pub fn assert_has(text: &str, expected: &[&str]) {
+    for part in expected {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
 /// Says that something is not installed, or fails. Never true.
 fn missing(what: &str, package: &str) -> bool {
     let text = format!("{what} is not installed ({package})");

@@ -52,6 +52,11 @@ impl Place {
         place
     }
 
+    /// The fabric's name.
+    pub fn fabric_name(&self) -> &str {
+        &self.fabric
+    }
+
     /// Takes another copy of the command.
     pub fn use_command(&mut self, soft_hca: PathBuf) {
         self.soft_hca = soft_hca;

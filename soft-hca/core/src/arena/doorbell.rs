@@ -8,7 +8,8 @@ use crate::sync::seq_cst::{AtomicU32, AtomicU64};
 /// Sets bits that name who has posted. Whether the thread is to be woken: one of all who ring does.
 ///
 /// Either the thread, which says that it sleeps before it looks, sees these bits, or it is seen to
-/// sleep here: both sides write, then read what the other writes, and there is one order of all that.
+/// sleep here: both sides write, then read what the other writes, and there is one order of all
+/// that.
 #[inline]
 pub fn set(doorbells: &AtomicU64, bits: u64, sleeps: &AtomicU32) -> bool {
     doorbells.fetch_or(bits, SeqCst);

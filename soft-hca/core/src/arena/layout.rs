@@ -190,10 +190,11 @@ entry! {
         pub token_due_from: AtomicU32,
         /// Completions lost because the queue was full. The first is an asynchronous event.
         pub overflows: AtomicU32,
-        /// Entries that are free for sure. Only when they are used up does one look again how far the
-        /// program is, which changes that word all the time.
+        /// Entries that are free for sure. Only when they are used up does one look again how far
+        /// the program is, which changes that word all the time.
         pub credits: AtomicU32,
-        /// Those that are reserved for completions that are about to be added. See `engine::credit`.
+        /// Those that are reserved for completions that are about to be added. See
+        /// `engine::credit`.
         pub reserved: AtomicU32,
         /// The consumer's index + 1 at which requests have waited for a credit in vain, or 0.
         pub overrun_from: AtomicU32,
@@ -323,8 +324,8 @@ entry! {
         /// to other hosts.
         pub sq_group_reached: AtomicU32,
         // What holds it up
-        /// 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer, 3 a completion queue is
-        /// full.
+        /// In the low byte 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer,
+        /// 3 a completion queue is full; above it how many times the daemon has tried.
         pub wait: AtomicU32,
         /// `CLOCK_MONOTONIC` nanoseconds at which the wait ends in an error; `u64::MAX` never.
         pub wait_deadline_ns: AtomicU64,
@@ -484,6 +485,12 @@ impl RingPlace {
 }
 
 impl Arena {
+    /// Whether somebody records.
+    #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.trace_generation.load(Relaxed) != 0
+    }
+
     /// The queue pair with this number, if there is one.
     pub fn qp(&self, qpn: u32) -> Option<&Qp> {
         let index = qp_index(qpn, self.qpn_base.load(Relaxed))?;

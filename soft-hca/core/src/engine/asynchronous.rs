@@ -1,8 +1,22 @@
 //! Asynchronous events that the data path raises.
 
-/// Declares the events with their numbers and what the index means that each has.
+use crate::uapi::verbs::event;
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A completion queue: its index.
+    Cq(u32),
+    /// A shared receive queue: its index.
+    Srq(u32),
+    /// A queue pair: its number.
+    Qp(u32),
+}
+
+/// Declares the events: what each is about, its number, and what it is to programs
+/// (`enum ib_event_type`).
 macro_rules! events {
-    ($($(#[$doc:meta])* $name:ident = $kind:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident($subject:ident) = $kind:literal => $event:ident,)*) => {
         /// An asynchronous event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Async {
@@ -24,27 +38,41 @@ macro_rules! events {
                     _ => None,
                 }
             }
+
+            /// What it is about.
+            pub fn subject(self) -> Subject {
+                match self {
+                    $(Self::$name(index) => Subject::$subject(index),)*
+                }
+            }
+
+            /// The event that programs get (`enum ib_event_type`).
+            pub fn event_type(self) -> u32 {
+                match self {
+                    $(Self::$name(_) => event::$event,)*
+                }
+            }
         }
     };
 }
 
 events! {
-    /// The first completion of a queue was lost. Index of the completion queue.
-    CqOverflow = 0,
-    /// A shared receive queue has fallen below its limit. Its index.
-    SrqLimit = 1,
-    /// A send queue in SQD is idle. Number of the queue pair.
-    SqDrained = 2,
-    /// A queue pair has failed on its own. Its number.
-    QpFatal = 3,
-    /// A queue pair with a shared receive queue has failed and takes no more receives. Its number.
-    LastWqeReached = 4,
-    /// A queue pair has failed by a request of its peer that it does not allow. Its number.
-    QpRequest = 5,
-    /// A queue pair has failed by a request of its peer for memory that it may not use. Its number.
-    QpAccess = 6,
-    /// A queue pair has migrated to its alternate path. Its number.
-    PathMigrated = 7,
-    /// A queue pair's peer has migrated to a path that is not its alternate one. Its number.
-    PathMigrationFailed = 8,
+    /// The first completion of a queue was lost.
+    CqOverflow(Cq) = 0 => CQ_ERR,
+    /// A shared receive queue has fallen below its limit.
+    SrqLimit(Srq) = 1 => SRQ_LIMIT_REACHED,
+    /// A send queue in SQD is idle.
+    SqDrained(Qp) = 2 => SQ_DRAINED,
+    /// A queue pair has failed on its own.
+    QpFatal(Qp) = 3 => QP_FATAL,
+    /// A queue pair with a shared receive queue has failed and takes no more receives.
+    LastWqeReached(Qp) = 4 => QP_LAST_WQE_REACHED,
+    /// A queue pair has failed by a request of its peer that it does not allow.
+    QpRequest(Qp) = 5 => QP_REQ_ERR,
+    /// A queue pair has failed by a request of its peer for memory that it may not use.
+    QpAccess(Qp) = 6 => QP_ACCESS_ERR,
+    /// A queue pair has migrated to its alternate path.
+    PathMigrated(Qp) = 7 => PATH_MIG,
+    /// A queue pair's peer has migrated to a path that is not its alternate one.
+    PathMigrationFailed(Qp) = 8 => PATH_MIG_ERR,
 }

@@ -12,7 +12,7 @@ use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::request::{RequestError, Requester, SendCompletion, too_long};
 use crate::engine::responder::Responder;
-use crate::engine::segments::{Fault, Memory, SegmentList};
+use crate::engine::segments::{Memory, SegmentList};
 use crate::engine::{Actor, process_memory, wc_status};
 use crate::uapi::rxe::{AtomicWr, SendWqe};
 use crate::uapi::verbs::{access, opcode};
@@ -66,10 +66,9 @@ impl<'a> Actor<'a> {
             let ours = [process_memory::ours(&bytes)];
             let from = Memory::unregistered(self.me, &ours);
             let to = result.of_process(requester.owner.proc);
-            self.link.copy(self.arena, self.me, from, to).map_err(|fault| match fault {
-                Fault::Unreachable => RequestError::NoResponse,
-                _ => CheckError::unmapped(MemorySide::Local).into(),
-            })?;
+            self.link
+                .copy(self.arena, self.me, from, to)
+                .map_err(|fault| RequestError::unmoved(fault, MemorySide::Local))?;
         }
         requester.count_packets(Some(&responder), WORD);
         drop(responder);
@@ -95,10 +94,7 @@ impl<'a> Actor<'a> {
             responder.reach(self.arena, right(kind), operation.remote, WORD.into())?;
         let remote =
             Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
-        let failed = |fault| match fault {
-            Fault::Unreachable => RequestError::NoResponse,
-            _ => CheckError::unmapped(MemorySide::Remote).into(),
-        };
+        let failed = |fault| RequestError::unmoved(fault, MemorySide::Remote);
         let lock = self.atomics_of(responder.owner.proc).ok_or(RequestError::NoResponse)?;
         let _guard = self.lock(lock).ok_or(RequestError::Busy)?;
         let old = if is_write {

@@ -134,8 +134,8 @@ impl<'a> Actor<'a> {
         Ok(self.finish(requester, Some(responder), done, deferred))
     }
 
-    /// The bytes of a batch could not be moved: moves them message by message. Gives those that have
-    /// moved, and what is the matter with the next one.
+    /// The bytes of a batch could not be moved: moves them message by message. Gives those that
+    /// have moved, and what is the matter with the next one.
     #[cold]
     fn move_again<'m>(
         &self,
@@ -259,22 +259,21 @@ fn blame(
     received: Option<ReceiveCompletion>,
 ) -> (CheckError, Option<FailedReceive>) {
     let is_send = received.is_some_and(|received| fills_receive(received.opcode));
-    let side = if is_send { MemorySide::Receive } else { MemorySide::Remote };
-    let cause = Some(Cause::Unmapped { side });
-    if is_send {
-        let failed = received.map(|received| {
-            let status = wc_status::RECEIVE_MEMORY;
-            FailedReceive { wr_id: received.wr_id, status, cause }
-        });
-        return (CheckError::new(wc_status::REMOTE_RECEIVE, Cause::Unmapped { side }), failed);
-    }
-    let blamed = received
-        .filter(|received| responder.is_receive_blamed(received.opcode, received.length))
-        .map(|received| {
-            let status = wc_status::RECEIVE_ACCESS;
-            FailedReceive { wr_id: received.wr_id, status, cause }
-        });
-    (CheckError::unmapped(side), blamed)
+    let (side, status, receive_status) = if is_send {
+        (MemorySide::Receive, wc_status::REMOTE_RECEIVE, wc_status::RECEIVE_MEMORY)
+    } else {
+        (MemorySide::Remote, wc_status::REMOTE_MEMORY, wc_status::RECEIVE_ACCESS)
+    };
+    let cause = Cause::Unmapped { side };
+    let is_blamed = |received: &ReceiveCompletion| {
+        is_send || responder.is_receive_blamed(received.opcode, received.length)
+    };
+    let blamed = received.filter(is_blamed).map(|received| FailedReceive {
+        wr_id: received.wr_id,
+        status: receive_status,
+        cause: Some(cause),
+    });
+    (CheckError::new(status, cause), blamed)
 }
 
 /// Whether the bytes go into a receive's memory.

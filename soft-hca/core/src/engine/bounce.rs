@@ -4,8 +4,8 @@
 //! them: this thread its own memory and what it may reach, for all else a helper is asked. That is
 //! a thread of the memory's owner if the owner is closed, else one of the daemon (`helper`).
 //!
-//! Requester and helper agree by the request's phase (`bounce_phase`). A slot whose helper is at work
-//! is not used anew before the helper is done with it, or dead.
+//! Requester and helper agree by the request's phase (`bounce_phase`). A slot whose helper is at
+//! work is not used anew before the helper is done with it, or dead.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::thread;

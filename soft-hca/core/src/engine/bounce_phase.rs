@@ -60,9 +60,9 @@ pub fn ask(phase: &AtomicU32) {
 
 /// The helper's first step. False if there is no request, or it has gone.
 ///
-/// Whoever makes a region invalid either sees that the helper is busy, or the helper, which looks at
-/// regions after this, sees the region so: both sides write, then read what the other writes, with a
-/// fence between the two.
+/// Whoever makes a region invalid either sees that the helper is busy, or the helper, which looks
+/// at regions after this, sees the region so: both sides write, then read what the other writes,
+/// with a fence between the two.
 pub fn begin(phase: &AtomicU32) -> bool {
     let word = phase.load(Acquire);
     if !is_asked(word) || !step(phase, word, BUSY) {
@@ -72,8 +72,8 @@ pub fn begin(phase: &AtomicU32) -> bool {
     true
 }
 
-/// The helper's last step: `write_result` comes first, for the requester reads it once this is done.
-/// False if that is not the phase any more.
+/// The helper's last step: `write_result` comes first, for the requester reads it once this is
+/// done. False if that is not the phase any more.
 pub fn finish(phase: &AtomicU32, write_result: impl FnOnce()) -> bool {
     finish_if(phase, is_busy, write_result)
 }

@@ -1,21 +1,19 @@
 //! Why a work request waits or has failed, in numbers, and these as words that are traced.
 
-use zerocopy::{TryFromBytes, try_transmute};
-
 use crate::trace::words::{Coded, Words, coded, decode};
 
-/// Whose memory, and what for: the discriminants are what is traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
-#[repr(u32)]
-pub enum MemorySide {
-    /// A send work request's own list.
-    Local = 0,
-    /// The list of a receive.
-    Receive = 1,
-    /// What a peer's request names.
-    Remote = 2,
-    /// The region that a window is to be bound to.
-    Bound = 3,
+coded! {
+    /// Whose memory, and what for.
+    pub enum MemorySide {
+        /// A send work request's own list.
+        Local = 0,
+        /// The list of a receive.
+        Receive = 1,
+        /// What a peer's request names.
+        Remote = 2,
+        /// The region that a window is to be bound to.
+        Bound = 3,
+    }
 }
 
 coded! {
@@ -75,7 +73,7 @@ coded! {
             length: u64,
             /// Bytes of the receive.
             room: u64,
-            /// So many of the message are the header that a datagram's receive begins with.
+            /// How many of the message are the header that a datagram's receive begins with.
             grh: u64,
         } = 7,
         /// A message is too long.
@@ -129,32 +127,32 @@ coded! {
     }
 }
 
-/// Why a work request makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
-#[repr(u32)]
-pub enum MalformedWqe {
-    /// Nothing is known but that.
-    Any = 0,
-    /// Its opcode is none of this type of queue pair.
-    Opcode = 1,
-    /// It has more elements than its queue pair may.
-    Elements = 2,
-    /// It is an RDMA read or atomic, and `max_rd_atomic` is 0.
-    NoReads = 3,
-    /// Its address handle is none of the queue pair's protection domain.
-    AddressHandle = 4,
-    /// A receive has more elements than its queue may.
-    ReceiveElements = 5,
-    /// It is an RDMA read or atomic, and the peer's `max_dest_rd_atomic` is 0.
-    NoReadsServed = 6,
-    /// A bind of what is no window of the queue pair's protection domain.
-    NoWindow = 7,
-    /// A window of type 2 is bound already, or is to be bound to nothing.
-    WindowBound = 9,
-    /// A window of type 1, or of a zero-based region, that is to be zero-based.
-    WindowBase = 10,
-    /// A flush that guarantees nothing, or what is not known.
-    Placement = 11,
+coded! {
+    /// Why a work request makes no sense.
+    pub enum MalformedWqe {
+        /// Nothing is known but that.
+        Any = 0,
+        /// Its opcode is none of this type of queue pair.
+        Opcode = 1,
+        /// It has more elements than its queue pair may.
+        Elements = 2,
+        /// It is an RDMA read or atomic, and `max_rd_atomic` is 0.
+        NoReads = 3,
+        /// Its address handle is none of the queue pair's protection domain.
+        AddressHandle = 4,
+        /// A receive has more elements than its queue may.
+        ReceiveElements = 5,
+        /// It is an RDMA read or atomic, and the peer's `max_dest_rd_atomic` is 0.
+        NoReadsServed = 6,
+        /// A bind of what is no window of the queue pair's protection domain.
+        NoWindow = 7,
+        /// A window of type 2 is bound already, or is to be bound to nothing.
+        WindowBound = 9,
+        /// A window of type 1, or of a zero-based region, that is to be zero-based.
+        WindowBase = 10,
+        /// A flush that guarantees nothing, or what is not known.
+        Placement = 11,
+    }
 }
 
 coded! {
@@ -174,26 +172,6 @@ coded! {
         Unreachable = 5,
         /// The path leads nowhere: nobody has the LID, or a port on it is down.
         NoPath = 6,
-    }
-}
-
-impl Coded for MemorySide {
-    fn put(self, words: &mut Words) {
-        (self as u32).put(words);
-    }
-
-    fn take(words: &mut &[u64]) -> Option<Self> {
-        try_transmute!(u32::take(words)?).ok()
-    }
-}
-
-impl Coded for MalformedWqe {
-    fn put(self, words: &mut Words) {
-        (self as u32).put(words);
-    }
-
-    fn take(words: &mut &[u64]) -> Option<Self> {
-        try_transmute!(u32::take(words)?).ok()
     }
 }
 
@@ -233,7 +211,7 @@ mod tests {
         ];
         let silent =
             peers.map(|peer| Cause::NoResponse { waited: 5, timeout: 14, retries: 7, peer });
-        let senseless = [
+        let malformed = [
             MalformedWqe::Any,
             MalformedWqe::Opcode,
             MalformedWqe::Elements,
@@ -261,7 +239,7 @@ mod tests {
             Cause::Flushed,
             Cause::Refused { status: 10 },
         ];
-        let all = others.into_iter().chain(silent).chain(senseless.map(Cause::Malformed));
+        let all = others.into_iter().chain(silent).chain(malformed.map(Cause::Malformed));
         for cause in all {
             let words = Cause::words(Some(cause));
             assert_eq!(Cause::decode(words.as_bytes()), Some(cause));

@@ -4,8 +4,8 @@ use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::wc_status;
 use crate::uapi::verbs::status;
 
-/// Which status a failed check leads to, and what it has compared. In a box: what succeeds is not to
-/// carry room for it.
+/// Which status a failed check leads to, and what it has compared. In a box: what succeeds is not
+/// to carry room for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CheckError(Box<(u32, Cause)>);
 

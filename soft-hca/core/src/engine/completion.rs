@@ -42,8 +42,9 @@ impl Actor<'_> {
     }
 
     /// Adds completions, with whether each is solicited, and the cause of all if they are errors.
-    /// They appear together: what the one who polls looks at is written once. In the next step their
-    /// requests have been retired. Waking is left for later; the caller may hold locks of queue pairs.
+    /// They appear together: what the one who polls looks at is written once. In the next step
+    /// their requests have been retired. Waking is left for later; the caller may hold locks of
+    /// queue pairs.
     ///
     /// One that is lost because the queue is full is an asynchronous event of the queue, and its
     /// queue pair fails ([`Actor::fail_overrun`]).

@@ -1,9 +1,9 @@
-//! Credits of completion queues: entries that are free. An adapter takes its time, in which a program
-//! polls; here completions are there at once, and a program that posts while it polls
+//! Credits of completion queues: entries that are free. An adapter takes its time, in which a
+//! program polls; here completions are there at once, and a program that posts while it polls
 //! (`ibv_start_poll` to `ibv_end_poll`, where the provider gives the slots back at the end) would
-//! overrun its own queue. So a request whose completions have no credit waits, as one whose receiver
-//! is not ready does, and is executed all the same, as an overrun, when the program has not polled for
-//! [`timing::CQ_FULL_NS`].
+//! overrun its own queue. So a request whose completions have no credit waits, as one whose
+//! receiver is not ready does, and is executed all the same, as an overrun, when the program has
+//! not polled for [`timing::CQ_FULL_NS`].
 //!
 //! The ring has twice the slots that the queue is said to have. Those beyond are for whoever saw
 //! [`PLENTY`] of credits, reserved none, and was preempted until others had used them up.
@@ -34,8 +34,8 @@ pub fn cqe_of(mask: u32) -> u32 {
     mask / 2
 }
 
-/// Credits of a queue, going by the header. The producer's index is read first: if the program polls
-/// meanwhile there seem to be fewer, and never more.
+/// Credits of a queue, going by the header. The producer's index is read first: if the program
+/// polls meanwhile there seem to be fewer, and never more.
 pub(super) fn count_credits(ring: &Ring<'_>) -> u32 {
     let producer = ring.producer();
     cqe_of(ring.mask()).saturating_sub(ring.distance(ring.consumer(), producer))
@@ -88,8 +88,8 @@ pub(super) fn may_overrun(cq: &Cq, ring: &Ring<'_>) -> bool {
 }
 
 impl<'a> Actor<'a> {
-    /// Reserves up to `wanted` credits of the queue with an index. A queue that may be overrun has any
-    /// number of them.
+    /// Reserves up to `wanted` credits of the queue with an index. A queue that may be overrun has
+    /// any number of them.
     pub(super) fn reserve_credits(&self, index: u32, wanted: u32) -> Credits<'a> {
         let unreserved = Credits { cq: None, reserved: 0, left: wanted };
         let Some(cq) = self.arena.cqs.get(index as usize) else { return unreserved };
@@ -111,8 +111,8 @@ impl<'a> Actor<'a> {
         if credits.consume() { Ok(credits) } else { Err(RequestError::CqFull(cq)) }
     }
 
-    /// Reserves a credit for a message from another host. `None` while there is none and it is to be
-    /// waited for.
+    /// Reserves a credit for a message from another host. `None` while there is none and it is to
+    /// be waited for.
     pub(super) fn reserve_or_wait(
         &self,
         cq: u32,
@@ -135,8 +135,8 @@ impl<'a> Actor<'a> {
         Some(self.reserve_credits(cq, 1))
     }
 
-    /// Whether a queue's program has polled since the last look, of which `polled` takes note. If it
-    /// has, a request that got no credit goes on waiting: others were faster.
+    /// Whether a queue's program has polled since the last look, of which `polled` takes note. If
+    /// it has, a request that got no credit goes on waiting: others were faster.
     pub(super) fn has_polled_since(&self, index: u32, polled: &AtomicU32) -> bool {
         let cq = self.arena.cqs.get(index as usize);
         let Some(ring) = cq.and_then(|cq| self.arena.ring(&cq.ring)) else { return false };

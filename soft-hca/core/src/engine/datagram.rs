@@ -43,9 +43,9 @@ fn group_hop_limit(ah: &Ah) -> Option<u8> {
     ip::is_multicast(&load(&ah.dgid)).then(|| ah.hop_limit.load(Acquire) as u8)
 }
 
-/// What lies before the payload: the IP header that the datagram would have on a network, on InfiniBand
-/// the GRH. rxe leaves
-/// an IPv4 header's checksum 0 on the way to oneself; here it is always right.
+/// What lies before the payload: the IP header that the datagram would have on a network, or on
+/// InfiniBand the GRH. rxe leaves an IPv4 header's checksum 0 on the way to oneself; here it is
+/// always right.
 fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
     let (sgid, dgid) = (load(&ah.sgid), load(&ah.dgid));
     let addresses = match (ip::address(&sgid), ip::address(&dgid)) {
@@ -263,8 +263,8 @@ impl<'a> Actor<'a> {
         Ok(is_taken)
     }
 
-    /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory cannot
-    /// be read, the receiver's completion queue is full, or it is to be tried again.
+    /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory
+    /// cannot be read, the receiver's completion queue is full, or it is to be tried again.
     pub(super) fn deliver(
         &self,
         qpn: u32,

@@ -122,8 +122,8 @@ impl Actor<'_> {
         Some((guard, self.hold_cq(cq.load(Acquire))?))
     }
 
-    /// Flushes all receives of the queue pair's own, and one that it has taken from a shared queue.
-    /// The caller holds the `recv_lock`.
+    /// Flushes all receives of the queue pair's own, and one that it has consumed from a shared
+    /// queue. The caller holds the `recv_lock`.
     pub(super) fn flush_receive_ring(&self, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
         let cq = qp.recv_cq.load(Acquire);
         if qp.consumed.load(Acquire) != 0 {

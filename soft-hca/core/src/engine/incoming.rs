@@ -103,8 +103,8 @@ impl Incoming {
         responder.give_back(actor, self.receive.wr_id, deferred);
     }
 
-    /// The message does not go into the receive work request, for this reason. The queue pair fails,
-    /// unless the message is a dropped one of an unreliable service.
+    /// The message does not go into the receive work request, for this reason. The queue pair
+    /// fails, unless the message is a dropped one of an unreliable service.
     pub(super) fn fail(
         self,
         responder: &mut Responder<'_>,
@@ -123,9 +123,9 @@ impl Incoming {
 }
 
 impl Actor<'_> {
-    /// Completes the receive work requests of messages that have arrived, and makes the keys invalid
-    /// that these name. Only the last one may name a key: if that is not valid, the queue pair
-    /// fails, of which the sender is told nothing (IBTA 9.9.3.1, class J).
+    /// Completes the receive work requests of messages that have arrived, and makes the keys
+    /// invalid that these name. Only the last one may name a key: if that is not valid, the queue
+    /// pair fails, of which the sender is told nothing (IBTA 9.9.3.1, class J).
     pub(super) fn complete_received<'m>(
         &self,
         responder: &mut Responder<'_>,

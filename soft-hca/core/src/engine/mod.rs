@@ -39,9 +39,9 @@
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
 //! a shared receive queue's lock, only while a receive work request is consumed; a process's lock
 //! for atomics; a completion queue's lock. The `send_lock` is held while local memory is used and
-//! the `recv_lock` while the responder's memory is used, so that who has held both for a moment knows
-//! that no request of before is still being executed (`quiesce`). Everything that may
-//! wait for the daemon happens when no lock is held (`deferred`).
+//! the `recv_lock` while the responder's memory is used, so that who has held both for a moment
+//! knows that no request of before is still being executed (`quiesce`). Everything that may wait
+//! for the daemon happens when no lock is held (`deferred`).
 //!
 //! Programs wait for locks. The daemon never does, for whoever has one may be stopped: it takes all
 //! that a step needs at once, in any order, or none and comes back later (`locking`).
@@ -69,7 +69,6 @@ mod locking;
 mod memory;
 mod notification;
 mod pids;
-
 mod placement;
 mod plan;
 mod posted;
@@ -102,7 +101,7 @@ use crate::errno::{Errno, Label, Result, Values};
 use crate::trace::Event;
 use crate::uapi::verbs::{qp_type, state};
 
-pub use asynchronous::Async;
+pub use asynchronous::{Async, Subject};
 pub use credit::{cqe_of, ring_entries};
 pub use helper::Helper;
 pub use link::{Link, LocalLink};
@@ -232,8 +231,8 @@ impl Actor<'_> {
         true
     }
 
-    /// Flushes receives that were posted to a queue pair in the error state: nobody rings a doorbell
-    /// for them.
+    /// Flushes receives that were posted to a queue pair in the error state: nobody rings a
+    /// doorbell for them.
     pub fn poll_error_receives_of(&self, qpn: u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         if qp.state.load(Acquire) != state::ERR || !self.has_receives_to_flush(qp) {

@@ -125,7 +125,8 @@ impl Actor<'_> {
         for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
             if cq.live.load(Acquire) != 0 && cq.channel.load(Acquire) == channel + 1 {
                 has_event |= cq.pending_events.load(Acquire) != 0;
-                // Read after the event: a process whose event was seen owes its token or has given it.
+                // Read after the event: a process whose event was seen owes its token or has given
+                // it.
                 if cq.token_due_from.load(Acquire) != 0 {
                     return Tokens::Unclear;
                 }

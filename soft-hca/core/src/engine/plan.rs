@@ -117,25 +117,22 @@ impl<'a> Batch<'a> {
             && self.remote.room() >= MAX_SGE
     }
 
-    /// Uses a credit for a completion of the requester.
-    fn reserve_send(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
-        let wanted = self.limit;
-        let credits = self.send_credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
-        if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
-    }
-
-    /// Uses a credit for a completion of the responder.
-    fn reserve_receive(&mut self, actor: &Actor<'a>, cq: u32) -> Result<(), RequestError> {
-        let wanted = self.limit;
-        let credits = self.recv_credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
-        if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
-    }
-
     /// Adds a message, for which there is room.
     fn push(&mut self, message: Message) {
         self.receives += u32::from(message.received.is_some());
         self.messages.push(message);
     }
+}
+
+/// Uses one of a batch's credits for a completion queue, which are reserved when the first is
+/// needed.
+fn use_credit<'a>(
+    credits: &mut Option<Credits<'a>>,
+    actor: &Actor<'a>,
+    (cq, wanted): (u32, u32),
+) -> Result<(), RequestError> {
+    let credits = credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
+    if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
 }
 
 impl<'a> Actor<'a> {
@@ -157,7 +154,8 @@ impl<'a> Actor<'a> {
             _ => return Err(NotPlanned::Yet),
         }
         if requester.is_signaled(wqe.flags) {
-            batch.reserve_send(self, requester.send_cq)?;
+            let of_cq = (requester.send_cq, batch.limit);
+            use_credit(&mut batch.send_credits, self, of_cq)?;
         }
         let start = batch.local.bytes();
         let (payload, length) = if wqe.opcode == opcode::RDMA_READ {
@@ -248,7 +246,8 @@ impl<'a> Actor<'a> {
         batch: &mut Batch<'a>,
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
-        batch.reserve_receive(self, responder.qp.recv_cq.load(Acquire))?;
+        let of_cq = (responder.qp.recv_cq.load(Acquire), batch.limit);
+        use_credit(&mut batch.recv_credits, self, of_cq)?;
         if responder.consume(self, batch.receives, receive, deferred) {
             return Ok(());
         }

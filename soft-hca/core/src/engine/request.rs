@@ -12,7 +12,7 @@ use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
-use crate::engine::segments::{Region, Segment, SegmentList};
+use crate::engine::segments::{Fault, Region, Segment, SegmentList};
 use crate::engine::traced::MatchedReceive;
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
@@ -53,6 +53,16 @@ pub(super) enum RequestError {
     LeftToLink,
     /// It fails.
     Failed(CheckError),
+}
+
+impl RequestError {
+    /// Bytes cannot be moved, for memory on this side.
+    pub(super) fn unmoved(fault: Fault, side: MemorySide) -> Self {
+        match fault {
+            Fault::Unreachable => Self::NoResponse,
+            _ => CheckError::unmapped(side).into(),
+        }
+    }
 }
 
 impl From<CheckError> for RequestError {
@@ -272,8 +282,8 @@ impl<'a> Requester<'a> {
 
     /// The requests from the head on are `done`: gives them back and completes those that want it.
     /// With others in flight they join them, for completions come in the order of the requests.
-    /// For the trace are the receives that have taken them and, as their sender does not learn of it, why a
-    /// datagram was dropped.
+    /// For the trace there are the receives that the messages have consumed, and in `dropped` why a
+    /// datagram was dropped, of which its sender does not learn.
     pub(super) fn complete(
         &self,
         actor: &Actor<'_>,
@@ -307,8 +317,8 @@ impl<'a> Requester<'a> {
         }
     }
 
-    /// Traces that the request at an index is done, with the message's length, its status and, if that is no
-    /// success or nobody gets the message, why.
+    /// Traces that the request at an index is done, with the message's length and its status; and
+    /// why, if that is no success or nobody gets the message.
     pub(super) fn trace_executed(
         &self,
         actor: &Actor<'_>,

@@ -5,8 +5,8 @@
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 
-/// Reserves up to `wanted` of a queue's credits, and gives how many that nobody else counts on. There
-/// are two ways to find out how many there are: `known` is cheap and may say too little.
+/// Reserves up to `wanted` of a queue's credits, and gives how many that nobody else counts on.
+/// There are two ways to find out how many there are: `known` is cheap and may say too little.
 ///
 /// First the reservation, then the look: whose reservation is not among those before has its
 /// completions in the queue already, where the look sees them.
@@ -29,8 +29,8 @@ pub fn reserve(
     free
 }
 
-/// Ends reservations, whose completions are in the queue by now. All of them may have been forgotten
-/// in between.
+/// Ends reservations, whose completions are in the queue by now. All of them may have been
+/// forgotten in between.
 #[inline]
 pub fn release(reserved: &AtomicU32, count: u32) {
     let _ = reserved.fetch_update(AcqRel, Acquire, |reserved| Some(reserved.saturating_sub(count)));

@@ -131,7 +131,8 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Consumes a receive work request of a shared receive queue, for good; `None` if there is none.
+    /// Consumes a receive work request of a shared receive queue, for good; `None` if there is
+    /// none.
     fn consume_shared(
         &self,
         index: u32,

@@ -7,8 +7,8 @@ use crate::arena::Qp;
 use crate::engine::Actor;
 
 /// Which way leads to a peer. It is decided for a connected queue pair when it gets its address
-/// vector, which is with the change to RTR, for datagrams when an address handle is created, and anew
-/// when a port goes down or comes up.
+/// vector, which is with the change to RTR, for datagrams when an address handle is created, and
+/// anew when a port goes down or comes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// To queue pairs of this fabric: whoever executes a request reaches them in the arena.

@@ -2,10 +2,10 @@
 //!
 //! As long as nobody does this costs a look at a word that is read anyway.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 
 use crate::arena::Arena;
-use crate::engine::{Actor, Async, DAEMON, Env};
+use crate::engine::{Actor, Async, DAEMON, Env, Subject};
 use crate::trace::event::{Packet, Raised};
 
 /// The receive that a message has gone into.
@@ -24,7 +24,7 @@ fn traced(write: impl FnOnce()) {
 
 /// Traces a packet of the link to another host, which is about its queue pair's process.
 pub fn trace_packet(arena: &Arena, env: &dyn Env, packet: impl FnOnce() -> Packet) {
-    if arena.trace_generation.load(Relaxed) != 0 {
+    if arena.is_traced() {
         traced(|| {
             let packet = packet();
             let proc = arena.qp(packet.qpn).map_or(DAEMON as u32, |qp| qp.proc.load(Acquire));
@@ -37,7 +37,7 @@ impl Actor<'_> {
     /// Whether somebody records.
     #[inline]
     pub fn is_traced(&self) -> bool {
-        self.arena.trace_generation.load(Relaxed) != 0
+        self.arena.is_traced()
     }
 
     /// Has an event traced, if somebody records.
@@ -52,16 +52,10 @@ impl Actor<'_> {
     pub(super) fn trace_raised(&self, what: Async) {
         self.trace(|env| {
             let arena = self.arena;
-            let proc = match what {
-                Async::CqOverflow(cq) => arena.cqs.get(cq as usize).map(|cq| &cq.proc),
-                Async::SrqLimit(srq) => arena.srqs.get(srq as usize).map(|srq| &srq.proc),
-                Async::SqDrained(qpn)
-                | Async::QpFatal(qpn)
-                | Async::LastWqeReached(qpn)
-                | Async::QpRequest(qpn)
-                | Async::QpAccess(qpn)
-                | Async::PathMigrated(qpn)
-                | Async::PathMigrationFailed(qpn) => arena.qp(qpn).map(|qp| &qp.proc),
+            let proc = match what.subject() {
+                Subject::Cq(cq) => arena.cqs.get(cq as usize).map(|cq| &cq.proc),
+                Subject::Srq(srq) => arena.srqs.get(srq as usize).map(|srq| &srq.proc),
+                Subject::Qp(qpn) => arena.qp(qpn).map(|qp| &qp.proc),
             };
             let Some(proc) = proc else { return };
             let (kind, index) = what.to_words();

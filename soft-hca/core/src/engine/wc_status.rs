@@ -47,7 +47,7 @@ pub(super) const RECEIVE_ACCESS: u32 = status::LOC_ACCESS_ERR;
 /// A key that the peer wants to be made invalid is not valid; at its owner, for the receive
 /// ("memory management operation error", IBTA 11.6.2; `qedr` has this status for it, too).
 pub(super) const RECEIVE_INVALIDATE: u32 = status::MW_BIND_ERR;
-/// The peer breaks off a message that has taken a receive; for this.
+/// The peer breaks off a message that has consumed a receive; for this.
 pub(super) const RECEIVE_BROKEN_OFF: u32 = status::LOC_QP_OP_ERR;
 /// The peer's memory may not be used.
 pub(super) const REMOTE_MEMORY: u32 = status::REM_ACCESS_ERR;

@@ -80,13 +80,13 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         let wanted = wqe.bind();
-        let senseless = |why| CheckError::memory(MemorySide::Bound, Cause::Malformed(why));
+        let malformed = |why| CheckError::memory(MemorySide::Bound, Cause::Malformed(why));
         let mw = self.window(&requester.owner, wanted.rkey);
-        let mw = mw.ok_or_else(|| senseless(MalformedWqe::NoWindow))?;
+        let mw = mw.ok_or_else(|| malformed(MalformedWqe::NoWindow))?;
         let kind = mw.kind.load(Acquire);
         // Of type 2 it has to be free, and is not freed by binding it to nothing.
         if kind == TYPE_2 && (wanted.length == 0 || mw.bound.load(Acquire) != 0) {
-            return Err(senseless(MalformedWqe::WindowBound).into());
+            return Err(malformed(MalformedWqe::WindowBound).into());
         }
         let region = match wanted.length {
             0 => None,

@@ -19,7 +19,7 @@ pub enum FileKind {
     Uverbs(u32),
     /// An opened rdma_cm device, with the RDMA devices that its program finds.
     Cm(DeviceSet),
-    /// Asks for listings.
+    /// Takes no part in the fabric: asks for listings, tells of faults, pulls cables.
     Observer,
 }
 
@@ -92,8 +92,8 @@ pub enum Request {
     },
     /// A fault that was asked for has happened. Not answered.
     Fault(Happened),
-    /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL` without such
-    /// a port.
+    /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL`
+    /// without such a port.
     Port {
         /// Index of the device in the fabric.
         device: u32,

@@ -81,7 +81,8 @@ events! {
     /// A process has ended.
     Ended = 2 {
     }
-    /// A command. Behind it the command, its answer, and if it is refused what was compared and why.
+    /// A command. Behind it the command, its answer, and if it is refused what was compared and
+    /// why.
     Call = 3 {
         /// Nanoseconds that it took.
         duration: u64,
@@ -147,8 +148,8 @@ events! {
         /// Number of the queue pair.
         qpn: u32,
     }
-    /// A send work request was executed or has failed. Its completion follows, if it has one. Behind
-    /// it the cause, if it has failed or, as a datagram, was dropped.
+    /// A send work request was executed or has failed. Its completion follows, if it has one.
+    /// Behind it the cause, if it has failed or, as a datagram, was dropped.
     Executed = 7 {
         /// Of the work request.
         wr_id: u64,
@@ -162,15 +163,16 @@ events! {
         length: u32,
         /// `enum ibv_wc_status`.
         status: u32,
-        /// The receive's queue pair, 0 if it is not known: a group's datagram has many, and one that is
-        /// sent to another host none here.
+        /// The receive's queue pair, 0 if it is not known: a group's datagram has many, and one
+        /// that is sent to another host none here.
         receive_qpn: u32,
         /// The process of that queue pair.
         receive_proc: u32,
         /// 1 if it could not be executed at once.
         has_waited: u32,
     }
-    /// A completion is about to appear in its queue. Behind it the cause, if it is an error with one.
+    /// A completion is about to appear in its queue. Behind it the cause, if it is an error with
+    /// one.
     Completion = 8 {
         /// Of the work request.
         wr_id: u64,

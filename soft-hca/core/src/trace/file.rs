@@ -1,5 +1,5 @@
-//! The file that a ring is in: memory that the process which traces and the one which reads map, and
-//! that the system gives by and by.
+//! The file that a ring is in: memory that the process which traces and the one which reads map,
+//! and that the system gives by and by.
 #![allow(unsafe_code, reason = "a mapped file")]
 
 use std::fs::{File, OpenOptions};

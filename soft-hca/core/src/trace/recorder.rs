@@ -16,8 +16,8 @@ pub const FOLDER: &str = "record";
 /// Recordings that a process can be part of; who sees more is not in them.
 const MAX_RECORDINGS: usize = 64;
 
-/// What a process traces, in one recording after the other. A ring stays mapped until the end of the
-/// process, for a thread may be in the midst of a record.
+/// What a process traces, in one recording after the other. A ring stays mapped until the end of
+/// the process, for a thread may be in the midst of a record.
 #[derive(Debug)]
 pub struct Recorder {
     arena: Arc<Mapping>,
@@ -71,7 +71,7 @@ impl Recorder {
 
     /// Whether the fabric is recorded.
     pub fn is_on(&self) -> bool {
-        self.arena.trace_generation.load(Relaxed) != 0
+        self.arena.is_traced()
     }
 
     /// Whether all is traced, not only what goes wrong.
@@ -125,8 +125,8 @@ impl Recorder {
         }
     }
 
-    /// Traces an event of the data path about a process, with what is behind it, unless only failures
-    /// are and it is none. The caller may hold locks of the arena.
+    /// Traces an event of the data path about a process, with what is behind it, unless only
+    /// failures are and it is none. The caller may hold locks of the arena.
     pub fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
         if self.is_complete() || event.is_failure(tail) {
             self.append(self.about(proc), event, &[tail]);

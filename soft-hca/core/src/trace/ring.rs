@@ -1,9 +1,9 @@
 //! A ring of records: one process appends, another reads.
 //!
-//! To append is to move the end of all records on, which gives a place that nobody else has, to put the
-//! length into its first word, to write the rest, and to set a mark in that word. Nothing waits. A process
-//! that is killed in between leaves a record without the mark, whose length is known, or a place of zeros:
-//! readers pass over both.
+//! To append is to move the end of all records on, which gives a place that nobody else has, to put
+//! the length into its first word, to write the rest, and to set a mark in that word. Nothing
+//! waits. A process that is killed in between leaves a record without the mark, whose length is
+//! known, or a place of zeros: readers pass over both.
 //!
 //! Positions count on, and what has been read becomes zeros for the next lap.
 #![allow(unsafe_code, reason = "a mapped file")]
@@ -131,7 +131,8 @@ impl TraceRing {
         };
         let mut to = self.offset(at) as usize + 4;
         for part in parts {
-            // SAFETY: the record is ours, it has memory, and nobody reads it before the mark is set.
+            // SAFETY: the record is ours, it has memory, and nobody reads it before the mark is
+            // set.
             unsafe {
                 ptr::copy_nonoverlapping(
                     part.as_ptr(),
@@ -154,7 +155,8 @@ impl TraceRing {
         loop {
             let at = header.end.load(Acquire);
             let left = self.capacity() - at % self.capacity();
-            // A record is in one piece. What is left at the end of the ring is passed over, in steps.
+            // A record is in one piece. What is left at the end of the ring is passed over, in
+            // steps.
             let fits = room <= left;
             let size = if fits { room } else { left.min(u64::from(LENGTH) / 8 * 8) };
             let is_free = at + size <= header.freed.load(Acquire) + self.capacity();
@@ -178,8 +180,8 @@ impl TraceRing {
         0
     }
 
-    /// The record at a position, which is then that of the next. `None` if it is not there yet; with
-    /// `is_over` one that is not whole is passed over.
+    /// The record at a position, which is then that of the next. `None` if it is not there yet;
+    /// with `is_over` one that is not whole is passed over.
     pub fn read(&self, at: &mut u64, is_over: bool) -> Option<Record> {
         loop {
             if self.ends_at(*at) {
@@ -237,13 +239,14 @@ impl TraceRing {
         if self.word(at).load(Acquire) != 0 { Some(at) } else { Some(next) }
     }
 
-    /// Frees the place of all records before a position: they have been read. For the one reader of a
-    /// process that lives.
+    /// Frees the place of all records before a position: they have been read. For the one reader of
+    /// a process that lives.
     pub fn release(&self, until: u64) {
         let header = self.header();
         for at in (header.freed.load(Relaxed)..until).step_by(ALIGN) {
             let offset = self.offset(at) as usize;
-            // SAFETY: within the mapping and aligned; these bytes are nobody's until they count as freed.
+            // SAFETY: within the mapping and aligned; these bytes are nobody's until they count as
+            // freed.
             let place = unsafe { AtomicU64::from_ptr(self.file.base.as_ptr().add(offset).cast()) };
             place.store(0, Relaxed);
         }

@@ -27,6 +27,10 @@ macro_rules! named_numbers {
     };
 }
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::errno::{Errno, Result, ensure};
+
 #[macro_use]
 pub mod layout;
 
@@ -36,6 +40,22 @@ pub mod rxe;
 pub mod ucma;
 pub mod uverbs;
 pub mod verbs;
+
+/// The request in a payload of which the first `required` bytes have to be there; what is missing
+/// behind them counts as zeros. `EINVAL` if it is too short.
+fn read_request<R>(payload: &[u8], required: usize) -> Result<R>
+where
+    R: FromBytes + IntoBytes + Immutable,
+{
+    const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
+    ensure(payload.len() >= required, TOO_SHORT)?;
+    if let Ok((request, _)) = R::read_from_prefix(payload) {
+        return Ok(request);
+    }
+    let mut request = R::new_zeroed();
+    request.as_mut_bytes()[..payload.len()].copy_from_slice(payload);
+    Ok(request)
+}
 
 /// The number of a command, with which it begins on both devices.
 pub fn command_number(written: &[u8]) -> Option<u32> {

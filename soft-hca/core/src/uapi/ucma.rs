@@ -1,11 +1,11 @@
 //! The ABI of `/dev/infiniband/rdma_cm`, version 4: numbers, requests, answers and events of the
 //! kernel's `rdma_user_cm.h`.
 //!
-//! [`mod@abi`] has the structures as they lie in memory; beside it are requests, answers and events as
-//! values. A request is decoded from a command's payload, which is what follows its header. One
+//! [`mod@abi`] has the structures as they lie in memory; beside it are requests, answers and events
+//! as values. A request is decoded from a command's payload, which is what follows its header. One
 //! that is too short is refused with `EINVAL`; every other byte string decodes to something, and
-//! whether it makes sense is the connection manager's business. Answers and events are built
-//! whole, so that nothing uninitialised reaches the program.
+//! whether it makes sense is the connection manager's business. Answers and events are built whole,
+//! so that nothing uninitialised reaches the program.
 
 pub mod abi;
 mod address;
@@ -17,12 +17,13 @@ use crate::errno::{Errno, Result};
 use abi::{CmdHdr, Request};
 use zerocopy::FromBytes;
 
+pub use abi::Ece;
 pub use address::{IbAddress, Sockaddr};
 pub use answer::{
     AddressAnswer, PathRecord, QP_ATTR, QUERY_ADDR_MIN, QUERY_PATH_MIN, QUERY_ROUTE_MIN, QpAttr,
     RouteAnswer, path_answer,
 };
-pub use event::{AhAttr, EVENT, Ece, Event, GET_EVENT_MIN, Param, UdParam};
+pub use event::{AhAttr, EVENT, Event, GET_EVENT_MIN, Param, UdParam};
 pub use request::{
     Accept, Bind, ConnParam, Connect, CreateId, InitQpAttr, JoinMcast, Listen, MigrateId, Notify,
     Query, Reject, ResolveAddr, ResolveRoute, SetOption, Target, WriteEvent, disconnect_id,
@@ -145,8 +146,8 @@ impl<'a> Command<'a> {
         Ok(Self { number: header.cmd, in_len, out_len, payload })
     }
 
-    /// Where in the program the answer is to be written, if there is one; `EINVAL` if the command is
-    /// too short to say.
+    /// Where in the program the answer is to be written, if there is one; `EINVAL` if the command
+    /// is too short to say.
     pub fn response(&self) -> Result<Option<u64>> {
         let payload = self.payload;
         Ok(Some(match self.number {

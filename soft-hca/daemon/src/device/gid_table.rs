@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use soft_hca_roce::wire::ip::gid as gid_of;
+
 use super::Interface;
 
 /// A port's GID table, and what else is local.
@@ -66,7 +68,8 @@ impl GidTable {
         Self { slots, entries, local: Vec::new(), is_on_link: false }
     }
 
-    /// The table of an InfiniBand port: its GID, at index 0, for which programs name its addresses of IP.
+    /// The table of an InfiniBand port: its GID, at index 0, for which programs name its addresses
+    /// of IP.
     pub(super) fn infiniband(slots: u16, gid: [u8; 16], addresses: Vec<IpAddr>) -> Self {
         let entry = GidEntry { gid, gid_type: GidType::Ib, netdev: None };
         Self { slots, entries: vec![entry], local: addresses, is_on_link: false }
@@ -156,10 +159,10 @@ impl GidTable {
             ip => ip,
         };
         let stands_in = || {
-            if self.is_infiniband() {
-                return (ip.is_loopback() || self.local.contains(&ip)).then_some(0);
-            }
             let is_local = ip.is_loopback() || self.local.contains(&ip);
+            if self.is_infiniband() {
+                return is_local.then_some(0);
+            }
             let usual = self.ip(USUAL).filter(|_| is_local)?;
             Some(if ip.is_ipv6() && usual.is_ipv4() { 0 } else { USUAL })
         };
@@ -265,13 +268,6 @@ pub fn is_link_local(ip: &IpAddr) -> bool {
 fn eui64(mac: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = mac;
     u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
-}
-
-fn gid_of(ip: IpAddr) -> [u8; 16] {
-    match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-        IpAddr::V6(ip) => ip.octets(),
-    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{
-    Device, GidTable, Limits, LinkLayer, PhysState, Port, PortState, Provider, Speed, Width,
-};
+use super::{Device, GidTable, LinkLayer, PhysState, Port, PortState, Speed, Width};
 
 /// Slots of a port's GID table.
 const GID_TABLE_LEN: u16 = 8;
@@ -12,15 +10,16 @@ const GID_TABLE_LEN: u16 = 8;
 const SUBNET_PREFIX: u64 = 0xfe80 << 48;
 /// The subnet manager is at the fabric's first port.
 const SM_LID: u16 = 1;
-/// Traps, automatic migration, mapping of service levels, a system image GUID, connection management,
-/// a vendor's class, notices of capabilities, client reregistration (`enum ib_port_capability_mask_bits`).
+/// `enum ib_port_capability_mask_bits`: traps, automatic migration, mapping of service levels, a
+/// system image GUID, connection management, a vendor's class, notices of capabilities, client
+/// reregistration.
 const PORT_CAPABILITIES: u32 = 0x0251_0868;
 /// Bytes that one message may have.
 const MAX_MESSAGE: u32 = 1 << 30;
 
 impl Device {
-    /// An InfiniBand device whose ports have the LIDs from `first_lid` on. The addresses of each are those
-    /// of an interface of IPoIB, so to speak: programs name the port by them.
+    /// An InfiniBand device whose ports have the LIDs from `first_lid` on. The addresses of each
+    /// are those of an interface of IPoIB, so to speak: programs name the port by them.
     pub(super) fn infiniband(
         name: &str,
         node_guid: u64,
@@ -31,14 +30,7 @@ impl Device {
             let lid = first_lid + u16::from(number) - 1;
             Port::infiniband(number, node_guid + u64::from(number), lid, addresses)
         };
-        Self {
-            name: name.to_owned(),
-            node_guid,
-            provider: Provider::rxe(),
-            limits: Limits::rxe(),
-            index: 0,
-            ports: (1..).zip(addresses).map(port).collect(),
-        }
+        Self::of_ports(name, node_guid, (1..).zip(addresses).map(port).collect())
     }
 }
 
@@ -68,8 +60,8 @@ impl Port {
         }
     }
 
-    /// Whether a LID leads to the port: its own, and those that differ in the low bits which stand for
-    /// paths (LMC).
+    /// Whether a LID leads to the port: its own, and those that differ in the low bits which stand
+    /// for paths (LMC).
     pub(crate) fn has_lid(&self, lid: u16) -> bool {
         self.lid != 0 && lid >> self.lmc == self.lid >> self.lmc
     }

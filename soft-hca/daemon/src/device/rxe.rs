@@ -28,10 +28,11 @@ impl Device {
     /// now if there are none.
     pub fn local(name: &str, node_guid: u64, link: &[IpAddr]) -> Self {
         let port = Port::rxe(1, &interfaces(), link, guid_of(&[b"link-local"]));
-        Self::of_port(name, node_guid, port)
+        Self::of_ports(name, node_guid, vec![port])
     }
 
-    /// A Soft-RoCE device with addresses of its own, on the network interface that a device usually has.
+    /// A Soft-RoCE device with addresses of its own, on the network interface that a device usually
+    /// has.
     pub(super) fn with_addresses(
         name: &str,
         node_guid: u64,
@@ -49,24 +50,25 @@ impl Device {
             addresses,
             ..Interface::default()
         };
-        Self::of_port(name, node_guid, Port::rxe(1, &[interface], &[], node_guid))
+        Self::of_ports(name, node_guid, vec![Port::rxe(1, &[interface], &[], node_guid)])
     }
 
     /// A Soft-RoCE device whose one port has the addresses of these interfaces; `made_up` is the
     /// identifier in its link-local GID if none of them has a MAC.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn rxe(name: &str, node_guid: u64, interfaces: &[Interface], made_up: u64) -> Self {
-        Self::of_port(name, node_guid, Port::rxe(1, interfaces, &[], made_up))
+        Self::of_ports(name, node_guid, vec![Port::rxe(1, interfaces, &[], made_up)])
     }
 
-    fn of_port(name: &str, node_guid: u64, port: Port) -> Self {
+    /// A device of rxe's provider and limits with these ports.
+    pub(super) fn of_ports(name: &str, node_guid: u64, ports: Vec<Port>) -> Self {
         Self {
             name: name.to_owned(),
             node_guid,
             provider: Provider::rxe(),
             limits: Limits::rxe(),
             index: 0,
-            ports: vec![port],
+            ports,
         }
     }
 }

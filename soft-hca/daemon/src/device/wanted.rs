@@ -17,8 +17,8 @@ fn made_up(device: usize, port: u8) -> IpAddr {
     Ipv4Addr::new(198, 18, device as u8, port).into()
 }
 
-/// The devices that these specifications ask for, the first with this GUID, and with the addresses of
-/// the fabric's link to other hosts, if it has one.
+/// The devices that these specifications ask for, the first with this GUID, and with the addresses
+/// of the fabric's link to other hosts, if it has one.
 pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Device> {
     let mut lid = 1;
     let interfaces = interfaces();

@@ -16,8 +16,8 @@ use crate::objects::{AhObject, CqObject, MrObject, QpObject, SrqObject};
 
 const NO_DESCRIPTOR: Errno = Errno::ENOMEM.because("the daemon can open no further descriptor");
 
-/// Makes an entry that was taken, if there was one, as if it had never been used, and moves the mark
-/// of how far the table is in use. `ENOMEM` when the table is full.
+/// Makes an entry that was taken, if there was one, as if it had never been used, and moves the
+/// mark of how far the table is in use. `ENOMEM` when the table is full.
 fn begin(taken: Option<usize>, entries: &[impl Entry], used: Option<&AtomicU32>) -> Result<usize> {
     let index = taken.ok_or(FULL)?;
     entries[index].reset();

@@ -16,7 +16,7 @@ use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::system;
 
-use crate::device::Device;
+use crate::device::{Device, Port};
 use crate::env::DaemonEnv;
 use crate::link;
 use crate::objects::{AhObject, CqObject, MrObject, QpObject, SrqObject};
@@ -111,16 +111,19 @@ impl Fabric {
         Ok(fabric)
     }
 
+    /// The ports of all devices.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.devices.iter().flat_map(|device| &device.ports)
+    }
+
     /// Whether a GID, as somebody's address, is one of the fabric's.
     pub(crate) fn has_gid(&self, gid: [u8; 16]) -> bool {
-        let mut ports = self.devices.iter().flat_map(|device| &device.ports);
-        ports.any(|port| port.gids.is_here(gid))
+        self.ports().any(|port| port.gids.is_here(gid))
     }
 
     /// Whether a GID is that of an address of this machine that is not in the tables.
     pub(crate) fn is_local_without_slot(&self, gid: [u8; 16]) -> bool {
-        let mut ports = self.devices.iter().flat_map(|device| &device.ports);
-        ports.any(|port| port.gids.is_local_without_slot(gid))
+        self.ports().any(|port| port.gids.is_local_without_slot(gid))
     }
 
     /// Starts the thread that moves memory for programs that cannot reach each other.
@@ -160,8 +163,8 @@ impl Fabric {
         arena::key(index, self.new_generation())
     }
 
-    /// Takes a lock. `ERESTART` if somebody else has it, who may be stopped: then the command, which
-    /// has had no effect yet, is tried again later.
+    /// Takes a lock. `ERESTART` if somebody else has it, who may be stopped: then the command,
+    /// which has had no effect yet, is tried again later.
     pub(crate) fn lock<'a>(&self, lock: &'a Lock) -> Result<Guard<'a>> {
         self.actor().lock(lock).ok_or(Errno::ERESTART)
     }
@@ -186,8 +189,8 @@ impl Fabric {
         }
     }
 
-    /// Who may still be moving data in or out of a process's memory with a region or window that has
-    /// just been made invalid, if somebody is.
+    /// Who may still be moving data in or out of a process's memory with a region or window that
+    /// has just been made invalid, if somebody is.
     pub(crate) fn quiesce(&self, proc: usize) -> Option<Quiesce> {
         let mut quiesce = self.actor().quiesce(self.qps.taken(), proc);
         (!self.actor().is_quiet(&mut quiesce)).then_some(quiesce)

@@ -5,8 +5,8 @@ use soft_hca_core::errno::{Result, ensure};
 
 use super::FULL;
 
-/// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries have had all of
-/// theirs.
+/// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries have had all
+/// of theirs.
 #[derive(Debug)]
 pub(super) struct QpNumbers {
     round: u32,

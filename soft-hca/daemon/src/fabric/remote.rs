@@ -1,6 +1,5 @@
 //! What the fabric has to do with the link to other hosts.
 
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use soft_hca_core::config::LinkOptions;
@@ -8,6 +7,7 @@ use soft_hca_core::engine::LINK;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::{Qpn, qp_type};
+use soft_hca_roce::wire::ip;
 
 use super::Fabric;
 use crate::link;
@@ -39,14 +39,13 @@ impl Fabric {
     /// Tells the link that a queue pair with a peer on another host has come to a state.
     pub(crate) fn tell_link(&self, index: usize, to: u32) {
         let Some(object) = self.qps.get(index).filter(|object| object.is_remote) else { return };
-        let port =
-            self.devices.iter().find_map(|device| device.port(object.path.dest.port_num).ok());
-        let sgid = port.map(|port| port.gids.gid(object.path.dest.sgid_index));
-        let address = |gid| Ipv6Addr::from(gid).to_canonical();
-        if let Some(sgid) = sgid {
+        let dest = &object.path.dest;
+        let device = self.devices.get(object.device);
+        if let Some(port) = device.and_then(|device| device.port(dest.port_num).ok()) {
+            let sgid = port.gids.gid(dest.sgid_index);
             let path = link::Path {
-                traffic_class: object.path.dest.traffic_class,
-                ..link::Path::new(address(sgid), address(object.path.dest.dgid))
+                traffic_class: dest.traffic_class,
+                ..link::Path::new(ip::address(&sgid), ip::address(&dest.dgid))
             };
             self.roce.set_state(Qpn::new(object.qpn), to, path);
         }

@@ -82,8 +82,8 @@ impl Fabric {
     }
 
     /// Gives a completion queue or shared receive queue a ring of another size, with what is unread
-    /// in the old one; `EINVAL` if there is no room for that, `ERESTART` as [`Fabric::lock`]. Gives the
-    /// new ring's place.
+    /// in the old one; `EINVAL` if there is no room for that, `ERESTART` as [`Fabric::lock`]. Gives
+    /// the new ring's place.
     pub(crate) fn resize_ring(
         &mut self,
         of: RingOf,

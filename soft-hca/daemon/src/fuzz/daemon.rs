@@ -105,8 +105,8 @@ impl Case {
                 Request::Kick(Qpn::new(small(u)?), after_ns)
             }
             6 | 7 => {
-                let what = Async::from_words(u.int_in_range(0..=4)?, small(u)?);
-                Request::Raise(what.expect("there are five kinds"))
+                let what = Async::from_words(u.int_in_range(0..=8)?, small(u)?);
+                Request::Raise(what.expect("there are nine kinds"))
             }
             8 => Request::List,
             9 => Request::CloseChannel(channel(u)?),

@@ -2,9 +2,9 @@
 //!
 //! Sockets receive from a group from its first member on until its last one has gone, whoever the
 //! members are: the kernel's `rxe_mcast.c` does so with the interface's filter, and its connection
-//! manager with IGMP (`cma_igmp_send`); here a socket does both. It is bound to the group's address,
-//! for one that is bound to an own address does not get what is sent to a group, and it may be one of
-//! several fabrics' on this machine.
+//! manager with IGMP (`cma_igmp_send`); here a socket does both. It is bound to the group's
+//! address, for one that is bound to an own address does not get what is sent to a group, and it
+//! may be one of several fabrics' on this machine.
 #![allow(unsafe_code, reason = "options of sockets that the standard library does not know")]
 
 use std::collections::HashMap;

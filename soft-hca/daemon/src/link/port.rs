@@ -66,9 +66,10 @@ impl Port {
         })
     }
 
-    /// Builds packets, all or none: for each the headers and the length of the payload, which `fill`
-    /// copies. They leave with [`Port::flush`], or when there are many. `None` if the system has no
-    /// room for them now. A packet that it refuses for another reason counts as sent and lost.
+    /// Builds packets, all or none: for each the headers and the length of the payload, which
+    /// `fill` copies. They leave with [`Port::flush`], or when there are many. `None` if the system
+    /// has no room for them now. A packet that it refuses for another reason counts as sent and
+    /// lost.
     pub(super) fn send_all<E>(
         &self,
         path: &Path,
@@ -107,8 +108,8 @@ impl Port {
         Some(Ok(()))
     }
 
-    /// Sends packets one by one. False if there is no room for the first. If there is none for a later
-    /// one, that one counts as lost.
+    /// Sends packets one by one. False if there is no room for the first. If there is none for a
+    /// later one, that one counts as lost.
     fn send_through_tap(&self, path: &Path, mut bytes: &mut [u8], lengths: &[usize]) -> bool {
         let Some(addresses) = Addresses::new(path.own, path.peer) else { return true };
         let flow = Flow { addresses, source_port: PORT, destination_port: PORT };
@@ -145,8 +146,8 @@ impl Port {
         true
     }
 
-    /// Sends an empty datagram, which goes no further than to the next host, so that the system resolves
-    /// that host's hardware address.
+    /// Sends an empty datagram, which goes no further than to the next host, so that the system
+    /// resolves that host's hardware address.
     pub(super) fn send_nothing(&self, own: IpAddr, to: IpAddr) {
         let path = Path { hop_limit: Some(1), ..Path::new(own, to) };
         if let Some(socket) = self.sockets.iter().find(|socket| socket.address == own) {
@@ -154,8 +155,8 @@ impl Port {
         }
     }
 
-    /// Counts a packet that has come, and gives it to the tap. False if it is to be handled at once; see
-    /// [`Tap::received`].
+    /// Counts a packet that has come, and gives it to the tap. False if it is to be handled at
+    /// once; see [`Tap::received`].
     pub(super) fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
         self.counters.received.fetch_add(1, Relaxed);
         if !self.tap.is_on() {

@@ -1,8 +1,8 @@
 //! Whether the link's thread looks for more before it sleeps.
 //!
-//! Waking the thread takes some microseconds, and a system call of the program that wakes it: more than
-//! the protocol needs for a small message. So, right after a packet or a doorbell, the thread goes on looking for
-//! the next one, and programs that see it awake only set a bit.
+//! Waking the thread takes some microseconds, and a system call of the program that wakes it: more
+//! than the protocol needs for a small message. So, right after a packet or a doorbell, the thread
+//! goes on looking for the next one, and programs that see it awake only set a bit.
 //!
 //! | rule | |
 //! | --- | --- |

@@ -85,7 +85,8 @@ impl Tap {
         self.faults.is_some() || self.pcap.is_some()
     }
 
-    /// Sends a packet, unless a fault keeps it. False if there is no room and it has to be sent again.
+    /// Sends a packet, unless a fault keeps it. False if there is no room and it has to be sent
+    /// again.
     pub(super) fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
         let Some(faults) = &self.faults else { return put(path, packet) };
         if lock(&faults.injector).len(Direction::Send) >= MAX_HELD {
@@ -118,8 +119,8 @@ impl Tap {
         self.record(pcapng::Direction::Sent, ends, (hop_limit, path.traffic_class), packet);
     }
 
-    /// A packet has come to an own address. One from an own address was recorded when it was sent. False
-    /// if there are no faults; else [`Tap::next_received`] gives what they leave of it.
+    /// A packet has come to an own address. One from an own address was recorded when it was sent.
+    /// False if there are no faults; else [`Tap::next_received`] gives what they leave of it.
     pub(super) fn received(
         &self,
         own: IpAddr,

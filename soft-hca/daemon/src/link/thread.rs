@@ -158,8 +158,8 @@ impl Link {
         })
     }
 
-    /// Waits for a packet, a doorbell or the time; not for long unless everything is sent. Programs that
-    /// post meanwhile write to that only if the thread really sleeps.
+    /// Waits for a packet, a doorbell or the time; not for long unless everything is sent. Programs
+    /// that post meanwhile write to that only if the thread really sleeps.
     fn sleep(&mut self) -> Vec<Ready> {
         let full = self.is_full.then(|| system::now_ns() + FULL_NS);
         let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];

@@ -26,7 +26,8 @@ fn a_way_leads_to_somebody_of_the_same_family() {
     assert_eq!(route(link_local, here), Err(Errno::EINVAL));
 }
 
-/// Two connected queue pairs: `a` on rxe0, whose ports have the LIDs 1 and 2, `b` on rxe1 with 3 and 4.
+/// Two connected queue pairs: `a` on rxe0, whose ports have the LIDs 1 and 2, `b` on rxe1 with 3
+/// and 4.
 struct Connection {
     fabric: Fabric,
     a: usize,
@@ -195,9 +196,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever ports and programs do: who is armed has an alternate path, who has migrated has none;
-    /// nobody stays on a path that is lost while the other one leads somewhere; each end reaches the
-    /// other exactly if both ports of its path are up; and each migration is told once.
+    /// Whatever ports and programs do: who is armed has an alternate path, who has migrated has
+    /// none; nobody stays on a path that is lost while the other one leads somewhere; each end
+    /// reaches the other exactly if both ports of its path are up; and each migration is told once.
     #[test]
     fn ports_come_and_go(steps in prop::collection::vec(step(), 1..40)) {
         let mut pair = Connection::new();

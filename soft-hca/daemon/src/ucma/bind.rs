@@ -16,7 +16,8 @@ const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
 /// Requests that wait at most, whatever a program asks for (`max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
 
-pub(super) const NO_IP: Errno = Errno::ENODEV.because("RoCE has no InfiniBand addresses");
+pub(super) const NO_IP: Errno =
+    Errno::ENODEV.because("no device is found by an InfiniBand address");
 pub(super) const UNBOUND: Errno = Errno::EINVAL.because("the id has no address yet");
 
 /// Who holds which port (the kernel's `rdma_bind_list`).
@@ -70,7 +71,7 @@ fn source_of(
     if address.is_unspecified() {
         return Ok(None);
     }
-    // A RoCE port has no InfiniBand addresses.
+    // No port is found by an InfiniBand address.
     let ip = address.ip().ok_or(NO_IP)?;
     if let SocketAddr::V6(v6) = ip {
         if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 {
@@ -78,7 +79,7 @@ fn source_of(
         }
     }
     let source = find_source(ip.ip()).ok_or(STRANGE)?;
-    ensure(space != Space::Ipoib, Errno::EINVAL.because("there is no IPoIB on RoCE"))?;
+    ensure(space != Space::Ipoib, Errno::EINVAL.because("no device has an interface of IPoIB"))?;
     let is_own = |source: &Source| source.port().is_some_and(|port| port.gids.has_own(ip.ip()));
     Ok(Some(source).filter(is_own))
 }

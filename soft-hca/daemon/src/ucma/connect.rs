@@ -106,7 +106,7 @@ impl Cm {
                 return self.duplicate_req(cx, key, state, req);
             }
         }
-        if self.timewait.contains_key(&remote) {
+        if self.timewait.contains(&remote) {
             return;
         }
         let remote_qp = RemoteQp::new(from, req.local_ca_guid, req.local_qpn);

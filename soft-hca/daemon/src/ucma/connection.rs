@@ -50,7 +50,8 @@ pub(super) struct Connection {
     pub retry_count: u8,
     pub rnr_retry_count: u8,
     pub path_mtu: u8,
-    /// Of the queue pair, unless the program has chosen one: 4.096 us times two to the power of this.
+    /// Of the queue pair, unless the program has chosen one: 4.096 us times two to the power of
+    /// this.
     pub ack_timeout: u8,
     /// What was asked for; only the passive side has it.
     pub service_id: u64,
@@ -62,7 +63,7 @@ pub(super) struct Connection {
     pub transaction: u64,
     /// What was sent, kept until it is answered.
     pub unanswered: Option<Box<Envelope>>,
-    /// How often that was sent again.
+    /// How many times that was sent again.
     pub retries: u8,
 }
 

@@ -1,5 +1,6 @@
 //! DREQs of ids that have gone. The kernel sends such a DREQ once; if it is lost, the peer learns
-//! nothing. Here it is retransmitted for about a second, and a fabric does not end before that.
+//! nothing. Here it is retransmitted three times within a second, and a fabric does not end before
+//! it is answered, or given up after 1.5 s.
 
 use soft_hca_roce::wire::cm::CommId;
 
@@ -20,15 +21,15 @@ pub(super) struct DreqSent {
     retries: u32,
 }
 
-/// After which it is sent again for the first time; then after twice as long each time.
-const AGAIN_NS: u64 = 100_000_000;
-/// How often it is sent again.
-const MAX_AGAIN: u32 = 3;
-/// How many are remembered.
+/// The time before the first retransmission. It doubles with each.
+const FIRST_WAIT_NS: u64 = 100_000_000;
+/// How many times it is retransmitted.
+const MAX_RETRIES: u32 = 3;
+/// How many are kept.
 const MAX_DREQS: usize = 0x1_0000;
 
 impl Cm {
-    /// Whether a fabric that is to end waits for DREPs: not much more than a second.
+    /// Whether a fabric that is to end waits for DREPs: 1.5 s at most.
     pub(crate) fn awaits_drep(&self) -> bool {
         !self.dreqs_sent.is_empty()
     }
@@ -38,7 +39,7 @@ impl Cm {
         let Ok(connection) = self.connection(key) else { return };
         let Connection { peer, local_id, remote_id, .. } = *connection;
         if peer.is_remote() && self.dreqs_sent.len() < MAX_DREQS {
-            let again_at_ns = cx.now_ns.saturating_add(AGAIN_NS);
+            let again_at_ns = cx.now_ns.saturating_add(FIRST_WAIT_NS);
             let dreq = dreq.clone();
             let sent = DreqSent { peer, remote_id, dreq, again_at_ns, retries: 0 };
             self.dreqs_sent.insert(local_id, sent);
@@ -49,12 +50,12 @@ impl Cm {
     /// Retransmits a DREQ.
     pub(super) fn dreq_again(&mut self, cx: &mut Cx<'_>, local_id: CommId) {
         let Some(sent) = self.dreqs_sent.get_mut(&local_id) else { return };
-        if sent.retries == MAX_AGAIN {
+        if sent.retries == MAX_RETRIES {
             self.dreqs_sent.remove(&local_id);
             return;
         }
         sent.retries += 1;
-        sent.again_at_ns = cx.now_ns.saturating_add(AGAIN_NS << sent.retries);
+        sent.again_at_ns = cx.now_ns.saturating_add(FIRST_WAIT_NS << sent.retries);
         let (peer, dreq) = (sent.peer, sent.dreq.clone());
         self.timers.insert((sent.again_at_ns, Due::DreqSent(local_id)));
         self.send(cx, peer, dreq);

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+
 use super::id::Space;
+use crate::paths::FIRST_MLID;
 
 /// Multicast LIDs (IBTA 4.1.3).
-const MLIDS: std::ops::Range<u16> = 0xc000..0xffff;
-/// The partition of all members.
-const PKEY: [u8; 2] = [0xff, 0xff];
+const MLIDS: std::ops::Range<u16> = FIRST_MLID..0xffff;
 /// In a group's GID: of IPv4 and IPv6 addresses (RFC 4391), and of the connection manager's own
 /// (`cma_set_mgid`).
 const IPV4: [u8; 2] = [0x40, 0x1b];
@@ -30,7 +31,7 @@ pub(super) fn mgid(address: IpAddr, space: Space) -> [u8; 16] {
             gid[6..].copy_from_slice(&v6.octets()[6..]);
         }
     }
-    gid[4..6].copy_from_slice(&PKEY);
+    gid[4..6].copy_from_slice(&DEFAULT_PKEY.to_be_bytes());
     if space == Space::Udp {
         gid[3] = RDMA_CM;
     }
@@ -42,7 +43,8 @@ pub(super) fn mgid(address: IpAddr, space: Space) -> [u8; 16] {
 pub(super) struct Mlids(Vec<[u8; 16]>);
 
 impl Mlids {
-    /// The LID of a group: the next one if it has none yet. Where all are in use groups share the last.
+    /// The LID of a group: the next one if it has none yet. Where all are in use groups share the
+    /// last.
     pub(super) fn of(&mut self, gid: [u8; 16]) -> u16 {
         let known = self.0.iter().position(|known| *known == gid);
         let index = known.unwrap_or(self.0.len()).min(MLIDS.len() - 1);

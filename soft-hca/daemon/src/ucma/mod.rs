@@ -175,9 +175,9 @@ fn lookup(number: u32) -> Result<Command> {
         command::BIND => (0, Cm::bind),
         command::RESOLVE_ADDR => (0, Cm::resolve_addr),
         command::JOIN_MCAST => (4, Cm::join_mcast),
-        // Services are found in a subnet manager's records, which RoCE has not.
+        // Services are found in a subnet manager's records, of which there are none here.
         command::RESOLVE_IB_SERVICE => {
-            return Err(Errno::EOPNOTSUPP.because("RoCE has no service records"));
+            return Err(Errno::EOPNOTSUPP.because("there are no service records"));
         }
         command::WRITE_CM_EVENT => (0, Cm::write_event),
         _ => return Err(Errno::EINVAL.because("no command has this number")),
@@ -204,8 +204,8 @@ pub(crate) struct Cm {
     pending: BTreeMap<RemoteId, PendingRequest>,
     /// The queue pairs that other hosts have connected.
     remote_qps: HashMap<RemoteQp, Key>,
-    /// Requests whose connections are over, and when they are forgotten: copies may still come.
-    timewait: BTreeMap<RemoteId, u64>,
+    /// Requests whose connections are over: copies may still come.
+    timewait: BTreeSet<RemoteId>,
     /// DREQs of ids that have gone, by their communication ids.
     dreqs_sent: HashMap<CommId, DreqSent>,
     outbox: Vec<Outgoing>,

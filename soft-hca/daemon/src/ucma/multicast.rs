@@ -43,10 +43,16 @@ impl Cm {
         let source = id.source()?;
         let is_infiniband = source.port().is_some_and(|port| port.gids.is_infiniband());
         let group = request.address.ip().filter(|_| is_infiniband);
-        let dgid = group.map_or(request.address.gid(), |group| mgid(group.ip(), id.space));
+        let (dgid, dlid) = match group {
+            Some(group) => {
+                let gid = mgid(group.ip(), id.space);
+                (gid, self.mlids.of(gid))
+            }
+            None => (request.address.gid(), 0),
+        };
         let ah_attr = AhAttr {
             dgid,
-            dlid: if is_infiniband { self.mlids.of(dgid) } else { 0 },
+            dlid,
             is_by_lid: false,
             flow_label: 0,
             port_num: source.port_num,

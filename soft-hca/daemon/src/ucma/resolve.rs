@@ -84,8 +84,8 @@ impl Cm {
         } else if to.is_multicast() || !is_known {
             cx.host.route(to)?
         } else {
-            // The system's choice, unless it is an address that the GID table does not have, or of a
-            // device that the program does not find.
+            // The system's choice, unless it is an address that the GID table does not have, or of
+            // a device that the program does not find.
             let is_own = |ip: &IpAddr| self.source(cx.host, call.file, *ip).is_some();
             let usual = cx.host.route(to).ok().filter(is_own).or(Some(to).filter(is_own));
             usual.or_else(|| self.own_address(cx.host, call.file, to)).unwrap_or(to)
@@ -97,7 +97,7 @@ impl Cm {
             return NOTHING;
         }
         if is_ipoib {
-            // IPoIB does not exist on Ethernet.
+            // There are no interfaces of IPoIB.
             self.push(key, event_type::ADDR_ERROR, -Errno::EINVAL.number());
             return NOTHING;
         }

@@ -80,7 +80,7 @@ impl Cm {
     pub(super) fn remember_timewait(&mut self, cx: &Cx<'_>, remote: RemoteId) {
         if remote.peer.is_remote() && self.timewait.len() < MAX_TIMEWAIT {
             let until_ns = cx.now_ns.saturating_add(TIME_WAIT_NS);
-            self.timewait.insert(remote, until_ns);
+            self.timewait.insert(remote);
             self.timers.insert((until_ns, Due::TimeWait(remote)));
         }
     }

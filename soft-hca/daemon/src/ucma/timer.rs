@@ -43,7 +43,7 @@ pub(super) const RESPONSE_NS: u64 = 4096 << RESPONSE_TIMEOUT;
 pub(super) const REMOTE_RESPONSE_NS: u64 = cm_timeout_ns(RESPONSE_TIMEOUT);
 /// How long a packet is under way (`CMA_IBOE_PACKET_LIFETIME`).
 pub(super) const PACKET_LIFE_NS: u64 = cm_timeout_ns(PACKET_LIFE_TIME);
-/// How often it retransmits (`CMA_MAX_CM_RETRIES`).
+/// How many times it retransmits (`CMA_MAX_CM_RETRIES`).
 pub(super) const MAX_RETRIES: u8 = 15;
 /// How long a request waits for a listener before it is refused. The kernel refuses at
 /// once, but takes milliseconds to bring a request there; programs such as perftest, whose client

@@ -44,7 +44,7 @@ pub(super) fn create_ah(
     let grh = request.attr.grh;
     let device = Arc::clone(&cx.file.device);
     let port = device.port(request.attr.port_num)?;
-    let object = AhObject { device: device.index, port_num: port.number, dest: dest_of(request) };
+    let object = AhObject { device: device.index, dest: dest_of(request) };
     let route = route_of(cx.fabric, &device, port.number, &object.dest)?;
     let sgid = source_gid(&port.gids, grh.sgid_index)?;
     let mtu = port.active_mtu();

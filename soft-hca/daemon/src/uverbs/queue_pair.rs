@@ -327,8 +327,7 @@ fn set_attributes(
             timeout: request.alt_timeout,
         });
     }
-    let has_vector = object.path.dest != request::QpDest::default();
-    if has_vector && given.intersects(Mask::AV | Mask::PORT) {
+    if object.path.has_vector() && given.intersects(Mask::AV | Mask::PORT) {
         cx.fabric.reroute(index);
     }
     let qp = &cx.fabric.arena.qps[index];
@@ -360,7 +359,8 @@ fn set_attributes(
     Ok(())
 }
 
-/// `ERESTART` as [`Fabric::lock`](crate::fabric::Fabric::lock): the states for which that can be have no attributes.
+/// `ERESTART` as [`Fabric::lock`](crate::fabric::Fabric::lock): the states for which that can be
+/// have no attributes.
 fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Result<()> {
     if to == state::RESET {
         if let Some(object) = cx.fabric.qps.get_mut(index) {

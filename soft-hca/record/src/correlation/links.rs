@@ -16,7 +16,7 @@ struct Seen {
     /// The queue pair that each is connected to.
     peer: HashMap<u32, u32>,
     /// Threads that wait.
-    waits: HashMap<(usize, Option<u32>, Channel2), usize>,
+    waits: HashMap<(usize, Option<u32>, ChannelFd), usize>,
     /// A wait's end that the event behind it belongs to.
     woken: HashMap<(usize, Option<u32>), usize>,
     connections: Connections,
@@ -26,7 +26,7 @@ struct Seen {
 const NEXT: usize = 64;
 
 /// A channel and its descriptor.
-type Channel2 = (u8, u32);
+type ChannelFd = (Channel, u32);
 
 /// Finds all of it.
 pub(super) fn find(correlation: &mut Correlation<'_>) {
@@ -57,10 +57,10 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
                 }
             }
             What::Wait { on, fd } => {
-                seen.waits.insert((participant, thread, (channel(*on), *fd)), at);
+                seen.waits.insert((participant, thread, (*on, *fd)), at);
             }
             What::Woken { on, fd, .. } => {
-                if let Some(from) = seen.waits.remove(&(participant, thread, (channel(*on), *fd))) {
+                if let Some(from) = seen.waits.remove(&(participant, thread, (*on, *fd))) {
                     correlation.waits.push(Flow { from, to: at });
                 }
                 seen.woken.insert((participant, thread), at);
@@ -83,14 +83,6 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
         correlation.transfers[transfer].peer = peer;
     }
     gather(correlation);
-}
-
-fn channel(channel: Channel) -> u8 {
-    match channel {
-        Channel::Completion => 0,
-        Channel::Connection => 1,
-        Channel::Async => 2,
-    }
 }
 
 impl Seen {

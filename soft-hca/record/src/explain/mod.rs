@@ -119,7 +119,7 @@ impl Explainer {
             What::AsyncEvent { event, element } => self.asynchronous(entry, event, element),
             What::Dropped { entries } => {
                 let what = format!("{entries} entries are missing");
-                let why = "the process has noted more at a time than could be read".into();
+                let why = "the process has traced more at a time than could be read".into();
                 let cause = "messages that come very fast; record with a larger --limit";
                 Some(self.of(entry, what, why, cause))
             }

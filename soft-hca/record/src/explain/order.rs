@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{Problem, STALL_NS};
 
-/// What follows from a cause may be noted before it, by so many nanoseconds: who fails the peer's
+/// What follows from a cause may be traced before it, by so many nanoseconds: who fails the peer's
 /// queue pair does so before its own.
 const WINDOW_NS: u64 = 100_000_000;
 

@@ -1,7 +1,8 @@
 //! What stands where from left to right: the time, texts, and each participant's lanes.
 //!
-//! Two participants face each other, with their texts outside and the queues inside, so that no arrow
-//! crosses a text. One, or more than two, have their texts in one column, and the lanes beside it.
+//! Two participants face each other, with their texts outside and the queues inside, so that no
+//! arrow crosses a text. One, or more than two, have their texts in one column, and the lanes
+//! beside it.
 
 use crate::correlation::Correlation;
 use crate::entry::{Channel, Entry, What};

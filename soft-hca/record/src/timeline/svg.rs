@@ -85,7 +85,7 @@ fn in_seconds(correlation: &Correlation<'_>) -> bool {
 }
 
 /// A time, in the unit of the run.
-pub(super) fn time(correlation: &Correlation<'_>, t: u64) -> String {
+fn time(correlation: &Correlation<'_>, t: u64) -> String {
     if in_seconds(correlation) {
         format!("{}.{:06}", t / 1_000_000_000, t % 1_000_000_000 / 1_000)
     } else {

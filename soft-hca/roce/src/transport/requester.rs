@@ -632,8 +632,8 @@ impl RcRequester {
     }
 
     /// Completes requests that are acknowledged or have failed. Only needed after
-    /// [`RcRequester::post`] and [`RcRequester::transmit`], which find requests that cannot be sent, and
-    /// when the queue was busy before.
+    /// [`RcRequester::post`] and [`RcRequester::transmit`], which find requests that cannot be
+    /// sent, and when the queue was busy before.
     pub fn complete(&mut self, queue: &mut impl SendQueue) {
         while self.acked > 0 {
             if queue.complete(self.requests[0].request.id, Status::Success).is_err() {

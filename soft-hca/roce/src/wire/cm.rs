@@ -75,13 +75,13 @@ pub mod sidr_status {
 pub mod private_data {
     /// In a REQ, with the [`CmaHeader`](super::CmaHeader) before the program's data.
     pub const REQ: usize = 92;
-    /// In a MRA.
+    /// In an MRA.
     pub const MRA: usize = 222;
     /// In a REJ.
     pub const REJ: usize = 148;
     /// In a REP.
     pub const REP: usize = 196;
-    /// In a RTU.
+    /// In an RTU.
     pub const RTU: usize = 224;
     /// In a DREQ.
     pub const DREQ: usize = 220;

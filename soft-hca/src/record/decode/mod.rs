@@ -17,9 +17,9 @@ mod tests;
 mod verbs;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use soft_hca_core::engine::{Async, DAEMON, LINK};
+use soft_hca_core::engine::{Async, DAEMON, LINK, Subject};
 use soft_hca_core::errno::{Errno, Label, Values};
 use soft_hca_core::trace::event::{self, Event, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
@@ -59,8 +59,8 @@ pub(super) struct Decoder {
     pub ids: HashMap<(u32, u64), (u32, bool)>,
     /// What the link has sent.
     packets: Packets,
-    /// Types of ids that are of datagrams.
-    pub datagram_ids: std::collections::HashSet<u32>,
+    /// Numbers of ids that are of datagrams.
+    pub datagram_ids: HashSet<u32>,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
     began: u64,
 }
@@ -190,17 +190,13 @@ impl Decoder {
 }
 
 fn raised_event(raised: Raised) -> Option<What> {
-    let (number, element) = match Async::from_words(raised.kind, raised.index)? {
-        Async::CqOverflow(cq) => (event_type::CQ_ERR, Name::Cq(cq)),
-        Async::SrqLimit(srq) => (event_type::SRQ_LIMIT_REACHED, Name::Srq(srq + 1)),
-        Async::SqDrained(qpn) => (event_type::SQ_DRAINED, Name::Qp(qpn)),
-        Async::QpFatal(qpn) => (event_type::QP_FATAL, Name::Qp(qpn)),
-        Async::LastWqeReached(qpn) => (event_type::QP_LAST_WQE_REACHED, Name::Qp(qpn)),
-        Async::QpRequest(qpn) => (event_type::QP_REQ_ERR, Name::Qp(qpn)),
-        Async::QpAccess(qpn) => (event_type::QP_ACCESS_ERR, Name::Qp(qpn)),
-        Async::PathMigrated(qpn) => (event_type::PATH_MIG, Name::Qp(qpn)),
-        Async::PathMigrationFailed(qpn) => (event_type::PATH_MIG_ERR, Name::Qp(qpn)),
+    let what = Async::from_words(raised.kind, raised.index)?;
+    let element = match what.subject() {
+        Subject::Cq(cq) => Name::Cq(cq),
+        Subject::Srq(srq) => Name::Srq(srq + 1),
+        Subject::Qp(qpn) => Name::Qp(qpn),
     };
+    let number = what.event_type();
     let event = constant("IBV_EVENT_", event_type::name(number), number);
     Some(What::AsyncEvent { event, element })
 }

@@ -1,6 +1,7 @@
 //! Numbers by rdma-core's names.
 
 use soft_hca_core::uapi::verbs::{access, opcode, status};
+use soft_hca_daemon::sysfs::hex_groups;
 use soft_hca_record::{Named, Value};
 
 /// A constant by rdma-core's name, or its number where it has none.
@@ -28,8 +29,7 @@ pub(super) fn flag_list(
 
 /// A GID as tools print it.
 pub(in crate::record) fn gid(bytes: [u8; 16]) -> String {
-    let groups = bytes.chunks_exact(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]));
-    groups.collect::<Vec<_>>().join(":")
+    hex_groups(&bytes)
 }
 
 pub(super) fn status_name(number: u32) -> String {

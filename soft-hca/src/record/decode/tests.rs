@@ -16,8 +16,8 @@ const US: u32 = 2;
 /// Of its peer, which has done some of it.
 const THEM: u32 = 3;
 
-/// What becomes of an event of ours that the process with an index has traced: the last entry, without
-/// what all have.
+/// What becomes of an event of ours that the process with an index has traced: the last entry,
+/// without what all have.
 fn decoded(by: u32, event: impl Into<Event>, tail: &[u8]) -> Value {
     let mut decoder = Decoder::new(100);
     let about = |proc| About { thread: 0, proc, t: 105 };

@@ -18,7 +18,7 @@ use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::request::{RequestError, Requester};
-use crate::engine::segments::{Fault, Memory, SegmentList, length};
+use crate::engine::segments::{Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr, SendWqe};
 use crate::uapi::verbs::{opcode, qp_type, send_flag, state, status};
@@ -224,7 +224,8 @@ impl<'a> Actor<'a> {
         let piece = piece(&list, offset, length(&ours))?;
         let from = piece.of_process(requester.proc_of(place, self.me));
         let ours = Memory::unregistered(self.me, &ours);
-        self.link.copy(self.arena, self.me, from, ours).map_err(error_of)
+        let unmoved = |fault| RequestError::unmoved(fault, MemorySide::Local);
+        self.link.copy(self.arena, self.me, from, ours).map_err(unmoved)
     }
 
     /// Copies what the peer has answered to where a request wants it.
@@ -241,7 +242,8 @@ impl<'a> Actor<'a> {
         let piece = piece(&list, offset, length(&ours))?;
         let to = piece.of_process(requester.owner.proc);
         let ours = Memory::unregistered(self.me, &ours);
-        self.link.copy(self.arena, self.me, ours, to).map_err(error_of)
+        let unmoved = |fault| RequestError::unmoved(fault, MemorySide::Local);
+        self.link.copy(self.arena, self.me, ours, to).map_err(unmoved)
     }
 
     /// The oldest request in flight has ended. False if a lock or a credit for its completion
@@ -282,18 +284,11 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// `length` bytes of what a request lists, from an offset on; they are there, unless the program has
-/// changed a request in flight.
+/// `length` bytes of what a request lists, from an offset on; they are there, unless the program
+/// has changed a request in flight.
 fn piece(list: &SegmentList, offset: u32, length: u64) -> Result<SegmentList, CheckError> {
     let piece = list.piece(offset.into(), length);
     if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(MalformedWqe::Any)) }
-}
-
-fn error_of(fault: Fault) -> RequestError {
-    match fault {
-        Fault::Unreachable => RequestError::NoResponse,
-        _ => CheckError::unmapped(MemorySide::Local).into(),
-    }
 }
 
 /// Why a request has ended with an error: what failed here, if it was that; of the peer no more is

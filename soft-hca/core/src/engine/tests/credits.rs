@@ -1,4 +1,4 @@
-//! Completion queues without room: requests wait until there is some, for a time.
+//! Completion queues without credits: requests wait until there are some, for a time.
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 

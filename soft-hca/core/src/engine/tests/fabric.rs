@@ -43,7 +43,8 @@ pub(crate) struct TestEnv {
     pub is_full: AtomicU32,
     /// What was traced, as text.
     pub traced: Mutex<Vec<String>>,
-    /// Why work requests wait, fail, or complete with an error, in the order in which that is traced.
+    /// Why work requests wait, fail, or complete with an error, in the order in which that is
+    /// traced.
     pub causes: Mutex<Vec<Cause>>,
 }
 

@@ -296,8 +296,8 @@ pub struct Cqe {
     pub wc_flags: u32,
     /// LID of a datagram's sender; 0 on Ethernet.
     pub slid: u16,
-    /// One of [`network_type`](crate::uapi::verbs::network_type) for a datagram's receive on Ethernet,
-    /// else 0.
+    /// One of [`network_type`](crate::uapi::verbs::network_type) for a datagram's receive on
+    /// Ethernet, else 0.
     pub sl: u8,
     /// Port; 0 for sends.
     pub port_num: u8,

@@ -7,7 +7,8 @@ use std::mem::offset_of;
 use zerocopy::byteorder::big_endian;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::Result;
+use crate::uapi::read_request;
 use crate::uapi::uverbs::request::AhAttr;
 
 /// Room for private data in connection parameters and rejections.
@@ -48,12 +49,7 @@ pub trait Request: FromBytes + IntoBytes + Immutable + Sized {
 
     /// Reads a payload, which is what follows the header; `EINVAL` if it is too short.
     fn read(payload: &[u8]) -> Result<Self> {
-        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
-        ensure(payload.len() >= Self::REQUIRED, TOO_SHORT)?;
-        let mut request = Self::new_zeroed();
-        let length = payload.len().min(size_of::<Self>());
-        request.as_mut_bytes()[..length].copy_from_slice(&payload[..length]);
-        Ok(request)
+        read_request(payload, Self::REQUIRED)
     }
 }
 
@@ -160,6 +156,7 @@ abi! { "rdma/rdma_user_cm.h":
         private_data_len: u8,
         reserved: [u8; 7],
     }
+    /// Options for enhanced connection establishment, which travel with a request and its answer.
     struct Ece = "struct rdma_ucm_ece" {
         vendor_id: u32,
         attr_mod: u32,
@@ -336,7 +333,7 @@ whole! {
     WriteCmEvent,
 }
 
-/// Older libraries do not send the vendor's options.
+/// Older libraries do not send ECE options.
 impl Request for Connect {
     const REQUIRED: usize = offset_of!(Connect, ece);
 }

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use zerocopy::IntoBytes;
 
-use super::abi::{self, Room};
+use super::abi::{self, Ece, Room};
 use super::request::{ConnParam, with_length};
 use crate::uapi::uverbs::request;
 
@@ -12,21 +12,6 @@ use crate::uapi::uverbs::request;
 pub const EVENT: usize = size_of::<abi::EventResp>();
 /// The least room for an event that GET_EVENT accepts: older libraries know no options at the end.
 pub const GET_EVENT_MIN: usize = offset_of!(abi::EventResp, reserved);
-
-/// A vendor's options that travel with a connection request and its answer (`rdma_ucm_ece`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ece {
-    /// Vendor.
-    pub vendor_id: u32,
-    /// Options.
-    pub attr_mod: u32,
-}
-
-impl From<abi::Ece> for Ece {
-    fn from(abi::Ece { vendor_id, attr_mod }: abi::Ece) -> Self {
-        Self { vendor_id, attr_mod }
-    }
-}
 
 /// `ib_uverbs_ah_attr` of a RoCE port: the way to a GID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +110,7 @@ pub struct Event {
     pub status: i32,
     /// More.
     pub param: Param,
-    /// Vendor's options of the peer.
+    /// ECE options of the peer.
     pub ece: Ece,
 }
 
@@ -138,7 +123,6 @@ impl Event {
             Param::Ud(param) => Room::of(abi::UdParam::from(param).as_bytes()),
             Param::Arg(arg) => Room::of(arg.as_bytes()),
         };
-        let Ece { vendor_id, attr_mod } = self.ece;
         let event = abi::EventResp {
             uid: self.uid,
             id: self.id,
@@ -146,7 +130,7 @@ impl Event {
             status: self.status,
             param,
             reserved: 0,
-            ece: abi::Ece { vendor_id, attr_mod },
+            ece: self.ece,
         };
         zerocopy::transmute!(event)
     }

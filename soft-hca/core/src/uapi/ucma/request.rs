@@ -2,9 +2,8 @@
 
 use zerocopy::IntoBytes;
 
-use super::abi::{self, PRIVATE_DATA, Request as _, Room, SOCKADDR_STORAGE, SockaddrIn6};
+use super::abi::{self, Ece, PRIVATE_DATA, Request as _, Room, SOCKADDR_STORAGE, SockaddrIn6};
 use super::address::Sockaddr;
-use super::event::Ece;
 use crate::errno::{Errno, Result, ensure};
 use crate::uapi::verbs::Qpn;
 
@@ -236,7 +235,7 @@ pub struct Connect {
     pub id: u32,
     /// Parameters.
     pub param: ConnParam,
-    /// Vendor's options; older libraries do not send any.
+    /// ECE options; older libraries do not send any.
     pub ece: Ece,
 }
 
@@ -244,7 +243,7 @@ impl Connect {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
         let connect = abi::Connect::read(payload)?;
-        let (param, ece) = (ConnParam::from(&connect.conn_param), connect.ece.into());
+        let (param, ece) = (ConnParam::from(&connect.conn_param), connect.ece);
         Ok(Self { id: connect.id, param, ece })
     }
 }
@@ -258,7 +257,7 @@ pub struct Accept {
     pub param: ConnParam,
     /// The id.
     pub id: u32,
-    /// Vendor's options; older libraries do not send any.
+    /// ECE options; older libraries do not send any.
     pub ece: Ece,
 }
 
@@ -266,7 +265,7 @@ impl Accept {
     /// Decodes a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
         let accept = abi::Accept::read(payload)?;
-        let (param, ece) = (ConnParam::from(&accept.conn_param), accept.ece.into());
+        let (param, ece) = (ConnParam::from(&accept.conn_param), accept.ece);
         Ok(Self { uid: accept.uid, param, id: accept.id, ece })
     }
 }

@@ -9,6 +9,7 @@ pub mod request;
 use zerocopy::FromBytes;
 
 use crate::errno::{Errno, Result, ensure};
+use crate::uapi::read_request;
 use request::{CmdHdr, ExCmdHdr, Request};
 
 /// Command numbers. Those of extended commands have [`EXTENDED`] set.
@@ -103,14 +104,7 @@ impl<'a> Command<'a> {
     /// The payload as what this command asks for; `EINVAL` if it is too short for that.
     pub fn request<R: Request>(&self) -> Result<R> {
         debug_assert_eq!(self.number, R::NUMBER);
-        let is_long_enough = self.payload.len() >= R::REQUIRED;
-        ensure(is_long_enough, Errno::EINVAL.because("the command is too short for its request"))?;
-        if let Ok((request, _)) = R::read_from_prefix(self.payload) {
-            return Ok(request);
-        }
-        let mut request = R::new_zeroed();
-        request.as_mut_bytes()[..self.payload.len()].copy_from_slice(self.payload);
-        Ok(request)
+        read_request(self.payload, R::REQUIRED)
     }
 
     /// What the provider has put behind the request; `EINVAL` if it is too short.

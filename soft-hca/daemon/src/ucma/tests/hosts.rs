@@ -176,7 +176,8 @@ impl Hosts {
         (hosts, active, request)
     }
 
-    /// A client whose request was accepted by a reply, which is still to be sent; the ids of both sides.
+    /// A client whose request was accepted by a reply, which is still to be sent; the ids of both
+    /// sides.
     pub(super) fn accepted() -> (Self, u32, u32) {
         let (mut hosts, active, request) = Self::pending();
         hosts.accept(request);

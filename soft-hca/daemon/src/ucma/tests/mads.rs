@@ -238,11 +238,10 @@ fn reason_of(hosts: &mut Hosts, host: usize) -> u16 {
 #[test]
 fn a_host_that_has_forgotten_its_connection() {
     let mut hosts = Hosts::new();
-    let (active, request) = hosts.connected();
+    let (_, request) = hosts.connected();
     // The client's host begins anew, and gives the queue pair its old number.
     hosts.worlds[CLIENT].cm = Cm::new();
     hosts.files[CLIENT] = hosts.worlds[CLIENT].cm.open(1);
-    let _ = active;
     hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);
     hosts.deliver_datagram(SERVER, &req);

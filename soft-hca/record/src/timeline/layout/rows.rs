@@ -18,7 +18,8 @@ const BREAK: f64 = 34.0;
 /// Sizes of the text.
 pub(crate) const NAME_SIZE: f64 = 12.5;
 pub(crate) const REASON_SIZE: f64 = 12.0;
-/// Pixels of the number that says which participant a text is about, where they share a column of texts.
+/// Pixels of the number that says which participant a text is about, where they share a column of
+/// texts.
 pub(crate) const TAG: f64 = 26.0;
 /// Times that are worth a break: so many nanoseconds, and so many times what is usual.
 const IDLE: u64 = 1_500_000;

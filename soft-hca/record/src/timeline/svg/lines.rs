@@ -18,9 +18,8 @@ pub(super) fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
         for _ in 0..count as usize {
             path += &format!("l{s} -3.5l{s} 3.5", s = n(step));
         }
-        let band = path.clone();
         let _ =
-            write!(out, "<path class=\"band\" d=\"{band}\"/><path class=\"zigzag\" d=\"{path}\"/>");
+            write!(out, "<path class=\"band\" d=\"{path}\"/><path class=\"zigzag\" d=\"{path}\"/>");
     }
     let text = words::duration(pause.duration);
     let (x, y) = (n(layout.frame.time + 4.0), n(pause.y + 3.5));

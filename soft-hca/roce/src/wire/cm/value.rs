@@ -24,14 +24,14 @@ impl Field for CommId {
     }
 }
 
-/// Which message a MRA or REJ answers (`enum cm_msg_response`).
+/// Which message an MRA or REJ answers (`enum cm_msg_response`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// The request.
     Req,
     /// The reply.
     Rep,
-    /// None in particular; between MRAs, a LAP.
+    /// In a REJ none in particular, in an MRA a LAP.
     Other,
     /// The fourth value of two bits, which has no meaning.
     Reserved,

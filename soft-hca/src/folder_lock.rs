@@ -1,11 +1,12 @@
 //! The lock of a fabric's folder.
-#![allow(unsafe_code, reason = "flock")]
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 /// A lock on a folder. Whoever holds it may start the fabric in it or remove it; it ends with
 /// the process.
@@ -18,29 +19,26 @@ impl FolderLock {
     /// Waits for the lock. `None` if the folder is gone, or went while we waited and may have
     /// been created anew.
     pub(super) fn wait(folder: &Path) -> io::Result<Option<Self>> {
-        Self::take(folder, libc::LOCK_EX)
+        Self::take(folder, FlockOperation::LockExclusive)
     }
 
     /// Takes the lock if it is free at once.
     pub(super) fn try_now(folder: &Path) -> io::Result<Option<Self>> {
-        Self::take(folder, libc::LOCK_EX | libc::LOCK_NB)
+        Self::take(folder, FlockOperation::NonBlockingLockExclusive)
     }
 
-    fn take(folder: &Path, how: libc::c_int) -> io::Result<Option<Self>> {
+    fn take(folder: &Path, how: FlockOperation) -> io::Result<Option<Self>> {
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let opened = match File::open(folder) {
             Err(error) if gone(&error) => return Ok(None),
             opened => opened?,
         };
         loop {
-            // SAFETY: our own descriptor.
-            if unsafe { libc::flock(opened.as_raw_fd(), how) } == 0 {
-                break;
-            }
-            match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                error => return Err(error),
+            match flock(&opened, how) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
         }
         let locked = opened.metadata()?;

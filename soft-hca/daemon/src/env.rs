@@ -1,10 +1,10 @@
 //! What the data path asks of the daemon when the daemon runs it.
-#![allow(unsafe_code, reason = "holes in the arena's file")]
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rustix::fs::{FallocateFlags, fallocate};
 use soft_hca_core::engine::{Async, Env};
 use soft_hca_core::system;
 use soft_hca_core::trace::{Event, Recorder};
@@ -115,16 +115,10 @@ impl DaemonEnv {
 
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
     pub(crate) fn punch_hole(&self, file: BorrowedFd<'_>, offset: usize, bytes: usize) {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: changes our own file; what maps it sees zeros.
-        unsafe {
-            libc::fallocate(
-                file.as_raw_fd(),
-                mode,
-                offset as libc::off_t,
-                bytes.next_multiple_of(soft_hca_core::arena::PAGE) as libc::off_t,
-            )
-        };
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let bytes = bytes.next_multiple_of(soft_hca_core::arena::PAGE);
+        // Where the file's system cannot, the memory stays in use.
+        let _ = fallocate(file, mode, offset as u64, bytes as u64);
     }
 }
 

@@ -1,10 +1,12 @@
 //! Event descriptors in semaphore mode: each read takes one token.
-#![allow(unsafe_code, reason = "event descriptors, which the standard library has not")]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{EventfdFlags, eventfd};
 use soft_hca_core::system;
+
+use crate::poller;
 
 /// An event descriptor. The daemon and a program share its open file, flags included, so it is
 /// never read in a way that could block.
@@ -13,13 +15,7 @@ pub(crate) struct EventFd(OwnedFd);
 
 impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: creates a descriptor that is nobody else's.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: created above.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?))
     }
 
     /// Another descriptor of the same open file.
@@ -30,17 +26,14 @@ impl EventFd {
     /// Adds tokens.
     pub(crate) fn add(&self, tokens: u64) {
         if tokens > 0 {
-            // SAFETY: eight bytes are there. The counter cannot overflow: 2^64 tokens.
-            unsafe { libc::write(self.0.as_raw_fd(), (&raw const tokens).cast(), 8) };
+            // The counter cannot overflow: 2^64 tokens.
+            let _ = rustix::io::write(&self.0, &tokens.to_ne_bytes());
         }
     }
 
     /// Whether there is a token.
     pub(crate) fn is_set(&self) -> bool {
-        let mut readable =
-            libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry is there; does not wait.
-        unsafe { libc::poll(&mut readable, 1, 0) == 1 }
+        poller::is_readable(&self.0)
     }
 
     /// Takes one token if there is one.

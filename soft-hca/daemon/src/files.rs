@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
@@ -54,8 +54,8 @@ impl Files {
         self.files.get(&token).map(|(connection, _)| connection)
     }
 
-    pub(crate) fn fd(&self, token: u32) -> Option<RawFd> {
-        self.connection(token).map(AsRawFd::as_raw_fd)
+    pub(crate) fn fd(&self, token: u32) -> Option<BorrowedFd<'_>> {
+        self.connection(token).map(AsFd::as_fd)
     }
 
     pub(crate) fn is_new(&self, token: u32) -> bool {

@@ -1,10 +1,12 @@
 //! Waits for any of many descriptors.
-#![allow(unsafe_code, reason = "epoll")]
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
 use soft_hca_core::system;
 
 /// What is ready for the daemon's main loop.
@@ -20,6 +22,14 @@ pub(crate) enum Ready {
     Link,
 }
 
+/// Does not wait.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// Whether a descriptor is readable now.
+pub(crate) fn is_readable(fd: &impl AsFd) -> bool {
+    poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&AT_ONCE)) == Ok(1)
+}
+
 /// The descriptors that are waited for, each with a name.
 #[derive(Debug)]
 pub(crate) struct Poller<N> {
@@ -29,77 +39,44 @@ pub(crate) struct Poller<N> {
 
 impl<N: Copy> Poller<N> {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: creates a descriptor that is nobody else's.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: created above.
-        Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(fd) }, names: HashMap::new() })
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, names: HashMap::new() })
     }
 
-    pub(crate) fn add(&mut self, fd: RawFd, name: N) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
-        // SAFETY: the event lives through the call.
-        let ret =
-            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
-        if ret != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        self.names.insert(fd, name);
+    pub(crate) fn add(&mut self, fd: impl AsFd, name: N) -> io::Result<()> {
+        let number = fd.as_fd().as_raw_fd();
+        let data = epoll::EventData::new_u64(number.unsigned_abs().into());
+        epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)?;
+        self.names.insert(number, name);
         Ok(())
     }
 
-    pub(crate) fn remove(&mut self, fd: RawFd) {
-        if self.names.remove(&fd).is_some() {
-            // SAFETY: takes a descriptor out; no event is needed for that.
-            unsafe {
-                libc::epoll_ctl(
-                    self.epoll.as_raw_fd(),
-                    libc::EPOLL_CTL_DEL,
-                    fd,
-                    std::ptr::null_mut(),
-                )
-            };
+    pub(crate) fn remove(&mut self, fd: impl AsFd) {
+        if self.names.remove(&fd.as_fd().as_raw_fd()).is_some() {
+            let _ = epoll::delete(&self.epoll, fd);
         }
     }
 
     /// Whether something is ready now.
     pub(crate) fn is_ready(&self) -> bool {
-        let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: room for one event; does not wait.
-        unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, 0) > 0 }
+        is_readable(&self.epoll)
     }
 
     /// Waits until something is ready or the deadline (`CLOCK_MONOTONIC` nanoseconds) has come.
     pub(crate) fn wait(&mut self, deadline_ns: Option<u64>) -> io::Result<Vec<N>> {
         let timeout = deadline_ns.map(|deadline| {
             let left = deadline.saturating_sub(system::now_ns());
-            libc::timespec {
-                tv_sec: (left / 1_000_000_000) as libc::time_t,
-                tv_nsec: (left % 1_000_000_000) as libc::c_long,
+            Timespec {
+                tv_sec: (left / 1_000_000_000) as i64,
+                tv_nsec: (left % 1_000_000_000) as i64,
             }
         });
-        let timeout_ptr = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-        // SAFETY: room for so many events, and a time limit or none.
-        let ready = unsafe {
-            libc::epoll_pwait2(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len() as libc::c_int,
-                timeout_ptr,
-                std::ptr::null(),
-            )
+        let mut events = [MaybeUninit::uninit(); 64];
+        let ready = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((ready, _)) => ready,
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
         };
-        if ready < 0 {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::Interrupted => Ok(Vec::new()),
-                _ => Err(error),
-            };
-        }
-        let names = events[..ready as usize].iter();
-        Ok(names.filter_map(|event| self.names.get(&(event.u64 as RawFd)).copied()).collect())
+        let names = ready.iter().map(|event| self.names.get(&(event.data.u64() as RawFd)));
+        Ok(names.flatten().copied().collect())
     }
 }

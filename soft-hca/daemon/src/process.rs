@@ -1,12 +1,13 @@
 //! The processes that take part in the data path.
-#![allow(unsafe_code, reason = "descriptors of processes, which the standard library has not")]
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use soft_hca_core::arena::MAX_PROCS;
 use soft_hca_core::engine::LINK;
 use soft_hca_core::rpc::Hello;
 
+use crate::poller;
 use crate::table::Table;
 
 /// A process, known by its id and the nonce that it has made up.
@@ -67,8 +68,8 @@ impl Processes {
     }
 
     /// Descriptors that tell of a process's end, with its index.
-    pub(crate) fn pidfd(&self, index: usize) -> Option<RawFd> {
-        self.0.get(index)?.pidfd.as_ref().map(AsRawFd::as_raw_fd)
+    pub(crate) fn pidfd(&self, index: usize) -> Option<BorrowedFd<'_>> {
+        self.0.get(index)?.pidfd.as_ref().map(AsFd::as_fd)
     }
 
     /// Another descriptor that tells of the process's end.
@@ -88,15 +89,10 @@ impl Processes {
 }
 
 fn pidfd(pid: u32) -> Option<OwnedFd> {
-    // SAFETY: creates a descriptor that is nobody else's.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
-    // SAFETY: created above.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
 }
 
 /// Whether the process behind a descriptor has ended.
 pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
-    let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry is there.
-    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+    poller::is_readable(pidfd)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -81,11 +81,11 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let _helper = daemon.fabric.start_helper().map_err(because("cannot start a thread"))?;
     daemon
         .poller
-        .add(listener.as_raw_fd(), Ready::Listener)
+        .add(&listener, Ready::Listener)
         .map_err(because("cannot wait for connections"))?;
     let link = config.link.as_ref().and_then(|wanted| daemon.start_link(wanted, &addresses));
     if let Some(notice) = daemon.fabric.roce.notice() {
-        let added = daemon.poller.add(notice.as_raw_fd(), Ready::Link);
+        let added = daemon.poller.add(notice, Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
     }
     ready();

@@ -116,7 +116,7 @@ impl fmt::Display for Status {
 /// The names that are most like what was written, at most three.
 pub(super) fn like(text: &str, names: impl Iterator<Item = impl AsRef<str>>) -> Vec<String> {
     let mut near: Vec<(usize, String)> = names
-        .map(|name| (distance(text, name.as_ref()), name.as_ref().to_string()))
+        .map(|name| (strsim::levenshtein(text, name.as_ref()), name.as_ref().to_string()))
         .filter(|(distance, name)| *distance <= (name.len() / 3).max(2))
         .collect();
     near.sort();
@@ -128,27 +128,12 @@ pub(super) fn question(names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!(" ({}?)", names.join(" or ")) }
 }
 
-/// How many letters have to be put in, taken out or changed (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.bytes().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn near_names_are_found() {
-        assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(like("ENOMEN", ErrorNumber::names())[0], "ENOMEM");
         assert!(like("NO_SUCH_THING", ErrorNumber::names()).is_empty());
     }

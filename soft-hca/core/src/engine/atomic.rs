@@ -66,7 +66,7 @@ impl<'a> Actor<'a> {
             let ours = [process_memory::ours(&bytes)];
             let from = Memory::unregistered(self.me, &ours);
             let to = result.of_process(requester.owner.proc);
-            self.link
+            self.copier
                 .copy(self.arena, self.me, from, to)
                 .map_err(|fault| RequestError::unmoved(fault, MemorySide::Local))?;
         }
@@ -103,7 +103,7 @@ impl<'a> Actor<'a> {
             let mut old = [0; WORD as usize];
             let ours = [process_memory::ours_mut(&mut old)];
             let ours = Memory::unregistered(self.me, &ours);
-            self.link.copy(self.arena, self.me, remote, ours).map_err(failed)?;
+            self.copier.copy(self.arena, self.me, remote, ours).map_err(failed)?;
             u64::from_ne_bytes(old)
         };
         let new = match kind {
@@ -114,7 +114,7 @@ impl<'a> Actor<'a> {
         let bytes = new.to_ne_bytes();
         let ours = [process_memory::ours(&bytes)];
         let ours = Memory::unregistered(self.me, &ours);
-        self.link.copy(self.arena, self.me, ours, remote).map_err(failed)?;
+        self.copier.copy(self.arena, self.me, ours, remote).map_err(failed)?;
         Ok(old)
     }
 }

@@ -224,7 +224,7 @@ impl<'a> Actor<'a> {
         let local = local.of_process(batch.local_proc.unwrap_or(requester.owner.proc));
         let remote = remote.of_process(responder.owner.proc);
         let (from, to) = if is_read { (remote, local) } else { (local, remote) };
-        self.link.copy(self.arena, self.me, from, to)
+        self.copier.copy(self.arena, self.me, from, to)
     }
 
     /// Completes messages whose bytes have arrived, the responder's side first.

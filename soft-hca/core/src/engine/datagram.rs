@@ -186,7 +186,7 @@ impl<'a> Actor<'a> {
         let ours = [process_memory::ours_mut(&mut bytes)];
         let from = payload.of_process(requester.proc_of(place, self.me));
         let copied =
-            self.link.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
+            self.copier.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
         copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
         let is_own_key = target.qkey & SET_QKEY != 0;
         let sent = self.env.send_datagram(&RemoteDatagram {
@@ -232,7 +232,7 @@ impl<'a> Actor<'a> {
         copy.resize(payload.bytes() as usize, 0);
         let ours = [process_memory::ours_mut(copy)];
         let to = Memory::unregistered(self.me, &ours);
-        let copied = self.link.copy(self.arena, self.me, payload.of_process(proc), to);
+        let copied = self.copier.copy(self.arena, self.me, payload.of_process(proc), to);
         copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
         segments.push(ours[0], Region::NONE);
         Ok(())

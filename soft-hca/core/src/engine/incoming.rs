@@ -67,7 +67,7 @@ impl Incoming {
         let owner = &responder.receive_owner(actor.arena);
         let listed = self.receive.scatter(actor.arena, owner, self.scattered, length, &mut to);
         listed.map_err(ScatterError::Receive)?;
-        let copied = actor.link.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
+        let copied = actor.copier.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
         copied.map_err(|fault| match fault {
             Fault::Source => ScatterError::Source,
             Fault::Destination => ScatterError::Receive(ReceiveError::Memory(

@@ -25,7 +25,7 @@
 //! | `helper` | who moves memory for others | |
 //! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
-//! | `link` | how bytes are moved | |
+//! | `copier` | how bytes are moved | |
 //! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `segments` | stretches of memory and their regions | |
@@ -56,6 +56,7 @@ mod bounce_phase;
 pub mod cause;
 mod check;
 mod completion;
+mod copier;
 mod credit;
 mod cursor;
 mod datagram;
@@ -64,7 +65,6 @@ mod flush;
 mod futex;
 mod helper;
 mod incoming;
-mod link;
 mod locking;
 mod memory;
 mod notification;
@@ -104,7 +104,7 @@ use crate::uapi::verbs::{qp_type, state};
 pub use asynchronous::{Async, Subject};
 pub use credit::{cqe_of, ring_entries};
 pub use helper::Helper;
-pub use link::{Link, LocalLink};
+pub use copier::{Copier, LocalCopier};
 pub use notification::{Reading, Tokens};
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
@@ -168,7 +168,7 @@ pub struct Actor<'a> {
     /// What the process gives.
     pub env: &'a dyn Env,
     /// Moves bytes between processes.
-    pub link: &'a dyn Link,
+    pub copier: &'a dyn Copier,
 }
 
 impl fmt::Debug for Actor<'_> {

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Release;
 
 use soft_hca_core::arena::{self, Entry, Guard, Lock, MAX_QPS, Mapping};
-use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalLink, Quiesce};
+use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalCopier, Quiesce};
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::system;
 
@@ -39,7 +39,7 @@ pub(crate) struct Fabric {
     /// The word that programs read to know that they have reached the daemon.
     nonce: Box<u64>,
     rings: Rings,
-    link: LocalLink,
+    copier: LocalCopier,
     /// The link to other hosts.
     pub roce: link::Handle,
     channels: Table<()>,
@@ -92,7 +92,7 @@ impl Fabric {
             nonce: Box::new(system::random() | 1),
             env,
             rings: Rings::default(),
-            link: LocalLink::default(),
+            copier: LocalCopier::default(),
             roce: link::Handle::default(),
             channels: Table::new(0..arena::MAX_CHANNELS, 0),
             cqs: Table::new(0..arena::MAX_CQS, 0),
@@ -134,13 +134,13 @@ impl Fabric {
 
     /// Whether the daemon can reach a process's memory; if not, the error number.
     pub(crate) fn probe(&self, proc: usize) -> std::result::Result<(), Errno> {
-        let probed = self.link.probe(&self.arena, DAEMON, proc);
+        let probed = self.copier.probe(&self.arena, DAEMON, proc);
         probed.map_err(|error| Errno::new(error.raw_os_error().unwrap_or(libc::EPERM)))
     }
 
     /// The data path, run by the daemon.
     pub(crate) fn actor(&self) -> Actor<'_> {
-        Actor { arena: &self.arena, me: DAEMON, env: &*self.env, link: &self.link }
+        Actor { arena: &self.arena, me: DAEMON, env: &*self.env, copier: &self.copier }
     }
 
     /// A number for a protection domain; `ENOMEM` if there are `max` of them.

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use arrayvec::ArrayVec;
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::engine::{
-    Actor, DatagramReceiver, Env, LINK, LocalLink, RemoteDatagram, trace_packet,
+    Actor, DatagramReceiver, Env, LINK, LocalCopier, RemoteDatagram, trace_packet,
 };
 use soft_hca_core::system;
 use soft_hca_core::trace::event;
@@ -64,16 +64,15 @@ impl Thread {
         port: Port,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
-        poller.add(shared.orders.doorbell.as_fd().as_raw_fd(), Ready::Doorbell)?;
+        poller.add(&shared.orders.doorbell, Ready::Doorbell)?;
         for socket in &port.sockets {
-            let fd = socket.as_fd().as_raw_fd();
-            poller.add(fd, Ready::Packets(fd))?;
+            poller.add(socket, Ready::Packets(socket.as_fd().as_raw_fd()))?;
         }
         let env = LinkEnv { daemon, shared: Arc::clone(&shared), port };
         let link = Link {
             arena: Arc::clone(&shared.arena),
             env,
-            memory: LocalLink::default(),
+            copier: LocalCopier::default(),
             poller,
             groups: Vec::new(),
             qps: HashMap::new(),
@@ -101,7 +100,7 @@ impl Drop for Thread {
 struct Link {
     arena: Arc<Mapping>,
     env: LinkEnv,
-    memory: LocalLink,
+    copier: LocalCopier,
     poller: Poller<Ready>,
     /// The sockets that hear groups.
     groups: Vec<Socket>,
@@ -177,7 +176,7 @@ impl Link {
     }
 
     fn actor(&self) -> Actor<'_> {
-        Actor { arena: &self.arena, me: LINK, env: &self.env, link: &self.memory }
+        Actor { arena: &self.arena, me: LINK, env: &self.env, copier: &self.copier }
     }
 
     fn take_orders(&mut self) {
@@ -195,8 +194,7 @@ impl Link {
 
     fn join_group(&mut self, sockets: Vec<Socket>) {
         for socket in sockets {
-            let fd = socket.as_fd().as_raw_fd();
-            match self.poller.add(fd, Ready::Packets(fd)) {
+            match self.poller.add(&socket, Ready::Packets(socket.as_fd().as_raw_fd())) {
                 Ok(()) => self.groups.push(socket),
                 Err(error) => {
                     tracing::warn!(group = %socket.address, "other hosts are not heard: {error}");
@@ -210,7 +208,7 @@ impl Link {
         self.groups.retain(|socket| {
             let stays = socket.address != group;
             if !stays {
-                poller.remove(socket.as_fd().as_raw_fd());
+                poller.remove(socket);
             }
             stays
         });

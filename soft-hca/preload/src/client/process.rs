@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use soft_hca_core::arena::Mapping;
-use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalLink};
+use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalCopier};
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, Created, FileKind, Hello, Request};
 use soft_hca_core::system;
@@ -29,7 +29,7 @@ pub(crate) struct Process {
     pub index: usize,
     pub arena: Arc<Mapping>,
     pub env: ClientEnv,
-    link: LocalLink,
+    copier: LocalCopier,
     /// Copies for others where the system forbids them to.
     _helper: Option<Helper>,
 }
@@ -38,7 +38,7 @@ impl Process {
     /// The data path, run by this process.
     pub(crate) fn actor(&self) -> Actor<'_> {
         self.env.recorder.prepare();
-        Actor { arena: &self.arena, me: self.index, env: &self.env, link: &self.link }
+        Actor { arena: &self.arena, me: self.index, env: &self.env, copier: &self.copier }
     }
 
     /// Whether this still is the process that joined, and no child of it.
@@ -113,9 +113,9 @@ fn join(
     let doorbell = link.map(system::hide);
     let file = system::hide(arena_fd.try_clone().map_err(|error| as_errno(&error))?);
     let arena = Arc::new(Mapping::from_fd(file).map_err(|error| as_errno(&error))?);
-    let link = LocalLink::default();
+    let copier = LocalCopier::default();
     let refusal = match refusal {
-        None => link.probe(&arena, index, DAEMON).err(),
+        None => copier.probe(&arena, index, DAEMON).err(),
         Some(error) => Some(io::Error::from_raw_os_error(error.number())),
     };
     let joined: &Process = Box::leak(Box::new(Process {
@@ -124,7 +124,7 @@ fn join(
         _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
         env: ClientEnv::new(Arc::clone(&arena), index, doorbell),
         arena,
-        link,
+        copier,
     }));
     doorbell::forget_all();
     PROCESS.store(ptr::from_ref(joined).cast_mut(), Release);

@@ -225,7 +225,7 @@ impl<'a> Actor<'a> {
         let from = piece.of_process(requester.proc_of(place, self.me));
         let ours = Memory::unregistered(self.me, &ours);
         let unmoved = |fault| RequestError::unmoved(fault, MemorySide::Local);
-        self.link.copy(self.arena, self.me, from, ours).map_err(unmoved)
+        self.copier.copy(self.arena, self.me, from, ours).map_err(unmoved)
     }
 
     /// Copies what the peer has answered to where a request wants it.
@@ -243,7 +243,7 @@ impl<'a> Actor<'a> {
         let to = piece.of_process(requester.owner.proc);
         let ours = Memory::unregistered(self.me, &ours);
         let unmoved = |fault| RequestError::unmoved(fault, MemorySide::Local);
-        self.link.copy(self.arena, self.me, ours, to).map_err(unmoved)
+        self.copier.copy(self.arena, self.me, ours, to).map_err(unmoved)
     }
 
     /// The oldest request in flight has ended. False if a lock or a credit for its completion

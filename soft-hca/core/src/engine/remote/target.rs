@@ -215,7 +215,7 @@ impl Target for RemoteTarget<'_, '_> {
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
             let ours = Memory::unregistered(actor.me, &ours);
-            actor.link.copy(actor.arena, actor.me, memory, ours).map_err(refusal_of)
+            actor.copier.copy(actor.arena, actor.me, memory, ours).map_err(refusal_of)
         })
     }
 
@@ -229,7 +229,7 @@ impl Target for RemoteTarget<'_, '_> {
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
             let ours = Memory::unregistered(actor.me, &ours);
-            actor.link.copy(actor.arena, actor.me, ours, memory).map_err(refusal_of)
+            actor.copier.copy(actor.arena, actor.me, ours, memory).map_err(refusal_of)
         })
     }
 

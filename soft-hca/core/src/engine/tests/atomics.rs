@@ -225,12 +225,12 @@ fn no_addition_is_lost() {
     let qps: Vec<_> = (0..THREADS).map(|_| world.rc().0).collect();
     let mut results: Vec<_> = (0..THREADS).map(|_| world.buffer(US, vec![0; 8])).collect();
     let sges: Vec<_> = results.iter_mut().map(Buffer::whole).collect();
-    let (arena, link) = (&world.arena, &world.link);
+    let (arena, copier) = (&world.arena, &world.copier);
     thread::scope(|scope| {
         for (&qpn, &sge) in qps.iter().zip(&sges) {
             scope.spawn(move || {
                 let env = TestEnv::default();
-                let actor = crate::engine::Actor { arena, me: US, env: &env, link };
+                let actor = crate::engine::Actor { arena, me: US, env: &env, copier };
                 let ring = arena.ring(&arena.qp(qpn).unwrap().sq).unwrap();
                 for _ in 0..EACH {
                     let wr = Wr::new(1, opcode::ATOMIC_FETCH_AND_ADD).flags(0).sge(sge);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
 use super::fabric::*;
-use crate::engine::Link;
+use crate::engine::Copier;
 use crate::engine::bounce::{Job, SlotGuard};
 use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::helper::Helper;
@@ -150,7 +150,7 @@ fn a_helper_that_dies_is_not_waited_for() {
                 let from = [process_memory::ours(&bytes)];
                 let from = Memory::unregistered(US, &from);
                 let to = Memory::unregistered(THEM, &to);
-                world.link.copy(&world.arena, US, from, to)
+                world.copier.copy(&world.arena, US, from, to)
             });
             // It is asked, and perhaps it has begun; then it is no more.
             while world.arena.procs[THEM].asked.load(Acquire) == 0 {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::cause::Cause;
-use crate::engine::{Actor, Async, Env, LocalLink, RemoteDatagram, ring_entries};
+use crate::engine::{Actor, Async, Env, LocalCopier, RemoteDatagram, ring_entries};
 use crate::ring;
 use crate::trace::Event;
 pub(crate) use crate::uapi::rxe::Wr;
@@ -129,7 +129,7 @@ impl TestEnv {
 /// The fabric.
 pub(crate) struct World {
     pub arena: Arc<Mapping>,
-    pub link: LocalLink,
+    pub copier: LocalCopier,
     pub env: TestEnv,
     /// What peers read to know us.
     pub nonce: Box<u64>,
@@ -170,7 +170,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let world = Self {
             arena: Arc::new(Mapping::create().unwrap()),
-            link: LocalLink::default(),
+            copier: LocalCopier::default(),
             env: TestEnv::default(),
             nonce: Box::new(0x1234_5678_9abc_def1),
             heap: AtomicUsize::new(HEAP_START),
@@ -195,7 +195,7 @@ impl World {
     }
 
     pub(crate) fn actor(&self, me: usize) -> Actor<'_> {
-        Actor { arena: &self.arena, me, env: &self.env, link: &self.link }
+        Actor { arena: &self.arena, me, env: &self.env, copier: &self.copier }
     }
 
     fn next(counter: &AtomicU32) -> u32 {

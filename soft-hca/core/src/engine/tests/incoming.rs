@@ -237,7 +237,7 @@ fn memory_that_the_peer_names_is_checked_with_each_part() {
             let reached = responder.reach(actor.arena, access::REMOTE_WRITE, part, length);
             let (segment, region) = reached.map_err(|error| error.status())?;
             let to = Memory { proc: THEM, segments: &[segment], regions: &[region] };
-            let copied = actor.link.copy(actor.arena, US, Memory::unregistered(US, &from), to);
+            let copied = actor.copier.copy(actor.arena, US, Memory::unregistered(US, &from), to);
             copied.map_err(|_: Fault| wc_status::REMOTE_MEMORY)
         })
     };

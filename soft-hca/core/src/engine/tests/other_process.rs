@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Release;
 
 use super::fabric::*;
-use crate::engine::Link;
+use crate::engine::Copier;
 use crate::engine::process_memory;
 use crate::engine::segments::{Fault, Memory, Segment};
 use crate::uapi::verbs::opcode;
@@ -105,7 +105,7 @@ fn a_stranger_is_not_touched() {
     let from = Memory::unregistered(US, &from);
     let copy = |world: &World| {
         let to = Memory::unregistered(THEM, &to);
-        world.link.copy(&world.arena, US, from, to)
+        world.copier.copy(&world.arena, US, from, to)
     };
     assert_eq!(copy(&world), Err(Fault::Unreachable));
     set_nonce(&world, *world.nonce);
@@ -123,6 +123,6 @@ fn a_stranger_is_not_touched() {
     entry.live.store(0, Release);
     assert_eq!(copy(&world), Err(Fault::Unreachable));
     let nobody = Memory::unregistered(5000, &to);
-    assert_eq!(world.link.copy(&world.arena, US, from, nobody), Err(Fault::Unreachable));
+    assert_eq!(world.copier.copy(&world.arena, US, from, nobody), Err(Fault::Unreachable));
     assert_eq!(child.read(to[0]), bytes);
 }

@@ -215,11 +215,11 @@ fn no_wake_up_is_lost() {
     const COMPLETIONS: u32 = 20_000;
     let world = World::new();
     let cq = world.cq_with_channel(63);
-    let (arena, link) = (&world.arena, &world.link);
+    let (arena, copier) = (&world.arena, &world.copier);
     let seen = AtomicU32::new(0);
     let has_failed = AtomicBool::new(false);
     let env = TestEnv::default();
-    let actor = || Actor { arena, me: US, env: &env, link };
+    let actor = || Actor { arena, me: US, env: &env, copier };
     let ring = || arena.ring(&arena.cqs[cq as usize].ring).unwrap();
     let poll = || {
         let ring = ring();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::fabric::*;
 use crate::arena::{MAX_PROCS, Mapping};
-use crate::engine::{Actor, Async, Env, LocalLink};
+use crate::engine::{Actor, Async, Env, LocalCopier};
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::{opcode, status};
 
@@ -64,8 +64,8 @@ impl Env for OneIsThere {
 #[test]
 fn the_daemon_waits_for_nobody() {
     let arena = Mapping::create().unwrap();
-    let link = LocalLink::default();
-    let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsThere, link: &link };
+    let copier = LocalCopier::default();
+    let daemon = Actor { arena: &arena, me: DAEMON, env: &OneIsThere, copier: &copier };
     let lock = &arena.procs[2].atomics;
     let program = lock.lock(1, || {});
     assert!(daemon.lock(lock).is_none());
@@ -100,8 +100,8 @@ impl Env for Orphan {
 #[test]
 fn nobody_waits_for_a_daemon_that_has_ended() {
     let arena = Mapping::create().unwrap();
-    let link = LocalLink::default();
-    let program = Actor { arena: &arena, me: 2, env: &Orphan, link: &link };
+    let copier = LocalCopier::default();
+    let program = Actor { arena: &arena, me: 2, env: &Orphan, copier: &copier };
     let lock = &arena.procs[2].atomics;
     std::mem::forget(lock.lock(DAEMON, || {}));
     drop(program.lock(lock));
@@ -159,14 +159,14 @@ impl Side<'_> {
 /// Both sides send `messages` messages to each other, each with its number in it; if `breaks`,
 /// one side's memory gets a bad key on the way.
 fn exchange(world: &World, env: &ClockEnv, pair: (u32, u32), messages: u64, breaks: Option<u64>) {
-    let (arena, link): (&Mapping, &LocalLink) = (&world.arena, &world.link);
+    let (arena, copier): (&Mapping, &LocalCopier) = (&world.arena, &world.copier);
     for qpn in [pair.0, pair.1] {
         set(&world.entry(qpn).rnr_retry, 7);
     }
     thread::scope(|scope| {
         for (me, qpn, fails_at) in [(US, pair.0, breaks), (THEM, pair.1, None)] {
             scope.spawn(move || {
-                let actor = Actor { arena, me, env, link };
+                let actor = Actor { arena, me, env, copier };
                 let mut inbox = world.buffer(me, vec![0; SLOT * WINDOW as usize]);
                 let mut outbox = world.buffer(me, vec![0; SLOT * WINDOW as usize]);
                 let mut side =
@@ -225,7 +225,7 @@ fn exchange(world: &World, env: &ClockEnv, pair: (u32, u32), messages: u64, brea
 
 impl World {
     fn actor_with<'a>(&'a self, env: &'a ClockEnv, me: usize) -> Actor<'a> {
-        Actor { arena: &self.arena, me, env, link: &self.link }
+        Actor { arena: &self.arena, me, env, copier: &self.copier }
     }
 
     /// Has the daemon do something, again and again until it says that it is done.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use super::fabric::*;
 use crate::arena::Mapping;
 use crate::engine::segments::{Fault, Memory};
-use crate::engine::{Actor, Env, Link, LocalLink};
+use crate::engine::{Actor, Copier, Env, LocalCopier};
 use crate::uapi::verbs::{opcode, state, status};
 
 pub(super) const MS: u64 = 1_000_000;
@@ -215,12 +215,12 @@ fn a_receive_that_cannot_be_taken_is_not_waited_for_endlessly() {
 
 /// The link of one machine, with its copies counted.
 #[derive(Debug, Default)]
-struct CountingLink {
-    link: LocalLink,
+struct CountingCopier {
+    copier: LocalCopier,
     copies: AtomicU32,
 }
 
-impl Link for CountingLink {
+impl Copier for CountingCopier {
     fn copy(
         &self,
         arena: &Mapping,
@@ -229,7 +229,7 @@ impl Link for CountingLink {
         to: Memory<'_>,
     ) -> Result<(), Fault> {
         self.copies.fetch_add(1, AcqRel);
-        self.link.copy(arena, me, from, to)
+        self.copier.copy(arena, me, from, to)
     }
 }
 
@@ -237,22 +237,22 @@ impl Link for CountingLink {
 fn what_has_waited_is_executed_together() {
     for me in [US, DAEMON] {
         let world = World::new();
-        let link = CountingLink::default();
+        let copier = CountingCopier::default();
         let (a, b) = world.rc();
         let mut ours = world.buffer(US, pattern(1, 80));
         let mut theirs = world.buffer(THEM, vec![0; 80]);
         for i in 0..10 {
             world.put(a, &Wr::new(i, opcode::SEND).sge(ours.sge(8 * i as usize, 8)));
         }
-        let actor = Actor { link: &link, ..world.actor(me) };
+        let actor = Actor { copier: &copier, ..world.actor(me) };
         actor.run_send_queue(a);
-        assert_eq!((world.poll(a), link.copies.load(Acquire)), (vec![], 0));
+        assert_eq!((world.poll(a), copier.copies.load(Acquire)), (vec![], 0));
         for i in 0..10 {
             world.receive(b, i, &[theirs.sge(8 * i as usize, 8)]);
         }
         actor.run_send_queue(a);
         assert_eq!(world.statuses(b), (0..10).map(|i| (i, 0)).collect::<Vec<_>>());
         assert_eq!(theirs.bytes, ours.bytes);
-        assert_eq!(link.copies.load(Acquire), 1, "{me}");
+        assert_eq!(copier.copies.load(Acquire), 1, "{me}");
     }
 }

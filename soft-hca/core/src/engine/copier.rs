@@ -13,7 +13,7 @@ use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, Memory, length};
 
 /// Moves bytes between processes.
-pub trait Link: Sync + fmt::Debug {
+pub trait Copier: Sync + fmt::Debug {
     /// Copies all of `from` to `to`, which is as long; `me` is the process that runs this.
     fn copy(
         &self,
@@ -26,11 +26,11 @@ pub trait Link: Sync + fmt::Debug {
 
 /// Between processes of this machine that share the arena.
 #[derive(Debug, Default)]
-pub struct LocalLink {
+pub struct LocalCopier {
     pids: Pids,
 }
 
-impl LocalLink {
+impl LocalCopier {
     /// Whether process `me`, which runs this, can reach the memory of `proc`; if not, what the
     /// system says.
     pub fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
@@ -71,7 +71,7 @@ impl LocalLink {
     }
 }
 
-impl Link for LocalLink {
+impl Copier for LocalCopier {
     /// The one place where it is decided, by regions and length, how bytes are moved. Today every
     /// region is private memory of its process: if the system does not let us reach it, the bytes
     /// go through a bounce buffer.

@@ -40,6 +40,9 @@ pub struct Row {
     pub verb: String,
     /// The message of who has called it; none if it does not look at the result.
     pub says: Option<String>,
+    /// The call is made by a thread that the end of the program may overtake: nothing is said then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overtaken: bool,
     /// How it ends.
     pub ends: Endings,
     /// How its peer ends, if it has one and that can be started.
@@ -187,6 +190,7 @@ impl Row {
         let fails = |ending| matches!(ending, Ending::Code(code) if code != 0);
         let runs_on = |endings: &Endings| endings.allow(Ending::TimedOut);
         self.says.is_none()
+            || self.overtaken
             || !self.ends.iter().all(fails)
             || self.peer.as_ref().is_some_and(runs_on)
     }

@@ -59,6 +59,7 @@ fn table(data: &Data, side: Side, of_side: &OfSide, has_peer: bool) -> String {
             .says
             .as_ref()
             .map_or("nothing".into(), |says| format!("`{}`", says.replace('|', "\\|").trim()));
+        let says = if row.overtaken { says + ", or nothing" } else { says };
         let why = why(data, row);
         let is_own = Row { peer: None, ..row.clone() }.needs_why();
         let (own, its) = if is_own { (why.as_str(), "") } else { ("", why.as_str()) };

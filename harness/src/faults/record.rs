@@ -76,6 +76,7 @@ impl Faults {
             let mut row = Row {
                 verb: verb.clone(),
                 says,
+                overtaken: false,
                 ends: Endings::one(outcome.ending(side).unwrap_or(Ending::TimedOut)),
                 peer: outcome.ending(other(side)).map(Endings::one),
                 why: None,
@@ -102,6 +103,7 @@ impl Row {
         if peers && allows(&known.ends, &self.ends) {
             (self.ends, self.peer) = (known.ends.clone(), known.peer.clone());
         }
+        self.overtaken = known.overtaken;
         self.why = known.why.clone().filter(|_| self.needs_why());
     }
 }

@@ -102,9 +102,9 @@ use crate::trace::Event;
 use crate::uapi::verbs::{qp_type, state};
 
 pub use asynchronous::{Async, Subject};
+pub use copier::{Copier, LocalCopier};
 pub use credit::{cqe_of, ring_entries};
 pub use helper::Helper;
-pub use copier::{Copier, LocalCopier};
 pub use notification::{Reading, Tokens};
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};

@@ -13,7 +13,7 @@ use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, Memory, length};
 
 /// Moves bytes between processes.
-pub trait Copier: Sync + fmt::Debug {
+pub trait Copier: fmt::Debug {
     /// Copies all of `from` to `to`, which is as long; `me` is the process that runs this.
     fn copy(
         &self,

@@ -120,7 +120,7 @@ pub const LINK: usize = 1;
 ///
 /// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::trace`] and
 /// [`Env::is_there`] apart.
-pub trait Env: Sync {
+pub trait Env {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
 

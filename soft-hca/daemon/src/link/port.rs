@@ -1,9 +1,10 @@
 //! Where packets leave the link and come in: sockets, checks, counters.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
@@ -20,15 +21,15 @@ use crate::link::tap::Tap;
 /// Packets that are built together.
 pub(super) const RUN: usize = 64;
 
-/// The sockets of a link.
+/// The sockets of a link, which its thread uses.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub sockets: Vec<Socket>,
     pub counters: Arc<Counters>,
     /// What is between the port and its sockets.
     pub tap: Tap,
-    /// What waits at each socket. Only the link's thread uses it.
-    outboxes: Mutex<Vec<Outbox>>,
+    /// What waits at each socket.
+    outboxes: RefCell<Vec<Outbox>>,
 }
 
 /// A packet that has passed all checks that need no queue pair.
@@ -44,11 +45,7 @@ pub(super) struct Arrived<'p> {
 impl Port {
     pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>, tap: Tap) -> Self {
         let outboxes = sockets.iter().map(|_| Outbox::new()).collect();
-        Self { sockets, counters, tap, outboxes: Mutex::new(outboxes) }
-    }
-
-    fn outboxes(&self) -> MutexGuard<'_, Vec<Outbox>> {
-        self.outboxes.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { sockets, counters, tap, outboxes: RefCell::new(outboxes) }
     }
 
     /// Builds a packet as [`Port::send_all`].
@@ -79,7 +76,7 @@ impl Port {
         let Some(index) = self.sockets.iter().position(|socket| socket.address == path.own) else {
             return Some(Ok(()));
         };
-        let outbox = &mut self.outboxes()[index];
+        let outbox = &mut self.outboxes.borrow_mut()[index];
         let needed = packets.len() * MAX_BYTES;
         if outbox.room(needed).is_none() {
             self.leave(&self.sockets[index], outbox);
@@ -174,7 +171,7 @@ impl Port {
 
     /// Sends what waits. Whether nothing waits any longer.
     pub(super) fn flush(&self) -> bool {
-        let mut outboxes = self.outboxes();
+        let mut outboxes = self.outboxes.borrow_mut();
         for (socket, outbox) in self.sockets.iter().zip(outboxes.iter_mut()) {
             self.leave(socket, outbox);
         }

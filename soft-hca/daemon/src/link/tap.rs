@@ -10,8 +10,9 @@
 //! [`fault`]: super::fault
 //! [`pcap`]: super::pcap
 
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use soft_hca_core::system;
 use soft_hca_fault::{Destination, Direction, Plan};
@@ -40,12 +41,12 @@ pub(super) type Put<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
 #[derive(Debug, Default)]
 pub(super) struct Tap {
     faults: Option<Faults>,
-    pcap: Option<Mutex<Pcap>>,
+    pcap: Option<RefCell<Pcap>>,
 }
 
 #[derive(Debug)]
 struct Faults {
-    injector: Mutex<PacketInjector<TappedPacket>>,
+    injector: RefCell<PacketInjector<TappedPacket>>,
     counters: Arc<FaultCounters>,
 }
 
@@ -74,10 +75,10 @@ impl Tap {
     /// With what goes wrong, and what is recorded.
     pub(super) fn new(faults: Option<(&Plan, Arc<FaultCounters>)>, pcap: Option<Pcap>) -> Self {
         let faults = faults.map(|(plan, counters)| Faults {
-            injector: Mutex::new(PacketInjector::new(plan)),
+            injector: RefCell::new(PacketInjector::new(plan)),
             counters,
         });
-        Self { faults, pcap: pcap.map(Mutex::new) }
+        Self { faults, pcap: pcap.map(RefCell::new) }
     }
 
     /// Whether there is anything between the port and its sockets.
@@ -89,7 +90,7 @@ impl Tap {
     /// again.
     pub(super) fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
         let Some(faults) = &self.faults else { return put(path, packet) };
-        if lock(&faults.injector).len(Direction::Send) >= MAX_HELD {
+        if faults.injector.borrow_mut().len(Direction::Send) >= MAX_HELD {
             return false;
         }
         faults.take(Direction::Send, Way::Out(*path), packet);
@@ -102,11 +103,11 @@ impl Tap {
         let Some(faults) = &self.faults else { return };
         let now = system::now_ns();
         loop {
-            let popped = lock(&faults.injector).pop(now, Direction::Send);
+            let popped = faults.injector.borrow_mut().pop(now, Direction::Send);
             let Some(packet @ TappedPacket { way: Way::Out(path), .. }) = popped else { break };
             if !put(&path, &packet.bytes) {
                 let until = now + NO_ROOM_NS;
-                lock(&faults.injector).put_back(Direction::Send, packet, until);
+                faults.injector.borrow_mut().put_back(Direction::Send, packet, until);
                 break;
             }
         }
@@ -135,7 +136,7 @@ impl Tap {
             self.record(pcapng::Direction::Received, ends, header, packet);
         }
         let Some(faults) = &self.faults else { return false };
-        if lock(&faults.injector).len(Direction::Receive) < MAX_HELD {
+        if faults.injector.borrow_mut().len(Direction::Receive) < MAX_HELD {
             faults.take(Direction::Receive, Way::In(own, *datagram), packet);
         }
         true
@@ -144,7 +145,7 @@ impl Tap {
     /// The next packet that has come, its bytes at the buffer's beginning, and to which address.
     pub(super) fn next_received(&self, buffer: &mut [u8]) -> Option<(IpAddr, Datagram)> {
         let faults = self.faults.as_ref()?;
-        let packet = lock(&faults.injector).pop(system::now_ns(), Direction::Receive)?;
+        let packet = faults.injector.borrow_mut().pop(system::now_ns(), Direction::Receive)?;
         buffer.get_mut(..packet.bytes.len())?.copy_from_slice(&packet.bytes);
         match packet.way {
             Way::In(own, datagram) => Some((own, datagram)),
@@ -154,13 +155,13 @@ impl Tap {
 
     /// When [`Tap::send_held`] and [`Tap::next_received`] are to be called at the latest.
     pub(super) fn deadline(&self) -> Option<u64> {
-        lock(&self.faults.as_ref()?.injector).deadline()
+        self.faults.as_ref()?.injector.borrow_mut().deadline()
     }
 
     /// Writes what has been recorded.
     pub(super) fn flush(&self) {
         if let Some(pcap) = &self.pcap {
-            lock(pcap).flush();
+            pcap.borrow_mut().flush();
         }
     }
 
@@ -173,7 +174,7 @@ impl Tap {
     ) {
         let Some(pcap) = &self.pcap else { return };
         if let Some(flow) = Flow::new(source, destination) {
-            lock(pcap).record(&About { direction, flow, hop_limit, traffic_class }, packet);
+            pcap.borrow_mut().record(&About { direction, flow, hop_limit, traffic_class }, packet);
         }
     }
 }
@@ -190,10 +191,6 @@ impl Faults {
         };
         let packet = TappedPacket { way, bytes: packet.to_vec() };
         let now = system::now_ns();
-        lock(&self.injector).take(now, direction, to, packet, &self.counters);
+        self.injector.borrow_mut().take(now, direction, to, packet, &self.counters);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -35,13 +35,13 @@ pub struct Port {
     pub speed: Speed,
     /// Local identifier; 0 on Ethernet.
     pub lid: u16,
-    /// Low bits of a LID that stand for paths.
+    /// Low bits of a LID that stand for paths (LID mask control).
     pub lmc: u8,
     /// The subnet manager's LID.
     pub sm_lid: u16,
     /// The service level to reach the subnet manager.
     pub sm_sl: u8,
-    /// The P_Key table.
+    /// The P_Key table; 0 is an empty place.
     pub pkeys: Vec<u16>,
     /// The GID table.
     pub gids: GidTable,

@@ -208,7 +208,9 @@ pub enum Error {
     #[error("lmc={0}: a port's LMC is 0 to {MAX_LMC}")]
     Lmc(String),
     /// A word of a port with LIDs on Ethernet.
-    #[error("{0}: pkey and lmc are for InfiniBand devices; an Ethernet device has no LIDs, and the default P_Key only")]
+    #[error(
+        "{0}: pkey and lmc are for InfiniBand devices; an Ethernet device has no LIDs, and the default P_Key only"
+    )]
     InfinibandOnly(DeviceName),
     /// Two devices of a name.
     #[error("there are two devices called {0}")]

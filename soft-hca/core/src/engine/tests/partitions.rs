@@ -71,7 +71,10 @@ fn a_reliable_request_is_not_answered_in_another_partition() {
             case.world.env.now_ns.store(1 << 40, Release);
             case.world.actor(DAEMON).run_send_queue(case.a);
             assert_eq!(case.world.statuses(case.a), [(1, status::RETRY_EXC_ERR)]);
-            assert_eq!((case.world.state(case.a), case.world.state(case.b)), (state::ERR, state::RTS));
+            assert_eq!(
+                (case.world.state(case.a), case.world.state(case.b)),
+                (state::ERR, state::RTS)
+            );
         }
     }
 }

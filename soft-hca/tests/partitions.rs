@@ -1,7 +1,7 @@
 //! Partitions of InfiniBand, and ports with several LIDs.
 //!
 //! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, perftest,
-//! rdmacm-utils, infiniband-diags and python3-pyverbs.
+//! rdmacm-utils, infiniband-diags, iproute2 and python3-pyverbs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;
@@ -180,6 +180,10 @@ fn every_lid_of_a_port_leads_there() {
     if installed(&["ibstat"]) {
         let text = cases.place.start("ibstat rxe0").succeed();
         assert_has(&text, &["Base lid: 4", "LMC: 2", "SM lid: 4"]);
+    }
+    if installed(&["rdma"]) {
+        let text = cases.place.start("rdma link show").succeed();
+        assert_has(&text, &["subnet_prefix fe80:0000:0000:0000 lid 4 sm_lid 4 lmc 2", " lid 8 "]);
     }
     cases.place.end(keeper);
 }

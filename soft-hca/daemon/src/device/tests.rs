@@ -466,4 +466,6 @@ fn sysfs_and_netlink_say_the_same() {
     let of = |port: &nldev::Port| (port.number, port.cap_flags, port.state, port.netdev.clone());
     assert_eq!(of(&two.ports[0]), (1, 0x10000, 4, "lan7".into()));
     assert_eq!(of(&two.ports[1]), (2, 0x0251_0868, 2, String::new()));
+    let subnet = nldev::Subnet { prefix: 0xfe80 << 48, lid: 0x11, sm_lid: 3, lmc: 1 };
+    assert_eq!([&two.ports[0], &two.ports[1]].map(|port| port.subnet), [None, Some(subnet)]);
 }

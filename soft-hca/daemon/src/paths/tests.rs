@@ -161,7 +161,7 @@ fn paths_between_two_ports_differ_in_bits() {
         // rxe0 has the LIDs 4 to 7, rxe1 8 to 11.
         let mut pair = Connection::between(DEVICES, [by_bits(8, 0), by_bits(4, 0)]);
         pair.rearm(pair.a, by_bits(11, 1));
-        pair.rearm(pair.b, by_bits(4 + u16::from(bits), 3));
+        pair.rearm(pair.b, by_bits(4 + bits, 3));
         pair.ask(pair.a, State::Migrated).unwrap();
         let expected = if is_same { State::Migrated } else { State::Armed };
         assert_eq!(pair.states(), [State::Migrated, expected], "{bits}");

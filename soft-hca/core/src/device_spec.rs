@@ -58,7 +58,7 @@ pub struct DeviceSpec {
     pub is_infiniband: bool,
     /// How many ports it has; 1 on Ethernet.
     pub ports: u8,
-    /// P_Keys of its ports, one for each partition, beside that of the default partition or with it.
+    /// P_Keys of its ports, one for each partition, beside that of the default one or with it.
     pub pkeys: Vec<u16>,
     /// Low bits of its ports' LIDs that stand for paths, 0 to 7.
     pub lmc: u8,
@@ -174,8 +174,8 @@ pub enum Error {
     Name,
     /// A word that is none.
     #[error(
-        "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, ports=N, \
-         pkey=KEY, lmc=N and address=IP, as rxe0:infiniband,ports=2"
+        "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, \
+         ports=N, pkey=KEY, lmc=N and address=IP, as rxe0:infiniband,ports=2"
     )]
     Word(String),
     /// What is no address.
@@ -209,7 +209,8 @@ pub enum Error {
     Lmc(String),
     /// A word of a port with LIDs on Ethernet.
     #[error(
-        "{0}: pkey and lmc are for InfiniBand devices; an Ethernet device has no LIDs, and the default P_Key only"
+        "{0}: pkey and lmc are for InfiniBand devices; an Ethernet device has no LIDs, and the \
+         default P_Key only"
     )]
     InfinibandOnly(DeviceName),
     /// Two devices of a name.

@@ -126,7 +126,7 @@ def datagram(one, other):
 
 
 def paths():
-    """Which of the LIDs below rxe1's lead to rxe0's port, whatever bits rxe1's address vector has."""
+    """Which of the LIDs below rxe1's lead to rxe0's port; rxe1's address vector has any bits."""
     for lid in range(8):
         a, b = sides(0, 0, e.IBV_QPT_UD)
         b.datagram(way(lid, lid), a.qp.qp_num)

@@ -77,7 +77,7 @@ impl Id {
     }
 
     /// The P_Key of its port's interface of IPoIB (`ib_addr_get_pkey`), which is in the default
-    /// partition and has a full member's P_Key whatever the port is (`ipoib_add_port`); 0 on Ethernet.
+    /// partition, as a full member whatever the port is (`ipoib_add_port`); 0 on Ethernet.
     fn pkey(&self) -> u16 {
         let port = self.source.as_ref().and_then(Source::port);
         if port.is_some_and(|port| port.gids.is_infiniband()) { DEFAULT_PKEY } else { 0 }

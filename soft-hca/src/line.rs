@@ -146,8 +146,10 @@ pub struct DeviceArgs {
     /// ports have LIDs and a subnet manager, and no network interface; with
     /// `rxe0:infiniband,ports=2` there are two of them, so that paths can migrate. The first device
     /// has the machine's addresses, others and further ports 198.18.DEVICE.PORT, counted from
-    /// 198.18.0.1, unless rxe1:address=IP says otherwise. May be given more than once; the fabric's
-    /// first program decides.
+    /// 198.18.0.1, unless rxe1:address=IP says otherwise. InfiniBand ports have the default P_Key
+    /// and those that pkey=0x8001 adds (more than once; 0x7fff makes them limited members of the
+    /// default partition), and with lmc=N two to the power of N LIDs. May be given more than once;
+    /// the fabric's first program decides.
     #[arg(long, value_name = "SPEC", verbatim_doc_comment)]
     pub device: Vec<DeviceSpec>,
     /// Only this device, and its addresses, are to be found by the program, as if it was on a host

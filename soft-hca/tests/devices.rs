@@ -170,6 +170,34 @@ fn a_pulled_cable_ends_in_retries() {
     place.end(keeper);
 }
 
+/// A subnet manager that finds a port anew has forgotten what was registered with it.
+#[test]
+fn who_watches_a_port_learns_of_its_cable() {
+    if !installed(&["ibv_asyncwatch", "stdbuf"]) {
+        return;
+    }
+    // PORT_ERR, CLIENT_REREGISTER, PORT_ACTIVE: releases name them differently.
+    for (device, events) in
+        [("rxe0", &["(10)", "(9)"][..]), ("rxe0:infiniband", &["(10)", "(17)", "(9)"])]
+    {
+        let place = with("watch", &[device]);
+        let mut watch = place.start("stdbuf -oL ibv_asyncwatch -d rxe0");
+        watch.wait_until(|| place.listing().contains("process pid"));
+        assert!(comes_about(LIMIT, || watch.output().contains("async event FD")));
+        assert!(port(&place, "down", "rxe0/1"));
+        assert!(port(&place, "up", "rxe0/1"));
+        assert!(comes_about(LIMIT, || watch.output().contains(" (9), port 1\n")));
+        let text = watch.output();
+        let told: Vec<&str> = text.lines().filter(|line| line.contains("event_type ")).collect();
+        assert_eq!(told.len(), events.len(), "{text}");
+        for (told, event) in told.iter().zip(events) {
+            assert!(told.contains(&format!(" {event}, port 1")), "{text}");
+        }
+        watch.kill();
+        place.assert_gone();
+    }
+}
+
 /// Each device has its addresses, and messages go from one to the other.
 #[test]
 fn several_devices() {

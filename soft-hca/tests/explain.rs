@@ -10,7 +10,12 @@ use programs::{installed, pyverbs};
 
 /// What is explained of a command that is recorded, line by line.
 fn explained(place: &Place, command: &[&str]) -> Vec<String> {
-    let record = [&["record", "-o", "run.shr", "--"], command].concat();
+    explained_on(place, &[], command)
+}
+
+/// The same with options of the fabric.
+fn explained_on(place: &Place, options: &[&str], command: &[&str]) -> Vec<String> {
+    let record = [&["record", "-o", "run.shr"], options, &["--"], command].concat();
     // It may well fail.
     let output = place.command(&record).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains(" entries in "), "{output:?}");
@@ -154,6 +159,32 @@ fn a_queue_pair_that_never_was_and_one_that_was() {
             &["    usual cause: the peer destroys its queue pair"],
         ],
     );
+}
+
+#[test]
+fn who_is_in_another_partition() {
+    let Some(python) = pyverbs() else { return };
+    let place = Place::new("explain-partition");
+    fs::write(place.file("partitions.py"), include_str!("partitions/partitions.py")).unwrap();
+    let device = |name: &str| format!("{name}:infiniband,pkey=0x8001,pkey=2");
+    let (one, other) = (device("rxe0"), device("rxe1"));
+    for (indices, why) in [
+        (["1", "0"], "it is in another partition (P_Key 0xffff, and 0x8001 is sent)"),
+        (["2", "2"], "both are limited members of their partition (P_Key 0x0002)"),
+    ] {
+        let script =
+            [python.to_str().unwrap(), "partitions.py", "reliable", indices[0], indices[1]];
+        let lines = explained_on(&place, &["--device", &one, "--device", &other], &script);
+        assert_lines(
+            &lines[..3],
+            &[
+                &[" fails with IBV_WC_RETRY_EXC_ERR"],
+                &["    why: on the peer's side: the peer does not answer for ", why],
+                &["    usual cause: pkey_index (ibv_modify_qp, to INIT) was left at 0"],
+            ],
+        );
+        place.assert_gone();
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use soft_hca_fault::PortFault;
+use soft_hca_roce::wire::bth::{DEFAULT_PKEY, FULL_MEMBER};
 
 /// The device that there is if nobody asks for another one.
 pub const DEFAULT_DEVICE: &str = "rxe0";
@@ -14,6 +15,10 @@ pub const DEFAULT_DEVICE: &str = "rxe0";
 const MAX_DEVICES: usize = 8;
 /// Ports that an InfiniBand device may have.
 const MAX_PORTS: u8 = 8;
+/// The LMC has three bits (IBTA 14.2.5.6, PortInfo).
+const MAX_LMC: u8 = 7;
+/// Places of an InfiniBand port's P_Key table.
+pub const MAX_PKEYS: usize = 16;
 
 /// A device's name, such as `rxe0`. The rxe provider goes by the beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +58,10 @@ pub struct DeviceSpec {
     pub is_infiniband: bool,
     /// How many ports it has; 1 on Ethernet.
     pub ports: u8,
+    /// P_Keys of its ports, one for each partition, beside that of the default one or with it.
+    pub pkeys: Vec<u16>,
+    /// Low bits of its ports' LIDs that stand for paths, 0 to 7.
+    pub lmc: u8,
     /// What its first port is known by, if anything is said of it.
     pub addresses: Vec<IpAddr>,
 }
@@ -165,8 +174,8 @@ pub enum Error {
     Name,
     /// A word that is none.
     #[error(
-        "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, ports=N and \
-         address=IP, as rxe0:infiniband,ports=2"
+        "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, \
+         ports=N, pkey=KEY, lmc=N and address=IP, as rxe0:infiniband,ports=2"
     )]
     Word(String),
     /// What is no address.
@@ -184,6 +193,26 @@ pub enum Error {
     /// Several ports on Ethernet.
     #[error("{0}: an Ethernet device has one port; give it a second device")]
     EthernetPorts(DeviceName),
+    /// What is no P_Key.
+    #[error(
+        "pkey={0}: a P_Key is a number of 16 bits, as 0x8001, and not 0 without the highest bit"
+    )]
+    Pkey(String),
+    /// Two P_Keys of a partition.
+    #[error("pkey={0:#06x}: the device's ports have another P_Key of this partition")]
+    SamePartition(u16),
+    /// More than the table has room for.
+    #[error("a port has at most {MAX_PKEYS} P_Keys, with that of the default partition")]
+    TooManyPkeys,
+    /// What is no LMC.
+    #[error("lmc={0}: a port's LMC is 0 to {MAX_LMC}")]
+    Lmc(String),
+    /// A word of a port with LIDs on Ethernet.
+    #[error(
+        "{0}: pkey and lmc are for InfiniBand devices; an Ethernet device has no LIDs, and the \
+         default P_Key only"
+    )]
+    InfinibandOnly(DeviceName),
     /// Two devices of a name.
     #[error("there are two devices called {0}")]
     SameName(DeviceName),
@@ -191,8 +220,48 @@ pub enum Error {
 
 impl Default for DeviceSpec {
     fn default() -> Self {
-        Self { name: DeviceName::default(), is_infiniband: false, ports: 1, addresses: Vec::new() }
+        Self {
+            name: DeviceName::default(),
+            is_infiniband: false,
+            ports: 1,
+            pkeys: Vec::new(),
+            lmc: 0,
+            addresses: Vec::new(),
+        }
     }
+}
+
+impl DeviceSpec {
+    /// The P_Keys of its ports' tables: that of the default partition has the first place, where
+    /// subnet managers put it. Its ports are full members of it unless the specification names
+    /// their P_Key of it.
+    pub fn pkey_table(&self) -> Vec<u16> {
+        let is_default = |pkey: &u16| partition(*pkey) == partition(DEFAULT_PKEY);
+        let (of_default, others): (Vec<u16>, Vec<u16>) =
+            self.pkeys.iter().copied().partition(is_default);
+        let first = of_default.first().copied().unwrap_or(DEFAULT_PKEY);
+        [first].into_iter().chain(others).collect()
+    }
+
+    /// Adds a P_Key to those of its ports.
+    fn add_pkey(&mut self, text: &str) -> Result<(), Error> {
+        let number = match text.strip_prefix("0x") {
+            Some(digits) => u16::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        };
+        let number = number.filter(|pkey| partition(*pkey) != 0);
+        let pkey = number.ok_or_else(|| Error::Pkey(text.to_owned()))?;
+        if self.pkeys.iter().any(|other| partition(*other) == partition(pkey)) {
+            return Err(Error::SamePartition(pkey));
+        }
+        self.pkeys.push(pkey);
+        if self.pkey_table().len() > MAX_PKEYS { Err(Error::TooManyPkeys) } else { Ok(()) }
+    }
+}
+
+/// The partition of a P_Key.
+fn partition(pkey: u16) -> u16 {
+    pkey & !FULL_MEMBER
 }
 
 impl FromStr for DeviceSpec {
@@ -209,6 +278,11 @@ impl FromStr for DeviceSpec {
                     let ports = number.parse().ok().filter(|ports| (1..=MAX_PORTS).contains(ports));
                     spec.ports = ports.ok_or_else(|| Error::Ports(number.to_owned()))?;
                 }
+                Some(("pkey", text)) => spec.add_pkey(text)?,
+                Some(("lmc", number)) => {
+                    let lmc = number.parse().ok().filter(|lmc| *lmc <= MAX_LMC);
+                    spec.lmc = lmc.ok_or_else(|| Error::Lmc(number.to_owned()))?;
+                }
                 Some(("address", text)) => {
                     let address = text.parse().map_err(|_| Error::Address(text.to_owned()))?;
                     spec.addresses.push(address);
@@ -218,6 +292,9 @@ impl FromStr for DeviceSpec {
         }
         if spec.ports > 1 && !spec.is_infiniband {
             return Err(Error::EthernetPorts(spec.name));
+        }
+        if (spec.lmc > 0 || !spec.pkeys.is_empty()) && !spec.is_infiniband {
+            return Err(Error::InfinibandOnly(spec.name));
         }
         Ok(spec)
     }
@@ -229,6 +306,10 @@ impl fmt::Display for DeviceSpec {
         let mut words = Vec::new();
         if self.is_infiniband {
             words.push(format!("infiniband,ports={}", self.ports));
+        }
+        words.extend(self.pkeys.iter().map(|pkey| format!("pkey={pkey:#06x}")));
+        if self.lmc > 0 {
+            words.push(format!("lmc={}", self.lmc));
         }
         words.extend(self.addresses.iter().map(|address| format!("address={address}")));
         if words.is_empty() { Ok(()) } else { write!(f, ":{}", words.join(",")) }
@@ -307,12 +388,44 @@ mod tests {
             ("rxe0:infiniband,ports=two", "ports=two: an InfiniBand device has 1 to 8 ports"),
             ("rxe0:address=here", "address=here: that is no IP address"),
             ("rxe0:ports=2", "rxe0: an Ethernet device has one port"),
+            ("rxe0:infiniband,pkey=", "pkey=: a P_Key is a number of 16 bits"),
+            ("rxe0:infiniband,pkey=0x8000", "pkey=0x8000: a P_Key is a number of 16 bits"),
+            ("rxe0:infiniband,pkey=65536", "pkey=65536: a P_Key is a number of 16 bits"),
+            (
+                "rxe0:infiniband,pkey=1,pkey=0x8001",
+                "pkey=0x8001: the device's ports have another P_Key of this partition",
+            ),
+            ("rxe0:infiniband,lmc=8", "lmc=8: a port's LMC is 0 to 7"),
+            ("rxe0:infiniband,lmc=", "lmc=: a port's LMC is 0 to 7"),
+            ("rxe0:lmc=1", "rxe0: pkey and lmc are for InfiniBand devices"),
+            ("rxe1:pkey=0x8001,ethernet", "rxe1: pkey and lmc are for InfiniBand devices"),
         ] {
             let refusal = text.parse::<DeviceSpec>().unwrap_err().to_string();
             assert!(refusal.starts_with(why), "{text}: {refusal}");
         }
         let twice = split("rxe0 rxe1 rxe0:infiniband").unwrap_err().to_string();
         assert_eq!(twice, "there are two devices called rxe0");
+    }
+
+    #[test]
+    fn the_default_partition_comes_first() {
+        for (words, table) in [
+            ("", vec![0xffff]),
+            (",pkey=0x8001,pkey=0x0002", vec![0xffff, 0x8001, 2]),
+            (",pkey=32769,pkey=0x7fff", vec![0x7fff, 0x8001]),
+        ] {
+            let spec: DeviceSpec = format!("rxe0:infiniband{words}").parse().unwrap();
+            assert_eq!(spec.pkey_table(), table);
+            assert_eq!(spec.to_string().parse::<DeviceSpec>().unwrap(), spec);
+        }
+        let with = |count: u16| {
+            let words: String = (1..=count).map(|pkey| format!(",pkey={pkey}")).collect();
+            format!("rxe0:infiniband{words}").parse::<DeviceSpec>()
+        };
+        assert_eq!(with(15).unwrap().pkey_table().len(), MAX_PKEYS);
+        assert!(matches!(with(16), Err(Error::TooManyPkeys)));
+        let text = "rxe0:infiniband,ports=2,pkey=0x8001,pkey=0x0002,lmc=3,address=10.7.0.1";
+        assert_eq!(text.parse::<DeviceSpec>().unwrap().to_string(), text);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::system;
-use crate::uapi::nldev::{Device, Port};
+use crate::uapi::nldev::{Device, Port, Subnet};
 
 /// The devices of a tree, in the order of their indices.
 pub fn devices(tree: &Path) -> Vec<Device> {
@@ -38,13 +38,30 @@ fn read_device(dir: &Path, index: u32, name: String) -> Option<Device> {
     })
 }
 
+/// The number of "0x00c1".
+fn hex(folder: &Path, file: &str) -> Option<u64> {
+    u64::from_str_radix(read(folder, file)?.strip_prefix("0x")?, 16).ok()
+}
+
+/// Of an InfiniBand port; its first GID begins with the subnet's prefix.
+fn read_subnet(dir: &Path) -> Option<Subnet> {
+    let groups = read(dir, "gids/0")?.replace(':', "");
+    Some(Subnet {
+        prefix: u64::from_str_radix(groups.get(..16)?, 16).ok()?,
+        lid: hex(dir, "lid")? as u32,
+        sm_lid: hex(dir, "sm_lid")? as u32,
+        lmc: read(dir, "lid_mask_count")?.parse().ok()?,
+    })
+}
+
 fn read_port(dir: &Path, number: u32) -> Option<Port> {
     // A RoCE port's first address of IPv4 is at index 1.
     let netdev = ["gid_attrs/ndevs/1", "gid_attrs/ndevs/0"].iter().find_map(|file| read(dir, file));
     let netdev = netdev.unwrap_or_default();
     Some(Port {
         number,
-        cap_flags: u64::from_str_radix(read(dir, "cap_mask")?.strip_prefix("0x")?, 16).ok()?,
+        cap_flags: hex(dir, "cap_mask")?,
+        subnet: if read(dir, "link_layer")? == "Ethernet" { None } else { read_subnet(dir) },
         state: state(dir, "state")?,
         phys_state: state(dir, "phys_state")?,
         netdev_index: system::interface_number(&netdev).unwrap_or(0),

@@ -28,8 +28,13 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
                 port.phys_state.name(),
                 port.link_layer
             );
-            let lid = if port.lid == 0 { String::new() } else { format!(" lid {}", port.lid) };
-            let _ = writeln!(out, "{lid}");
+            if port.lid != 0 {
+                let _ = write!(out, " lid {}", port.lid);
+            }
+            if port.lmc != 0 {
+                let _ = write!(out, " lmc {}", port.lmc);
+            }
+            let _ = writeln!(out);
         }
     }
     let pid = |proc: usize| fabric.processes.pid(proc).unwrap_or(0);

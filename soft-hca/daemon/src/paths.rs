@@ -9,6 +9,7 @@ use soft_hca_core::engine::{Async, Env, Route};
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::uapi::uverbs::request::QpDest;
 use soft_hca_core::uapi::verbs::{qp_type, state};
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
 use crate::device::{Device, GidTable, LinkLayer, PhysState, Port, PortState};
 use crate::fabric::{Fabric, GONE};
@@ -89,6 +90,21 @@ pub(crate) fn source_gid(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
     ])))
 }
 
+/// The P_Key at an index of a port's table; `EINVAL` in an empty place and beyond the table. A RoCE
+/// port has one P_Key, and rxe does not look at the index.
+pub(crate) fn partition_key(port: &Port, index: u16) -> Result<u16> {
+    if port.link_layer == LinkLayer::Ethernet {
+        return Ok(DEFAULT_PKEY);
+    }
+    let refusal = Errno::EINVAL.because("the port's P_Key table has no entry at pkey_index");
+    let used = port.pkeys.iter().filter(|pkey| **pkey != 0);
+    port.pkey(index).ok_or(refusal.with(Values::of([
+        (Label::Asked, index.into()),
+        (Label::Entries, used.count() as u64),
+        (Label::Limit, (port.pkeys.len() as u64).saturating_sub(1)),
+    ])))
+}
+
 impl Fabric {
     /// The port that a LID leads to.
     fn port_of_lid(&self, lid: u16) -> Option<&Port> {
@@ -98,6 +114,11 @@ impl Fabric {
     /// The GID of the port that a LID leads to; zeros if it leads nowhere.
     pub(crate) fn gid_of_lid(&self, lid: u16) -> [u8; 16] {
         self.port_of_lid(lid).map_or([0; 16], |port| port.gids.gid(0))
+    }
+
+    /// The bits of a LID that stand for a path to the port that has it; 0 if nobody has.
+    pub(crate) fn path_bits_of_lid(&self, lid: u16) -> u8 {
+        self.port_of_lid(lid).map_or(0, |port| port.path_bits(lid))
     }
 
     fn route_by(&self, object: &QpObject, path: &Path) -> Route {
@@ -114,6 +135,15 @@ impl Fabric {
         if let Some(object) = self.qps.get_mut(index) {
             object.is_remote = matches!(route, Route::Remote | Route::MulticastLoopback);
         }
+    }
+
+    /// Has a queue pair send and take packets with the P_Key that its path names.
+    pub(crate) fn enter_partition(&self, index: usize) {
+        let Some(object) = self.qps.get(index) else { return };
+        let device = self.devices.get(object.device);
+        let port = device.and_then(|device| device.port(object.path.port_num).ok());
+        let pkey = port.and_then(|port| partition_key(port, object.path.pkey_index).ok());
+        self.arena.qps[index].pkey.store(pkey.unwrap_or(0).into(), Release);
     }
 
     /// The queue pair that is connected to this one, if both are of this fabric and connected.
@@ -136,11 +166,12 @@ impl Fabric {
         (qp, path): (&QpObject, &Path),
         (peer, back): (&QpObject, &Path),
     ) -> bool {
-        let leads_to = |path: &Path, of: &QpObject, port_num: u8| {
-            let port = self.devices.get(of.device).and_then(|device| device.port(port_num).ok());
-            port.is_some_and(|port| port.has_lid(path.dest.dlid))
+        let leads_to = |path: &Path, of: &QpObject, back: &Path| {
+            let device = self.devices.get(of.device);
+            let port = device.and_then(|device| device.port(back.port_num).ok());
+            port.is_some_and(|port| port.source_lid(back.dest.src_path_bits) == path.dest.dlid)
         };
-        leads_to(path, peer, back.port_num) && leads_to(back, qp, path.port_num)
+        leads_to(path, peer, back) && leads_to(back, qp, path)
     }
 
     /// A port's cable is pulled, or plugged in again. Queue pairs that have an alternate path
@@ -217,6 +248,7 @@ impl Fabric {
                 }
                 let timeout = object.path.timeout;
                 self.arena.qps[index].timeout.store(timeout.into(), Release);
+                self.enter_partition(index);
                 self.reroute(index);
                 self.env.raise(Async::PathMigrated(qpn));
                 if let Some(peer) = self.connected_to(index) {

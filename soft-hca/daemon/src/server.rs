@@ -20,7 +20,7 @@ use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT, Recorder, event};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::{Command, command as ucma_command};
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
-use soft_hca_core::uapi::verbs::{event as event_type, state};
+use soft_hca_core::uapi::verbs::state;
 use soft_hca_fault::Happened;
 use zerocopy::IntoBytes;
 
@@ -375,10 +375,10 @@ impl Daemon {
         let word = if is_up { "up" } else { "down" };
         tracing::info!("port {number} of {} is {word}", changed.name);
         sysfs::port_changed(&self.dir, &changed, number);
-        let event = if is_up { event_type::PORT_ACTIVE } else { event_type::PORT_ERR };
+        let events = changed.port(number)?.events(is_up);
         for file in self.files.uverbs_mut().filter(|file| file.device.index == device) {
             file.device = Arc::clone(&changed);
-            file.queue_async(None, number.into(), event);
+            events.iter().for_each(|event| file.queue_async(None, number.into(), *event));
         }
         Ok(())
     }

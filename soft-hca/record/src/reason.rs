@@ -204,6 +204,13 @@ pub enum Peer {
     Unreachable,
     /// The path leads nowhere: nobody has the LID, or a port on it is down.
     NoPath,
+    /// The two are of different partitions, or limited members of the same.
+    OtherPartition {
+        /// The sender's P_Key.
+        own: u16,
+        /// The peer's.
+        its: u16,
+    },
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -318,6 +325,12 @@ impl fmt::Display for Peer {
             Self::Remote => f.write_str("it is on another host"),
             Self::Unreachable => f.write_str("its memory cannot be reached"),
             Self::NoPath => f.write_str("a port on the path is down, or nobody has its LID"),
+            Self::OtherPartition { own, its } if own & 0x7fff == its & 0x7fff => {
+                write!(f, "both are limited members of their partition (P_Key {own:#06x})")
+            }
+            Self::OtherPartition { own, its } => {
+                write!(f, "it is in another partition (P_Key {its:#06x}, and {own:#06x} is sent)")
+            }
         }
     }
 }

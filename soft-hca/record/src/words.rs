@@ -57,7 +57,9 @@ pub(crate) fn severity(entry: &Entry) -> Severity {
             "IBV_EVENT_COMM_EST" | "IBV_EVENT_SQ_DRAINED" | "IBV_EVENT_QP_LAST_WQE_REACHED" => {
                 Severity::Well
             }
-            "IBV_EVENT_SRQ_LIMIT_REACHED" | "IBV_EVENT_PORT_ACTIVE" => Severity::Well,
+            "IBV_EVENT_SRQ_LIMIT_REACHED"
+            | "IBV_EVENT_PORT_ACTIVE"
+            | "IBV_EVENT_CLIENT_REREGISTER" => Severity::Well,
             _ => Severity::Failure,
         },
         What::Stalled { .. } | What::Dropped { .. } => Severity::Notable,

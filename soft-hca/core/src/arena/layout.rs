@@ -11,12 +11,14 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
+use soft_hca_roce::wire::bth::pkeys_match;
+
 use crate::arena::doorbell;
 use crate::arena::entry::{Field, Word, entry};
 use crate::arena::lock::Lock;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x05");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x06");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -294,6 +296,8 @@ entry! {
         pub qkey: AtomicU32,
         /// Number of the peer's queue pair.
         pub dest_qpn: AtomicU32,
+        /// The P_Key at its index of its port's table; 0 before INIT.
+        pub pkey: AtomicU32,
         /// The first packet sequence number that we expect, 24 bits.
         pub rq_psn: AtomicU32,
         /// The first packet sequence number that we send, 24 bits.
@@ -385,8 +389,10 @@ entry! {
         pub hop_limit: AtomicU32,
         /// Flow label.
         pub flow_label: AtomicU32,
-        /// LID of the port that it begins at; 0 on Ethernet.
+        /// LID of the port that it begins at, with the path's bits; 0 on Ethernet.
         pub slid: AtomicU32,
+        /// The path's bits of the destination's LID: as many as its port's LMC says.
+        pub dlid_path_bits: AtomicU32,
         /// Source GID, as the index meant when the handle was created.
         pub sgid: [AtomicU8; 16],
         /// Destination GID.
@@ -481,6 +487,14 @@ impl RingPlace {
         self.offset.store(other.offset.load(Acquire), Release);
         self.mask.store(other.mask.load(Acquire), Release);
         self.log2_slot.store(other.log2_slot.load(Acquire), Release);
+    }
+}
+
+impl Qp {
+    /// Whether packets with a P_Key are for it; others it drops.
+    #[inline]
+    pub fn takes(&self, pkey: u32) -> bool {
+        pkeys_match(self.pkey.load(Acquire) as u16, pkey as u16)
     }
 }
 

@@ -172,6 +172,8 @@ coded! {
         Unreachable = 5,
         /// The path leads nowhere: nobody has the LID, or a port on it is down.
         NoPath = 6,
+        /// Its P_Key, the second one, does not match ours.
+        Partition(own: u32, its: u32) = 7,
     }
 }
 
@@ -208,6 +210,7 @@ mod tests {
             Peer::Remote,
             Peer::Unreachable,
             Peer::NoPath,
+            Peer::Partition(0x8001, 0xffff),
         ];
         let silent =
             peers.map(|peer| Cause::NoResponse { waited: 5, timeout: 14, retries: 7, peer });

@@ -87,6 +87,8 @@ pub(super) struct Datagram<'d> {
     pub proc: usize,
     pub segments: &'d SegmentList,
     pub qkey: u32,
+    /// The sender's P_Key.
+    pub pkey: u32,
     /// What the receive's completion tells, name and length apart.
     pub received: ReceiveCompletion,
 }
@@ -135,6 +137,7 @@ impl<'a> Actor<'a> {
                 imm: wqe.imm,
                 src_qp: requester.qpn,
                 slid,
+                dlid_path_bits: ah.dlid_path_bits.load(Acquire) as u8,
                 network_type: if slid != 0 {
                     0
                 } else if ip::address(&dgid).is_ipv4() {
@@ -144,7 +147,8 @@ impl<'a> Actor<'a> {
                 },
                 ..ReceiveCompletion::default()
             };
-            let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
+            let pkey = requester.qp.pkey.load(Acquire);
+            let datagram = Datagram { proc: self.me, segments: &segments, qkey, pkey, received };
             if is_group {
                 self.deliver_to_group(&dgid, &datagram, deferred)?;
             } else {
@@ -275,7 +279,7 @@ impl<'a> Actor<'a> {
         let Some(qp) = self.arena.qp(qpn) else { return DROPPED };
         let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
         let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return DROPPED };
-        if qp.qkey.load(Acquire) != datagram.qkey {
+        if qp.qkey.load(Acquire) != datagram.qkey || !qp.takes(datagram.pkey) {
             return DROPPED;
         }
         let _credit = self.reserve_credit(responder.qp.recv_cq.load(Acquire))?;

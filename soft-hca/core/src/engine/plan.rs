@@ -235,6 +235,7 @@ impl<'a> Actor<'a> {
             src_qp: 0,
             network_type: 0,
             slid: 0,
+            dlid_path_bits: 0,
         }))
     }
 

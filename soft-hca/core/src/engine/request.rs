@@ -226,10 +226,11 @@ impl<'a> Requester<'a> {
         let peer = actor.local_peer(self.qp)?;
         let responder = actor.responder(peer, qpn, self.kind)?;
         let is_mutual = peer.dest_qpn.load(Acquire) == self.qpn;
+        let is_of_partition = peer.takes(self.qp.pkey.load(Acquire));
         // Without losses the numbers of packets can only differ if they were set so.
         let is_next =
             self.kind != qp_type::RC || peer.rq_psn.load(Acquire) == self.qp.sq_psn.load(Acquire);
-        (is_mutual && is_next).then_some(responder)
+        (is_mutual && is_of_partition && is_next).then_some(responder)
     }
 
     /// Counts the packets of a message of this length, on both sides.

@@ -170,7 +170,8 @@ impl<'a> Actor<'a> {
             return Err(RequestError::Fenced);
         }
         match Route::load(&requester.qp.route) {
-            Some(Route::Local) => self.execute_locally(requester, limit, deferred),
+            // What leads nowhere finds no responder there.
+            Some(Route::Local | Route::Nowhere) => self.execute_locally(requester, limit, deferred),
             Some(Route::Remote | Route::MulticastLoopback) => {
                 let kind = requester.wqe(requester.head()).opcode;
                 let is_local = matches!(kind, opcode::LOCAL_INV | opcode::BIND_MW);
@@ -180,7 +181,7 @@ impl<'a> Actor<'a> {
                 deferred.link_doorbells.push(requester.qpn);
                 Err(RequestError::LeftToLink)
             }
-            Some(Route::Nowhere) | None => Err(RequestError::NoResponse),
+            None => Err(RequestError::NoResponse),
         }
     }
 
@@ -384,6 +385,10 @@ impl<'a> Actor<'a> {
         let dest = peer.dest_qpn.load(Acquire);
         if dest != requester.qpn {
             return Peer::Elsewhere(dest);
+        }
+        let own = qp.pkey.load(Acquire);
+        if !peer.takes(own) {
+            return Peer::Partition(own, peer.pkey.load(Acquire));
         }
         let (expected, sent) = (peer.rq_psn.load(Acquire), qp.sq_psn.load(Acquire));
         if requester.kind == qp_type::RC && expected != sent {

@@ -67,6 +67,8 @@ pub(super) struct ReceiveCompletion {
     pub network_type: u8,
     /// For datagrams on InfiniBand, the sender's LID.
     pub slid: u16,
+    /// And the bits of the receiver's LID that stand for the path.
+    pub dlid_path_bits: u8,
 }
 
 impl ReceiveCompletion {
@@ -87,6 +89,7 @@ impl ReceiveCompletion {
             // rxe sets GRH for connected types, too, and so do we.
             wc_flags: wc_flag::GRH | with,
             slid: self.slid,
+            dlid_path_bits: self.dlid_path_bits,
             sl: self.network_type,
             port_num: 1,
             ..Cqe::default()

@@ -127,6 +127,7 @@ impl Case {
             &qp.path_mtu,
             &qp.access,
             &qp.qkey,
+            &qp.pkey,
             &qp.dest_qpn,
             &qp.rq_psn,
             &qp.sq_psn,

@@ -24,6 +24,10 @@ mod attribute {
     pub(super) const CAP_FLAGS: u16 = 4;
     pub(super) const NODE_GUID: u16 = 6;
     pub(super) const SYS_IMAGE_GUID: u16 = 7;
+    pub(super) const SUBNET_PREFIX: u16 = 8;
+    pub(super) const LID: u16 = 9;
+    pub(super) const SM_LID: u16 = 10;
+    pub(super) const LMC: u16 = 11;
     pub(super) const PORT_STATE: u16 = 12;
     pub(super) const PORT_PHYS_STATE: u16 = 13;
     pub(super) const DEV_NODE_TYPE: u16 = 14;
@@ -58,6 +62,8 @@ pub struct Port {
     pub number: u32,
     /// `port_cap_flags`
     pub cap_flags: u64,
+    /// What a subnet manager has given it; nothing on Ethernet.
+    pub subnet: Option<Subnet>,
     /// The port's state, 4 if it is active.
     pub state: u8,
     /// The port's physical state, 5 if the link is up.
@@ -66,6 +72,19 @@ pub struct Port {
     pub netdev: String,
     /// Its index.
     pub netdev_index: u32,
+}
+
+/// What is to be known about an InfiniBand port's place in its subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// Its prefix, in the machine's order of bytes.
+    pub prefix: u64,
+    /// The port's LID.
+    pub lid: u32,
+    /// The subnet manager's LID.
+    pub sm_lid: u32,
+    /// Low bits of a LID that stand for paths.
+    pub lmc: u8,
 }
 
 /// A request, taken apart.
@@ -240,8 +259,15 @@ fn about_device(request: &Request<'_>, device: &Device, port: u32) -> Message {
 
 fn about_port(request: &Request<'_>, device: &Device, of: &Port, port: u32) -> Message {
     let mut message = about(request, device, of.number, port);
+    message.attribute(attribute::CAP_FLAGS, &of.cap_flags.to_ne_bytes());
+    if let Some(Subnet { prefix, lid, sm_lid, lmc }) = of.subnet {
+        message
+            .attribute(attribute::SUBNET_PREFIX, &prefix.to_ne_bytes())
+            .attribute(attribute::LID, &lid.to_ne_bytes())
+            .attribute(attribute::SM_LID, &sm_lid.to_ne_bytes())
+            .attribute(attribute::LMC, &[lmc]);
+    }
     message
-        .attribute(attribute::CAP_FLAGS, &of.cap_flags.to_ne_bytes())
         .attribute(attribute::PORT_STATE, &[of.state])
         .attribute(attribute::PORT_PHYS_STATE, &[of.phys_state]);
     if !of.netdev.is_empty() {
@@ -262,6 +288,7 @@ mod tests {
         let port = Port {
             number: 1,
             cap_flags: 3,
+            subnet: None,
             state: 4,
             phys_state: 5,
             netdev: "eth0".into(),
@@ -320,6 +347,22 @@ mod tests {
         assert_eq!(port.number(attribute::NDEV_INDEX), Some(7));
         assert!(has(&answers[0], b"eth0\0"));
         assert_eq!(error(&answers), 0);
+    }
+
+    #[test]
+    fn a_port_of_infiniband_has_a_subnet() {
+        let asked =
+            request(command::PORT_GET, 0, &[(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, 1)]);
+        let mut devices = devices();
+        let lid = |devices: &[Device]| {
+            let answers = answer(&asked, devices, 1);
+            let (port, _) = Request::split(&answers[0]).expect("a message");
+            [attribute::LID, attribute::SM_LID].map(|kind| port.number(kind))
+        };
+        assert_eq!(lid(&devices), [None; 2]);
+        let subnet = Subnet { prefix: 0xfe80 << 48, lid: 8, sm_lid: 1, lmc: 2 };
+        devices[0].ports[0].subnet = Some(subnet);
+        assert_eq!(lid(&devices), [Some(8), Some(1)]);
     }
 
     #[test]

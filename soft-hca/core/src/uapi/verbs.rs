@@ -186,6 +186,7 @@ pub mod event {
         PORT_ERR = 10,
         SRQ_LIMIT_REACHED = 15,
         QP_LAST_WQE_REACHED = 16,
+        CLIENT_REREGISTER = 17,
     );
 }
 

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
+use soft_hca_core::device_spec::MAX_PKEYS;
+
 use super::{Device, GidTable, LinkLayer, PhysState, Port, PortState, Speed, Width};
 
 /// Slots of a port's GID table.
 const GID_TABLE_LEN: u16 = 8;
 /// The subnet prefix that a subnet manager sets if nobody says otherwise.
 const SUBNET_PREFIX: u64 = 0xfe80 << 48;
-/// The subnet manager is at the fabric's first port.
-const SM_LID: u16 = 1;
 /// `enum ib_port_capability_mask_bits`: traps, automatic migration, mapping of service levels, a
 /// system image GUID, connection management, a vendor's class, notices of capabilities, client
 /// reregistration.
@@ -17,25 +17,42 @@ const PORT_CAPABILITIES: u32 = 0x0251_0868;
 /// Bytes that one message may have.
 const MAX_MESSAGE: u32 = 1 << 30;
 
+/// What a subnet manager gives a device's ports.
+#[derive(Clone, Debug)]
+pub(super) struct Subnet {
+    /// The first port's LID, a multiple of two to the power of `lmc`. The others' follow.
+    pub first_lid: u16,
+    /// Low bits of a LID that stand for paths.
+    pub lmc: u8,
+    /// The subnet manager's own LID.
+    pub sm_lid: u16,
+    /// Their P_Keys, at most [`MAX_PKEYS`].
+    pub pkeys: Vec<u16>,
+}
+
 impl Device {
-    /// An InfiniBand device whose ports have the LIDs from `first_lid` on. The addresses of each
-    /// are those of an interface of IPoIB, so to speak: programs name the port by them.
+    /// An InfiniBand device. The addresses of each port are those of an interface of IPoIB, so to
+    /// speak: programs name the port by them.
     pub(super) fn infiniband(
         name: &str,
         node_guid: u64,
         addresses: impl Iterator<Item = Vec<IpAddr>>,
-        first_lid: u16,
+        subnet: &Subnet,
     ) -> Self {
         let port = |(number, addresses): (u8, Vec<IpAddr>)| {
-            let lid = first_lid + u16::from(number) - 1;
-            Port::infiniband(number, node_guid + u64::from(number), lid, addresses)
+            Port::infiniband(number, node_guid + u64::from(number), addresses, subnet)
         };
-        Self::of_ports(name, node_guid, (1..).zip(addresses).map(port).collect())
+        let ports = (1..).zip(addresses).map(port).collect();
+        let mut device = Self::of_ports(name, node_guid, ports);
+        device.limits.max_pkeys = MAX_PKEYS as u16;
+        device
     }
 }
 
 impl Port {
-    fn infiniband(number: u8, guid: u64, lid: u16, addresses: Vec<IpAddr>) -> Self {
+    fn infiniband(number: u8, guid: u64, addresses: Vec<IpAddr>, subnet: &Subnet) -> Self {
+        let mut pkeys = subnet.pkeys.clone();
+        pkeys.resize(MAX_PKEYS, 0);
         let gid = (u128::from(SUBNET_PREFIX) << 64 | u128::from(guid)).to_be_bytes();
         Self {
             number,
@@ -50,11 +67,11 @@ impl Port {
             max_vl_num: 4,
             width: Width::X4,
             speed: Speed::Edr,
-            lid,
-            lmc: 0,
-            sm_lid: SM_LID,
+            lid: subnet.first_lid + (u16::from(number - 1) << subnet.lmc),
+            lmc: subnet.lmc,
+            sm_lid: subnet.sm_lid,
             sm_sl: 0,
-            pkeys: vec![0xffff],
+            pkeys,
             gids: GidTable::infiniband(GID_TABLE_LEN, gid, addresses),
             netdev: None,
         }
@@ -64,5 +81,21 @@ impl Port {
     /// for paths (LMC).
     pub(crate) fn has_lid(&self, lid: u16) -> bool {
         self.lid != 0 && lid >> self.lmc == self.lid >> self.lmc
+    }
+
+    /// The bits of a LID of the port that stand for a path.
+    pub(crate) fn path_bits(&self, lid: u16) -> u8 {
+        (lid & ((1 << self.lmc) - 1)) as u8
+    }
+
+    /// The LID of a path that begins at the port, by `src_path_bits` of its address vector; 0 on
+    /// Ethernet. Adapters do not look at bits beyond the LMC.
+    pub(crate) fn source_lid(&self, src_path_bits: u8) -> u16 {
+        self.lid | u16::from(self.path_bits(src_path_bits.into()))
+    }
+
+    /// The P_Key at an index of the port's table, unless the place is empty.
+    pub(crate) fn pkey(&self, index: u16) -> Option<u16> {
+        self.pkeys.get(usize::from(index)).copied().filter(|pkey| *pkey != 0)
     }
 }

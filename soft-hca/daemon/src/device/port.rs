@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use soft_hca_core::uapi::verbs::event;
+
 use super::GidTable;
 use super::rxe::active_mtu_of;
 
@@ -35,13 +37,13 @@ pub struct Port {
     pub speed: Speed,
     /// Local identifier; 0 on Ethernet.
     pub lid: u16,
-    /// Low bits of a LID that stand for paths.
+    /// Low bits of a LID that stand for paths (LID mask control).
     pub lmc: u8,
     /// The subnet manager's LID.
     pub sm_lid: u16,
     /// The service level to reach the subnet manager.
     pub sm_sl: u8,
-    /// The P_Key table.
+    /// The P_Key table; 0 is an empty place.
     pub pkeys: Vec<u16>,
     /// The GID table.
     pub gids: GidTable,
@@ -186,8 +188,33 @@ impl Port {
         format!("{} Gb/sec ({lanes}X {speed})", gbits * lanes)
     }
 
+    /// The asynchronous events of the port when it goes down or has come up, in this order. On
+    /// InfiniBand a subnet manager that finds the port anew first asks those who have registered
+    /// something with it to do so again (IBTA 14.4.11; `lid_mgr_set_physp_pi` of OpenSM).
+    pub(crate) fn events(&self, is_up: bool) -> &'static [u32] {
+        match (is_up, self.link_layer) {
+            (false, _) => &[event::PORT_ERR],
+            (true, LinkLayer::Ethernet) => &[event::PORT_ACTIVE],
+            (true, LinkLayer::InfiniBand) => &[event::CLIENT_REREGISTER, event::PORT_ACTIVE],
+        }
+    }
+
     /// Whether a GID has to be given to reach the port, since LIDs lead nowhere.
     pub(crate) fn is_grh_required(&self) -> bool {
         self.link_layer == LinkLayer::Ethernet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_registered_is_asked_again_on_infiniband() {
+        let roce = Port::rxe(1, &[], &[], 1);
+        let infiniband = Port { link_layer: LinkLayer::InfiniBand, ..roce.clone() };
+        for (port, up) in [(&roce, &[9][..]), (&infiniband, &[17, 9][..])] {
+            assert_eq!((port.events(false), port.events(true)), (&[10][..], up));
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use soft_hca_core::arena;
 use soft_hca_core::uapi::rxe;
 use soft_hca_core::uapi::verbs::capability;
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
 use super::guid::guid_of;
 use super::interfaces::{interfaces, mtu_of};
@@ -153,7 +154,7 @@ impl Port {
             lmc: 0,
             sm_lid: 0,
             sm_sl: 0,
-            pkeys: vec![0xffff],
+            pkeys: vec![DEFAULT_PKEY],
             gids,
             netdev,
         }

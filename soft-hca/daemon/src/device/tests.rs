@@ -92,7 +92,11 @@ struct Program {
 impl Program {
     /// Handle 0 is a protection domain, 1 a completion queue.
     fn new() -> Self {
-        let device = Arc::new(two_ports());
+        Self::of(two_ports())
+    }
+
+    fn of(device: Device) -> Self {
+        let device = Arc::new(device);
         let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
         let mut program = Self { fabric, file: UverbsFile::new(1, 1, device) };
         let context = program.ask(command::GET_CONTEXT, 8, &[]).unwrap();
@@ -354,6 +358,33 @@ fn queue_pairs_and_address_handles_are_of_a_port() {
     assert_eq!(program.address_handle(2, 0, nobody), Ok(()));
 }
 
+/// Port 2's table has 0xffff, 0x8001 and an empty place; rxe, as port 1, takes any index.
+#[test]
+fn a_p_key_has_an_index() {
+    let mut device = two_ports();
+    device.ports[1].pkeys.push(0);
+    let mut program = Program::of(device);
+    let qp = program.queue_pair([10, 10, 1, 1, 0]).unwrap();
+    let pkey = |program: &Program| program.fabric.arena.qps[0].pkey.load(Acquire);
+    let mut init = |port: u8, index: u8| {
+        let done = program.modify(qp, QpAttrMask::INIT, 1, &[(92, index), (104, port)]);
+        done.map(|()| pkey(&program))
+    };
+    assert_eq!(init(2, 1), Ok(0x8001));
+    assert_eq!(init(2, 2), Err(Errno::EINVAL));
+    assert_eq!(init(2, 3), Err(Errno::EINVAL));
+    assert_eq!(init(1, 3), Ok(0xffff));
+    let index = QpAttrMask::PKEY_INDEX | QpAttrMask::STATE;
+    assert_eq!(init(2, 0), Ok(0xffff));
+    let refusal = program.modify(qp, index, 1, &[(92, 2)]).unwrap_err();
+    assert_eq!(refusal.reason(), Some("the port's P_Key table has no entry at pkey_index"));
+    assert_eq!(pkey(&program), 0xffff);
+    program.modify(qp, index, 1, &[(92, 1)]).unwrap();
+    assert_eq!(pkey(&program), 0x8001);
+    let answer = program.ask(command::QUERY_QP, 16, &[(8, qp)]).unwrap();
+    assert_eq!(answer[104..106], [1, 0]);
+}
+
 #[test]
 fn a_fabric_may_have_several_devices() {
     let mut program = Program::new();
@@ -435,4 +466,6 @@ fn sysfs_and_netlink_say_the_same() {
     let of = |port: &nldev::Port| (port.number, port.cap_flags, port.state, port.netdev.clone());
     assert_eq!(of(&two.ports[0]), (1, 0x10000, 4, "lan7".into()));
     assert_eq!(of(&two.ports[1]), (2, 0x0251_0868, 2, String::new()));
+    let subnet = nldev::Subnet { prefix: 0xfe80 << 48, lid: 0x11, sm_lid: 3, lmc: 1 };
+    assert_eq!([&two.ports[0], &two.ports[1]].map(|port| port.subnet), [None, Some(subnet)]);
 }

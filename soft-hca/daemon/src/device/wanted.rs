@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use soft_hca_core::device_spec::DeviceSpec;
 
 use super::Device;
+use super::infiniband::Subnet;
 use super::interfaces::interfaces;
 use super::rxe::usual_netdev;
 
@@ -20,7 +21,7 @@ fn made_up(device: usize, port: u8) -> IpAddr {
 /// The devices that these specifications ask for, the first with this GUID, and with the addresses
 /// of the fabric's link to other hosts, if it has one.
 pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Device> {
-    let mut lid = 1;
+    let (mut lid, mut sm_lid) = (1_u16, None);
     let interfaces = interfaces();
     let of_machine = || interfaces.iter().flat_map(|i| i.addresses.iter().copied());
     let device = |(index, spec): (usize, &DeviceSpec)| {
@@ -31,10 +32,13 @@ pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Dev
             _ => vec![made_up(index, port)],
         };
         let device = if spec.is_infiniband {
-            let first_lid = lid;
-            lid += u16::from(spec.ports);
-            let mut device =
-                Device::infiniband(&name, guid, (1..=spec.ports).map(addresses), first_lid);
+            let first_lid = lid.next_multiple_of(1 << spec.lmc);
+            lid = first_lid + (u16::from(spec.ports) << spec.lmc);
+            // The subnet manager is at the fabric's first port.
+            let sm_lid = *sm_lid.get_or_insert(first_lid);
+            let subnet = Subnet { first_lid, lmc: spec.lmc, sm_lid, pkeys: spec.pkey_table() };
+            let ports = (1..=spec.ports).map(addresses);
+            let mut device = Device::infiniband(&name, guid, ports, &subnet);
             if index == 0 && spec.addresses.is_empty() {
                 device.ports[0].netdev = usual_netdev(&interfaces);
             }
@@ -52,7 +56,7 @@ pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Dev
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::LinkLayer;
+    use crate::device::{LinkLayer, Port};
 
     #[test]
     fn devices_as_they_are_asked_for() {
@@ -76,5 +80,35 @@ mod tests {
         let expected = ["198.18.0.2", "198.18.1.1", "10.7.0.1"];
         assert_eq!(ips, expected.map(|ip| ip.parse().ok()));
         assert_eq!(devices[1].ports[0].gids.gid(1)[10..], [0xff, 0xff, 198, 18, 1, 1]);
+    }
+
+    #[test]
+    fn each_port_has_lids_of_its_own() {
+        let specs = ["rxe0:infiniband,ports=2", "rxe1:infiniband,ports=2,lmc=2", "rxe2:infiniband"];
+        let devices = devices(&specs.map(|s| s.parse().unwrap()), 0x200, &[]);
+        let ports: Vec<&Port> = devices.iter().flat_map(|device| &device.ports).collect();
+        let lids = ports.iter().map(|port| port.lid);
+        assert!(lids.eq([1, 2, 4, 8, 12]));
+        for lid in 0..16 {
+            let is_one_of_two = lid == 1 || lid == 2 || (4..=12).contains(&lid);
+            let found = ports.iter().filter(|port| port.has_lid(lid)).count();
+            assert_eq!(found, usize::from(is_one_of_two), "{lid}");
+        }
+        assert!(ports.iter().all(|port| port.sm_lid == 1));
+        assert_eq!([0, 3, 4, 0x7f].map(|bits| ports[2].source_lid(bits)), [4, 7, 4, 7]);
+        assert_eq!((ports[0].source_lid(1), ports[3].path_bits(10)), (1, 2));
+        let first = super::devices(&["rxe0:infiniband,lmc=7".parse().unwrap()], 0, &[]);
+        assert_eq!((first[0].ports[0].lid, first[0].ports[0].sm_lid), (128, 128));
+    }
+
+    #[test]
+    fn each_port_has_the_devices_p_keys() {
+        let spec = "rxe0:infiniband,ports=2,pkey=0x8001,pkey=2".parse().unwrap();
+        let devices = devices(&[spec], 0x200, &[]);
+        for port in &devices[0].ports {
+            let pkeys = [0, 1, 2, 3, 15, 16].map(|index| port.pkey(index));
+            assert_eq!(pkeys, [Some(0xffff), Some(0x8001), Some(2), None, None, None]);
+            assert_eq!(port.pkeys.len(), usize::from(devices[0].limits.max_pkeys));
+        }
     }
 }

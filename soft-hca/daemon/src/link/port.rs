@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+use soft_hca_roce::wire::bth::{DEFAULT_PKEY, pkeys_match};
 use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
@@ -201,7 +201,7 @@ pub(super) fn check<'p>(
         Right::V4 { id, dont_fragment } => (id, dont_fragment),
         Right::V6 => (0, true),
     };
-    if packet.headers.pkey & 0x7fff != DEFAULT_PKEY & 0x7fff {
+    if !pkeys_match(packet.headers.pkey, DEFAULT_PKEY) {
         return Err(Drop::Partition);
     }
     let ip = IpHeader {

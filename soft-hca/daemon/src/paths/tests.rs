@@ -40,14 +40,19 @@ fn path(port_num: u8, dlid: u16) -> Path {
 
 impl Connection {
     fn new() -> Self {
-        let specs = device_spec::split("rxe0:infiniband,ports=2 rxe1:infiniband,ports=2").unwrap();
+        Self::between("rxe0:infiniband,ports=2 rxe1:infiniband,ports=2", [path(1, 3), path(1, 1)])
+    }
+
+    /// Between two devices, by these paths.
+    fn between(specs: &str, [to_b, to_a]: [Path; 2]) -> Self {
+        let specs = device_spec::split(specs).unwrap();
         let devices = device::devices(&specs, 0x200, &[]).into_iter().map(Arc::new).collect();
         let mut fabric = Fabric::new(devices, 0).unwrap();
         let mut made = |device, path| {
             let object = QpObject { qp_type: qp_type::RC, device, path, ..QpObject::default() };
             fabric.take_qp(object).unwrap()
         };
-        let (a, b) = (made(0, path(1, 3)), made(1, path(1, 1)));
+        let (a, b) = (made(0, to_b), made(1, to_a));
         for (own, peer) in [(a, b), (b, a)] {
             let (own_qpn, peer_qpn) = (fabric.qpn(own).unwrap(), fabric.qpn(peer).unwrap());
             let qp = &fabric.arena.qps[own];
@@ -55,6 +60,7 @@ impl Connection {
             qp.dest_qpn.store(peer_qpn, Release);
             qp.qp_type.store(qp_type::RC, Release);
             qp.state.store(state::RTS, Release);
+            fabric.enter_partition(own);
             fabric.reroute(own);
         }
         Self { fabric, a, b }
@@ -139,6 +145,45 @@ fn a_path_that_is_not_the_others() {
     let [a, b] = pair.qpns();
     assert_eq!(pair.raised(), [Async::PathMigrated(a), Async::PathMigrationFailed(b)]);
     assert_eq!((pair.states(), pair.ports()), ([State::Migrated, State::Armed], [2, 1]));
+}
+
+/// A path from and to LIDs of one port each.
+fn by_bits(dlid: u16, src_path_bits: u8) -> Path {
+    let mut path = path(1, dlid);
+    path.dest.src_path_bits = src_path_bits;
+    path
+}
+
+#[test]
+fn paths_between_two_ports_differ_in_bits() {
+    const DEVICES: &str = "rxe0:infiniband,lmc=2 rxe1:infiniband,lmc=2";
+    for (bits, is_same) in [(1, true), (2, false)] {
+        // rxe0 has the LIDs 4 to 7, rxe1 8 to 11.
+        let mut pair = Connection::between(DEVICES, [by_bits(8, 0), by_bits(4, 0)]);
+        pair.rearm(pair.a, by_bits(11, 1));
+        pair.rearm(pair.b, by_bits(4 + bits, 3));
+        pair.ask(pair.a, State::Migrated).unwrap();
+        let expected = if is_same { State::Migrated } else { State::Armed };
+        assert_eq!(pair.states(), [State::Migrated, expected], "{bits}");
+        assert_eq!(pair.reach(), [true; 2]);
+        pair.port(1, 1, false);
+        assert_eq!(pair.reach(), [false; 2]);
+    }
+}
+
+#[test]
+fn the_alternate_path_has_a_p_key_of_its_own() {
+    const DEVICES: &str = "rxe0:infiniband,pkey=0x8001 rxe1:infiniband,pkey=0x8001";
+    let mut pair = Connection::between(DEVICES, [path(1, 2), path(1, 1)]);
+    let pkeys = |pair: &Connection| {
+        [pair.a, pair.b].map(|index| pair.fabric.arena.qps[index].pkey.load(Acquire))
+    };
+    assert_eq!(pkeys(&pair), [0xffff; 2]);
+    pair.rearm(pair.a, Path { pkey_index: 1, ..path(1, 2) });
+    pair.rearm(pair.b, Path { pkey_index: 1, ..path(1, 1) });
+    assert_eq!(pkeys(&pair), [0xffff; 2]);
+    pair.ask(pair.a, State::Migrated).unwrap();
+    assert_eq!(pkeys(&pair), [0x8001; 2]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use soft_hca_core::uapi::ucma::{
     AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
     Target, path_answer, query,
 };
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
 use super::bind::UNBOUND;
 use super::id::{Id, Key};
@@ -47,6 +48,7 @@ fn as_ib(id: &Id, host: &dyn Host, address: Sockaddr) -> Sockaddr {
         Sockaddr::Ip(ip) => Sockaddr::Ib(IbAddress {
             // An id without a device has no GIDs.
             gid: id.source.as_ref().map_or([0; 16], |_| end_of(id, host, Some(address)).0),
+            pkey: id.pkey(),
             sid: id.space.service_id(ip.port()),
             ..IbAddress::default()
         }),
@@ -72,6 +74,13 @@ impl Id {
     /// GUID and port.
     fn device(&self) -> Option<(u64, u8)> {
         self.source.as_ref().map(|source| (source.device.node_guid, source.port_num))
+    }
+
+    /// The P_Key of its port's interface of IPoIB (`ib_addr_get_pkey`), which is in the default
+    /// partition, as a full member whatever the port is (`ipoib_add_port`); 0 on Ethernet.
+    fn pkey(&self) -> u16 {
+        let port = self.source.as_ref().and_then(Source::port);
+        if port.is_some_and(|port| port.gids.is_infiniband()) { DEFAULT_PKEY } else { 0 }
     }
 
     /// The MTU of its path (`ib_mtu`).
@@ -129,7 +138,7 @@ impl Cm {
         match request.option {
             query::ADDR => {
                 enough_room(call)?;
-                Ok(AddressAnswer { device, src: id.src, dst: id.dst }.encode())
+                Ok(AddressAnswer { device, pkey: id.pkey(), src: id.src, dst: id.dst }.encode())
             }
             query::PATH => {
                 let path = id.has_path.then(|| id.path(cx.host));
@@ -141,7 +150,8 @@ impl Cm {
                 let ib = |address: Option<Sockaddr>| {
                     Some(address.map_or(none, |address| as_ib(id, cx.host, address)))
                 };
-                Ok(AddressAnswer { device, src: ib(id.src), dst: ib(id.dst) }.encode())
+                let (pkey, src, dst) = (id.pkey(), ib(id.src), ib(id.dst));
+                Ok(AddressAnswer { device, pkey, src, dst }.encode())
             }
             _ => Err(Errno::ENOSYS.because("nothing else can be asked of an id")),
         }

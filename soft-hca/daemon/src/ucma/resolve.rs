@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type};
+use soft_hca_roce::wire::bth::pkeys_match;
 
 use super::bind::{NO_IP, UNBOUND};
 use super::id::{Key, Space, State};
@@ -35,6 +36,13 @@ fn in_family_of(like: SocketAddr, ip: IpAddr) -> IpAddr {
         (SocketAddr::V6(_), IpAddr::V4(v4)) => v4.to_ipv6_mapped().into(),
         _ => ip,
     }
+}
+
+/// Whether one own address can be asked for from another. On InfiniBand their ports have to be in
+/// one partition, which for interfaces of IPoIB is the default one.
+fn is_heard(host: &dyn Host, from: IpAddr, to: IpAddr) -> bool {
+    let pkey = |ip| host.find_source(ip)?.port()?.pkey(0);
+    pkey(from).zip(pkey(to)).is_none_or(|(from, to)| pkeys_match(from, to))
 }
 
 impl Cm {
@@ -90,7 +98,7 @@ impl Cm {
             let usual = cx.host.route(to).ok().filter(is_own).or(Some(to).filter(is_own));
             usual.or_else(|| self.own_address(cx.host, call.file, to)).unwrap_or(to)
         };
-        if !is_known {
+        if !is_known || !is_heard(cx.host, from, to) {
             self.id_mut(key)?.state = State::AddrQuery;
             let timeout_ns = u64::from(request.timeout_ms) * MS;
             self.set_timer(key, cx.now_ns.saturating_add(timeout_ns), Timer::Address);

@@ -62,7 +62,9 @@ pub(super) fn create_ah(
     ah.hop_limit.store(grh.hop_limit.into(), Release);
     ah.flow_label.store(grh.flow_label, Release);
     store_gid(&ah.sgid, sgid);
-    ah.slid.store(port.lid.into(), Release);
+    ah.slid.store(port.source_lid(request.attr.src_path_bits).into(), Release);
+    let path_bits = cx.fabric.path_bits_of_lid(request.attr.dlid);
+    ah.dlid_path_bits.store(path_bits.into(), Release);
     store_gid(&ah.dgid, dgid);
     route.store(&ah.route);
     let number = index as u32 + 1;

@@ -16,7 +16,7 @@ use crate::device::{Limits, LinkLayer, Port, Provider};
 use crate::fabric::{GONE, RingOf, store_gid};
 use crate::migration::{self, Event};
 use crate::objects::{Path, QpObject};
-use crate::paths::route_of;
+use crate::paths::{partition_key, route_of};
 use crate::uverbs::object::Kind;
 use crate::uverbs::transitions;
 use crate::uverbs::{Context, Object, Outcome};
@@ -287,10 +287,15 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
         let refusal = Errno::EINVAL.because(reason).beyond(asked.into(), limit.into());
         ensure(asked <= limit || !is_given(attribute), refusal)?;
     }
+    if is_given(Mask::PKEY_INDEX) {
+        let number = if is_given(Mask::PORT) { request.port_num } else { object.path.port_num };
+        partition_key(device.port(number)?, request.pkey_index)?;
+    }
     if is_given(Mask::AV) {
         route_of(cx.fabric, device, dest.port_num, &dest)?;
     }
     if is_given(Mask::ALT_PATH) {
+        partition_key(device.port(alternate)?, request.alt_pkey_index)?;
         route_of(cx.fabric, device, alternate, &request.alt_dest)?;
     }
     if is_given(Mask::PATH_MIG_STATE) {
@@ -329,6 +334,9 @@ fn set_attributes(
     }
     if object.path.has_vector() && given.intersects(Mask::AV | Mask::PORT) {
         cx.fabric.reroute(index);
+    }
+    if given.intersects(Mask::PKEY_INDEX | Mask::PORT) {
+        cx.fabric.enter_partition(index);
     }
     let qp = &cx.fabric.arena.qps[index];
     for (bit, field, value) in [

@@ -108,6 +108,11 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
             }
             Peer::OtherPsn { .. } => "sq_psn of one side has to be rq_psn of the other",
             Peer::NoPath => "a port's cable was pulled, or the LID is wrong",
+            Peer::OtherPartition { .. } => {
+                "pkey_index (ibv_modify_qp, to INIT) was left at 0, or taken from another port: a \
+                 P_Key's index is what ibv_get_pkey_index says; of two limited members neither \
+                 hears the other"
+            }
             Peer::Remote | Peer::Unreachable => "the peer has ended, or the network is interrupted",
         },
         Reason::CqFull { .. } => {

@@ -16,6 +16,16 @@ use super::bytes::{u24, u24_bytes};
 
 /// The P_Key of a full member of the default partition.
 pub const DEFAULT_PKEY: u16 = 0xffff;
+
+/// The bit of a P_Key that makes its owner a full member of the partition, and not a limited one.
+pub const FULL_MEMBER: u16 = 0x8000;
+
+/// Whether a queue pair takes a packet: their P_Keys are of the same partition, and at least one is
+/// a full member's (IBTA 10.9.3).
+#[inline]
+pub const fn pkeys_match(one: u16, other: u16) -> bool {
+    (one ^ other) & !FULL_MEMBER == 0 && (one | other) & FULL_MEMBER != 0
+}
 /// The destination queue pair of datagrams to a multicast group.
 pub const MULTICAST_QPN: Qpn = Qpn(0xff_ffff);
 

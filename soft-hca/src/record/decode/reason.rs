@@ -59,6 +59,9 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
                 cause::Peer::Remote => Peer::Remote,
                 cause::Peer::Unreachable => Peer::Unreachable,
                 cause::Peer::NoPath => Peer::NoPath,
+                cause::Peer::Partition(own, its) => {
+                    Peer::OtherPartition { own: own as u16, its: its as u16 }
+                }
             };
             Reason::NoResponse { waited, timeout, retry_cnt, peer }
         }

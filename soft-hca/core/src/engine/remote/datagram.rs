@@ -1,5 +1,7 @@
 //! Datagrams to other hosts and from them.
 
+use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+
 use crate::engine::datagram::{Datagram, Delivery};
 use crate::engine::deferred::Deferred;
 use crate::engine::responder::ReceiveCompletion;
@@ -69,7 +71,9 @@ impl Actor<'_> {
             network_type: if is_ipv4 { network_type::IPV4 } else { network_type::IPV6 },
             ..ReceiveCompletion::default()
         };
-        let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
+        // The link has dropped what is of another partition.
+        let pkey = DEFAULT_PKEY.into();
+        let datagram = Datagram { proc: self.me, segments: &segments, qkey, pkey, received };
         let mut deferred = Deferred::default();
         let is_taken = match receiver {
             DatagramReceiver::QueuePair(qpn) => {

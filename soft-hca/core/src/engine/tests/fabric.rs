@@ -264,6 +264,7 @@ impl World {
             (&qp.max_rd_atomic, 4),
             (&qp.max_dest_rd_atomic, 4),
             (&qp.qkey, 0x1111),
+            (&qp.pkey, 0xffff),
         ] {
             field.store(value, Release);
         }

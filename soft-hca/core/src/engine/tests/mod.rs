@@ -25,6 +25,8 @@ mod incoming;
 #[cfg(test)]
 mod other_process;
 #[cfg(test)]
+mod partitions;
+#[cfg(test)]
 mod placement;
 #[cfg(test)]
 mod queues;

@@ -299,6 +299,8 @@ pub struct Cqe {
     /// One of [`network_type`](crate::uapi::verbs::network_type) for a datagram's receive on
     /// Ethernet, else 0.
     pub sl: u8,
+    /// The bits of its own LID by which a datagram has come (LMC).
+    pub dlid_path_bits: u8,
     /// Port; 0 for sends.
     pub port_num: u8,
 }
@@ -318,7 +320,8 @@ impl Cqe {
         slot.set_u64(24, pair(self.imm, self.qp_num));
         slot.set_u64(32, pair(self.src_qp, self.wc_flags));
         let path = u64::from(self.slid) << 16 | u64::from(self.sl) << 32;
-        slot.set_u64(40, path | u64::from(self.port_num) << 48);
+        let own = u64::from(self.dlid_path_bits) << 40 | u64::from(self.port_num) << 48;
+        slot.set_u64(40, path | own);
     }
 
     /// Reads a record, as the provider does.
@@ -334,6 +337,7 @@ impl Cqe {
             wc_flags: slot.u32(36),
             slid: (slot.u64(40) >> 16) as u16,
             sl: (slot.u64(40) >> 32) as u8,
+            dlid_path_bits: (slot.u64(40) >> 40) as u8,
             port_num: (slot.u64(40) >> 48) as u8,
         }
     }
@@ -421,6 +425,7 @@ mod tests {
             wc_flags: 7,
             slid: 10,
             sl: 9,
+            dlid_path_bits: 11,
             port_num: 8,
         };
         cqe.write(&slot);
@@ -437,6 +442,7 @@ mod tests {
             wc_flags: 7,
             slid: 10,
             sl: 9,
+            dlid_path_bits: 11,
             port_num: 8,
             ..Wc::default()
         };

@@ -39,6 +39,8 @@ const REVERSIBLE: u8 = 0x80;
 pub struct AddressAnswer {
     /// The device's GUID and port, once the id has a device.
     pub device: Option<(u64, u8)>,
+    /// The P_Key of the port's IPoIB interface; 0 on Ethernet.
+    pub pkey: u16,
     /// The id's own address.
     pub src: Option<Sockaddr>,
     /// Its peer's.
@@ -54,6 +56,7 @@ impl AddressAnswer {
         let answer = QueryAddrResp {
             node_guid: node_guid.into(),
             port_num,
+            pkey: self.pkey.to_be(),
             src_size: size(self.src),
             dst_size: size(self.dst),
             src_addr: room(self.src),
@@ -247,10 +250,11 @@ mod tests {
     fn addresses() {
         let src = Some(Sockaddr::Ip("10.9.0.1:7471".parse().unwrap()));
         let dst = Some(Sockaddr::Ip("[::1]:2".parse().unwrap()));
-        let bytes = AddressAnswer { device: Some((0xf073_5cff_fed2_226d, 1)), src, dst }.encode();
+        let device = Some((0xf073_5cff_fed2_226d, 1));
+        let bytes = AddressAnswer { device, pkey: 0x8002, src, dst }.encode();
         assert_eq!(bytes.len(), 272);
         assert_eq!(bytes[..9], [0xf0, 0x73, 0x5c, 0xff, 0xfe, 0xd2, 0x22, 0x6d, 1]);
-        assert_eq!(bytes[9..16], [0, 0, 0, 16, 0, 28, 0]);
+        assert_eq!(bytes[9..16], [0, 0x80, 2, 16, 0, 28, 0]);
         assert_eq!(bytes[16..24], [2, 0, 0x1d, 0x2f, 10, 9, 0, 1]);
         assert_eq!(bytes[24..144], [0; 120]);
         assert_eq!(bytes[144..148], [10, 0, 0, 2]);

@@ -1,6 +1,6 @@
 //! Several devices and ports: an id is bound to the one that has its address.
 
-use soft_hca_core::uapi::ucma::event_type::{ADDR_RESOLVED, ROUTE_RESOLVED};
+use soft_hca_core::uapi::ucma::event_type::{ADDR_ERROR, ADDR_RESOLVED, ROUTE_RESOLVED};
 
 use super::*;
 use crate::device::Port;
@@ -37,6 +37,34 @@ fn an_id_is_of_the_port_that_has_its_address() {
         assert_eq!((&route[..8], route[196]), (&guid.to_be_bytes()[..], port), "{address}");
         let attr = world.about(file, command::INIT_QP_ATTR, id, 1).unwrap();
         assert_eq!(attr[133], port, "{address}");
+    }
+}
+
+/// Two devices of InfiniBand, limited members of the default partition or not. Who may not hear the
+/// other does not find it either.
+#[test]
+fn an_address_is_found_in_a_partition() {
+    for (words, is_found) in
+        [(["", ""], true), (["", ",pkey=0x7fff"], true), ([",pkey=0x7fff", ",pkey=0x7fff"], false)]
+    {
+        let spec = |(index, words): (usize, &str)| {
+            let text = format!("rxe{index}:infiniband,address=10.8.0.{index},pkey=0x8001{words}");
+            text.parse().unwrap()
+        };
+        let specs: Vec<_> = words.into_iter().enumerate().map(spec).collect();
+        let (mut world, file, _) = World::with_files();
+        let devices = crate::device::devices(&specs, GUID, &[]);
+        world.machine.devices = devices.into_iter().map(Arc::new).collect();
+        let id = world.create(file, 1, TCP);
+        world.resolve_from(file, id, Some("10.8.0.0:0"), "10.8.0.1:7471").unwrap();
+        assert_eq!(world.events(file).contains(&ADDR_RESOLVED), is_found, "{words:?}");
+        let addresses = world.about(file, command::QUERY, id, 0).unwrap();
+        assert_eq!(addresses[10..12], [0xff, 0xff]);
+        // The P_Key is the table's first.
+        let attr = world.about(file, command::INIT_QP_ATTR, id, 1).unwrap();
+        assert_eq!(attr[128..130], [0, 0]);
+        world.pass(2 * S);
+        assert_eq!(world.events(file).contains(&ADDR_ERROR), !is_found, "{words:?}");
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     let membership = fabric::join(&options.fabric, &options.devices, options.link.as_ref())?;
     fabric::warn_of_devices(&membership.dir, &options.devices);
     fabric::warn_of_link(&membership.dir, options.link.as_ref());
-    membership.pull_cables(&options.devices.faults)?;
+    membership.plan(&options.devices.faults)?;
     let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
     let loadable = loadable.collect::<Result<Vec<_>, _>>()?;
     let mut command = Command::new(program);

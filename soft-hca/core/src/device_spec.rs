@@ -5,13 +5,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use soft_hca_fault::PortFault;
+use soft_hca_fault::DeviceFault;
 
 /// The device that there is if nobody asks for another one.
 pub const DEFAULT_DEVICE: &str = "rxe0";
 
 /// Devices that a fabric may have.
-const MAX_DEVICES: usize = 8;
+pub(crate) const MAX_DEVICES: usize = 8;
 /// Ports that an InfiniBand device may have.
 const MAX_PORTS: u8 = 8;
 
@@ -93,8 +93,8 @@ pub struct Devices {
     pub specs: Vec<DeviceSpec>,
     /// Those that the program finds; all if none is named.
     pub used: Vec<DeviceName>,
-    /// Cables that are to be pulled.
-    pub faults: Vec<PortFault>,
+    /// What is to happen to them.
+    pub faults: Vec<DeviceFault>,
 }
 
 impl Devices {

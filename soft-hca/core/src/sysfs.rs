@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::device_spec::MAX_DEVICES;
 use crate::system;
 use crate::uapi::nldev::{Device, Port};
 
@@ -13,7 +14,8 @@ pub fn devices(tree: &Path) -> Vec<Device> {
         let name = read(&class.join(format!("infiniband_verbs/uverbs{index}")), "ibdev")?;
         read_device(&class.join("infiniband").join(&name), index, name)
     };
-    (0..).map_while(device).collect()
+    // Those that are removed, and those that the program does not find, are missing in between.
+    (0..MAX_DEVICES as u32).filter_map(device).collect()
 }
 
 fn read(folder: &Path, file: &str) -> Option<String> {

@@ -92,6 +92,15 @@ impl Files {
         })
     }
 
+    /// The tokens of files that have opened a device which has not been removed since.
+    pub(crate) fn of_device(&self, device: usize) -> Vec<u32> {
+        let is_meant = |file: &File| match file {
+            File::Uverbs { file, .. } => file.device.index == device && !file.is_removed(),
+            _ => false,
+        };
+        self.iter().filter(|(_, file)| is_meant(file)).map(|(token, _)| token).collect()
+    }
+
     /// The connection manager's numbers of its files, by token.
     pub(crate) fn cm_files(&self) -> HashMap<u32, FileId> {
         let number = |(token, file): (u32, &File)| match file {

@@ -2,12 +2,14 @@
 //!
 //! They are real files, since the libraries list folders by calls that cannot be intercepted. The
 //! time stamp of the device's folder is part of its identity, so no file appears or goes once a
-//! tree is in place; only what is in a port's `state` and `phys_state` changes.
+//! tree is in place; only what is in a port's `state` and `phys_state` changes. A device that is
+//! removed goes as a whole, and has another time stamp when it comes back.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use soft_hca_core::device_file::DeviceFile;
 
@@ -20,6 +22,9 @@ const UCMA_ABI: &str = "4";
 
 /// Where devices are that have no bus.
 const VIRTUAL: &str = "devices/virtual";
+
+/// Where in a tree the folders of devices are that are removed.
+const REMOVED: &str = "removed";
 
 /// How the names of trees begin, and of those that are not complete.
 const FINISHED: &str = "sys-";
@@ -54,17 +59,56 @@ pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
     fs::rename(&unfinished, tree(dir, name))
 }
 
+/// The trees of a fabric that are complete.
+fn trees(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_finished = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(FINISHED))
+    };
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(is_finished).map(|entry| entry.path())
+}
+
+/// Takes a device out of every tree of the fabric in which a program finds it, or puts it back, under
+/// whatever name it has there.
+pub(crate) fn device_changed(dir: &Path, device: &Device, is_there: bool) -> io::Result<()> {
+    let uverbs = format!("uverbs{}", device.index);
+    for tree in trees(dir) {
+        let aside = tree.join(REMOVED).join(&uverbs);
+        let kept = |class: &str| aside.join(class);
+        let of_uverbs = folder(&tree, "infiniband_verbs", &uverbs);
+        let is_wanted = if is_there { aside.exists() } else { of_uverbs.exists() };
+        if !is_wanted {
+            continue;
+        }
+        let ibdev = if is_there { kept("infiniband_verbs") } else { of_uverbs.clone() };
+        let name = fs::read_to_string(ibdev.join("ibdev"))?;
+        let places = [("infiniband_verbs", uverbs.as_str()), ("infiniband", name.trim_end())];
+        // What is found first comes last, and goes first.
+        if is_there {
+            for (class, device) in places.into_iter().rev() {
+                fs::rename(kept(class), folder(&tree, class, device))?;
+                let now = SystemTime::now();
+                fs::File::open(folder(&tree, class, device))?.set_modified(now)?;
+                link(&tree, class, device)?;
+            }
+            fs::remove_dir(&aside)?;
+        } else {
+            fs::create_dir_all(&aside)?;
+            for (class, device) in places {
+                fs::remove_file(tree.join("class").join(class).join(device))?;
+                fs::rename(folder(&tree, class, device), kept(class))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Writes a port's state anew in every tree of the fabric, under whatever name the device has
 /// there.
 pub(crate) fn port_changed(dir: &Path, device: &Device, number: u8) {
     let Ok(port) = device.port(number) else { return };
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    let is_finished = |name: &str| name.starts_with(FINISHED);
-    for entry in entries.flatten() {
-        if !entry.file_name().to_str().is_some_and(is_finished) {
-            continue;
-        }
-        let class = entry.path().join("class");
+    for tree in trees(dir) {
+        let class = tree.join("class");
         let uverbs = class.join(format!("infiniband_verbs/uverbs{}", device.index));
         let Ok(name) = fs::read_to_string(uverbs.join("ibdev")) else { continue };
         let port_dir =
@@ -95,12 +139,22 @@ fn number(file: DeviceFile) -> String {
 /// The folder of a device without a bus, as the kernel has it: it is not in its class, which has a
 /// link to it.
 fn create(root: &Path, class: &str, device: &str) -> io::Result<PathBuf> {
-    let (devices, links) = (root.join(VIRTUAL).join(class), root.join("class").join(class));
-    fs::create_dir_all(devices.join(device))?;
-    fs::create_dir_all(&links)?;
-    symlink(Path::new("../..").join(VIRTUAL).join(class).join(device), links.join(device))?;
-    symlink(Path::new("../../../../class").join(class), devices.join(device).join("subsystem"))?;
-    Ok(devices.join(device))
+    let folder = folder(root, class, device);
+    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(root.join("class").join(class))?;
+    link(root, class, device)?;
+    symlink(Path::new("../../../../class").join(class), folder.join("subsystem"))?;
+    Ok(folder)
+}
+
+/// Where the folder of a device is.
+fn folder(root: &Path, class: &str, device: &str) -> PathBuf {
+    root.join(VIRTUAL).join(class).join(device)
+}
+
+/// The link to a device in its class.
+fn link(root: &Path, class: &str, device: &str) -> io::Result<()> {
+    symlink(folder(Path::new("../.."), class, device), root.join("class").join(class).join(device))
 }
 
 fn write_uverbs(dir: &Path, index: u32, device: &Device) -> io::Result<()> {

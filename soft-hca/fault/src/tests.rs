@@ -40,6 +40,8 @@ fn plans_read_as_they_were_written() {
         "completion:status=IBV_WC_WR_FLUSH_ERR,dir=receive,nth=2,qp=17",
         "port-down:device=rxe0/1",
         "port-down:device=rxe1/2,after=200ms,for=1s",
+        "device-removed:device=rxe1",
+        "device-removed:device=rxe1,after=200ms,for=1s",
         "list",
         "corrupt ibv_reg_mr:kill completion:status=IBV_WC_SUCCESS list seed=7",
     ] {
@@ -73,8 +75,8 @@ fn there_is_more_than_one_way_to_write_it() {
 #[test]
 fn packets_and_programs_get_each_their_own() {
     let split = |text: &str| {
-        let (packets, ports, programs) = plan(text).split();
-        assert_eq!(ports, []);
+        let (packets, devices, programs) = plan(text).split();
+        assert_eq!(devices, []);
         (packets.to_string(), programs.map(|programs| programs.to_string()))
     };
     let programs = |text: &str| Some(text.to_string());
@@ -85,8 +87,8 @@ fn packets_and_programs_get_each_their_own() {
     let kill = "ibv_reg_mr:kill seed=1";
     assert_eq!(split(kill), (String::new(), programs(kill)));
     assert_eq!(split(&format!("drop {kill}")), ("drop seed=1".into(), programs(kill)));
-    let (packets, ports, programs) = plan("port-down:device=rxe0 seed=1").split();
-    assert_eq!((packets.is_empty(), ports.len(), programs), (true, 1, None));
+    let (packets, devices, programs) = plan("port-down:device=rxe0 seed=1").split();
+    assert_eq!((packets.is_empty(), devices.len(), programs), (true, 1, None));
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn what_is_wrong_is_named() {
         (
             "dorp",
             "\"dorp\" is no fault: it is a call such as ibv_post_send, completion, drop, duplicate, \
-             corrupt, delay, reorder, port-down, list or seed=N",
+             corrupt, delay, reorder, port-down, device-removed, list or seed=N",
         ),
         ("", ""),
         (
@@ -216,6 +218,12 @@ fn what_is_wrong_is_named() {
             "port-down:device=rxe0,qp=1",
             "port-down has no \"qp\": it takes device=NAME or device=NAME/PORT, after=DURATION and for=DURATION",
         ),
+        ("device-removed", "device-removed needs device: it is a device, as rxe0"),
+        ("device-removed:device=rxe0/1", "device=rxe0/1 will not do: it is a device, as rxe0"),
+        (
+            "device-removed:device=rxe0,nth=1",
+            "device-removed has no \"nth\": it takes device=NAME, after=DURATION and for=DURATION",
+        ),
         ("list:5", "list cannot take \"5\": a part is nothing"),
         ("seed=x", "seed=x will not do: it is a whole number"),
         ("seed=1 seed=2", "seed is there twice in \"seed=2\""),
@@ -315,10 +323,10 @@ fn call_fault() -> impl Strategy<Value = CallFault> {
     })
 }
 
-fn port_fault() -> impl Strategy<Value = PortFault> {
+fn device_fault() -> impl Strategy<Value = DeviceFault> {
     let lasts = proptest::option::of(duration());
-    ("[a-z][a-z0-9._-]{0,9}", 1u8.., duration(), lasts)
-        .prop_map(|(device, number, after, lasts)| PortFault { device, number, after, lasts })
+    ("[a-z][a-z0-9._-]{0,9}", proptest::option::of(1u8..), duration(), lasts)
+        .prop_map(|(device, port, after, lasts)| DeviceFault { device, port, after, lasts })
 }
 
 fn completion_fault() -> impl Strategy<Value = CompletionFault> {
@@ -332,19 +340,19 @@ proptest! {
     #[test]
     fn every_plan_can_be_written_and_read(
         packets in proptest::collection::vec(fault(), 0..4),
-        ports in proptest::collection::vec(port_fault(), 0..3),
+        devices in proptest::collection::vec(device_fault(), 0..3),
         calls in proptest::collection::vec(call_fault(), 0..4),
         completions in proptest::collection::vec(completion_fault(), 0..3),
         lists: bool,
         seed in proptest::option::of(any::<u64>()),
     ) {
-        let one = Plan { packets, ports, calls, completions, lists, seed };
+        let one = Plan { packets, devices, calls, completions, lists, seed };
         prop_assert_eq!(one.to_string().parse::<Plan>(), Ok(one));
     }
 
     #[test]
     fn any_text_is_a_plan_or_refused(
-        text in "(seed=|drop|delay|reorder|ibv_reg_mr|rdma_connect|completion|list|kill|ENOMEM|\
+        text in "(seed=|drop|delay|reorder|port-down|device-removed|device=|ibv_reg_mr|rdma_connect|completion|list|kill|ENOMEM|\
             errno=|status=|WR_FLUSH_ERR|per=qp|program=|[:,=;%. a-z0-9]){0,12}",
     ) {
         if let Ok(one) = text.parse::<Plan>() {

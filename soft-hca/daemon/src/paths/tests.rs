@@ -221,7 +221,7 @@ proptest! {
                 prop_assert!(object.migration == State::Migrated || object.alternate.is_some());
                 let is_armed = object.migration == State::Armed;
                 prop_assert!(!is_armed || !pair.fabric.has_lost_path(index));
-                let is_up = |lid: u16| pair.fabric.port_of_lid(lid).is_some_and(is_up);
+                let is_up = |lid: u16| pair.fabric.port_of_lid(lid).is_some_and(Port::is_up);
                 let own = object.device as u16 * 2 + u16::from(object.path.port_num);
                 prop_assert_eq!(pair.reach()[end], is_up(own) && is_up(object.path.dest.dlid));
                 let told = raised.iter().filter(|what| **what == Async::PathMigrated(object.qpn));

@@ -1,0 +1,115 @@
+//! A file whose device has been removed (`uverbs_destroy_ufile_hw`, `uverbs_std_types_async_fd.c`).
+
+use std::collections::BTreeMap;
+
+use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::uapi::uverbs::answer::{self, Answer};
+use soft_hca_core::uapi::uverbs::{Command, command, request};
+use soft_hca_core::uapi::verbs::event;
+
+use super::object::{Kind, Refusals};
+use super::{Outcome, UverbsFile};
+use crate::fabric::{Fabric, REMOVED};
+
+/// What a program still has of a device that has been removed.
+#[derive(Debug)]
+pub(super) struct Removed {
+    /// What handles stood for that it has not destroyed.
+    kinds: BTreeMap<u32, Kind>,
+    /// All that the device had for the file is gone.
+    is_done: bool,
+}
+
+impl UverbsFile {
+    /// Whether the device has been removed since it was opened.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.is_some()
+    }
+
+    /// The device is removed. From now on the program can only destroy what it has.
+    pub(crate) fn begin_removal(&mut self) {
+        let kinds = self.handles.iter().map(|(handle, object)| (handle, object.kind()));
+        self.removed = Some(Removed { kinds: kinds.collect(), is_done: false });
+    }
+
+    /// Destroys what the device had for this file; the program keeps its handles, and the rings that
+    /// it has mapped. `ERESTART` as [`Fabric::lock`].
+    pub(crate) fn destroy_removed(&mut self, fabric: &mut Fabric) -> Result<()> {
+        for (_, object) in self.handles.iter() {
+            fabric.keep_rings(self.id, object);
+        }
+        self.destroy_all(fabric)
+    }
+
+    /// All is gone: who waits for completion events is woken, and the program is told by
+    /// `IB_EVENT_DEVICE_FATAL`, if it has a context; there is no event after that.
+    pub(crate) fn end_removal(&mut self, fabric: &Fabric) {
+        if let Some(removed) = &mut self.removed {
+            removed.is_done = true;
+        }
+        for channel in &self.channels {
+            fabric.shut_channel(*channel);
+        }
+        if self.has_context {
+            self.queue_async(None, 0, event::DEVICE_FATAL);
+        }
+    }
+
+    /// Answers a command: objects can be destroyed, in any order, all else is refused with `EIO`
+    /// (`rdma_lookup_get_uobject`, `ib_uverbs_get_ucontext_file`). `ERESTART` before all is gone.
+    pub(super) fn command_after_removal(
+        &mut self,
+        command: &Command<'_>,
+    ) -> Result<Outcome<Vec<u8>>> {
+        let bytes = match command.number {
+            command::DEALLOC_PD => {
+                self.forget(command.request::<request::DeallocPd>()?.pd_handle, Kind::Pd)?;
+                Vec::new()
+            }
+            command::DEREG_MR => {
+                self.forget(command.request::<request::DeregMr>()?.mr_handle, Kind::Mr)?;
+                Vec::new()
+            }
+            command::DEALLOC_MW => {
+                self.forget(command.request::<request::DeallocMw>()?.mw_handle, Kind::Mw)?;
+                Vec::new()
+            }
+            command::DESTROY_AH => {
+                self.forget(command.request::<request::DestroyAh>()?.ah_handle, Kind::Ah)?;
+                Vec::new()
+            }
+            command::DESTROY_CQ => {
+                let handle = command.request::<request::DestroyCq>()?.cq_handle;
+                // The client counts completion events itself.
+                answer::DestroyCq {
+                    async_events_reported: self.forget(handle, Kind::Cq)?,
+                    ..Default::default()
+                }
+                .to_bytes()
+            }
+            command::DESTROY_SRQ => {
+                let handle = command.request::<request::DestroySrq>()?.srq_handle;
+                answer::DestroySrq { events_reported: self.forget(handle, Kind::Srq)? }.to_bytes()
+            }
+            command::DESTROY_QP => {
+                let handle = command.request::<request::DestroyQp>()?.qp_handle;
+                answer::DestroyQp { events_reported: self.forget(handle, Kind::Qp)? }.to_bytes()
+            }
+            _ => return Err(REMOVED),
+        };
+        Ok(bytes.into())
+    }
+
+    /// Frees the handle of what is gone; gives how many of its asynchronous events were read.
+    /// `ERESTART` before all is gone.
+    fn forget(&mut self, handle: u32, kind: Kind) -> Result<u32> {
+        let removed = self.removed.as_mut().ok_or(REMOVED)?;
+        ensure(removed.is_done, Errno::ERESTART)?;
+        match removed.kinds.get(&handle) {
+            Some(known) if *known == kind => removed.kinds.remove(&handle),
+            Some(_) => return Err(Refusals::of(kind).another),
+            None => return Err(Refusals::of(kind).nothing),
+        };
+        Ok(self.forget_async(handle))
+    }
+}

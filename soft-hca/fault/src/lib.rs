@@ -79,8 +79,8 @@ or what happens to packets of the link (--roce):
 or what happens to a device:
   port-down         the cable of a port is pulled: device=NAME or NAME/PORT, after=DURATION from the
                     program's start [0us], for=DURATION until it is plugged in again [for good]
-  device-removed    it is removed, as a card from its slot: device=NAME, after=DURATION, and for=DURATION
-                    until it is back
+  device-removed    it is removed, as a card from its slot: device=NAME, after=DURATION from the
+                    program's start [0us], for=DURATION until it is back [for good]
 
 PARTs say which; without any, all:
   P%, or p=P%       each with this probability, as 1% or 0.05%

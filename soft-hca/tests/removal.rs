@@ -6,7 +6,10 @@
 
 mod programs;
 
+use std::fs::File;
+
 use programs::place::Place;
+use programs::program::Program;
 use programs::tcp;
 use programs::{LIMIT, LOCALHOST, assert_has, comes_about, compile, installed};
 
@@ -84,6 +87,32 @@ fn what_a_program_is_told() {
     assert_has(&program.succeed(), &["the device is gone\nibv_reg_mr: 0\n"]);
     assert_has(&place.listing(), &["link rxe1/1 state ACTIVE"]);
     place.end(keeper);
+}
+
+/// A record says why what fails does.
+#[test]
+fn it_is_explained() {
+    let place = two("removal-explained");
+    let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
+    let record = place.file("removal.shr");
+    let record = record.to_str().unwrap();
+    let mut line = vec!["record", "-o", record, "--fabric", place.fabric_name()];
+    line.extend(["--device", "rxe0", "--device", "rxe1", "--", &program, "rxe1", "198.18.1.1"]);
+    let file = place.file("recorded.txt");
+    let output = File::create(&file).unwrap();
+    let child = place.command(&line).stdout(output).spawn().unwrap();
+    let mut recorded = Program::new("soft-hca record", child, file.clone());
+    let printed = |text: &str| std::fs::read_to_string(&file).unwrap().contains(text);
+    recorded.wait_until(|| printed("ready"));
+    device(&place, "remove", "rxe1").unwrap();
+    recorded.wait_until(|| printed("the device is gone"));
+    device(&place, "add", "rxe1").unwrap();
+    recorded.succeed();
+    let output = place.command(&["explain", record]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let why = "    why: the device has been removed\n    usual cause: the device was removed under";
+    assert_has(&text, &["ibv_query_device is refused with EIO", "is refused with ENXIO", why]);
+    place.assert_gone();
 }
 
 /// Its peer is as if a cable was pulled; who waits for it by events is woken; another device's

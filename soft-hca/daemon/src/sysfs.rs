@@ -276,6 +276,32 @@ mod tests {
     }
 
     #[test]
+    fn a_device_leaves_the_tree_and_comes_back() {
+        let dir = std::env::temp_dir().join(format!("soft-hca-removed-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let device = |name: &str, index| Device { index, ..Device::local(name, 7, &[]) };
+        write(&dir, "tree", &[device("rxe7", 0), device("rxe8", 1)]).unwrap();
+        let found = || {
+            let devices = soft_hca_core::sysfs::devices(&tree(&dir, "tree"));
+            devices.into_iter().map(|device| device.name).collect::<Vec<_>>()
+        };
+        let first = tree(&dir, "tree").join("class/infiniband/rxe7");
+        let written = fs::metadata(&first).unwrap().modified().unwrap();
+        // Whatever it is called elsewhere.
+        for is_there in [false, false, true, true] {
+            device_changed(&dir, &device("rxe0", 0), is_there).unwrap();
+            let expected: &[&str] = if is_there { &["rxe7", "rxe8"] } else { &["rxe8"] };
+            assert_eq!(
+                (found(), first.exists()),
+                (expected.iter().map(|name| (*name).to_owned()).collect(), is_there)
+            );
+        }
+        assert!(fs::metadata(&first).unwrap().modified().unwrap() > written);
+        assert!(first.join("ports/1/state").exists() && first.join("subsystem").exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
     fn the_tree_is_read() {
         let dir = std::env::temp_dir().join(format!("soft-hca-tree-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();

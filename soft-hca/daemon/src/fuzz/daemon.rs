@@ -117,6 +117,11 @@ impl Case {
                 Request::Fault(Happened { call, specs, outcome })
             }
             12..=16 => self.cm_command(u)?,
+            17 => Request::Device {
+                device: u.int_in_range(0..=1)?,
+                is_there: u.arbitrary()?,
+                after_ns: 0,
+            },
             _ => {
                 let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 Request::Command { out_len: u32::from(u.arbitrary::<u8>()?), bytes }

@@ -157,6 +157,20 @@ fn a_port_goes_down_and_comes_up() {
     assert_eq!(pair.fabric.set_port(0, 3, true).err(), Some(Errno::EINVAL));
 }
 
+/// To a device that is removed nothing leads, and to one that comes back all does.
+#[test]
+fn a_device_goes_and_comes_back() {
+    let mut pair = Connection::new();
+    assert_eq!(pair.fabric.set_device(1, false), Ok(true));
+    assert_eq!(pair.fabric.set_device(1, false), Ok(false));
+    assert!(!pair.reach()[0]);
+    assert_eq!(pair.fabric.present(1).err(), Some(Errno::ENODEV));
+    assert_eq!(pair.fabric.set_device(1, true), Ok(true));
+    assert_eq!((pair.reach(), pair.raised()), ([true; 2], vec![]));
+    assert_eq!(pair.fabric.set_device(1, true), Ok(false));
+    assert_eq!(pair.fabric.set_device(2, false), Err(Errno::ENODEV));
+}
+
 #[test]
 fn a_lost_path_is_left() {
     let mut pair = Connection::new();

@@ -113,3 +113,86 @@ impl UverbsFile {
         Ok(self.forget_async(handle))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::{Acquire, Release};
+
+    use super::super::Object;
+    use super::*;
+    use crate::device::Device;
+    use crate::fabric::RingOf;
+    use crate::objects::CqObject;
+
+    const FILE: u32 = 1;
+
+    /// A file with a completion queue of handle 0 that reports to a channel, and a protection domain.
+    fn file() -> (Fabric, UverbsFile) {
+        let device = Arc::new(Device::rxe("rxe0", 7, &[], 0));
+        let mut fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
+        let mut file = UverbsFile::new(1, FILE, device);
+        file.has_context = true;
+        let (channel, generation, _) = fabric.new_channel(file.proc).unwrap();
+        file.channels.push(channel);
+        let channel = Some((channel, generation));
+        let cq = fabric.take_cq(CqObject { file: FILE, user_handle: 0, channel }).unwrap();
+        let place = fabric.new_ring(3, 64).unwrap();
+        fabric.place_ring(RingOf::Completions(cq), place);
+        fabric.arena.cqs[cq].live.store(generation, Release);
+        file.handles.insert(Object::Cq { index: cq });
+        file.handles.insert(Object::Pd { pd: fabric.new_pd(1).unwrap() });
+        (fabric, file)
+    }
+
+    /// A command with a handle behind its header, at a place in words.
+    fn command(number: u32, at: usize, handle: u32) -> Vec<u8> {
+        let mut words = vec![number, 0];
+        words.resize(at, 0);
+        words.extend([handle, 0]);
+        let length = words.len() as u32;
+        words[1] = length | 4 << 16;
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn what_a_program_has_can_be_destroyed() {
+        let (mut fabric, mut file) = file();
+        let ring_bytes = fabric.in_use().ring_bytes;
+        let run = |file: &mut UverbsFile, fabric: &mut Fabric, number, at, handle| {
+            file.command(fabric, &command(number, at, handle)).map(|outcome| outcome.answer)
+        };
+        file.begin_removal();
+        let destroy_cq = (command::DESTROY_CQ, 4);
+        let query = run(&mut file, &mut fabric, command::QUERY_DEVICE, 4, 0);
+        assert_eq!(query, Err(Errno::EIO));
+        // Whose memory may be in use still is not told that it is not.
+        let early = run(&mut file, &mut fabric, destroy_cq.0, destroy_cq.1, 0);
+        assert_eq!(early, Err(Errno::ERESTART));
+        file.destroy_removed(&mut fabric).unwrap();
+        file.end_removal(&fabric);
+        assert_eq!(file.pop_async().map(|event| event.event_type), Some(event::DEVICE_FATAL));
+        assert_eq!(file.pop_async(), None);
+        // The program has the ring mapped, and may wait for events.
+        let in_use = fabric.in_use();
+        assert_eq!((in_use.cqs, in_use.ring_bytes, fabric.pds()), (0, ring_bytes, 0));
+        let channel = file.channels[0];
+        assert_eq!(fabric.arena.channels[channel].live.load(Acquire), 0);
+        let generation = fabric.env.generation(channel).unwrap();
+        assert!(fabric.env.is_readable((channel as u32, generation)));
+        for (number, at, handle, given) in [
+            (command::DEALLOC_PD, 2, 0, Err(Errno::EINVAL)),
+            (command::DEALLOC_PD, 2, 1, Ok(0)),
+            (command::DEALLOC_PD, 2, 1, Err(Errno::ENOENT)),
+            (destroy_cq.0, destroy_cq.1, 0, Ok(8)),
+            (destroy_cq.0, destroy_cq.1, 0, Err(Errno::ENOENT)),
+            (command::QUERY_DEVICE, 4, 0, Err(Errno::EIO)),
+            (command::POST_SEND, 4, 0, Err(Errno::EIO)),
+        ] {
+            let answer = run(&mut file, &mut fabric, number, at, handle);
+            assert_eq!(answer.map(|bytes| bytes.len()), given, "{number} of {handle}");
+        }
+        file.close(&mut fabric).unwrap();
+        fabric.check_empty();
+    }
+}

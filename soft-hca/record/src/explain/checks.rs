@@ -107,7 +107,9 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
                 "the peer has not brought its queue pair to RTR yet, or it has failed before"
             }
             Peer::OtherPsn { .. } => "sq_psn of one side has to be rq_psn of the other",
-            Peer::NoPath => "a port's cable was pulled, or the LID is wrong",
+            Peer::NoPath => {
+                "a port's cable was pulled, the peer's device was removed, or the LID is wrong"
+            }
             Peer::Remote | Peer::Unreachable => "the peer has ended, or the network is interrupted",
         },
         Reason::CqFull { .. } => {
@@ -151,6 +153,7 @@ pub(super) fn errno_cause(errno: &str) -> &'static str {
         "ENODATA" => "an index that was not looked up: ibv_query_gid_table lists what there is",
         "ENOMEM" => "more objects than the device has",
         "EBUSY" => "another object still uses this one: destroy them in the other order",
+        "EIO" | "ENXIO" => "the device was removed under the program, or its driver ended",
         "EFAULT" => "an address that is not in the program's memory",
         "EADDRINUSE" => "another program listens at this port",
         "EADDRNOTAVAIL" | "ENODEV" => "the address is none of this machine's devices",

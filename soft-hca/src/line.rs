@@ -173,8 +173,8 @@ pub struct DeviceArgs {
     /// ports have LIDs and a subnet manager, and no network interface; with
     /// `rxe0:infiniband,ports=2` there are two of them, so that paths can migrate. The first device
     /// has the machine's addresses, others and further ports 198.18.DEVICE.PORT, counted from
-    /// 198.18.0.1, unless rxe1:address=IP says otherwise. May be given more than once; the fabric's
-    /// first program decides.
+    /// 198.18.0.1, unless rxe1:address=IP says otherwise. rxe1:numa=N,pci=0000:3b:00.0 says where it is in
+    /// the machine, in sysfs. May be given more than once; the fabric's first program decides.
     #[arg(long, value_name = "SPEC", verbatim_doc_comment)]
     pub device: Vec<DeviceSpec>,
     /// Only this device, and its addresses, are to be found by the program, as if it was on a host

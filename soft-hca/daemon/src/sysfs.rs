@@ -5,15 +5,19 @@
 //! tree is in place; only what is in a port's `state` and `phys_state` changes. A device that is
 //! removed goes as a whole, and has another time stamp when it comes back.
 
+mod bus;
+mod removal;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use soft_hca_core::device_file::DeviceFile;
 
 use crate::device::{Device, GidEntry, GidTable, GidType, LinkLayer, Port};
+
+pub(crate) use removal::device_changed;
 
 /// Version of the uverbs commands.
 const UVERBS_ABI: &str = "6";
@@ -22,9 +26,6 @@ const UCMA_ABI: &str = "4";
 
 /// Where devices are that have no bus.
 const VIRTUAL: &str = "devices/virtual";
-
-/// Where in a tree the folders of devices are that are removed.
-const REMOVED: &str = "removed";
 
 /// How the names of trees begin, and of those that are not complete.
 const FINISHED: &str = "sys-";
@@ -50,9 +51,13 @@ pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
     }
     for device in devices {
         let index = device.index as u32;
-        let uverbs = create(&unfinished, "infiniband_verbs", &format!("uverbs{index}"))?;
+        let place = bus::place(device);
+        let uverbs =
+            create(&unfinished, &place.join("infiniband_verbs"), &format!("uverbs{index}"))?;
         write_uverbs(&uverbs, index, device)?;
-        write_device(&create(&unfinished, "infiniband", &device.name)?, device)?;
+        let folder = create(&unfinished, &place.join("infiniband"), &device.name)?;
+        bus::write(&unfinished, [&folder, &uverbs], device)?;
+        write_device(&folder, device)?;
     }
     files(&unfinished.join("class/infiniband_verbs"), [("abi_version", UVERBS_ABI)])?;
     write_cm(&unfinished.join("class/misc/rdma_cm"))?;
@@ -66,41 +71,6 @@ fn trees(dir: &Path) -> impl Iterator<Item = PathBuf> {
     };
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter(is_finished).map(|entry| entry.path())
-}
-
-/// Takes a device out of every tree of the fabric in which a program finds it, or puts it back, under
-/// whatever name it has there.
-pub(crate) fn device_changed(dir: &Path, device: &Device, is_there: bool) -> io::Result<()> {
-    let uverbs = format!("uverbs{}", device.index);
-    for tree in trees(dir) {
-        let aside = tree.join(REMOVED).join(&uverbs);
-        let kept = |class: &str| aside.join(class);
-        let of_uverbs = folder(&tree, "infiniband_verbs", &uverbs);
-        let is_wanted = if is_there { aside.exists() } else { of_uverbs.exists() };
-        if !is_wanted {
-            continue;
-        }
-        let ibdev = if is_there { kept("infiniband_verbs") } else { of_uverbs.clone() };
-        let name = fs::read_to_string(ibdev.join("ibdev"))?;
-        let places = [("infiniband_verbs", uverbs.as_str()), ("infiniband", name.trim_end())];
-        // What is found first comes last, and goes first.
-        if is_there {
-            for (class, device) in places.into_iter().rev() {
-                fs::rename(kept(class), folder(&tree, class, device))?;
-                let now = SystemTime::now();
-                fs::File::open(folder(&tree, class, device))?.set_modified(now)?;
-                link(&tree, class, device)?;
-            }
-            fs::remove_dir(&aside)?;
-        } else {
-            fs::create_dir_all(&aside)?;
-            for (class, device) in places {
-                fs::remove_file(tree.join("class").join(class).join(device))?;
-                fs::rename(folder(&tree, class, device), kept(class))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Writes a port's state anew in every tree of the fabric, under whatever name the device has
@@ -136,25 +106,16 @@ fn number(file: DeviceFile) -> String {
     format!("{major}:{minor}")
 }
 
-/// The folder of a device without a bus, as the kernel has it: it is not in its class, which has a
-/// link to it.
-fn create(root: &Path, class: &str, device: &str) -> io::Result<PathBuf> {
-    let folder = folder(root, class, device);
-    fs::create_dir_all(&folder)?;
-    fs::create_dir_all(root.join("class").join(class))?;
-    link(root, class, device)?;
-    symlink(Path::new("../../../../class").join(class), folder.join("subsystem"))?;
-    Ok(folder)
-}
-
-/// Where the folder of a device is.
-fn folder(root: &Path, class: &str, device: &str) -> PathBuf {
-    root.join(VIRTUAL).join(class).join(device)
-}
-
-/// The link to a device in its class.
-fn link(root: &Path, class: &str, device: &str) -> io::Result<()> {
-    symlink(folder(Path::new("../.."), class, device), root.join("class").join(class).join(device))
+/// The folder of a device, as the kernel has it: it is not in its class, which has a link to it.
+/// `place` is that of all devices of the class that are on the same bus.
+fn create(root: &Path, place: &Path, device: &str) -> io::Result<PathBuf> {
+    let class = Path::new("class").join(place.file_name().unwrap_or_default());
+    let folder = place.join(device);
+    fs::create_dir_all(root.join(&folder))?;
+    fs::create_dir_all(root.join(&class))?;
+    symlink(Path::new("../..").join(&folder), root.join(&class).join(device))?;
+    symlink(bus::way_back(&folder).join(class), root.join(&folder).join("subsystem"))?;
+    Ok(root.join(folder))
 }
 
 fn write_uverbs(dir: &Path, index: u32, device: &Device) -> io::Result<()> {
@@ -272,32 +233,6 @@ mod tests {
         assert_eq!(link("infiniband_verbs/uverbs0"), place.join("infiniband_verbs/uverbs0"));
         let found = fs::canonicalize(class.join("infiniband/rxe7/subsystem")).unwrap();
         assert_eq!(found, fs::canonicalize(class.join("infiniband")).unwrap());
-        fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn a_device_leaves_the_tree_and_comes_back() {
-        let dir = std::env::temp_dir().join(format!("soft-hca-removed-{}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        let device = |name: &str, index| Device { index, ..Device::local(name, 7, &[]) };
-        write(&dir, "tree", &[device("rxe7", 0), device("rxe8", 1)]).unwrap();
-        let found = || {
-            let devices = soft_hca_core::sysfs::devices(&tree(&dir, "tree"));
-            devices.into_iter().map(|device| device.name).collect::<Vec<_>>()
-        };
-        let first = tree(&dir, "tree").join("class/infiniband/rxe7");
-        let written = fs::metadata(&first).unwrap().modified().unwrap();
-        // Whatever it is called elsewhere.
-        for is_there in [false, false, true, true] {
-            device_changed(&dir, &device("rxe0", 0), is_there).unwrap();
-            let expected: &[&str] = if is_there { &["rxe7", "rxe8"] } else { &["rxe8"] };
-            assert_eq!(
-                (found(), first.exists()),
-                (expected.iter().map(|name| (*name).to_owned()).collect(), is_there)
-            );
-        }
-        assert!(fs::metadata(&first).unwrap().modified().unwrap() > written);
-        assert!(first.join("ports/1/state").exists() && first.join("subsystem").exists());
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -32,7 +32,7 @@ fn change(fabric: &FabricName, device: &str, port: Option<u8>, is_well: bool) ->
 /// they are to.
 pub(super) fn plan(dir: &Path, lifeline: &Connection, faults: &[DeviceFault]) -> Result<(), Error> {
     for fault in faults {
-        let begin_ns = fault.after.ns;
+        let begin_ns = fault.after.least().ns;
         let end_ns = fault.lasts.map(|lasts| begin_ns + lasts.ns);
         for (is_well, at_ns) in [(false, Some(begin_ns)), (true, end_ns)] {
             let Some(after_ns) = at_ns else { continue };
@@ -41,6 +41,12 @@ pub(super) fn plan(dir: &Path, lifeline: &Connection, faults: &[DeviceFault]) ->
         }
     }
     Ok(())
+}
+
+/// Whether a fabric has the devices and ports of these faults.
+pub(super) fn check(dir: &Path, faults: &[DeviceFault]) -> Result<(), Error> {
+    let has = |fault: &DeviceFault| request(dir, &fault.device, fault.port, (false, 0)).map(drop);
+    faults.iter().try_for_each(has)
 }
 
 /// Asks for a change of a port, or of a device: whether all is well then, and after how many

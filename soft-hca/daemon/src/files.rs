@@ -27,7 +27,7 @@ pub(crate) enum File {
     /// It keeps the fabric alive or asks for listings.
     Bystander { pid: u32, kind: FileKind },
     /// An opened uverbs device. `tokens` are in the event descriptor.
-    Uverbs { file: UverbsFile, event_fd: EventFd, tokens: usize },
+    Uverbs { file: Box<UverbsFile>, event_fd: EventFd, tokens: usize },
     /// An opened rdma_cm device.
     Cm { proc: usize, file: FileId, event_fd: EventFd, tokens: usize },
 }
@@ -87,7 +87,7 @@ impl Files {
     /// The opened devices.
     pub(crate) fn uverbs_mut(&mut self) -> impl Iterator<Item = &mut UverbsFile> {
         self.files.values_mut().filter_map(|(_, file)| match file {
-            File::Uverbs { file, .. } => Some(file),
+            File::Uverbs { file, .. } => Some(&mut **file),
             _ => None,
         })
     }

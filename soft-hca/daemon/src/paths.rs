@@ -30,7 +30,8 @@ pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) 
         )?;
         let sgid = source_gid(&port.gids, to.sgid_index)?;
         let route = route_to(fabric, sgid, to.dgid)?;
-        return Ok(if port.is_up() { route } else { Route::Nowhere });
+        let leads_on = fabric.port_of_gid(to.dgid).is_none_or(Port::is_up);
+        return Ok(if port.is_up() && leads_on { route } else { Route::Nowhere });
     }
     if to.is_global != 0 {
         source_gid(&port.gids, to.sgid_index)?;
@@ -89,6 +90,11 @@ impl Fabric {
     /// The port that a LID leads to.
     fn port_of_lid(&self, lid: u16) -> Option<&Port> {
         self.ports().find(|port| port.has_lid(lid))
+    }
+
+    /// The port of the fabric that has a GID.
+    fn port_of_gid(&self, gid: [u8; 16]) -> Option<&Port> {
+        self.ports().find(|port| port.gids.is_here(gid))
     }
 
     /// The GID of the port that a LID leads to; zeros if it leads nowhere.

@@ -346,8 +346,9 @@ impl Daemon {
                     let Happened { call, specs, outcome } = fault;
                     let outcome = if outcome.is_empty() { "0".into() } else { outcome };
                     tracing::info!(pid, "{call}: {outcome}, a fault that was asked for: {specs}");
+                    self.device_faults(&specs)?;
                 }
-                Ok(Handled::Silently)
+                Ok(Handled::Answered(Answered::default()))
             }
             Request::Record { limit, only_failures } => {
                 let number = self.record(token, limit, only_failures)?;
@@ -456,7 +457,7 @@ impl Daemon {
         }
         let file = match opened {
             Some(device) => {
-                let file = UverbsFile::new(proc, token, device);
+                let file = Box::new(UverbsFile::new(proc, token, device));
                 File::Uverbs { file, event_fd, tokens: 0 }
             }
             None => {
@@ -525,7 +526,7 @@ impl Daemon {
             self.fabric.arena.trace_generation.store(0, Release);
         }
         match self.files.remove(token) {
-            Some(File::Uverbs { file, .. }) => self.run_command(Deferred::Close(file), None),
+            Some(File::Uverbs { file, .. }) => self.run_command(Deferred::Close(*file), None),
             Some(File::Cm { proc, file, .. }) => {
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 self.cm.close(&mut host, file, system::now_ns());

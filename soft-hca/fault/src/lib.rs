@@ -48,6 +48,7 @@ pub use names::{ErrorNumber, Status};
 pub use packet::{Destination, Direction, Kind, PacketFault};
 pub use random::Random;
 pub use trigger::Counting;
+pub use value::{Delay, Duration};
 pub use verbs::{Fails, Verb};
 
 use call::{CallFault, CompletionFault};
@@ -81,6 +82,8 @@ or what happens to a device:
                     program's start [0us], for=DURATION until it is plugged in again [for good]
   device-removed    it is removed, as a card from its slot: device=NAME, after=DURATION from the
                     program's start [0us], for=DURATION until it is back [for good]
+                    after=10ms..1s is any time between these. With at=CALL it happens at calls of a
+                    program, just before they are made, or after=DURATION from there
 
 PARTs say which; without any, all:
   P%, or p=P%       each with this probability, as 1% or 0.05%
@@ -106,6 +109,7 @@ Examples:
   --fault 'delay:5ms,p=10%,dir=receive; corrupt:nth=100'
   --fault drop:qp=1,dir=send,times=2     the connection manager's first two messages
   --fault port-down:device=rxe1,after=200ms,for=1s
+  --fault port-down:device=rxe1,at=ibv_post_send,nth=1000
   --fault device-removed:device=rxe1,after=1s";
 
 /// What `--fault help` says.
@@ -268,8 +272,19 @@ impl Plan {
     /// the first and the last with the seed.
     pub fn split(mut self) -> (Plan, Vec<DeviceFault>, Option<Plan>) {
         let seed = self.seed;
-        let devices = std::mem::take(&mut self.devices);
-        let is_in_programs = self.lists || !self.calls.is_empty() || !self.completions.is_empty();
+        let (at_calls, devices) = std::mem::take(&mut self.devices)
+            .into_iter()
+            .partition::<Vec<_>, _>(|fault| fault.at.is_some());
+        let of_devices = seed.unwrap_or_else(|| RandomState::new().hash_one(()));
+        let draw = |(index, fault): (u64, DeviceFault)| {
+            fault.drawn(&mut Random::new(of_devices.wrapping_add(index)))
+        };
+        let devices = (0..).zip(devices).map(draw).collect();
+        self.devices = at_calls;
+        let is_in_programs = self.lists
+            || !self.calls.is_empty()
+            || !self.completions.is_empty()
+            || !self.devices.is_empty();
         let is_for_packets = !self.packets.is_empty() || !is_in_programs;
         let seed_of_packets = seed.filter(|_| is_for_packets);
         let packets = Plan { packets: self.packets, seed: seed_of_packets, ..Plan::default() };

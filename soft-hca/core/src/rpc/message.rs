@@ -90,7 +90,7 @@ pub enum Request {
         /// Only what fails is recorded.
         only_failures: bool,
     },
-    /// A fault that was asked for has happened. Not answered.
+    /// A fault that was asked for has happened; those of devices among its specifications are to.
     Fault(Happened),
     /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL`
     /// without such a port.

@@ -159,12 +159,7 @@ impl Case {
         // An empty message is the end of a connection.
         assert_eq!(is_there, !message.is_empty());
         let expected = match Request::decode(message) {
-            Ok(
-                Request::Kick(..)
-                | Request::Raise(..)
-                | Request::CloseChannel(..)
-                | Request::Fault(..),
-            ) => false,
+            Ok(Request::Kick(..) | Request::Raise(..) | Request::CloseChannel(..)) => false,
             _ => is_there,
         };
         match client.receive() {

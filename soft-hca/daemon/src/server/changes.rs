@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use soft_hca_core::engine::Quiesce;
-use soft_hca_core::errno::Result;
+use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::event;
+use soft_hca_fault::Plan;
 
 use super::Daemon;
 use crate::deferred::Deferred;
+use crate::device::Device;
 use crate::files::{CmHost, File};
 use crate::sysfs;
 use crate::uverbs::UverbsFile;
@@ -37,6 +39,26 @@ impl Daemon {
         match after_ns {
             0 => self.change_now(what)?,
             _ => self.changes.add(what, system::now_ns().saturating_add(after_ns)),
+        }
+        Ok(())
+    }
+
+    /// Faults of devices that a program's call has brought on, as their specifications say it.
+    pub(super) fn device_faults(&mut self, specs: &str) -> Result<()> {
+        let Ok(plan) = specs.parse::<Plan>() else { return Ok(()) };
+        for fault in plan.devices {
+            let is_meant = |device: &Arc<Device>| device.name == fault.device;
+            let device = self.fabric.devices.iter().position(is_meant);
+            let device = device.ok_or(Errno::ENODEV.because("the fabric has no such device"))?;
+            let what = |is_well| match fault.port {
+                Some(number) => Change::Port { device, number, is_up: is_well },
+                None => Change::Device { device, is_there: is_well },
+            };
+            let begin_ns = fault.after.least().ns;
+            self.change(what(false), begin_ns)?;
+            if let Some(lasts) = fault.lasts {
+                self.change(what(true), begin_ns + lasts.ns.max(1))?;
+            }
         }
         Ok(())
     }

@@ -77,7 +77,7 @@ fn a_device_is_removed() {
     let accepted = word(&world.event(server).unwrap(), 8);
     world.accept(server, accepted, 3, &param).unwrap();
     world.establish(client, active).unwrap();
-    (world.events(server), world.events(client));
+    [server, client].iter().for_each(|file| drop(world.events(*file)));
     let now = world.now;
     world.cm.remove_device(&mut world.machine, 1, now);
     // Each id that is bound to the device, and their peers.
@@ -100,7 +100,7 @@ fn a_device_is_removed() {
 fn both_ends_are_of_the_device_that_is_removed() {
     let (mut world, server, client) = World::with_files();
     world.connected(server, client);
-    (world.events(server), world.events(client));
+    [server, client].iter().for_each(|file| drop(world.events(*file)));
     let now = world.now;
     world.cm.remove_device(&mut world.machine, 0, now);
     assert_eq!(

@@ -15,7 +15,7 @@ pub use pci::PciAddress;
 pub const DEFAULT_DEVICE: &str = "rxe0";
 
 /// Devices that a fabric may have.
-pub(crate) const MAX_DEVICES: usize = 8;
+const MAX_DEVICES: usize = 8;
 /// The last node that a machine may have (`MAX_NUMNODES` of the distributions' kernels).
 const MAX_NODE: u32 = 1023;
 /// Ports that an InfiniBand device may have.

@@ -1,9 +1,9 @@
 //! What a tree of `SYSFS_PATH`, which the daemon has written, says of its devices.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use crate::device_spec::MAX_DEVICES;
 use crate::system;
 use crate::uapi::nldev::{Device, Port};
 
@@ -14,8 +14,12 @@ pub fn devices(tree: &Path) -> Vec<Device> {
         let name = read(&class.join(format!("infiniband_verbs/uverbs{index}")), "ibdev")?;
         read_device(&class.join("infiniband").join(&name), index, name)
     };
+    let entries = fs::read_dir(class.join("infiniband_verbs")).into_iter().flatten().flatten();
+    let index = |name: &OsStr| name.to_str()?.strip_prefix("uverbs")?.parse().ok();
     // Those that are removed, and those that the program does not find, are missing in between.
-    (0..MAX_DEVICES as u32).filter_map(device).collect()
+    let mut indices: Vec<u32> = entries.filter_map(|entry| index(&entry.file_name())).collect();
+    indices.sort_unstable();
+    indices.into_iter().filter_map(device).collect()
 }
 
 fn read(folder: &Path, file: &str) -> Option<String> {

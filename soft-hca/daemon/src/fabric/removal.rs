@@ -7,7 +7,6 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 
 use super::{Fabric, RingOf};
 use crate::device::{Device, Port};
-use crate::uverbs::Object;
 
 /// Of what is asked of a device that is removed.
 pub(crate) const REMOVED: Errno = Errno::EIO.because("the device has been removed");
@@ -56,17 +55,9 @@ impl Fabric {
         Ok(true)
     }
 
-    /// A program keeps the rings of an object that it has mapped, until it closes its file.
-    pub(crate) fn keep_rings(&mut self, file: u32, object: Object) {
-        match object {
-            Object::Qp { index, .. } => {
-                self.rings.keep(file, RingOf::Send(index));
-                self.rings.keep(file, RingOf::Receive(index));
-            }
-            Object::Srq { index, .. } => self.rings.keep(file, RingOf::Shared(index)),
-            Object::Cq { index } => self.rings.keep(file, RingOf::Completions(index)),
-            Object::Pd { .. } | Object::Mr { .. } | Object::Mw { .. } | Object::Ah { .. } => {}
-        }
+    /// A program keeps a ring of an object, which it has mapped, until it closes its file.
+    pub(crate) fn keep_ring(&mut self, file: u32, of: RingOf) {
+        self.rings.keep(file, of);
     }
 
     /// Frees the rings that a file has kept.

@@ -7,9 +7,9 @@ use soft_hca_core::uapi::uverbs::answer::{self, Answer};
 use soft_hca_core::uapi::uverbs::{Command, command, request};
 use soft_hca_core::uapi::verbs::event;
 
-use super::object::{Kind, Refusals};
+use super::object::{Kind, Object, Refusals};
 use super::{Outcome, UverbsFile};
-use crate::fabric::{Fabric, REMOVED};
+use crate::fabric::{Fabric, REMOVED, RingOf};
 
 /// What a program still has of a device that has been removed.
 #[derive(Debug)]
@@ -35,9 +35,13 @@ impl UverbsFile {
     /// Destroys what the device had for this file; the program keeps its handles, and the rings that
     /// it has mapped. `ERESTART` as [`Fabric::lock`].
     pub(crate) fn destroy_removed(&mut self, fabric: &mut Fabric) -> Result<()> {
-        for (_, object) in self.handles.iter() {
-            fabric.keep_rings(self.id, object);
-        }
+        let rings = self.handles.iter().flat_map(|(_, object)| match object {
+            Object::Qp { index, .. } => vec![RingOf::Send(index), RingOf::Receive(index)],
+            Object::Srq { index, .. } => vec![RingOf::Shared(index)],
+            Object::Cq { index } => vec![RingOf::Completions(index)],
+            Object::Pd { .. } | Object::Mr { .. } | Object::Mw { .. } | Object::Ah { .. } => vec![],
+        });
+        rings.for_each(|of| fabric.keep_ring(self.id, of));
         self.destroy_all(fabric)
     }
 
@@ -119,10 +123,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering::{Acquire, Release};
 
-    use super::super::Object;
     use super::*;
     use crate::device::Device;
-    use crate::fabric::RingOf;
     use crate::objects::CqObject;
 
     const FILE: u32 = 1;

@@ -1,5 +1,5 @@
-//! `soft-hca port`, `soft-hca device` and faults of devices: cables that are pulled, devices that are
-//! removed, and all as before again.
+//! `soft-hca port`, `soft-hca device` and faults of devices: cables that are pulled, devices that
+//! are removed, and all as before again.
 
 use std::path::Path;
 

@@ -108,11 +108,11 @@ pub enum Subcommands {
     },
     /// Remove a device, or have it come back
     ///
-    /// What follows is what follows when an adapter is taken out of its slot, or its driver is unbound:
-    /// programs get DEVICE_FATAL and DEVICE_REMOVAL, every call but those that destroy something fails
-    /// with EIO, work requests do not complete any more, and what others send to it ends with
-    /// RETRY_EXC_ERR. Who opens the device after it has come back finds it as it was. `soft-hca ls` shows
-    /// devices that are removed.
+    /// What follows is what follows when an adapter is taken out of its slot, or its driver is
+    /// unbound: programs get DEVICE_FATAL and DEVICE_REMOVAL, every call but those that destroy
+    /// something fails with EIO, work requests do not complete any more, and what others send to it
+    /// ends with RETRY_EXC_ERR. Who opens the device after it has come back finds it as it was.
+    /// `soft-hca ls` shows devices that are removed.
     #[command(verbatim_doc_comment)]
     Device {
         /// What to do with it
@@ -173,8 +173,9 @@ pub struct DeviceArgs {
     /// ports have LIDs and a subnet manager, and no network interface; with
     /// `rxe0:infiniband,ports=2` there are two of them, so that paths can migrate. The first device
     /// has the machine's addresses, others and further ports 198.18.DEVICE.PORT, counted from
-    /// 198.18.0.1, unless rxe1:address=IP says otherwise. rxe1:numa=N,pci=0000:3b:00.0 says where it is in
-    /// the machine, in sysfs. May be given more than once; the fabric's first program decides.
+    /// 198.18.0.1, unless rxe1:address=IP says otherwise. rxe1:numa=N,pci=0000:3b:00.0 says where
+    /// it is in the machine, in sysfs. May be given more than once; the fabric's first program
+    /// decides.
     #[arg(long, value_name = "SPEC", verbatim_doc_comment)]
     pub device: Vec<DeviceSpec>,
     /// Only this device, and its addresses, are to be found by the program, as if it was on a host
@@ -201,10 +202,10 @@ pub struct DeviceArgs {
     ///
     /// Calls as ibv_reg_mr:nth=2,errno=ENOMEM, rdma_accept:delay=2s, ibv_post_send:kill,nth=10;
     /// completions as completion:nth=3,status=IBV_WC_RETRY_EXC_ERR; packets of the link as drop:1%,
-    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17;
-    /// a port's cable as port-down:device=rxe1,after=200ms,for=1s, a device as
-    /// device-removed:device=rxe1,after=1s. With seed=N the same happens again. May be given more than
-    /// once.
+    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17; a port's
+    /// cable as port-down:device=rxe1,after=200ms,for=1s, a device as
+    /// device-removed:device=rxe1,after=1s. With seed=N the same happens again. May be given more
+    /// than once.
     #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
     pub fault: Vec<Plan>,
     /// Record the link's packets in a file, as pcapng, which Wireshark reads

@@ -244,7 +244,8 @@ fn a_fault_pulls_a_cable() {
     place.end(keeper);
 }
 
-/// A cable is pulled just before a program's hundredth send, or at a time that is drawn from a seed.
+/// A cable is pulled just before a program's hundredth send, or at a time that is drawn from a
+/// seed.
 #[test]
 fn a_fault_pulls_a_cable_at_a_call() {
     if !installed(&["ibv_rc_pingpong"]) {

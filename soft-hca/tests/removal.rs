@@ -1,7 +1,7 @@
 //! Devices that are removed while programs use them, and come back under the same name.
 //!
-//! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, perftest and
-//! rdmacm-utils.
+//! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, perftest
+//! and rdmacm-utils.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;

@@ -58,8 +58,8 @@ print(os.listdir(os.path.realpath(path) + '/ports'), os.path.samefile(path, os.p
     place.assert_gone();
 }
 
-/// As that of an adapter in a slot: NCCL, Mooncake and hwloc begin at its link. What the machine has
-/// there itself is still found.
+/// As that of an adapter in a slot: NCCL, Mooncake and hwloc begin at its link. What the machine
+/// has there itself is still found.
 #[test]
 fn a_device_has_a_place_on_the_bus() {
     let options = ["--device", "rxe0:numa=0", "--device", "rxe1:pci=0f1e:3b:00.0,numa=0"];

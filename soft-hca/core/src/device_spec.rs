@@ -175,8 +175,8 @@ pub enum Error {
     Name,
     /// A word that is none.
     #[error(
-        "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, ports=N, \
-         address=IP, numa=N and pci=ADDRESS, as rxe0:infiniband,ports=2"
+        "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, \
+         ports=N, address=IP, numa=N and pci=ADDRESS, as rxe0:infiniband,ports=2"
     )]
     Word(String),
     /// What is no address.

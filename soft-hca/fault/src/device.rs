@@ -14,10 +14,10 @@ use super::verbs::Verb;
 pub(super) const PORT_DOWN: &str = "port-down";
 pub(super) const DEVICE_REMOVED: &str = "device-removed";
 
-const PORT_KEYS: &str = "device=NAME or device=NAME/PORT, after=DURATION and for=DURATION, and at=CALL \
-     with P%, nth=N, times=N, per=qp, qp=N and program=NAME";
-const DEVICE_KEYS: &str = "device=NAME, after=DURATION and for=DURATION, and at=CALL with P%, nth=N, \
-     times=N, per=qp, qp=N and program=NAME";
+const PORT_KEYS: &str = "device=NAME or device=NAME/PORT, after=DURATION and for=DURATION, \
+     and at=CALL with P%, nth=N, times=N, per=qp, qp=N and program=NAME";
+const DEVICE_KEYS: &str = "device=NAME, after=DURATION and for=DURATION, and at=CALL with \
+     P%, nth=N, times=N, per=qp, qp=N and program=NAME";
 const PORT: &str = "it is a device, as rxe0, or a port of it, as rxe0/2";
 const DEVICE: &str = "it is a device, as rxe0";
 

@@ -268,8 +268,8 @@ impl Plan {
         self
     }
 
-    /// What goes wrong with the link's packets, what with devices, and what in programs, if anything:
-    /// the first and the last with the seed.
+    /// What goes wrong with the link's packets, what with devices, and what in programs, if
+    /// anything: the first and the last with the seed.
     pub fn split(mut self) -> (Plan, Vec<DeviceFault>, Option<Plan>) {
         let seed = self.seed;
         let (at_calls, devices) = std::mem::take(&mut self.devices)

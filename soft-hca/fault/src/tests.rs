@@ -218,7 +218,8 @@ fn what_is_wrong_is_named() {
         ),
         (
             "port-down:device=rxe0,after=soon",
-            "after=soon will not do: it is a duration, as 200us, 5ms or 1s, up to 3600s, or two, as 10ms..1s",
+            "after=soon will not do: it is a duration, as 200us, 5ms or 1s, up to 3600s, or \
+             two, as 10ms..1s",
         ),
         (
             "port-down:device=rxe0,qp=1",
@@ -229,12 +230,13 @@ fn what_is_wrong_is_named() {
         ("device-removed:device=rxe0/1", "device=rxe0/1 will not do: it is a device, as rxe0"),
         (
             "device-removed:device=rxe0,nth=1",
-            "device-removed has no \"nth\": it takes device=NAME, after=DURATION and for=DURATION, and \
-             at=CALL with P%, nth=N, times=N, per=qp, qp=N and program=NAME",
+            "device-removed has no \"nth\": it takes device=NAME, after=DURATION and \
+             for=DURATION, and at=CALL with P%, nth=N, times=N, per=qp, qp=N and program=NAME",
         ),
         (
             "port-down:device=rxe0,after=1s..1ms",
-            "after=1s..1ms will not do: it is a duration, as 200us, 5ms or 1s, up to 3600s, or two, as 10ms..1s",
+            "after=1s..1ms will not do: it is a duration, as 200us, 5ms or 1s, up to 3600s, or \
+             two, as 10ms..1s",
         ),
         ("port-down:device=rxe0,at=ibv_post", "no call is named \"ibv_post\""),
         (
@@ -362,7 +364,8 @@ fn completion_fault() -> impl Strategy<Value = CompletionFault> {
 fn a_time_is_drawn_from_the_seed() {
     let drawn = |seed: u64| {
         let text = format!(
-            "port-down:device=rxe0,after=10ms..1s device-removed:device=rxe0,after=10ms..1s seed={seed}"
+            "port-down:device=rxe0,after=10ms..1s \
+             device-removed:device=rxe0,after=10ms..1s seed={seed}"
         );
         let (_, devices, _) = plan(&text).split();
         devices.into_iter().map(|fault| fault.after.least().ns).collect::<Vec<_>>()
@@ -390,7 +393,9 @@ proptest! {
 
     #[test]
     fn any_text_is_a_plan_or_refused(
-        text in "(seed=|drop|delay|reorder|port-down|device-removed|device=|ibv_reg_mr|rdma_connect|completion|list|kill|ENOMEM|\
+        text in "(seed=|drop|delay|reorder|port-down|device-removed|device=|ibv_reg_mr|\
+            rdma_connect|completion|\
+            list|kill|ENOMEM|\
             errno=|status=|WR_FLUSH_ERR|per=qp|program=|[:,=;%. a-z0-9]){0,12}",
     ) {
         if let Ok(one) = text.parse::<Plan>() {

@@ -19,7 +19,8 @@ pub enum FileKind {
     Uverbs(u32),
     /// An opened rdma_cm device, with the RDMA devices that its program finds.
     Cm(DeviceSet),
-    /// Takes no part in the fabric: asks for listings, tells of faults, pulls cables, removes devices.
+    /// Takes no part in the fabric: asks for listings, tells of faults, pulls cables, removes
+    /// devices.
     Observer,
 }
 

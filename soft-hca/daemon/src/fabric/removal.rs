@@ -34,8 +34,8 @@ impl Fabric {
         self.absent.get(&device)
     }
 
-    /// A device is removed, or comes back as it was: nothing leads to its ports any more, or all does
-    /// again. False if it is so already, `ENODEV` if there is no such device.
+    /// A device is removed, or comes back as it was: nothing leads to its ports any more, or all
+    /// does again. False if it is so already, `ENODEV` if there is no such device.
     pub(crate) fn set_device(&mut self, device: usize, is_there: bool) -> Result<bool> {
         let known = self.devices.get_mut(device).ok_or(Errno::ENODEV)?;
         match (self.absent.remove(&device), is_there) {
@@ -67,8 +67,8 @@ impl Fabric {
         }
     }
 
-    /// Nothing comes to a completion channel any more, and who waits there is woken. The program may
-    /// still have it open.
+    /// Nothing comes to a completion channel any more, and who waits there is woken. The program
+    /// may still have it open.
     pub(crate) fn shut_channel(&self, index: usize) {
         self.arena.channels[index].live.store(0, Release);
         self.env.wake_all(index);

@@ -26,8 +26,8 @@ pub(super) fn way_back(folder: &Path) -> PathBuf {
     folder.components().map(|_| "..").collect()
 }
 
-/// Writes what a device has of its bus, to which `device` in its folders leads. Without a bus that is
-/// a folder, of its own class only, for its node and its network interface.
+/// Writes what a device has of its bus, to which `device` in its folders leads. Without a bus that
+/// is a folder, of its own class only, for its node and its network interface.
 pub(super) fn write(root: &Path, [folder, uverbs]: [&Path; 2], device: &Device) -> io::Result<()> {
     let Some(address) = device.pci else {
         return match device.numa_node {
@@ -39,7 +39,8 @@ pub(super) fn write(root: &Path, [folder, uverbs]: [&Path; 2], device: &Device) 
         symlink(Path::new("../../..").join(address.to_string()), folder.join("device"))?;
     }
     let place = root.join(function(address));
-    // As `PCI_CLASS_NETWORK_ETHERNET` and InfiniBand's of pci_ids.h, with no interface of their own.
+    // As `PCI_CLASS_NETWORK_ETHERNET` and InfiniBand's of pci_ids.h, with no interface of their
+    // own.
     let is_ethernet =
         device.ports.first().is_some_and(|port| port.link_layer == LinkLayer::Ethernet);
     let class = if is_ethernet { "20000" } else { "20700" };

@@ -13,8 +13,8 @@ const REMOVED: &str = "removed";
 /// The classes in which a device is found; libibverbs looks into the first one.
 const CLASSES: [&str; 2] = ["infiniband_verbs", "infiniband"];
 
-/// Takes a device out of every tree of the fabric in which a program finds it, or puts it back, under
-/// whatever name it has there.
+/// Takes a device out of every tree of the fabric in which a program finds it, or puts it back,
+/// under whatever name it has there.
 pub(crate) fn device_changed(dir: &Path, device: &Device, is_there: bool) -> io::Result<()> {
     trees(dir).try_for_each(|tree| changed(&tree, device, is_there))
 }

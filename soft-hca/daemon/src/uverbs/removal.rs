@@ -32,8 +32,8 @@ impl UverbsFile {
         self.removed = Some(Removed { kinds: kinds.collect(), is_done: false });
     }
 
-    /// Destroys what the device had for this file; the program keeps its handles, and the rings that
-    /// it has mapped. `ERESTART` as [`Fabric::lock`].
+    /// Destroys what the device had for this file; the program keeps its handles, and the rings
+    /// that it has mapped. `ERESTART` as [`Fabric::lock`].
     pub(crate) fn destroy_removed(&mut self, fabric: &mut Fabric) -> Result<()> {
         let rings = self.handles.iter().flat_map(|(_, object)| match object {
             Object::Qp { index, .. } => vec![RingOf::Send(index), RingOf::Receive(index)],
@@ -129,7 +129,8 @@ mod tests {
 
     const FILE: u32 = 1;
 
-    /// A file with a completion queue of handle 0 that reports to a channel, and a protection domain.
+    /// A file with a completion queue of handle 0 that reports to a channel, and a protection
+    /// domain.
     fn file() -> (Fabric, UverbsFile) {
         let device = Arc::new(Device::rxe("rxe0", 7, &[], 0));
         let mut fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();

@@ -5,9 +5,11 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use soft_hca::line::{self, Line, PortAction, RecordArgs, RunArgs, ShowArgs, Subcommands};
+use soft_hca::line::{
+    self, DeviceAction, Line, PortAction, RecordArgs, RunArgs, ShowArgs, Subcommands,
+};
 use soft_hca::record::{self, RecordOptions};
-use soft_hca::{Error, doctor, export, fabric, ls, port, run, show};
+use soft_hca::{Error, change, doctor, export, fabric, ls, run, show};
 use soft_hca_core::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
@@ -32,7 +34,11 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
         Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
         Subcommands::Port { action, port, fabric } => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            port::set(&fabric, &port, action == PortAction::Up)?;
+            change::port(&fabric, &port, action == PortAction::Up)?;
+        }
+        Subcommands::Device { action, device, fabric } => {
+            let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
+            change::device(&fabric, &device, action == DeviceAction::Add)?;
         }
         Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
         Subcommands::Doctor => {}

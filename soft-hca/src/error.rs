@@ -53,12 +53,15 @@ pub enum Error {
     /// The program could not be started.
     #[error("cannot run {}: {}", .0.to_string_lossy(), .1)]
     Exec(OsString, #[source] io::Error),
-    /// A fabric that is to be recorded, or a port of which is meant, does not run.
+    /// A fabric that is to be recorded, or a port or device of which is meant, does not run.
     #[error("fabric {0} does not run: start a program in it first")]
     NoFabric(FabricName),
     /// The fabric has no such port.
     #[error("the fabric has no port {0}: `soft-hca ls` shows those that it has")]
     NoPort(String),
+    /// The fabric has no such device.
+    #[error("the fabric has no device {0}: `soft-hca ls` shows those that it has")]
+    UnknownDevice(String),
     /// `--use` names what is none of the fabric's devices.
     #[error("--use: the fabric has {0}")]
     NoDevice(String),

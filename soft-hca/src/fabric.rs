@@ -22,11 +22,11 @@ use soft_hca_core::trace::FOLDER;
 use soft_hca_daemon::device;
 use soft_hca_daemon::link;
 use soft_hca_daemon::sysfs;
-use soft_hca_fault::PortFault;
+use soft_hca_fault::DeviceFault;
 
 use super::daemonize::become_daemon;
 use super::folder_lock::FolderLock;
-use super::{Error, cannot, port, preload};
+use super::{Error, cannot, change, preload};
 
 /// What to do where a fabric is not as it is wanted.
 const INSTEAD: &str = "end its programs first, or take another one by --fabric";
@@ -52,9 +52,9 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Has the cables be pulled that are to be.
-    pub fn pull_cables(&self, faults: &[PortFault]) -> Result<(), Error> {
-        port::plan(&self.dir, &self.lifeline, faults)
+    /// Has cables be pulled and devices be removed that are to be.
+    pub fn plan(&self, faults: &[DeviceFault]) -> Result<(), Error> {
+        change::plan(&self.dir, &self.lifeline, faults)
     }
 
     /// Makes the fabric live as long as the program that this process is about to become, and its
@@ -230,6 +230,8 @@ fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Con
             .map_err(cannot(format!("write {}", sysfs::tree(dir, &name).display())))?;
     }
     if let Some(lifeline) = running {
+        // What is in the tree is how it all began.
+        ask(&lifeline, &Request::Sysfs)?;
         return Ok(lifeline);
     }
     let _guard = spawn(dir, &devices(dir), link)?;

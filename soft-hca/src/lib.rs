@@ -26,12 +26,14 @@
 //! - [`show`]: a record as text, and what went wrong in it; [`export`]: and as a file for
 //!   other programs
 //! - [`ls`]: shows the fabrics
+//! - [`change`]: pulls cables, removes devices
 //! - [`doctor`]: finds out whether all this can work here
 //! - [`mod@line`]: how all that is written on a command line
 #![deny(unsafe_code)]
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
 
+pub mod change;
 mod daemonize;
 pub mod doctor;
 mod error;
@@ -40,7 +42,6 @@ pub mod fabric;
 mod folder_lock;
 pub mod line;
 pub mod ls;
-pub mod port;
 mod preload;
 mod rdma_core;
 pub mod record;

@@ -106,6 +106,24 @@ pub enum Subcommands {
         #[arg(long, value_name = "FABRIC")]
         fabric: Option<FabricName>,
     },
+    /// Remove a device, or have it come back
+    ///
+    /// What follows is what follows when an adapter is taken out of its slot, or its driver is
+    /// unbound: programs get DEVICE_FATAL and DEVICE_REMOVAL, every call but those that destroy
+    /// something fails with EIO, work requests do not complete any more, and what others send to it
+    /// ends with RETRY_EXC_ERR. Who opens the device after it has come back finds it as it was.
+    /// `soft-hca ls` shows devices that are removed.
+    #[command(verbatim_doc_comment)]
+    Device {
+        /// What to do with it
+        action: DeviceAction,
+        /// The device, as rxe1
+        #[arg(value_name = "DEVICE")]
+        device: DeviceName,
+        /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
+        #[arg(long, value_name = "FABRIC")]
+        fabric: Option<FabricName>,
+    },
     /// Say what works on this machine, and how to mend what does not
     ///
     /// A line each: ok, warning (some programs will not work) or problem (none will). The exit
@@ -137,6 +155,15 @@ pub enum PortAction {
     Up,
 }
 
+/// What is done to a device.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceAction {
+    /// Take it out
+    Remove,
+    /// Put it back
+    Add,
+}
+
 /// What kind of device there is to be.
 #[derive(Args)]
 pub struct DeviceArgs {
@@ -148,8 +175,9 @@ pub struct DeviceArgs {
     /// has the machine's addresses, others and further ports 198.18.DEVICE.PORT, counted from
     /// 198.18.0.1, unless rxe1:address=IP says otherwise. InfiniBand ports have the default P_Key
     /// and those that pkey=0x8001 adds (more than once; 0x7fff makes them limited members of the
-    /// default partition), and with lmc=N two to the power of N LIDs. May be given more than once;
-    /// the fabric's first program decides.
+    /// default partition), and with lmc=N two to the power of N LIDs. rxe1:numa=N,pci=0000:3b:00.0
+    /// says where it is in the machine, in sysfs. May be given more than once; the fabric's first
+    /// program decides.
     #[arg(long, value_name = "SPEC", verbatim_doc_comment)]
     pub device: Vec<DeviceSpec>,
     /// Only this device, and its addresses, are to be found by the program, as if it was on a host
@@ -172,13 +200,14 @@ pub struct DeviceArgs {
         default_missing_value = ""
     )]
     pub roce: Option<String>,
-    /// Have calls, completions, packets or ports go wrong on purpose; `--fault help` says how
+    /// Have calls, completions, packets or devices go wrong on purpose; `--fault help` says how
     ///
     /// Calls as ibv_reg_mr:nth=2,errno=ENOMEM, rdma_accept:delay=2s, ibv_post_send:kill,nth=10;
     /// completions as completion:nth=3,status=IBV_WC_RETRY_EXC_ERR; packets of the link as drop:1%,
-    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17;
-    /// a port's cable as port-down:device=rxe1,after=200ms,for=1s. With seed=N
-    /// the same happens again. May be given more than once.
+    /// corrupt:nth=100, reorder:2%,by=3, delay:5ms,p=10%,dir=receive, drop:nth=3,qp=17; a port's
+    /// cable as port-down:device=rxe1,after=200ms,for=1s, a device as
+    /// device-removed:device=rxe1,after=1s. With seed=N the same happens again. May be given more
+    /// than once.
     #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
     pub fault: Vec<Plan>,
     /// Record the link's packets in a file, as pcapng, which Wireshark reads

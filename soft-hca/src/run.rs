@@ -11,7 +11,7 @@ use soft_hca_core::device_spec::{DeviceSet, Devices};
 use soft_hca_fault::Plan;
 
 use super::fabric::{self, Membership};
-use super::{Error, preload};
+use super::{Error, change, preload};
 
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
 const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
@@ -51,7 +51,10 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     let membership = fabric::join(&options.fabric, &options.devices, options.link.as_ref())?;
     fabric::warn_of_devices(&membership.dir, &options.devices);
     fabric::warn_of_link(&membership.dir, options.link.as_ref());
-    membership.pull_cables(&options.devices.faults)?;
+    if let Some(plan) = &options.faults {
+        change::check(&membership.dir, &plan.devices)?;
+    }
+    membership.plan(&options.devices.faults)?;
     let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
     let loadable = loadable.collect::<Result<Vec<_>, _>>()?;
     let mut command = Command::new(program);

@@ -272,6 +272,44 @@ fn a_fault_pulls_a_cable() {
     place.end(keeper);
 }
 
+/// A cable is pulled just before a program's hundredth send, or at a time that is drawn from a
+/// seed.
+#[test]
+fn a_fault_pulls_a_cable_at_a_call() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = with("port-down-at", &["rxe0", "rxe1"]);
+    let keeper = place.keep();
+    let run = |fault: &str, line: &str| {
+        place.start(&format!("{} run --fault {fault} -- {line}", place.soft_hca().display()))
+    };
+    let fault = "port-down:device=rxe1,at=ibv_post_send,nth=100";
+    for (count, state) in [(99, "ACTIVE"), (100, "DOWN")] {
+        let port = tcp::free_port();
+        let line = format!("ibv_rc_pingpong -g 1 -n {count} -p {port}");
+        let mut server = place.start(&format!("{line} -d rxe1"));
+        server.wait_until(|| tcp::listens(port));
+        let mut client = run(fault, &format!("{line} -d rxe0 {LOCALHOST}"));
+        if count < 100 {
+            client.succeed();
+            server.succeed();
+        } else {
+            assert!(!client.wait().success());
+            assert_has(&client.output(), &["transport retry counter exceeded (12)"]);
+            server.kill();
+        }
+        assert_has(&place.listing(), &[&format!("link rxe1/1 state {state}")]);
+    }
+    assert!(port(&place, "up", "rxe1/1"));
+    run("port-down:device=rxe1,after=1ms..9ms --fault seed=7", "true").succeed();
+    assert!(comes_about(LIMIT, || place.listing().contains("link rxe1/1 state DOWN")));
+    let mut none = run("port-down:device=rxe7,at=ibv_post_send", "true");
+    assert!(!none.wait().success());
+    assert_has(&none.output(), &["the fabric has no port rxe7/1"]);
+    place.end(keeper);
+}
+
 /// Whoever comes first decides.
 #[test]
 fn who_comes_later_is_told() {

@@ -4,12 +4,9 @@
 
 mod programs;
 
-use std::path::Path;
-use std::process::Command;
-
+use programs::compile;
 use programs::hosts::{Hosts, INTERFACE};
 use programs::place::Place;
-use programs::{headers, installed};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/errors/errors.c");
 
@@ -112,22 +109,9 @@ const CASES: [(&str, &str); 19] = [
     ),
 ];
 
-/// Compiles the program; none if that cannot be done here.
-fn compile(place: &Place) -> Option<String> {
-    if !installed(&["cc"]) || !headers(&["infiniband/verbs.h"].into()) {
-        return None;
-    }
-    let file = place.file("errors");
-    let mut command = Command::new("cc");
-    command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-    let output = command.args([&file, Path::new(SOURCE)]).arg("-libverbs").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(file.to_str().unwrap().to_string())
-}
-
 /// Runs all cases.
 fn run(place: &Place) {
-    let Some(program) = compile(place) else { return };
+    let Some(program) = compile(place, SOURCE, &["ibverbs"]) else { return };
     let names = CASES.map(|(name, _)| name).join(" ");
     let text = place.start(&format!("{program} {names}")).succeed();
     let expected: Vec<String> =

@@ -4,8 +4,6 @@
 mod programs;
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use programs::hosts::{Host, Hosts, INTERFACE};
 use programs::{LIMIT, assert_has, comes_about, headers, installed, the_processors};
@@ -50,12 +48,7 @@ fn mckey() {
 
 /// Compiles the program into a host's place.
 fn compile(host: &Host) -> String {
-    let file = host.place.file("group");
-    let mut command = Command::new("cc");
-    command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-    let output = command.args([&file, Path::new(SOURCE)]).arg("-libverbs").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    file.to_str().unwrap().to_string()
+    programs::compile(&host.place, SOURCE, &["ibverbs"]).unwrap()
 }
 
 /// Every member gets every datagram once, with the header that it had on its way, and a group is

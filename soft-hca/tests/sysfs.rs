@@ -58,6 +58,41 @@ print(os.listdir(os.path.realpath(path) + '/ports'), os.path.samefile(path, os.p
     place.assert_gone();
 }
 
+/// As that of an adapter in a slot: NCCL, Mooncake and hwloc begin at its link. What the machine
+/// has there itself is still found.
+#[test]
+fn a_device_has_a_place_on_the_bus() {
+    let options = ["--device", "rxe0:numa=0", "--device", "rxe1:pci=0f1e:3b:00.0,numa=0"];
+    let place = Place::with("bus", Vec::new(), options.map(String::from).to_vec());
+    let run = |line: &str| place.start(line).succeed();
+    const DEVICE: &str = "/sys/class/infiniband/rxe1";
+    const FUNCTION: &str = "/sys/devices/pci0f1e:3b/0f1e:3b:00.0";
+    assert_eq!(run(&format!("readlink {DEVICE}/device")), "../../../0f1e:3b:00.0\n");
+    let verbs = "/sys/class/infiniband_verbs/uverbs1/device/";
+    for path in [&format!("{DEVICE}/device"), &format!("{DEVICE}/../.."), verbs] {
+        assert_eq!(run(&format!("realpath {path}")), format!("{FUNCTION}\n"), "{path}");
+    }
+    let bus = "/sys/bus/pci/devices/0f1e:3b:00.0";
+    for folder in [FUNCTION, &format!("{DEVICE}/device"), bus] {
+        let text = run(&format!("cat {folder}/numa_node {folder}/class {folder}/uevent"));
+        let expected = "0\n0x020000\nPCI_CLASS=20000\nPCI_SLOT_NAME=0f1e:3b:00.0\n";
+        assert_eq!(text, expected, "{folder}");
+    }
+    assert_eq!(run(&format!("ls {FUNCTION}/infiniband")), "rxe1\n");
+    assert_eq!(
+        run(&format!("realpath {bus}/infiniband/rxe1")),
+        format!("{FUNCTION}/infiniband/rxe1\n")
+    );
+    assert_eq!(run("cat /sys/class/infiniband/rxe0/device/numa_node"), "0\n");
+    for folder in std::fs::read_dir("/sys/devices").into_iter().flatten().flatten() {
+        let folder = folder.path();
+        let own = std::fs::read_dir(&folder).map_or(0, Iterator::count);
+        let seen = run(&format!("ls -A {}", folder.display())).lines().count();
+        assert_eq!(own, seen, "{}", folder.display());
+    }
+    place.assert_gone();
+}
+
 /// hwloc reads the link and, seeing a device without a bus, has no place for it.
 #[test]
 fn lstopo_finds_its_way() {

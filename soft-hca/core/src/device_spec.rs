@@ -1,18 +1,24 @@
 //! Which devices a fabric has, as a command line says it: `rxe0`, `rxe0:infiniband,ports=2`, and
 //! which of them a program finds.
 
+mod pci;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use soft_hca_fault::PortFault;
+use soft_hca_fault::DeviceFault;
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, FULL_MEMBER};
+
+pub use pci::PciAddress;
 
 /// The device that there is if nobody asks for another one.
 pub const DEFAULT_DEVICE: &str = "rxe0";
 
 /// Devices that a fabric may have.
 const MAX_DEVICES: usize = 8;
+/// The last node that a machine may have (`MAX_NUMNODES` of the distributions' kernels).
+const MAX_NODE: u32 = 1023;
 /// Ports that an InfiniBand device may have.
 const MAX_PORTS: u8 = 8;
 /// The LMC has three bits (IBTA 14.2.5.6, PortInfo).
@@ -64,6 +70,10 @@ pub struct DeviceSpec {
     pub lmc: u8,
     /// What its first port is known by, if anything is said of it.
     pub addresses: Vec<IpAddr>,
+    /// The node of the machine that it is near.
+    pub numa_node: Option<u32>,
+    /// Where it is on the PCI bus.
+    pub pci: Option<PciAddress>,
 }
 
 /// A port of a device: `rxe0/2`.
@@ -102,8 +112,8 @@ pub struct Devices {
     pub specs: Vec<DeviceSpec>,
     /// Those that the program finds; all if none is named.
     pub used: Vec<DeviceName>,
-    /// Cables that are to be pulled.
-    pub faults: Vec<PortFault>,
+    /// What is to happen to them.
+    pub faults: Vec<DeviceFault>,
 }
 
 impl Devices {
@@ -175,12 +185,21 @@ pub enum Error {
     /// A word that is none.
     #[error(
         "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, \
-         ports=N, pkey=KEY, lmc=N and address=IP, as rxe0:infiniband,ports=2"
+         ports=N, pkey=KEY, lmc=N, address=IP, numa=N and pci=ADDRESS, as rxe0:infiniband,ports=2"
     )]
     Word(String),
     /// What is no address.
     #[error("address={0}: that is no IP address")]
     Address(String),
+    /// What is no node's number.
+    #[error("numa={0}: a node has a number from 0 to {MAX_NODE}")]
+    Node(String),
+    /// What is no place on the PCI bus.
+    #[error("pci={0}: a place on the bus is DOMAIN:BUS:SLOT.FUNCTION, as 0000:3b:00.0")]
+    Pci(String),
+    /// Two devices at a place.
+    #[error("there are two devices at pci={0}")]
+    SamePlace(PciAddress),
     /// More than there may be.
     #[error("a fabric has at most {MAX_DEVICES} devices")]
     TooMany,
@@ -227,6 +246,8 @@ impl Default for DeviceSpec {
             pkeys: Vec::new(),
             lmc: 0,
             addresses: Vec::new(),
+            numa_node: None,
+            pci: None,
         }
     }
 }
@@ -287,6 +308,13 @@ impl FromStr for DeviceSpec {
                     let address = text.parse().map_err(|_| Error::Address(text.to_owned()))?;
                     spec.addresses.push(address);
                 }
+                Some(("numa", number)) => {
+                    let node = number.parse().ok().filter(|node| *node <= MAX_NODE);
+                    spec.numa_node = Some(node.ok_or_else(|| Error::Node(number.to_owned()))?);
+                }
+                Some(("pci", place)) => {
+                    spec.pci = Some(place.parse().map_err(|()| Error::Pci(place.to_owned()))?);
+                }
                 _ => return Err(Error::Word(word.to_owned())),
             }
         }
@@ -312,6 +340,8 @@ impl fmt::Display for DeviceSpec {
             words.push(format!("lmc={}", self.lmc));
         }
         words.extend(self.addresses.iter().map(|address| format!("address={address}")));
+        words.extend(self.numa_node.map(|node| format!("numa={node}")));
+        words.extend(self.pci.map(|place| format!("pci={place}")));
         if words.is_empty() { Ok(()) } else { write!(f, ":{}", words.join(",")) }
     }
 }
@@ -326,13 +356,17 @@ pub fn split(text: &str) -> Result<Vec<DeviceSpec>, Error> {
     distinct(text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
 }
 
-/// That each specification has another name.
+/// That each specification has another name and place.
 pub(crate) fn distinct(specs: Vec<DeviceSpec>) -> Result<Vec<DeviceSpec>, Error> {
     let twice = |(index, spec): &(usize, &DeviceSpec)| {
         specs[..*index].iter().any(|other| other.name == spec.name)
     };
     if specs.len() > MAX_DEVICES {
         return Err(Error::TooMany);
+    }
+    let places: Vec<PciAddress> = specs.iter().filter_map(|spec| spec.pci).collect();
+    if let Some(at) = (1..places.len()).find(|at| places[..*at].contains(&places[*at])) {
+        return Err(Error::SamePlace(places[at]));
     }
     match specs.iter().enumerate().find(twice) {
         Some((_, spec)) => Err(Error::SameName(spec.name.clone())),
@@ -368,6 +402,7 @@ mod tests {
                 1,
                 "rxe1:address=10.7.0.1,address=fd00::1",
             ),
+            ("rxe1:pci=C1:00.1,numa=1", false, 1, "rxe1:numa=1,pci=0000:c1:00.1"),
         ] {
             let spec: DeviceSpec = text.parse().unwrap();
             assert_eq!((spec.is_infiniband, spec.ports), (is_infiniband, ports), "{text}");
@@ -387,6 +422,8 @@ mod tests {
             ("rxe0:infiniband,ports=9", "ports=9: an InfiniBand device has 1 to 8 ports"),
             ("rxe0:infiniband,ports=two", "ports=two: an InfiniBand device has 1 to 8 ports"),
             ("rxe0:address=here", "address=here: that is no IP address"),
+            ("rxe0:numa=-1", "numa=-1: a node has a number from 0 to 1023"),
+            ("rxe0:pci=3b", "pci=3b: a place on the bus is DOMAIN:BUS:SLOT.FUNCTION"),
             ("rxe0:ports=2", "rxe0: an Ethernet device has one port"),
             ("rxe0:infiniband,pkey=", "pkey=: a P_Key is a number of 16 bits"),
             ("rxe0:infiniband,pkey=0x8000", "pkey=0x8000: a P_Key is a number of 16 bits"),
@@ -405,6 +442,8 @@ mod tests {
         }
         let twice = split("rxe0 rxe1 rxe0:infiniband").unwrap_err().to_string();
         assert_eq!(twice, "there are two devices called rxe0");
+        let twice = split("rxe0:pci=3b:00.0 rxe1:pci=0000:3b:00.0").unwrap_err().to_string();
+        assert_eq!(twice, "there are two devices at pci=0000:3b:00.0");
     }
 
     #[test]

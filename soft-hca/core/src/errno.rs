@@ -110,6 +110,7 @@ errnos!(
     ENOSPC,
     ENOSYS,
     ENOTTY,
+    ENXIO,
     EOPNOTSUPP,
     EPERM,
     EPROTONOSUPPORT,

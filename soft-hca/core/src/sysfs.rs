@@ -1,5 +1,6 @@
 //! What a tree of `SYSFS_PATH`, which the daemon has written, says of its devices.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -13,7 +14,12 @@ pub fn devices(tree: &Path) -> Vec<Device> {
         let name = read(&class.join(format!("infiniband_verbs/uverbs{index}")), "ibdev")?;
         read_device(&class.join("infiniband").join(&name), index, name)
     };
-    (0..).map_while(device).collect()
+    let entries = fs::read_dir(class.join("infiniband_verbs")).into_iter().flatten().flatten();
+    let index = |name: &OsStr| name.to_str()?.strip_prefix("uverbs")?.parse().ok();
+    // Those that are removed, and those that the program does not find, are missing in between.
+    let mut indices: Vec<u32> = entries.filter_map(|entry| index(&entry.file_name())).collect();
+    indices.sort_unstable();
+    indices.into_iter().filter_map(device).collect()
 }
 
 fn read(folder: &Path, file: &str) -> Option<String> {

@@ -4,10 +4,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
 /// Deadlines, one at most for each of what is to be done, the earliest.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Deadlines<T> {
     in_order: BTreeSet<(u64, T)>,
     deadline_of: HashMap<T, u64>,
+}
+
+impl<T> Default for Deadlines<T> {
+    fn default() -> Self {
+        Self { in_order: BTreeSet::new(), deadline_of: HashMap::new() }
+    }
 }
 
 impl<T: Copy + Hash + Ord> Deadlines<T> {

@@ -26,6 +26,9 @@ pub(crate) enum Deferred {
     Close(UverbsFile),
     /// A process that has ended, by its index.
     Reap(usize),
+    /// A file whose device is removed, by its token, and who may still be using its memory, once
+    /// its objects are gone.
+    Remove(u32, Option<Quiesce>),
 }
 
 /// An answer and the descriptors that go with it.

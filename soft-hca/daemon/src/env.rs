@@ -63,6 +63,13 @@ impl DaemonEnv {
         channels.get(&(index as usize)).is_some_and(|(live, fd)| *live == generation && fd.is_set())
     }
 
+    /// Wakes all who wait for a channel, now and for ever.
+    pub(crate) fn wake_all(&self, index: usize) {
+        if let Some((_, fd)) = lock(&self.channels).get(&index) {
+            fd.add(1);
+        }
+    }
+
     /// Takes back tokens of events that nobody will read.
     pub(crate) fn take_tokens(&self, (index, generation): (usize, u32), tokens: u32) {
         if let Some((_, fd)) =

@@ -27,7 +27,7 @@ pub(crate) enum File {
     /// It keeps the fabric alive or asks for listings.
     Bystander { pid: u32, kind: FileKind },
     /// An opened uverbs device. `tokens` are in the event descriptor.
-    Uverbs { file: UverbsFile, event_fd: EventFd, tokens: usize },
+    Uverbs { file: Box<UverbsFile>, event_fd: EventFd, tokens: usize },
     /// An opened rdma_cm device.
     Cm { proc: usize, file: FileId, event_fd: EventFd, tokens: usize },
 }
@@ -87,9 +87,18 @@ impl Files {
     /// The opened devices.
     pub(crate) fn uverbs_mut(&mut self) -> impl Iterator<Item = &mut UverbsFile> {
         self.files.values_mut().filter_map(|(_, file)| match file {
-            File::Uverbs { file, .. } => Some(file),
+            File::Uverbs { file, .. } => Some(&mut **file),
             _ => None,
         })
+    }
+
+    /// The tokens of files that have opened a device which has not been removed since.
+    pub(crate) fn of_device(&self, device: usize) -> Vec<u32> {
+        let is_meant = |file: &File| match file {
+            File::Uverbs { file, .. } => file.device.index == device && !file.is_removed(),
+            _ => false,
+        };
+        self.iter().filter(|(_, file)| is_meant(file)).map(|(token, _)| token).collect()
     }
 
     /// The connection manager's numbers of its files, by token.

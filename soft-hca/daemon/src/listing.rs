@@ -17,7 +17,10 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     for line in fabric.roce.describe() {
         let _ = writeln!(out, "{line}");
     }
-    for device in &fabric.devices {
+    for (index, device) in fabric.devices.iter().enumerate() {
+        if fabric.is_removed(index) {
+            let _ = writeln!(out, "device {} removed", device.name);
+        }
         for port in &device.ports {
             let _ = write!(
                 out,

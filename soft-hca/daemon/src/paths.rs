@@ -31,17 +31,14 @@ pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) 
         )?;
         let sgid = source_gid(&port.gids, to.sgid_index)?;
         let route = route_to(fabric, sgid, to.dgid)?;
-        return Ok(if is_up(port) { route } else { Route::Nowhere });
+        let leads_on = fabric.port_of_gid(to.dgid).is_none_or(Port::is_up);
+        return Ok(if port.is_up() && leads_on { route } else { Route::Nowhere });
     }
     if to.is_global != 0 {
         source_gid(&port.gids, to.sgid_index)?;
     }
-    let leads_on = to.dlid >= FIRST_MLID || fabric.port_of_lid(to.dlid).is_some_and(is_up);
-    Ok(if is_up(port) && leads_on { Route::Local } else { Route::Nowhere })
-}
-
-fn is_up(port: &Port) -> bool {
-    port.state == PortState::Active
+    let leads_on = to.dlid >= FIRST_MLID || fabric.port_of_lid(to.dlid).is_some_and(Port::is_up);
+    Ok(if port.is_up() && leads_on { Route::Local } else { Route::Nowhere })
 }
 
 /// The way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it: both are IPv4
@@ -109,6 +106,11 @@ impl Fabric {
     /// The port that a LID leads to.
     fn port_of_lid(&self, lid: u16) -> Option<&Port> {
         self.ports().find(|port| port.has_lid(lid))
+    }
+
+    /// The port of the fabric that has a GID.
+    fn port_of_gid(&self, gid: [u8; 16]) -> Option<&Port> {
+        self.ports().find(|port| port.gids.is_here(gid))
     }
 
     /// The GID of the port that a LID leads to; zeros if it leads nowhere.
@@ -197,8 +199,16 @@ impl Fabric {
             }
         }
         let device = Arc::clone(device);
+        self.follow_ports(|_| true)?;
+        Ok(Some(device))
+    }
+
+    /// Has the queue pairs that are meant, and all address handles, take the ways that their paths
+    /// lead, now that ports have changed.
+    pub(crate) fn follow_ports(&mut self, is_meant: impl Fn(&QpObject) -> bool) -> Result<()> {
         let connected = self.qps.iter().filter(|(_, object)| object.path.has_vector());
-        let connected: Vec<usize> = connected.map(|(index, _)| index).collect();
+        let meant = connected.filter(|(_, object)| is_meant(object));
+        let connected: Vec<usize> = meant.map(|(index, _)| index).collect();
         for &index in &connected {
             self.leave_lost_path(index)?;
         }
@@ -208,7 +218,7 @@ impl Fabric {
             let route = route_of(self, device, object.dest.port_num, &object.dest);
             route.unwrap_or(Route::Nowhere).store(&self.arena.ahs[index].route);
         }
-        Ok(Some(device))
+        Ok(())
     }
 
     /// Whether a queue pair's path leads nowhere, and another one that it has somewhere.

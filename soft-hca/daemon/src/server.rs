@@ -1,5 +1,7 @@
 //! The loop: connections, requests and timers, in one thread.
 
+mod changes;
+
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
 use std::net::IpAddr;
@@ -33,7 +35,9 @@ use crate::files::{self, File, Files};
 use crate::link::ReceivedMad;
 use crate::poller::{Poller, Ready};
 use crate::uverbs::UverbsFile;
-use crate::{link, listing, sysfs, ucma};
+use crate::{link, listing, ucma};
+
+use changes::Change;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -61,6 +65,9 @@ fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
 /// How often receives that are posted to queue pairs in the error state are looked for, in
 /// nanoseconds: no doorbell tells of them.
 const ERROR_SWEEP_NS: u64 = 20_000_000;
+
+/// The place of the device that the link belongs to.
+const LINK_DEVICE: usize = 0;
 
 /// How long the daemon waits before it looks again whether a dead process owes a token.
 const TOKEN_SWEEP_NS: u64 = 5_000_000;
@@ -118,8 +125,8 @@ pub(crate) struct Daemon {
     missing_tokens: Deadlines<(u32, u32)>,
     /// What waits for a lock.
     deferred: DeferredCommands,
-    /// Ports that are to go down or to come up: device, number, and which of both.
-    cables: Deadlines<(usize, u8, bool)>,
+    /// What is to become of ports and devices.
+    changes: Deadlines<Change>,
     /// Queue pairs in the error state. Who puts one there reschedules it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -145,7 +152,7 @@ impl Daemon {
             rescheduled: Deadlines::default(),
             missing_tokens: Deadlines::default(),
             deferred: DeferredCommands::default(),
-            cables: Deadlines::default(),
+            changes: Deadlines::default(),
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             recorder: None,
@@ -205,7 +212,7 @@ impl Daemon {
             self.missing_tokens.next(),
             sweep,
             self.deferred.next(),
-            self.cables.next(),
+            self.changes.next(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -259,6 +266,7 @@ impl Daemon {
                 Err(_) => Some(Deferred::Close(file)),
             },
             Deferred::Reap(index) => self.reap(index),
+            Deferred::Remove(token, quiesce) => self.remove_from(token, quiesce),
         };
         match unfinished {
             // A file has one command at a time; one that sends two is closed.
@@ -338,8 +346,9 @@ impl Daemon {
                     let Happened { call, specs, outcome } = fault;
                     let outcome = if outcome.is_empty() { "0".into() } else { outcome };
                     tracing::info!(pid, "{call}: {outcome}, a fault that was asked for: {specs}");
+                    self.device_faults(&specs)?;
                 }
-                Ok(Handled::Silently)
+                Ok(Handled::Answered(Answered::default()))
             }
             Request::Record { limit, only_failures } => {
                 let number = self.record(token, limit, only_failures)?;
@@ -347,14 +356,17 @@ impl Daemon {
             }
             Request::Port { device, port, is_up, after_ns } => {
                 let device = device as usize;
-                let known = self.fabric.devices.get(device).ok_or(Errno::ENODEV)?;
-                known.port(port)?;
-                match after_ns {
-                    0 => self.set_port(device, port, is_up)?,
-                    _ => self
-                        .cables
-                        .add((device, port, is_up), system::now_ns().saturating_add(after_ns)),
-                }
+                self.change(Change::Port { device, number: port, is_up }, after_ns)?;
+                Ok(Handled::Answered(Answered::default()))
+            }
+            Request::Device { device, is_there, after_ns } => {
+                let device = device as usize;
+                self.change(Change::Device { device, is_there }, after_ns)?;
+                Ok(Handled::Answered(Answered::default()))
+            }
+            Request::Sysfs => {
+                let written = self.bring_in_line();
+                written.map_err(|_| Errno::EIO.because("a tree of sysfs cannot be changed"))?;
                 Ok(Handled::Answered(Answered::default()))
             }
             Request::List => {
@@ -367,20 +379,6 @@ impl Daemon {
                 Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
         }
-    }
-
-    /// A port goes down or comes up, and all who have opened its device learn of it.
-    fn set_port(&mut self, device: usize, number: u8, is_up: bool) -> Result<()> {
-        let Some(changed) = self.fabric.set_port(device, number, is_up)? else { return Ok(()) };
-        let word = if is_up { "up" } else { "down" };
-        tracing::info!("port {number} of {} is {word}", changed.name);
-        sysfs::port_changed(&self.dir, &changed, number);
-        let events = changed.port(number)?.events(is_up);
-        for file in self.files.uverbs_mut().filter(|file| file.device.index == device) {
-            file.device = Arc::clone(&changed);
-            events.iter().for_each(|event| file.queue_async(None, number.into(), *event));
-        }
-        Ok(())
     }
 
     /// Records the fabric for as long as a connection lasts.
@@ -434,9 +432,7 @@ impl Daemon {
             return Ok(Answered::default());
         }
         let opened = match hello.kind {
-            FileKind::Uverbs(index) => {
-                Some(self.fabric.devices.get(index as usize).ok_or(Errno::ENODEV)?)
-            }
+            FileKind::Uverbs(index) => Some(self.fabric.present(index as usize)?),
             _ => None,
         };
         let opened = opened.map(Arc::clone);
@@ -461,7 +457,7 @@ impl Daemon {
         }
         let file = match opened {
             Some(device) => {
-                let file = UverbsFile::new(proc, token, device);
+                let file = Box::new(UverbsFile::new(proc, token, device));
                 File::Uverbs { file, event_fd, tokens: 0 }
             }
             None => {
@@ -530,7 +526,7 @@ impl Daemon {
             self.fabric.arena.trace_generation.store(0, Release);
         }
         match self.files.remove(token) {
-            Some(File::Uverbs { file, .. }) => self.run_command(Deferred::Close(file), None),
+            Some(File::Uverbs { file, .. }) => self.run_command(Deferred::Close(*file), None),
             Some(File::Cm { proc, file, .. }) => {
                 let mut host = files::CmHost { fabric: &mut self.fabric };
                 self.cm.close(&mut host, file, system::now_ns());
@@ -582,11 +578,7 @@ impl Daemon {
                 self.failed.insert(qpn);
             }
         }
-        for (device, number, is_up) in self.cables.due(now) {
-            if let Err(error) = self.set_port(device, number, is_up) {
-                tracing::warn!("port {number} of device {device}: {error:?}");
-            }
-        }
+        self.run_changes(now);
         for (command, waited) in self.deferred.due(now) {
             self.run_command(command, Some(waited));
         }
@@ -609,7 +601,10 @@ impl Daemon {
     /// Takes what has come from other hosts.
     fn hear_link(&mut self) {
         let now = system::now_ns();
-        for ReceivedMad { from, to, mad } in self.fabric.roce.take_notice() {
+        let received = self.fabric.roce.take_notice();
+        // Nobody hears what comes to a device that is removed.
+        let is_heard = !self.fabric.is_removed(LINK_DEVICE);
+        for ReceivedMad { from, to, mad } in received.into_iter().filter(|_| is_heard) {
             let mut host = files::CmHost { fabric: &mut self.fabric };
             self.cm.receive(&mut host, (from, to), &mad, now);
         }

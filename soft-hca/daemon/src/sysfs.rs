@@ -2,7 +2,11 @@
 //!
 //! They are real files, since the libraries list folders by calls that cannot be intercepted. The
 //! time stamp of the device's folder is part of its identity, so no file appears or goes once a
-//! tree is in place; only what is in a port's `state` and `phys_state` changes.
+//! tree is in place; only what is in a port's `state` and `phys_state` changes. A device that is
+//! removed goes as a whole, and has another time stamp when it comes back.
+
+mod bus;
+mod removal;
 
 use std::fs;
 use std::io;
@@ -12,6 +16,8 @@ use std::path::{Path, PathBuf};
 use soft_hca_core::device_file::DeviceFile;
 
 use crate::device::{Device, GidEntry, GidTable, GidType, LinkLayer, Port};
+
+pub(crate) use removal::device_changed;
 
 /// Version of the uverbs commands.
 const UVERBS_ABI: &str = "6";
@@ -45,26 +51,34 @@ pub fn write(dir: &Path, name: &str, devices: &[Device]) -> io::Result<()> {
     }
     for device in devices {
         let index = device.index as u32;
-        let uverbs = create(&unfinished, "infiniband_verbs", &format!("uverbs{index}"))?;
+        let place = bus::place(device);
+        let uverbs =
+            create(&unfinished, &place.join("infiniband_verbs"), &format!("uverbs{index}"))?;
         write_uverbs(&uverbs, index, device)?;
-        write_device(&create(&unfinished, "infiniband", &device.name)?, device)?;
+        let folder = create(&unfinished, &place.join("infiniband"), &device.name)?;
+        bus::write(&unfinished, [&folder, &uverbs], device)?;
+        write_device(&folder, device)?;
     }
     files(&unfinished.join("class/infiniband_verbs"), [("abi_version", UVERBS_ABI)])?;
     write_cm(&unfinished.join("class/misc/rdma_cm"))?;
     fs::rename(&unfinished, tree(dir, name))
 }
 
+/// The trees of a fabric that are complete.
+fn trees(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_finished = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(FINISHED))
+    };
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(is_finished).map(|entry| entry.path())
+}
+
 /// Writes a port's state anew in every tree of the fabric, under whatever name the device has
 /// there.
 pub(crate) fn port_changed(dir: &Path, device: &Device, number: u8) {
     let Ok(port) = device.port(number) else { return };
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    let is_finished = |name: &str| name.starts_with(FINISHED);
-    for entry in entries.flatten() {
-        if !entry.file_name().to_str().is_some_and(is_finished) {
-            continue;
-        }
-        let class = entry.path().join("class");
+    for tree in trees(dir) {
+        let class = tree.join("class");
         let uverbs = class.join(format!("infiniband_verbs/uverbs{}", device.index));
         let Ok(name) = fs::read_to_string(uverbs.join("ibdev")) else { continue };
         let port_dir =
@@ -92,15 +106,16 @@ fn number(file: DeviceFile) -> String {
     format!("{major}:{minor}")
 }
 
-/// The folder of a device without a bus, as the kernel has it: it is not in its class, which has a
-/// link to it.
-fn create(root: &Path, class: &str, device: &str) -> io::Result<PathBuf> {
-    let (devices, links) = (root.join(VIRTUAL).join(class), root.join("class").join(class));
-    fs::create_dir_all(devices.join(device))?;
-    fs::create_dir_all(&links)?;
-    symlink(Path::new("../..").join(VIRTUAL).join(class).join(device), links.join(device))?;
-    symlink(Path::new("../../../../class").join(class), devices.join(device).join("subsystem"))?;
-    Ok(devices.join(device))
+/// The folder of a device, as the kernel has it: it is not in its class, which has a link to it.
+/// `place` is that of all devices of the class that are on the same bus.
+fn create(root: &Path, place: &Path, device: &str) -> io::Result<PathBuf> {
+    let class = Path::new("class").join(place.file_name().unwrap_or_default());
+    let folder = place.join(device);
+    fs::create_dir_all(root.join(&folder))?;
+    fs::create_dir_all(root.join(&class))?;
+    symlink(Path::new("../..").join(&folder), root.join(&class).join(device))?;
+    symlink(bus::way_back(&folder).join(class), root.join(&folder).join("subsystem"))?;
+    Ok(root.join(folder))
 }
 
 fn write_uverbs(dir: &Path, index: u32, device: &Device) -> io::Result<()> {

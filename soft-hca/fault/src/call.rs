@@ -64,7 +64,7 @@ const COMPLETION_KEYS: &str = "status=NAME, P%, nth=N, times=N, dir=send, dir=re
 pub(super) const COMPLETION: &str = "completion";
 
 impl Scope {
-    fn take(spec: &mut Spec<'_>) -> Result<Self, Error> {
+    pub(super) fn take(spec: &mut Spec<'_>) -> Result<Self, Error> {
         let per_queue_pair = match spec.take("per")? {
             None => false,
             Some("qp") => true,
@@ -83,11 +83,22 @@ impl Scope {
         Ok(Self { trigger, per_queue_pair, qpn, program: program.map(String::from) })
     }
 
-    fn parts(&self) -> impl Iterator<Item = String> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = String> {
         let per = self.per_queue_pair.then(|| "per=qp".to_string());
         let qp = self.qpn.map(|qpn| format!("qp={qpn}"));
         let program = self.program.as_ref().map(|name| format!("program={name}"));
         self.trigger.parts().chain(per).chain(qp).chain(program)
+    }
+}
+
+impl Scope {
+    /// That a verb about no queue pair is not counted by queue pairs.
+    pub(super) fn check(&self, verb: &Verb) -> Result<(), Error> {
+        let needs_queue_pair = self.per_queue_pair || self.qpn.is_some();
+        if verb.has_queue_pair || !needs_queue_pair {
+            return Ok(());
+        }
+        Err(Error::NoQueuePair(verb.name))
     }
 }
 
@@ -115,9 +126,7 @@ impl CallFault {
             None if delay.is_none() => return Err(Error::Effect(what)),
             None => End::Done,
         };
-        if !verb.has_queue_pair && (scope.per_queue_pair || scope.qpn.is_some()) {
-            return Err(Error::NoQueuePair(what));
-        }
+        scope.check(verb)?;
         Ok(Self { verb: Verb::index_of(what), end, delay, scope })
     }
 }
@@ -136,7 +145,7 @@ impl CompletionFault {
 
 impl Error {
     /// There is no such call.
-    fn call(name: &str) -> Self {
+    pub(super) fn call(name: &str) -> Self {
         Self::Call { name: name.into(), like: question(&like(name, Verb::names())) }
     }
 }

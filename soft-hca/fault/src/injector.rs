@@ -5,6 +5,7 @@ use std::time;
 
 use super::Plan;
 use super::call::{CallFault, CompletionFault, End, Scope};
+use super::device::{At, DeviceFault};
 use super::names::{ErrorNumber, Status};
 use super::packet::Direction;
 use super::random::Random;
@@ -30,6 +31,7 @@ pub struct Action {
 pub struct Injector {
     calls: Vec<(CallFault, Counts)>,
     completions: Vec<(CompletionFault, Counts)>,
+    devices: Vec<(DeviceFault, At, Counts)>,
     lists: bool,
 }
 
@@ -76,9 +78,16 @@ impl Injector {
             let seed = seed.wrapping_add((behind + index) as u64);
             (fault.clone(), Counts::new(&fault.scope, seed))
         });
+        let behind = behind + plan.completions.len();
+        let devices = plan.devices.iter().enumerate().filter_map(|(index, fault)| {
+            let at = fault.at.clone()?;
+            let counts = Counts::new(&at.scope, seed.wrapping_add((behind + index) as u64));
+            Some((fault.clone(), at, counts))
+        });
         Self {
             calls: calls.filter(|(fault, _)| is_meant(&fault.scope)).collect(),
             completions: completions.filter(|(fault, _)| is_meant(&fault.scope)).collect(),
+            devices: devices.filter(|(_, at, _)| is_meant(&at.scope)).collect(),
             lists: plan.lists,
         }
     }
@@ -86,6 +95,7 @@ impl Injector {
     /// Whether something can happen to calls of a verb, by its index in [`Verb::ALL`](super::Verb::ALL).
     pub fn is_about(&self, verb: usize) -> bool {
         self.calls.iter().any(|(fault, _)| fault.verb == verb)
+            || self.devices.iter().any(|(_, at, _)| at.verb == verb)
     }
 
     /// Whether something can happen to completions.
@@ -102,12 +112,16 @@ impl Injector {
     /// happen, and the first end that is another than the call's own.
     pub fn call(&mut self, verb: usize, qpn: Option<u32>) -> Action {
         let mut action = Action::default();
+        for (fault, at, counts) in self.devices.iter_mut().filter(|(_, at, _)| at.verb == verb) {
+            if counts.fires(&at.scope, qpn) {
+                action.asked_by(&fault.clone().drawn(&mut counts.random).to_string());
+            }
+        }
         for (fault, counts) in self.calls.iter_mut().filter(|(fault, _)| fault.verb == verb) {
             if !counts.fires(&fault.scope, qpn) {
                 continue;
             }
-            action.specs += if action.specs.is_empty() { "" } else { " " };
-            action.specs += &fault.to_string();
+            action.asked_by(&fault.to_string());
             if let Some(delay) = fault.delay {
                 let before = action.delay.unwrap_or_default();
                 action.delay = Some(before + time::Duration::from_nanos(delay.ns));
@@ -141,6 +155,11 @@ impl Injector {
 }
 
 impl Action {
+    fn asked_by(&mut self, spec: &str) {
+        self.specs += if self.specs.is_empty() { "" } else { " " };
+        self.specs += spec;
+    }
+
     /// How the call ends: the name of an error or a signal, nothing if all seems well.
     pub fn outcome(&self) -> String {
         match self.failure {
@@ -158,6 +177,19 @@ mod tests {
 
     const SEND: usize = Verb::index_of("ibv_post_send");
     const CONNECT: usize = Verb::index_of("rdma_connect");
+
+    #[test]
+    fn a_device_fails_at_a_call() {
+        let mut injector =
+            injector("device-removed:device=rxe1,at=ibv_post_send,nth=3,after=1ms..9ms");
+        assert!(injector.is_about(SEND) && !injector.is_about(CONNECT));
+        let mut specs = || injector.call(SEND, Some(17)).specs;
+        assert_eq!((specs(), specs()), (String::new(), String::new()));
+        let spec: Plan = specs().parse().unwrap();
+        let drawn = spec.devices[0].after;
+        assert!((1_000_000..=9_000_000).contains(&drawn.least().ns), "{drawn}");
+        assert_eq!(specs(), "");
+    }
 
     fn injector(plan: &str) -> Injector {
         Injector::new(&plan.parse().unwrap(), "program")

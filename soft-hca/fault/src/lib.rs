@@ -11,7 +11,7 @@
 //! | `spec` | a specification as its parts, for faults of every kind |
 //! | `trigger` | when a fault fires: with a probability, at the Nth, at most so often |
 //! | `packet` | faults of the link's packets |
-//! | `port` | cables that are pulled |
+//! | `device` | cables that are pulled, devices that are removed |
 //! | `call` | faults of a program's calls and completions |
 //! | `injector` | what becomes of each of them |
 //! | `happened` | what is told of it |
@@ -24,11 +24,11 @@
 #![warn(unreachable_pub)]
 
 mod call;
+mod device;
 mod happened;
 mod injector;
 mod names;
 mod packet;
-mod port;
 mod random;
 mod spec;
 #[cfg(test)]
@@ -41,13 +41,14 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 
+pub use device::DeviceFault;
 pub use happened::Happened;
 pub use injector::{Action, Injector};
 pub use names::{ErrorNumber, Status};
 pub use packet::{Destination, Direction, Kind, PacketFault};
-pub use port::PortFault;
 pub use random::Random;
 pub use trigger::Counting;
+pub use value::{Delay, Duration};
 pub use verbs::{Fails, Verb};
 
 use call::{CallFault, CompletionFault};
@@ -76,9 +77,13 @@ or what happens to packets of the link (--roce):
   delay:DURATION    they are late
   reorder           later packets to the same queue pair overtake them: by=N of them [1]
 
-or what happens to a port of a device:
-  port-down         its cable is pulled: device=NAME or NAME/PORT, after=DURATION from the program's
-                    start [0us], for=DURATION until it is plugged in again [for good]
+or what happens to a device:
+  port-down         the cable of a port is pulled: device=NAME or NAME/PORT, after=DURATION from the
+                    program's start [0us], for=DURATION until it is plugged in again [for good]
+  device-removed    it is removed, as a card from its slot: device=NAME, after=DURATION from the
+                    program's start [0us], for=DURATION until it is back [for good]
+                    after=10ms..1s is any time between these. With at=CALL it happens at calls of a
+                    program, just before they are made, or after=DURATION from there
 
 PARTs say which; without any, all:
   P%, or p=P%       each with this probability, as 1% or 0.05%
@@ -103,7 +108,9 @@ Examples:
   --fault drop:1% --fault reorder:2%,by=3 --fault seed=42
   --fault 'delay:5ms,p=10%,dir=receive; corrupt:nth=100'
   --fault drop:qp=1,dir=send,times=2     the connection manager's first two messages
-  --fault port-down:device=rxe1,after=200ms,for=1s";
+  --fault port-down:device=rxe1,after=200ms,for=1s
+  --fault port-down:device=rxe1,at=ibv_post_send,nth=1000
+  --fault device-removed:device=rxe1,after=1s";
 
 /// What `--fault help` says.
 pub fn help() -> String {
@@ -125,7 +132,7 @@ pub enum Error {
     /// Nothing has this name.
     #[error(
         "{0:?} is no fault: it is a call such as ibv_post_send, completion, drop, duplicate, \
-         corrupt, delay, reorder, port-down, list or seed=N"
+         corrupt, delay, reorder, port-down, device-removed, list or seed=N"
     )]
     Fault(String),
     /// No call has this name.
@@ -227,8 +234,8 @@ pub enum Error {
 pub struct Plan {
     /// With packets of the link.
     pub packets: Vec<PacketFault>,
-    /// With ports.
-    pub ports: Vec<PortFault>,
+    /// With devices and their ports.
+    pub devices: Vec<DeviceFault>,
     pub(crate) calls: Vec<CallFault>,
     pub(crate) completions: Vec<CompletionFault>,
     /// Programs say what they call.
@@ -253,7 +260,7 @@ impl Plan {
     #[must_use]
     pub fn and(mut self, other: Plan) -> Plan {
         self.packets.extend(other.packets);
-        self.ports.extend(other.ports);
+        self.devices.extend(other.devices);
         self.calls.extend(other.calls);
         self.completions.extend(other.completions);
         self.lists |= other.lists;
@@ -261,17 +268,28 @@ impl Plan {
         self
     }
 
-    /// What goes wrong with the link's packets, what with ports, and what in programs, if anything:
-    /// the first and the last with the seed.
-    pub fn split(mut self) -> (Plan, Vec<PortFault>, Option<Plan>) {
+    /// What goes wrong with the link's packets, what with devices, and what in programs, if
+    /// anything: the first and the last with the seed.
+    pub fn split(mut self) -> (Plan, Vec<DeviceFault>, Option<Plan>) {
         let seed = self.seed;
-        let ports = std::mem::take(&mut self.ports);
-        let is_in_programs = self.lists || !self.calls.is_empty() || !self.completions.is_empty();
+        let (at_calls, devices) = std::mem::take(&mut self.devices)
+            .into_iter()
+            .partition::<Vec<_>, _>(|fault| fault.at.is_some());
+        let of_devices = seed.unwrap_or_else(|| RandomState::new().hash_one(()));
+        let draw = |(index, fault): (u64, DeviceFault)| {
+            fault.drawn(&mut Random::new(of_devices.wrapping_add(index)))
+        };
+        let devices = (0..).zip(devices).map(draw).collect();
+        self.devices = at_calls;
+        let is_in_programs = self.lists
+            || !self.calls.is_empty()
+            || !self.completions.is_empty()
+            || !self.devices.is_empty();
         let is_for_packets = !self.packets.is_empty() || !is_in_programs;
         let seed_of_packets = seed.filter(|_| is_for_packets);
         let packets = Plan { packets: self.packets, seed: seed_of_packets, ..Plan::default() };
         let programs = Plan { packets: Vec::new(), ..self };
-        (packets, ports, is_in_programs.then_some(programs))
+        (packets, devices, is_in_programs.then_some(programs))
     }
 }
 
@@ -294,7 +312,9 @@ impl FromStr for Plan {
                     plan.lists = true;
                     spec.end(LIST, "nothing")?;
                 }
-                port::PORT_DOWN => plan.ports.push(PortFault::of(spec)?),
+                device::PORT_DOWN | device::DEVICE_REMOVED => {
+                    plan.devices.push(DeviceFault::of(spec)?);
+                }
                 call::COMPLETION => plan.completions.push(CompletionFault::of(spec)?),
                 call if call.starts_with("ibv_") || call.starts_with("rdma_") => {
                     plan.calls.push(CallFault::of(spec)?);
@@ -314,8 +334,8 @@ impl fmt::Display for Plan {
         let completions = self.completions.iter().map(CompletionFault::to_string);
         let list = self.lists.then(|| LIST.to_string());
         let seed = self.seed.map(|seed| format!("seed={seed}"));
-        let ports = self.ports.iter().map(PortFault::to_string);
-        let all = packets.chain(ports).chain(calls).chain(completions).chain(list).chain(seed);
+        let devices = self.devices.iter().map(DeviceFault::to_string);
+        let all = packets.chain(devices).chain(calls).chain(completions).chain(list).chain(seed);
         f.write_str(&all.collect::<Vec<_>>().join(" "))
     }
 }

@@ -3,6 +3,7 @@ use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::opcode::Service;
 
 use super::call::{End, Scope};
+use super::device::At;
 use super::trigger::{Chance, Trigger};
 use super::value::{Duration, Probability};
 use super::*;
@@ -40,6 +41,10 @@ fn plans_read_as_they_were_written() {
         "completion:status=IBV_WC_WR_FLUSH_ERR,dir=receive,nth=2,qp=17",
         "port-down:device=rxe0/1",
         "port-down:device=rxe1/2,after=200ms,for=1s",
+        "device-removed:device=rxe1",
+        "port-down:device=rxe1/1,at=ibv_post_send,nth=1000,per=qp,after=10ms..1s",
+        "device-removed:device=rxe1,at=rdma_connect,1%,program=ping-sr-1-client,for=1s",
+        "device-removed:device=rxe1,after=200ms,for=1s",
         "list",
         "corrupt ibv_reg_mr:kill completion:status=IBV_WC_SUCCESS list seed=7",
     ] {
@@ -73,8 +78,8 @@ fn there_is_more_than_one_way_to_write_it() {
 #[test]
 fn packets_and_programs_get_each_their_own() {
     let split = |text: &str| {
-        let (packets, ports, programs) = plan(text).split();
-        assert_eq!(ports, []);
+        let (packets, devices, programs) = plan(text).split();
+        assert_eq!(devices, []);
         (packets.to_string(), programs.map(|programs| programs.to_string()))
     };
     let programs = |text: &str| Some(text.to_string());
@@ -85,8 +90,11 @@ fn packets_and_programs_get_each_their_own() {
     let kill = "ibv_reg_mr:kill seed=1";
     assert_eq!(split(kill), (String::new(), programs(kill)));
     assert_eq!(split(&format!("drop {kill}")), ("drop seed=1".into(), programs(kill)));
-    let (packets, ports, programs) = plan("port-down:device=rxe0 seed=1").split();
-    assert_eq!((packets.is_empty(), ports.len(), programs), (true, 1, None));
+    let (packets, devices, none) = plan("port-down:device=rxe0 seed=1").split();
+    assert_eq!((packets.is_empty(), devices.len(), none), (true, 1, None));
+    let at_call = "port-down:device=rxe0/1,at=ibv_post_send,nth=3 seed=1";
+    let (_, devices, at_calls) = plan(at_call).split();
+    assert_eq!((devices, at_calls.map(|plan| plan.to_string())), (vec![], programs(at_call)));
 }
 
 #[test]
@@ -104,7 +112,7 @@ fn what_is_wrong_is_named() {
         (
             "dorp",
             "\"dorp\" is no fault: it is a call such as ibv_post_send, completion, drop, duplicate, \
-             corrupt, delay, reorder, port-down, list or seed=N",
+             corrupt, delay, reorder, port-down, device-removed, list or seed=N",
         ),
         ("", ""),
         (
@@ -210,11 +218,30 @@ fn what_is_wrong_is_named() {
         ),
         (
             "port-down:device=rxe0,after=soon",
-            "after=soon will not do: a duration is 200us, 5ms or 1s, up to 3600s",
+            "after=soon will not do: it is a duration, as 200us, 5ms or 1s, up to 3600s, or \
+             two, as 10ms..1s",
         ),
         (
             "port-down:device=rxe0,qp=1",
-            "port-down has no \"qp\": it takes device=NAME or device=NAME/PORT, after=DURATION and for=DURATION",
+            "port-down has no \"qp\": it takes device=NAME or device=NAME/PORT, after=DURATION and \
+             for=DURATION, and at=CALL with P%, nth=N, times=N, per=qp, qp=N and program=NAME",
+        ),
+        ("device-removed", "device-removed needs device: it is a device, as rxe0"),
+        ("device-removed:device=rxe0/1", "device=rxe0/1 will not do: it is a device, as rxe0"),
+        (
+            "device-removed:device=rxe0,nth=1",
+            "device-removed has no \"nth\": it takes device=NAME, after=DURATION and \
+             for=DURATION, and at=CALL with P%, nth=N, times=N, per=qp, qp=N and program=NAME",
+        ),
+        (
+            "port-down:device=rxe0,after=1s..1ms",
+            "after=1s..1ms will not do: it is a duration, as 200us, 5ms or 1s, up to 3600s, or \
+             two, as 10ms..1s",
+        ),
+        ("port-down:device=rxe0,at=ibv_post", "no call is named \"ibv_post\""),
+        (
+            "port-down:device=rxe0,at=ibv_reg_mr,per=qp",
+            "ibv_reg_mr is about no queue pair: it has neither qp=N nor per=qp",
         ),
         ("list:5", "list cannot take \"5\": a part is nothing"),
         ("seed=x", "seed=x will not do: it is a whole number"),
@@ -315,10 +342,14 @@ fn call_fault() -> impl Strategy<Value = CallFault> {
     })
 }
 
-fn port_fault() -> impl Strategy<Value = PortFault> {
+fn device_fault() -> impl Strategy<Value = DeviceFault> {
     let lasts = proptest::option::of(duration());
-    ("[a-z][a-z0-9._-]{0,9}", 1u8.., duration(), lasts)
-        .prop_map(|(device, number, after, lasts)| PortFault { device, number, after, lasts })
+    let at = (0..Verb::ALL.len(), scope(false))
+        .prop_map(|(index, scope)| At { verb: Verb::index_of(Verb::ALL[index].name), scope });
+    let port = proptest::option::of(1u8..);
+    let after = duration().prop_map(Delay::from);
+    ("[a-z][a-z0-9._-]{0,9}", port, proptest::option::of(at), after, lasts)
+        .prop_map(|(device, port, at, after, lasts)| DeviceFault { device, port, at, after, lasts })
 }
 
 fn completion_fault() -> impl Strategy<Value = CompletionFault> {
@@ -328,23 +359,43 @@ fn completion_fault() -> impl Strategy<Value = CompletionFault> {
     )
 }
 
+/// When is the same with the same seed.
+#[test]
+fn a_time_is_drawn_from_the_seed() {
+    let drawn = |seed: u64| {
+        let text = format!(
+            "port-down:device=rxe0,after=10ms..1s \
+             device-removed:device=rxe0,after=10ms..1s seed={seed}"
+        );
+        let (_, devices, _) = plan(&text).split();
+        devices.into_iter().map(|fault| fault.after.least().ns).collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(7), drawn(7));
+    assert_ne!(drawn(7), drawn(8));
+    let all: Vec<u64> = (0..100).flat_map(drawn).collect();
+    assert!(all.iter().all(|ns| (10_000_000..=1_000_000_000).contains(ns)), "{all:?}");
+    assert!(all.iter().any(|ns| *ns > 500_000_000) && all.iter().any(|ns| *ns < 500_000_000));
+}
+
 proptest! {
     #[test]
     fn every_plan_can_be_written_and_read(
         packets in proptest::collection::vec(fault(), 0..4),
-        ports in proptest::collection::vec(port_fault(), 0..3),
+        devices in proptest::collection::vec(device_fault(), 0..3),
         calls in proptest::collection::vec(call_fault(), 0..4),
         completions in proptest::collection::vec(completion_fault(), 0..3),
         lists: bool,
         seed in proptest::option::of(any::<u64>()),
     ) {
-        let one = Plan { packets, ports, calls, completions, lists, seed };
+        let one = Plan { packets, devices, calls, completions, lists, seed };
         prop_assert_eq!(one.to_string().parse::<Plan>(), Ok(one));
     }
 
     #[test]
     fn any_text_is_a_plan_or_refused(
-        text in "(seed=|drop|delay|reorder|ibv_reg_mr|rdma_connect|completion|list|kill|ENOMEM|\
+        text in "(seed=|drop|delay|reorder|port-down|device-removed|device=|ibv_reg_mr|\
+            rdma_connect|completion|\
+            list|kill|ENOMEM|\
             errno=|status=|WR_FLUSH_ERR|per=qp|program=|[:,=;%. a-z0-9]){0,12}",
     ) {
         if let Ok(one) = text.parse::<Plan>() {

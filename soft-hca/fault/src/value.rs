@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::random::Random;
+
 /// How likely something is, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Probability(u32);
@@ -53,6 +55,55 @@ impl fmt::Display for Probability {
 pub struct Duration {
     /// Nanoseconds.
     pub ns: u64,
+}
+
+/// A duration, or any between two, one of which is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delay {
+    least: Duration,
+    most: Duration,
+}
+
+impl Delay {
+    pub(super) const WANTED: &str =
+        "it is a duration, as 200us, 5ms or 1s, up to 3600s, or two, as 10ms..1s";
+
+    /// The shortest; of one that is drawn, the one.
+    pub fn least(self) -> Duration {
+        self.least
+    }
+
+    /// One of those that it may be.
+    #[must_use]
+    pub fn drawn(self, random: &mut Random) -> Self {
+        let ns = self.least.ns + random.below(self.most.ns - self.least.ns + 1);
+        Self::from(Duration { ns })
+    }
+}
+
+impl From<Duration> for Delay {
+    fn from(duration: Duration) -> Self {
+        Self { least: duration, most: duration }
+    }
+}
+
+impl FromStr for Delay {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let Some((least, most)) = text.split_once("..") else {
+            return text.parse().map(Duration::into);
+        };
+        let (least, most) = (least.parse()?, most.parse()?);
+        if least <= most { Ok(Self { least, most }) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.least)?;
+        if self.most == self.least { Ok(()) } else { write!(f, "..{}", self.most) }
+    }
 }
 
 const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];

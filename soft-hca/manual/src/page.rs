@@ -112,7 +112,13 @@ mod tests {
         assert_eq!(names[..4], expected);
         assert_eq!(
             names[4..],
-            ["soft-hca-explain.1", "soft-hca-ls.1", "soft-hca-port.1", "soft-hca-doctor.1"]
+            [
+                "soft-hca-explain.1",
+                "soft-hca-ls.1",
+                "soft-hca-port.1",
+                "soft-hca-device.1",
+                "soft-hca-doctor.1"
+            ]
         );
         let whole = String::from_utf8(pages[0].1.clone()).unwrap();
         for section in ["EXAMPLES", "ENVIRONMENT", "FILES"] {

@@ -4,10 +4,14 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use crate::keeping_errno;
 use crate::real;
 
 /// How the paths begin that have another place.
 const MOVED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/devices/virtual/infiniband"];
+/// Where the machine has devices of its own, too: how many components name one of them. What the
+/// other place does not have is not moved.
+const SHARED: [(&[u8], usize); 2] = [(b"/sys/devices/pci", 4), (b"/sys/bus/pci/devices/", 5)];
 /// What stands for `/sys` in that place.
 const ROOT: &CStr = c"SYSFS_PATH";
 /// The longest path that is moved.
@@ -30,10 +34,21 @@ pub(crate) unsafe fn moved(path: *const c_char) -> Option<Moved> {
     }
     // SAFETY: the caller gives a C string.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    if !MOVED.iter().any(|moved| path.starts_with(moved)) {
-        return None;
+    if MOVED.iter().any(|moved| path.starts_with(moved)) {
+        return moved_to(root()?.to_bytes(), path);
     }
-    moved_to(root()?.to_bytes(), path)
+    let (_, count) = SHARED.iter().find(|(shared, _)| path.starts_with(shared))?;
+    let root = root()?.to_bytes();
+    let device = moved_to(root, components(path, *count))?;
+    // SAFETY: a C string.
+    let is_there = || unsafe { real::access(device.as_ptr(), libc::F_OK) } == 0;
+    keeping_errno(is_there).then(|| moved_to(root, path)).flatten()
+}
+
+/// So many of a path's components, the first ones, or all if it has fewer.
+fn components(path: &[u8], count: usize) -> &[u8] {
+    let mut ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+    ends.nth(count - 1).map_or(path, |(end, _)| &path[..end])
 }
 
 /// What stands for `/sys`. As long as the program leaves its environment alone.
@@ -125,6 +140,15 @@ mod tests {
     fn a_path_of_sysfs_is_moved() {
         let moved = text("/run/f/sys-rxe0", "/sys/class/infiniband/rxe0/device/net");
         assert_eq!(moved.as_deref(), Some("/run/f/sys-rxe0/class/infiniband/rxe0/device/net"));
+    }
+
+    #[test]
+    fn a_device_is_named_by_a_part_of_its_path() {
+        let function = "/sys/devices/pci0000:3b/0000:3b:00.0";
+        let device = |path: &'static str| components(path.as_bytes(), 4);
+        assert_eq!(device("/sys/devices/pci0000:3b/0000:3b:00.0/numa_node"), function.as_bytes());
+        assert_eq!(device("/sys/devices/pci0000:3b/0000:3b:00.0"), function.as_bytes());
+        assert_eq!(device("/sys/devices/pci0000:3b"), b"/sys/devices/pci0000:3b");
     }
 
     #[test]

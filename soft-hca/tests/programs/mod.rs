@@ -25,6 +25,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use place::Place;
+
 /// How long anything may take. A machine with much else to do needs some of it.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
@@ -82,6 +84,22 @@ pub fn headers(names: &BTreeSet<&str>) -> bool {
     names
         .iter()
         .all(|name| is_there(name) || missing(name, "package linux-libc-dev or libibverbs-dev"))
+}
+
+/// Compiles a C program in a place, with these libraries; its path, or none if that cannot be done
+/// here.
+pub fn compile(place: &Place, source: &str, libraries: &[&str]) -> Option<String> {
+    if !installed(&["cc"]) || !headers(&["infiniband/verbs.h"].into()) {
+        return None;
+    }
+    let source = Path::new(source);
+    let file = place.file(source.file_stem().unwrap().to_str().unwrap());
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+    command.args([&file, source]).args(libraries.iter().map(|name| format!("-l{name}")));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(file.to_str().unwrap().to_string())
 }
 
 /// A text has all these parts.

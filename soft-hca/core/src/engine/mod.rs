@@ -177,13 +177,15 @@ impl fmt::Debug for Actor<'_> {
     }
 }
 
+const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this number");
 const NOT_YET: Errno = Errno::EINVAL.because("sends are posted in RTS, not before");
 
 impl Actor<'_> {
-    /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS, where
-    /// they are dropped; in the error state they are flushed, in SQD they wait.
+    /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS,
+    /// where they are dropped; in the error state they are flushed, in SQD they wait. `ENOENT` if
+    /// the queue pair is gone.
     pub fn doorbell(&self, qpn: u32) -> Result<()> {
-        let qp = self.arena.qp(qpn).ok_or(Errno::ENOENT)?;
+        let qp = self.arena.qp(qpn).filter(|qp| qp.live.load(Acquire) == qpn).ok_or(NO_QP)?;
         let current = qp.state.load(Acquire);
         if flush::is_before_rts(current) && self.drop_refused(qp, qpn) {
             return Err(NOT_YET.with(Values::of([(Label::State, current.into())])));

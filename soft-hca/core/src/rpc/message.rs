@@ -19,7 +19,8 @@ pub enum FileKind {
     Uverbs(u32),
     /// An opened rdma_cm device, with the RDMA devices that its program finds.
     Cm(DeviceSet),
-    /// Takes no part in the fabric: asks for listings, tells of faults, pulls cables.
+    /// Takes no part in the fabric: asks for listings, tells of faults, pulls cables, removes
+    /// devices.
     Observer,
 }
 
@@ -90,7 +91,7 @@ pub enum Request {
         /// Only what fails is recorded.
         only_failures: bool,
     },
-    /// A fault that was asked for has happened. Not answered.
+    /// A fault that was asked for has happened; those of devices among its specifications are to.
     Fault(Happened),
     /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL`
     /// without such a port.
@@ -104,6 +105,18 @@ pub enum Request {
         /// How much later than now, in nanoseconds.
         after_ns: u64,
     },
+    /// A device is removed, or comes back. `ENODEV` without such a device.
+    Device {
+        /// Index of the device in the fabric.
+        device: u32,
+        /// It comes back.
+        is_there: bool,
+        /// How much later than now, in nanoseconds.
+        after_ns: u64,
+    },
+    /// A tree for `SYSFS_PATH` was written, as of a fabric that has just begun. What has become of
+    /// ports and devices since then is to be in it.
+    Sysfs,
 }
 
 /// A completion channel.
@@ -310,6 +323,13 @@ impl Request {
                 word((*is_up).into());
                 out.extend(after_ns.to_le_bytes());
             }
+            Self::Device { device, is_there, after_ns } => {
+                word(12);
+                word(*device);
+                word((*is_there).into());
+                out.extend(after_ns.to_le_bytes());
+            }
+            Self::Sysfs => word(13),
         }
         out
     }
@@ -353,6 +373,12 @@ impl Request {
                 is_up: words.flag()?,
                 after_ns: words.u64()?,
             },
+            12 => Self::Device {
+                device: words.u32()?,
+                is_there: words.flag()?,
+                after_ns: words.u64()?,
+            },
+            13 => Self::Sysfs,
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -413,6 +439,8 @@ mod tests {
             Request::Kick(Qpn::new(0x11), u64::MAX),
             Request::Raise(Async::SrqLimit(2)),
             Request::Port { device: 1, port: 2, is_up: true, after_ns: 5 },
+            Request::Device { device: 1, is_there: false, after_ns: 5 },
+            Request::Sysfs,
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, only_failures: true },

@@ -182,6 +182,7 @@ pub mod event {
         SQ_DRAINED = 5,
         PATH_MIG = 6,
         PATH_MIG_ERR = 7,
+        DEVICE_FATAL = 8,
         PORT_ACTIVE = 9,
         PORT_ERR = 10,
         SRQ_LIMIT_REACHED = 15,

@@ -27,6 +27,7 @@ mod source;
 mod tests;
 mod wanted;
 
+use soft_hca_core::device_spec::PciAddress;
 pub use soft_hca_core::errno::{Errno, Result};
 
 pub use gid_table::{GidEntry, GidTable, GidType, is_link_local};
@@ -55,6 +56,10 @@ pub struct Device {
     pub limits: Limits,
     /// Its place among the fabric's.
     pub index: usize,
+    /// The node of the machine that it says it is near.
+    pub numa_node: Option<u32>,
+    /// Where it says it is on the PCI bus.
+    pub pci: Option<PciAddress>,
     /// Their numbers are 1 and those that follow.
     pub ports: Vec<Port>,
 }

@@ -174,6 +174,11 @@ impl Speed {
 }
 
 impl Port {
+    /// Whether something gets through.
+    pub(crate) fn is_up(&self) -> bool {
+        self.state == PortState::Active
+    }
+
     /// The MTU of the path to everybody (`ib_mtu`): that of the followed interface with the smallest
     /// one now, as rxe follows its interface (`rxe_set_mtu`).
     pub(crate) fn active_mtu(&self) -> u8 {

@@ -69,6 +69,8 @@ impl Device {
             provider: Provider::rxe(),
             limits: Limits::rxe(),
             index: 0,
+            numa_node: None,
+            pci: None,
             ports,
         }
     }

@@ -48,7 +48,7 @@ pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Dev
         } else {
             Device::with_addresses(&name, guid, addresses(1), &interfaces)
         };
-        Device { index, ..device }
+        Device { index, numa_node: spec.numa_node, pci: spec.pci, ..device }
     };
     specs.iter().enumerate().map(device).collect()
 }

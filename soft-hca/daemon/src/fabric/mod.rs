@@ -3,8 +3,10 @@
 mod entries;
 mod numbers;
 mod remote;
+mod removal;
 mod rings;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -26,14 +28,17 @@ use crate::table::Table;
 use numbers::{Generations, Pds, QpNumbers};
 use rings::Rings;
 
+pub(crate) use removal::REMOVED;
 pub(crate) use rings::RingOf;
 
 /// All objects of the fabric.
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub arena: Arc<Mapping>,
-    /// At least one.
+    /// At least one. A device that is removed keeps its place, without its ports.
     pub devices: Vec<Arc<Device>>,
+    /// The ports of devices that are removed, by their devices' places.
+    absent: BTreeMap<usize, Vec<Port>>,
     pub processes: Processes,
     pub env: Arc<DaemonEnv>,
     /// The word that programs read to know that they have reached the daemon.
@@ -88,6 +93,7 @@ impl Fabric {
         let fabric = Self {
             arena,
             devices,
+            absent: BTreeMap::new(),
             processes: Processes::default(),
             nonce: Box::new(system::random() | 1),
             env,

@@ -40,8 +40,9 @@ impl Fabric {
     pub(crate) fn tell_link(&self, index: usize, to: u32) {
         let Some(object) = self.qps.get(index).filter(|object| object.is_remote) else { return };
         let dest = &object.path.dest;
-        let device = self.devices.get(object.device);
-        if let Some(port) = device.and_then(|device| device.port(dest.port_num).ok()) {
+        let ports = self.devices.get(object.device).map(|device| &device.ports);
+        let ports = ports.into_iter().chain(self.ports_of_removed(object.device)).flatten();
+        if let Some(port) = ports.into_iter().find(|port| port.number == dest.port_num) {
             let sgid = port.gids.gid(dest.sgid_index);
             let path = link::Path {
                 traffic_class: dest.traffic_class,

@@ -40,14 +40,30 @@ impl RingOf {
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     places: HashMap<RingOf, RingPlace>,
+    /// Rings of objects that are gone, which programs have mapped still, by file.
+    kept: HashMap<u32, Vec<RingPlace>>,
     /// The arena's memory for them.
     heap: Heap,
+}
+
+impl Rings {
+    /// An object's ring, if it has one, stays until its file is closed.
+    pub(super) fn keep(&mut self, file: u32, of: RingOf) {
+        if let Some(place) = self.places.remove(&of) {
+            self.kept.entry(file).or_default().push(place);
+        }
+    }
+
+    /// The rings that a file has kept.
+    pub(super) fn take_kept(&mut self, file: u32) -> Vec<RingPlace> {
+        self.kept.remove(&file).unwrap_or_default()
+    }
 }
 
 #[cfg(any(test, fuzzing))]
 impl Rings {
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.places.len() + self.kept.values().map(Vec::len).sum::<usize>()
     }
 
     pub(super) fn free_bytes(&self) -> usize {

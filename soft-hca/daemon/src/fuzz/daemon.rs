@@ -117,6 +117,11 @@ impl Case {
                 Request::Fault(Happened { call, specs, outcome })
             }
             12..=16 => self.cm_command(u)?,
+            17 => Request::Device {
+                device: u.int_in_range(0..=1)?,
+                is_there: u.arbitrary()?,
+                after_ns: 0,
+            },
             _ => {
                 let bytes = shapes::command(u, &DEVICE.ports[0].gids)?;
                 Request::Command { out_len: u32::from(u.arbitrary::<u8>()?), bytes }
@@ -154,12 +159,7 @@ impl Case {
         // An empty message is the end of a connection.
         assert_eq!(is_there, !message.is_empty());
         let expected = match Request::decode(message) {
-            Ok(
-                Request::Kick(..)
-                | Request::Raise(..)
-                | Request::CloseChannel(..)
-                | Request::Fault(..),
-            ) => false,
+            Ok(Request::Kick(..) | Request::Raise(..) | Request::CloseChannel(..)) => false,
             _ => is_there,
         };
         match client.receive() {

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, pkeys_match};

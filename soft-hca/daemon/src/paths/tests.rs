@@ -202,6 +202,20 @@ fn a_port_goes_down_and_comes_up() {
     assert_eq!(pair.fabric.set_port(0, 3, true).err(), Some(Errno::EINVAL));
 }
 
+/// To a device that is removed nothing leads, and to one that comes back all does.
+#[test]
+fn a_device_goes_and_comes_back() {
+    let mut pair = Connection::new();
+    assert_eq!(pair.fabric.set_device(1, false), Ok(true));
+    assert_eq!(pair.fabric.set_device(1, false), Ok(false));
+    assert!(!pair.reach()[0]);
+    assert_eq!(pair.fabric.present(1).err(), Some(Errno::ENODEV));
+    assert_eq!(pair.fabric.set_device(1, true), Ok(true));
+    assert_eq!((pair.reach(), pair.raised()), ([true; 2], vec![]));
+    assert_eq!(pair.fabric.set_device(1, true), Ok(false));
+    assert_eq!(pair.fabric.set_device(2, false), Err(Errno::ENODEV));
+}
+
 #[test]
 fn a_lost_path_is_left() {
     let mut pair = Connection::new();
@@ -266,7 +280,7 @@ proptest! {
                 prop_assert!(object.migration == State::Migrated || object.alternate.is_some());
                 let is_armed = object.migration == State::Armed;
                 prop_assert!(!is_armed || !pair.fabric.has_lost_path(index));
-                let is_up = |lid: u16| pair.fabric.port_of_lid(lid).is_some_and(is_up);
+                let is_up = |lid: u16| pair.fabric.port_of_lid(lid).is_some_and(Port::is_up);
                 let own = object.device as u16 * 2 + u16::from(object.path.port_num);
                 prop_assert_eq!(pair.reach()[end], is_up(own) && is_up(object.path.dest.dlid));
                 let told = raised.iter().filter(|what| **what == Async::PathMigrated(object.qpn));

@@ -88,6 +88,8 @@ pub(super) enum State {
     Listen,
     Connect,
     Disconnect,
+    /// Its device has been removed: it can only be destroyed.
+    Removed,
 }
 
 impl State {
@@ -102,6 +104,7 @@ impl State {
             Self::Listen => "the id listens",
             Self::Connect => "the id is connecting or connected",
             Self::Disconnect => "the id is disconnected",
+            Self::Removed => "the id's device has been removed",
         })
     }
 }
@@ -183,8 +186,16 @@ impl Cm {
         Ok(key)
     }
 
-    /// The id that a file calls `number`.
+    /// The id that a file calls `number`; `ENXIO` if its device has been removed (`ucma_get_ctx`).
     pub(super) fn find(&self, file: FileId, number: u32) -> Result<Key> {
+        let key = self.find_any(file, number)?;
+        let is_removed = self.id(key)?.state == State::Removed;
+        ensure(!is_removed, Errno::ENXIO.because("the id's device has been removed"))?;
+        Ok(key)
+    }
+
+    /// The same, even then.
+    fn find_any(&self, file: FileId, number: u32) -> Result<Key> {
         let key = *self.keys.get(&number).ok_or(NO_ID)?;
         let is_own = self.id(key)?.file == file;
         ensure(is_own, Errno::EINVAL.because("the id belongs to another file"))?;
@@ -223,21 +234,29 @@ impl Cm {
     }
 
     pub(super) fn destroy_id(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
-        let key = self.find(call.file, Target::decode(call.payload)?.id)?;
+        let key = self.find_any(call.file, Target::decode(call.payload)?.id)?;
         Ok(self.destroy(cx, key).to_le_bytes().to_vec())
+    }
+
+    /// Ends all that an id takes part in.
+    pub(super) fn release(&mut self, cx: &mut Cx<'_>, key: Key) {
+        self.end_connection(cx, key);
+        self.cancel_timer(key);
+        self.leave_all(key);
+        let Some(mut id) = self.ids.remove(&key) else { return };
+        self.forget_connection(cx, &id, key);
+        self.ports.release(&id, key);
+        (id.connection, id.port, id.source) = (None, None, None);
+        self.ids.insert(key, id);
     }
 
     /// Destroys an id: ends its connection, gives back its port, forgets its events and the
     /// requests among them. Gives the number of events reported (`ucma_destroy_private_ctx`).
     pub(super) fn destroy(&mut self, cx: &mut Cx<'_>, key: Key) -> u32 {
-        self.end_connection(cx, key);
-        self.cancel_timer(key);
-        self.leave_all(key);
+        self.release(cx, key);
         let Some(id) = self.ids.remove(&key) else { return 0 };
         self.keys.remove(&id.number);
         self.id_numbers.give_back(id.number);
-        self.forget_connection(cx, &id, key);
-        self.ports.release(&id, key);
         for request in self.forget_events(id.file, |event| event.id == key) {
             self.destroy(cx, request);
         }

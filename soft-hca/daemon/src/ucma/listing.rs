@@ -51,6 +51,7 @@ fn state_name(id: &Id) -> &'static str {
         State::Listen => "LISTEN",
         State::Connect => "CONNECT",
         State::Disconnect => "DISCONNECT",
+        State::Removed => "DEVICE_REMOVAL",
     }
 }
 

@@ -25,6 +25,7 @@
 //! | `mgid` | groups of InfiniBand: GIDs and LIDs | `cma_set_mgid`, a subnet manager |
 //! | `query`, `qp_attr` | what programs ask of an id | `ucma.c`, `cm.c` |
 //! | `option` | SET_OPTION | `ucma.c` |
+//! | `removal` | ids whose device is removed | `cma.c`, `ucma.c` |
 //! | `timer` | deadlines | `cm.c` |
 
 mod bind;
@@ -43,6 +44,7 @@ mod pending;
 mod qp_attr;
 mod query;
 mod reject;
+mod removal;
 mod resend;
 mod resolve;
 mod sidr;

@@ -7,6 +7,7 @@ mod memory;
 mod multicast;
 pub(crate) mod object;
 mod queue_pair;
+mod removal;
 mod shared_receive;
 pub(crate) mod transitions;
 
@@ -49,6 +50,8 @@ pub(crate) struct UverbsFile {
     pub async_events: VecDeque<(Option<u32>, AsyncEventDesc)>,
     /// Asynchronous events of each object that were read.
     pub async_reported: std::collections::HashMap<u32, u32>,
+    /// What the program still has of the device, if that has been removed.
+    removed: Option<removal::Removed>,
 }
 
 /// What a handler gives back: the answer, what it has created for the client, a descriptor.
@@ -92,6 +95,7 @@ impl UverbsFile {
             channels: Vec::new(),
             async_events: VecDeque::new(),
             async_reported: std::collections::HashMap::new(),
+            removed: None,
         }
     }
 
@@ -102,6 +106,9 @@ impl UverbsFile {
         written: &[u8],
     ) -> Result<Outcome<Vec<u8>>> {
         let parsed = Command::parse(written)?;
+        if self.is_removed() {
+            return self.command_after_removal(&parsed);
+        }
         let handler = handler(parsed.number);
         let handler = handler.ok_or(Errno::EOPNOTSUPP.because("the device has no such command"))?;
         let is_in_order = self.has_context || parsed.number == command::GET_CONTEXT;
@@ -109,9 +116,19 @@ impl UverbsFile {
         handler(&mut Context { fabric, file: self }, &parsed)
     }
 
+    /// The file is closed, and so nothing is left of it. `ERESTART` as [`Fabric::lock`].
+    pub(crate) fn close(&mut self, fabric: &mut Fabric) -> Result<()> {
+        self.destroy_all(fabric)?;
+        fabric.release_kept_rings(self.id);
+        for channel in std::mem::take(&mut self.channels) {
+            fabric.release_channel(channel);
+        }
+        Ok(())
+    }
+
     /// Destroys all objects, in an order in which nothing is in use any more. `ERESTART` as
     /// [`Fabric::lock`]: some of them are left then.
-    pub(crate) fn close(&mut self, fabric: &mut Fabric) -> Result<()> {
+    fn destroy_all(&mut self, fabric: &mut Fabric) -> Result<()> {
         for kind in object::DESTRUCTION {
             let mut are_gone = Ok(());
             for handle in self.handles.of_kind(kind) {
@@ -122,9 +139,6 @@ impl UverbsFile {
                 }
             }
             are_gone?;
-        }
-        for channel in std::mem::take(&mut self.channels) {
-            fabric.release_channel(channel);
         }
         Ok(())
     }

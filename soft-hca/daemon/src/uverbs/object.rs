@@ -30,13 +30,13 @@ pub(crate) enum Kind {
 }
 
 /// Why a handle does not lead to an object of a kind.
-struct Refusals {
-    nothing: Errno,
-    another: Errno,
+pub(super) struct Refusals {
+    pub nothing: Errno,
+    pub another: Errno,
 }
 
 impl Refusals {
-    const fn of(kind: Kind) -> Self {
+    pub(super) const fn of(kind: Kind) -> Self {
         macro_rules! refusals {
             ($($kind:ident: $name:literal),* $(,)?) => {
                 match kind {

@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use soft_hca_core::arena::Mapping;
 use soft_hca_core::engine::Reading;
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::rpc::ChannelId;
 use soft_hca_core::system;
 use soft_hca_core::uapi::uverbs::answer::CompEventDesc;
@@ -25,6 +26,13 @@ pub(crate) struct CqInfo {
     pub generation: u32,
     /// Completion events that the program has read.
     pub events_read: AtomicU32,
+}
+
+impl CqInfo {
+    /// Whether the entry still is this queue's.
+    pub(crate) fn is_live(&self, arena: &Mapping) -> bool {
+        arena.cqs[self.index as usize].live.load(Acquire) == self.generation
+    }
 }
 
 /// A completion channel: its tokens are in an event descriptor, its events in the queues.
@@ -53,8 +61,11 @@ impl Drop for Channel {
 }
 
 impl Channel {
-    /// One completion event.
+    /// One completion event; `EIO` if the device has been removed (`ib_uverbs_event_read`).
     pub(crate) fn read(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+        let live = &self.process.arena.channels[self.id.index as usize].live;
+        let is_there = live.load(Acquire) == self.id.generation;
+        ensure(is_there, Errno::EIO.because("the device has been removed"))?;
         let buffer = buffer.get_mut(..size_of::<CompEventDesc>()).ok_or(Errno::EINVAL)?;
         let mut queues = self.queues();
         let _reading = Reading::begin(&self.process.arena.channels[self.id.index as usize].reads);
@@ -74,10 +85,10 @@ impl Channel {
 
     fn next_event(&self, queues: &mut [Arc<CqInfo>]) -> Option<u64> {
         for i in 0..queues.len() {
-            let cq = &self.process.arena.cqs[queues[i].index as usize];
-            if cq.live.load(Acquire) != queues[i].generation {
+            if !queues[i].is_live(&self.process.arena) {
                 continue;
             }
+            let cq = &self.process.arena.cqs[queues[i].index as usize];
             let one_less = |pending: u32| pending.checked_sub(1);
             if cq.pending_events.fetch_update(AcqRel, Acquire, one_less).is_ok() {
                 queues[i].events_read.fetch_add(1, AcqRel);

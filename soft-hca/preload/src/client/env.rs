@@ -58,6 +58,11 @@ impl ClientEnv {
         self.with_control(|control| control.send(&request.encode(), &[]).ok());
     }
 
+    /// Sends what is answered with nothing, and waits for that.
+    pub(crate) fn ask(&self, request: &Request) {
+        self.with_control(|control| daemon::ask(control, request).ok());
+    }
+
     /// Remembers the event descriptor of a channel, and no longer those of channels that are gone.
     pub(crate) fn remember_channel(&self, index: u32, generation: u32, fd: OwnedFd) {
         let is_live = |index: u32, generation: u32| {

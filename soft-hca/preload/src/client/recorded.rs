@@ -104,13 +104,14 @@ pub fn fault_happened(text: &[u8]) {
         let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
         let connection = daemon::connect().ok();
         let greeted = connection.filter(|to| daemon::ask(to, &Request::Hello(hello)).is_ok());
-        let _ = greeted.map(|to| to.send(&request.encode(), &[]));
+        let _ = greeted.map(|to| daemon::ask(&to, &request));
         return;
     };
     let recorder = &process.env.recorder;
     recorder.prepare();
     recorder.append(recorder.about(recorder.index()), &event::Fault {}.into(), &[text]);
-    process.env.tell(&request);
+    // What happens to a device has happened when the call goes on.
+    process.env.ask(&request);
 }
 
 /// A thread that waits for an event.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
 use soft_hca_core::system;
 use soft_hca_core::uapi::rxe::abi::ModifySrqCmd;
@@ -61,6 +61,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const NO_CQ: Errno = Errno::ENOENT.because("there is no completion queue with this handle");
 const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
 
 impl UverbsFile {
@@ -91,12 +92,26 @@ impl UverbsFile {
         if !self.process.is_current() {
             return Err(Errno::EACCES);
         }
-        match command.number {
-            command::POST_SEND => self.post_send(&command.request()?)?,
-            command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?)?,
+        let done = match command.number {
+            command::POST_SEND => self.post_send(&command.request()?),
+            command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?),
             _ => return self.forward(fd, written, &command, created),
+        };
+        match done {
+            Err(gone) if gone == Errno::ENOENT => {
+                Err(self.ask_what_is_gone(written).unwrap_or(gone))
+            }
+            done => done.map(|()| Vec::new()),
         }
-        Ok(Vec::new())
+    }
+
+    /// An object that a command of the data path names is gone: the daemon knows whether that is
+    /// because the device has been removed.
+    #[cold]
+    fn ask_what_is_gone(&self, written: &[u8]) -> Option<Errno> {
+        let request = Request::Command { out_len: 0, bytes: written.to_vec() };
+        let refused = daemon::ask(&lock(&self.connection), &request).err();
+        refused.filter(|error| *error == Errno::EIO)
     }
 
     fn post_send(&self, request: &request::PostSend) -> Result<()> {
@@ -109,7 +124,8 @@ impl UverbsFile {
 
     fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
-        let (cq, _) = cqs.get(&request.cq_handle).ok_or(Errno::ENOENT)?;
+        let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
+        ensure(cq.is_live(&self.process.arena), NO_CQ)?;
         self.process.actor().arm(cq.index, request.solicited_only != 0);
         Ok(())
     }

@@ -107,7 +107,9 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
                 "the peer has not brought its queue pair to RTR yet, or it has failed before"
             }
             Peer::OtherPsn { .. } => "sq_psn of one side has to be rq_psn of the other",
-            Peer::NoPath => "a port's cable was pulled, or the LID is wrong",
+            Peer::NoPath => {
+                "a port's cable was pulled, the peer's device was removed, or the LID is wrong"
+            }
             Peer::OtherPartition { .. } => {
                 "pkey_index (ibv_modify_qp, to INIT) was left at 0, or taken from another port: a \
                  P_Key's index is what ibv_get_pkey_index says; of two limited members neither \
@@ -156,6 +158,7 @@ pub(super) fn errno_cause(errno: &str) -> &'static str {
         "ENODATA" => "an index that was not looked up: ibv_query_gid_table lists what there is",
         "ENOMEM" => "more objects than the device has",
         "EBUSY" => "another object still uses this one: destroy them in the other order",
+        "EIO" | "ENXIO" => "the device was removed under the program, or its driver ended",
         "EFAULT" => "an address that is not in the program's memory",
         "EADDRINUSE" => "another program listens at this port",
         "EADDRNOTAVAIL" | "ENODEV" => "the address is none of this machine's devices",

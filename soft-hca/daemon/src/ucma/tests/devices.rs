@@ -1,6 +1,8 @@
 //! Several devices and ports: an id is bound to the one that has its address.
 
-use soft_hca_core::uapi::ucma::event_type::{ADDR_ERROR, ADDR_RESOLVED, ROUTE_RESOLVED};
+use soft_hca_core::uapi::ucma::event_type::{
+    ADDR_ERROR, ADDR_RESOLVED, DEVICE_REMOVAL, DISCONNECTED, ROUTE_RESOLVED,
+};
 
 use super::*;
 use crate::device::Port;
@@ -18,7 +20,7 @@ fn port(number: u8, address: &str, mtu: u32) -> Port {
 fn world() -> (World, FileId, FileId) {
     let (mut world, server, client) = World::with_files();
     let ports = vec![port(1, "10.9.1.1", 1500), port(2, "10.9.2.1", 9000)];
-    let other = Device { ports, ..Device::rxe("rxe1", OTHER_GUID, &[], 1) };
+    let other = Device { ports, index: 1, ..Device::rxe("rxe1", OTHER_GUID, &[], 1) };
     world.machine.devices.push(Arc::new(other));
     (world, server, client)
 }
@@ -88,4 +90,52 @@ fn a_connection_leads_from_port_to_port() {
     assert_eq!(rtr(client, active), (5, [0, 1], 1, 2));
     // The path is as whoever asked has it.
     assert_eq!(rtr(server, accepted), (5, [2, 1], 1, 1));
+}
+
+#[test]
+fn a_device_is_removed() {
+    let (mut world, server, client) = world();
+    let everywhere = world.listener(server, 1, TCP, "0.0.0.0:7471");
+    let own = world.listener(server, 9, TCP, "10.9.2.1:7472");
+    let active = world.create(client, 2, TCP);
+    world.resolve_from(client, active, Some("10.9.0.1:0"), "10.9.2.1:7471").unwrap();
+    world.route(client, active).unwrap();
+    let param = ConnParam { qp_num: 0x11, ..ConnParam::default() };
+    world.connect(client, active, &param).unwrap();
+    let accepted = word(&world.event(server).unwrap(), 8);
+    world.accept(server, accepted, 3, &param).unwrap();
+    world.establish(client, active).unwrap();
+    [server, client].iter().for_each(|file| drop(world.events(*file)));
+    let now = world.now;
+    world.cm.remove_device(&mut world.machine, 1, now);
+    // Each id that is bound to the device, and their peers.
+    assert_eq!(world.statuses(server), [(DEVICE_REMOVAL, 0), (DEVICE_REMOVAL, 0)]);
+    assert_eq!(world.events(client), [DISCONNECTED]);
+    for id in [own, accepted] {
+        assert_eq!(world.about(server, command::QUERY, id, 0), Err(Errno::ENXIO));
+        assert_eq!(world.disconnect(server, id), Err(Errno::ENXIO));
+        assert!(world.destroy(server, id).is_ok_and(|reported| reported > 0));
+        assert_eq!(world.destroy(server, id), Err(Errno::ENOENT));
+    }
+    assert!(world.about(server, command::QUERY, everywhere, 0).is_ok());
+    world.close(server);
+    world.close(client);
+    check_empty(&world);
+}
+
+/// No event comes after the removal's.
+#[test]
+fn both_ends_are_of_the_device_that_is_removed() {
+    let (mut world, server, client) = World::with_files();
+    world.connected(server, client);
+    [server, client].iter().for_each(|file| drop(world.events(*file)));
+    let now = world.now;
+    world.cm.remove_device(&mut world.machine, 0, now);
+    assert_eq!(
+        (world.events(server), world.events(client)),
+        (vec![DEVICE_REMOVAL; 2], vec![DEVICE_REMOVAL])
+    );
+    world.close(server);
+    world.close(client);
+    check_empty(&world);
 }

@@ -229,8 +229,10 @@ fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Con
         sysfs::write(dir, &name, &devices)
             .map_err(cannot(format!("write {}", sysfs::tree(dir, &name).display())))?;
     }
-    if let Some(lifeline) = running {
-        return Ok(lifeline);
+    if running.is_some() {
+        // The daemon looks for new trees when somebody joins.
+        let lifeline = connect(dir, FileKind::Lifeline)?;
+        return lifeline.ok_or_else(|| Error::NotStarted("it has gone".into()));
     }
     let _guard = spawn(dir, &devices(dir), link)?;
     let lifeline = connect(dir, FileKind::Lifeline)?;

@@ -18,6 +18,8 @@ pub(crate) enum Ready {
     Process(usize),
     /// The link to other hosts has something.
     Link,
+    /// Somebody opens a file of a counter.
+    Counters,
 }
 
 /// The descriptors that are waited for, each with a name.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use zerocopy::IntoBytes;
 
-use crate::arena::Qp;
+use crate::arena::{Qp, Tally};
 use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
@@ -14,11 +14,12 @@ use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Fault, Region, Segment, SegmentList};
 use crate::engine::traced::MatchedReceive;
+use crate::engine::traffic::is_send;
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
 use crate::trace::event::Executed;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
-use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
 /// A queue pair that sends; its `send_lock` is held.
 pub(super) struct Requester<'a> {
@@ -232,17 +233,6 @@ impl<'a> Requester<'a> {
         (is_mutual && is_next).then_some(responder)
     }
 
-    /// Counts the packets of a message of this length, on both sides.
-    pub(super) fn count_packets(&self, responder: Option<&Responder<'_>>, length: u32) {
-        let mtu = mtu::bytes(self.qp.path_mtu.load(Acquire));
-        let packets = length.div_ceil(mtu).max(1);
-        let next = Psn::new(self.qp.sq_psn.load(Acquire)) + packets;
-        self.qp.sq_psn.store(next.into(), Release);
-        if let Some(responder) = responder {
-            responder.qp.rq_psn.store(next.into(), Release);
-        }
-    }
-
     /// Index of the next request to be executed.
     pub(super) fn head(&self) -> u32 {
         self.cursors.next
@@ -366,6 +356,8 @@ impl<'a> Requester<'a> {
                 self.trace_executed(actor, index, (done.length, status::SUCCESS), None, None);
             }
         }
+        let sends = done.clone().filter(|done| is_send(done.opcode)).count() as u64;
+        self.qp.sent.add(&Tally { sends, ..Tally::default() });
         self.complete_first(actor, done, deferred);
         self.qp.sq_in_flight.store(in_flight - count, Release);
     }

@@ -311,6 +311,9 @@ impl<'a> Actor<'a> {
             let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
             self.what_is_missing(requester, &stop, now.saturating_sub(began))
         };
+        if is_new && kind == WAIT_RNR {
+            requester.count_rnr(self, 1);
+        }
         if is_new {
             self.trace(|env| {
                 let wr_id = requester.wqe(requester.head()).wr_id;
@@ -325,6 +328,7 @@ impl<'a> Actor<'a> {
                 qp.wait.store(0, Release);
                 return NextStep::GoesOn;
             }
+            requester.count_exhausted(self, expired);
             self.fail(requester, &CheckError::new(expired, cause()), deferred);
             return NextStep::Ends;
         }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
@@ -11,8 +10,8 @@ use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
-use crate::link::counters::{Counters, Drop};
-use crate::link::outbox::{Outbox, Sent};
+use crate::link::counters::{Counters, Drop, octets};
+use crate::link::outbox::Outbox;
 use crate::link::path::Path;
 use crate::link::socket::{Datagram, Message, Socket};
 use crate::link::tap::Tap;
@@ -133,7 +132,7 @@ impl Port {
         };
         match socket.send(&[Message { path: *path, bytes: packet, segment: None }]) {
             Ok(_) => {
-                self.counters.sent.fetch_add(1, Relaxed);
+                self.counters.count_sent(path.peer, 1, octets(path.peer, packet.len()));
                 self.tap.sent(path, packet);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -158,7 +157,7 @@ impl Port {
     /// Counts a packet that has come, and gives it to the tap. False if it is to be handled at
     /// once; see [`Tap::received`].
     pub(super) fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
-        self.counters.received.fetch_add(1, Relaxed);
+        self.counters.count_received(own, octets(own, datagram.length));
         if !self.tap.is_on() {
             return false;
         }
@@ -182,8 +181,8 @@ impl Port {
     }
 
     fn leave(&self, socket: &Socket, outbox: &mut Outbox) {
-        let Sent { sent, refused } = outbox.flush(socket);
-        self.counters.sent.fetch_add(sent as u64, Relaxed);
+        let count = |to, packets, octets| self.counters.count_sent(to, packets, octets);
+        let refused = outbox.flush(socket, count);
         (0..refused).for_each(|_| self.counters.count(Drop::Unsendable));
     }
 }

@@ -1,5 +1,6 @@
 //! Datagrams to other hosts and from them.
 
+use crate::arena::Tally;
 use crate::engine::datagram::{Datagram, Delivery};
 use crate::engine::deferred::Deferred;
 use crate::engine::responder::ReceiveCompletion;
@@ -69,7 +70,8 @@ impl Actor<'_> {
             network_type: if is_ipv4 { network_type::IPV4 } else { network_type::IPV6 },
             ..ReceiveCompletion::default()
         };
-        let datagram = Datagram { proc: self.me, segments: &segments, qkey, received };
+        let tally = Tally::default();
+        let datagram = Datagram { proc: self.me, segments: &segments, qkey, received, tally };
         let mut deferred = Deferred::default();
         let is_taken = match receiver {
             DatagramReceiver::QueuePair(qpn) => {

@@ -45,14 +45,22 @@ impl CounterFile {
         Ok(Self { file, port, counter, value, is_leased })
     }
 
-    /// Writes the value as it is now. It has never fewer digits than before.
+    /// Writes the value as it is now.
     fn write(&mut self, counts: &BTreeMap<PortOf, PortCounts>) {
         let value = counts.get(&self.port).map_or(0, |counts| self.counter.value(counts));
-        if value != self.value {
-            match self.file.write_all_at(format!("{value}\n").as_bytes(), 0) {
-                Ok(()) => self.value = value,
-                Err(error) => tracing::warn!("cannot write {}: {error}", self.counter.name),
-            }
+        if value == self.value {
+            return;
+        }
+        let text = format!("{value}\n");
+        let written = self.file.write_all_at(text.as_bytes(), 0);
+        // It has fewer digits only if a program has written to the arena.
+        let written = written.and_then(|()| match value < self.value {
+            true => self.file.set_len(text.len() as u64),
+            false => Ok(()),
+        });
+        match written {
+            Ok(()) => self.value = value,
+            Err(error) => tracing::warn!("cannot write {}: {error}", self.counter.name),
         }
     }
 }
@@ -121,9 +129,7 @@ impl CounterFiles {
             if lease::is_wanted(&file.file) {
                 file.write(&counts);
                 file.is_leased = false;
-                if let Err(error) = lease::give_back(&file.file) {
-                    tracing::warn!("the lease of {}: {error}", file.counter.name);
-                }
+                lease::give_back(&file.file);
             }
         }
         self.look_soon();

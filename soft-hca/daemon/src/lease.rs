@@ -60,9 +60,9 @@ pub(crate) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK)
 }
 
-/// Gives it back, and lets go on who waits.
-pub(crate) fn give_back(file: &File) -> io::Result<()> {
-    set(file, libc::F_UNLCK)
+/// Gives it back, and lets go on who waits. It may be gone already: see [`is_wanted`].
+pub(crate) fn give_back(file: &File) {
+    let _ = set(file, libc::F_UNLCK);
 }
 
 /// Whether somebody waits for a lease that was taken, or it was taken away since that has lasted too

@@ -14,12 +14,12 @@ use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Fault, Region, Segment, SegmentList};
 use crate::engine::traced::MatchedReceive;
-use crate::engine::traffic::is_send;
+use crate::engine::traffic::{Packets, is_send};
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
 use crate::trace::event::Executed;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
-use crate::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{Psn, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
 /// A queue pair that sends; its `send_lock` is held.
 pub(super) struct Requester<'a> {
@@ -231,6 +231,44 @@ impl<'a> Requester<'a> {
         let is_next =
             self.kind != qp_type::RC || peer.rq_psn.load(Acquire) == self.qp.sq_psn.load(Acquire);
         (is_mutual && is_next).then_some(responder)
+    }
+
+    /// Counts messages that are executed, on both sides, each by its opcode and length: their PSNs,
+    /// and what their packets are. Those that are lost have not come to the responder.
+    pub(super) fn count(
+        &self,
+        responder: Option<&Responder<'_>>,
+        messages: impl IntoIterator<Item = (u32, u32, bool)>,
+    ) {
+        let packets = Packets::of(self.qp, self.kind);
+        let (mut sent, mut received, mut numbers) = (Tally::default(), Tally::default(), 0u32);
+        for (opcode, length, is_lost) in messages {
+            let tally = packets.tally(opcode, length);
+            numbers = numbers.wrapping_add(packets.numbers(length));
+            sent = sent.plus(tally);
+            if !is_lost {
+                received = received.plus(tally);
+            }
+        }
+        self.qp.sent.add(&sent);
+        let next = self.skip(numbers);
+        if let Some(responder) = responder {
+            responder.qp.received.add(&received);
+            responder.qp.rq_psn.store(next, Release);
+        }
+    }
+
+    /// Counts a datagram that is executed: its PSN, and what it adds here.
+    pub(super) fn count_datagram(&self, tally: &Tally) {
+        self.qp.sent.add(tally);
+        self.skip(1);
+    }
+
+    /// Takes so many packet sequence numbers; gives the next one.
+    fn skip(&self, numbers: u32) -> u32 {
+        let next = u32::from(Psn::new(self.qp.sq_psn.load(Acquire)) + numbers);
+        self.qp.sq_psn.store(next, Release);
+        next
     }
 
     /// Index of the next request to be executed.

@@ -31,15 +31,18 @@ pub struct Tally {
 
 impl Tally {
     /// Both together.
+    #[inline]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::wrapping_add)
     }
 
     /// What has been added since `before`.
+    #[inline]
     pub fn since(self, before: Self) -> Self {
         self.with(before, u64::wrapping_sub)
     }
 
+    #[inline]
     fn with(self, other: Self, each: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             packets: each(self.packets, other.packets),
@@ -68,15 +71,14 @@ impl Traffic {
     /// Adds to it. The caller has the lock of this half of the queue pair.
     #[inline]
     pub fn add(&self, more: &Tally) {
-        for (field, more) in self.fields().into_iter().zip([
-            more.packets,
-            more.octets,
-            more.multicast,
-            more.sends,
-            more.answers,
-            more.answer_octets,
-        ]) {
-            field.store(field.load(Relaxed).wrapping_add(more), Relaxed);
+        add(&self.packets, more.packets);
+        add(&self.octets, more.octets);
+        add(&self.sends, more.sends);
+        add(&self.answers, more.answers);
+        add(&self.answer_octets, more.answer_octets);
+        // Seldom anything.
+        if more.multicast != 0 {
+            add(&self.multicast, more.multicast);
         }
     }
 
@@ -96,6 +98,11 @@ impl Traffic {
         let Self { packets, octets, multicast, sends, answers, answer_octets } = self;
         [packets, octets, multicast, sends, answers, answer_octets]
     }
+}
+
+#[inline]
+fn add(field: &AtomicU64, more: u64) {
+    field.store(field.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
 impl Field for Traffic {

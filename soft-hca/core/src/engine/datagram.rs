@@ -119,7 +119,7 @@ impl<'a> Actor<'a> {
         let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
         let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
         let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
-        let mut tally = Packets::by(ah).tally(wqe.opcode, length);
+        let (mut tally, _) = Packets::by(ah).tally(wqe.opcode, length);
         if is_group {
             tally.multicast = tally.packets;
         }

@@ -241,20 +241,28 @@ impl<'a> Requester<'a> {
         messages: impl IntoIterator<Item = (u32, u32, bool)>,
     ) {
         let packets = Packets::of(self.qp, self.kind);
-        let (mut sent, mut received, mut numbers) = (Tally::default(), Tally::default(), 0u32);
+        let (mut sent, mut numbers) = (Tally::default(), 0u32);
         for (opcode, length, is_lost) in messages {
-            let tally = packets.tally(opcode, length);
-            numbers = numbers.wrapping_add(packets.numbers(length));
+            let (tally, more) = packets.tally(opcode, length);
+            numbers = numbers.wrapping_add(more);
             sent = sent.plus(tally);
-            if !is_lost {
-                received = received.plus(tally);
+            if is_lost {
+                self.count_lost(responder, &tally);
             }
         }
         self.qp.sent.add(&sent);
         let next = self.skip(numbers);
         if let Some(responder) = responder {
-            responder.qp.received.add(&received);
+            responder.qp.received.add(&sent);
             responder.qp.rq_psn.store(next, Release);
+        }
+    }
+
+    /// A message does not come to the responder, for which it is counted all the same.
+    #[cold]
+    fn count_lost(&self, responder: Option<&Responder<'_>>, tally: &Tally) {
+        if let Some(responder) = responder {
+            responder.qp.received.add(&Tally::default().since(*tally));
         }
     }
 

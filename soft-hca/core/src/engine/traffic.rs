@@ -30,7 +30,7 @@ pub(super) struct Packets {
     pub kind: u32,
     /// What each has around its payload, without extended headers: see [`Qp::packet_octets`].
     pub octets: u32,
-    /// Bytes of payload that each has at most.
+    /// Bytes of payload that each has at most: a power of two.
     pub mtu: u32,
 }
 
@@ -47,17 +47,19 @@ impl Packets {
         Self { kind: qp_type::UD, octets, mtu: mtu::bytes(ah.mtu.load(Acquire)) }
     }
 
-    /// How many packet sequence numbers a message takes.
-    pub(super) fn numbers(&self, length: u32) -> u32 {
-        length.div_ceil(self.mtu).max(1)
+    /// What a message with an opcode and so many bytes adds, and how many packet sequence numbers it
+    /// takes.
+    #[inline]
+    pub(super) fn tally(&self, opcode: u32, length: u32) -> (Tally, u32) {
+        let whole = length >> self.mtu.trailing_zeros();
+        let numbers = (whole + u32::from(length & (self.mtu - 1) != 0)).max(1);
+        (self.tally_of(opcode, length, numbers.into()), numbers)
     }
 
-    /// What a message with an opcode and so many bytes adds.
     #[inline]
-    pub(super) fn tally(&self, opcode: u32, length: u32) -> Tally {
-        let numbers = u64::from(self.numbers(length));
+    fn tally_of(&self, opcode: u32, length: u32, numbers: u64) -> Tally {
         let around = u64::from(self.octets);
-        let payload = u64::from(length).next_multiple_of(4);
+        let payload = (u64::from(length) + 3) & !3;
         if opcode == opcode::RDMA_READ {
             // The first and the last response have an AETH.
             let aeths = AETH * numbers.min(2);

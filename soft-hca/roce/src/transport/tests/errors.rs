@@ -233,12 +233,8 @@ fn a_receiver_that_is_never_ready() {
         let naks = u32::from(rnr_retry) + 1;
         let expected = [(Event::RnrReceived, naks), (Event::RnrRetriesExceeded, 1)];
         assert_eq!(happened(&mut world, 0), expected);
-        // The three packets behind a refused one come too early; after the last one nobody waits
-        // for them.
         let peer = happened(&mut world, 1);
         assert!(peer.contains(&(Event::RnrSent, naks)), "{peer:?}");
-        let early = peer.iter().find(|(event, _)| *event == Event::OutOfSequenceRequest);
-        assert_eq!(early.map_or(0, |(_, times)| *times), 3 * (naks - 1));
     }
 }
 

@@ -24,9 +24,23 @@ pub(super) fn become_daemon() -> io::Result<()> {
     // Waits of some tens of microseconds are not to become twice as long.
     // SAFETY: as above.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
+    open_many_files();
     // Kernels before 5.9 do not know the call; then the descriptors stay open, which harms nobody
     // but a reader of the other end of a pipe.
     // SAFETY: nobody in this process has opened a file yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     Ok(())
+}
+
+/// Ports have a file open for each of their counters, and programs one for each completion channel.
+/// The usual limit, 1024, is for programs that use `select(2)`.
+fn open_many_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls use a structure that lives through them.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
 }

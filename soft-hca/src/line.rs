@@ -83,7 +83,7 @@ pub enum Subcommands {
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// Show the fabrics: their processes, queue pairs and connections
+    /// Show the fabrics: their ports with counters, processes, queue pairs and connections
     #[command(override_usage = LS_USAGE)]
     Ls {
         /// Only this one

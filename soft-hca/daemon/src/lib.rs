@@ -9,6 +9,8 @@
 //! | --- | --- |
 //! | `server` | the loop |
 //! | `listing` | what `soft-hca ls` shows |
+//! | `counter_files`, `lease` | counters in sysfs, which are written when they are read |
+//! | [`sysfs`] | the files in which a program finds devices |
 //! | `files` | the files that clients have opened, each a connection |
 //! | `deferred` | commands that wait for a lock that a program has |
 //! | `reap` | what the dead leave behind |
@@ -18,12 +20,13 @@
 //! | `fabric` | all objects: who has which entry of the arena |
 //! | `objects` | what the daemon knows of each by itself |
 //! | `migration` | automatic path migration as a state machine |
+//! | `counters` | the counters of ports |
 //! | [`link`] | other hosts: RoCE v2 over UDP |
 //! | `env` | what the data path asks of the daemon that runs it |
 //! | `process` | programs |
 //! | `table`, `free` | entries that are taken; numbers that are free |
 //! | `poller`, `deadlines`, `event_fd` | descriptors, time, events |
-//! | [`sysfs`], [`device`] | the files in which a program finds devices; what a device says of itself |
+//! | [`device`] | what a device says of itself |
 //! | `log` | what is refused and goes wrong |
 //!
 //! A module uses those below it, but for `env` and [`link`], which know each other.
@@ -31,6 +34,8 @@
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
 
+mod counter_files;
+mod counters;
 mod deadlines;
 mod deferred;
 pub mod device;
@@ -41,6 +46,7 @@ mod files;
 mod free;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod lease;
 pub mod link;
 mod listing;
 pub mod log;

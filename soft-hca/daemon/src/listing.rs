@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Acquire;
 use soft_hca_core::rpc::FileKind;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 
+use crate::counters::PortCounts;
 use crate::fabric::Fabric;
 use crate::files::{File, Files};
 use crate::ucma::Cm;
@@ -17,6 +18,7 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     for line in fabric.roce.describe() {
         let _ = writeln!(out, "{line}");
     }
+    let counts = fabric.count_ports();
     for (index, device) in fabric.devices.iter().enumerate() {
         if fabric.is_removed(index) {
             let _ = writeln!(out, "device {} removed", device.name);
@@ -38,6 +40,9 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
                 let _ = write!(out, " lmc {}", port.lmc);
             }
             let _ = writeln!(out);
+            if let Some(counts) = counts.get(&(device.index, port.number)) {
+                write_counters(&mut out, &device.name, port.number, counts);
+            }
         }
     }
     let pid = |proc: usize| fabric.processes.pid(proc).unwrap_or(0);
@@ -71,6 +76,20 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
         let _ = writeln!(out, "cm_id {id} pid {}", pid(id.owner));
     }
     out
+}
+
+/// A line about what a port has sent and received, and what has gone wrong, if there is any of it.
+fn write_counters(out: &mut String, device: &str, port: u8, counts: &PortCounts) {
+    let (sent, received) = (counts.sent(), counts.received());
+    let errors: String = counts.errors().map(|(name, value)| format!(" {name} {value}")).collect();
+    if sent.packets == 0 && received.packets == 0 && errors.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "counters {device}/{port} sent packets {} bytes {} received packets {} bytes {}{errors}",
+        sent.packets, sent.octets, received.packets, received.octets
+    );
 }
 
 /// A process's name, as the kernel has it.

@@ -3,6 +3,7 @@
 
 use soft_hca_core::uapi::uverbs::request::QpDest;
 
+use crate::counters::Counts;
 use crate::migration;
 
 /// A memory region or window.
@@ -99,6 +100,8 @@ pub(crate) struct QpObject {
     pub alternate: Option<Path>,
     /// How far that is.
     pub migration: migration::State,
+    /// What it has counted for the ports of former paths.
+    pub counted: Counts,
     /// Its peer is on another host.
     pub is_remote: bool,
     /// Its program wants its end, which waits for the link until then. See `Fabric::await_link`.

@@ -9,10 +9,13 @@ use soft_hca_core::engine::{Async, Env, Route};
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::uapi::uverbs::request::QpDest;
 use soft_hca_core::uapi::verbs::{qp_type, state};
-use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+use soft_hca_roce::wire::bth::{Bth, DEFAULT_PKEY};
+use soft_hca_roce::wire::ip::{self, GRH_BYTES};
+use soft_hca_roce::wire::packet::ICRC_BYTES;
 
 use crate::device::{Device, GidTable, LinkLayer, PhysState, Port, PortState};
 use crate::fabric::{Fabric, GONE};
+use crate::link;
 use crate::migration::{Event, Outcome, State};
 use crate::objects::{Path, QpObject};
 
@@ -39,6 +42,19 @@ pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) 
     }
     let leads_on = to.dlid >= FIRST_MLID || fabric.port_of_lid(to.dlid).is_some_and(Port::is_up);
     Ok(if port.is_up() && leads_on { Route::Local } else { Route::Nowhere })
+}
+
+/// Octets of a packet that leaves by a port for a destination, without its payload and extended
+/// headers: from the LRH (IBTA 7.7, 8.3), or the Ethernet header, to the ICRC.
+pub(crate) fn packet_octets(port: &Port, to: &QpDest) -> u32 {
+    const LRH: usize = 8;
+    let transport = Bth::BYTES + ICRC_BYTES;
+    let octets = match port.link_layer {
+        LinkLayer::Ethernet => link::octets(ip::address(&to.dgid), transport),
+        LinkLayer::InfiniBand if to.is_global != 0 => LRH + GRH_BYTES + transport,
+        LinkLayer::InfiniBand => LRH + transport,
+    };
+    octets as u32
 }
 
 /// The way from one GID to another, as `rdma_addr_find_l2_eth_by_grh` looks for it: both are IPv4
@@ -129,6 +145,18 @@ impl Fabric {
         route.and_then(Result::ok).unwrap_or(Route::Nowhere)
     }
 
+    /// Tells the data path where a queue pair's primary path begins and what its packets are like,
+    /// for the counters.
+    pub(crate) fn describe_path(&self, index: usize) {
+        let Some(QpObject { device, path, .. }) = self.qps.get(index) else { return };
+        let Some(device) = self.devices.get(*device) else { return };
+        let qp = &self.arena.qps[index];
+        qp.port.store(device.index as u32 * 8 + u32::from(path.port_num), Release);
+        if let Ok(port) = device.port(path.port_num) {
+            qp.packet_octets.store(packet_octets(port, &path.dest), Release);
+        }
+    }
+
     /// Has a connected queue pair take the way that its primary path leads now.
     pub(crate) fn reroute(&mut self, index: usize) {
         let Some(object) = self.qps.get(index) else { return };
@@ -199,6 +227,9 @@ impl Fabric {
             }
         }
         let device = Arc::clone(device);
+        if !is_up {
+            self.count_down((device.index, number));
+        }
         self.follow_ports(|_| true)?;
         Ok(Some(device))
     }
@@ -252,6 +283,8 @@ impl Fabric {
                 }
             }
             Outcome::Migrates => {
+                self.keep_counts(index);
+                let object = self.qps.get_mut(index).ok_or(GONE)?;
                 object.migration = State::Migrated;
                 if let Some(path) = object.alternate.take() {
                     object.path = path;
@@ -259,6 +292,7 @@ impl Fabric {
                 let timeout = object.path.timeout;
                 self.arena.qps[index].timeout.store(timeout.into(), Release);
                 self.enter_partition(index);
+                self.describe_path(index);
                 self.reroute(index);
                 self.env.raise(Async::PathMigrated(qpn));
                 if let Some(peer) = self.connected_to(index) {

@@ -20,6 +20,8 @@ pub(crate) enum Ready {
     Process(usize),
     /// The link to other hosts has something.
     Link,
+    /// Somebody opens a file of a counter.
+    Counters,
 }
 
 /// Does not wait.

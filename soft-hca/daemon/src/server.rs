@@ -26,6 +26,7 @@ use soft_hca_core::uapi::verbs::state;
 use soft_hca_fault::Happened;
 use zerocopy::IntoBytes;
 
+use crate::counter_files::CounterFiles;
 use crate::deadlines::Deadlines;
 use crate::deferred::{Answered, Deferred, DeferredCommands};
 use crate::device::{self, Device};
@@ -82,6 +83,8 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
     let devices = devices.into_iter().map(Arc::new).collect();
     let mut daemon = Daemon::new(devices, system::random())?;
     daemon.dir.clone_from(&config.dir);
+    // Before there is another thread.
+    daemon.start_counters()?;
     let arena = Arc::clone(&daemon.fabric.arena);
     daemon.fabric.env.set_recorder(Recorder::new(arena, Some(config.dir.clone()), DAEMON));
     system::allow_peers();
@@ -127,6 +130,8 @@ pub(crate) struct Daemon {
     deferred: DeferredCommands,
     /// What is to become of ports and devices.
     changes: Deadlines<Change>,
+    /// The files of counters; none before the daemon runs.
+    counters: Option<CounterFiles>,
     /// Queue pairs in the error state. Who puts one there reschedules it.
     failed: BTreeSet<u32>,
     next_sweep_ns: u64,
@@ -153,12 +158,30 @@ impl Daemon {
             missing_tokens: Deadlines::default(),
             deferred: DeferredCommands::default(),
             changes: Deadlines::default(),
+            counters: None,
             failed: BTreeSet::new(),
             next_sweep_ns: 0,
             recorder: None,
             recordings: 0,
             has_served: false,
         })
+    }
+
+    /// From now on files of counters have their values when they are opened.
+    fn start_counters(&mut self) -> std::result::Result<(), Error> {
+        let counters = CounterFiles::new().and_then(|counters| {
+            self.poller.add(counters.notices(), Ready::Counters)?;
+            Ok(counters)
+        });
+        self.counters = Some(counters.map_err(because("cannot wait for readers of counters"))?);
+        self.adopt_counters();
+        Ok(())
+    }
+
+    pub(super) fn adopt_counters(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            counters.adopt(&self.dir, &self.fabric);
+        }
     }
 
     /// Starts the link to other hosts, and writes down for `soft-hca run` what has become of it.
@@ -195,6 +218,11 @@ impl Daemon {
                     Ready::File(token) => self.request(token),
                     Ready::Process(index) => self.process_ended(index),
                     Ready::Link => self.hear_link(),
+                    Ready::Counters => {
+                        if let Some(counters) = &mut self.counters {
+                            counters.serve(&self.fabric);
+                        }
+                    }
                 }
             }
             self.run_timers();
@@ -213,6 +241,7 @@ impl Daemon {
             sweep,
             self.deferred.next(),
             self.changes.next(),
+            self.counters.as_ref().and_then(CounterFiles::next),
         ];
         timers.into_iter().flatten().min()
     }
@@ -367,6 +396,7 @@ impl Daemon {
             Request::Sysfs => {
                 let written = self.bring_in_line();
                 written.map_err(|_| Errno::EIO.because("a tree of sysfs cannot be changed"))?;
+                self.adopt_counters();
                 Ok(Handled::Answered(Answered::default()))
             }
             Request::List => {
@@ -579,6 +609,9 @@ impl Daemon {
             }
         }
         self.run_changes(now);
+        if let Some(counters) = &mut self.counters {
+            counters.look_again(now, &self.fabric);
+        }
         for (command, waited) in self.deferred.due(now) {
             self.run_command(command, Some(waited));
         }

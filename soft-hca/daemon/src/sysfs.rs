@@ -2,8 +2,9 @@
 //!
 //! They are real files, since the libraries list folders by calls that cannot be intercepted. The
 //! time stamp of the device's folder is part of its identity, so no file appears or goes once a
-//! tree is in place; only what is in a port's `state` and `phys_state` changes. A device that is
-//! removed goes as a whole, and has another time stamp when it comes back.
+//! tree is in place; only what is in a port's `state` and `phys_state` changes, and in its counters
+//! (`counter_files`). A device that is removed goes as a whole, and has another time stamp when it
+//! comes back.
 
 mod bus;
 mod removal;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use soft_hca_core::device_file::DeviceFile;
 
+use crate::counters::{COUNTERS, PortCounts};
 use crate::device::{Device, GidEntry, GidTable, GidType, LinkLayer, Port};
 
 pub(crate) use removal::device_changed;
@@ -77,18 +79,26 @@ fn trees(dir: &Path) -> impl Iterator<Item = PathBuf> {
 /// there.
 pub(crate) fn port_changed(dir: &Path, device: &Device, number: u8) {
     let Ok(port) = device.port(number) else { return };
-    for tree in trees(dir) {
-        let class = tree.join("class");
-        let uverbs = class.join(format!("infiniband_verbs/uverbs{}", device.index));
-        let Ok(name) = fs::read_to_string(uverbs.join("ibdev")) else { continue };
-        let port_dir =
-            class.join("infiniband").join(name.trim_end()).join(format!("ports/{number}"));
+    for (_, port_dir) in port_dirs(dir, device, number) {
         let texts =
             [("state", port.state.to_string()), ("phys_state", port.phys_state.to_string())];
         if let Err(error) = files(&port_dir, texts) {
             tracing::warn!("cannot write the state of port {number}: {error}");
         }
     }
+}
+
+/// A port's folder in every tree that has its device, under whatever name, and the tree's name.
+pub(crate) fn port_dirs(dir: &Path, device: &Device, number: u8) -> Vec<(String, PathBuf)> {
+    let port_dir = |tree: PathBuf| {
+        let class = tree.join("class");
+        let uverbs = class.join(format!("infiniband_verbs/uverbs{}", device.index));
+        let name = fs::read_to_string(uverbs.join("ibdev")).ok()?;
+        let device_dir = class.join("infiniband").join(name.trim_end());
+        let tree = tree.file_name()?.to_str()?.to_owned();
+        Some((tree, device_dir.join(format!("ports/{number}"))))
+    };
+    trees(dir).filter_map(port_dir).collect()
 }
 
 fn files<'a, T: AsRef<str>>(
@@ -138,6 +148,8 @@ fn write_device(dir: &Path, device: &Device) -> io::Result<()> {
         ("sys_image_guid", &guid),
         ("node_desc", &provider.node_desc),
         ("fw_ver", &provider.fw_ver),
+        // rxe has none; Prometheus' node exporter ignores a device without it.
+        ("board_id", ""),
     ];
     files(dir, own)?;
     let mut netdevs = device.ports.iter().filter_map(|port| port.netdev.as_deref());
@@ -165,6 +177,10 @@ fn write_port(device: &Path, port: &Port) -> io::Result<()> {
     ];
     files(&dir, state)?;
     write_table(&dir.join("pkeys"), port.pkeys.iter().map(|pkey| format!("{pkey:#06x}")))?;
+    let none = PortCounts::default();
+    for counter in COUNTERS {
+        files(&dir.join(counter.folder), [(counter.name, counter.value(&none).to_string())])?;
+    }
     write_gids(&dir, &port.gids)
 }
 

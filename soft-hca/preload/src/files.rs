@@ -1,6 +1,7 @@
 //! `open`, `stat` and their kin: device files that are not there.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::io;
 use std::mem::MaybeUninit;
 
 use soft_hca_core::device_file::DeviceFile;
@@ -24,6 +25,25 @@ fn open_device(device: DeviceFile, flags: c_int) -> c_int {
     aside(|| client::open(device, flags)).unwrap_or_else(fail)
 }
 
+/// Opens a file that is none of ours. Counters in sysfs are written when they are opened, so one that
+/// is not to wait (`O_NONBLOCK`, as of `grep -r`) waits all the same.
+unsafe fn open_other(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    open: impl Fn(c_int) -> c_int,
+) -> c_int {
+    let fd = open(flags);
+    let is_refused = fd < 0
+        && flags & libc::O_NONBLOCK != 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock;
+    // SAFETY: the caller gives a C string.
+    if is_refused && unsafe { sysfs::is_in_tree(dir, path) } {
+        return open(flags & !libc::O_NONBLOCK);
+    }
+    fd
+}
+
 macro_rules! open_functions {
     ($($name:ident)*) => { $(
         #[doc = concat!("`", stringify!($name), "(2)`. The mode is only there if a file is created;")]
@@ -37,7 +57,7 @@ macro_rules! open_functions {
             match unsafe { device_of(path) } {
                 Some(device) => open_device(device, flags),
                 // SAFETY: the caller's own call.
-                None => unsafe { real::open(path, flags, mode) },
+                None => unsafe { open_other(libc::AT_FDCWD, path, flags, |flags| real::open(path, flags, mode)) },
             }
         }
     )* };
@@ -57,7 +77,7 @@ macro_rules! openat_functions {
             match unsafe { device_of(path) } {
                 Some(device) => open_device(device, flags),
                 // SAFETY: the caller's own call.
-                None => unsafe { real::openat(dir, path, flags, mode) },
+                None => unsafe { open_other(dir, path, flags, |flags| real::openat(dir, path, flags, mode)) },
             }
         }
     )* };

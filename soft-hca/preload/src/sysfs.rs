@@ -3,6 +3,7 @@
 //! links there lead to `/sys/devices/virtual/infiniband*`, which therefore is in the same tree.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::keeping_errno;
 use crate::real;
@@ -57,6 +58,23 @@ pub(crate) fn root() -> Option<&'static CStr> {
     let root = unsafe { libc::getenv(ROOT.as_ptr()) };
     // SAFETY: the environment holds C strings.
     (!root.is_null()).then(|| unsafe { CStr::from_ptr(root) })
+}
+
+/// Whether a path, relative to a folder's descriptor or not, lies in the other place. The caller gives a
+/// C string.
+pub(crate) unsafe fn is_in_tree(dir: c_int, path: *const c_char) -> bool {
+    let Some(root) = root() else { return false };
+    // SAFETY: the caller gives a C string.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    if path.starts_with(b"/") {
+        return path.starts_with(root.to_bytes());
+    }
+    let link = match dir {
+        libc::AT_FDCWD => "/proc/self/cwd".to_owned(),
+        fd => format!("/proc/self/fd/{fd}"),
+    };
+    let folder = std::fs::read_link(link);
+    folder.is_ok_and(|folder| folder.as_os_str().as_bytes().starts_with(root.to_bytes()))
 }
 
 fn moved_to(root: &[u8], path: &[u8]) -> Option<Moved> {

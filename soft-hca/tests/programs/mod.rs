@@ -149,6 +149,7 @@ fn package(program: &str) -> &'static str {
         "rdma" => "package iproute2",
         "lstopo-no-graphics" => "package hwloc or hwloc-nox",
         "python3" => "package python3",
+        "prometheus-node-exporter" => "package prometheus-node-exporter",
         "fio" => "package fio",
         "dumpcap" => "package wireshark-common",
         "tshark" => "package tshark",

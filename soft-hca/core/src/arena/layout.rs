@@ -16,6 +16,7 @@ use soft_hca_roce::wire::bth::pkeys_match;
 use crate::arena::doorbell;
 use crate::arena::entry::{Field, Word, entry};
 use crate::arena::lock::Lock;
+use crate::arena::traffic::{Events, Traffic};
 
 /// First word of an arena: "softhca" and the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x06");
@@ -265,18 +266,35 @@ entry! {
         pub sq_sig_all: AtomicU32,
         /// The ring of send work requests.
         pub sq: RingPlace,
-        /// The ring of receive work requests; unused with a shared receive queue.
-        pub rq: RingPlace,
+
+        // The cache line of who executes send work requests
         /// The oldest send work request that is not completed.
         pub sq_consumer: AtomicU32,
         /// Send work requests from there on that are executed and wait for the peer's answer; the
         /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
         /// requests are executed and completed in one step.
         pub sq_in_flight: AtomicU32,
+        /// The first packet sequence number that we send, 24 bits.
+        pub sq_psn: AtomicU32,
+        /// What holds up the request at the head: in the low byte 0 nothing, 1 the peer has no receive
+        /// (RNR), 2 the peer does not answer, 3 a completion queue is full; above it how many times
+        /// the daemon has tried.
+        pub wait: AtomicU32,
+        /// What its requests have sent, and the answers that have come.
+        pub sent: Traffic,
+
+        // The cache line of who consumes receive work requests
         /// The next receive work request to be consumed.
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with [`Cq::credits`].
         pub rq_posted: AtomicU32,
+        /// The first packet sequence number that we expect, 24 bits.
+        pub rq_psn: AtomicU32,
+        /// The requests that have come, and what has answered them.
+        pub received: Traffic,
+
+        /// The ring of receive work requests; unused with a shared receive queue.
+        pub rq: RingPlace,
         /// 1: a receive work request of the shared queue was consumed for a message of which more
         /// packets are to come. If the queue pair fails before, nobody else knows of it.
         pub consumed: AtomicU32,
@@ -298,12 +316,14 @@ entry! {
         pub dest_qpn: AtomicU32,
         /// The P_Key at its index of its port's table; 0 before INIT.
         pub pkey: AtomicU32,
-        /// The first packet sequence number that we expect, 24 bits.
-        pub rq_psn: AtomicU32,
-        /// The first packet sequence number that we send, 24 bits.
-        pub sq_psn: AtomicU32,
         /// `ibv_mtu` of the path.
         pub path_mtu: AtomicU32,
+        /// Where its path begins: eight times the index of the device, and the number of the port; 0
+        /// before there is a port.
+        pub port: AtomicU32,
+        /// Octets that every packet has around its payload, but for the headers of some: LRH and GRH
+        /// or Ethernet, IP and UDP; BTH and ICRC. The daemon knows them by the path.
+        pub packet_octets: AtomicU32,
         /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
         pub timeout: AtomicU32,
         /// Retries after a timeout.
@@ -327,14 +347,14 @@ entry! {
         /// Not 0: its datagram has reached the group's members of this fabric, and is still to be sent
         /// to other hosts.
         pub sq_group_reached: AtomicU32,
-        // What holds it up
-        /// In the low byte 0 nothing, 1 the peer has no receive (RNR), 2 the peer does not answer,
-        /// 3 a completion queue is full; above it how many times the daemon has tried.
-        pub wait: AtomicU32,
+        // While something holds it up
         /// `CLOCK_MONOTONIC` nanoseconds at which the wait ends in an error; `u64::MAX` never.
         pub wait_deadline_ns: AtomicU64,
         /// While a completion queue is full: up to where its program had polled at the last look.
         pub wait_polled: AtomicU32,
+
+        /// What has gone wrong, and was put right or not.
+        pub events: Events,
 
         // Traced
         /// The next send work request to be traced.
@@ -393,6 +413,8 @@ entry! {
         pub slid: AtomicU32,
         /// The path's bits of the destination's LID: as many as its port's LMC says.
         pub dlid_path_bits: AtomicU32,
+        /// As [`Qp::packet_octets`].
+        pub packet_octets: AtomicU32,
         /// Source GID, as the index meant when the handle was created.
         pub sgid: [AtomicU8; 16],
         /// Destination GID.

@@ -6,9 +6,11 @@ mod heap;
 mod layout;
 mod lock;
 mod map;
+mod traffic;
 
 pub use entry::{Entry, Word};
 pub use heap::Heap;
 pub use layout::*;
 pub use lock::{Guard, Lock};
 pub use map::Mapping;
+pub use traffic::{Events, Tally, Traffic};

@@ -70,7 +70,7 @@ impl<'a> Actor<'a> {
                 .copy(self.arena, self.me, from, to)
                 .map_err(|fault| RequestError::unmoved(fault, MemorySide::Local))?;
         }
-        requester.count_packets(Some(&responder), WORD);
+        requester.count(Some(&responder), [(wqe.opcode, WORD, false)]);
         drop(responder);
         requester.complete(self, [(SendCompletion::of(wqe, WORD), None)], None, deferred);
         Ok(())

@@ -235,9 +235,10 @@ impl<'a> Actor<'a> {
         messages: &[Message],
         deferred: &mut Deferred,
     ) -> u32 {
-        for message in messages {
-            requester.count_packets(responder.as_ref(), message.done.length);
-        }
+        let sizes = messages
+            .iter()
+            .map(|message| (message.done.opcode, message.done.length, message.is_lost));
+        requester.count(responder.as_ref(), sizes);
         if let Some(mut responder) = responder {
             let received = messages.iter().filter_map(|message| message.received.as_ref());
             self.complete_received(&mut responder, received, deferred);

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
-use crate::arena::{Ah, MAX_MEMBERS};
+use crate::arena::{Ah, MAX_MEMBERS, Tally};
 use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
@@ -21,6 +21,7 @@ use crate::engine::request::{Payload, RequestError, Requester, SendCompletion, t
 use crate::engine::responder::ReceiveCompletion;
 use crate::engine::segments::{Memory, Region, SegmentList};
 use crate::engine::traced::MatchedReceive;
+use crate::engine::traffic::Packets;
 use crate::engine::{Actor, LINK, Route, process_memory};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::{SET_QKEY, mtu, network_type, opcode, qp_type, send_flag};
@@ -91,6 +92,9 @@ pub(super) struct Datagram<'d> {
     pub pkey: u32,
     /// What the receive's completion tells, name and length apart.
     pub received: ReceiveCompletion,
+    /// What its packet adds to the counters of the port that it comes to; nothing if the link has
+    /// counted it.
+    pub tally: Tally,
 }
 
 impl<'a> Actor<'a> {
@@ -117,6 +121,10 @@ impl<'a> Actor<'a> {
         let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
         let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
         let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
+        let (mut tally, _) = Packets::by(ah).tally(wqe.opcode, length);
+        if is_group {
+            tally.multicast = tally.packets;
+        }
         let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
         if stays {
             let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();
@@ -148,7 +156,8 @@ impl<'a> Actor<'a> {
                 ..ReceiveCompletion::default()
             };
             let pkey = requester.qp.pkey.load(Acquire);
-            let datagram = Datagram { proc: self.me, segments: &segments, qkey, pkey, received };
+            let datagram =
+                Datagram { proc: self.me, segments: &segments, qkey, pkey, received, tally };
             if is_group {
                 self.deliver_to_group(&dgid, &datagram, deferred)?;
             } else {
@@ -161,7 +170,12 @@ impl<'a> Actor<'a> {
             self.send_away(requester, wqe, ah, (place, &payload), deferred)?;
             requester.qp.sq_group_reached.store(0, Release);
         }
-        requester.count_packets(None, length);
+        requester.count_datagram(&match (stays, goes_away) {
+            (true, false) => tally,
+            (_, true) => Tally { sends: 1, ..Tally::default() },
+            // It leads nowhere.
+            (false, false) => Tally::default(),
+        });
         let (taken, dropped) = match &delivery {
             Delivery::Received(receive) => (Some(*receive), None),
             Delivery::Dropped(cause) => (None, cause.as_ref()),
@@ -250,11 +264,17 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<bool, RequestError> {
         let mut is_taken = false;
+        // To a port that has several members the packet comes once.
+        let mut ports = 0u128;
         let used = (self.arena.members_used.load(Acquire) as usize).min(MAX_MEMBERS);
         for member in &self.arena.members[..used] {
             let qpn = member.live.load(Acquire);
             if qpn != 0 && load(&member.gid) == *group {
-                match self.deliver(qpn, datagram, deferred) {
+                let port = self.arena.qp(qpn).map_or(0, |qp| qp.port.load(Acquire));
+                let port = 1 << port.min(u128::BITS - 1);
+                let tally = if ports & port == 0 { datagram.tally } else { Tally::default() };
+                ports |= port;
+                match self.deliver(qpn, &Datagram { tally, ..*datagram }, deferred) {
                     Ok(Delivery::Received(_)) => is_taken = true,
                     // Others may take what one member drops.
                     Ok(Delivery::Dropped(_)) => {}
@@ -279,21 +299,26 @@ impl<'a> Actor<'a> {
         let Some(qp) = self.arena.qp(qpn) else { return DROPPED };
         let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
         let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return DROPPED };
+        let count = |sends| qp.received.add(&Tally { sends, ..datagram.tally });
         if qp.qkey.load(Acquire) != datagram.qkey || !qp.takes(datagram.pkey) {
+            count(0);
             return DROPPED;
         }
         let _credit = self.reserve_credit(responder.qp.recv_cq.load(Acquire))?;
         let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
+            count(0);
             return DROPPED;
         };
         let part = datagram.segments.of_process(datagram.proc);
         match incoming.scatter(&responder, self, part) {
             Ok(()) => {
+                count(1);
                 let receive = MatchedReceive { qpn, wr_id: incoming.wr_id() };
                 incoming.finish(&mut responder, self, datagram.received, deferred);
                 Ok(Delivery::Received(receive))
             }
             Err(ScatterError::Receive(error)) => {
+                count(0);
                 let cause = error.cause(GRH as u64);
                 incoming.fail(&mut responder, self, (&error, cause), deferred);
                 Ok(Delivery::Dropped(Some(cause)))

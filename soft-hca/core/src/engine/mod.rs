@@ -22,6 +22,7 @@
 //! | `route` | the way to the peer | `rxe_net.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
+//! | `traffic` | what the counters of ports are made of | `rxe_hw_counters.c` |
 //! | `helper` | who moves memory for others | |
 //! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
@@ -88,6 +89,7 @@ mod signals;
 pub(crate) mod tests;
 mod timing;
 mod traced;
+mod traffic;
 mod wc_status;
 mod window;
 

@@ -64,7 +64,7 @@ impl<'a> Actor<'a> {
             responder.refuse(self, error.status(), deferred);
             return Err(error.into());
         }
-        requester.count_packets(Some(&responder), 0);
+        requester.count(Some(&responder), [(wqe.opcode, 0, false)]);
         drop(responder);
         requester.complete(self, [(SendCompletion::of(wqe, 0), None)], None, deferred);
         Ok(())

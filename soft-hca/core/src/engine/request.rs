@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use zerocopy::IntoBytes;
 
-use crate::arena::Qp;
+use crate::arena::{Qp, Tally};
 use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
@@ -14,11 +14,12 @@ use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Fault, Region, Segment, SegmentList};
 use crate::engine::traced::MatchedReceive;
+use crate::engine::traffic::{Packets, is_send};
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
 use crate::trace::event::Executed;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
-use crate::uapi::verbs::{Psn, mtu, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{Psn, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
 /// A queue pair that sends; its `send_lock` is held.
 pub(super) struct Requester<'a> {
@@ -233,15 +234,50 @@ impl<'a> Requester<'a> {
         (is_mutual && is_of_partition && is_next).then_some(responder)
     }
 
-    /// Counts the packets of a message of this length, on both sides.
-    pub(super) fn count_packets(&self, responder: Option<&Responder<'_>>, length: u32) {
-        let mtu = mtu::bytes(self.qp.path_mtu.load(Acquire));
-        let packets = length.div_ceil(mtu).max(1);
-        let next = Psn::new(self.qp.sq_psn.load(Acquire)) + packets;
-        self.qp.sq_psn.store(next.into(), Release);
-        if let Some(responder) = responder {
-            responder.qp.rq_psn.store(next.into(), Release);
+    /// Counts messages that are executed, on both sides, each by its opcode and length: their PSNs,
+    /// and what their packets are. Those that are lost have not come to the responder.
+    pub(super) fn count(
+        &self,
+        responder: Option<&Responder<'_>>,
+        messages: impl IntoIterator<Item = (u32, u32, bool)>,
+    ) {
+        let packets = Packets::of(self.qp, self.kind);
+        let (mut sent, mut numbers) = (Tally::default(), 0u32);
+        for (opcode, length, is_lost) in messages {
+            let (tally, more) = packets.tally(opcode, length);
+            numbers = numbers.wrapping_add(more);
+            sent = sent.plus(tally);
+            if is_lost {
+                self.count_lost(responder, &tally);
+            }
         }
+        self.qp.sent.add(&sent);
+        let next = self.skip(numbers);
+        if let Some(responder) = responder {
+            responder.qp.received.add(&sent);
+            responder.qp.rq_psn.store(next, Release);
+        }
+    }
+
+    /// A message does not come to the responder, for which it is counted all the same.
+    #[cold]
+    fn count_lost(&self, responder: Option<&Responder<'_>>, tally: &Tally) {
+        if let Some(responder) = responder {
+            responder.qp.received.add(&Tally::default().since(*tally));
+        }
+    }
+
+    /// Counts a datagram that is executed: its PSN, and what it adds here.
+    pub(super) fn count_datagram(&self, tally: &Tally) {
+        self.qp.sent.add(tally);
+        self.skip(1);
+    }
+
+    /// Takes so many packet sequence numbers; gives the next one.
+    fn skip(&self, numbers: u32) -> u32 {
+        let next = u32::from(Psn::new(self.qp.sq_psn.load(Acquire)) + numbers);
+        self.qp.sq_psn.store(next, Release);
+        next
     }
 
     /// Index of the next request to be executed.
@@ -367,6 +403,8 @@ impl<'a> Requester<'a> {
                 self.trace_executed(actor, index, (done.length, status::SUCCESS), None, None);
             }
         }
+        let sends = done.clone().filter(|done| is_send(done.opcode)).count() as u64;
+        self.qp.sent.add(&Tally { sends, ..Tally::default() });
         self.complete_first(actor, done, deferred);
         self.qp.sq_in_flight.store(in_flight - count, Release);
     }

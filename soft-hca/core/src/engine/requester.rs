@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
+use soft_hca_roce::transport::events::Event;
 use zerocopy::IntoBytes;
 
 use crate::arena::Qp;
@@ -312,6 +313,9 @@ impl<'a> Actor<'a> {
             let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
             self.what_is_missing(requester, &stop, now.saturating_sub(began))
         };
+        if is_new && kind == WAIT_RNR {
+            self.count_rnr(qp, 1);
+        }
         if is_new {
             self.trace(|env| {
                 let wr_id = requester.wqe(requester.head()).wr_id;
@@ -326,6 +330,7 @@ impl<'a> Actor<'a> {
                 qp.wait.store(0, Release);
                 return NextStep::GoesOn;
             }
+            self.count_exhausted(qp, expired);
             self.fail(requester, &CheckError::new(expired, cause()), deferred);
             return NextStep::Ends;
         }
@@ -341,6 +346,27 @@ impl<'a> Actor<'a> {
             deferred.rescheduled.push((requester.qpn, wait));
         }
         NextStep::Ends
+    }
+
+    /// A request finds no receive of the peer, so many times: each is an RNR NAK.
+    #[cold]
+    fn count_rnr(&self, qp: &Qp, times: u32) {
+        qp.events.count(Event::RnrReceived, times.into());
+        if let Some(peer) = self.local_peer(qp) {
+            peer.events.count(Event::RnrSent, times.into());
+        }
+    }
+
+    /// A request fails after all the retries that it has.
+    #[cold]
+    fn count_exhausted(&self, qp: &Qp, expired: u32) {
+        if expired == status::RNR_RETRY_EXC_ERR {
+            self.count_rnr(qp, qp.rnr_retry.load(Acquire));
+            qp.events.count(Event::RnrRetriesExceeded, 1);
+        } else {
+            qp.events.count(Event::Retried, qp.retry_cnt.load(Acquire).into());
+            qp.events.count(Event::RetriesExceeded, 1);
+        }
     }
 
     /// What a request waits for, and for how long it has.

@@ -179,6 +179,7 @@ impl Fabric {
             qp.sq.offset.store(0, Release);
             qp.rq.offset.store(0, Release);
         }
+        self.keep_counts(index);
         let memberships: Vec<usize> = self.members_of(index).map(|(member, _)| member).collect();
         memberships.into_iter().for_each(|i| self.release_member(i));
         self.release_ring_of(RingOf::Send(index));

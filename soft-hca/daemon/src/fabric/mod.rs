@@ -1,5 +1,6 @@
 //! The fabric's objects: who has which entry of the arena.
 
+mod counters;
 mod entries;
 mod numbers;
 mod remote;
@@ -18,6 +19,7 @@ use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalCopier, Quiesce};
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::system;
 
+use crate::counters::{PortCounts, PortOf};
 use crate::device::{Device, Port};
 use crate::env::DaemonEnv;
 use crate::link;
@@ -55,6 +57,8 @@ pub(crate) struct Fabric {
     windows: usize,
     pub ahs: Table<AhObject>,
     members: Table<Membership>,
+    /// What ports keep of queue pairs that have left them.
+    port_counts: BTreeMap<PortOf, PortCounts>,
     qp_numbers: QpNumbers,
     pds: Pds,
     generations: Generations,
@@ -108,6 +112,7 @@ impl Fabric {
             windows: 0,
             ahs: Table::new(0..arena::MAX_AHS, 0),
             members: Table::new(0..arena::MAX_MEMBERS, 0),
+            port_counts: BTreeMap::new(),
             qp_numbers,
             pds: Pds::default(),
             generations: Generations::default(),

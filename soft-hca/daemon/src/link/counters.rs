@@ -1,8 +1,12 @@
 //! What the link has sent and received, and why it has dropped packets.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+
+use soft_hca_core::arena::Tally;
+use soft_hca_roce::wire::ip::{IPV4_BYTES, IPV6_BYTES, UDP_BYTES};
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +30,89 @@ pub(super) enum Drop {
 const NAMES: [&str; 6] =
     ["malformed", "wrong ICRC", "other partition", "no receiver", "wrong address", "not sendable"];
 
+/// Octets of an Ethernet header: what is counted of a packet begins with it, as it does with the LRH
+/// on InfiniBand.
+pub(crate) const ETHERNET_BYTES: usize = 14;
+
+/// Octets of a packet to or from an address, which has so many behind the UDP header.
+pub(crate) fn octets(ip: IpAddr, length: usize) -> usize {
+    let header = if ip.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
+    ETHERNET_BYTES + header + UDP_BYTES + length
+}
+
+/// Packets in one direction.
+#[derive(Debug, Default)]
+struct Direction {
+    packets: AtomicU64,
+    octets: AtomicU64,
+    multicast: AtomicU64,
+}
+
+impl Direction {
+    fn count(&self, ip: IpAddr, packets: usize, octets: usize) {
+        self.packets.fetch_add(packets as u64, Relaxed);
+        self.octets.fetch_add(octets as u64, Relaxed);
+        if ip.is_multicast() {
+            self.multicast.fetch_add(packets as u64, Relaxed);
+        }
+    }
+
+    fn load(&self) -> Tally {
+        Tally {
+            packets: self.packets.load(Relaxed),
+            octets: self.octets.load(Relaxed),
+            multicast: self.multicast.load(Relaxed),
+            ..Tally::default()
+        }
+    }
+}
+
 /// Counters of a link.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    pub sent: AtomicU64,
-    pub received: AtomicU64,
+    sent: Direction,
+    received: Direction,
     dropped: [AtomicU64; NAMES.len()],
 }
 
+/// What the counters of a link are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LinkCounts {
+    /// Packets sent.
+    pub sent: Tally,
+    /// Packets received, those that were dropped among them.
+    pub received: Tally,
+    /// Received, and no packets.
+    pub damaged: u64,
+    /// Received, and of another partition.
+    pub other_partition: u64,
+    /// Not sent: the system refuses them.
+    pub unsendable: u64,
+}
+
 impl Counters {
+    /// Packets to an address were sent, so many and with so many octets in all.
+    pub(super) fn count_sent(&self, to: IpAddr, packets: usize, octets: usize) {
+        self.sent.count(to, packets, octets);
+    }
+
+    /// A packet has come to an address, with so many octets.
+    pub(super) fn count_received(&self, to: IpAddr, octets: usize) {
+        self.received.count(to, 1, octets);
+    }
+
+    /// What they are now.
+    pub(super) fn load(&self) -> LinkCounts {
+        let dropped = |reason: Drop| self.dropped[reason as usize].load(Relaxed);
+        LinkCounts {
+            sent: self.sent.load(),
+            received: self.received.load(),
+            damaged: dropped(Drop::Malformed) + dropped(Drop::Icrc),
+            other_partition: dropped(Drop::Partition),
+            unsendable: dropped(Drop::Unsendable),
+        }
+    }
+
     pub(super) fn count(&self, reason: Drop) {
         self.dropped[reason as usize].fetch_add(1, Relaxed);
     }
@@ -47,7 +125,7 @@ impl Counters {
 
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sent, received) = (self.sent.load(Relaxed), self.received.load(Relaxed));
+        let (sent, received) = (self.sent.load().packets, self.received.load().packets);
         write!(f, "{sent} packets sent, {received} received")?;
         for (name, count) in NAMES.iter().zip(&self.dropped) {
             match count.load(Relaxed) {

@@ -11,7 +11,7 @@ use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use crate::device::{self, Neighbour, is_link_local};
 use crate::event_fd::EventFd;
-use crate::link::counters::Counters;
+use crate::link::counters::{Counters, LinkCounts};
 use crate::link::fault::FaultCounters;
 use crate::link::multicast::Groups;
 use crate::link::path::Path;
@@ -216,6 +216,11 @@ impl Handle {
         let link = format!("roce {always}{}: {}", addresses.join(", "), shared.counters);
         let faults = shared.faults.as_ref().map(|faults| faults.describe());
         std::iter::once(link).chain(faults).collect()
+    }
+
+    /// What its counters are; all 0 if it is off.
+    pub(crate) fn counts(&self) -> LinkCounts {
+        self.0.as_ref().map(|shared| shared.counters.load()).unwrap_or_default()
     }
 
     /// Becomes readable when there is something for the main loop, which then calls

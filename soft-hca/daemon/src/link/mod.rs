@@ -88,6 +88,7 @@ use soft_hca_core::arena::Mapping;
 use soft_hca_core::config::LinkOptions;
 
 pub use addresses::{addresses, link_addresses};
+pub(crate) use counters::{LinkCounts, octets};
 pub(crate) use handle::{Handle, ReceivedMad};
 pub(crate) use path::Path;
 pub(crate) use thread::Thread;

@@ -1,12 +1,14 @@
 //! Packets that wait to be sent together.
 
 use std::io;
+use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::icrc;
 use soft_hca_roce::wire::ip::{Addresses, Flow};
 use soft_hca_roce::wire::packet::PORT;
 
+use crate::link::counters::octets;
 use crate::link::path::Path;
 use crate::link::socket::{Message, Socket};
 
@@ -43,15 +45,6 @@ struct Queued {
     length: usize,
 }
 
-/// What became of packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sent {
-    /// Packets that were sent.
-    pub sent: usize,
-    /// Packets that the system refuses for good.
-    pub refused: usize,
-}
-
 impl Outbox {
     pub(super) fn new() -> Self {
         let bytes = vec![0; BYTES].into_boxed_slice();
@@ -73,9 +66,14 @@ impl Outbox {
         self.used += length;
     }
 
-    /// Sends what waits, as far as the socket has room now.
-    pub(super) fn flush(&mut self, socket: &Socket) -> Sent {
-        let mut done = Sent::default();
+    /// Sends what waits, as far as the socket has room now. Tells to whom, how many packets, and
+    /// their octets; gives how many the system refuses for good.
+    pub(super) fn flush(
+        &mut self,
+        socket: &Socket,
+        mut sent_to: impl FnMut(IpAddr, usize, usize),
+    ) -> usize {
+        let mut refused = 0;
         while self.gone < self.packets.len() {
             let runs = self.runs();
             for &(first, count) in &runs {
@@ -87,11 +85,15 @@ impl Outbox {
             drop(messages);
             match sent {
                 Ok(sent) => {
-                    let packets: usize = runs.iter().take(sent).map(|(_, count)| count).sum();
-                    done.sent += packets;
-                    self.gone += packets;
+                    for &(first, count) in runs.iter().take(sent) {
+                        let packets = &self.packets[first..first + count];
+                        let to = packets[0].path.peer;
+                        let lengths = packets.iter().map(|packet| octets(to, packet.length));
+                        sent_to(to, count, lengths.sum());
+                        self.gone += count;
+                    }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return done,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return refused,
                 // The interface cannot make the checksums that come with cutting.
                 Err(error) if runs[0].1 > 1 && is_unsupported(&error) => {
                     tracing::debug!("packets are sent one by one: {error}");
@@ -100,14 +102,14 @@ impl Outbox {
                 Err(error) => {
                     let Queued { path, length, .. } = self.packets[self.gone];
                     tracing::debug!(to = %path.peer, length, "a packet cannot be sent: {error}");
-                    done.refused += runs[0].1;
+                    refused += runs[0].1;
                     self.gone += runs[0].1;
                 }
             }
         }
         self.packets.clear();
         (self.used, self.gone) = (0, 0);
-        done
+        refused
     }
 
     /// The runs at the front: first packet and how many.
@@ -168,8 +170,6 @@ fn is_unsupported(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use soft_hca_roce::wire::packet::MAX_BYTES;
 
     use super::*;

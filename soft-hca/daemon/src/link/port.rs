@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, pkeys_match};
@@ -12,8 +11,8 @@ use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
-use crate::link::counters::{Counters, Drop};
-use crate::link::outbox::{Outbox, Sent};
+use crate::link::counters::{Counters, Drop, octets};
+use crate::link::outbox::Outbox;
 use crate::link::path::Path;
 use crate::link::socket::{Datagram, Message, Socket};
 use crate::link::tap::Tap;
@@ -130,7 +129,7 @@ impl Port {
         };
         match socket.send(&[Message { path: *path, bytes: packet, segment: None }]) {
             Ok(_) => {
-                self.counters.sent.fetch_add(1, Relaxed);
+                self.counters.count_sent(path.peer, 1, octets(path.peer, packet.len()));
                 self.tap.sent(path, packet);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -155,7 +154,7 @@ impl Port {
     /// Counts a packet that has come, and gives it to the tap. False if it is to be handled at
     /// once; see [`Tap::received`].
     pub(super) fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
-        self.counters.received.fetch_add(1, Relaxed);
+        self.counters.count_received(own, octets(own, datagram.length));
         if !self.tap.is_on() {
             return false;
         }
@@ -179,8 +178,8 @@ impl Port {
     }
 
     fn leave(&self, socket: &Socket, outbox: &mut Outbox) {
-        let Sent { sent, refused } = outbox.flush(socket);
-        self.counters.sent.fetch_add(sent as u64, Relaxed);
+        let count = |to, packets, octets| self.counters.count_sent(to, packets, octets);
+        let refused = outbox.flush(socket, count);
         (0..refused).for_each(|_| self.counters.count(Drop::Unsendable));
     }
 }

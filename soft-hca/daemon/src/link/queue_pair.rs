@@ -94,6 +94,7 @@ impl QueuePair {
     pub(super) fn receive(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
         let (transport, mut sends, mut target) = self.parts(actor);
         transport.handle_packets(now, packets, &mut sends, &mut target);
+        self.count_happened(actor);
     }
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
@@ -106,7 +107,16 @@ impl QueuePair {
             // The program waits for an event that the queue has drained.
             actor.run_send_queue(self.qpn.get());
         }
+        self.count_happened(actor);
         has_more
+    }
+
+    /// Adds what the transport has seen go wrong to the queue pair's events.
+    fn count_happened(&mut self, actor: Actor<'_>) {
+        let happened = self.transport.take_happened();
+        if let Some(qp) = actor.arena.qp(self.qpn.get()) {
+            happened.iter().for_each(|(event, times)| qp.events.count(event, times.into()));
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use proptest::prelude::*;
+use soft_hca_core::arena::Tally;
 use soft_hca_core::device_spec;
 
 use super::*;
@@ -289,4 +290,56 @@ proptest! {
             }
         }
     }
+}
+
+/// What a queue pair has counted stays with the port that it had then.
+#[test]
+fn each_port_keeps_what_was_counted_there() {
+    let mut pair = Connection::new();
+    let sent = |pair: &Connection| {
+        let counts = pair.fabric.count_ports();
+        [(0, 1), (0, 2), (1, 1)].map(|port| counts[&port].sent().packets)
+    };
+    let send = |pair: &Connection, packets| {
+        let qp = &pair.fabric.arena.qps[pair.a];
+        qp.sent.add(&Tally { packets, ..Tally::default() });
+    };
+    send(&pair, 5);
+    assert_eq!(sent(&pair), [5, 0, 0]);
+    pair.rearm(pair.a, path(2, 4));
+    pair.rearm(pair.b, path(2, 2));
+    pair.ask(pair.a, State::Migrated).unwrap();
+    assert_eq!(sent(&pair), [5, 0, 0]);
+    send(&pair, 7);
+    assert_eq!(sent(&pair), [5, 7, 0]);
+    pair.fabric.release_qp(pair.a).unwrap();
+    assert_eq!(sent(&pair), [5, 7, 0]);
+    // Who gets the entry begins anew.
+    let path = path(1, 1);
+    let next = QpObject { qp_type: qp_type::RC, device: 1, path, ..QpObject::default() };
+    pair.a = pair.fabric.take_qp(next).unwrap();
+    assert_eq!(sent(&pair), [5, 7, 0]);
+    send(&pair, 2);
+    assert_eq!(sent(&pair), [5, 7, 2]);
+    pair.port(0, 2, false);
+    pair.port(0, 2, false);
+    pair.port(0, 2, true);
+    assert_eq!(pair.fabric.count_ports()[&(0, 2)].downs, 1);
+    assert_eq!(pair.fabric.count_ports()[&(0, 1)].downs, 0);
+}
+
+#[test]
+fn packets_have_what_their_path_needs() {
+    let pair = Connection::new();
+    let port = &pair.fabric.devices[0].ports[0];
+    let by_lid = QpDest { dlid: 3, ..QpDest::default() };
+    // LRH, BTH, ICRC; with a GRH.
+    assert_eq!(packet_octets(port, &by_lid), 8 + 12 + 4);
+    assert_eq!(packet_octets(port, &QpDest { is_global: 1, ..by_lid }), 8 + 40 + 12 + 4);
+    // Ethernet, IP, UDP, BTH, ICRC.
+    let port = &Device::local("rxe0", 7, &[]).ports[0];
+    let ipv4 = Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped().octets();
+    let to = |dgid| QpDest { dgid, is_global: 1, ..QpDest::default() };
+    assert_eq!(packet_octets(port, &to(ipv4)), 14 + 20 + 8 + 12 + 4);
+    assert_eq!(packet_octets(port, &to([0xfd; 16])), 14 + 40 + 8 + 12 + 4);
 }

@@ -108,6 +108,7 @@ impl Daemon {
             tracing::warn!("cannot change the files of {}: {error}", known.name);
         }
         if is_there {
+            self.adopt_counters();
             return Ok(());
         }
         let mut host = CmHost { fabric: &mut self.fabric };

@@ -10,7 +10,7 @@ use soft_hca_core::uapi::uverbs::request::{self, QpDest};
 
 use crate::fabric::store_gid;
 use crate::objects::AhObject;
-use crate::paths::{route_of, source_gid};
+use crate::paths::{packet_octets, route_of, source_gid};
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
 
@@ -65,6 +65,7 @@ pub(super) fn create_ah(
     ah.slid.store(port.source_lid(request.attr.src_path_bits).into(), Release);
     let path_bits = cx.fabric.path_bits_of_lid(request.attr.dlid);
     ah.dlid_path_bits.store(path_bits.into(), Release);
+    ah.packet_octets.store(packet_octets(port, &object.dest), Release);
     store_gid(&ah.dgid, dgid);
     route.store(&ah.route);
     let number = index as u32 + 1;

@@ -313,6 +313,9 @@ fn set_attributes(
     given: Mask,
 ) -> Result<()> {
     let is_given = |bit| given.contains(bit);
+    if is_given(Mask::PORT) {
+        cx.fabric.keep_counts(index);
+    }
     let object = cx.fabric.qps.get_mut(index).ok_or(GONE)?;
     if is_given(Mask::AV) {
         object.path.dest = request.dest;
@@ -332,8 +335,12 @@ fn set_attributes(
             timeout: request.alt_timeout,
         });
     }
-    if object.path.has_vector() && given.intersects(Mask::AV | Mask::PORT) {
-        cx.fabric.reroute(index);
+    let has_vector = object.path.has_vector();
+    if given.intersects(Mask::AV | Mask::PORT) {
+        cx.fabric.describe_path(index);
+        if has_vector {
+            cx.fabric.reroute(index);
+        }
     }
     if given.intersects(Mask::PKEY_INDEX | Mask::PORT) {
         cx.fabric.enter_partition(index);

@@ -37,12 +37,14 @@
 //! | `requester`, `responder` | the two halves of a reliable connection |
 //! | `uc` | those of an unreliable connection |
 //! | [`timers`] | codes of times |
+//! | [`events`] | what is counted of losses and retries |
 //!
 //! Addresses, the ICRC and the partition of a packet were checked before. Local operations (binding a
 //! window, invalidating a key) are not seen here: the caller does them when no request is in flight.
 
 pub mod attributes;
 mod error_state;
+pub mod events;
 mod message;
 pub mod port;
 mod probe;

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::attributes::Attributes;
+use super::events::Happened;
 use super::port::{Busy, Port};
 use super::request::{Failure, Outgoing, SendQueue, WorkRequest};
 use super::requester::RcRequester;
@@ -115,6 +116,18 @@ impl QueuePair {
             _ => None,
         };
         [transport, self.retry_at].into_iter().flatten().min()
+    }
+
+    /// What has happened since this was asked for last.
+    pub fn take_happened(&mut self) -> Happened {
+        let mut happened = Happened::default();
+        if let Some(RequesterHalf::Reliable(requester)) = &mut self.requester {
+            happened.take(&mut requester.happened);
+        }
+        if let ResponderHalf::Reliable(responder) = &mut self.responder {
+            happened.take(&mut responder.happened);
+        }
+        happened
     }
 
     /// Packets of the peer, in the order in which they came. Several at once are cheaper than one

@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use arrayvec::ArrayVec;
 
 use super::attributes::{Attributes, Mtu};
+use super::events::{Event, Happened};
 use super::message::{RUN, payloads};
 use super::probe::Probe;
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
@@ -91,6 +92,7 @@ pub struct RcRequester {
     retransmitting: bool,
     /// The first PSN of a request that fails when it is the oldest one, and its status.
     stop: Option<(u64, Status)>,
+    pub(super) happened: Happened,
 }
 
 /// The window of a connection that has sent nothing.
@@ -144,6 +146,7 @@ impl RcRequester {
             rnr_retries: attributes.rnr_retry,
             retransmitting: false,
             stop: None,
+            happened: Happened::default(),
         }
     }
 
@@ -259,6 +262,7 @@ impl RcRequester {
                 return 0;
             }
         }
+        self.happened.count(Event::Retried);
         self.probe.sent(now_ns);
         let is_followed = self.next_psn > self.oldest_unacked + u64::from(numbers);
         self.probed = is_followed.then_some(self.oldest_unacked);
@@ -381,11 +385,13 @@ impl RcRequester {
             Syndrome::Nak(NakCode::PsnSequence) if waiting => {}
             Syndrome::RnrNak { .. } if waiting => {}
             Syndrome::Nak(NakCode::PsnSequence) => {
+                self.happened.count(Event::SequenceErrorReceived);
                 if self.acknowledge(now_ns, at) {
                     self.nak_received();
                 }
             }
             Syndrome::RnrNak { timer } => {
+                self.happened.count(Event::RnrReceived);
                 if self.acknowledge(now_ns, at) {
                     self.rnr_wait(now_ns, timer);
                 }
@@ -563,6 +569,7 @@ impl RcRequester {
     fn nak_received(&mut self) {
         if !self.retransmitting && !matches!(self.timer, Timer::RnrWait(_)) {
             self.retransmitting = true;
+            self.happened.count(Event::Retried);
             self.shrink();
             self.retransmit();
         }
@@ -574,10 +581,14 @@ impl RcRequester {
         match self.retries.checked_sub(1) {
             Some(retries) => {
                 self.retries = retries;
+                self.happened.count(Event::Retried);
                 self.shrink();
                 self.retransmit();
             }
-            None => self.fail(Status::RetryExceeded),
+            None => {
+                self.happened.count(Event::RetriesExceeded);
+                self.fail(Status::RetryExceeded);
+            }
         }
     }
 
@@ -587,7 +598,10 @@ impl RcRequester {
         if self.attributes.rnr_retry != INFINITE {
             match self.rnr_retries.checked_sub(1) {
                 Some(retries) => self.rnr_retries = retries,
-                None => return self.fail(Status::RnrRetryExceeded),
+                None => {
+                    self.happened.count(Event::RnrRetriesExceeded);
+                    return self.fail(Status::RnrRetryExceeded);
+                }
             }
         }
         self.retries = self.attributes.retry_cnt;

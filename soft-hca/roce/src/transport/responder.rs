@@ -14,6 +14,7 @@ use arrayvec::ArrayVec;
 
 use super::attributes::Attributes;
 use super::error_state::ErrorState;
+use super::events::{Event, Happened};
 use super::message::{RUN, Reassembly, Run, is_segment};
 use super::request::{MAX_MESSAGE, Remote};
 use super::target::{Access, Atomic, Refusal, Target};
@@ -50,6 +51,7 @@ pub struct RcResponder {
     results: VecDeque<(Psn, Outcome)>,
     responses: VecDeque<Pending>,
     pub(super) error: ErrorState,
+    pub(super) happened: Happened,
 }
 
 /// The result of an atomic operation or a flush.
@@ -88,6 +90,7 @@ impl RcResponder {
             results: VecDeque::new(),
             responses: VecDeque::new(),
             error: ErrorState::Operational,
+            happened: Happened::default(),
         }
     }
 
@@ -129,8 +132,14 @@ impl RcResponder {
                         self.refuse(psn, refusal, target);
                     }
                 }
-                1.. => self.nak(self.expected_psn, Syndrome::Nak(NakCode::PsnSequence)),
-                behind => self.repeat(first, behind.unsigned_abs(), target),
+                1.. => {
+                    self.happened.count(Event::OutOfSequenceRequest);
+                    self.nak(self.expected_psn, Syndrome::Nak(NakCode::PsnSequence));
+                }
+                behind => {
+                    self.happened.count(Event::DuplicateRequest);
+                    self.repeat(first, behind.unsigned_abs(), target);
+                }
             }
             packets = &packets[count..];
         }
@@ -288,7 +297,10 @@ impl RcResponder {
             Refusal::Busy => return,
             Refusal::NotReady => {
                 let timer = self.attributes.min_rnr_timer;
-                return self.nak(psn, Syndrome::RnrNak { timer });
+                if self.nak(psn, Syndrome::RnrNak { timer }) {
+                    self.happened.count(Event::RnrSent);
+                }
+                return;
             }
             Refusal::InvalidRequest | Refusal::ReceiveTooSmall => Some(NakCode::InvalidRequest),
             Refusal::Access => Some(NakCode::RemoteAccess),
@@ -301,11 +313,11 @@ impl RcResponder {
         self.error.enter(refusal, target);
     }
 
-    /// Sends a NAK for the expected PSN, unless one is pending.
-    fn nak(&mut self, psn: Psn, syndrome: Syndrome) {
-        if !self.nak_pending {
-            self.nak_pending = self.respond(psn, Kind::Acknowledge(syndrome));
-        }
+    /// Sends a NAK for the expected PSN, unless one is pending. Whether it does.
+    fn nak(&mut self, psn: Psn, syndrome: Syndrome) -> bool {
+        let is_new = !self.nak_pending && self.respond(psn, Kind::Acknowledge(syndrome));
+        self.nak_pending |= is_new;
+        is_new
     }
 
     /// Responses and results that are kept.

@@ -2,6 +2,7 @@
 
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
+use crate::arena::Tally;
 use crate::engine::datagram::{Datagram, Delivery};
 use crate::engine::deferred::Deferred;
 use crate::engine::responder::ReceiveCompletion;
@@ -72,8 +73,8 @@ impl Actor<'_> {
             ..ReceiveCompletion::default()
         };
         // The link has dropped what is of another partition.
-        let pkey = DEFAULT_PKEY.into();
-        let datagram = Datagram { proc: self.me, segments: &segments, qkey, pkey, received };
+        let (pkey, tally) = (DEFAULT_PKEY.into(), Tally::default());
+        let datagram = Datagram { proc: self.me, segments: &segments, qkey, pkey, received, tally };
         let mut deferred = Deferred::default();
         let is_taken = match receiver {
             DatagramReceiver::QueuePair(qpn) => {

@@ -9,6 +9,7 @@ use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
 
 use super::{read_only, writable};
+use crate::arena::Tally;
 use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::credit::CreditWait;
@@ -19,6 +20,7 @@ use crate::engine::receive::ReceiveError;
 use crate::engine::request::RequestError;
 use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory, Region, Segment, length};
+use crate::engine::traffic::is_send;
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr};
 use crate::uapi::verbs::{access, opcode, send_flag, status};
@@ -191,6 +193,8 @@ impl Target for RemoteTarget<'_, '_> {
             arriving.incoming = None;
             arriving.refused = None;
             responder.qp.consumed.store(0, Release);
+            let sends = is_send(opcode).into();
+            responder.qp.received.add(&Tally { sends, ..Tally::default() });
             actor.complete_received(responder, [&received], deferred);
             Ok(())
         })

@@ -269,6 +269,9 @@ fn every_member_of_a_group_gets_it() {
         case.world.receive(qpn, 20, &[sge]);
     }
     set(&case.world.arena.members_used, 4);
+    for (qpn, port) in [(case.a, 1), (case.b, 2), (other_key, 2)] {
+        set(&case.world.entry(qpn).port, port);
+    }
     case.world.send(case.a, &to(1, 0xff_ffff, 0x1111, group).sge(case.ours.sge(0, 24)));
     // The sender is a member, too.
     assert_eq!(case.world.statuses(case.a), [(20, 0), (1, 0)]);
@@ -277,6 +280,11 @@ fn every_member_of_a_group_gets_it() {
     assert_eq!(case.theirs.bytes[40..64], case.ours.bytes[..24]);
     assert_eq!(room.bytes[40..], case.ours.bytes[..24]);
     assert_eq!(room.bytes[28], 9, "time to live");
+    // To a port with two members the packet comes once, and is taken by one.
+    let received = [case.a, case.b, other_key].map(|qpn| case.world.entry(qpn).received.load());
+    assert_eq!(received.map(|tally| (tally.multicast, tally.sends)), [(1, 1), (1, 1), (0, 0)]);
+    let sent = case.world.entry(case.a).sent.load();
+    assert_eq!((sent.packets, sent.multicast, sent.sends), (1, 1, 1));
     // A count that is too big harms nobody.
     set(&case.world.arena.members_used, u32::MAX);
     case.world.send(case.a, &to(2, 0xff_ffff, 0x1111, group));

@@ -9,6 +9,8 @@ mod causes;
 #[cfg(test)]
 mod connected;
 #[cfg(test)]
+mod counters;
+#[cfg(test)]
 mod credits;
 #[cfg(test)]
 mod cursors;

@@ -7,6 +7,7 @@ use super::mix::mix;
 use super::network::{Faults, Random};
 use super::world::*;
 use crate::transport::attributes::{Attributes, Mtu};
+use crate::transport::events::{Event, Happened};
 use crate::transport::queue_pair::{RequesterHalf, State};
 use crate::transport::request::{MAX_MESSAGE, Opcode, Remote, Status, WorkRequest};
 use crate::transport::target::Refusal;
@@ -212,6 +213,11 @@ fn send(attributes: Attributes, receives: &[(u64, usize)]) -> World {
     world
 }
 
+/// What an end has to count.
+fn happened(world: &mut World, end: usize) -> Vec<(Event, u32)> {
+    world.ends[end].qp.take_happened().iter().collect()
+}
+
 #[test]
 fn a_receiver_that_is_never_ready() {
     for rnr_retry in 0..7 {
@@ -224,6 +230,11 @@ fn a_receiver_that_is_never_ready() {
         assert_eq!(world.network.sent[1], 4 * (u64::from(rnr_retry) + 1));
         assert!(world.now_ns >= u64::from(rnr_retry) * rnr_wait_ns(10));
         assert!(world.now_ns <= u64::from(rnr_retry) * (rnr_wait_ns(10) + 20_000) + 20_000);
+        let naks = u32::from(rnr_retry) + 1;
+        let expected = [(Event::RnrReceived, naks), (Event::RnrRetriesExceeded, 1)];
+        assert_eq!(happened(&mut world, 0), expected);
+        let peer = happened(&mut world, 1);
+        assert!(peer.contains(&(Event::RnrSent, naks)), "{peer:?}");
     }
 }
 
@@ -247,6 +258,12 @@ fn a_peer_that_vanishes() {
         assert_eq!(world.ends[0].sender.completed, [(0, Status::RetryExceeded)]);
         assert_eq!(world.now_ns, most_silence_ns(8, retry_cnt).unwrap());
         assert_eq!(world.network.sent[1], 4 * (u64::from(retry_cnt) + 1));
+        let retried = (Event::Retried, u32::from(retry_cnt));
+        let expected = [(Event::RetriesExceeded, 1), retried];
+        let happened = happened(&mut world, 0);
+        assert_eq!(happened[..], expected[..1 + usize::from(retry_cnt > 0)]);
+        // It was taken.
+        assert_eq!(world.ends[0].qp.take_happened(), Happened::default());
     }
 }
 

@@ -14,7 +14,7 @@ use programs::place::Place;
 use programs::program::Program;
 use programs::random::Random;
 use programs::traffic::{self, ENDLESS, PEER_GONE, another_pair};
-use programs::{LOCALHOST, installed, is_long, tcp};
+use programs::{LOCALHOST, installed, is_long, rping, tcp};
 
 /// How long a survivor may wait for a peer that never came to it, before it is killed as well.
 const LONELY: Duration = Duration::from_millis(500);
@@ -120,7 +120,8 @@ impl Pair<'_> {
             if let Some(status) = survivor.ends_within(LONELY) {
                 break status;
             }
-            if listens() || may_wait && started.elapsed() > 6 * LONELY {
+            let is_patient = || may_wait || rping::waits_for_itself(&survivor.output());
+            if listens() || started.elapsed() > 6 * LONELY && is_patient() {
                 survivor.kill();
                 tally.waited += 1;
                 return;

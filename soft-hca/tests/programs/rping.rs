@@ -1,10 +1,14 @@
-//! A way in which rping ends badly by itself.
+//! Two ways in which rping ends badly by itself, or not at all.
 //!
 //! Its main thread destroys the event channel (`main`, `rdma_destroy_event_channel(cb->cm_channel)`)
 //! without waiting for the other one, `cm_thread`, which asks for the next event as soon as it has
 //! acknowledged the last. If it does so only after the channel is gone, `rdma_get_cm_event` fails,
 //! and `cm_thread` ends the program with -1 although all pings are done. rdma-core has repaired that
 //! in `librdmacm/examples/rping.c`, commit f3ae6534a, "terminate CM event thread before exiting".
+//!
+//! Its server, if the peer goes before the connection is established, waits for its other thread
+//! (`pthread_join(cb->cqthread, NULL)`), which waits for a completion. It has not disconnected, so
+//! nothing is flushed and none comes.
 
 use std::process::ExitStatus;
 
@@ -15,6 +19,11 @@ const RACE: [&str; 2] =
 /// What it says in the end anyway, as client or server.
 const LAST_WORDS: [&str; 3] =
     ["client DISCONNECT EVENT...", "server DISCONNECT EVENT...", "wait for RDMA_READ_ADV state 10"];
+
+/// Whether it is rping's server that says this, and waits for ever.
+pub fn waits_for_itself(output: &str) -> bool {
+    output.contains("wait for CONNECTED state") && output.contains("connect error -1")
+}
 
 /// Whether a program is rping, has done all the pings that its command line (with `-C` and `-v`) asks
 /// for, and has failed for nothing but this reason.

@@ -25,7 +25,7 @@
 //! | `env` | what the data path asks of the daemon that runs it |
 //! | `process` | programs |
 //! | `table`, `free` | entries that are taken; numbers that are free |
-//! | `poller`, `deadlines`, `event_fd` | descriptors, time, events |
+//! | `event_fd`, `poller`, `deadlines` | events, descriptors, time |
 //! | [`device`] | what a device says of itself |
 //! | `log` | what is refused and goes wrong |
 //!

@@ -37,6 +37,7 @@
 //! | `requester`, `responder` | the two halves of a reliable connection |
 //! | `uc` | those of an unreliable connection |
 //! | [`timers`] | codes of times |
+//! | `window`, `probe` | how many packets may be under way, and one that is sent again early |
 //! | [`events`] | what is counted of losses and retries |
 //!
 //! Addresses, the ICRC and the partition of a packet were checked before. Local operations (binding a
@@ -55,6 +56,7 @@ pub(crate) mod responder;
 pub mod target;
 pub mod timers;
 pub(crate) mod uc;
+mod window;
 
 #[cfg(test)]
 mod tests;

@@ -19,31 +19,20 @@ use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
 
-use super::attributes::{Attributes, Mtu};
+use super::attributes::Attributes;
 use super::events::{Event, Happened};
 use super::message::{RUN, payloads};
 use super::probe::Probe;
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
 use super::timers::{ack_wait_ns, rnr_wait_ns};
+use super::window::Window;
 use crate::wire::bth::Psn;
 use crate::wire::headers::{Aeth, NakCode, Syndrome};
 use crate::wire::opcode::{Operation, Service};
 use crate::wire::packet::Packet;
 
-/// Requests in flight at most, and the initial congestion window in packets.
+/// Requests in flight at most, and packets in the first congestion window.
 pub const WINDOW: u32 = 64;
-
-/// The initial window in bytes. With [`WINDOW`] it is what a socket's default receive buffer holds: 92
-/// packets of 1024 bytes, or 25 of 4096, and twice as much with the largest buffer that is usually
-/// allowed.
-const WINDOW_BYTES: u32 = 128 << 10;
-
-/// How much larger than the initial one the window may become. It grows as long as nothing is lost,
-/// and a loss halves it (RFC 5681).
-const WINDOW_GROWTH: u32 = 8;
-
-/// The smallest window.
-const LEAST_WINDOW: u32 = 8;
 
 /// Packets after which one has AckReq in mid-message at the latest.
 const MAX_SINCE_ACK_REQ: u32 = 64;
@@ -52,12 +41,7 @@ const MAX_SINCE_ACK_REQ: u32 = 64;
 #[derive(Debug)]
 pub struct RcRequester {
     attributes: Attributes,
-    /// The congestion window: packets that may be unacknowledged.
-    window: u32,
-    /// Slow-start threshold.
-    threshold: u32,
-    /// Above it: packets that were acknowledged since the window has grown.
-    credit: u32,
+    window: Window,
     /// Requests that are not complete.
     requests: VecDeque<Posted>,
     /// Requests at the front all of whose packets are acknowledged: only their completions are
@@ -95,11 +79,6 @@ pub struct RcRequester {
     pub(super) happened: Happened,
 }
 
-/// The window of a connection that has sent nothing.
-fn first_window(mtu: Mtu) -> u32 {
-    WINDOW.min(WINDOW_BYTES / mtu.bytes())
-}
-
 #[derive(Debug)]
 struct Posted {
     request: WorkRequest,
@@ -127,9 +106,7 @@ impl RcRequester {
     pub fn new(attributes: Attributes) -> RcRequester {
         RcRequester {
             attributes,
-            window: first_window(attributes.mtu),
-            threshold: u32::MAX,
-            credit: 0,
+            window: Window::first(attributes.mtu),
             requests: VecDeque::with_capacity(WINDOW as usize),
             acked: 0,
             cursor: 0,
@@ -305,20 +282,21 @@ impl RcRequester {
         let before = (next - posted.first) as u32;
         let numbers = self.numbers(posted, before);
         let in_flight = next + u64::from(numbers) - self.oldest_unacked;
-        if in_flight > self.window.max(numbers).into() {
+        if in_flight > self.window.packets().max(numbers).into() {
             return None;
         }
         let psn = self.psn(next);
         let mut packet = request.packet(Service::Rc, &self.attributes, psn, before, numbers);
         // In mid-message, so that the window moves on before it is used up.
-        packet.headers.ack_req |= since_ack_req + 1 >= (self.window / 4).min(MAX_SINCE_ACK_REQ);
+        packet.headers.ack_req |=
+            since_ack_req + 1 >= (self.window.packets() / 4).min(MAX_SINCE_ACK_REQ);
         Some((packet, numbers))
     }
 
     /// How many PSNs the packet takes that follows the first `before` PSNs of a request.
     fn numbers(&self, posted: &Posted, before: u32) -> u32 {
         // The peer may send read responses without a pause, so they have to fit our socket's buffer.
-        let most = first_window(self.attributes.mtu) / 2;
+        let most = Window::first(self.attributes.mtu).packets() / 2;
         match posted.request.opcode {
             // A read request that is retransmitted may not reach beyond the end of the original
             // one, which the responder knows.
@@ -511,7 +489,7 @@ impl RcRequester {
 
     /// The packets before `oldest` are acknowledged.
     fn advance(&mut self, now_ns: u64, oldest: u64) {
-        self.grow((oldest - self.oldest_unacked) as u32);
+        self.window.grow((oldest - self.oldest_unacked) as u32);
         self.oldest_unacked = oldest;
         while self.requests.get(self.acked).is_some_and(|posted| posted.end() <= oldest) {
             self.acked += 1;
@@ -527,28 +505,6 @@ impl RcRequester {
         self.probed = None;
         // This ends an RNR wait, too: a duplicate of the packet has found a receive work request.
         self.start_ack_timer(now_ns);
-    }
-
-    /// So many packets were acknowledged.
-    fn grow(&mut self, packets: u32) {
-        let most = WINDOW_GROWTH * first_window(self.attributes.mtu);
-        if self.window < self.threshold {
-            self.window += packets;
-        } else {
-            self.credit += packets;
-            if self.credit >= self.window {
-                self.credit = 0;
-                self.window += 1;
-            }
-        }
-        self.window = self.window.min(most);
-    }
-
-    /// A packet was lost.
-    fn shrink(&mut self) {
-        self.window = (self.window / 2).max(LEAST_WINDOW);
-        self.threshold = self.window;
-        self.credit = 0;
     }
 
     fn start_ack_timer(&mut self, now_ns: u64) {
@@ -570,7 +526,7 @@ impl RcRequester {
         if !self.retransmitting && !matches!(self.timer, Timer::RnrWait(_)) {
             self.retransmitting = true;
             self.happened.count(Event::Retried);
-            self.shrink();
+            self.window.shrink();
             self.retransmit();
         }
     }
@@ -582,7 +538,7 @@ impl RcRequester {
             Some(retries) => {
                 self.retries = retries;
                 self.happened.count(Event::Retried);
-                self.shrink();
+                self.window.shrink();
                 self.retransmit();
             }
             None => {

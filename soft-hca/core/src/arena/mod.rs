@@ -6,6 +6,7 @@ mod heap;
 mod layout;
 mod lock;
 mod map;
+mod qp;
 mod traffic;
 
 pub use entry::{Entry, Word};
@@ -13,4 +14,5 @@ pub use heap::Heap;
 pub use layout::*;
 pub use lock::{Guard, Lock};
 pub use map::Mapping;
+pub use qp::Qp;
 pub use traffic::{Events, Tally, Traffic};

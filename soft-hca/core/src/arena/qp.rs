@@ -1,0 +1,150 @@
+//! A queue pair in the arena.
+
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+use soft_hca_roce::wire::bth::pkeys_match;
+
+use crate::arena::entry::entry;
+use crate::arena::layout::RingPlace;
+use crate::arena::lock::Lock;
+use crate::arena::traffic::{Events, Traffic};
+
+entry! {
+    /// A queue pair.
+    ///
+    /// `send_lock` is held while work requests are executed, `recv_lock` while a receive work
+    /// request is consumed from the receive queue. Order: own `send_lock`, then the peer's
+    /// `recv_lock` (or its shared receive queue's lock), then a completion queue's lock. Never two
+    /// of a kind.
+    #[repr(C, align(128))]
+    pub struct Qp {
+        /// Taken to execute send work requests.
+        pub send_lock: Lock,
+        /// Taken to take a receive work request.
+        pub recv_lock: Lock,
+        /// 0, or the queue pair number.
+        pub live: AtomicU32,
+        /// `ibv_qp_type`: RC 2, UC 3, UD 4, XRC send 9, XRC receive 10.
+        pub qp_type: AtomicU32,
+        /// `ibv_qp_state`: RESET 0, INIT 1, RTR 2, RTS 3, SQD 4, SQE 5, ERR 6.
+        pub state: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+        /// Protection domain, a number that is unique in the fabric.
+        pub pd: AtomicU32,
+        /// Index of the completion queue for sends.
+        pub send_cq: AtomicU32,
+        /// Index of the completion queue for receives.
+        pub recv_cq: AtomicU32,
+        /// Shared receive queue's index + 1, or 0.
+        pub srq: AtomicU32,
+        /// 1: every send completes visibly.
+        pub sq_sig_all: AtomicU32,
+        /// The ring of send work requests.
+        pub sq: RingPlace,
+
+        // The cache line of who executes send work requests
+        /// The oldest send work request that is not completed.
+        pub sq_consumer: AtomicU32,
+        /// Send work requests from there on that are executed and wait for the peer's answer; the
+        /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
+        /// requests are executed and completed in one step.
+        pub sq_in_flight: AtomicU32,
+        /// The first packet sequence number that we send, 24 bits.
+        pub sq_psn: AtomicU32,
+        /// What holds up the request at the head: in the low byte 0 nothing, 1 the peer has no receive
+        /// (RNR), 2 the peer does not answer, 3 a completion queue is full; above it how many times
+        /// the daemon has tried.
+        pub wait: AtomicU32,
+        /// What its requests have sent, and the answers that have come.
+        pub sent: Traffic,
+
+        // The cache line of who consumes receive work requests
+        /// The next receive work request to be consumed.
+        pub rq_consumer: AtomicU32,
+        /// Receives from there on that are posted for sure; as with [`Cq::credits`].
+        pub rq_posted: AtomicU32,
+        /// The first packet sequence number that we expect, 24 bits.
+        pub rq_psn: AtomicU32,
+        /// The requests that have come, and what has answered them.
+        pub received: Traffic,
+
+        /// The ring of receive work requests; unused with a shared receive queue.
+        pub rq: RingPlace,
+        /// 1: a receive work request of the shared queue was consumed for a message of which more
+        /// packets are to come. If the queue pair fails before, nobody else knows of it.
+        pub consumed: AtomicU32,
+        /// The program's name for that receive.
+        pub consumed_wr_id: AtomicU64,
+        /// Scatter-gather elements of a send, at most.
+        pub max_send_sge: AtomicU32,
+        /// Scatter-gather elements of a receive, at most.
+        pub max_recv_sge: AtomicU32,
+        /// Bytes of inline data, at most.
+        pub max_inline: AtomicU32,
+
+        // Attributes, as `ibv_modify_qp` set them
+        /// Remote access that is allowed (`ibv_access_flags`).
+        pub access: AtomicU32,
+        /// Queue key (UD).
+        pub qkey: AtomicU32,
+        /// Number of the peer's queue pair.
+        pub dest_qpn: AtomicU32,
+        /// The P_Key at its index of its port's table; 0 before INIT.
+        pub pkey: AtomicU32,
+        /// `ibv_mtu` of the path.
+        pub path_mtu: AtomicU32,
+        /// Where its path begins: eight times the index of the device, and the number of the port; 0
+        /// before there is a port.
+        pub port: AtomicU32,
+        /// Octets that every packet has around its payload, but for the headers of some: LRH and GRH
+        /// or Ethernet, IP and UDP; BTH and ICRC. The daemon knows them by the path.
+        pub packet_octets: AtomicU32,
+        /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
+        pub timeout: AtomicU32,
+        /// Retries after a timeout.
+        pub retry_cnt: AtomicU32,
+        /// Retries when the peer has no receive; 7 for ever.
+        pub rnr_retry: AtomicU32,
+        /// Code of the time that a peer waits when we have no receive.
+        pub min_rnr_timer: AtomicU32,
+        /// RDMA reads and atomics outstanding, as requester.
+        pub max_rd_atomic: AtomicU32,
+        /// The same as responder.
+        pub max_dest_rd_atomic: AtomicU32,
+        /// 1: raise SQ_DRAINED once the queue is idle in SQD.
+        pub sqd_notify: AtomicU32,
+        /// GID of the peer (address vector), 16 bytes.
+        pub dgid: [AtomicU8; 16],
+        /// The way to the peer, 0 within the fabric. See `engine::Route`.
+        pub route: AtomicU32,
+
+        // What is known of the request at the head of the send queue
+        /// Not 0: its datagram has reached the group's members of this fabric, and is still to be sent
+        /// to other hosts.
+        pub sq_group_reached: AtomicU32,
+        // While something holds it up
+        /// `CLOCK_MONOTONIC` nanoseconds at which the wait ends in an error; `u64::MAX` never.
+        pub wait_deadline_ns: AtomicU64,
+        /// While a completion queue is full: up to where its program had polled at the last look.
+        pub wait_polled: AtomicU32,
+
+        /// What has gone wrong, and was put right or not.
+        pub events: Events,
+
+        // Traced
+        /// The next send work request to be traced.
+        pub seen_sends: AtomicU32,
+        /// The next receive to be traced.
+        pub seen_receives: AtomicU32,
+    }
+}
+
+impl Qp {
+    /// Whether packets with a P_Key are for it; others it drops.
+    #[inline]
+    pub fn takes(&self, pkey: u32) -> bool {
+        pkeys_match(self.pkey.load(Acquire) as u16, pkey as u16)
+    }
+}

@@ -63,7 +63,8 @@ entry! {
         // The cache line of who consumes receive work requests
         /// The next receive work request to be consumed.
         pub rq_consumer: AtomicU32,
-        /// Receives from there on that are posted for sure; as with [`Cq::credits`].
+        /// Receives from there on that are posted for sure; as with
+        /// [`Cq::credits`](super::Cq::credits).
         pub rq_posted: AtomicU32,
         /// The first packet sequence number that we expect, 24 bits.
         pub rq_psn: AtomicU32,

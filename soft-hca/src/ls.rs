@@ -50,16 +50,18 @@ fn listing(dir: &Path) -> Result<Option<String>, Error> {
 fn fabrics() -> Result<Vec<PathBuf>, Error> {
     let mut dirs = Vec::new();
     for base in config::base_dirs()? {
-        // Fabrics start in the first place. One of that name elsewhere may be another user's, as in
-        // a user namespace.
-        if base != config::base_dir() && config::check_private(&base).is_err() {
-            continue;
+        match config::check_private(&base) {
+            // The folder goes with the last fabric, also between these steps.
+            Err(config::Error::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => continue,
+            // Fabrics start in the first place. One of that name elsewhere may be another user's,
+            // as in a user namespace.
+            Err(_) if base != config::base_dir() => continue,
+            outcome => outcome?,
         }
         let entries = match fs::read_dir(&base) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             entries => entries.map_err(cannot(format!("list {}", base.display())))?,
         };
-        config::check_private(&base)?;
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let named = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());

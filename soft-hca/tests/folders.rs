@@ -6,7 +6,7 @@
 mod programs;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -121,4 +121,21 @@ fn two_odd_folders_are_told_what_to_set() {
         assert!(text.contains(part) && text.contains("set XDG_RUNTIME_DIR to"), "{text}");
     }
     place.assert_gone();
+}
+
+#[test]
+fn fabrics_come_and_go_while_they_are_listed() {
+    let place = Place::new("listed");
+    let base = place.file("soft-hca");
+    std::thread::scope(|scope| {
+        let come_and_go = scope.spawn(|| {
+            for _ in 0..20_000 {
+                fs::DirBuilder::new().mode(0o700).create(&base).unwrap();
+                fs::remove_dir(&base).unwrap();
+            }
+        });
+        while !come_and_go.is_finished() {
+            assert_eq!(place.listing(), format!("fabric {} does not run\n", place.fabric_name()));
+        }
+    });
 }

@@ -329,10 +329,17 @@ pub fn create_private(dir: &Path) -> Result<(), Error> {
 
 fn create_one(dir: &Path) -> Result<(), Error> {
     let failed = |error| Error::Io(dir.to_path_buf(), error);
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
-        Ok(()) => Ok(()),
-        _ => check_private(dir),
+    loop {
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+        match check_private(dir) {
+            // It has been removed since.
+            Err(Error::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {}
+            outcome => return outcome,
+        }
     }
 }
 
@@ -432,5 +439,23 @@ mod tests {
         symlink("/", &dir).unwrap();
         assert!(matches!(create_private(&dir), Err(Error::NotPrivate(_))));
         fs::remove_dir_all(&above).unwrap();
+    }
+
+    #[test]
+    fn folders_that_come_and_go() {
+        let base = std::env::temp_dir().join(format!("soft-hca-race-{}", std::process::id()));
+        create_private(&base.join("ours")).unwrap();
+        std::thread::scope(|scope| {
+            let end_fabrics = scope.spawn(|| {
+                for _ in 0..2_000 {
+                    let _ = fs::remove_dir(base.join("ours"));
+                    let _ = fs::remove_dir(&base);
+                }
+            });
+            while !end_fabrics.is_finished() {
+                create_private(&base.join("ours")).unwrap();
+            }
+        });
+        fs::remove_dir_all(&base).unwrap_or_default();
     }
 }

@@ -50,8 +50,11 @@ pub const SPIN: &str = "SOFT_HCA_SPIN";
 /// `1`: say on standard error what goes wrong; see [`explains`].
 pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 
+/// `0`: programs' polls stay as they are; see [`is_hooked`].
+pub const HOOK: &str = "SOFT_HCA_HOOK";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 13] = [
+pub const VARIABLES: [(&str, &str); 14] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -61,6 +64,7 @@ pub const VARIABLES: [(&str, &str); 13] = [
     (PCAP, "as --pcap"),
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
+    (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -268,6 +272,11 @@ pub fn spin() -> Option<Duration> {
 /// Whether it is to be said on standard error what goes wrong.
 pub fn explains() -> bool {
     variable(EXPLAIN).is_some_and(|value| value != "0")
+}
+
+/// Whether the program's polls may pass through the preloaded library.
+pub fn is_hooked() -> bool {
+    variable(HOOK).is_none_or(|value| value != "0")
 }
 
 /// A variable that is not empty.

@@ -55,8 +55,9 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     processes.sort_unstable();
     for (index, pid) in processes {
         let is_closed = fabric.arena.procs[index].closed.load(Acquire) != 0;
-        let mark = if is_closed { " memory closed" } else { "" };
-        let _ = writeln!(out, "process pid {pid} comm {}{mark}", comm(pid));
+        let closed = if is_closed { " memory closed" } else { "" };
+        let hook = if polls_unhooked(fabric, index) { " polls not hooked" } else { "" };
+        let _ = writeln!(out, "process pid {pid} comm {}{closed}{hook}", comm(pid));
     }
     for i in fabric.qps.taken() {
         let qp = &fabric.arena.qps[i];
@@ -76,6 +77,14 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
         let _ = writeln!(out, "cm_id {id} pid {}", pid(id.owner));
     }
     out
+}
+
+/// Whether a process receives what its own polls do not bring to its memory.
+fn polls_unhooked(fabric: &Fabric, proc: usize) -> bool {
+    let qps = fabric.qps.taken().map(|index| &fabric.arena.qps[index]);
+    let own = qps.filter(|qp| qp.proc.load(Acquire) as usize == proc);
+    let cqs = own.filter_map(|qp| fabric.arena.cqs.get(qp.recv_cq.load(Acquire) as usize));
+    cqs.into_iter().any(|cq| cq.polls_eager.load(Acquire) == 0)
 }
 
 /// A line about what a port has sent and received, and what has gone wrong, if there is any of it.

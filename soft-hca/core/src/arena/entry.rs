@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Release;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
-use crate::arena::lock::Lock;
+use crate::arena::lock::{Lock, LockApart};
 
 /// A field of an entry.
 pub(super) trait Field {
@@ -38,6 +38,14 @@ impl Word<'_> {
 
 /// Who takes a lock looks whether the entry is still the same: it may be taken at any time.
 impl Field for Lock {
+    fn reset(&self) {}
+
+    fn words(&self) -> Vec<Word<'_>> {
+        Vec::new()
+    }
+}
+
+impl Field for LockApart {
     fn reset(&self) {}
 
     fn words(&self) -> Vec<Word<'_>> {

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::arena::doorbell;
 use crate::arena::entry::{Field, Word, entry};
-use crate::arena::lock::Lock;
+use crate::arena::lock::{Lock, LockApart};
 use crate::arena::qp::Qp;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x06");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x07");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -171,16 +171,13 @@ entry! {
     /// A completion queue.
     #[repr(C, align(128))]
     pub struct Cq {
+        // The cache line of who adds completions
         /// Taken to add a completion, to resize and to destroy.
         pub lock: Lock,
         /// 0, or the generation of this entry.
         pub live: AtomicU32,
-        /// Owner, an index in the table of processes.
-        pub proc: AtomicU32,
         /// Channel's index + 1, or 0.
         pub channel: AtomicU32,
-        /// The program's name for it; comes back in events.
-        pub user_handle: AtomicU64,
         /// In the two low bits 0 not armed, 1 for solicited completions, 2 for any; above them a number
         /// that changes each time the queue is armed.
         pub armed: AtomicU32,
@@ -201,6 +198,23 @@ entry! {
         pub overrun_from: AtomicU32,
         /// The ring of completions, of twice the queue's size: see `engine::credit`.
         pub ring: RingPlace,
+        /// Slots of `eager` that are free for sure; as `credits`.
+        pub eager_free: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
+
+        // The cache line that nobody writes while messages are on their way
+        /// The program's name for it; comes back in events.
+        pub user_handle: AtomicU64,
+        /// The ring of payloads that wait for the owner's poll.
+        pub eager: RingPlace,
+        /// The generation if who polls the queue moves what is in `eager`, else 0. See
+        /// `engine::eager`.
+        pub polls_eager: AtomicU32,
+
+        // The cache line of who polls
+        /// Taken to move payloads out of `eager`.
+        pub eager_lock: LockApart,
     }
 }
 
@@ -450,6 +464,7 @@ impl Arena {
         }
         for cq in self.cqs.iter().take(used(&self.cqs_used)) {
             cq.lock.release_of(dead);
+            cq.eager_lock.release_of(dead);
         }
         for srq in self.srqs.iter().take(used(&self.srqs_used)) {
             srq.lock.release_of(dead);

@@ -14,6 +14,20 @@ pub struct Lock {
     owner: AtomicU32,
 }
 
+/// A lock that who waits for completions takes: apart from the words of who adds them, so that neither
+/// takes a cache line from the other.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct LockApart(Lock);
+
+impl std::ops::Deref for LockApart {
+    type Target = Lock;
+
+    fn deref(&self) -> &Lock {
+        &self.0
+    }
+}
+
 /// What the word is while nobody has the lock.
 const FREE: u32 = 0;
 

@@ -12,7 +12,7 @@ mod traffic;
 pub use entry::{Entry, Word};
 pub use heap::Heap;
 pub use layout::*;
-pub use lock::{Guard, Lock};
+pub use lock::{Guard, Lock, LockApart};
 pub use map::Mapping;
 pub use qp::Qp;
 pub use traffic::{Events, Tally, Traffic};

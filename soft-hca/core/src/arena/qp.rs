@@ -19,10 +19,7 @@ entry! {
     /// of a kind.
     #[repr(C, align(128))]
     pub struct Qp {
-        /// Taken to execute send work requests.
-        pub send_lock: Lock,
-        /// Taken to take a receive work request.
-        pub recv_lock: Lock,
+        // The cache line that nobody writes while messages are on their way
         /// 0, or the queue pair number.
         pub live: AtomicU32,
         /// `ibv_qp_type`: RC 2, UC 3, UD 4, XRC send 9, XRC receive 10.
@@ -41,16 +38,22 @@ entry! {
         pub srq: AtomicU32,
         /// 1: every send completes visibly.
         pub sq_sig_all: AtomicU32,
-        /// The ring of send work requests.
-        pub sq: RingPlace,
-
-        // The cache line of who executes send work requests
-        /// The oldest send work request that is not completed.
-        pub sq_consumer: AtomicU32,
-        /// Send work requests from there on that are executed and wait for the peer's answer; the
+        /// Send work requests from the oldest on that are executed and wait for the peer's answer; the
         /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
         /// requests are executed and completed in one step.
         pub sq_in_flight: AtomicU32,
+        /// The ring of send work requests.
+        pub sq: RingPlace,
+        /// Scatter-gather elements of a send, at most.
+        pub max_send_sge: AtomicU32,
+        /// Scatter-gather elements of a receive, at most.
+        pub max_recv_sge: AtomicU32,
+
+        // The cache line of who executes send work requests
+        /// Taken to execute send work requests.
+        pub send_lock: Lock,
+        /// The oldest send work request that is not completed.
+        pub sq_consumer: AtomicU32,
         /// The first packet sequence number that we send, 24 bits.
         pub sq_psn: AtomicU32,
         /// What holds up the request at the head: in the low byte 0 nothing, 1 the peer has no receive
@@ -61,6 +64,8 @@ entry! {
         pub sent: Traffic,
 
         // The cache line of who consumes receive work requests
+        /// Taken to take a receive work request.
+        pub recv_lock: Lock,
         /// The next receive work request to be consumed.
         pub rq_consumer: AtomicU32,
         /// Receives from there on that are posted for sure; as with
@@ -78,10 +83,6 @@ entry! {
         pub consumed: AtomicU32,
         /// The program's name for that receive.
         pub consumed_wr_id: AtomicU64,
-        /// Scatter-gather elements of a send, at most.
-        pub max_send_sge: AtomicU32,
-        /// Scatter-gather elements of a receive, at most.
-        pub max_recv_sge: AtomicU32,
         /// Bytes of inline data, at most.
         pub max_inline: AtomicU32,
 

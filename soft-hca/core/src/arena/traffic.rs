@@ -147,7 +147,7 @@ mod tests {
     use std::mem::offset_of;
 
     use super::*;
-    use crate::arena::Qp;
+    use crate::arena::{Cq, Qp};
 
     #[test]
     fn what_is_added_is_there_until_the_entry_is_taken_again() {
@@ -165,14 +165,14 @@ mod tests {
         assert_eq!(events.load(), [0, 0, 0, 0, 0, 0, 0, 7]);
     }
 
-    /// Who executes requests writes one cache line of the queue pair, and who takes them another,
-    /// beside that of the locks.
+    /// Who executes requests writes one cache line of the queue pair, and who takes them another; what
+    /// both read is in a third.
     #[test]
     fn each_half_has_a_cache_line() {
         const LINE: usize = 64;
         let sends = [
+            offset_of!(Qp, send_lock),
             offset_of!(Qp, sq_consumer),
-            offset_of!(Qp, sq_in_flight),
             offset_of!(Qp, sq_psn),
             offset_of!(Qp, wait),
             offset_of!(Qp, sent),
@@ -180,12 +180,30 @@ mod tests {
         ];
         assert_eq!(sends.map(|offset| offset / LINE), [1; 6]);
         let receives = [
+            offset_of!(Qp, recv_lock),
             offset_of!(Qp, rq_consumer),
             offset_of!(Qp, rq_posted),
             offset_of!(Qp, rq_psn),
             offset_of!(Qp, received),
             offset_of!(Qp, received) + size_of::<Traffic>() - 1,
         ];
-        assert_eq!(receives.map(|offset| offset / LINE), [2; 5]);
+        assert_eq!(receives.map(|offset| offset / LINE), [2; 6]);
+        let both = [offset_of!(Qp, live), offset_of!(Qp, sq), offset_of!(Qp, max_recv_sge)];
+        assert_eq!(both.map(|offset| offset / LINE), [0; 3]);
+    }
+
+    /// The same of a completion queue: who adds completions, what is only read, and who polls.
+    #[test]
+    fn a_completion_queue_has_three_cache_lines() {
+        const LINE: usize = 64;
+        let lines = [
+            offset_of!(Cq, lock),
+            offset_of!(Cq, ring),
+            offset_of!(Cq, proc),
+            offset_of!(Cq, eager),
+            offset_of!(Cq, polls_eager),
+            offset_of!(Cq, eager_lock),
+        ];
+        assert_eq!(lines.map(|offset| offset / LINE), [0, 0, 0, 1, 1, 2]);
     }
 }

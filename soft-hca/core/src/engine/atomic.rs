@@ -6,6 +6,8 @@
 //! a program that is stopped while it has it.) The processor's own atomics do not know of it, as
 //! with a device that reports `IBV_ATOMIC_HCA`.
 
+use std::sync::atomic::Ordering::Acquire;
+
 use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
@@ -52,6 +54,7 @@ impl<'a> Actor<'a> {
             result = result.piece(0, WORD.into());
         }
         let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
+        self.settle(responder.qp.recv_cq.load(Acquire));
         let old = match self.operate(&responder, wqe.opcode, operation) {
             Ok(old) => old,
             Err(stop) => {

@@ -32,13 +32,18 @@ impl<'a> Actor<'a> {
             return Err(RequestError::NoResponse);
         }
         let head = requester.head();
-        let is_read = requester.wqe(head).opcode == opcode::RDMA_READ;
+        let first = requester.wqe(head).opcode;
+        let is_read = first == opcode::RDMA_READ;
         // Receive work requests that cannot be put back are consumed one at a time. So are requests
         // that lead from a process into itself: one may pass on what the one before it has brought,
         // and bytes that are moved together may all be read before any is written.
         let is_single = responder.as_ref().is_some_and(|responder| {
             responder.is_shared() || responder.owner.proc == requester.owner.proc
         });
+        if let Some(responder) = responder.as_ref().filter(|_| opcode::is_send(first)) {
+            // Comes while the batch is planned.
+            self.prefetch_staging(responder.qp.recv_cq.load(Acquire));
+        }
         let mut batch = Batch::new(if is_single { 1 } else { limit });
         while batch.has_room() {
             let wqe = requester.wqe(head.wrapping_add(batch.messages.len() as u32));
@@ -223,6 +228,12 @@ impl<'a> Actor<'a> {
         };
         let local = local.of_process(batch.local_proc.unwrap_or(requester.owner.proc));
         let remote = remote.of_process(responder.owner.proc);
+        let cq = responder.qp.recv_cq.load(Acquire);
+        if batch.is_sends() {
+            return self.stage_or_move(cq, local, remote);
+        }
+        // What goes straight to memory comes behind what was sent before.
+        self.settle(cq);
         let (from, to) = if is_read { (remote, local) } else { (local, remote) };
         self.copier.copy(self.arena, self.me, from, to)
     }

@@ -1,5 +1,7 @@
 //! A message that goes into a receive work request, in one part or in several.
 
+use std::sync::atomic::Ordering::Acquire;
+
 use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
@@ -67,7 +69,8 @@ impl Incoming {
         let owner = &responder.receive_owner(actor.arena);
         let listed = self.receive.scatter(actor.arena, owner, self.scattered, length, &mut to);
         listed.map_err(ScatterError::Receive)?;
-        let copied = actor.copier.copy(actor.arena, actor.me, part, to.of_process(owner.proc));
+        let cq = responder.qp.recv_cq.load(Acquire);
+        let copied = actor.stage_or_move(cq, part, to.of_process(owner.proc));
         copied.map_err(|fault| match fault {
             Fault::Source => ScatterError::Source,
             Fault::Destination => ScatterError::Receive(ReceiveError::Memory(

@@ -116,7 +116,12 @@ impl<'a> Actor<'a> {
             return Some([None, None, None]);
         }
         let recv = self.lock(&qp.recv_lock)?;
-        let recv_cq = self.lock_cq(qp.recv_cq.load(Acquire))?;
+        let index = qp.recv_cq.load(Acquire);
+        let recv_cq = self.lock_cq(index)?;
+        // Nobody stages more from now on.
+        if !self.settle(index) {
+            return None;
+        }
         let srq = qp.srq.load(Acquire).checked_sub(1);
         let srq = match srq.and_then(|index| self.arena.srqs.get(index as usize)) {
             Some(srq) => Some(self.lock(&srq.lock)?),

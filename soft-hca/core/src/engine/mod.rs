@@ -11,6 +11,7 @@
 //! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `batch` | sends, RDMA writes and reads: moving what goes together | `rxe_req.c` |
+//! | `eager` | small sends, which the receiver's own poll brings to their places | `rxe_resp.c` |
 //! | `plan` | the same: checking each, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
@@ -29,6 +30,7 @@
 //! | `copier` | how bytes are moved | |
 //! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
+//! | `own_memory` | within this process | |
 //! | `segments` | stretches of memory and their regions | |
 //! | `check`, `cause` | checks that have failed, and why | |
 //! | `traced`, `posted` | what is traced | |
@@ -62,6 +64,7 @@ mod credit;
 mod cursor;
 mod datagram;
 mod deferred;
+mod eager;
 mod flush;
 mod futex;
 mod helper;
@@ -69,6 +72,7 @@ mod incoming;
 mod locking;
 mod memory;
 mod notification;
+mod own_memory;
 mod pids;
 mod placement;
 mod plan;
@@ -106,8 +110,10 @@ use crate::uapi::verbs::{qp_type, state};
 pub use asynchronous::{Async, Subject};
 pub use copier::{Copier, LocalCopier};
 pub use credit::{cqe_of, ring_entries};
+pub use eager::EAGER_SLOTS;
 pub use helper::Helper;
 pub use notification::{Reading, Tokens};
+pub use own_memory::guard;
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
 pub use route::Route;

@@ -60,6 +60,7 @@ impl<'a> Actor<'a> {
         requester.check_read_depth()?;
         let flush = wqe.flush();
         let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
+        self.settle(responder.qp.recv_cq.load(Acquire));
         if let Err(error) = self.serve_flush(&responder, flush) {
             responder.refuse(self, error.status(), deferred);
             return Err(error.into());

@@ -117,6 +117,14 @@ impl<'a> Batch<'a> {
             && self.remote.room() >= MAX_SGE
     }
 
+    /// Whether all payloads are for receive work requests.
+    pub(super) fn is_sends(&self) -> bool {
+        let is_send = |message: &Message| {
+            message.received.is_some_and(|received| opcode::is_send(received.opcode))
+        };
+        self.messages.iter().all(is_send)
+    }
+
     /// Adds a message, for which there is room.
     fn push(&mut self, message: Message) {
         self.receives += u32::from(message.received.is_some());

@@ -170,7 +170,7 @@ pub(super) fn ours_mut(bytes: &mut [u8]) -> Segment {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::process;
 
     use proptest::prelude::*;
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     /// Pages of which some may not be accessed.
-    struct Pages {
+    pub(in crate::engine) struct Pages {
         base: *mut u8,
         bytes: usize,
     }
@@ -187,7 +187,7 @@ mod tests {
 
     impl Pages {
         /// `count` pages, the one at `hole` inaccessible.
-        fn with_hole(count: usize, hole: usize) -> Self {
+        pub(in crate::engine) fn with_hole(count: usize, hole: usize) -> Self {
             let bytes = count * PAGE;
             // SAFETY: a new mapping at an address of the system's choice.
             let base = unsafe {
@@ -208,7 +208,7 @@ mod tests {
             Self { base: base.cast(), bytes }
         }
 
-        fn segment(&self) -> Segment {
+        pub(in crate::engine) fn segment(&self) -> Segment {
             Segment { addr: self.base.expose_provenance() as u64, length: self.bytes as u64 }
         }
     }

@@ -85,15 +85,18 @@ impl Case {
     }
 
     /// Places of all rings, the completion queues' last.
-    fn places(&self) -> [&RingPlace; 7] {
+    fn places(&self) -> [&RingPlace; 9] {
         let [a, b] = self.qps.map(|qpn| self.world.entry(qpn));
         let arena = &self.world.arena;
         let srq = &arena.srqs[self.srq as usize].ring;
-        [&a.sq, &b.sq, &a.rq, &b.rq, srq, &arena.cqs[0].ring, &arena.cqs[1].ring]
+        let (ours, theirs) = (&arena.cqs[0], &arena.cqs[1]);
+        let queues = [&a.sq, &b.sq, &a.rq, &b.rq, srq];
+        let completions = [&ours.ring, &theirs.ring, &ours.eager, &theirs.eager];
+        std::array::from_fn(|i| queues.get(i).copied().unwrap_or_else(|| completions[i - 5]))
     }
 
     fn disturb_ring(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        let which = u.choose_index(7)?;
+        let which = u.choose_index(9)?;
         self.queues_are_whole &= which < 5;
         let Some(ring) = self.world.arena.ring(self.places()[which]) else { return Ok(()) };
         match u.int_in_range(0..=3)? {

@@ -105,6 +105,11 @@ impl<'a> Ring<'a> {
         prefetch_for_writing(self.base.as_ptr().wrapping_add(header::CONSUMER));
     }
 
+    /// The same for the producer's index.
+    pub fn prefetch_producer(&self) {
+        prefetch_for_writing(self.base.as_ptr().wrapping_add(header::PRODUCER));
+    }
+
     /// The index `count` slots further on.
     pub fn advance(&self, index: u32, count: u32) -> u32 {
         index.wrapping_add(count) & self.mask
@@ -131,6 +136,17 @@ impl<'a> Ring<'a> {
         // SAFETY: a masked index is that of a slot of the ring, all of which are mapped.
         let base = unsafe { self.base.add(offset) };
         Slot { base, bytes: self.slot_bytes(), memory: PhantomData }
+    }
+
+    /// The addresses in this process of `bytes` bytes that begin with the slot with an index and go on
+    /// through the slots behind it, at the ring's end those at its beginning: two stretches, each
+    /// an address and how long it is. `None` if the ring is not that long.
+    pub fn stretches(&self, index: u32, bytes: usize) -> Option<[(u64, usize); 2]> {
+        let whole = (self.mask as usize + 1) << self.log2_slot;
+        let start = ((index & self.mask) as usize) << self.log2_slot;
+        let first = bytes.min(whole - start);
+        let base = self.base.as_ptr().expose_provenance() as u64 + HEADER_BYTES as u64;
+        (bytes <= whole).then_some([(base + start as u64, first), (base, bytes - first)])
     }
 
     /// Fills this empty ring with the unread entries of another, as many as fit; it starts at
@@ -318,6 +334,17 @@ mod tests {
         let mut out = [1; 8];
         first.read_bytes(60, &mut out);
         assert_eq!(out[4..], [0; 4]);
+    }
+
+    #[test]
+    fn stretches_go_around_the_end() {
+        let mut memory = Memory::new(3, 6);
+        let ring = memory.ring(3, 6);
+        let at = |index| ring.slot(index).address(0, 64).unwrap();
+        assert_eq!(ring.stretches(1, 100), Some([(at(1), 100), (at(0), 0)]));
+        assert_eq!(ring.stretches(6, 200), Some([(at(2), 128), (at(0), 72)]));
+        assert_eq!(ring.stretches(3, 256), Some([(at(3), 64), (at(0), 192)]));
+        assert_eq!(ring.stretches(0, 257), None);
     }
 
     #[test]

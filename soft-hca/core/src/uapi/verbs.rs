@@ -26,6 +26,11 @@ pub mod opcode {
         ATOMIC_WRITE = 15,
     );
 
+    /// Whether a request's payload goes into a receive work request's memory.
+    pub(crate) fn is_send(opcode: u32) -> bool {
+        matches!(opcode, SEND | SEND_WITH_IMM | SEND_WITH_INV)
+    }
+
     /// Whether a request is completed by a response of its own and not by an acknowledgement, so that
     /// `max_rd_atomic` counts it (IBTA volume 1, 9.7.4.1.2; annex A19).
     pub(crate) fn has_response(opcode: u32) -> bool {

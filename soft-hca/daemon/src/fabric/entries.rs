@@ -145,9 +145,11 @@ impl Fabric {
         let guard = self.lock(&cq.lock)?;
         cq.live.store(0, Release);
         cq.ring.offset.store(0, Release);
+        cq.eager.offset.store(0, Release);
         let unread = cq.pending_events.swap(0, AcqRel);
         drop(guard);
         self.release_ring_of(RingOf::Completions(index));
+        self.release_ring_of(RingOf::Eager(index));
         if let Some(channel) = self.cqs.release(index).and_then(|object| object.channel) {
             self.env.take_tokens(channel, unread);
         }
@@ -175,6 +177,8 @@ impl Fabric {
         self.tell_link(index, state::RESET);
         {
             let _guards = (self.lock(&qp.send_lock)?, self.lock(&qp.recv_lock)?);
+            // What has arrived is in the program's memory, which is then its own again.
+            ensure(self.actor().settle(qp.recv_cq.load(Acquire)), Errno::ERESTART)?;
             qp.live.store(0, Release);
             qp.sq.offset.store(0, Release);
             qp.rq.offset.store(0, Release);

@@ -23,6 +23,8 @@ pub(crate) enum RingOf {
     Shared(usize),
     /// A completion queue's completions.
     Completions(usize),
+    /// Payloads that wait for the polls of a completion queue.
+    Eager(usize),
 }
 
 impl RingOf {
@@ -32,6 +34,7 @@ impl RingOf {
             Self::Receive(index) => &arena.qps[index].rq,
             Self::Shared(index) => &arena.srqs[index].ring,
             Self::Completions(index) => &arena.cqs[index].ring,
+            Self::Eager(index) => &arena.cqs[index].eager,
         }
     }
 }
@@ -75,6 +78,18 @@ impl Fabric {
     /// Creates a ring with room for `requested` entries and one more, which stays empty. It is
     /// nobody's yet.
     pub(crate) fn new_ring(&mut self, requested: u32, slot_bytes: u32) -> Result<RingPlace> {
+        let place = self.new_untouched_ring(requested, slot_bytes)?;
+        self.arena.ring(&place).expect("the heap lies in the arena").init_header();
+        Ok(place)
+    }
+
+    /// The same without the sizes in its header, which the provider reads. It takes no memory until
+    /// somebody uses it.
+    pub(crate) fn new_untouched_ring(
+        &mut self,
+        requested: u32,
+        slot_bytes: u32,
+    ) -> Result<RingPlace> {
         const TOO_LARGE: Errno = Errno::EINVAL.because("no queue has so many entries");
         const NO_MEMORY: Errno =
             Errno::ENOMEM.because("the fabric has no memory left for the queue");
@@ -87,7 +102,6 @@ impl Fabric {
         place.offset.store(offset as u64, Release);
         place.mask.store(mask, Release);
         place.log2_slot.store(log2_slot, Release);
-        self.arena.ring(&place).expect("the heap lies in the arena").init_header();
         Ok(place)
     }
 
@@ -120,8 +134,8 @@ impl Fabric {
         let lock = match of {
             RingOf::Completions(index) => &self.arena.cqs[index].lock,
             RingOf::Shared(index) => &self.arena.srqs[index].lock,
-            RingOf::Send(_) | RingOf::Receive(_) => {
-                return Err(Errno::EINVAL.because("a queue pair's queues keep their sizes"));
+            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) => {
+                return Err(Errno::EINVAL.because("this queue keeps its size"));
             }
         };
         let _guard = self.lock(lock)?;
@@ -143,7 +157,7 @@ impl Fabric {
                 self.arena.cqs[index].credits.store(0, Release);
                 self.arena.cqs[index].overrun_from.store(0, Release);
             }
-            RingOf::Send(_) | RingOf::Receive(_) => {}
+            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) => {}
         }
         of.entry(&self.arena).copy_from(place);
         Ok(())

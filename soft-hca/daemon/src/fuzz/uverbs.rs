@@ -382,7 +382,7 @@ impl Case {
                     }
                     Object::Cq { index } => {
                         counted.cqs += 1;
-                        rings.push(&arena.cqs[index].ring);
+                        rings.extend([&arena.cqs[index].ring, &arena.cqs[index].eager]);
                         (&arena.cqs[index].live, &arena.cqs[index].proc)
                     }
                     Object::Srq { index, .. } => {

@@ -38,7 +38,7 @@ impl UverbsFile {
         let rings = self.handles.iter().flat_map(|(_, object)| match object {
             Object::Qp { index, .. } => vec![RingOf::Send(index), RingOf::Receive(index)],
             Object::Srq { index, .. } => vec![RingOf::Shared(index)],
-            Object::Cq { index } => vec![RingOf::Completions(index)],
+            Object::Cq { index } => vec![RingOf::Completions(index), RingOf::Eager(index)],
             Object::Pd { .. } | Object::Mr { .. } | Object::Mw { .. } | Object::Ah { .. } => vec![],
         });
         rings.for_each(|of| fabric.keep_ring(self.id, of));

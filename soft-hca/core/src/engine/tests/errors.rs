@@ -442,6 +442,7 @@ fn memory_that_is_registered_and_gone() {
         }
         // A receive's, behind two messages that go well
         let mut case = Case::new();
+        case.world.move_at_once(case.b);
         let key = case.world.register(THEM, unmapped, 64, ALL);
         let (first, second) = (case.theirs.sge(0, 8), case.theirs.sge(8, 8));
         case.world.receive(case.b, 20, &[first]);

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
 use crate::engine::cause::Cause;
-use crate::engine::{Actor, Async, Env, LocalCopier, RemoteDatagram, ring_entries};
+use crate::engine::{
+    Actor, Async, EAGER_SLOTS, Env, LocalCopier, RemoteDatagram, guard, ring_entries,
+};
 use crate::ring;
 use crate::trace::Event;
 pub(crate) use crate::uapi::rxe::Wr;
@@ -215,6 +217,7 @@ impl World {
         let index = Self::next(&self.cqs);
         let cq = &self.arena.cqs[index as usize];
         self.ring(&cq.ring, ring_entries(entries), 6);
+        self.ring(&cq.eager, EAGER_SLOTS - 1, 6);
         cq.proc.store(US as u32, Release);
         cq.live.store(1, Release);
         index
@@ -242,6 +245,8 @@ impl World {
     pub(crate) fn qp(&self, kind: u32, proc: usize) -> u32 {
         let qpn = FIRST_QPN + Self::next(&self.qps);
         let cq = self.cq_with_channel(255);
+        self.arena.cqs[cq as usize].proc.store(proc as u32, Release);
+        self.arena.cqs[cq as usize].polls_eager.store(guard().into(), Release);
         let qp = &self.arena.qps[(qpn - FIRST_QPN) as usize];
         self.ring(&qp.sq, 63, 9);
         self.ring(&qp.rq, 63, 7);
@@ -367,12 +372,19 @@ impl World {
         self.put_receive(&self.arena.srqs[srq as usize].ring, wr_id, sges);
     }
 
+    /// Payloads for a queue pair do not wait for its owner's poll.
+    pub(crate) fn move_at_once(&self, qpn: u32) {
+        let cq = self.entry(qpn).recv_cq.load(Acquire);
+        set(&self.arena.cqs[cq as usize].polls_eager, 0);
+    }
+
     /// All completions of a queue pair.
     pub(crate) fn poll(&self, qpn: u32) -> Vec<Cqe> {
         self.poll_cq(self.entry(qpn).send_cq.load(Acquire))
     }
 
     pub(crate) fn poll_cq(&self, cq: u32) -> Vec<Cqe> {
+        self.actor(self.arena.cqs[cq as usize].proc.load(Acquire) as usize).settle(cq);
         let ring = self.arena.ring(&self.arena.cqs[cq as usize].ring).unwrap();
         let mut all = Vec::new();
         while ring.unread() > 0 {

@@ -25,6 +25,8 @@ impl Case {
         [false, true].map(|is_shared| {
             let world = World::new();
             let (_, qpn) = world.rc();
+            // Those that come in parts come from the link, which moves them itself.
+            world.move_at_once(qpn);
             let srq = is_shared.then(|| world.srq(7));
             if let Some(srq) = srq {
                 set(&world.entry(qpn).srq, srq + 1);

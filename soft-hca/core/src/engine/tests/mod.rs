@@ -17,6 +17,8 @@ mod cursors;
 #[cfg(test)]
 mod datagrams;
 #[cfg(test)]
+mod eager;
+#[cfg(test)]
 mod errors;
 #[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the targets do not"))]
 pub(crate) mod fabric;

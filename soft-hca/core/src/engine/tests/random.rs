@@ -143,8 +143,6 @@ proptest! {
                 }
             }
         }
-        prop_assert!(ours.bytes == our_model, "our memory");
-        prop_assert!(theirs.bytes == their_model, "their memory");
         let told = |qpn| -> Vec<(u64, u32)> {
             let all = world.poll(qpn);
             assert!(all.iter().all(|cqe| cqe.status == 0), "{all:?}");
@@ -152,5 +150,7 @@ proptest! {
         };
         prop_assert_eq!(told(a), sent);
         prop_assert_eq!(told(b), received);
+        prop_assert!(ours.bytes == our_model, "our memory");
+        prop_assert!(theirs.bytes == their_model, "their memory");
     }
 }

@@ -239,6 +239,7 @@ fn what_has_waited_is_executed_together() {
         let world = World::new();
         let copier = CountingCopier::default();
         let (a, b) = world.rc();
+        world.move_at_once(b);
         let mut ours = world.buffer(US, pattern(1, 80));
         let mut theirs = world.buffer(THEM, vec![0; 80]);
         for i in 0..10 {

@@ -1,0 +1,226 @@
+//! Small sends without a system call: the sender leaves the payload in the arena, and the receiver's
+//! own poll takes it to the memory of the receive work request.
+//!
+//! All else is as with other sends: the sender has checked keys and bounds, consumes the receive
+//! work request and adds both completions. Who polls the receiver's completion queue finds the
+//! completion, and before the program gets to see it moves all payloads that are staged for that
+//! queue: a payload is staged before its completion is added, so who sees the one finds the other.
+//!
+//! That takes a program whose polls pass through the preloaded library ([`Cq::polls_eager`]).
+//! A payload is also moved, by whoever comes first,
+//!
+//! - before another request of a peer, which goes straight to the receiver's memory: requests of a
+//!   queue pair take effect in order (IBTA volume 1, 10.8.3);
+//! - after each command of its owner that may have ended a receive work request or a memory region:
+//!   from then on the memory is the program's again.
+//!
+//! The ring has one producer, who holds the queue's lock, and one consumer, who holds
+//! [`Cq::eager_lock`]. An entry begins with the address it is for, and has its bytes behind that, in
+//! the same slot or, if there are more, in those that follow.
+//!
+//! [`Cq::polls_eager`]: crate::arena::Cq::polls_eager
+//! [`Cq::eager_lock`]: crate::arena::Cq::eager_lock
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::arena::Cq;
+use crate::engine::Actor;
+use crate::engine::memory::is_registered;
+use crate::engine::own_memory;
+use crate::engine::segments::{Fault, Memory, Region, Segment};
+use crate::ring::Ring;
+
+/// Slots of a queue's ring for payloads, of [`SLOT_BYTES`] each. One stays empty.
+pub const EAGER_SLOTS: u32 = 1024;
+/// Bytes of a slot.
+const SLOT_BYTES: usize = 64;
+/// Bytes that are worth to be copied twice for one system call less, of a stretch of memory.
+const MAX_BYTES: u64 = 8 << 10;
+
+/// Where what lies in an entry's first slot: the address, how many bytes, the region + 1.
+const ADDR: usize = 0;
+const LENGTH: usize = 8;
+const REGION: usize = 12;
+const PAYLOAD: usize = 16;
+
+/// Bytes that the first slot has room for.
+const ROOM: u64 = (SLOT_BYTES - PAYLOAD) as u64;
+
+/// Slots of an entry with so many bytes.
+fn slots_of(length: u64) -> u64 {
+    if length <= ROOM { 1 } else { 1 + length.div_ceil(SLOT_BYTES as u64) }
+}
+
+/// The addresses of an entry's bytes, in this process.
+fn places(ring: &Ring<'_>, index: u32, length: u64) -> Option<[(u64, usize); 2]> {
+    if length <= ROOM {
+        let slot = ring.slot(index).address(PAYLOAD, length as usize)?;
+        return Some([(slot, length as usize), (0, 0)]);
+    }
+    ring.stretches(index.wrapping_add(1), length as usize)
+}
+
+/// The bytes of a list of segments of our own, one after the other.
+struct Stream<'a> {
+    segments: &'a [Segment],
+    /// Bytes of the first that were taken.
+    taken: u64,
+}
+
+impl Stream<'_> {
+    /// Copies the next `length` bytes; false if they are not there.
+    fn copy_to(&mut self, mut to: u64, mut length: u64) -> bool {
+        while length > 0 {
+            let Some((first, rest)) = self.segments.split_first() else { return false };
+            let piece = length.min(first.length - self.taken);
+            if !own_memory::copy(first.addr.wrapping_add(self.taken), to, piece) {
+                return false;
+            }
+            self.taken += piece;
+            (to, length) = (to + piece, length - piece);
+            if self.taken == first.length {
+                (self.segments, self.taken) = (rest, 0);
+            }
+        }
+        true
+    }
+}
+
+impl<'a> Actor<'a> {
+    /// The ring of payloads of a completion queue whose owner polls for them.
+    fn eager_ring(&self, index: u32) -> Option<(&'a Cq, Ring<'a>)> {
+        let cq = self.arena.cqs.get(index as usize)?;
+        if cq.polls_eager.load(Relaxed) == 0 {
+            return None;
+        }
+        let ring = self.arena.ring(&cq.eager)?;
+        (ring.slot_bytes() == SLOT_BYTES).then_some((cq, ring))
+    }
+
+    /// Brings payloads to the memory of receive work requests, which complete in this queue, or has
+    /// the receiver's poll do that.
+    pub(super) fn stage_or_move(
+        &self,
+        cq: u32,
+        from: Memory<'_>,
+        to: Memory<'_>,
+    ) -> Result<(), Fault> {
+        self.stage(cq, from, to).unwrap_or_else(|| {
+            self.settle(cq);
+            self.copier.copy(self.arena, self.me, from, to)
+        })
+    }
+
+    /// Stages payloads for the receiver's poll: `from` is our own memory, `to` the receiver's, of
+    /// whom `cq` is the receive completion queue. `None` if they have to be moved at once.
+    fn stage(&self, cq: u32, from: Memory<'_>, to: Memory<'_>) -> Option<Result<(), Fault>> {
+        let (cq, ring) = self.eager_ring(cq)?;
+        if from.proc != self.me || to.proc == self.me || self.is_daemon() {
+            return None;
+        }
+        let is_small = to.segments.iter().all(|segment| segment.length <= MAX_BYTES);
+        if !is_small {
+            return None;
+        }
+        let needed: u64 = to.segments.iter().map(|segment| slots_of(segment.length)).sum();
+        let _guard = self.lock(&cq.lock)?;
+        if cq.live.load(Acquire) == 0 || cq.proc.load(Acquire) as usize != to.proc {
+            return None;
+        }
+        let mut producer = ring.producer();
+        let mut free = cq.eager_free.load(Acquire).min(ring.mask());
+        if needed > free.into() {
+            free = ring.mask() - ring.distance(ring.consumer(), producer);
+            if needed > free.into() {
+                return None;
+            }
+        }
+        let mut stream = Stream { segments: from.segments, taken: 0 };
+        for (index, segment) in to.segments.iter().enumerate() {
+            let slot = ring.slot(producer);
+            slot.set_u64(ADDR, segment.addr);
+            slot.set_u32(LENGTH, segment.length as u32);
+            slot.set_u32(REGION, to.region(index).to_word());
+            for (place, bytes) in places(&ring, producer, segment.length)? {
+                if !stream.copy_to(place, bytes as u64) {
+                    return Some(Err(Fault::Source));
+                }
+            }
+            producer = ring.advance(producer, slots_of(segment.length) as u32);
+        }
+        cq.eager_free.store(free - needed as u32, Release);
+        ring.set_producer(producer);
+        Some(Ok(()))
+    }
+
+    /// Has the processor fetch what staging a payload will write, which the peer's has read last.
+    pub(super) fn prefetch_staging(&self, cq: u32) {
+        if let Some((_, ring)) = self.eager_ring(cq) {
+            ring.prefetch_producer();
+            ring.slot(ring.producer()).prefetch_for_writing();
+        }
+    }
+
+    /// Whether payloads are staged for a completion queue.
+    #[inline]
+    pub fn has_staged(&self, index: u32) -> bool {
+        self.eager_ring(index).is_some_and(|(_, ring)| {
+            let consumer = ring.consumer();
+            // Comes at the same time as the other side's index.
+            ring.slot(consumer).prefetch();
+            consumer != ring.producer()
+        })
+    }
+
+    /// Whether this generation of a completion queue is polled so that payloads may be staged for it.
+    pub fn is_polled_eagerly(&self, index: u32, generation: u32) -> bool {
+        let cq = self.arena.cqs.get(index as usize);
+        cq.is_some_and(|cq| cq.polls_eager.load(Acquire) == generation)
+    }
+
+    /// Moves all payloads that are staged for a completion queue to where they belong. False if the
+    /// daemon is to come back: somebody else is at it.
+    pub fn settle(&self, index: u32) -> bool {
+        if !self.has_staged(index) {
+            return true;
+        }
+        let Some((cq, ring)) = self.eager_ring(index) else { return true };
+        let Some(_guard) = self.lock(&cq.eager_lock) else { return false };
+        let proc = cq.proc.load(Acquire) as usize;
+        let (mut consumer, producer) = (ring.consumer(), ring.producer());
+        while consumer != producer {
+            let slot = ring.slot(consumer);
+            let segment = Segment { addr: slot.u64(ADDR), length: slot.u32(LENGTH).into() };
+            let region = Region::from_word(slot.u32(REGION));
+            let slots = slots_of(segment.length);
+            if slots > ring.distance(consumer, producer).into() {
+                // Somebody has written to what is not his.
+                consumer = producer;
+                break;
+            }
+            if is_registered(self.arena, proc, (segment, region), true) {
+                self.move_staged(&ring, consumer, proc, segment);
+            }
+            consumer = ring.advance(consumer, slots as u32);
+        }
+        ring.set_consumer(consumer);
+        true
+    }
+
+    /// Moves an entry's bytes to where they belong. If that is not there any more, they are lost, as
+    /// what an adapter writes to pages that a program has unmapped.
+    fn move_staged(&self, ring: &Ring<'_>, index: u32, proc: usize, to: Segment) {
+        let Some(places) = places(ring, index, to.length) else { return };
+        let mut addr = to.addr;
+        for (place, bytes) in places {
+            let length = bytes as u64;
+            if length > 0 && !(proc == self.me && own_memory::copy(place, addr, length)) {
+                let (from, to) = ([Segment { addr: place, length }], [Segment { addr, length }]);
+                let (from, to) =
+                    (Memory::unregistered(self.me, &from), Memory::unregistered(proc, &to));
+                let _ = self.copier.copy(self.arena, self.me, from, to);
+            }
+            addr = addr.wrapping_add(length);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Copies within this process, without a system call, that survive a bad address.
+//!
+//! A program may unmap memory that it has registered. The system calls of `process_memory` report
+//! that; a plain copy would end the program with a signal. So here the copy is a few instructions
+//! at a known place, and a handler of SIGSEGV and SIGBUS that, for a fault at that place and no
+//! other, has the copy return and say so. All other signals go to whoever handled them before.
+//!
+//! Where there is no such copy (processors other than x86-64, a process in which nobody has called
+//! [`guard`]) there is no [`copy`] either, and the system calls do the work.
+#![allow(unsafe_code, reason = "memory by its address, and a signal handler")]
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Whether faults of [`copy`] are caught.
+static IS_GUARDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`copy`] can be used in this process.
+pub(super) fn is_guarded() -> bool {
+    IS_GUARDED.load(Acquire)
+}
+
+/// Has faults of copies caught from now on. False where that is not possible.
+pub fn guard() -> bool {
+    if !is_guarded() && machine::install() {
+        IS_GUARDED.store(true, Release);
+    }
+    is_guarded()
+}
+
+/// Copies `length` bytes within this process; false if an address is bad, when a part may have been
+/// copied, or if nobody has called [`guard`].
+pub(super) fn copy(from: u64, to: u64, length: u64) -> bool {
+    is_guarded() && machine::copy(from, to, length)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod machine {
+    use std::arch::global_asm;
+    use std::ffi::c_void;
+    use std::mem::MaybeUninit;
+    use std::ptr;
+    use std::sync::OnceLock;
+
+    use libc::c_int;
+
+    // Arguments: rdi to, rsi from, rdx bytes; eax gives 0, or 1 after a fault. Nothing is on the
+    // stack, so the handler can go on at the end from wherever the fault was.
+    global_asm!(
+        ".pushsection .text.soft_hca_copy, \"ax\", @progbits",
+        ".globl soft_hca_copy, soft_hca_copy_end, soft_hca_copy_fault",
+        ".hidden soft_hca_copy, soft_hca_copy_end, soft_hca_copy_fault",
+        ".p2align 4",
+        "soft_hca_copy:",
+        "mov rcx, rdx",
+        "cmp rcx, 256",
+        "jae 4f",
+        "2: cmp rcx, 8",
+        "jb 3f",
+        "mov rax, [rsi]",
+        "mov [rdi], rax",
+        "add rsi, 8",
+        "add rdi, 8",
+        "sub rcx, 8",
+        "jmp 2b",
+        "3: test rcx, rcx",
+        "jz 5f",
+        "mov al, [rsi]",
+        "mov [rdi], al",
+        "inc rsi",
+        "inc rdi",
+        "dec rcx",
+        "jmp 3b",
+        "4: rep movsb",
+        "5: xor eax, eax",
+        "ret",
+        "soft_hca_copy_end:",
+        "soft_hca_copy_fault:",
+        "mov eax, 1",
+        "ret",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        fn soft_hca_copy(to: *mut u8, from: *const u8, bytes: usize) -> c_int;
+        static soft_hca_copy_end: u8;
+        static soft_hca_copy_fault: u8;
+    }
+
+    const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+    /// What was done at each of [`SIGNALS`] before.
+    static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
+
+    pub(super) fn copy(from: u64, to: u64, length: u64) -> bool {
+        // SAFETY: the instructions touch these two ranges and nothing else; a bad address in them
+        // ends the copy. What is written is memory that was registered to be written, or the
+        // arena's, which all reach by instructions like these and by atomics.
+        unsafe { soft_hca_copy(to as *mut u8, from as *const u8, length as usize) == 0 }
+    }
+
+    pub(super) fn install() -> bool {
+        if BEFORE.get().is_some() {
+            return true;
+        }
+        let Some(before) = SIGNALS.map(current).into_iter().collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        let Ok(before) = <[libc::sigaction; 2]>::try_from(before) else { return false };
+        if BEFORE.set(before).is_err() {
+            return true;
+        }
+        SIGNALS.iter().zip(before).all(|(signal, before)| {
+            let mut ours = before;
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
+            ours.sa_sigaction = handler as usize;
+            ours.sa_flags =
+                before.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // SAFETY: a complete action, with a handler that lives as long as the process.
+            unsafe { libc::sigaction(*signal, &ours, ptr::null_mut()) == 0 }
+        })
+    }
+
+    fn current(signal: c_int) -> Option<libc::sigaction> {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: fills the structure, of which zeros are a valid one.
+        let is_known = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0 };
+        // SAFETY: as above.
+        is_known.then(|| unsafe { action.assume_init() })
+    }
+
+    extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        let begin = soft_hca_copy as *const () as i64;
+        let end = (&raw const soft_hca_copy_end).expose_provenance() as i64;
+        // SAFETY: what the system gives a handler with SA_SIGINFO.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let at = &mut registers[libc::REG_RIP as usize];
+        if (begin..end).contains(at) {
+            *at = (&raw const soft_hca_copy_fault).expose_provenance() as i64;
+            return;
+        }
+        pass_on(signal, info, context);
+    }
+
+    /// It was not ours: what was done before.
+    fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        let index = usize::from(signal != SIGNALS[0]);
+        let Some(before) = BEFORE.get().map(|before| before[index]) else { return };
+        match before.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => {
+                // What the program has set, and the instruction once more: this time it ends the
+                // program, as if we were not there. What somebody has sent is sent once more.
+                // SAFETY: the action that was there before.
+                unsafe { libc::sigaction(signal, &before, ptr::null_mut()) };
+                // SAFETY: what the system gives a handler with SA_SIGINFO.
+                if unsafe { (*info).si_code } <= 0 {
+                    // SAFETY: sends this thread a signal, which is blocked until we are done.
+                    unsafe { libc::raise(signal) };
+                }
+            }
+            handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
+                // SAFETY: the program's own handler, which takes three arguments.
+                let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                    unsafe { std::mem::transmute(handler) };
+                handler(signal, info, context);
+            }
+            handler => {
+                // SAFETY: the program's own handler, which takes one argument.
+                let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+                handler(signal);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod machine {
+    pub(super) fn install() -> bool {
+        false
+    }
+
+    pub(super) fn copy(_: u64, _: u64, _: u64) -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::engine::process_memory::tests::Pages;
+
+    fn address(bytes: &[u8]) -> u64 {
+        bytes.as_ptr().expose_provenance() as u64
+    }
+
+    #[test]
+    fn a_bad_address_is_no_signal() {
+        assert!(guard());
+        let good = vec![7u8; 8192];
+        let pages = Pages::with_hole(2, 1);
+        for length in [4097, 5000, 8192] {
+            assert!(!copy(address(&good), pages.segment().addr, length));
+            assert!(!copy(pages.segment().addr, address(&good), length));
+        }
+        for (start, length) in [(4095, 2), (4000, 100), (4096, 1), (3900, 255)] {
+            assert!(!copy(address(&good), pages.segment().addr + start, length));
+        }
+        assert!(copy(address(&good), pages.segment().addr, 4096));
+        assert!(!copy(8, address(&good), 1));
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_gets_where_it_belongs(length in 0usize..700, from in 0usize..9, to in 0usize..9) {
+            guard();
+            let source: Vec<u8> = (0..800u32).map(|i| (i * 7) as u8).collect();
+            let mut target = vec![0u8; 800];
+            let to_address = target.as_mut_ptr().expose_provenance() as u64 + to as u64;
+            prop_assert!(copy(address(&source) + from as u64, to_address, length as u64));
+            let mut expected = vec![0u8; 800];
+            expected[to..to + length].copy_from_slice(&source[from..from + length]);
+            prop_assert!(target == expected);
+        }
+    }
+}

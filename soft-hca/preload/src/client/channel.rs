@@ -1,8 +1,8 @@
 //! Completion channels.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use soft_hca_core::arena::Mapping;
@@ -24,6 +24,10 @@ pub(crate) struct CqInfo {
     pub index: u32,
     /// Generation of the entry.
     pub generation: u32,
+    /// The program's name for it: the address of its `struct ibv_cq`.
+    pub user_handle: u64,
+    /// Whether [`hook`](crate::client::hook) was tried.
+    pub was_hooked: AtomicBool,
     /// Completion events that the program has read.
     pub events_read: AtomicU32,
 }

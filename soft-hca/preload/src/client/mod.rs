@@ -10,6 +10,7 @@ mod cm;
 mod daemon;
 mod doorbell;
 mod env;
+mod hook;
 mod identity;
 mod loaded;
 mod memory;

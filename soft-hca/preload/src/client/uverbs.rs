@@ -1,11 +1,14 @@
 //! An opened uverbs device.
+#![allow(unsafe_code, reason = "the program's own queues")]
 
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use soft_hca_core::config;
+use soft_hca_core::engine;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
 use soft_hca_core::system;
@@ -20,7 +23,7 @@ use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, daemon, doorbell, memory};
+use crate::client::{Outcome, daemon, doorbell, hook, memory};
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub(crate) struct UverbsFile {
     qps: RwLock<Vec<u32>>,
     /// Completion queues by handle.
     cqs: RwLock<HashMap<u32, KnownCq>>,
+    /// The function of the context by which queues are polled, once the first of them is hooked.
+    own_poll: AtomicUsize,
 }
 
 /// A completion queue, and the channel that it reports to.
@@ -51,6 +56,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
         event_fd: Mutex::new(Some(system::hide(event_fd))),
         qps: RwLock::default(),
         cqs: RwLock::default(),
+        own_poll: AtomicUsize::new(0),
     });
     let fd = process::for_program(arena_fd, close_on_exec, false)?;
     table::insert(fd, Entry::Uverbs(file));
@@ -158,10 +164,22 @@ impl UverbsFile {
                 }
                 written.to_vec()
             }
+            command::CREATE_QP => {
+                let request: request::CreateQp = command.request()?;
+                self.hook_queue(fd, request.recv_cq_handle);
+                written.to_vec()
+            }
+            command::EX_CREATE_QP => {
+                let request: request::ExCreateQp = command.request()?;
+                self.hook_queue(fd, request.recv_cq_handle);
+                written.to_vec()
+            }
             _ => written.to_vec(),
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
+        self.settle_all();
         let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
+        self.settle_all();
         self.note(fd, command, &mut answer, fds, channel)?;
         if let Some(Created::Cq { index, .. }) = answer.created {
             *created = index;
@@ -178,6 +196,34 @@ impl UverbsFile {
             },
         }
         Ok(bytes)
+    }
+
+    /// Has the program's polls of a queue pass through [`hook`], so that payloads for it may wait for
+    /// them. A queue pair is about to report to it.
+    fn hook_queue(&self, fd: RawFd, handle: u32) {
+        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
+        let Some((cq, _)) = cqs.get(&handle) else { return };
+        if !config::is_hooked() || cq.was_hooked.swap(true, AcqRel) || !engine::guard() {
+            return;
+        }
+        let queue = hook::Queue { index: cq.index, generation: cq.generation };
+        // SAFETY: the queue is in the table of those that are not destroyed, whose lock is held.
+        let is_hooked = unsafe { hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) };
+        if is_hooked {
+            self.process.arena.cqs[cq.index as usize].polls_eager.store(cq.generation, Release);
+        }
+    }
+
+    /// Brings all payloads that are staged for this file's queues to their places. A command may end
+    /// what they are for: before it their regions are there still, and when it is done the memory is
+    /// the program's again.
+    fn settle_all(&self) {
+        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
+        for (cq, _) in cqs.values() {
+            if cq.is_live(&self.process.arena) && self.process.actor().has_staged(cq.index) {
+                self.process.actor().settle(cq.index);
+            }
+        }
     }
 
     /// Takes note of what a command has created or destroyed, and puts into the answer what only
@@ -207,7 +253,17 @@ impl UverbsFile {
                 answer.bytes = answer::CreateCompChannel { fd }.to_bytes();
             }
             Some(Created::Cq { handle, index, generation }) => {
-                let info = Arc::new(CqInfo { index, generation, events_read: AtomicU32::new(0) });
+                let user_handle = match command.number {
+                    command::CREATE_CQ => command.request::<request::CreateCq>()?.user_handle,
+                    _ => command.request::<request::ExCreateCq>()?.user_handle,
+                };
+                let info = Arc::new(CqInfo {
+                    index,
+                    generation,
+                    user_handle,
+                    was_hooked: AtomicBool::new(false),
+                    events_read: AtomicU32::new(0),
+                });
                 if let Some(channel) = &channel {
                     lock(&channel.queues).push(Arc::clone(&info));
                 }
@@ -241,6 +297,7 @@ impl UverbsFile {
                 let removed =
                     self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
                 if let Some((info, channel)) = removed {
+                    hook::forget(info.user_handle as usize);
                     let mut destroyed: answer::DestroyCq = read(&answer.bytes)?;
                     destroyed.comp_events_reported = info.events_read.load(Acquire);
                     answer.bytes = destroyed.to_bytes();

@@ -1,0 +1,117 @@
+//! The program's own polls of completion queues, which pass through here.
+//!
+//! `ibv_poll_cq` is an inline function of `verbs.h` that calls a function of the context, and
+//! `ibv_start_poll` and `ibv_next_poll` call functions of an extended queue. Both are found without
+//! a symbol of the library: CREATE_CQ tells the kernel the address of the program's `struct ibv_cq`
+//! (`user_handle`), which begins with that of its context. These structures are compiled into every
+//! program, and so they are the same in all releases of rdma-core, and also where a program brings
+//! its own library.
+//!
+//! A queue is hooked when the first queue pair is created that reports to it: by then the provider
+//! has filled in its functions. Each function gets ours in its place once, and ours calls it, so it
+//! does no harm if somebody else has done the same before us or does it after us.
+
+mod layout;
+mod poll;
+mod table;
+
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use layout::{Context, ExtendedCq};
+use poll::{next_poll, poll_cq, start_poll};
+use table::Hooked;
+
+use crate::client::memory;
+
+/// A word of the program's memory, which other threads of it may use.
+///
+/// # Safety
+/// The address is that of a pointer in a structure of the program that lives on.
+unsafe fn word<'a>(address: usize) -> &'a AtomicUsize {
+    // SAFETY: the caller's promise; pointers are aligned.
+    unsafe { AtomicUsize::from_ptr(address as *mut usize) }
+}
+
+/// The pointer at an address of the program's, if there is one.
+fn pointer(address: usize) -> Option<usize> {
+    let bytes = memory::read(address as u64, size_of::<usize>()).ok()?;
+    Some(usize::from_ne_bytes(bytes.try_into().ok()?)).filter(|pointer| *pointer != 0)
+}
+
+/// Whether a function of a loaded library is named at an address.
+fn is_function(address: usize) -> bool {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    pointer(address).is_some_and(|function| {
+        // SAFETY: looks for what is loaded at an address, whatever that is.
+        unsafe { libc::dladdr(function as *const c_void, found.as_mut_ptr()) != 0 }
+    })
+}
+
+/// The context of a queue, if what lies there is one of the device file `fd`.
+fn context_of(cq: usize, fd: RawFd) -> Option<usize> {
+    let context = pointer(cq)?;
+    let bytes = memory::read((context + offset_of!(Context, cmd_fd)) as u64, 4).ok()?;
+    (bytes == fd.to_ne_bytes()).then_some(context)
+}
+
+/// The functions of a context or a queue that are called through ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub poll_cq: usize,
+    pub start_poll: usize,
+    pub next_poll: usize,
+}
+
+/// Has the polls of a completion queue pass through here. `own_poll` is the function of its context,
+/// 0 until the first queue of the context is hooked. False if that cannot be done: the queue
+/// works as before.
+///
+/// # Safety
+/// If there is a `struct ibv_cq` of the device file `fd` at `cq`, it has not been destroyed.
+pub(crate) unsafe fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) -> bool {
+    let Some(context) = context_of(cq, fd) else { return false };
+    if own_poll.load(Acquire) == 0 {
+        // SAFETY: a context, as its descriptor tells.
+        let place = unsafe { word(context + offset_of!(Context, poll_cq)) };
+        let before = place.load(Acquire);
+        if before == 0 || !table::insert(context, Hooked::of_context(before)) {
+            return false;
+        }
+        own_poll.store(before, Release);
+        place.store(poll_cq as *const () as usize, Release);
+    }
+    let mut own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
+    let start = cq + offset_of!(ExtendedCq, start_poll);
+    let next = cq + offset_of!(ExtendedCq, next_poll);
+    // What a plain queue has there is zeros, or the provider's own business.
+    if !(is_function(start) && is_function(next)) {
+        return table::insert(cq, Hooked { own, queue });
+    }
+    // SAFETY: functions of an extended queue.
+    let (start, next) = unsafe { (word(start), word(next)) };
+    (own.start_poll, own.next_poll) = (start.load(Acquire), next.load(Acquire));
+    if !table::insert(cq, Hooked { own, queue }) {
+        return false;
+    }
+    start.store(start_poll as *const () as usize, Release);
+    next.store(next_poll as *const () as usize, Release);
+    true
+}
+
+/// A queue is destroyed.
+pub(crate) fn forget(cq: usize) {
+    table::remove(cq);
+}
+
+/// A completion queue as the arena knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// Index in the arena.
+    pub index: u32,
+    /// Generation of the entry; 0 for none.
+    pub generation: u32,
+}

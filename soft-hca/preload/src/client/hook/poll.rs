@@ -1,0 +1,76 @@
+//! The functions that stand in the places of the provider's.
+
+use std::ffi::{c_int, c_void};
+
+use super::Queue;
+use super::table::{self, Hooked};
+use crate::client::process;
+
+type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
+type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
+type NextPoll = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+
+/// What is known of a queue, or of its context if it is none that is hooked.
+#[inline]
+unsafe fn hooked(cq: *mut c_void) -> Option<Hooked> {
+    table::find(cq as usize).or_else(|| {
+        // SAFETY: the program's own queue, which begins with the address of its context.
+        table::find(unsafe { *cq.cast::<usize>() })
+    })
+}
+
+/// Completions were polled: payloads that are staged for the queue are brought to their places.
+fn polled(queue: Queue) {
+    let Some(process) = process::current().filter(|_| queue.generation != 0) else { return };
+    let actor = process.actor();
+    if actor.is_polled_eagerly(queue.index, queue.generation) {
+        actor.settle(queue.index);
+    }
+}
+
+/// `poll_cq` of a context. It adds nothing to a poll that finds nothing but the way through here.
+pub(super) unsafe extern "C-unwind" fn poll_cq(
+    cq: *mut c_void,
+    count: c_int,
+    wc: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's own queue.
+    let Some(hooked) = (unsafe { hooked(cq) }) else { return -1 };
+    // SAFETY: the function that was in the place of this one.
+    let own = unsafe { std::mem::transmute::<usize, PollCq>(hooked.own.poll_cq) };
+    // SAFETY: the caller's own call.
+    let found = unsafe { own(cq, count, wc) };
+    if found > 0 {
+        polled(hooked.queue);
+    }
+    found
+}
+
+/// `start_poll` of an extended queue.
+pub(super) unsafe extern "C-unwind" fn start_poll(
+    cq: *mut c_void,
+    attributes: *mut c_void,
+) -> c_int {
+    let Some(hooked) = table::find(cq as usize) else { return libc::EINVAL };
+    // SAFETY: the function that was in the place of this one.
+    let own = unsafe { std::mem::transmute::<usize, StartPoll>(hooked.own.start_poll) };
+    // SAFETY: the caller's own call.
+    let error = unsafe { own(cq, attributes) };
+    if error == 0 {
+        polled(hooked.queue);
+    }
+    error
+}
+
+/// `next_poll` of an extended queue.
+pub(super) unsafe extern "C-unwind" fn next_poll(cq: *mut c_void) -> c_int {
+    let Some(hooked) = table::find(cq as usize) else { return libc::EINVAL };
+    // SAFETY: the function that was in the place of this one.
+    let own = unsafe { std::mem::transmute::<usize, NextPoll>(hooked.own.next_poll) };
+    // SAFETY: the caller's own call.
+    let error = unsafe { own(cq) };
+    if error == 0 {
+        polled(hooked.queue);
+    }
+    error
+}

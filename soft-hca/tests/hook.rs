@@ -4,8 +4,8 @@
 
 mod programs;
 
-use programs::compile;
 use programs::place::Place;
+use programs::{compile, installed, tcp};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/hook.c");
 
@@ -105,4 +105,21 @@ fn memory_that_is_unmapped() {
 #[test]
 fn threads_that_poll_one_queue() {
     run_both("threads", "20000 messages, 0 wrong\n");
+}
+
+#[test]
+fn the_listing_says_whose_polls_are_not_hooked() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    for hook in ["0", "1"] {
+        let place = Place::new(&format!("hook-listing-{hook}"));
+        let port = tcp::free_port();
+        let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -p {port}");
+        let mut server = place.start_in(&line, |command| command.env("SOFT_HCA_HOOK", hook));
+        server.wait_until(|| tcp::listens(port));
+        let says = place.listing().contains("comm ibv_rc_pingpong polls not hooked");
+        assert_eq!(says, hook == "0", "{}", place.listing());
+        place.end(server);
+    }
 }

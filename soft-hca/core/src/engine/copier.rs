@@ -8,9 +8,10 @@ use std::io;
 
 use crate::arena::{Arena, Mapping};
 use crate::engine::bounce;
+use crate::engine::own_memory::Stream;
 use crate::engine::pids::Pids;
 use crate::engine::process_memory::{self, CopyError};
-use crate::engine::segments::{Fault, Memory, length};
+use crate::engine::segments::{Fault, Memory, Segment, length};
 
 /// Moves bytes between processes.
 pub trait Copier: fmt::Debug {
@@ -37,7 +38,7 @@ impl LocalCopier {
         self.pids.probe(arena, me, proc)
     }
 
-    /// One system call, or two when neither side is ours.
+    /// No system call within this process, one to or from another, two when neither side is ours.
     fn copy_directly(
         &self,
         arena: &Arena,
@@ -46,6 +47,9 @@ impl LocalCopier {
         to: Memory<'_>,
         length: u64,
     ) -> Result<(), Fault> {
+        if from.proc == me && to.proc == me && copy_within(from.segments, to.segments, length) {
+            return Ok(());
+        }
         let source = self.pids.get(arena, me, from.proc)?;
         let destination = self.pids.get(arena, me, to.proc)?;
         let (from_segments, to_segments) = (from.segments, to.segments);
@@ -69,6 +73,17 @@ impl LocalCopier {
             ),
         }
     }
+}
+
+/// Copies within this process. False if that is not possible, or an address is bad: the system calls tell
+/// which.
+fn copy_within(from: &[Segment], to: &[Segment], mut length: u64) -> bool {
+    let mut stream = Stream::of(from);
+    to.iter().all(|segment| {
+        let piece = segment.length.min(length);
+        length -= piece;
+        stream.copy_to(segment.addr, piece)
+    })
 }
 
 impl Copier for LocalCopier {

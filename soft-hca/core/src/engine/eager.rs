@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::arena::Cq;
 use crate::engine::Actor;
 use crate::engine::memory::is_registered;
-use crate::engine::own_memory;
+use crate::engine::own_memory::{self, Stream};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
 use crate::ring::Ring;
 
@@ -58,32 +58,6 @@ fn places(ring: &Ring<'_>, index: u32, length: u64) -> Option<[(u64, usize); 2]>
         return Some([(slot, length as usize), (0, 0)]);
     }
     ring.stretches(index.wrapping_add(1), length as usize)
-}
-
-/// The bytes of a list of segments of our own, one after the other.
-struct Stream<'a> {
-    segments: &'a [Segment],
-    /// Bytes of the first that were taken.
-    taken: u64,
-}
-
-impl Stream<'_> {
-    /// Copies the next `length` bytes; false if they are not there.
-    fn copy_to(&mut self, mut to: u64, mut length: u64) -> bool {
-        while length > 0 {
-            let Some((first, rest)) = self.segments.split_first() else { return false };
-            let piece = length.min(first.length - self.taken);
-            if !own_memory::copy(first.addr.wrapping_add(self.taken), to, piece) {
-                return false;
-            }
-            self.taken += piece;
-            (to, length) = (to + piece, length - piece);
-            if self.taken == first.length {
-                (self.segments, self.taken) = (rest, 0);
-            }
-        }
-        true
-    }
 }
 
 impl<'a> Actor<'a> {
@@ -135,7 +109,7 @@ impl<'a> Actor<'a> {
                 return None;
             }
         }
-        let mut stream = Stream { segments: from.segments, taken: 0 };
+        let mut stream = Stream::of(from.segments);
         for (index, segment) in to.segments.iter().enumerate() {
             let slot = ring.slot(producer);
             slot.set_u64(ADDR, segment.addr);

@@ -2,8 +2,8 @@
 //!
 //! There is no thread of its own, those apart that copy where the system forbids a peer to.
 //! Whoever rings a queue pair's doorbell executes its send queue: consumes the peer's receive work
-//! request, copies from the one process to the other, writes both completions and wakes whoever
-//! waits for them. The daemon does the same with queues that could not go on.
+//! request, copies from the one process to the other or leaves that to the receiver's poll, writes
+//! both completions and wakes whoever waits for them. The daemon does the same with queues that could not go on.
 //!
 //! A file uses those below it, and none above.
 //!
@@ -11,7 +11,6 @@
 //! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `batch` | sends, RDMA writes and reads: moving what goes together | `rxe_req.c` |
-//! | `eager` | small sends, which the receiver's own poll brings to their places | `rxe_resp.c` |
 //! | `plan` | the same: checking each, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
@@ -24,6 +23,7 @@
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `traffic` | what the counters of ports are made of | `rxe_hw_counters.c` |
+//! | `eager` | small sends, which the receiver's own poll brings to their places | `rxe_resp.c` |
 //! | `helper` | who moves memory for others | |
 //! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
@@ -41,7 +41,7 @@
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
 //! a shared receive queue's lock, only while a receive work request is consumed; a process's lock
-//! for atomics; a completion queue's lock. The `send_lock` is held while local memory is used and
+//! for atomics; a completion queue's lock; its `eager_lock`. The `send_lock` is held while local memory is used and
 //! the `recv_lock` while the responder's memory is used, so that who has held both for a moment
 //! knows that no request of before is still being executed (`quiesce`). Everything that may wait
 //! for the daemon happens when no lock is held (`deferred`).

@@ -12,6 +12,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use crate::engine::segments::Segment;
+
 /// Whether faults of [`copy`] are caught.
 static IS_GUARDED: AtomicBool = AtomicBool::new(false);
 
@@ -32,6 +34,37 @@ pub fn guard() -> bool {
 /// copied, or if nobody has called [`guard`].
 pub(super) fn copy(from: u64, to: u64, length: u64) -> bool {
     is_guarded() && machine::copy(from, to, length)
+}
+
+/// The bytes of a list of segments of this process, one after the other.
+pub(super) struct Stream<'a> {
+    segments: &'a [Segment],
+    /// Bytes of the first that were taken.
+    taken: u64,
+}
+
+impl<'a> Stream<'a> {
+    pub(super) fn of(segments: &'a [Segment]) -> Self {
+        Self { segments, taken: 0 }
+    }
+
+    /// Copies the next `length` bytes to an address; false if they are not there, or an address is
+    /// bad.
+    pub(super) fn copy_to(&mut self, mut to: u64, mut length: u64) -> bool {
+        while length > 0 {
+            let Some((first, rest)) = self.segments.split_first() else { return false };
+            let piece = length.min(first.length - self.taken);
+            if !copy(first.addr.wrapping_add(self.taken), to, piece) {
+                return false;
+            }
+            self.taken += piece;
+            (to, length) = (to.wrapping_add(piece), length - piece);
+            if self.taken == first.length {
+                (self.segments, self.taken) = (rest, 0);
+            }
+        }
+        true
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -212,6 +245,34 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn streams_are_cut_anywhere(
+            lengths in proptest::collection::vec(0usize..400, 0..6),
+            cuts in proptest::collection::vec(0usize..500, 0..6),
+        ) {
+            guard();
+            let source: Vec<u8> = (0..2400u32).map(|i| (i * 7) as u8).collect();
+            let mut rest = &source[..];
+            let segments: Vec<Segment> = lengths.iter().map(|&length| {
+                let (piece, after) = rest.split_at(length);
+                rest = after;
+                Segment { addr: address(piece), length: length as u64 }
+            }).collect();
+            let total: usize = lengths.iter().sum();
+            let mut target = vec![0u8; 2400];
+            let (mut stream, mut taken) = (Stream::of(&segments), 0);
+            for cut in cuts {
+                let is_there = taken + cut <= total;
+                let to = target.as_mut_ptr().expose_provenance() as u64 + taken as u64;
+                prop_assert_eq!(stream.copy_to(to, cut as u64), is_there);
+                if !is_there {
+                    break;
+                }
+                taken += cut;
+            }
+            prop_assert!(target[..taken] == source[..taken]);
+        }
+
         #[test]
         fn every_byte_gets_where_it_belongs(length in 0usize..700, from in 0usize..9, to in 0usize..9) {
             guard();

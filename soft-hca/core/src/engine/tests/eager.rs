@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use proptest::prelude::*;
 
 use super::fabric::{ALL, Case, DAEMON, THEM, US, World, pattern};
-use crate::engine::EAGER_SLOTS;
+use crate::engine::segments::{Memory, Segment};
+use crate::engine::{EAGER_SLOTS, process_memory};
 use crate::uapi::rxe::{Sge, Wr};
 use crate::uapi::verbs::{opcode, state};
 
@@ -95,6 +96,21 @@ fn the_daemon_does_not_wait_for_a_program_that_is_moving_payloads() {
     assert_eq!(case.world.statuses(case.a), [(2, 0)]);
     assert_eq!(case.theirs.bytes[..4], *b"abcd");
     assert_eq!(case.theirs.bytes[4..], case.ours.bytes[4..]);
+}
+
+/// Its receive work request is still posted, so the next message overwrites what it has staged.
+#[test]
+fn a_sender_that_dies_before_it_completes_what_it_has_staged() {
+    let mut case = Case::new();
+    case.world.receive(case.b, 20, &[case.theirs.whole()]);
+    let (bytes, to) = ([5; 64], [Segment { addr: case.theirs.addr(), length: 64 }]);
+    let from = [process_memory::ours(&bytes)];
+    let (from, to) = (Memory::unregistered(US, &from), Memory::unregistered(THEM, &to));
+    assert_eq!(case.world.actor(US).stage_or_move(case.cq(), from, to), Ok(()));
+    assert!(case.has_staged());
+    case.world.send(case.a, &Wr::new(1, opcode::SEND).sge(case.ours.whole()));
+    assert_eq!(case.world.statuses(case.b), [(20, 0)]);
+    assert_eq!(case.theirs.bytes, case.ours.bytes);
 }
 
 #[test]

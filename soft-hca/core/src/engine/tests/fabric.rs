@@ -384,7 +384,6 @@ impl World {
     }
 
     pub(crate) fn poll_cq(&self, cq: u32) -> Vec<Cqe> {
-        self.actor(self.arena.cqs[cq as usize].proc.load(Acquire) as usize).settle(cq);
         let ring = self.arena.ring(&self.arena.cqs[cq as usize].ring).unwrap();
         let mut all = Vec::new();
         while ring.unread() > 0 {
@@ -392,6 +391,8 @@ impl World {
             all.push(Cqe::read(&ring.slot(at)));
             ring.set_consumer(ring.advance(at, 1));
         }
+        // As the preloaded library does.
+        self.actor(self.arena.cqs[cq as usize].proc.load(Acquire) as usize).settle(cq);
         all
     }
 

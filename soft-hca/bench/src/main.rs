@@ -275,7 +275,8 @@ fn print_calls(what: &str, calls: Option<&[(String, f64)]>) {
         Some(calls) => {
             let list: Vec<String> =
                 calls.iter().map(|(name, count)| format!("{name} {count:.3}")).collect();
-            println!("System calls for each message sent, {what}: {}.", list.join(", "));
+            let list = if list.is_empty() { "none".to_string() } else { list.join(", ") };
+            println!("System calls for each message sent, {what}: {list}.");
         }
     }
 }

@@ -1,5 +1,4 @@
 //! An opened uverbs device.
-#![allow(unsafe_code, reason = "the program's own queues")]
 
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
@@ -207,9 +206,8 @@ impl UverbsFile {
             return;
         }
         let queue = hook::Queue { index: cq.index, generation: cq.generation };
-        // SAFETY: the queue is in the table of those that are not destroyed, whose lock is held.
-        let is_hooked = unsafe { hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) };
-        if is_hooked {
+        // The lock keeps the queue from being destroyed meanwhile.
+        if hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) {
             self.process.arena.cqs[cq.index as usize].polls_eager.store(cq.generation, Release);
         }
     }

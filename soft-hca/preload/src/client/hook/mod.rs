@@ -20,12 +20,16 @@ use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, PoisonError};
 
 use layout::{Context, ExtendedCq};
 use poll::{next_poll, poll_cq, start_poll};
 use table::Hooked;
 
 use crate::client::memory;
+
+/// Taken to replace functions.
+static HOOKING: Mutex<()> = Mutex::new(());
 
 /// A word of the program's memory, which other threads of it may use.
 ///
@@ -54,8 +58,10 @@ fn is_function(address: usize) -> bool {
 /// The context of a queue, if what lies there is one of the device file `fd`.
 fn context_of(cq: usize, fd: RawFd) -> Option<usize> {
     let context = pointer(cq)?;
-    let bytes = memory::read((context + offset_of!(Context, cmd_fd)) as u64, 4).ok()?;
-    (bytes == fd.to_ne_bytes()).then_some(context)
+    let own_fd = context.checked_add(offset_of!(Context, cmd_fd))?;
+    let is_aligned = (cq | context) % align_of::<ExtendedCq>() == 0;
+    let bytes = memory::read(own_fd as u64, size_of::<RawFd>()).ok()?;
+    (is_aligned && bytes == fd.to_ne_bytes()).then_some(context)
 }
 
 /// The functions of a context or a queue that are called through ours.
@@ -70,12 +76,14 @@ pub(crate) struct Own {
 /// 0 until the first queue of the context is hooked. False if that cannot be done: the queue
 /// works as before.
 ///
-/// # Safety
-/// If there is a `struct ibv_cq` of the device file `fd` at `cq`, it has not been destroyed.
-pub(crate) unsafe fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) -> bool {
+/// `cq` is what CREATE_CQ has named by `user_handle` for a queue that has not been destroyed. If what
+/// lies there is not a queue of the device file `fd`, nothing is done.
+pub(crate) fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) -> bool {
+    // Who is second must not take ours for the provider's.
+    let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(context) = context_of(cq, fd) else { return false };
     if own_poll.load(Acquire) == 0 {
-        // SAFETY: a context, as its descriptor tells.
+        // SAFETY: a context, as its descriptor tells, which lives as long as its queues.
         let place = unsafe { word(context + offset_of!(Context, poll_cq)) };
         let before = place.load(Acquire);
         if before == 0 || !table::insert(context, Hooked::of_context(before)) {
@@ -85,13 +93,13 @@ pub(crate) unsafe fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicU
         place.store(poll_cq as *const () as usize, Release);
     }
     let mut own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
-    let start = cq + offset_of!(ExtendedCq, start_poll);
-    let next = cq + offset_of!(ExtendedCq, next_poll);
+    let [start, next] = [offset_of!(ExtendedCq, start_poll), offset_of!(ExtendedCq, next_poll)]
+        .map(|offset| cq.wrapping_add(offset));
     // What a plain queue has there is zeros, or the provider's own business.
     if !(is_function(start) && is_function(next)) {
         return table::insert(cq, Hooked { own, queue });
     }
-    // SAFETY: functions of an extended queue.
+    // SAFETY: an extended queue, whose functions these are, and which lives on.
     let (start, next) = unsafe { (word(start), word(next)) };
     (own.start_poll, own.next_poll) = (start.load(Acquire), next.load(Acquire));
     if !table::insert(cq, Hooked { own, queue }) {

@@ -6,20 +6,19 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use soft_hca_roce::wire::headers::{Aeth, AtomicEth, Deth, Feth, Reth};
+use soft_hca_roce::wire::headers::{ATOMIC_ACK_ETH_BYTES, Aeth, AtomicEth, Deth, Feth, Reth};
 
 use crate::arena::{Ah, Qp, Tally};
 use crate::uapi::verbs::{mtu, opcode, qp_type};
 
 const AETH: u64 = Aeth::BYTES as u64;
+const ATOMIC_ACK_ETH: u64 = ATOMIC_ACK_ETH_BYTES as u64;
 const ATOMIC_ETH: u64 = AtomicEth::BYTES as u64;
 const DETH: u64 = Deth::BYTES as u64;
 const FETH: u64 = Feth::BYTES as u64;
 const RETH: u64 = Reth::BYTES as u64;
 /// Immediate data, or the key that is to be invalidated.
 const WORD_AFTER_BTH: u64 = 4;
-/// The old value in an atomic's acknowledgement.
-const ATOMIC_ACK_ETH: u64 = 8;
 /// The payload of an atomic write.
 const ATOMIC_WRITE_BYTES: u64 = 8;
 

@@ -20,6 +20,9 @@ use super::bytes::{array, u24, u24_bytes};
 /// Immediate data as the sender's program put them: four bytes that keep their order.
 pub type Immediate = [u8; 4];
 
+/// Bytes of an AtomicAckETH: the value that was there before an atomic operation.
+pub const ATOMIC_ACK_ETH_BYTES: usize = size_of::<u64>();
+
 /// The queue pair that a datagram comes from, and the key that its receiver has to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {

@@ -25,7 +25,7 @@
 //!
 //! Opcode 81 is a congestion notification, without a service.
 
-use super::headers::{Aeth, AtomicEth, Deth, Feth, Immediate, Reth};
+use super::headers::{ATOMIC_ACK_ETH_BYTES, Aeth, AtomicEth, Deth, Feth, Immediate, Reth};
 
 /// How a packet's queue pairs are connected: the upper three bits of the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -277,7 +277,8 @@ impl Operation {
             code::ACKNOWLEDGE => Operation::Acknowledge(reader.aeth()?),
             code::ATOMIC_ACKNOWLEDGE => {
                 let aeth = reader.aeth()?;
-                Operation::AtomicAcknowledge(aeth, u64::from_be_bytes(*reader.take()?))
+                let original = reader.take::<ATOMIC_ACK_ETH_BYTES>()?;
+                Operation::AtomicAcknowledge(aeth, u64::from_be_bytes(*original))
             }
             code::COMPARE_SWAP => Operation::CompareSwap(reader.atomic()?),
             code::FETCH_ADD => Operation::FetchAdd(reader.atomic()?),

@@ -9,7 +9,7 @@
 mod programs;
 
 use programs::place::Place;
-use programs::{LOCALHOST, can_start_by, installed, tcp, the_processors};
+use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, tcp, the_processors};
 
 const PROGRAM: &str = "ucx_perftest";
 const ITERATIONS: u32 = 100;
@@ -148,4 +148,54 @@ fn nothing_is_set_and_no_memory_is_shared() {
         }
     }
     place.assert_gone();
+}
+
+/// An endpoint over two devices does not outlive one of them; what UCX promises to who asks for it (`-e`)
+/// is that it ends, and with which status.
+#[test]
+fn a_cable_of_two_is_pulled() {
+    const BOTH: [&str; 2] = ["rc_verbs/rxe0:1", "rc_verbs/rxe1:1"];
+    const ENDS: &str = "error handler called with status";
+    if !installed(&[PROGRAM]) {
+        return;
+    }
+    let devices = ["--device", "rxe0", "--device", "rxe1"].map(str::to_string);
+    let place = Place::with("ucx-cable", Vec::new(), devices.to_vec());
+    let keeper = place.keep();
+    let cable = |action: &str| {
+        let mut command =
+            place.command(&["port", action, "rxe1/1", "--fabric", place.fabric_name()]);
+        assert!(command.status().unwrap().success(), "{action}");
+    };
+    {
+        let _processors = the_processors();
+        let port = tcp::free_port();
+        let line = format!("{PROGRAM} -e -t tag_bw -n 100000000 -s 1048576 -w 10 -p {port}");
+        let start = |line: &str| {
+            place
+                .start_in(line, |command| command.env("UCX_TLS", "rc").env("UCX_LOG_LEVEL", "info"))
+        };
+        let mut server = start(&line);
+        server.wait_until(|| tcp::listens(port));
+        let mut client = start(&format!("{line} {LOCALHOST}"));
+        let has_begun = comes_about(LIMIT, || client.output().contains("[thread 0]"));
+        assert!(has_begun, "{}", client.output());
+        let output = client.output();
+        assert!(BOTH.iter().all(|lane| lanes(&output).contains(lane)), "{output}");
+        cable("down");
+        let outputs = || [server.output(), client.output()];
+        let have_ended = comes_about(LIMIT, || outputs().iter().all(|text| text.contains(ENDS)));
+        let [of_server, of_client] = outputs();
+        let text = format!("server:\n{of_server}\nclient:\n{of_client}");
+        assert!(have_ended && text.contains("(Endpoint timeout)"), "{text}");
+        // The programs wait for each other.
+        server.kill();
+        client.kill();
+    }
+    place.assert_no_objects();
+    cable("up");
+    for text in pair(&place, Some("rc"), "", "-t tag_bw -n 10 -s 1048576") {
+        assert!(BOTH.iter().all(|lane| lanes(&text).contains(lane)), "{text}");
+    }
+    place.end(keeper);
 }

@@ -83,8 +83,8 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
 fn polls_unhooked(fabric: &Fabric, proc: usize) -> bool {
     let qps = fabric.qps.taken().map(|index| &fabric.arena.qps[index]);
     let own = qps.filter(|qp| qp.proc.load(Acquire) as usize == proc);
-    let cqs = own.filter_map(|qp| fabric.arena.cqs.get(qp.recv_cq.load(Acquire) as usize));
-    cqs.into_iter().any(|cq| cq.polls_eager.load(Acquire) == 0)
+    let mut cqs = own.filter_map(|qp| fabric.arena.cqs.get(qp.recv_cq.load(Acquire) as usize));
+    cqs.any(|cq| cq.polls_eager.load(Acquire) == 0)
 }
 
 /// A line about what a port has sent and received, and what has gone wrong, if there is any of it.

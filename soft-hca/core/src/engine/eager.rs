@@ -30,10 +30,11 @@ use crate::engine::own_memory::{self, Stream};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
 use crate::ring::Ring;
 
-/// Slots of a queue's ring for payloads, of [`SLOT_BYTES`] each. One stays empty.
+/// Slots of a queue's ring for payloads, of [`EAGER_SLOT_BYTES`] each. One stays empty.
 pub const EAGER_SLOTS: u32 = 1024;
 /// Bytes of a slot.
-const SLOT_BYTES: usize = 64;
+pub const EAGER_SLOT_BYTES: u32 = 64;
+const SLOT_BYTES: usize = EAGER_SLOT_BYTES as usize;
 /// Bytes that are worth to be copied twice for one system call less, of a stretch of memory.
 const MAX_BYTES: u64 = 8 << 10;
 
@@ -49,6 +50,15 @@ const ROOM: u64 = (SLOT_BYTES - PAYLOAD) as u64;
 /// Slots of an entry with so many bytes.
 fn slots_of(length: u64) -> u64 {
     if length <= ROOM { 1 } else { 1 + length.div_ceil(SLOT_BYTES as u64) }
+}
+
+/// Whether there is an entry.
+#[inline]
+fn is_waiting(ring: &Ring<'_>) -> bool {
+    let consumer = ring.consumer();
+    // Comes at the same time as the other side's index.
+    ring.slot(consumer).prefetch();
+    consumer != ring.producer()
 }
 
 /// The addresses of an entry's bytes, in this process.
@@ -136,14 +146,9 @@ impl<'a> Actor<'a> {
     }
 
     /// Whether payloads are staged for a completion queue.
-    #[inline]
-    pub fn has_staged(&self, index: u32) -> bool {
-        self.eager_ring(index).is_some_and(|(_, ring)| {
-            let consumer = ring.consumer();
-            // Comes at the same time as the other side's index.
-            ring.slot(consumer).prefetch();
-            consumer != ring.producer()
-        })
+    #[cfg(test)]
+    pub(super) fn has_staged(&self, index: u32) -> bool {
+        self.eager_ring(index).is_some_and(|(_, ring)| is_waiting(&ring))
     }
 
     /// Whether this generation of a completion queue is polled so that payloads may be staged for it.
@@ -155,10 +160,10 @@ impl<'a> Actor<'a> {
     /// Moves all payloads that are staged for a completion queue to where they belong. False if the
     /// daemon is to come back: somebody else is at it.
     pub fn settle(&self, index: u32) -> bool {
-        if !self.has_staged(index) {
+        let Some((cq, ring)) = self.eager_ring(index) else { return true };
+        if !is_waiting(&ring) {
             return true;
         }
-        let Some((cq, ring)) = self.eager_ring(index) else { return true };
         let Some(_guard) = self.lock(&cq.eager_lock) else { return false };
         let proc = cq.proc.load(Acquire) as usize;
         let (mut consumer, producer) = (ring.consumer(), ring.producer());

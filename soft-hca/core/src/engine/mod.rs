@@ -41,10 +41,10 @@
 //! # Locks
 //! In this order, never two of a kind: the requester's `send_lock`; the responder's `recv_lock`;
 //! a shared receive queue's lock, only while a receive work request is consumed; a process's lock
-//! for atomics; a completion queue's lock; its `eager_lock`. The `send_lock` is held while local memory is used and
-//! the `recv_lock` while the responder's memory is used, so that who has held both for a moment
-//! knows that no request of before is still being executed (`quiesce`). Everything that may wait
-//! for the daemon happens when no lock is held (`deferred`).
+//! for atomics; a completion queue's lock; its `eager_lock`. The `send_lock` is held while local
+//! memory is used and the `recv_lock` while the responder's memory is used, so that who has held
+//! both for a moment knows that no request of before is still being executed (`quiesce`).
+//! Everything that may wait for the daemon happens when no lock is held (`deferred`).
 //!
 //! Programs wait for locks. The daemon never does, for whoever has one may be stopped: it takes all
 //! that a step needs at once, in any order, or none and comes back later (`locking`).
@@ -110,7 +110,7 @@ use crate::uapi::verbs::{qp_type, state};
 pub use asynchronous::{Async, Subject};
 pub use copier::{Copier, LocalCopier};
 pub use credit::{cqe_of, ring_entries};
-pub use eager::EAGER_SLOTS;
+pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};
 pub use helper::Helper;
 pub use notification::{Reading, Tokens};
 pub use own_memory::guard;

@@ -105,14 +105,15 @@ fn new_cq(
             return Err(error);
         }
     };
-    let eager = match cx.fabric.new_untouched_ring(engine::EAGER_SLOTS - 1, 64) {
-        Ok(place) => place,
-        Err(error) => {
-            cx.fabric.release_ring(&place);
-            cx.fabric.cqs.release(index);
-            return Err(error);
-        }
-    };
+    let eager =
+        match cx.fabric.new_untouched_ring(engine::EAGER_SLOTS - 1, engine::EAGER_SLOT_BYTES) {
+            Ok(place) => place,
+            Err(error) => {
+                cx.fabric.release_ring(&place);
+                cx.fabric.cqs.release(index);
+                return Err(error);
+            }
+        };
     cx.fabric.place_ring(RingOf::Eager(index), eager);
     let (cqe, mi) = (engine::cqe_of(place.mask.load(Acquire)), MmInfo::of(&place));
     cx.fabric.place_ring(RingOf::Completions(index), place);

@@ -218,7 +218,7 @@ impl UverbsFile {
     fn settle_all(&self) {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
         for (cq, _) in cqs.values() {
-            if cq.is_live(&self.process.arena) && self.process.actor().has_staged(cq.index) {
+            if cq.is_live(&self.process.arena) {
                 self.process.actor().settle(cq.index);
             }
         }

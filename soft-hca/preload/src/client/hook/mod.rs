@@ -7,8 +7,8 @@
 //! program, and so they are the same in all releases of rdma-core, and also where a program brings
 //! its own library.
 //!
-//! A queue is hooked when the first queue pair is created that reports to it: by then the provider
-//! has filled in its functions. Each function gets ours in its place once, and ours calls it, so it
+//! A queue is hooked when the first queue pair is created whose receives complete there: by then the
+//! provider has filled in its functions. Each function gets ours in its place once, and ours calls it, so it
 //! does no harm if somebody else has done the same before us or does it after us.
 
 mod layout;

@@ -10,11 +10,10 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-use soft_hca_roce::wire::capture;
-
 use programs::hosts::Hosts;
 use programs::{
-    LIMIT, assert_has, comes_about, installed, is_long, perftest, tcp, the_processors, traffic,
+    LIMIT, assert_has, capture, comes_about, installed, is_long, perftest, tcp, the_processors,
+    traffic,
 };
 
 /// A packet passes both ends' faults: 1 % of all get lost.

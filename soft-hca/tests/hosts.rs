@@ -8,12 +8,12 @@ mod programs;
 use std::fs;
 use std::process::Command;
 
-use soft_hca_roce::wire::capture;
-
 use programs::assert_has;
 use programs::hosts::{Hosts, INTERFACE, assert_gone, by_tcp, ping_pong};
 use programs::program::Program;
-use programs::{LIMIT, comes_about, installed, is_long, perftest, tcp, the_processors, traffic};
+use programs::{
+    LIMIT, capture, comes_about, installed, is_long, perftest, tcp, the_processors, traffic,
+};
 
 /// Ping-pongs of one kind, each with new fabrics.
 fn ping_pongs(program: &str, lists: &[&str]) {

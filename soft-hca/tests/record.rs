@@ -186,6 +186,34 @@ fn a_record_is_drawn_and_written_for_other_programs() {
 }
 
 #[test]
+fn ports_and_devices_are_on_record() {
+    if !installed(&["ibv_asyncwatch"]) {
+        return;
+    }
+    let place = Place::new("record-ports");
+    let keeper = place.keep();
+    let recorder = begin(&place, "run", &[]);
+    let mut watch = place.start("stdbuf -oL ibv_asyncwatch -d rxe0");
+    assert!(comes_about(LIMIT, || watch.output().contains("async event FD")));
+    for action in ["down", "up"] {
+        said(&place, &["port", action, "rxe0/1", "--fabric", place.fabric_name()]);
+    }
+    said(&place, &["device", "remove", "rxe0", "--fabric", place.fabric_name()]);
+    assert!(comes_about(LIMIT, || watch.output().contains("(8)")));
+    watch.kill();
+    end(recorder);
+    let events = entries(&place, "run").into_iter().filter_map(|entry| match entry.what {
+        What::AsyncEvent { event, element: None, place: Some(place) } => Some((event, place)),
+        _ => None,
+    });
+    let of = |event: &str, place: &str| (format!("IBV_EVENT_{event}"), place.to_owned());
+    let port = "port 1 of rxe0";
+    let expected = [of("PORT_ERR", port), of("PORT_ACTIVE", port), of("DEVICE_FATAL", "rxe0")];
+    assert_eq!(events.collect::<Vec<_>>(), expected);
+    place.end(keeper);
+}
+
+#[test]
 fn what_goes_wrong_is_said_when_it_happens() {
     if !installed(&["ibv_rc_pingpong"]) {
         return;

@@ -294,15 +294,20 @@ impl Fabric {
                 self.enter_partition(index);
                 self.describe_path(index);
                 self.reroute(index);
-                self.env.raise(Async::PathMigrated(qpn));
+                self.raise_of_path(index, Async::PathMigrated(qpn));
                 if let Some(peer) = self.connected_to(index) {
                     let is_alternate = self.is_alternate_of(peer, index);
                     self.migration(peer, Event::PeerMigrated { is_alternate })?;
                 }
             }
-            Outcome::Mismatch => self.env.raise(Async::PathMigrationFailed(qpn)),
+            Outcome::Mismatch => self.raise_of_path(index, Async::PathMigrationFailed(qpn)),
         }
         Ok(())
+    }
+
+    fn raise_of_path(&self, index: usize, what: Async) {
+        self.trace_path_event(index, what.event_type());
+        self.env.raise(what);
     }
 
     /// Whether a queue pair's alternate path is the path that its peer has now.

@@ -91,8 +91,12 @@ pub enum What {
     AsyncEvent {
         /// Such as `IBV_EVENT_QP_FATAL`.
         event: String,
-        /// What it is about.
-        element: Name,
+        /// The object that it is about, if it is about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        element: Option<Name>,
+        /// The port, path or device that it is about, such as `port 1 of rxe0`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        place: Option<String>,
     },
     /// `ibv_post_send`: a work request was put into a send queue.
     SendPosted(SendPosted),

@@ -140,9 +140,10 @@ pub(crate) fn describe(
         What::ProcessEnded => line.put("ends"),
         What::Call(call) => line.call(call),
         What::ConnectionEvent(event) => line.connection_event(event),
-        What::AsyncEvent { event, element } => {
-            let element_name = line.name(*element);
-            line.put(&format!("{event} {} {element_name}", element.kind()));
+        What::AsyncEvent { event, element, place } => {
+            let element = element.map(|name| format!("{} {}", name.kind(), line.name(name)));
+            let about: Vec<String> = element.into_iter().chain(place.clone()).collect();
+            line.put(&format!("{event} {}", about.join(", ")));
         }
         What::SendPosted(posted) => line.send_posted(posted),
         What::ReceivePosted(posted) => line.receive_posted(posted),

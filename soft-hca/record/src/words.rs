@@ -58,6 +58,7 @@ pub(crate) fn severity(entry: &Entry) -> Severity {
                 Severity::Well
             }
             "IBV_EVENT_SRQ_LIMIT_REACHED"
+            | "IBV_EVENT_PATH_MIG"
             | "IBV_EVENT_PORT_ACTIVE"
             | "IBV_EVENT_CLIENT_REREGISTER" => Severity::Well,
             _ => Severity::Failure,
@@ -98,7 +99,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
             }
             plain(&event.event, rest)
         }
-        What::AsyncEvent { event, element } => plain(event, name(element)),
+        What::AsyncEvent { event, .. } => plain(event, about(&entry.what)),
         What::SendPosted(send) => {
             let opcode = short_opcode(&send.opcode);
             let rest = format!("{opcode} {}, wr_id {}", bytes(send.length), wr_id(send.wr_id));
@@ -263,7 +264,7 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             }
             put("private data", bytes(event.private_data.into()));
         }
-        What::AsyncEvent { element, .. } => put("about", name(element)),
+        What::AsyncEvent { .. } => put("about", about(&entry.what)),
         What::SendPosted(send) => {
             put("queue pair", send.qp.to_string());
             put("wr_id", wr_id(send.wr_id));
@@ -442,6 +443,13 @@ fn channel(channel: Channel) -> &'static str {
 }
 
 /// A name with its kind.
+/// What an asynchronous event is about: an object, a place, or both.
+pub(crate) fn about(event: &What) -> String {
+    let What::AsyncEvent { element, place, .. } = event else { return String::new() };
+    let element = element.as_ref().map(name);
+    element.into_iter().chain(place.clone()).collect::<Vec<_>>().join(", ")
+}
+
 fn name(name: &Name) -> String {
     format!("{} {name}", name.kind())
 }

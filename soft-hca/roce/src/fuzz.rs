@@ -6,7 +6,6 @@ mod transport;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use crate::wire::capture;
 use crate::wire::cm::{CmaHeader, Message};
 use crate::wire::icrc;
 use crate::wire::ip::{Addresses, Flow};
@@ -21,8 +20,6 @@ pub fn wire(data: &[u8]) {
     packet(data);
     check(data);
     mad(data);
-    // Not from a network, but as untrusted.
-    let _ = capture::packets(data);
     // A message, however short the input is.
     let mut message = [1, 7, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].to_vec();
     if let [kind, data @ ..] = data {
@@ -63,16 +60,11 @@ fn check(data: &[u8]) {
         let mut packet = data.to_vec();
         icrc::seal(&flow, &mut packet);
         let right = icrc::check(&flow, &packet);
-        let is_right = right.is_some();
-        assert_eq!(is_right, Packet::is_length(packet.len()));
+        assert_eq!(right.is_some(), Packet::is_length(packet.len()));
         let mut record = Record::new(Duration::ZERO, Direction::Received, flow, &packet);
         record.comment = std::str::from_utf8(data).unwrap_or_default();
         let mut recording = Recording::new(Vec::new(), "fuzz").unwrap_or_else(|e| panic!("{e}"));
         recording.record(&record).unwrap_or_else(|error| panic!("{error}"));
-        let read = capture::packets(&recording.into_inner());
-        let read = read.unwrap_or_else(|error| panic!("{error}"));
-        assert!(read.iter().all(|read| read.packet == packet && read.is_right() == is_right));
-        assert_eq!(read.len(), 1);
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod arena;
 pub mod bystanders;
+pub mod capture;
 pub mod filter;
 pub mod guest;
 pub mod hosts;

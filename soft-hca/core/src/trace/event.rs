@@ -225,6 +225,13 @@ events! {
         /// Of the object.
         index: u32,
     }
+    /// An asynchronous event of a port, a path or a device. Behind it where that is, in words.
+    Notice = 16 {
+        /// Which (`enum ib_event_type`).
+        event_type: u32,
+        /// The queue pair whose path it is, 0 for none.
+        qpn: u32,
+    }
     /// A fault that was asked for, as [`Happened`](soft_hca_fault::Happened) has it.
     Fault = 14 {
     }

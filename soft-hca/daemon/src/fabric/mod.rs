@@ -2,6 +2,7 @@
 
 mod counters;
 mod entries;
+mod notices;
 mod numbers;
 mod remote;
 mod removal;

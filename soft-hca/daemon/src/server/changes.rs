@@ -90,7 +90,10 @@ impl Daemon {
         let of_device = |file: &&mut UverbsFile| !file.is_removed() && file.device.index == device;
         for file in self.files.uverbs_mut().filter(of_device) {
             file.device = Arc::clone(&changed);
-            events.iter().for_each(|event| file.queue_async(None, number.into(), *event));
+            for event in events {
+                self.fabric.trace_port_event(file.proc, *event, &changed, Some(number));
+                file.queue_async(None, number.into(), *event);
+            }
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use soft_hca_core::arena::RingPlace;
 use soft_hca_core::engine;
 use soft_hca_core::errno::{Errno, Label, Result, ensure};
 use soft_hca_core::rpc::{ChannelId, Created};
@@ -10,7 +11,7 @@ use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
 use soft_hca_core::uapi::uverbs::request;
 
 use crate::device::Limits;
-use crate::fabric::RingOf;
+use crate::fabric::{Fabric, RingOf};
 use crate::objects::CqObject;
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
@@ -98,22 +99,11 @@ fn new_cq(
     let index = cx.fabric.take_cq(CqObject { file: cx.file.id, user_handle, channel })?;
     let channel = channel.map_or(0, |(index, _)| index as u32 + 1);
     let entries = engine::ring_entries(cqe);
-    let place = match cx.fabric.new_ring(entries, cx.file.device.provider.cqe_bytes) {
-        Ok(place) => place,
-        Err(error) => {
-            cx.fabric.cqs.release(index);
-            return Err(error);
-        }
-    };
-    let eager =
-        match cx.fabric.new_untouched_ring(engine::EAGER_SLOTS - 1, engine::EAGER_SLOT_BYTES) {
-            Ok(place) => place,
-            Err(error) => {
-                cx.fabric.release_ring(&place);
-                cx.fabric.cqs.release(index);
-                return Err(error);
-            }
-        };
+    let rings = rings_of_cq(cx.fabric, entries, cx.file.device.provider.cqe_bytes);
+    if rings.is_err() {
+        cx.fabric.cqs.release(index);
+    }
+    let (place, eager) = rings?;
     cx.fabric.place_ring(RingOf::Eager(index), eager);
     let (cqe, mi) = (engine::cqe_of(place.mask.load(Acquire)), MmInfo::of(&place));
     cx.fabric.place_ring(RingOf::Completions(index), place);
@@ -126,6 +116,14 @@ fn new_cq(
     let cq_handle = cx.file.handles.insert(Object::Cq { index });
     let created = Created::Cq { handle: cq_handle, index: index as u32, generation };
     Ok((answer::CreateCq { cq_handle, cqe }, abi::CreateCqResp { mi }, created))
+}
+
+/// A completion queue's two rings: of completions, and of payloads that wait for a poll.
+fn rings_of_cq(fabric: &mut Fabric, entries: u32, slot: u32) -> Result<(RingPlace, RingPlace)> {
+    let completions = fabric.new_ring(entries, slot)?;
+    let eager = fabric.new_untouched_ring(engine::EAGER_SLOTS - 1, engine::EAGER_SLOT_BYTES);
+    let eager = eager.inspect_err(|_| fabric.release_ring(&completions))?;
+    Ok((completions, eager))
 }
 
 /// Unread completions move to the new ring.

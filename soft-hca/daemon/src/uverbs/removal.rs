@@ -55,6 +55,7 @@ impl UverbsFile {
             fabric.shut_channel(*channel);
         }
         if self.has_context {
+            fabric.trace_port_event(self.proc, event::DEVICE_FATAL, &self.device, None);
             self.queue_async(None, 0, event::DEVICE_FATAL);
         }
     }

@@ -84,6 +84,8 @@ pub(super) struct Known {
     /// When a receive was posted last.
     receives: BTreeMap<ReceiveQueue, u64>,
     keys: Keys,
+    /// When a port went down that has not come up since, by its name in the record.
+    down: BTreeMap<String, u64>,
     /// The record has not only what goes wrong.
     is_complete: bool,
 }
@@ -121,6 +123,11 @@ impl Known {
             What::Packet(Packet { qp: Some(qp), .. }) => {
                 self.qp_mut(*qp, entry.process).has_packets = true;
             }
+            What::AsyncEvent { event, place: Some(place), .. } => match event.as_str() {
+                "IBV_EVENT_PORT_ERR" => drop(self.down.entry(place.clone()).or_insert(entry.t)),
+                "IBV_EVENT_PORT_ACTIVE" => drop(self.down.remove(place)),
+                _ => {}
+            },
             // What is not seen may have been executed.
             What::Dropped { .. } => self.qps.values_mut().for_each(|qp| qp.posted.clear()),
             What::ProcessEnded => {
@@ -217,6 +224,7 @@ impl Known {
         match reason {
             Reason::ReceiverNotReady { .. } => (self.last_receive(qp, t), None),
             Reason::NoResponse { peer: Peer::Gone, .. } => self.gone(qp, t, who),
+            Reason::NoResponse { peer: Peer::NoPath, .. } => (self.down_ports(t), None),
             Reason::Key { key, .. } => self.keys.evidence((*key, t), who),
             _ => Default::default(),
         }
@@ -235,6 +243,14 @@ impl Known {
             }
             None => "; none of its receives was seen in this record".into(),
         }
+    }
+
+    /// The ports that are down at a time.
+    fn down_ports(&self, t: u64) -> String {
+        let since = |(port, at): (&String, &u64)| {
+            format!("; {port} went down {} before", duration(t.saturating_sub(*at)))
+        };
+        self.down.iter().map(since).collect()
     }
 
     /// What has become of the peer of a queue pair, which does not exist.

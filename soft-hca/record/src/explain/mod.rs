@@ -116,7 +116,9 @@ impl Explainer {
             What::ConnectionEvent(event) => self.connection_event(entry, event),
             What::Executed(executed) => self.executed(entry, executed),
             What::Completion(completion) => self.completion(entry, completion),
-            What::AsyncEvent { event, element } => self.asynchronous(entry, event, element),
+            What::AsyncEvent { event, element: Some(element), .. } => {
+                self.asynchronous(entry, event, element)
+            }
             What::Dropped { entries } => {
                 let what = format!("{entries} entries are missing");
                 let why = "the process has traced more at a time than could be read".into();

@@ -287,6 +287,25 @@ fn a_peer_that_has_gone_is_told_from_one_that_never_was() {
 }
 
 #[test]
+fn a_port_that_is_down_is_named() {
+    let reason = json!({
+        "check": "no_response", "waited": 9, "timeout": 8, "retry_cnt": 1, "peer": { "is": "no_path" },
+    });
+    let told = |events: &[&str]| {
+        let mut run = connected();
+        for event in events {
+            let event = format!("IBV_EVENT_{event}");
+            run.put(1, 0, "async_event", json!({ "event": event, "place": "port 1 of rxe0" }));
+        }
+        run.fails_of(0, 17, "IBV_WC_RETRY_EXC_ERR", &reason);
+        text(run.entries())
+    };
+    let down = told(&["PORT_ERR"]);
+    assert!(down.contains("or nobody has its LID; port 1 of rxe0 went down 1 ns before"), "{down}");
+    assert!(!told(&["PORT_ERR", "PORT_ACTIVE"]).contains("; port 1"));
+}
+
+#[test]
 fn causes_come_before_what_follows_from_them() {
     let key = json!({ "check": "key", "side": "responder", "memory": "remote", "key": 1 });
     let flushed = json!({ "check": "flushed" });

@@ -26,7 +26,11 @@ pub(super) fn of(entry: &Entry) -> Vec<DebugAnnotation> {
             arguments
         }
         // What is a number's name is told by its member's.
-        What::AsyncEvent { element, .. } => vec![named(element.kind(), &(*element).into())],
+        What::AsyncEvent { element, place, .. } => {
+            let element = element.map(|name| named(name.kind(), &name.into()));
+            let place = place.as_ref().map(|place| named("place", &place.as_str().into()));
+            element.into_iter().chain(place).collect()
+        }
         _ => members(entry),
     };
     if let Some(by) = entry.by {

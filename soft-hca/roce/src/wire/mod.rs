@@ -21,7 +21,7 @@
 //! | [`icrc`] | its check |
 //! | [`ip`] | what carries it: addresses, IP and UDP headers |
 //! | [`mad`], [`cm`] | management datagrams; the connection manager's messages |
-//! | [`pcapng`], [`capture`] | recordings: for Wireshark; of others, to check |
+//! | [`pcapng`] | recordings for Wireshark |
 //!
 //! A packet's way out and in:
 //!
@@ -57,7 +57,6 @@
 
 pub mod bth;
 mod bytes;
-pub mod capture;
 pub mod cm;
 mod fields;
 pub mod headers;

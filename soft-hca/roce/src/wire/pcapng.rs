@@ -159,12 +159,6 @@ impl<W: Write> Recording<W> {
         self.to.flush()
     }
 
-    /// What the recording is written to so far.
-    #[cfg(test)]
-    pub(super) fn written(&self) -> &W {
-        &self.to
-    }
-
     /// What the recording is written to, which nothing is held back from.
     pub fn into_inner(self) -> W {
         self.to

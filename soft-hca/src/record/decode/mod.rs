@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 
 use soft_hca_core::engine::{Async, DAEMON, LINK, Subject};
 use soft_hca_core::errno::{Errno, Label, Values};
-use soft_hca_core::trace::event::{self, Event, Raised, Stalled, Wait, Woken};
+use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
 use soft_hca_core::uapi::verbs::{event as event_type, state};
 use soft_hca_fault::{ErrorNumber, Happened};
@@ -160,6 +160,7 @@ impl Decoder {
             Event::Connection(_) => What::ConnectionEvent(self.connection_event(proc, tail)?),
             Event::Packet(packet) => What::Packet(self.packets.packet(&packet)),
             Event::Raised(raised) => raised_event(raised)?,
+            Event::Notice(notice) => notice_event(notice, tail),
             Event::Fault(_) => What::Call(fault(tail)?),
         })
     }
@@ -196,9 +197,18 @@ fn raised_event(raised: Raised) -> Option<What> {
         Subject::Srq(srq) => Name::Srq(srq + 1),
         Subject::Qp(qpn) => Name::Qp(qpn),
     };
-    let number = what.event_type();
-    let event = constant("IBV_EVENT_", event_type::name(number), number);
-    Some(What::AsyncEvent { event, element })
+    let event = event_name(what.event_type());
+    Some(What::AsyncEvent { event, element: Some(element), place: None })
+}
+
+fn notice_event(Notice { event_type, qpn }: Notice, place: &[u8]) -> What {
+    let element = (qpn != 0).then_some(Name::Qp(qpn));
+    let place = String::from_utf8_lossy(place).into_owned();
+    What::AsyncEvent { event: event_name(event_type), element, place: Some(place) }
+}
+
+fn event_name(number: u32) -> String {
+    constant("IBV_EVENT_", event_type::name(number), number)
 }
 
 /// A call to which a fault has happened. It counts as made if it only was late or skipped.

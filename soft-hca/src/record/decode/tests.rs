@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use soft_hca_core::trace::event::{
-    Began, Channel, Completion, Element, Ended, Event, Executed, Raised, ReceivePosted, SendPosted,
-    Stalled, Wait, Woken,
+    Began, Channel, Completion, Element, Ended, Event, Executed, Notice, Raised, ReceivePosted,
+    SendPosted, Stalled, Wait, Woken,
 };
 use soft_hca_core::trace::{About, Record};
+use soft_hca_core::uapi::verbs::event as event_type;
 use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 use zerocopy::IntoBytes;
 
@@ -199,4 +200,14 @@ fn threads_wait_and_events_are_raised() {
     assert_eq!(decoded(US, Woken { waited: 9, channel, fd: 5, is_event: 1 }, &[]), expected);
     let expected = json!({"what": "async_event", "event": "IBV_EVENT_SRQ_LIMIT_REACHED", "element": {"srq": 5}});
     assert_eq!(decoded(US, Raised { kind: 1, index: 4 }, &[]), expected);
+    let place = "port 1 of rxe0";
+    let expected = json!({"what": "async_event", "event": "IBV_EVENT_PORT_ERR", "place": place});
+    let notice = Notice { event_type: event_type::PORT_ERR, qpn: 0 };
+    assert_eq!(decoded(US, notice, place.as_bytes()), expected);
+    let place = "port 2 of rxe0 to LID 5";
+    let expected = json!({
+        "what": "async_event", "event": "IBV_EVENT_PATH_MIG", "element": {"qp": 17}, "place": place,
+    });
+    let notice = Notice { event_type: event_type::PATH_MIG, qpn: 17 };
+    assert_eq!(decoded(US, notice, place.as_bytes()), expected);
 }

@@ -1,5 +1,8 @@
 mod tshark;
 
+use pcap_file::pcapng::{Block, PcapNgReader};
+use proptest::prelude::*;
+
 use super::*;
 use crate::wire::bth::{Psn, Qpn};
 use crate::wire::cm::{self, CmaHeader, Message};
@@ -312,4 +315,34 @@ fn blocks_follow_each_other() {
     let mut expected = vec![block::SECTION_HEADER, block::INTERFACE];
     expected.extend([block::ENHANCED_PACKET; 19]);
     assert_eq!(kinds, expected);
+}
+
+proptest! {
+    #[test]
+    fn what_is_recorded_is_read_by_another_library(
+        records in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), ".*"), 0..5),
+    ) {
+        let mut recording = Recording::new(Vec::new(), "roce").unwrap();
+        let mut expected = Vec::new();
+        for flow in flows() {
+            for (packet, comment) in &records {
+                let time = Duration::from_nanos(1_700_000_000_123_456_789);
+                let record = Record { comment, ..Record::new(time, Direction::Sent, flow, packet) };
+                recording.record(&record).unwrap();
+                let headers = flow.addresses.header_bytes() + UDP_BYTES;
+                expected.push((headers + packet.len(), packet.clone()));
+            }
+        }
+        let bytes = recording.into_inner();
+        let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+        let mut read = Vec::new();
+        while let Some(block) = reader.next_block() {
+            if let Block::EnhancedPacket(block) = block.unwrap() {
+                let expected_packet = expected.get(read.len()).map_or(0, |(_, packet)| packet.len());
+                let packet = block.data[block.data.len() - expected_packet..].to_vec();
+                read.push((block.original_len as usize, packet));
+            }
+        }
+        prop_assert_eq!(read, expected);
+    }
 }

@@ -1,19 +1,20 @@
 //! Checks the ICRC of every RoCE packet in recordings, pcap or pcapng:
-//! `cargo run -p soft-hca-roce --example check_icrc -- FILE...`
+//! `cargo run -p soft-hca --example check_icrc -- FILE...`
 //!
 //! The last line counts. Fails if one is wrong, and if there are no packets at all.
 
+#[path = "../tests/programs/capture.rs"]
+mod capture;
+
 use std::path::Path;
 use std::process::ExitCode;
-
-use soft_hca_roce::wire::capture;
 
 /// How many packets of a recording are right, and how many wrong.
 fn check(path: &Path) -> Result<(usize, usize), Box<dyn std::error::Error>> {
     let packets = capture::packets(&std::fs::read(path)?)?;
     let mut wrong = 0;
     for packet in packets.iter().filter(|packet| !packet.is_right()) {
-        println!("wrong ICRC: {:02x?} {:?}", packet.packet, packet.ip);
+        println!("wrong ICRC: {packet:02x?}");
         wrong += 1;
     }
     Ok((packets.len() - wrong, wrong))

@@ -2,13 +2,14 @@
 //!
 //! Each namespace lives as long as a process that reads a pipe of ours, so that both go with us. Who
 //! is not root gets a user namespace around both.
-#![allow(unsafe_code, reason = "network namespaces")]
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
+
+use rustix::thread::move_into_link_name_space;
 
 use crate::error::{Error, Result, cannot};
 use crate::pair::Host;
@@ -79,8 +80,7 @@ pub struct Hosts([Namespace; 2]);
 impl Hosts {
     /// Makes them.
     pub fn new() -> Result<Self> {
-        // SAFETY: has no preconditions.
-        let is_root = unsafe { libc::geteuid() } == 0;
+        let is_root = rustix::process::geteuid().is_root();
         let (make, enter): (&[_], &[_]) = if is_root {
             (&["unshare", "--net"], &[])
         } else {
@@ -126,10 +126,7 @@ fn bind(pid: u32, address: &'static str) -> io::Result<UdpSocket> {
         };
         for kind in ["user", "net"].into_iter().filter(|kind| !is_own(kind)) {
             let file = File::open(format!("/proc/{pid}/ns/{kind}"))?;
-            // SAFETY: a descriptor of a namespace.
-            if unsafe { libc::setns(file.as_raw_fd(), 0) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            move_into_link_name_space(file.as_fd(), None)?;
         }
         UdpSocket::bind((address, 0))
     });

@@ -2,12 +2,12 @@
 //! (`rtnetlink(7)`), as `addr_resolve` of the kernel's connection manager looks it up.
 //!
 //! Each question is a message of its own and answered before the call returns, so nobody waits.
-#![allow(unsafe_code, reason = "a socket of netlink")]
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{FromRawFd, OwnedFd};
+
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 /// What the system knows of the next host on the way to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +58,10 @@ struct Hop {
 
 impl Netlink {
     fn open() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: makes a new descriptor, or fails.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-        let fd = soft_hca_core::system::check(fd)?;
-        // SAFETY: made above, and nobody else's.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // Its protocol 0 is NETLINK_ROUTE.
+        let fd = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        Ok(Self(fd.into()))
     }
 
     fn neighbour(&mut self, to: IpAddr, interface: Option<u32>) -> io::Result<Neighbour> {

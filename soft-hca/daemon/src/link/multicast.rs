@@ -5,11 +5,10 @@
 //! manager with IGMP (`cma_igmp_send`); here a socket does both. It is bound to the group's
 //! address, for one that is bound to an own address does not get what is sent to a group, and it
 //! may be one of several fabrics' on this machine.
-#![allow(unsafe_code, reason = "options of sockets that the standard library does not know")]
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use soft_hca_roce::wire::packet::PORT;
@@ -82,14 +81,19 @@ fn group_socket(group: IpAddr, interface: u32) -> io::Result<Socket> {
     Socket::new(group, socket)
 }
 
+/// A group at an interface (`ip(7)`).
+fn group_at(group: Ipv4Addr, interface: u32) -> libc::ip_mreqn {
+    libc::ip_mreqn {
+        imr_multiaddr: libc::in_addr { s_addr: group.to_bits().to_be() },
+        imr_address: libc::in_addr { s_addr: 0 },
+        imr_ifindex: interface as libc::c_int,
+    }
+}
+
 fn join(socket: &UdpSocket, group: IpAddr, interface: u32) -> io::Result<()> {
     match group {
         IpAddr::V4(v4) => {
-            let request = libc::ip_mreqn {
-                imr_multiaddr: libc::in_addr { s_addr: v4.to_bits().to_be() },
-                imr_address: libc::in_addr { s_addr: 0 },
-                imr_ifindex: interface as libc::c_int,
-            };
+            let request = group_at(v4, interface);
             set_option(socket, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request)
         }
         IpAddr::V6(v6) => socket.join_multicast_v6(&v6, interface),
@@ -106,9 +110,7 @@ pub(super) fn send_by(
 ) -> io::Result<()> {
     match own {
         IpAddr::V4(_) => {
-            // SAFETY: plain numbers, for which zeros are good.
-            let mut by: libc::ip_mreqn = unsafe { std::mem::zeroed() };
-            by.imr_ifindex = interface as libc::c_int;
+            let by = group_at(Ipv4Addr::UNSPECIFIED, interface);
             set_option(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &by)?;
             socket.set_multicast_loop_v4(loops)
         }

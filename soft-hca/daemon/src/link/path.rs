@@ -1,8 +1,7 @@
 //! The path of a packet, and how a socket is told its IP header.
-#![allow(unsafe_code, reason = "control messages")]
 
 use std::fmt;
-use std::mem::{size_of, size_of_val, zeroed};
+use std::mem::{size_of, size_of_val};
 use std::net::IpAddr;
 
 /// The way of a packet from this host to another one or to a group.
@@ -35,6 +34,11 @@ struct Entry {
     value: libc::c_int,
 }
 
+impl Entry {
+    const NONE: Self =
+        Self { header: libc::cmsghdr { cmsg_len: 0, cmsg_level: 0, cmsg_type: 0 }, value: 0 };
+}
+
 /// The control messages that go with a packet (`ip(7)`, `ipv6(7)`).
 #[derive(Clone, Copy)]
 pub(super) struct Control {
@@ -52,8 +56,7 @@ impl Control {
     /// What a path has that is not as usual, and the length of the packets that a message is to be cut
     /// into.
     pub(super) fn of(path: &Path, segment: Option<u16>) -> Self {
-        // SAFETY: plain numbers, for which zeros are good.
-        let mut this = Self { entries: unsafe { zeroed() }, used: 0 };
+        let mut this = Self { entries: [Entry::NONE; 3], used: 0 };
         let (level, class, limit) = match path.peer {
             IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_TTL),
             IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT),

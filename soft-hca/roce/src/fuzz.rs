@@ -1,6 +1,7 @@
 //! Fuzz targets: each takes any bytes and checks what has to hold whatever they are. `soft-hca/fuzz`
 //! runs them with coverage; a few random inputs run with the unit tests.
 
+mod snapshot;
 mod transport;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,6 +14,7 @@ use crate::wire::mad::{GSI_QPN, Header, Mad};
 use crate::wire::packet::{PORT, Packet};
 use crate::wire::pcapng::{Direction, Record, Recording};
 
+pub use snapshot::snapshot;
 pub use transport::transport;
 
 /// What comes from a network: packets, management datagrams, the connection manager's messages.
@@ -94,6 +96,7 @@ mod tests {
             input in prop::collection::vec(any::<u8>(), 0..2000),
         ) {
             super::transport(&input);
+            super::snapshot(&input);
         }
     }
 }

@@ -14,16 +14,24 @@ use crate::wire::opcode::{SendEnd, Service};
 use crate::wire::packet::{Headers, ICRC_BYTES, MAX_BYTES, Packet};
 
 /// The input, a byte at a time; zeros behind its end.
-struct Input<'a>(&'a [u8]);
+pub(super) struct Input<'a>(&'a [u8]);
 
-impl Input<'_> {
-    fn byte(&mut self) -> u8 {
+impl<'a> Input<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         *first
     }
 
-    fn number(&mut self) -> u32 {
+    pub(super) fn number(&mut self) -> u32 {
         u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
     }
 }
@@ -178,7 +186,7 @@ fn program(state: u32) -> Program {
 }
 
 /// A request with anything in it.
-fn request(id: u64, input: &mut Input<'_>) -> WorkRequest {
+pub(super) fn request(id: u64, input: &mut Input<'_>) -> WorkRequest {
     let flags = input.byte();
     let remote = Remote { address: input.number().into(), rkey: 1 };
     let (opcode, length) = match flags % 8 {
@@ -200,7 +208,7 @@ fn request(id: u64, input: &mut Input<'_>) -> WorkRequest {
 }
 
 /// A packet of a service with any other fields, and a length that often is a full one.
-fn datagram(service: u8, psn: Psn, mtu: Mtu, input: &mut Input<'_>) -> Vec<u8> {
+pub(super) fn datagram(service: u8, psn: Psn, mtu: Mtu, input: &mut Input<'_>) -> Vec<u8> {
     let [opcode, flags, length] = [input.byte(), input.byte(), input.byte()];
     let bth = Bth {
         opcode: service | opcode & 0x1f,
@@ -223,7 +231,7 @@ fn datagram(service: u8, psn: Psn, mtu: Mtu, input: &mut Input<'_>) -> Vec<u8> {
 /// A connection whose peer keeps to no rule, and whose program refuses at times. Whatever comes,
 /// requests complete in order, nothing grows, and no byte goes where none was asked for.
 pub fn transport(data: &[u8]) {
-    let mut input = Input(data);
+    let mut input = Input::new(data);
     let mtu = Mtu::from_code(input.byte() % 5 + 1).unwrap_or(Mtu::B256);
     let [numbers, depths] = [input.byte(), input.byte()];
     let start = Psn::new(input.number());
@@ -244,7 +252,7 @@ pub fn transport(data: &[u8]) {
     // About where the peer is.
     let mut peer_psn = start;
     let mut now = 0;
-    while !input.0.is_empty() {
+    while !input.is_empty() {
         let step = input.byte();
         let which = usize::from(step & 8 != 0);
         match step % 8 {

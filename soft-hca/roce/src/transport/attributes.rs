@@ -1,9 +1,10 @@
 //! The attributes of a connected queue pair: those of `ibv_modify_qp` that matter to the transport.
 
 use crate::wire::bth::{Psn, Qpn};
+use serde::{Deserialize, Serialize};
 
 /// The path MTU: the bytes of payload in every packet of a message but its last one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mtu {
     /// 256 bytes.
     B256 = 256,
@@ -45,7 +46,7 @@ impl Mtu {
 
 /// The attributes of a reliable connected queue pair. Of an unreliable one only those before
 /// [`Attributes::timeout`] matter. IBTA volume 1, 11.2.5.2.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Attributes {
     /// The peer's queue pair.
     pub dest_qpn: Qpn,

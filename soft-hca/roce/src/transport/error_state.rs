@@ -1,9 +1,10 @@
 //! How a responder takes its queue pair to the error state.
 
 use super::target::{Refusal, Target};
+use serde::{Deserialize, Serialize};
 
 /// Whether a responder has failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ErrorState {
     #[default]
     Operational,

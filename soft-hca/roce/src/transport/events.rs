@@ -1,5 +1,7 @@
 //! What goes wrong on the way and is put right, or not, as rxe counts it.
 
+use serde::{Deserialize, Serialize};
+
 /// Something to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -41,17 +43,21 @@ impl Event {
 }
 
 /// How often each has been since it was asked for last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Happened([u32; Event::COUNT]);
 
 impl Happened {
     pub(super) fn count(&mut self, event: Event) {
-        self.0[event as usize] += 1;
+        let times = &mut self.0[event as usize];
+        *times = times.saturating_add(1);
     }
 
     /// Takes what there is of another one.
     pub(super) fn take(&mut self, other: &mut Self) {
-        self.0.iter_mut().zip(std::mem::take(other).0).for_each(|(sum, more)| *sum += more);
+        self.0
+            .iter_mut()
+            .zip(std::mem::take(other).0)
+            .for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
     /// Which have been, and how often.

@@ -7,16 +7,17 @@ use super::target::{Access, Completion, Received, Refusal, Target};
 use crate::wire::headers::{Immediate, Reth};
 use crate::wire::opcode::{Operation, SendEnd, Service};
 use crate::wire::packet::Packet;
+use serde::{Deserialize, Serialize};
 
 /// The message that is arriving.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Reassembly {
     message: Option<Message>,
     /// A receive work request was consumed. It stays for the next message if this one is aborted.
     holds_receive: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Message {
     Send { arrived: u32 },
     Write { reth: Reth, arrived: u32 },
@@ -142,6 +143,17 @@ impl Reassembly {
     /// Whether a message has begun, so that its next packet has to come next.
     pub(super) fn in_progress(&self) -> bool {
         self.message.is_some()
+    }
+
+    /// Whether a message can have come so far.
+    pub(super) fn is_possible(&self) -> bool {
+        match self.message {
+            None => true,
+            Some(Message::Send { arrived }) => arrived <= MAX_MESSAGE,
+            Some(Message::Write { reth, arrived }) => {
+                arrived <= reth.length && reth.length <= MAX_MESSAGE
+            }
+        }
     }
 
     /// Drops the rest of the message.

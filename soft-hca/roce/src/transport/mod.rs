@@ -38,6 +38,7 @@
 //! | `uc` | those of an unreliable connection |
 //! | [`timers`] | codes of times |
 //! | `window`, `probe` | how many packets may be under way, and one that is sent again early |
+//! | [`snapshot`] | a queue pair as bytes, so that another process goes on with it |
 //! | [`events`] | what is counted of losses and retries |
 //!
 //! Addresses, the ICRC and the partition of a packet were checked before. Local operations (binding a
@@ -53,6 +54,7 @@ pub mod queue_pair;
 pub mod request;
 pub(crate) mod requester;
 pub(crate) mod responder;
+pub mod snapshot;
 pub mod target;
 pub mod timers;
 pub(crate) mod uc;

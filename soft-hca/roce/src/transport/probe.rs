@@ -8,11 +8,12 @@
 //! the attribute's (NVIDIA's "adaptive retransmission", on by default), and so does this, with one
 //! packet at a time: a peer that is merely slow gets few duplicates. `retry_cnt` is not used up.
 
+use serde::{Deserialize, Serialize};
 /// The first wait: much longer than a round trip, unless processors are busy.
 pub(super) const FIRST_NS: u64 = 4096 << 10;
 
 /// When the next probe is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Probe {
     Off,
     /// At this time, which is so long after the last one.
@@ -48,6 +49,16 @@ impl Probe {
         match *self {
             Probe::Waiting { at, wait_ns } if at <= now_ns => *self = Probe::Due { wait_ns },
             Probe::Off | Probe::Waiting { .. } | Probe::Due { .. } => {}
+        }
+    }
+
+    /// Whether its times are none that are too far away to count with.
+    pub(super) fn is_possible(self) -> bool {
+        const FAR: u64 = 1 << 61;
+        match self {
+            Probe::Off => true,
+            Probe::Waiting { at, wait_ns } => at < FAR && wait_ns < FAR,
+            Probe::Due { wait_ns } => wait_ns < FAR,
         }
     }
 

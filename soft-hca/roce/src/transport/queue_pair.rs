@@ -1,5 +1,6 @@
 //! A connected queue pair: its two halves, in which order they are served, and when.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::attributes::Attributes;
@@ -42,7 +43,7 @@ pub enum State {
 /// that, when requests were posted, and at the [`QueuePair::deadline`]. What the queue pair wants of
 /// the caller it asks for meanwhile: requests and their memory of a [`SendQueue`], receives and
 /// remotely accessible memory of a [`Target`], packets to be sent of a [`Port`].
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct QueuePair {
     pub(super) requester: Option<RequesterHalf>,
     pub(super) responder: ResponderHalf,
@@ -50,13 +51,13 @@ pub struct QueuePair {
     pub(super) retry_at: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum RequesterHalf {
     Reliable(RcRequester),
     Unreliable(uc::UcRequester),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ResponderHalf {
     Reliable(RcResponder),
     Unreliable(uc::UcResponder),
@@ -231,6 +232,14 @@ impl QueuePair {
         match &self.requester {
             Some(RequesterHalf::Reliable(requester)) => Some(requester),
             _ => None,
+        }
+    }
+
+    /// What the connection has.
+    pub(crate) fn attributes(&self) -> &Attributes {
+        match &self.responder {
+            ResponderHalf::Reliable(responder) => responder.attributes(),
+            ResponderHalf::Unreliable(responder) => responder.attributes(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Work requests, and how they are segmented into packets.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::attributes::{Attributes, Mtu};
@@ -13,7 +14,7 @@ use crate::wire::packet::Headers;
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
 /// Memory of a program that its peer uses by RDMA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remote {
     /// The first byte's address, as the owner sees it.
     pub address: u64,
@@ -39,7 +40,7 @@ impl From<Reth> for Remote {
 }
 
 /// What a work request asks for: `enum ibv_wr_opcode`, but for what is local.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Opcode {
     /// A message into a receive work request of the peer.
@@ -81,7 +82,7 @@ impl Opcode {
 
 /// A work request without its payload: that stays in memory until the request is complete, for a
 /// packet may have to be retransmitted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct WorkRequest {
     /// By which the caller knows it.
     pub id: u64,
@@ -180,7 +181,7 @@ pub(crate) struct Payload {
 }
 
 /// How a work request completes: `enum ibv_wc_status`, as far as the requester knows of it.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// Without an error.
     #[error("success")]

@@ -15,6 +15,7 @@
 //!
 //! Sources: IBTA volume 1, 9.7.3 to 9.7.7 and 9.9.2; `rxe_req.c`, `rxe_comp.c`.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
@@ -38,7 +39,7 @@ pub const WINDOW: u32 = 64;
 const MAX_SINCE_ACK_REQ: u32 = 64;
 
 /// The state of a reliable connection's requester.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RcRequester {
     attributes: Attributes,
     window: Window,
@@ -79,7 +80,7 @@ pub struct RcRequester {
     pub(super) happened: Happened,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Posted {
     request: WorkRequest,
     first: u64,
@@ -92,7 +93,7 @@ impl Posted {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Timer {
     Off,
     /// The transport timer: then the oldest unacknowledged packet counts as lost.
@@ -645,6 +646,47 @@ impl RcRequester {
     /// Whether [`RcRequester::complete`] has something to do.
     pub fn has_finished_requests(&self) -> bool {
         self.acked > 0 || self.is_stopped() && !self.requests.is_empty()
+    }
+
+    /// Whether a requester can be in this state, which somebody else has made up or kept.
+    pub(super) fn is_possible(&self) -> bool {
+        /// No clock and no connection gets so far.
+        const FAR: u64 = 1 << 62;
+        let Attributes { mtu, retry_cnt, rnr_retry, max_rd_atomic, .. } = self.attributes;
+        let count = self.requests.len();
+        let mut end = self.requests.front().map_or(self.posted_end, |posted| posted.first);
+        let follow = self.requests.iter().all(|Posted { request, first, packets }| {
+            let follows = *first == end && *packets == request.packets(mtu);
+            end = first.saturating_add(u64::from(*packets));
+            follows
+        });
+        // Where a number lies among the requests: in the one with this index, or behind all.
+        let is_in = |number: u64, index: usize| match self.requests.get(index) {
+            Some(posted) => (posted.first..posted.end()).contains(&number),
+            None => index == count && number == self.posted_end,
+        };
+        // A failed request has taken all others with it.
+        let has_ended = self.is_stopped() && count == 0 && self.cursor == 0;
+        let times = match self.timer {
+            Timer::Off => 0,
+            Timer::Ack(at) | Timer::RnrWait(at) => at,
+        };
+        let is_within = is_in(self.oldest_unacked, self.acked) && is_in(self.next_psn, self.cursor);
+        self.posted_end < FAR
+            && follow
+            && end == self.posted_end
+            && self.acked <= self.cursor
+            && (is_within || has_ended)
+            && self.oldest_unacked <= self.next_psn
+            && (self.next_psn..=self.posted_end).contains(&self.sent_end)
+            && count <= WINDOW as usize
+            && self.responses.len() <= max_rd_atomic.into()
+            && self.since_ack_req < u32::from(u16::MAX)
+            && self.retries <= retry_cnt
+            && self.rnr_retries <= rnr_retry
+            && times < FAR
+            && self.probe.is_possible()
+            && self.window.is_possible(mtu)
     }
 
     /// Requests that are kept.

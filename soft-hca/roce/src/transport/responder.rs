@@ -8,6 +8,7 @@
 //!
 //! Sources: IBTA volume 1, 9.7.4, 9.7.5 and 9.9.3; `rxe_resp.c`.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
@@ -34,7 +35,7 @@ pub(crate) struct Response {
 }
 
 /// The state of a reliable connection's responder. It has no deadline.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RcResponder {
     attributes: Attributes,
     /// The expected PSN.
@@ -55,21 +56,21 @@ pub struct RcResponder {
 }
 
 /// The result of an atomic operation or a flush.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Outcome {
     Original(u64),
     Done,
 }
 
 /// A response that waits to be sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Pending {
     psn: Psn,
     msn: u32,
     kind: Kind,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Kind {
     Acknowledge(Syndrome),
     /// With the number of bytes that are sent already.
@@ -318,6 +319,29 @@ impl RcResponder {
         let is_new = !self.nak_pending && self.respond(psn, Kind::Acknowledge(syndrome));
         self.nak_pending |= is_new;
         is_new
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Whether a responder can be in this state, which somebody else has made up or kept.
+    pub(super) fn is_possible(&self) -> bool {
+        let Attributes { mtu, max_dest_rd_atomic, .. } = self.attributes;
+        let reads = self.responses.iter().all(|pending| match pending.kind {
+            Kind::Read(reth, sent) => {
+                let is_at_packet = sent % mtu.bytes() == 0;
+                reth.length <= MAX_MESSAGE && sent <= reth.length && is_at_packet
+            }
+            Kind::Acknowledge(_) | Kind::Outcome(_) => true,
+        });
+        // One more than there is room for is the last one, which tells of a failure.
+        let most = 4 * usize::from(max_dest_rd_atomic) + 5;
+        reads
+            && self.responses.len() <= most
+            && self.results.len() <= max_dest_rd_atomic.into()
+            && self.reassembly.is_possible()
     }
 
     /// Responses and results that are kept.

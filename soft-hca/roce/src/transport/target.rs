@@ -1,5 +1,6 @@
 //! What the peer's requests act upon: receive work requests and memory.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::port::Busy;
@@ -8,7 +9,7 @@ use crate::wire::headers::{Feth, Immediate};
 use crate::wire::opcode::SendEnd;
 
 /// Why a request of the peer is not executed.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// Not now: as if the packet were lost.
     #[error("busy")]

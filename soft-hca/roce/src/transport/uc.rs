@@ -5,6 +5,7 @@
 //! Sources: IBTA volume 1, 9.8.2; `rxe_req.c`, `rxe_resp.c`.
 
 use arrayvec::ArrayVec;
+use serde::{Deserialize, Serialize};
 
 use super::attributes::Attributes;
 use super::error_state::ErrorState;
@@ -16,7 +17,7 @@ use crate::wire::opcode::{SendEnd, Service};
 use crate::wire::packet::Packet;
 
 /// The requester.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct UcRequester {
     attributes: Attributes,
     psn: Psn,
@@ -24,7 +25,7 @@ pub struct UcRequester {
     failed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Current {
     request: WorkRequest,
     /// Packets that are sent.
@@ -37,6 +38,15 @@ impl UcRequester {
     /// A requester that has sent nothing.
     pub fn new(attributes: Attributes) -> UcRequester {
         UcRequester { attributes, psn: attributes.sq_psn, current: None, failed: false }
+    }
+
+    /// Whether a requester can be in this state, which somebody else has made up or kept.
+    pub(super) fn is_possible(&self) -> bool {
+        self.current.as_ref().is_none_or(|Current { request, sent, status }| {
+            let all = request.packets(self.attributes.mtu);
+            !request.opcode.has_response() && (*sent < all || *sent == all && status.is_some())
+                || status.is_some_and(|status| status != Status::Success)
+        })
     }
 
     /// Whether there is nothing to be sent or completed.
@@ -119,7 +129,7 @@ impl UcRequester {
 const LATE: i32 = 1 << 15;
 
 /// The responder.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct UcResponder {
     attributes: Attributes,
     expected_psn: Psn,
@@ -136,6 +146,16 @@ impl UcResponder {
             reassembly: Reassembly::default(),
             error: ErrorState::Operational,
         }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Whether a responder can be in this state, which somebody else has made up or kept.
+    pub(super) fn is_possible(&self) -> bool {
+        self.reassembly.is_possible()
     }
 
     /// Whether the queue pair is in the error state: packets are ignored.

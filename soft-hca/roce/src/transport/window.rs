@@ -3,6 +3,7 @@
 
 use super::attributes::Mtu;
 use super::requester::WINDOW;
+use serde::{Deserialize, Serialize};
 
 /// The first window in bytes. With [`WINDOW`] it is what a socket's default receive buffer holds: 92
 /// packets of 1024 bytes, or 25 of 4096, and twice as much with the largest buffer that is usually
@@ -16,7 +17,7 @@ const GROWTH: u32 = 8;
 const LEAST: u32 = 8;
 
 /// The state of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Window {
     packets: u32,
     most: u32,
@@ -31,6 +32,12 @@ impl Window {
     pub(super) fn first(mtu: Mtu) -> Self {
         let packets = WINDOW.min(WINDOW_BYTES / mtu.bytes());
         Self { packets, most: GROWTH * packets, threshold: u32::MAX, acknowledged: 0 }
+    }
+
+    /// Whether a connection with this MTU can have it.
+    pub(super) fn is_possible(&self, mtu: Mtu) -> bool {
+        let Self { packets, most, acknowledged, .. } = *self;
+        most == Self::first(mtu).most && (LEAST..=most).contains(&packets) && acknowledged < packets
     }
 
     /// Packets that may be unacknowledged.

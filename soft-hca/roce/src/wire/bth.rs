@@ -9,6 +9,7 @@
 //! +--------+------------------------+--------+----------------+----------+------------+-----+
 //! ```
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign};
 
@@ -30,7 +31,8 @@ pub const fn pkeys_match(one: u16, other: u16) -> bool {
 pub const MULTICAST_QPN: Qpn = Qpn(0xff_ffff);
 
 /// A packet sequence number: 24 bits that wrap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct Psn(u32);
 
 impl Psn {
@@ -58,6 +60,15 @@ impl Psn {
     }
 }
 
+/// The number back if it has more than 24 bits.
+impl TryFrom<u32> for Psn {
+    type Error = u32;
+
+    fn try_from(number: u32) -> Result<Psn, u32> {
+        if Psn::new(number).0 == number { Ok(Psn(number)) } else { Err(number) }
+    }
+}
+
 impl From<Psn> for u32 {
     fn from(psn: Psn) -> u32 {
         psn.0
@@ -79,7 +90,10 @@ impl AddAssign<u32> for Psn {
 }
 
 /// A queue pair number: 24 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct Qpn(u32);
 
 impl Qpn {

@@ -12,6 +12,7 @@
 //!
 //! AtomicAckETH, ImmDt and IETH are one value each and have no type of their own.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use super::bth::Qpn;
@@ -53,7 +54,7 @@ impl Deth {
 }
 
 /// The memory that an RDMA operation is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reth {
     /// The first byte's address, as the owner of the memory sees it.
     pub address: u64,
@@ -151,7 +152,7 @@ impl Aeth {
 }
 
 /// What became of a request. IBTA volume 1, 9.7.5.2.1, tables 45 to 47.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Syndrome {
     /// Acknowledged. The code (0 to 31) stands for the number of receive work requests that are
     /// posted; [`Syndrome::NO_CREDITS`] says nothing of them.
@@ -201,7 +202,7 @@ impl Syndrome {
 }
 
 /// Why a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum NakCode {
     /// Packets are missing; the NAK's PSN is the expected one.
@@ -228,7 +229,7 @@ pub const fn rnr_delay(timer: u8) -> Duration {
 
 /// What a FLUSH is to make visible or lasting. IBTA volume 1, annex A19 (memory placement
 /// extensions).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feth {
     /// Placement type, 4 bits: 1 global visibility, 2 persistence.
     pub placement: u8,

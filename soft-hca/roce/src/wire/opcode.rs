@@ -26,6 +26,7 @@
 //! Opcode 81 is a congestion notification, without a service.
 
 use super::headers::{ATOMIC_ACK_ETH_BYTES, Aeth, AtomicEth, Deth, Feth, Immediate, Reth};
+use serde::{Deserialize, Serialize};
 
 /// How a packet's queue pairs are connected: the upper three bits of the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +43,7 @@ pub enum Service {
 }
 
 /// How a send ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SendEnd {
     /// With nothing more.
     Plain,

@@ -11,6 +11,7 @@ use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::requester::{RcRequester, WINDOW};
 use crate::transport::responder::RcResponder;
+use crate::transport::snapshot::most_bytes;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
 use crate::wire::bth::{Psn, Qpn};
 use crate::wire::headers::Feth;
@@ -345,6 +346,18 @@ pub(super) struct World {
     pub now_ns: u64,
     random: Random,
     busy: u32,
+    /// After each step somebody else goes on with the queue pair.
+    pub hands_over: bool,
+}
+
+/// Somebody else goes on with a queue pair.
+fn hand_over(qp: &mut QueuePair) {
+    let mut buffer = vec![0; most_bytes(qp.attributes())];
+    let bytes = qp.save(&mut buffer).expect("there is room for each state");
+    let restored = QueuePair::restore(bytes).expect("each state is possible");
+    let mut again = vec![0; bytes.len()];
+    assert_eq!(restored.save(&mut again), Some(bytes));
+    *qp = restored;
 }
 
 /// Attributes that lose no message in a network that is not too bad.
@@ -388,7 +401,9 @@ impl World {
                 wake_ns: None,
             }
         });
-        World { ends, network: Network::new(random.number(), faults), now_ns: 0, random, busy }
+        let network = Network::new(random.number(), faults);
+        let hands_over = random.number() % 2 == 0;
+        World { ends, network, now_ns: 0, random, busy, hands_over }
     }
 
     pub fn work(&mut self, end: usize, work: Vec<Work>) {
@@ -439,6 +454,7 @@ impl World {
             rest = &rest[run.len()..];
             let end = &mut self.ends[*to];
             end.qp.handle_packets(now, &run, &mut end.sender, &mut end.receiver);
+            self.hands_over.then(|| hand_over(&mut end.qp));
             // Some more may come before it answers.
             end.wake_ns.get_or_insert(now + self.random.below(3_000));
         }
@@ -453,13 +469,14 @@ impl World {
     }
 
     fn serve(&mut self, index: usize) {
-        let World { ends, network, now_ns, random, busy } = self;
+        let World { ends, network, now_ns, random, busy, hands_over } = self;
         let end = &mut ends[index];
         let (now_ns, to) = (*now_ns, 1 - index);
         // Sometimes others have their turn before all is sent.
         let most = if random.permille(*busy) { 1 } else { usize::MAX };
         let mut port = NetworkPort { network, random, busy: *busy, now_ns, to };
         let has_more = end.qp.poll(now_ns, most, &mut port, &mut end.sender, &mut end.receiver);
+        hands_over.then(|| hand_over(&mut end.qp));
         let is_busy = end.qp.retry_at.is_some();
         assert!(end.qp.deadline().is_none_or(|at| at > now_ns));
         assert!(is_busy || has_more || !end.requester().can_transmit());

@@ -6,6 +6,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`rpc`] | messages between programs and the daemon |
+//! | [`port`] | packets to and from other hosts |
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`trace`] | what each process traces while it is recorded |
 //! | [`config`] | names, folders and environment variables: where a fabric lives |
@@ -30,6 +31,7 @@ pub mod engine;
 pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod port;
 pub mod ring;
 pub mod rpc;
 mod sync;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use soft_hca_core::arena::{Qp, Tally};
 use soft_hca_roce::transport::events::Event;
 
-use crate::link::LinkCounts;
+use soft_hca_core::arena::port_counters::LinkCounts;
 
 /// What queue pairs have sent and received, and what has gone wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use soft_hca_core::arena::port_counters::octets;
 use soft_hca_core::engine::{Async, Env, Route};
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::uapi::uverbs::request::QpDest;
@@ -15,7 +16,6 @@ use soft_hca_roce::wire::packet::ICRC_BYTES;
 
 use crate::device::{Device, GidTable, LinkLayer, PhysState, Port, PortState};
 use crate::fabric::{Fabric, GONE};
-use crate::link;
 use crate::migration::{Event, Outcome, State};
 use crate::objects::{Path, QpObject};
 
@@ -50,7 +50,7 @@ pub(crate) fn packet_octets(port: &Port, to: &QpDest) -> u32 {
     const LRH: usize = 8;
     let transport = Bth::BYTES + ICRC_BYTES;
     let octets = match port.link_layer {
-        LinkLayer::Ethernet => link::octets(ip::address(&to.dgid), transport),
+        LinkLayer::Ethernet => octets(ip::address(&to.dgid), transport),
         LinkLayer::InfiniBand if to.is_global != 0 => LRH + GRH_BYTES + transport,
         LinkLayer::InfiniBand => LRH + transport,
     };

@@ -14,10 +14,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use crate::arena::doorbell;
 use crate::arena::entry::{Field, Word, entry};
 use crate::arena::lock::{Lock, LockApart};
+use crate::arena::port_counters::Counters;
 use crate::arena::qp::Qp;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x07");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x08");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -345,6 +346,8 @@ pub struct Arena {
     pub ipv4: AtomicU32,
     /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
     pub link_sleeps: AtomicU32,
+    /// What the port to other hosts has sent, received and dropped.
+    pub port_counters: Counters,
     /// A bit for each queue pair at whose send queue the link is to look, by index.
     pub link_doorbells: [AtomicU64; MAX_QPS / 64],
     /// Processes.

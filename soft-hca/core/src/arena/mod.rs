@@ -6,6 +6,7 @@ mod heap;
 mod layout;
 mod lock;
 mod map;
+pub mod port_counters;
 mod qp;
 mod traffic;
 

@@ -12,7 +12,7 @@ use crate::uapi::verbs::status;
 
 /// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
 /// it.
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -225,13 +225,6 @@ events! {
         /// Of the object.
         index: u32,
     }
-    /// An asynchronous event of a port, a path or a device. Behind it where that is, in words.
-    Notice = 16 {
-        /// Which (`enum ib_event_type`).
-        event_type: u32,
-        /// The queue pair whose path it is, 0 for none.
-        qpn: u32,
-    }
     /// A fault that was asked for, as [`Happened`](soft_hca_fault::Happened) has it.
     Fault = 14 {
     }
@@ -257,6 +250,13 @@ events! {
         from: [u8; 16],
         /// See `from`.
         to: [u8; 16],
+    }
+    /// An asynchronous event of a port, a path or a device. Behind it where that is, in words.
+    Notice = 16 {
+        /// Which (`enum ib_event_type`).
+        event_type: u32,
+        /// The queue pair whose path it is, 0 for none.
+        qpn: u32,
     }
 }
 
@@ -360,8 +360,9 @@ mod tests {
             (12, 8),
             (14, 0),
             (15, 64),
+            (16, 8),
         ];
-        assert_eq!((VERSION, SIZES), (2, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (3, &sizes[..]));
     }
 
     #[test]

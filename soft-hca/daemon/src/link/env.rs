@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use soft_hca_core::engine::{Async, DAEMON, Env, RemoteDatagram, trace_packet};
+use soft_hca_core::port::Path;
+use soft_hca_core::port::Port;
 use soft_hca_core::system;
 use soft_hca_core::trace::{Event, event};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
@@ -14,15 +16,14 @@ use soft_hca_roce::wire::packet::Headers;
 
 use crate::env::DaemonEnv;
 use crate::link::handle::Shared;
-use crate::link::path::Path;
-use crate::link::port::Port;
+use crate::link::tap::Tap;
 
 /// The thread's side of it.
 #[derive(Debug)]
 pub(super) struct LinkEnv {
     pub daemon: Arc<DaemonEnv>,
     pub shared: Arc<Shared>,
-    pub port: Port,
+    pub port: Port<Tap>,
 }
 
 impl Env for LinkEnv {

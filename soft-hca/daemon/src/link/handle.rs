@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_core::arena::Mapping;
+use soft_hca_core::arena::port_counters::LinkCounts;
+use soft_hca_core::port::Path;
+use soft_hca_core::port::socket::Socket;
 use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use crate::device::{self, Neighbour, is_link_local};
 use crate::event_fd::EventFd;
-use crate::link::counters::{Counters, LinkCounts};
 use crate::link::fault::FaultCounters;
 use crate::link::multicast::Groups;
-use crate::link::path::Path;
-use crate::link::socket::Socket;
 
 /// Management datagrams that may wait for the main loop. More are lost, as on any way.
 const MAX_MADS: usize = 1024;
@@ -51,7 +51,6 @@ pub(super) struct Shared {
     pub mads: Mailbox<ReceivedMad>,
     /// Where doorbells are.
     pub arena: Arc<Mapping>,
-    pub counters: Arc<Counters>,
     pub faults: Option<Arc<FaultCounters>>,
 }
 
@@ -89,7 +88,6 @@ impl Shared {
             orders: Mailbox::new(usize::MAX)?,
             mads: Mailbox::new(MAX_MADS)?,
             arena,
-            counters: Arc::default(),
             faults,
         })
     }
@@ -213,14 +211,14 @@ impl Handle {
         let Some(shared) = &self.0 else { return Vec::new() };
         let addresses: Vec<String> = shared.addresses.iter().map(IpAddr::to_string).collect();
         let always = if shared.is_always { "always, " } else { "" };
-        let link = format!("roce {always}{}: {}", addresses.join(", "), shared.counters);
+        let link = format!("roce {always}{}: {}", addresses.join(", "), shared.arena.port_counters);
         let faults = shared.faults.as_ref().map(|faults| faults.describe());
         std::iter::once(link).chain(faults).collect()
     }
 
     /// What its counters are; all 0 if it is off.
     pub(crate) fn counts(&self) -> LinkCounts {
-        self.0.as_ref().map(|shared| shared.counters.load()).unwrap_or_default()
+        self.0.as_ref().map(|shared| shared.arena.port_counters.load()).unwrap_or_default()
     }
 
     /// Becomes readable when there is something for the main loop, which then calls

@@ -50,32 +50,26 @@
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `env` | what the engine asks of it |
 //! | `spin` | when it looks for more before it sleeps |
-//! | `queue_pair` | a connected queue pair: its transport, the engine and the port together |
-//! | `port`, `socket` | packets out and in, checked |
-//! | `outbox` | packets that go out together |
-//! | `tap` | what is between these two if it is asked for: |
+//! | `soft_hca_core::port` | packets out and in, checked; connected queue pairs |
+//! | `tap` | what is between the port and its sockets if it is asked for: |
 //! | `fault` | packets that get lost, come twice, are late or damaged, on purpose |
 //! | `pcap` | a recording |
 //! | `multicast` | groups, and the sockets that receive from them |
-//! | `path` | where a packet goes, and what its IP header says |
-//! | `counters` | what was sent, received and dropped |
 
 mod addresses;
-mod counters;
 mod env;
 mod fault;
 mod handle;
 mod multicast;
-mod outbox;
-mod path;
 mod pcap;
-mod port;
-mod queue_pair;
-mod socket;
 mod spin;
 mod tap;
 mod thread;
 
+use soft_hca_core::arena::Mapping;
+use soft_hca_core::config::LinkOptions;
+use soft_hca_core::port::Port;
+use soft_hca_core::port::socket::Socket;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -84,13 +78,10 @@ use std::sync::Arc;
 use crate::device::{self, Device};
 use crate::env::DaemonEnv;
 pub use crate::link::multicast::Groups;
-use soft_hca_core::arena::Mapping;
-use soft_hca_core::config::LinkOptions;
+pub(crate) use soft_hca_core::port::Path;
 
 pub use addresses::{addresses, link_addresses};
-pub(crate) use counters::{LinkCounts, octets};
 pub(crate) use handle::{Handle, ReceivedMad};
-pub(crate) use path::Path;
 pub(crate) use thread::Thread;
 
 /// Why there is no link. The fabric goes on without other hosts.
@@ -131,11 +122,9 @@ pub(crate) fn start(
     let interface_of = |address| soft_hca_core::system::interface_number(netdev_of(address)?);
     let bind = |&address: &IpAddr| {
         let interface = interface_of(address).unwrap_or_default();
-        socket::Socket::bind(address, interface, wanted.is_always).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::AddrInUse => Error::Taken(address),
-                _ => Error::Socket(address, error),
-            }
+        Socket::bind(address, interface, wanted.is_always).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => Error::Taken(address),
+            _ => Error::Socket(address, error),
         })
     };
     let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();
@@ -164,7 +153,7 @@ pub(crate) fn start(
     let shared =
         handle::Shared::new((addresses, interface), wanted.is_always, counters, groups, arena);
     let shared = Arc::new(shared.map_err(Error::Thread)?);
-    let port = port::Port::new(sockets, Arc::clone(&shared.counters), tap);
+    let port = Port::new(sockets, Arc::clone(&shared.arena), tap);
     let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;
     Ok((Handle::on(shared), thread))
 }

@@ -8,12 +8,12 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use soft_hca_roce::wire::packet::PORT;
 
-use crate::link::socket::{Socket, bind_to, new_socket, set_option};
+use soft_hca_core::port::socket::{Socket, bind_to, group_at, new_socket, set_option};
 
 /// `IPV6_MULTICAST_ALL` (`linux/in6.h`).
 const IPV6_MULTICAST_ALL: libc::c_int = 29;
@@ -81,15 +81,6 @@ fn group_socket(group: IpAddr, interface: u32) -> io::Result<Socket> {
     Socket::new(group, socket)
 }
 
-/// A group at an interface (`ip(7)`).
-fn group_at(group: Ipv4Addr, interface: u32) -> libc::ip_mreqn {
-    libc::ip_mreqn {
-        imr_multiaddr: libc::in_addr { s_addr: group.to_bits().to_be() },
-        imr_address: libc::in_addr { s_addr: 0 },
-        imr_ifindex: interface as libc::c_int,
-    }
-}
-
 fn join(socket: &UdpSocket, group: IpAddr, interface: u32) -> io::Result<()> {
     match group {
         IpAddr::V4(v4) => {
@@ -97,27 +88,5 @@ fn join(socket: &UdpSocket, group: IpAddr, interface: u32) -> io::Result<()> {
             set_option(socket, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request)
         }
         IpAddr::V6(v6) => socket.join_multicast_v6(&v6, interface),
-    }
-}
-
-/// Has what a socket sends to groups leave by an interface. It comes back to this machine only if it
-/// `loops`; otherwise who is in the same fabric has got it in the arena.
-pub(super) fn send_by(
-    socket: &UdpSocket,
-    own: IpAddr,
-    interface: u32,
-    loops: bool,
-) -> io::Result<()> {
-    match own {
-        IpAddr::V4(_) => {
-            let by = group_at(Ipv4Addr::UNSPECIFIED, interface);
-            set_option(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &by)?;
-            socket.set_multicast_loop_v4(loops)
-        }
-        IpAddr::V6(_) => {
-            let by = interface as libc::c_int;
-            set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &by)?;
-            socket.set_multicast_loop_v6(loops)
-        }
     }
 }

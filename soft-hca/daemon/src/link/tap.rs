@@ -14,6 +14,9 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use soft_hca_core::port::Path;
+use soft_hca_core::port::packets::{self, Put};
+use soft_hca_core::port::socket::Datagram;
 use soft_hca_core::system;
 use soft_hca_fault::{Destination, Direction, Plan};
 use soft_hca_roce::wire::bth::Qpn;
@@ -23,9 +26,7 @@ use soft_hca_roce::wire::packet::PORT;
 use soft_hca_roce::wire::pcapng;
 
 use crate::link::fault::{FaultCounters, FaultyPacket, PacketInjector};
-use crate::link::path::Path;
 use crate::link::pcap::{About, Pcap};
-use crate::link::socket::Datagram;
 
 /// Packets that may be held in one direction before sending blocks, and receiving loses.
 const MAX_HELD: usize = 16_384;
@@ -33,9 +34,6 @@ const MAX_HELD: usize = 16_384;
 const USUAL_HOP_LIMIT: u8 = 64;
 /// The time after which a packet is sent again for which the system had no room.
 const NO_ROOM_NS: u64 = 100_000;
-
-/// Sends a packet; false if the system has no room for it now.
-pub(super) type Put<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
 
 /// Faults and a recording; neither by default. Only the link's thread uses it.
 #[derive(Debug, Default)]
@@ -81,67 +79,6 @@ impl Tap {
         Self { faults, pcap: pcap.map(RefCell::new) }
     }
 
-    /// Whether there is anything between the port and its sockets.
-    pub(super) fn is_on(&self) -> bool {
-        self.faults.is_some() || self.pcap.is_some()
-    }
-
-    /// Sends a packet, unless a fault keeps it. False if there is no room and it has to be sent
-    /// again.
-    pub(super) fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
-        let Some(faults) = &self.faults else { return put(path, packet) };
-        if faults.injector.borrow_mut().len(Direction::Send) >= MAX_HELD {
-            return false;
-        }
-        faults.take(Direction::Send, Way::Out(*path), packet);
-        self.send_held(put);
-        true
-    }
-
-    /// Sends packets whose time has come.
-    pub(super) fn send_held(&self, put: Put<'_>) {
-        let Some(faults) = &self.faults else { return };
-        let now = system::now_ns();
-        loop {
-            let popped = faults.injector.borrow_mut().pop(now, Direction::Send);
-            let Some(packet @ TappedPacket { way: Way::Out(path), .. }) = popped else { break };
-            if !put(&path, &packet.bytes) {
-                let until = now + NO_ROOM_NS;
-                faults.injector.borrow_mut().put_back(Direction::Send, packet, until);
-                break;
-            }
-        }
-    }
-
-    /// A packet has been sent.
-    pub(super) fn sent(&self, path: &Path, packet: &[u8]) {
-        let ends = (SocketAddr::from((path.own, PORT)), SocketAddr::from((path.peer, PORT)));
-        let hop_limit = path.hop_limit.unwrap_or(USUAL_HOP_LIMIT);
-        self.record(pcapng::Direction::Sent, ends, (hop_limit, path.traffic_class), packet);
-    }
-
-    /// A packet has come to an own address. One from an own address was recorded when it was sent.
-    /// False if there are no faults; else [`Tap::next_received`] gives what they leave of it.
-    pub(super) fn received(
-        &self,
-        own: IpAddr,
-        datagram: &Datagram,
-        packet: &[u8],
-        is_from_us: bool,
-    ) -> bool {
-        let Some(packet) = packet.get(..datagram.length) else { return false };
-        if !is_from_us {
-            let ends = (datagram.from, SocketAddr::from((own, PORT)));
-            let header = (datagram.hop_limit, datagram.traffic_class);
-            self.record(pcapng::Direction::Received, ends, header, packet);
-        }
-        let Some(faults) = &self.faults else { return false };
-        if faults.injector.borrow_mut().len(Direction::Receive) < MAX_HELD {
-            faults.take(Direction::Receive, Way::In(own, *datagram), packet);
-        }
-        true
-    }
-
     /// The next packet that has come, its bytes at the buffer's beginning, and to which address.
     pub(super) fn next_received(&self, buffer: &mut [u8]) -> Option<(IpAddr, Datagram)> {
         let faults = self.faults.as_ref()?;
@@ -176,6 +113,63 @@ impl Tap {
         if let Some(flow) = Flow::new(source, destination) {
             pcap.borrow_mut().record(&About { direction, flow, hop_limit, traffic_class }, packet);
         }
+    }
+}
+
+impl packets::Tap for Tap {
+    /// Whether there is anything between the port and its sockets.
+    fn is_on(&self) -> bool {
+        self.faults.is_some() || self.pcap.is_some()
+    }
+
+    /// Sends a packet, unless a fault keeps it. False if there is no room and it has to be sent
+    /// again.
+    fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
+        let Some(faults) = &self.faults else { return put(path, packet) };
+        if faults.injector.borrow_mut().len(Direction::Send) >= MAX_HELD {
+            return false;
+        }
+        faults.take(Direction::Send, Way::Out(*path), packet);
+        self.send_held(put);
+        true
+    }
+
+    /// Sends packets whose time has come.
+    fn send_held(&self, put: Put<'_>) {
+        let Some(faults) = &self.faults else { return };
+        let now = system::now_ns();
+        loop {
+            let popped = faults.injector.borrow_mut().pop(now, Direction::Send);
+            let Some(packet @ TappedPacket { way: Way::Out(path), .. }) = popped else { break };
+            if !put(&path, &packet.bytes) {
+                let until = now + NO_ROOM_NS;
+                faults.injector.borrow_mut().put_back(Direction::Send, packet, until);
+                break;
+            }
+        }
+    }
+
+    /// A packet has been sent.
+    fn sent(&self, path: &Path, packet: &[u8]) {
+        let ends = (SocketAddr::from((path.own, PORT)), SocketAddr::from((path.peer, PORT)));
+        let hop_limit = path.hop_limit.unwrap_or(USUAL_HOP_LIMIT);
+        self.record(pcapng::Direction::Sent, ends, (hop_limit, path.traffic_class), packet);
+    }
+
+    /// A packet has come to an own address. One from an own address was recorded when it was sent.
+    /// False if there are no faults; else [`Tap::next_received`] gives what they leave of it.
+    fn received(&self, own: IpAddr, datagram: &Datagram, packet: &[u8], is_from_us: bool) -> bool {
+        let Some(packet) = packet.get(..datagram.length) else { return false };
+        if !is_from_us {
+            let ends = (datagram.from, SocketAddr::from((own, PORT)));
+            let header = (datagram.hop_limit, datagram.traffic_class);
+            self.record(pcapng::Direction::Received, ends, header, packet);
+        }
+        let Some(faults) = &self.faults else { return false };
+        if faults.injector.borrow_mut().len(Direction::Receive) < MAX_HELD {
+            faults.take(Direction::Receive, Way::In(own, *datagram), packet);
+        }
+        true
     }
 }
 

@@ -10,9 +10,15 @@ use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
 use soft_hca_core::arena::Mapping;
+use soft_hca_core::arena::port_counters::Drop as Reason;
 use soft_hca_core::engine::{
     Actor, DatagramReceiver, Env, LINK, LocalCopier, RemoteDatagram, trace_packet,
 };
+use soft_hca_core::port::Path;
+use soft_hca_core::port::packets::Tap as _;
+use soft_hca_core::port::packets::{Arrived, RUN, check};
+use soft_hca_core::port::socket::{Datagram, Inbox, Socket};
+use soft_hca_core::port::{Port, QueuePair};
 use soft_hca_core::system;
 use soft_hca_core::trace::event;
 use soft_hca_core::uapi::verbs::{qp_type, state};
@@ -24,14 +30,10 @@ use soft_hca_roce::wire::packet::MAX_BYTES;
 
 use crate::deadlines::Deadlines;
 use crate::env::DaemonEnv;
-use crate::link::counters::Drop as Reason;
 use crate::link::env::LinkEnv;
 use crate::link::handle::{Order, ReceivedMad, Shared};
-use crate::link::path::Path;
-use crate::link::port::{Arrived, Port, RUN, check};
-use crate::link::queue_pair::QueuePair;
-use crate::link::socket::{Datagram, Inbox, Socket};
 use crate::link::spin::Spin;
+use crate::link::tap::Tap;
 use crate::poller::Poller;
 
 /// The thread is seldom long at work, and programs that poll leave no processor idle.
@@ -61,7 +63,7 @@ impl Thread {
     pub(super) fn start(
         shared: Arc<Shared>,
         daemon: Arc<DaemonEnv>,
-        port: Port,
+        port: Port<Tap>,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         poller.add(&shared.orders.doorbell, Ready::Doorbell)?;
@@ -339,7 +341,7 @@ impl Link {
     }
 
     fn count_drop(&self, from: IpAddr, reason: Reason) {
-        self.env.port.counters.count(reason);
+        self.env.port.counters().count(reason);
         tracing::debug!(%from, ?reason, "a packet is dropped");
     }
 

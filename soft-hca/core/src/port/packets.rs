@@ -1,4 +1,4 @@
-//! Where packets leave the link and come in: sockets, checks, counters.
+//! Where packets leave and come in: sockets, checks, counters.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,44 +11,96 @@ use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
-use crate::link::counters::{Counters, Drop, octets};
-use crate::link::outbox::Outbox;
-use crate::link::path::Path;
-use crate::link::socket::{Datagram, Message, Socket};
-use crate::link::tap::Tap;
+use crate::arena::Mapping;
+use crate::arena::port_counters::{Counters, Drop, octets};
+use crate::port::outbox::Outbox;
+use crate::port::path::Path;
+use crate::port::socket::{Datagram, Message, Socket};
 
 /// Packets that are built together.
-pub(super) const RUN: usize = 64;
+pub const RUN: usize = 64;
 
-/// The sockets of a link, which its thread uses.
+/// Sends a packet; false if the system has no room for it now.
+pub type Put<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
+
+/// What is between a port and its sockets, such as faults on purpose or a recording.
+pub trait Tap {
+    /// Whether there is anything.
+    fn is_on(&self) -> bool;
+
+    /// Sends a packet, if nothing keeps it. False if there is no room and it has to be sent again.
+    fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool;
+
+    /// Sends packets that were kept and whose time has come.
+    fn send_held(&self, put: Put<'_>);
+
+    /// A packet has been sent.
+    fn sent(&self, path: &Path, packet: &[u8]);
+
+    /// A packet has come to an own address. False if it is to be handled at once.
+    fn received(&self, own: IpAddr, datagram: &Datagram, packet: &[u8], is_from_us: bool) -> bool;
+}
+
+/// Nothing in between.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTap;
+
+impl Tap for NoTap {
+    fn is_on(&self) -> bool {
+        false
+    }
+
+    fn send(&self, path: &Path, packet: &[u8], put: Put<'_>) -> bool {
+        put(path, packet)
+    }
+
+    fn send_held(&self, _: Put<'_>) {}
+
+    fn sent(&self, _: &Path, _: &[u8]) {}
+
+    fn received(&self, _: IpAddr, _: &Datagram, _: &[u8], _: bool) -> bool {
+        false
+    }
+}
+
+/// The sockets by which packets leave, one for each own address, for one thread.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port<T> {
+    /// The sockets.
     pub sockets: Vec<Socket>,
-    pub counters: Arc<Counters>,
+    /// Where packets are counted.
+    arena: Arc<Mapping>,
     /// What is between the port and its sockets.
-    pub tap: Tap,
+    pub tap: T,
     /// What waits at each socket.
     outboxes: RefCell<Vec<Outbox>>,
 }
 
 /// A packet that has passed all checks that need no queue pair.
 #[derive(Debug)]
-pub(super) struct Arrived<'p> {
+pub struct Arrived<'p> {
     /// Own address, and the sender's.
     pub path: (IpAddr, IpAddr),
     /// The IP header that it had.
     pub ip: IpHeader,
+    /// The packet.
     pub packet: Packet<'p>,
 }
 
-impl Port {
-    pub(super) fn new(sockets: Vec<Socket>, counters: Arc<Counters>, tap: Tap) -> Self {
+impl<T: Tap> Port<T> {
+    /// A port with these sockets, whose packets are counted in a fabric's arena.
+    pub fn new(sockets: Vec<Socket>, arena: Arc<Mapping>, tap: T) -> Self {
         let outboxes = sockets.iter().map(|_| Outbox::new()).collect();
-        Self { sockets, counters, tap, outboxes: RefCell::new(outboxes) }
+        Self { sockets, arena, tap, outboxes: RefCell::new(outboxes) }
+    }
+
+    /// What was sent, received and dropped.
+    pub fn counters(&self) -> &Counters {
+        &self.arena.port_counters
     }
 
     /// Builds a packet as [`Port::send_all`].
-    pub(super) fn send<E>(
+    pub fn send<E>(
         &self,
         path: &Path,
         headers: &Headers,
@@ -66,7 +118,7 @@ impl Port {
     /// `fill` copies. They leave with [`Port::flush`], or when there are many. `None` if the system
     /// has no room for them now. A packet that it refuses for another reason counts as sent and
     /// lost.
-    pub(super) fn send_all<E>(
+    pub fn send_all<E>(
         &self,
         path: &Path,
         packets: impl ExactSizeIterator<Item = (Headers, usize)>,
@@ -85,7 +137,7 @@ impl Port {
         let mut payloads = ArrayVec::<&mut [u8], RUN>::new();
         for (headers, payload) in packets.take(RUN) {
             let Ok(layout) = headers.build(payload, room) else {
-                self.counters.count(Drop::Unsendable);
+                self.counters().count(Drop::Unsendable);
                 return Some(Ok(()));
             };
             let (packet, rest) = room.split_at_mut(layout.length);
@@ -129,14 +181,14 @@ impl Port {
         };
         match socket.send(&[Message { path: *path, bytes: packet, segment: None }]) {
             Ok(_) => {
-                self.counters.count_sent(path.peer, 1, octets(path.peer, packet.len()));
+                self.counters().count_sent(path.peer, 1, octets(path.peer, packet.len()));
                 self.tap.sent(path, packet);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(error) => {
                 let (to, bytes) = (path.peer, packet.len());
                 tracing::debug!(%to, bytes, "a packet cannot be sent: {error}");
-                self.counters.count(Drop::Unsendable);
+                self.counters().count(Drop::Unsendable);
             }
         }
         true
@@ -144,7 +196,7 @@ impl Port {
 
     /// Sends an empty datagram, which goes no further than to the next host, so that the system
     /// resolves that host's hardware address.
-    pub(super) fn send_nothing(&self, own: IpAddr, to: IpAddr) {
+    pub fn send_nothing(&self, own: IpAddr, to: IpAddr) {
         let path = Path { hop_limit: Some(1), ..Path::new(own, to) };
         if let Some(socket) = self.sockets.iter().find(|socket| socket.address == own) {
             let _ = socket.send(&[Message { path, bytes: &[], segment: None }]);
@@ -153,8 +205,8 @@ impl Port {
 
     /// Counts a packet that has come, and gives it to the tap. False if it is to be handled at
     /// once; see [`Tap::received`].
-    pub(super) fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
-        self.counters.count_received(own, octets(own, datagram.length));
+    pub fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
+        self.counters().count_received(own, octets(own, datagram.length));
         if !self.tap.is_on() {
             return false;
         }
@@ -164,12 +216,12 @@ impl Port {
     }
 
     /// Sends the packets whose time has come.
-    pub(super) fn send_held(&self) {
+    pub fn send_held(&self) {
         self.tap.send_held(&|path, packet| self.put(path, packet));
     }
 
     /// Sends what waits. Whether nothing waits any longer.
-    pub(super) fn flush(&self) -> bool {
+    pub fn flush(&self) -> bool {
         let mut outboxes = self.outboxes.borrow_mut();
         for (socket, outbox) in self.sockets.iter().zip(outboxes.iter_mut()) {
             self.leave(socket, outbox);
@@ -178,19 +230,15 @@ impl Port {
     }
 
     fn leave(&self, socket: &Socket, outbox: &mut Outbox) {
-        let count = |to, packets, octets| self.counters.count_sent(to, packets, octets);
+        let count = |to, packets, octets| self.counters().count_sent(to, packets, octets);
         let refused = outbox.flush(socket, count);
-        (0..refused).for_each(|_| self.counters.count(Drop::Unsendable));
+        (0..refused).for_each(|_| self.counters().count(Drop::Unsendable));
     }
 }
 
 /// Checks a datagram that has come to an own address: the ICRC, with the addresses that it really
 /// has, and whether it is a packet.
-pub(super) fn check<'p>(
-    own: IpAddr,
-    datagram: &Datagram,
-    bytes: &'p [u8],
-) -> Result<Arrived<'p>, Drop> {
+pub fn check<'p>(own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Result<Arrived<'p>, Drop> {
     let from = datagram.from.ip().to_canonical();
     let bytes = bytes.get(..datagram.length).ok_or(Drop::Malformed)?;
     let addresses = Addresses::new(from, own).ok_or(Drop::Malformed)?;
@@ -223,7 +271,7 @@ mod tests {
     use soft_hca_roce::wire::opcode::{Operation, Service};
 
     use super::*;
-    use crate::link::socket::Inbox;
+    use crate::port::socket::Inbox;
 
     /// A sealed packet from one address to another, as a datagram.
     fn sent(from: SocketAddr, to: IpAddr, pkey: u16) -> (Datagram, Vec<u8>) {
@@ -290,12 +338,12 @@ mod tests {
 
     #[test]
     fn one_port_hears_the_other() {
-        let counters = Arc::new(Counters::default());
+        let arena = Arc::new(Mapping::create().unwrap());
         let [own, peer] = ["127.7.91.1", "127.7.91.2"].map(|text| text.parse().unwrap());
         let path = Path { traffic_class: 0x68, hop_limit: Some(9), ..Path::new(own, peer) };
         // Free unless the kernel has Soft-RoCE, which takes the port on all addresses.
         let sockets = [own, peer].map(|ip| Socket::bind(ip, 0, false).unwrap()).into();
-        let port = Port::new(sockets, Arc::clone(&counters), Tap::default());
+        let port = Port::new(sockets, Arc::clone(&arena), NoTap);
         let headers =
             |psn| Headers::new(Service::Uc, Operation::SendFirst, Qpn::new(0x12), Psn::new(psn));
         let fill = |bytes: &mut [u8]| -> Result<(), ()> {
@@ -326,11 +374,11 @@ mod tests {
                 }
             }
         }
-        assert_eq!(counters.to_string(), "102 packets sent, 0 received");
+        assert_eq!(arena.port_counters.to_string(), "102 packets sent, 0 received");
         // Too long for what the operation is: nothing is sent.
         let long = port.send(&path, &headers(0), 5000, |_| Ok::<(), ()>(()));
         assert_eq!(long, Some(Ok(())));
-        assert_eq!(counters.dropped(Drop::Unsendable), 1);
+        assert_eq!(arena.port_counters.dropped(Drop::Unsendable), 1);
         assert!(port.flush() && port.sockets[1].receive(&mut inbox).is_err());
     }
 }

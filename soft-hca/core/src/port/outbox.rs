@@ -8,9 +8,9 @@ use soft_hca_roce::wire::icrc;
 use soft_hca_roce::wire::ip::{Addresses, Flow};
 use soft_hca_roce::wire::packet::PORT;
 
-use crate::link::counters::octets;
-use crate::link::path::Path;
-use crate::link::socket::{Message, Socket};
+use crate::arena::port_counters::octets;
+use crate::port::path::Path;
+use crate::port::socket::{Message, Socket};
 
 /// Bytes that may wait.
 const BYTES: usize = 512 << 10;
@@ -27,7 +27,7 @@ const MESSAGES: usize = 16;
 /// itself (`UDP_SEGMENT`), where it can. The ICRC covers the identification of the IP header, and
 /// that depends on the place in the run, so packets are sealed when they leave.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub struct Outbox {
     bytes: Box<[u8]>,
     used: usize,
     packets: Vec<Queued>,
@@ -46,29 +46,32 @@ struct Queued {
 }
 
 impl Outbox {
-    pub(super) fn new() -> Self {
+    /// Nothing waits.
+    #[allow(clippy::new_without_default, reason = "it takes half a MiB")]
+    pub fn new() -> Self {
         let bytes = vec![0; BYTES].into_boxed_slice();
         Self { bytes, used: 0, packets: Vec::new(), gone: 0, cuts: true }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
     /// Room for more packets, so many bytes of them; `None` if [`Outbox::flush`] has to make some.
-    pub(super) fn room(&mut self, needed: usize) -> Option<&mut [u8]> {
+    pub fn room(&mut self, needed: usize) -> Option<&mut [u8]> {
         self.bytes.get_mut(self.used..self.used + needed)
     }
 
     /// The packet of so many bytes that lies at the front of the room waits now.
-    pub(super) fn put(&mut self, path: Path, length: usize) {
+    pub fn put(&mut self, path: Path, length: usize) {
         self.packets.push(Queued { path, start: self.used, length });
         self.used += length;
     }
 
     /// Sends what waits, as far as the socket has room now. Tells to whom, how many packets, and
     /// their octets; gives how many the system refuses for good.
-    pub(super) fn flush(
+    pub fn flush(
         &mut self,
         socket: &Socket,
         mut sent_to: impl FnMut(IpAddr, usize, usize),

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use soft_hca_core::arena::Tally;
+use super::traffic::Tally;
 use soft_hca_roce::wire::ip::{IPV4_BYTES, IPV6_BYTES, UDP_BYTES};
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(super) enum Drop {
+pub enum Drop {
     /// No packet: too short or long, an unknown opcode.
     Malformed,
     /// A wrong ICRC.
@@ -32,15 +32,16 @@ const NAMES: [&str; 6] =
 
 /// Octets of an Ethernet header: what is counted of a packet begins with it, as it does with the LRH
 /// on InfiniBand.
-pub(crate) const ETHERNET_BYTES: usize = 14;
+pub const ETHERNET_BYTES: usize = 14;
 
 /// Octets of a packet to or from an address, which has so many behind the UDP header.
-pub(crate) fn octets(ip: IpAddr, length: usize) -> usize {
+pub fn octets(ip: IpAddr, length: usize) -> usize {
     let header = if ip.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
     ETHERNET_BYTES + header + UDP_BYTES + length
 }
 
 /// Packets in one direction.
+#[repr(C)]
 #[derive(Debug, Default)]
 struct Direction {
     packets: AtomicU64,
@@ -68,8 +69,9 @@ impl Direction {
 }
 
 /// Counters of a link.
+#[repr(C)]
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub struct Counters {
     sent: Direction,
     received: Direction,
     dropped: [AtomicU64; NAMES.len()],
@@ -77,7 +79,7 @@ pub(super) struct Counters {
 
 /// What the counters of a link are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LinkCounts {
+pub struct LinkCounts {
     /// Packets sent.
     pub sent: Tally,
     /// Packets received, those that were dropped among them.
@@ -92,17 +94,17 @@ pub(crate) struct LinkCounts {
 
 impl Counters {
     /// Packets to an address were sent, so many and with so many octets in all.
-    pub(super) fn count_sent(&self, to: IpAddr, packets: usize, octets: usize) {
+    pub fn count_sent(&self, to: IpAddr, packets: usize, octets: usize) {
         self.sent.count(to, packets, octets);
     }
 
     /// A packet has come to an address, with so many octets.
-    pub(super) fn count_received(&self, to: IpAddr, octets: usize) {
+    pub fn count_received(&self, to: IpAddr, octets: usize) {
         self.received.count(to, 1, octets);
     }
 
     /// What they are now.
-    pub(super) fn load(&self) -> LinkCounts {
+    pub fn load(&self) -> LinkCounts {
         let dropped = |reason: Drop| self.dropped[reason as usize].load(Relaxed);
         LinkCounts {
             sent: self.sent.load(),
@@ -113,12 +115,13 @@ impl Counters {
         }
     }
 
-    pub(super) fn count(&self, reason: Drop) {
+    /// A packet is dropped.
+    pub fn count(&self, reason: Drop) {
         self.dropped[reason as usize].fetch_add(1, Relaxed);
     }
 
-    #[cfg(test)]
-    pub(super) fn dropped(&self, reason: Drop) -> u64 {
+    /// How many were dropped for a reason.
+    pub fn dropped(&self, reason: Drop) -> u64 {
         self.dropped[reason as usize].load(Relaxed)
     }
 }

@@ -3,11 +3,11 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use soft_hca_core::arena::Qp;
-use soft_hca_core::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
-use soft_hca_core::engine::{Actor, trace_packet};
-use soft_hca_core::trace::event;
-use soft_hca_core::uapi::verbs::{qp_type, state};
+use crate::arena::Qp;
+use crate::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
+use crate::engine::{Actor, trace_packet};
+use crate::trace::event;
+use crate::uapi::verbs::{qp_type, state};
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
 use soft_hca_roce::transport::port::Busy;
 use soft_hca_roce::transport::{port, queue_pair};
@@ -15,17 +15,18 @@ use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::{Headers, Packet};
 
-use crate::link::path::Path;
-use crate::link::port::Port;
+use crate::port::packets::{Port, Tap};
+use crate::port::path::Path;
 
 /// Packets that are sent in a row before others have their turn.
 const BURST: usize = 128;
 
 /// A connected queue pair and what is under way.
 #[derive(Debug)]
-pub(super) struct QueuePair {
+pub struct QueuePair {
     qpn: Qpn,
     kind: u32,
+    /// The way to the peer.
     pub path: Path,
     transport: queue_pair::QueuePair,
     sending: Sending,
@@ -50,7 +51,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
 
 impl QueuePair {
     /// A queue pair that has come to RTR. `None` if it is of no connected type.
-    pub(super) fn new(qp: &Qp, qpn: Qpn, path: Path) -> Option<Self> {
+    pub fn new(qp: &Qp, qpn: Qpn, path: Path) -> Option<Self> {
         let kind = qp.qp_type.load(Acquire);
         let service = match kind {
             qp_type::RC => Service::Rc,
@@ -63,19 +64,19 @@ impl QueuePair {
     }
 
     /// It has come to RTS.
-    pub(super) fn begin_to_send(&mut self, qp: &Qp) {
+    pub fn begin_to_send(&mut self, qp: &Qp) {
         if let Some(attributes) = attributes(qp) {
             self.transport.modify_to_rts(attributes);
         }
     }
 
     /// Whether packets of a service are for it.
-    pub(super) fn has(&self, service: Service) -> bool {
+    pub fn has(&self, service: Service) -> bool {
         self.transport.service() == service
     }
 
     /// When [`QueuePair::serve`] is to be called at the latest.
-    pub(super) fn deadline(&self) -> Option<u64> {
+    pub fn deadline(&self) -> Option<u64> {
         self.transport.deadline()
     }
 
@@ -91,14 +92,14 @@ impl QueuePair {
     }
 
     /// Handles packets of the peer.
-    pub(super) fn receive(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
+    pub fn receive(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
         let (transport, mut sends, mut target) = self.parts(actor);
         transport.handle_packets(now, packets, &mut sends, &mut target);
         self.count_happened(actor);
     }
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
-    pub(super) fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port) -> bool {
+    pub fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port<impl Tap>) -> bool {
         let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
         let (transport, mut sends, mut target) = self.parts(actor);
         let has_more = transport.poll(now, BURST, &mut path_port, &mut sends, &mut target);
@@ -121,14 +122,14 @@ impl QueuePair {
 }
 
 /// The port, and the path to the peer.
-struct PathPort<'a> {
+struct PathPort<'a, T> {
     actor: Actor<'a>,
     qpn: Qpn,
-    port: &'a Port,
+    port: &'a Port<T>,
     path: Path,
 }
 
-impl port::Port for PathPort<'_> {
+impl<T: Tap> port::Port for PathPort<'_, T> {
     fn send<E: From<Busy>>(
         &mut self,
         packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,

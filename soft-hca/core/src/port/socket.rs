@@ -8,12 +8,11 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
+use crate::system::check;
 use arrayvec::ArrayVec;
-use soft_hca_core::system::check;
 use soft_hca_roce::wire::packet::PORT;
 
-use crate::link::multicast;
-use crate::link::path::{Control, Path};
+use crate::port::path::{Control, Path};
 
 /// Bytes that may wait in either direction; the system allows as much as it likes.
 const BUFFER: libc::c_int = 4 << 20;
@@ -31,14 +30,16 @@ const IPV6_FREEBIND: libc::c_int = 78;
 /// The socket of one own address, or of a group. It is never connected: only so has what it sends the
 /// identification 0, which the ICRC covers.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub struct Socket {
+    /// The address.
     pub address: IpAddr,
     socket: UdpSocket,
 }
 
 /// Packets that go to another host at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message<'b> {
+pub struct Message<'b> {
+    /// The way that they go.
     pub path: Path,
     /// The packets, one behind the other.
     pub bytes: &'b [u8],
@@ -48,8 +49,10 @@ pub(super) struct Message<'b> {
 
 /// A datagram that was received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Datagram {
+pub struct Datagram {
+    /// Bytes.
     pub length: usize,
+    /// The sender.
     pub from: SocketAddr,
     /// Time to live, or hop limit.
     pub hop_limit: u8,
@@ -62,7 +65,7 @@ pub(super) struct Datagram {
 impl Socket {
     /// Binds an own address. What is for groups leaves by the interface with this number, and comes
     /// back if it `loops`.
-    pub(super) fn bind(address: IpAddr, interface: u32, loops: bool) -> io::Result<Self> {
+    pub fn bind(address: IpAddr, interface: u32, loops: bool) -> io::Result<Self> {
         let at = match address {
             IpAddr::V6(v6) if v6.is_unicast_link_local() => {
                 SocketAddrV6::new(v6, PORT, 0, interface).into()
@@ -70,12 +73,12 @@ impl Socket {
             _ => SocketAddr::from((address, PORT)),
         };
         let socket = bind(at)?;
-        multicast::send_by(&socket, address, interface, loops)?;
+        send_by(&socket, address, interface, loops)?;
         Self::new(address, socket)
     }
 
     /// Of a socket that is bound to an own address or a group's.
-    pub(super) fn new(address: IpAddr, socket: UdpSocket) -> io::Result<Self> {
+    pub fn new(address: IpAddr, socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let this = Self { address, socket };
         for (privileged, name) in
@@ -119,7 +122,7 @@ impl Socket {
     /// # Errors
     ///
     /// The first of them could not be sent; `WouldBlock` if there is no room now.
-    pub(super) fn send(&self, messages: &[Message<'_>]) -> io::Result<usize> {
+    pub fn send(&self, messages: &[Message<'_>]) -> io::Result<usize> {
         let messages = &messages[..messages.len().min(MESSAGES)];
         let mut names: ArrayVec<_, MESSAGES> = messages
             .iter()
@@ -158,7 +161,7 @@ impl Socket {
 
     /// Receives as many messages as there are and `inbox` has room for; `WouldBlock` if there are
     /// none.
-    pub(super) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
+    pub fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
         // SAFETY: plain numbers and null pointers, for which zeros are good.
         let mut parts: [libc::iovec; MESSAGES] = unsafe { zeroed() };
         // SAFETY: as above.
@@ -234,7 +237,7 @@ impl Datagram {
 }
 
 /// Room for messages that are received.
-pub(super) struct Inbox(Vec<Slot>);
+pub struct Inbox(Vec<Slot>);
 
 struct Slot {
     bytes: Box<[u8]>,
@@ -246,7 +249,9 @@ struct Slot {
 }
 
 impl Inbox {
-    pub(super) fn new() -> Self {
+    /// Room for as many messages as one call receives.
+    #[allow(clippy::new_without_default, reason = "it takes a MiB")]
+    pub fn new() -> Self {
         let slot = || Slot {
             bytes: vec![0; LONGEST].into_boxed_slice(),
             // SAFETY: plain numbers, for which zeros are good.
@@ -259,7 +264,7 @@ impl Inbox {
     }
 
     /// The packets of a message that was received.
-    pub(super) fn packets(&self, index: usize) -> impl Iterator<Item = (Datagram, &[u8])> {
+    pub fn packets(&self, index: usize) -> impl Iterator<Item = (Datagram, &[u8])> {
         let slot = self.0.get(index);
         let known = slot.and_then(|slot| Some((slot.datagram?, &slot.bytes[..slot.length])));
         known.into_iter().flat_map(|((datagram, segment), bytes)| {
@@ -292,7 +297,7 @@ fn bind(at: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 /// A socket for datagrams without an address.
-pub(super) fn new_socket(family: libc::c_int) -> io::Result<UdpSocket> {
+pub fn new_socket(family: libc::c_int) -> io::Result<UdpSocket> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     // SAFETY: creates a descriptor that is nobody else's.
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
@@ -301,14 +306,40 @@ pub(super) fn new_socket(family: libc::c_int) -> io::Result<UdpSocket> {
 }
 
 /// Gives a socket its address.
-pub(super) fn bind_to(socket: &UdpSocket, at: SocketAddr) -> io::Result<()> {
+pub fn bind_to(socket: &UdpSocket, at: SocketAddr) -> io::Result<()> {
     let (name, bytes) = sockaddr(at);
     // SAFETY: the address lives through the call.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const name).cast(), bytes) }).map(drop)
 }
 
+/// A group at an interface (`ip(7)`).
+pub fn group_at(group: Ipv4Addr, interface: u32) -> libc::ip_mreqn {
+    libc::ip_mreqn {
+        imr_multiaddr: libc::in_addr { s_addr: group.to_bits().to_be() },
+        imr_address: libc::in_addr { s_addr: 0 },
+        imr_ifindex: interface as libc::c_int,
+    }
+}
+
+/// Has what a socket sends to groups leave by an interface. It comes back to this machine only if it
+/// `loops`; otherwise who is in the same fabric has got it in the arena.
+fn send_by(socket: &UdpSocket, own: IpAddr, interface: u32, loops: bool) -> io::Result<()> {
+    match own {
+        IpAddr::V4(_) => {
+            let by = group_at(Ipv4Addr::UNSPECIFIED, interface);
+            set_option(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &by)?;
+            socket.set_multicast_loop_v4(loops)
+        }
+        IpAddr::V6(_) => {
+            let by = interface as libc::c_int;
+            set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &by)?;
+            socket.set_multicast_loop_v6(loops)
+        }
+    }
+}
+
 /// Sets an option of a socket.
-pub(super) fn set_option<T: Copy>(
+pub fn set_option<T: Copy>(
     socket: &UdpSocket,
     level: libc::c_int,
     name: libc::c_int,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// The way of a packet from this host to another one or to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Path {
+pub struct Path {
     /// An own address.
     pub own: IpAddr,
     /// Where it goes.
@@ -21,7 +21,7 @@ pub(crate) struct Path {
 
 impl Path {
     /// With the system's usual header.
-    pub(crate) fn new(own: IpAddr, peer: IpAddr) -> Self {
+    pub fn new(own: IpAddr, peer: IpAddr) -> Self {
         Self { own, peer, traffic_class: 0, hop_limit: None }
     }
 }
@@ -41,7 +41,7 @@ impl Entry {
 
 /// The control messages that go with a packet (`ip(7)`, `ipv6(7)`).
 #[derive(Clone, Copy)]
-pub(super) struct Control {
+pub struct Control {
     entries: [Entry; 3],
     used: usize,
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for Control {
 impl Control {
     /// What a path has that is not as usual, and the length of the packets that a message is to be cut
     /// into.
-    pub(super) fn of(path: &Path, segment: Option<u16>) -> Self {
+    pub fn of(path: &Path, segment: Option<u16>) -> Self {
         let mut this = Self { entries: [Entry::NONE; 3], used: 0 };
         let (level, class, limit) = match path.peer {
             IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_TTL),
@@ -91,12 +91,12 @@ impl Control {
     }
 
     /// Whether there is anything to tell.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
     /// Makes a header name them. They have to live as long as it is used.
-    pub(super) fn attach(&mut self, header: &mut libc::msghdr) {
+    pub fn attach(&mut self, header: &mut libc::msghdr) {
         header.msg_control = self.entries.as_mut_ptr().cast();
         header.msg_controllen = size_of_val(&self.entries[..self.used]) as _;
     }

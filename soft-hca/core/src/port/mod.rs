@@ -1,0 +1,20 @@
+//! The port to other hosts: packets of RoCE v2 on UDP sockets, and connected queue pairs that send and
+//! receive them. Whoever has the sockets can run it.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`queue_pair`] | a connected queue pair: its transport, the engine and the port together |
+//! | [`packets`] | packets out and in, checked |
+//! | [`outbox`] | packets that go out together |
+//! | [`path`] | where a packet goes, and what its IP header says |
+//! | [`socket`] | datagrams |
+
+pub mod outbox;
+pub mod packets;
+pub mod path;
+pub mod queue_pair;
+pub mod socket;
+
+pub use packets::{Arrived, NoTap, Port, Tap};
+pub use path::Path;
+pub use queue_pair::QueuePair;

@@ -53,8 +53,11 @@ pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 /// `0`: programs' polls stay as they are; see [`is_hooked`].
 pub const HOOK: &str = "SOFT_HCA_HOOK";
 
+/// `1`: programs run their share of the port to other hosts; see [`runs_port`].
+pub const OWN_PORT: &str = "SOFT_HCA_OWN_PORT";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 14] = [
+pub const VARIABLES: [(&str, &str); 15] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -65,6 +68,7 @@ pub const VARIABLES: [(&str, &str); 14] = [
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
+    (OWN_PORT, "1: programs that poll send to other hosts, and receive, in their own calls"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -277,6 +281,11 @@ pub fn explains() -> bool {
 /// Whether the program's polls may pass through the preloaded library.
 pub fn is_hooked() -> bool {
     variable(HOOK).is_none_or(|value| value != "0")
+}
+
+/// Whether the program may send to other hosts, and receive from them, in its own calls.
+pub fn runs_port() -> bool {
+    is_hooked() && variable(OWN_PORT).is_some_and(|value| value == "1")
 }
 
 /// A variable that is not empty.

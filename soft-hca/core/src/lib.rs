@@ -16,6 +16,7 @@
 //! | [`errno`] | error numbers, each with its reason |
 //! | [`arena`], [`ring`] | tables and queues in shared memory |
 //! | [`system`] | system calls |
+//! | [`deadlines`] | what is to be done later |
 //! | `sync` | atomics, which `soft-hca/loom` replaces |
 //!
 //! A module uses those below it; `soft-hca/docs/inside.md` has the way of a message through them.
@@ -25,6 +26,7 @@
 
 pub mod arena;
 pub mod config;
+pub mod deadlines;
 pub mod device_file;
 pub mod device_spec;
 pub mod engine;

@@ -48,8 +48,18 @@ impl Free {
 
     /// Takes the lowest that is not below `from`; if there is none, the lowest of all.
     pub(crate) fn take_from(&mut self, from: usize) -> Option<usize> {
-        let range = self.range_from(from).or_else(|| self.range_from(0))?;
-        let number = if range.contains(&from) { from } else { range.start };
+        self.take_in(0..usize::MAX, from)
+    }
+
+    /// The same among these numbers.
+    pub(crate) fn take_in(&mut self, numbers: Range<usize>, from: usize) -> Option<usize> {
+        let first = |range: Range<usize>, from: usize| range.start.max(from);
+        let find = |from: usize| {
+            let range = self.range_from(from)?;
+            let number = first(range.clone(), from);
+            numbers.contains(&number).then_some((range, number))
+        };
+        let (range, number) = find(from).or_else(|| find(numbers.start))?;
         self.ranges.remove(&range.start);
         for rest in [range.start..number, number + 1..range.end] {
             if !rest.is_empty() {

@@ -25,7 +25,7 @@
 //! | `env` | what the data path asks of the daemon that runs it |
 //! | `process` | programs |
 //! | `table`, `free` | entries that are taken; numbers that are free |
-//! | `event_fd`, `poller`, `deadlines` | events, descriptors, time |
+//! | `event_fd`, `poller` | events, descriptors |
 //! | [`device`] | what a device says of itself |
 //! | `log` | what is refused and goes wrong |
 //!
@@ -36,7 +36,6 @@
 
 mod counter_files;
 mod counters;
-mod deadlines;
 mod deferred;
 pub mod device;
 mod env;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
+use soft_hca_core::deadlines::Deadlines;
 use soft_hca_core::device_spec::DeviceSpec;
 use soft_hca_core::engine::DAEMON;
 use soft_hca_core::errno::Errno;
@@ -21,7 +22,6 @@ use soft_hca_core::trace::{Recorder, event};
 use soft_hca_core::uapi::verbs::state;
 
 use crate::counter_files::CounterFiles;
-use crate::deadlines::Deadlines;
 use crate::deferred::{Answered, Deferred, DeferredCommands};
 use crate::device::{self, Device};
 use crate::fabric::Fabric;

@@ -29,6 +29,20 @@ impl<P> Table<P> {
         Some(index)
     }
 
+    /// Takes the next free entry of these indices, `None` if there is none among them.
+    pub(crate) fn take_in(&mut self, indices: Range<usize>, value: P) -> Option<usize> {
+        let next = if indices.contains(&self.next) { self.next } else { indices.start };
+        let index = self.free.take_in(indices, next)?;
+        self.next = index + 1;
+        self.taken.insert(index, value);
+        Some(index)
+    }
+
+    /// The indices among these that are taken.
+    pub(crate) fn taken_in(&self, indices: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        self.taken.range(indices).map(|(index, _)| *index)
+    }
+
     /// Takes the lowest free entry, `None` if there is none.
     pub(crate) fn take_lowest(&mut self, value: P) -> Option<usize> {
         let index = self.free.take_lowest()?;

@@ -16,6 +16,7 @@ use crate::arena::entry::{Field, Word, entry};
 use crate::arena::lock::{Lock, LockApart};
 use crate::arena::port_counters::Counters;
 use crate::arena::qp::Qp;
+use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x08");
@@ -346,6 +347,8 @@ pub struct Arena {
     pub ipv4: AtomicU32,
     /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
     pub link_sleeps: AtomicU32,
+    /// Shares of the port to other hosts.
+    pub shares: [Share; SHARES],
     /// What the port to other hosts has sent, received and dropped.
     pub port_counters: Counters,
     /// A bit for each queue pair at whose send queue the link is to look, by index.

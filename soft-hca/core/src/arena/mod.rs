@@ -8,6 +8,7 @@ mod lock;
 mod map;
 pub mod port_counters;
 mod qp;
+pub mod share;
 mod traffic;
 
 pub use entry::{Entry, Word};
@@ -16,4 +17,5 @@ pub use layout::*;
 pub use lock::{Guard, Lock, LockApart};
 pub use map::Mapping;
 pub use qp::Qp;
+pub use share::{SHARE_QPS, SHARES, Share, share_of};
 pub use traffic::{Events, Tally, Traffic};

@@ -132,6 +132,14 @@ entry! {
         /// While a completion queue is full: up to where its program had polled at the last look.
         pub wait_polled: AtomicU32,
 
+        // Of the port to other hosts
+        /// The ring in whose slots lies what it keeps, see `port::kept`.
+        pub kept: RingPlace,
+        /// How many bytes that are, 0 for nothing.
+        pub kept_bytes: AtomicU32,
+        /// Another one after each change.
+        pub kept_version: AtomicU64,
+
         /// What has gone wrong, and was put right or not.
         pub events: Events,
 

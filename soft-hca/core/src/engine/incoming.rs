@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
@@ -16,7 +18,7 @@ use crate::uapi::verbs::opcode;
 /// queue pair leaves the states in which it answers, for then the receive is flushed. The daemon
 /// takes the locks of each step in advance ([`Actor::hold_receiver`]): without them it would lose
 /// completions.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Incoming {
     receive: Receive,
     /// Bytes that are in its memory.

@@ -1,6 +1,7 @@
 //! Receive work requests: which memory a message goes into.
 
 use arrayvec::ArrayVec;
+use serde::{Deserialize, Serialize};
 
 use crate::arena::Arena;
 use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
@@ -12,7 +13,7 @@ use crate::uapi::rxe::{MAX_SGE, RecvWqe, Sge};
 
 /// A receive work request, copied out of its slot: that of a shared queue is the program's again as
 /// soon as it is consumed.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Receive {
     /// The program's name for it.
     pub wr_id: u64,

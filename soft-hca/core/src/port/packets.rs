@@ -9,13 +9,17 @@ use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, pkeys_match};
 use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
+use soft_hca_roce::wire::mad::GSI_QPN;
+use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
 use crate::arena::Mapping;
 use crate::arena::port_counters::{Counters, Drop, octets};
+use crate::engine::{Actor, trace_packet};
 use crate::port::outbox::Outbox;
 use crate::port::path::Path;
 use crate::port::socket::{Datagram, Message, Socket};
+use crate::trace::event;
 
 /// Packets that are built together.
 pub const RUN: usize = 64;
@@ -260,6 +264,38 @@ pub fn check<'p>(own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Result<Ar
         ..IpHeader::new(addresses, bytes.len())
     };
     Ok(Arrived { path: (own, from), ip, packet })
+}
+
+/// Whether a packet is looked at together with the one before.
+pub fn goes_with(before: &Arrived<'_>, packet: &Arrived<'_>) -> bool {
+    let (before, packet) = (&before.packet.headers, &packet.packet.headers);
+    packet.service == before.service
+        && packet.service != Service::Ud
+        && packet.dest_qpn == before.dest_qpn
+}
+
+/// Traces packets that have come for one queue pair, whose path has these ends if it is a connected one that
+/// is known.
+pub fn trace_arrived(actor: &Actor<'_>, run: &[Arrived<'_>], queue_pair: Option<(IpAddr, IpAddr)>) {
+    if !actor.is_traced() {
+        return;
+    }
+    for Arrived { path: (own, from), packet, .. } in run {
+        let headers = &packet.headers;
+        if headers.dest_qpn == GSI_QPN {
+            continue;
+        }
+        trace_packet(actor.arena, actor.env, || {
+            let ignored = match headers.service {
+                Service::Rc | Service::Uc if queue_pair.is_none() => 1,
+                Service::Rc | Service::Uc if queue_pair != Some((*own, *from)) => 2,
+                _ => 0,
+            };
+            let length = packet.payload.len() as u32;
+            let read = event::Packet::of(headers, (*from, *own));
+            event::Packet { qpn: headers.dest_qpn.get(), is_received: 1, length, ignored, ..read }
+        });
+    }
 }
 
 #[cfg(test)]

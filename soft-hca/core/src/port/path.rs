@@ -4,8 +4,10 @@ use std::fmt;
 use std::mem::{size_of, size_of_val};
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 /// The way of a packet from this host to another one or to a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     /// An own address.
     pub own: IpAddr,

@@ -24,13 +24,15 @@ const BURST: usize = 128;
 /// A connected queue pair and what is under way.
 #[derive(Debug)]
 pub struct QueuePair {
-    qpn: Qpn,
-    kind: u32,
+    pub(super) qpn: Qpn,
+    pub(super) kind: u32,
     /// The way to the peer.
     pub path: Path,
-    transport: queue_pair::QueuePair,
-    sending: Sending,
-    arriving: Arriving,
+    pub(super) transport: queue_pair::QueuePair,
+    pub(super) sending: Sending,
+    pub(super) arriving: Arriving,
+    /// Of what it keeps in the arena.
+    pub(super) version: u64,
 }
 
 fn attributes(qp: &Qp) -> Option<Attributes> {
@@ -60,7 +62,8 @@ impl QueuePair {
         };
         let transport = queue_pair::QueuePair::new(service, attributes(qp)?).ok()?;
         let (sending, arriving) = Default::default();
-        Some(Self { qpn, kind, path, transport, sending, arriving })
+        let version = qp.kept_version.load(Acquire);
+        Some(Self { qpn, kind, path, transport, sending, arriving, version })
     }
 
     /// It has come to RTS.
@@ -73,6 +76,11 @@ impl QueuePair {
     /// Whether packets of a service are for it.
     pub fn has(&self, service: Service) -> bool {
         self.transport.service() == service
+    }
+
+    /// Its number.
+    pub fn number(&self) -> Qpn {
+        self.qpn
     }
 
     /// When [`QueuePair::serve`] is to be called at the latest.

@@ -10,8 +10,10 @@ use std::ptr::null_mut;
 
 use crate::system::check;
 use arrayvec::ArrayVec;
+use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::packet::PORT;
 
+use crate::port::group::reuse;
 use crate::port::path::{Control, Path};
 
 /// Bytes that may wait in either direction; the system allows as much as it likes.
@@ -66,15 +68,34 @@ impl Socket {
     /// Binds an own address. What is for groups leaves by the interface with this number, and comes
     /// back if it `loops`.
     pub fn bind(address: IpAddr, interface: u32, loops: bool) -> io::Result<Self> {
+        Self::bind_at(address, interface, loops, false)
+    }
+
+    fn bind_at(address: IpAddr, interface: u32, loops: bool, is_beside: bool) -> io::Result<Self> {
         let at = match address {
             IpAddr::V6(v6) if v6.is_unicast_link_local() => {
                 SocketAddrV6::new(v6, PORT, 0, interface).into()
             }
             _ => SocketAddr::from((address, PORT)),
         };
-        let socket = bind(at)?;
+        let socket = bind(at, is_beside)?;
         send_by(&socket, address, interface, loops)?;
         Self::new(address, socket)
+    }
+
+    /// Binds an address that a socket of this process has, too, and shares.
+    pub(super) fn bind_beside(address: IpAddr, interface: u32, loops: bool) -> io::Result<Self> {
+        Self::bind_at(address, interface, loops, true)
+    }
+
+    /// A socket of an address, which is given as a GID, that the daemon has lent.
+    pub fn lent(gid: &[u8; 16], fd: OwnedFd) -> Option<Self> {
+        Self::new(ip::address(gid), fd.into()).ok()
+    }
+
+    /// The socket itself.
+    pub fn as_udp(&self) -> &UdpSocket {
+        &self.socket
     }
 
     /// Of a socket that is bound to an own address or a group's.
@@ -237,8 +258,10 @@ impl Datagram {
 }
 
 /// Room for messages that are received.
+#[derive(Debug)]
 pub struct Inbox(Vec<Slot>);
 
+#[derive(Debug)]
 struct Slot {
     bytes: Box<[u8]>,
     name: libc::sockaddr_storage,
@@ -263,6 +286,11 @@ impl Inbox {
         Self(std::iter::repeat_with(slot).take(MESSAGES).collect())
     }
 
+    /// Room for none.
+    pub(super) fn empty() -> Self {
+        Self(Vec::new())
+    }
+
     /// The packets of a message that was received.
     pub fn packets(&self, index: usize) -> impl Iterator<Item = (Datagram, &[u8])> {
         let slot = self.0.get(index);
@@ -282,7 +310,7 @@ impl AsFd for Socket {
 
 /// A socket with an own address. One of IPv6 may still be in duplicate address detection, which takes
 /// the system a second or two; the socket hears what comes for it from then on.
-fn bind(at: SocketAddr) -> io::Result<UdpSocket> {
+fn bind(at: SocketAddr, is_beside: bool) -> io::Result<UdpSocket> {
     let family = match at {
         SocketAddr::V4(_) => libc::AF_INET,
         SocketAddr::V6(_) => libc::AF_INET6,
@@ -291,6 +319,9 @@ fn bind(at: SocketAddr) -> io::Result<UdpSocket> {
     if at.is_ipv6() {
         // Kernels before 4.15 do not know it.
         let _ = set_option(&socket, libc::IPPROTO_IPV6, IPV6_FREEBIND, &1i32);
+    }
+    if is_beside {
+        reuse(&socket)?;
     }
     bind_to(&socket, at)?;
     Ok(socket)

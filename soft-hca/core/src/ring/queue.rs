@@ -249,6 +249,15 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Copies bytes to the slot's beginning, as many as it has room for.
+    pub fn write_bytes(&self, bytes: &[u8]) {
+        for (i, bytes) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.set_u64(i * 8, u64::from_le_bytes(word));
+        }
+    }
+
     /// Copies bytes out of the slot, from any offset.
     pub fn read_bytes(&self, offset: usize, out: &mut [u8]) {
         for (i, byte) in out.iter_mut().enumerate() {

@@ -117,6 +117,9 @@ pub enum Request {
     /// A tree for `SYSFS_PATH` was written, as of a fabric that has just begun. What has become of
     /// ports and devices since then is to be in it.
     Sysfs,
+    /// This process wants a share of the port to other hosts. Answered with its number and the GIDs of the
+    /// port's addresses, and a socket for each; `ENOENT` if there is none.
+    Share,
 }
 
 /// A completion channel.
@@ -330,6 +333,7 @@ impl Request {
                 out.extend(after_ns.to_le_bytes());
             }
             Self::Sysfs => word(13),
+            Self::Share => word(14),
         }
         out
     }
@@ -379,6 +383,7 @@ impl Request {
                 after_ns: words.u64()?,
             },
             13 => Self::Sysfs,
+            14 => Self::Share,
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -441,6 +446,7 @@ mod tests {
             Request::Port { device: 1, port: 2, is_up: true, after_ns: 5 },
             Request::Device { device: 1, is_there: false, after_ns: 5 },
             Request::Sysfs,
+            Request::Share,
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, only_failures: true },

@@ -43,8 +43,9 @@ impl Fabric {
     }
 
     /// The entry has its number from now on; see [`Fabric::qpn`].
-    pub(crate) fn take_qp(&mut self, object: QpObject) -> Result<usize> {
-        let index = begin(self.qps.take(object), &self.arena.qps, Some(&self.arena.qps_used))?;
+    pub(crate) fn take_qp(&mut self, object: QpObject, proc: usize) -> Result<usize> {
+        let taken = self.take_qp_index(object, proc);
+        let index = begin(taken, &self.arena.qps, Some(&self.arena.qps_used))?;
         let qpn = self.qp_numbers.take(index);
         if let Some(object) = self.qps.get_mut(index) {
             object.qpn = qpn;
@@ -182,12 +183,14 @@ impl Fabric {
             qp.live.store(0, Release);
             qp.sq.offset.store(0, Release);
             qp.rq.offset.store(0, Release);
+            qp.kept.offset.store(0, Release);
         }
         self.keep_counts(index);
         let memberships: Vec<usize> = self.members_of(index).map(|(member, _)| member).collect();
         memberships.into_iter().for_each(|i| self.release_member(i));
         self.release_ring_of(RingOf::Send(index));
         self.release_ring_of(RingOf::Receive(index));
+        self.release_ring_of(RingOf::Kept(index));
         self.qps.release(index);
         Ok(())
     }

@@ -7,6 +7,7 @@ mod numbers;
 mod remote;
 mod removal;
 mod rings;
+mod shares;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,6 +31,7 @@ use crate::table::Table;
 
 use numbers::{Generations, Pds, QpNumbers};
 use rings::Rings;
+use shares::Shares;
 
 pub(crate) use removal::REMOVED;
 pub(crate) use rings::RingOf;
@@ -61,6 +63,7 @@ pub(crate) struct Fabric {
     /// What ports keep of queue pairs that have left them.
     port_counts: BTreeMap<PortOf, PortCounts>,
     qp_numbers: QpNumbers,
+    shares: Shares,
     pds: Pds,
     generations: Generations,
 }
@@ -115,6 +118,7 @@ impl Fabric {
             members: Table::new(0..arena::MAX_MEMBERS, 0),
             port_counts: BTreeMap::new(),
             qp_numbers,
+            shares: Shares::default(),
             pds: Pds::default(),
             generations: Generations::default(),
         };
@@ -195,9 +199,10 @@ impl Fabric {
         self.forget_if_gone(index);
     }
 
-    fn forget_if_gone(&self, index: usize) {
+    fn forget_if_gone(&mut self, index: usize) {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
+            self.take_back_share(index);
         }
     }
 
@@ -274,7 +279,7 @@ mod tests {
 
     /// Takes an entry for a queue pair and gives it back; its number.
     fn number(fabric: &mut Fabric) -> u32 {
-        let index = fabric.take_qp(QpObject::default()).unwrap();
+        let index = fabric.take_qp(QpObject::default(), 1).unwrap();
         let qpn = fabric.qpn(index).unwrap();
         assert_eq!(fabric.qp_of(qpn).map(|(index, _)| index), Some(index));
         fabric.qps.release(index);
@@ -295,7 +300,7 @@ mod tests {
     fn the_only_free_entry_has_another_number_each_time() {
         let mut fabric = fabric(0);
         (1..MAX_QPS).for_each(|_| {
-            fabric.take_qp(QpObject::default()).unwrap();
+            fabric.take_qp(QpObject::default(), 1).unwrap();
         });
         assert_ne!(number(&mut fabric), number(&mut fabric));
     }

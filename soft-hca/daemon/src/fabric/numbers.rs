@@ -1,32 +1,33 @@
 //! Numbers of objects that are not those of their entries.
 
-use soft_hca_core::arena::{self, MAX_QPS, QPN_ROUNDS};
+use soft_hca_core::arena::{self, MAX_QPS, QPN_ROUNDS, SHARES, share_of};
 use soft_hca_core::errno::{Result, ensure};
 
 use super::FULL;
 
-/// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries have had all
-/// of theirs.
+/// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries of its share have
+/// had all of theirs.
 #[derive(Debug)]
 pub(super) struct QpNumbers {
-    round: u32,
     pub(super) base: u32,
-    last: Option<usize>,
+    /// Of each share: the round, and the entry that was taken last.
+    shares: [(u32, Option<usize>); SHARES],
 }
 
 impl QpNumbers {
     /// They begin where `identity` says.
     pub(super) fn new(identity: u64) -> Self {
         let round = (identity >> 32) as u32 % QPN_ROUNDS;
-        Self { round, base: identity as u32 % MAX_QPS as u32, last: None }
+        Self { base: identity as u32 % MAX_QPS as u32, shares: [(round, None); SHARES] }
     }
 
     /// The number of an entry that has just been taken.
     pub(super) fn take(&mut self, index: usize) -> u32 {
-        if self.last.replace(index).is_some_and(|last| index <= last) {
-            self.round = (self.round + 1) % QPN_ROUNDS;
+        let (round, last) = &mut self.shares[share_of(index)];
+        if last.replace(index).is_some_and(|last| index <= last) {
+            *round = (*round + 1) % QPN_ROUNDS;
         }
-        arena::qpn(index, self.round, self.base)
+        arena::qpn(index, *round, self.base)
     }
 
     /// The entry that has, or had, a number.

@@ -25,6 +25,8 @@ pub(crate) enum RingOf {
     Completions(usize),
     /// Payloads that wait for the polls of a completion queue.
     Eager(usize),
+    /// What a queue pair with a peer on another host keeps.
+    Kept(usize),
 }
 
 impl RingOf {
@@ -35,6 +37,7 @@ impl RingOf {
             Self::Shared(index) => &arena.srqs[index].ring,
             Self::Completions(index) => &arena.cqs[index].ring,
             Self::Eager(index) => &arena.cqs[index].eager,
+            Self::Kept(index) => &arena.qps[index].kept,
         }
     }
 }
@@ -134,7 +137,7 @@ impl Fabric {
         let lock = match of {
             RingOf::Completions(index) => &self.arena.cqs[index].lock,
             RingOf::Shared(index) => &self.arena.srqs[index].lock,
-            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) => {
+            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) | RingOf::Kept(_) => {
                 return Err(Errno::EINVAL.because("this queue keeps its size"));
             }
         };
@@ -157,7 +160,7 @@ impl Fabric {
                 self.arena.cqs[index].credits.store(0, Release);
                 self.arena.cqs[index].overrun_from.store(0, Release);
             }
-            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) => {}
+            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) | RingOf::Kept(_) => {}
         }
         of.entry(&self.arena).copy_from(place);
         Ok(())
@@ -173,7 +176,7 @@ impl Fabric {
     }
 
     /// Frees an object's ring, if it has one. Its entry no longer names it.
-    pub(super) fn release_ring_of(&mut self, of: RingOf) {
+    pub(crate) fn release_ring_of(&mut self, of: RingOf) {
         if let Some(place) = self.rings.places.remove(&of) {
             self.release_ring(&place);
         }

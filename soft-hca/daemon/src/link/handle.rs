@@ -10,6 +10,7 @@ use soft_hca_core::arena::port_counters::LinkCounts;
 use soft_hca_core::port::Path;
 use soft_hca_core::port::socket::Socket;
 use soft_hca_roce::wire::bth::Qpn;
+use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use crate::device::{self, Neighbour, is_link_local};
@@ -31,6 +32,15 @@ pub(crate) struct ReceivedMad {
     pub mad: [u8; MAD_BYTES],
 }
 
+/// A socket of a share, for the process that has it.
+#[derive(Debug)]
+pub(crate) struct LentSocket {
+    /// Its address.
+    pub gid: [u8; 16],
+    /// The socket.
+    pub fd: OwnedFd,
+}
+
 /// The link of a fabric, which may be off. All who have a clone have the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handle(Option<Arc<Shared>>);
@@ -45,6 +55,8 @@ pub(super) struct Shared {
     /// Whether it leads to the own addresses, too.
     pub is_always: bool,
     pub groups: Groups,
+    /// Of each share of the port but the first, a socket for each address; none if there are no shares.
+    pub shares: Vec<Vec<Socket>>,
     /// To the link's thread.
     pub orders: Mailbox<Order>,
     /// To the main loop.
@@ -77,7 +89,7 @@ impl Shared {
         (addresses, interface): (Vec<IpAddr>, Option<u32>),
         is_always: bool,
         faults: Option<Arc<FaultCounters>>,
-        groups: Groups,
+        (groups, shares): (Groups, Vec<Vec<Socket>>),
         arena: Arc<Mapping>,
     ) -> std::io::Result<Self> {
         Ok(Self {
@@ -85,6 +97,7 @@ impl Shared {
             interface,
             is_always,
             groups,
+            shares,
             orders: Mailbox::new(usize::MAX)?,
             mads: Mailbox::new(MAX_MADS)?,
             arena,
@@ -130,6 +143,21 @@ impl Handle {
         if let Some(shared) = &self.0 {
             shared.orders.put(Order::SendMad { from, to, mad: Box::new(*mad) });
         }
+    }
+
+    /// Whether processes may have shares of the port.
+    pub(crate) fn has_shares(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| !shared.shares.is_empty())
+    }
+
+    /// The sockets of a share that is a process's, each with its address as a GID.
+    pub(crate) fn share(&self, number: usize) -> Option<Vec<LentSocket>> {
+        let sockets = self.0.as_ref()?.shares.get(number.checked_sub(1)?)?.iter();
+        let lent = sockets.map(|socket| {
+            let fd = socket.as_fd().try_clone_to_owned().ok()?;
+            Some(LentSocket { gid: ip::gid(socket.address), fd })
+        });
+        lent.collect()
     }
 
     /// Whether the system knows the next host on the way from an own address to another host's. If

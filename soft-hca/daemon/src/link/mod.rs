@@ -48,6 +48,7 @@
 //! | `handle` | what the rest of the daemon sees of it |
 //! | `addresses` | which addresses it is to have |
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
+//! | `watch` | which shares of the port it runs, and which their processes do |
 //! | `env` | what the engine asks of it |
 //! | `spin` | when it looks for more before it sleeps |
 //! | `soft_hca_core::port` | packets out and in, checked; connected queue pairs |
@@ -65,8 +66,9 @@ mod pcap;
 mod spin;
 mod tap;
 mod thread;
+mod watch;
 
-use soft_hca_core::arena::Mapping;
+use soft_hca_core::arena::{Mapping, SHARES};
 use soft_hca_core::config::LinkOptions;
 use soft_hca_core::port::Port;
 use soft_hca_core::port::socket::Socket;
@@ -74,6 +76,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
 
 use crate::device::{self, Device};
 use crate::env::DaemonEnv;
@@ -81,7 +84,7 @@ pub use crate::link::multicast::Groups;
 pub(crate) use soft_hca_core::port::Path;
 
 pub use addresses::{addresses, link_addresses};
-pub(crate) use handle::{Handle, ReceivedMad};
+pub(crate) use handle::{Handle, LentSocket, ReceivedMad};
 pub(crate) use thread::Thread;
 
 /// Why there is no link. The fabric goes on without other hosts.
@@ -120,14 +123,21 @@ pub(crate) fn start(
     let mut addresses = addresses(&wanted.addresses, &device::interfaces())?;
     let netdev_of = |address| device.ports.iter().find_map(|port| port.gids.netdev_of(address));
     let interface_of = |address| soft_hca_core::system::interface_number(netdev_of(address)?);
+    // What is between the port and its sockets has to see all packets.
+    let is_plain = wanted.pcap.is_none() && wanted.faults.is_empty();
+    let base = arena.qpn_base.load(Acquire);
     let bind = |&address: &IpAddr| {
         let interface = interface_of(address).unwrap_or_default();
-        Socket::bind(address, interface, wanted.is_always).map_err(|error| match error.kind() {
+        let bound = match is_plain {
+            true => Socket::bind_shares(address, interface, wanted.is_always, base),
+            false => Socket::bind(address, interface, wanted.is_always).map(|socket| vec![socket]),
+        };
+        bound.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => Error::Taken(address),
             _ => Error::Socket(address, error),
         })
     };
-    let sockets: Result<Vec<_>, Error> = addresses.iter().map(bind).collect();
+    let sockets: Result<Vec<Vec<Socket>>, Error> = addresses.iter().map(bind).collect();
     let mut sockets = sockets?;
     // Those of one network interface, for such an address does not say which.
     let interface = interface_of(addresses[0]);
@@ -150,10 +160,28 @@ pub(crate) fn start(
     let faults = (!wanted.faults.is_empty()).then(|| wanted.faults.clone().seeded());
     let counters = faults.clone().map(|plan| Arc::new(fault::FaultCounters::new(plan)));
     let tap = tap::Tap::new(faults.as_ref().zip(counters.clone()), pcap);
+    let (sockets, shares) = by_share(sockets);
+    let around = (groups, shares);
     let shared =
-        handle::Shared::new((addresses, interface), wanted.is_always, counters, groups, arena);
+        handle::Shared::new((addresses, interface), wanted.is_always, counters, around, arena);
     let shared = Arc::new(shared.map_err(Error::Thread)?);
     let port = Port::new(sockets, Arc::clone(&shared.arena), tap);
     let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;
     Ok((Handle::on(shared), thread))
+}
+
+/// Of each address's sockets the first, which is the port's own, and by share the others. Shares are for
+/// all addresses or for none.
+fn by_share(mut sockets: Vec<Vec<Socket>>) -> (Vec<Socket>, Vec<Vec<Socket>>) {
+    let have_all = sockets.iter().all(|of_address| of_address.len() == SHARES);
+    let mut shares: Vec<Vec<Socket>> = Vec::new();
+    if have_all {
+        shares.resize_with(SHARES - 1, Vec::new);
+        for of_address in &mut sockets {
+            for (share, socket) in shares.iter_mut().zip(of_address.drain(1..)) {
+                share.push(socket);
+            }
+        }
+    }
+    (sockets.into_iter().filter_map(|of_address| of_address.into_iter().next()).collect(), shares)
 }

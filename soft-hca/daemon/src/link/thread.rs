@@ -5,22 +5,19 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
-use soft_hca_core::arena::Mapping;
 use soft_hca_core::arena::port_counters::Drop as Reason;
-use soft_hca_core::engine::{
-    Actor, DatagramReceiver, Env, LINK, LocalCopier, RemoteDatagram, trace_packet,
-};
-use soft_hca_core::port::Path;
+use soft_hca_core::arena::{Mapping, qp_index, share_of};
+use soft_hca_core::engine::{Actor, DatagramReceiver, Env, LINK, LocalCopier, RemoteDatagram};
 use soft_hca_core::port::packets::Tap as _;
-use soft_hca_core::port::packets::{Arrived, RUN, check};
+use soft_hca_core::port::packets::{Arrived, RUN, check, goes_with, trace_arrived};
 use soft_hca_core::port::socket::{Datagram, Inbox, Socket};
+use soft_hca_core::port::{Path, Scratch};
 use soft_hca_core::port::{Port, QueuePair};
 use soft_hca_core::system;
-use soft_hca_core::trace::event;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 use soft_hca_roce::wire::bth::{MULTICAST_QPN, Qpn};
 use soft_hca_roce::wire::ip;
@@ -28,18 +25,21 @@ use soft_hca_roce::wire::mad::{GSI_QKEY, GSI_QPN};
 use soft_hca_roce::wire::opcode::{Operation, Service};
 use soft_hca_roce::wire::packet::MAX_BYTES;
 
-use crate::deadlines::Deadlines;
 use crate::env::DaemonEnv;
 use crate::link::env::LinkEnv;
 use crate::link::handle::{Order, ReceivedMad, Shared};
 use crate::link::spin::Spin;
 use crate::link::tap::Tap;
-use crate::poller::Poller;
+use crate::link::watch::Watch;
+use crate::poller::{Poller, is_readable};
+use soft_hca_core::deadlines::Deadlines;
 
 /// The thread is seldom long at work, and programs that poll leave no processor idle.
 const TIME_SLICE_NS: u64 = 100_000;
 /// When a socket that was full is tried again.
 const FULL_NS: u64 = 100_000;
+/// When a queue pair is tried again that its process had.
+const BUSY_NS: u64 = 100_000;
 /// A time that has come.
 const NOW: Option<u64> = Some(0);
 
@@ -67,9 +67,16 @@ impl Thread {
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         poller.add(&shared.orders.doorbell, Ready::Doorbell)?;
-        for socket in &port.sockets {
+        for socket in port.sockets.iter().chain(shared.shares.iter().flatten()) {
             poller.add(socket, Ready::Packets(socket.as_fd().as_raw_fd()))?;
         }
+        let of_shares = shared.shares.iter().zip(1..).flat_map(|(sockets, share)| {
+            sockets
+                .iter()
+                .zip(0..)
+                .map(move |(socket, at)| (socket.as_fd().as_raw_fd(), (share, at)))
+        });
+        let of_shares = of_shares.collect();
         let env = LinkEnv { daemon, shared: Arc::clone(&shared), port };
         let link = Link {
             arena: Arc::clone(&shared.arena),
@@ -77,6 +84,10 @@ impl Thread {
             copier: LocalCopier::default(),
             poller,
             groups: Vec::new(),
+            of_shares,
+            watch: Watch::default(),
+            scratch: Scratch::default(),
+            later: Vec::new(),
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
             deadlines: Deadlines::default(),
@@ -106,6 +117,12 @@ struct Link {
     poller: Poller<Ready>,
     /// The sockets that hear groups.
     groups: Vec<Socket>,
+    /// The descriptors of shares' sockets: which share, and which of its sockets.
+    of_shares: HashMap<RawFd, (usize, usize)>,
+    watch: Watch,
+    scratch: Scratch,
+    /// Queue pairs that have come to a state while their process had them.
+    later: Vec<(Qpn, u32, Path)>,
     /// Connected queue pairs with a peer on another host, by number.
     qps: HashMap<Qpn, QueuePair>,
     /// Those that are to be served.
@@ -136,6 +153,10 @@ impl Link {
                 }
             }
             self.receive_late();
+            self.take_back_shares();
+            for (qpn, to, path) in std::mem::take(&mut self.later) {
+                self.set_state(qpn, to, path);
+            }
             let doorbells = self.arena.take_link_doorbells();
             if has_received || !doorbells.is_empty() {
                 self.spin.traffic();
@@ -163,7 +184,9 @@ impl Link {
     /// that post meanwhile write to that only if the thread really sleeps.
     fn sleep(&mut self) -> Vec<Ready> {
         let full = self.is_full.then(|| system::now_ns() + FULL_NS);
-        let times = [self.deadlines.next(), full, self.env.port.tap.deadline()];
+        let later = (!self.later.is_empty()).then(|| system::now_ns() + BUSY_NS);
+        let tap = self.env.port.tap.deadline();
+        let times = [self.deadlines.next(), full, tap, self.watch.deadline(), later];
         let deadline = times.into_iter().flatten().min();
         let Self { spin, arena, poller, dirty, .. } = self;
         let is_found = || !dirty.is_empty() || arena.has_link_doorbells() || poller.is_ready();
@@ -218,6 +241,9 @@ impl Link {
 
     /// The socket of an own address or of a group with this descriptor.
     fn socket(&self, fd: RawFd) -> Option<&Socket> {
+        if let Some((share, at)) = self.of_shares.get(&fd) {
+            return self.env.shared.shares.get(share - 1)?.get(*at);
+        }
         let mut sockets = self.env.port.sockets.iter().chain(&self.groups);
         sockets.find(|socket| socket.as_fd().as_raw_fd() == fd)
     }
@@ -244,18 +270,31 @@ impl Link {
             (state::RTR, Some(qp)) => {
                 if let Some(new) = QueuePair::new(qp, qpn, path) {
                     self.qps.insert(qpn, new);
+                    let kept = self.with_new(qpn, |_, _| {});
+                    if kept.is_none() {
+                        self.later.push((qpn, to, path));
+                    }
                 }
             }
-            (state::RTS | state::SQD, Some(qp)) => {
-                if let Some(queue_pair) = self.qps.get_mut(&qpn) {
+            (state::RTS | state::SQD, Some(_)) => {
+                let is_known = self.qps.contains_key(&qpn);
+                let begun = self.with(qpn, |link, queue_pair| {
                     queue_pair.path = path;
-                    queue_pair.begin_to_send(qp);
-                    self.dirty.insert(qpn);
+                    if let Some(qp) = link.arena.qp(qpn.get()) {
+                        queue_pair.begin_to_send(qp);
+                    }
+                });
+                match begun {
+                    Some(()) => drop(self.dirty.insert(qpn)),
+                    None if is_known => self.later.push((qpn, to, path)),
+                    None => {}
                 }
             }
-            _ => {
+            (_, qp) => {
+                qp.into_iter().for_each(QueuePair::forget);
                 self.qps.remove(&qpn);
                 self.dirty.remove(&qpn);
+                self.later.retain(|(other, ..)| *other != qpn);
             }
         }
     }
@@ -291,20 +330,117 @@ impl Link {
         }
         let dirty = std::mem::take(&mut self.dirty);
         for qpn in dirty {
-            let Some(mut qp) = self.qps.remove(&qpn) else { continue };
-            if qp.serve(self.actor(), now, &self.env.port) {
+            if !self.qps.contains_key(&qpn) || self.is_of_process(qpn, now) {
+                continue;
+            }
+            let served = self.with(qpn, |link, qp| {
+                let has_more = qp.serve(link.actor(), now, &link.env.port);
+                (has_more, qp.deadline())
+            });
+            let (has_more, deadline) = served.unwrap_or((false, Some(now + BUSY_NS)));
+            if has_more {
                 self.dirty.insert(qpn);
             }
-            if let Some(at) = qp.deadline() {
+            if let Some(at) = deadline {
                 self.deadlines.add(qpn, at);
             }
-            self.qps.insert(qpn, qp);
         }
         !self.dirty.is_empty()
     }
 
+    /// The share of a queue pair that is a process's.
+    fn share(&self, qpn: Qpn) -> Option<usize> {
+        let index = qp_index(qpn.get(), self.arena.qpn_base.load(Relaxed))?;
+        QueuePair::is_kept(&self.arena, qpn).then(|| share_of(index))
+    }
+
+    /// Whether the queue pair's process runs its share.
+    fn is_of_process(&mut self, qpn: Qpn, now: u64) -> bool {
+        let share = self.share(qpn);
+        share.is_some_and(|share| self.watch.is_away(&self.arena, share, now))
+    }
+
+    /// Does something with a queue pair that nobody else has meanwhile. `None` if its process has it at
+    /// the moment, or it is gone.
+    fn with<T>(&mut self, qpn: Qpn, work: impl FnOnce(&Self, &mut QueuePair) -> T) -> Option<T> {
+        self.with_kept(qpn, true, work)
+    }
+
+    /// The same with one of which nothing is kept yet.
+    fn with_new<T>(
+        &mut self,
+        qpn: Qpn,
+        work: impl FnOnce(&Self, &mut QueuePair) -> T,
+    ) -> Option<T> {
+        self.with_kept(qpn, false, work)
+    }
+
+    fn with_kept<T>(
+        &mut self,
+        qpn: Qpn,
+        is_kept: bool,
+        work: impl FnOnce(&Self, &mut QueuePair) -> T,
+    ) -> Option<T> {
+        let mut queue_pair = self.qps.remove(&qpn)?;
+        let Some(share) = self.share(qpn) else {
+            let done = work(self, &mut queue_pair);
+            self.qps.insert(qpn, queue_pair);
+            return Some(done);
+        };
+        let arena = Arc::clone(&self.arena);
+        let guard = arena.shares[share].lock_patiently(LINK);
+        if guard.is_none() {
+            self.qps.insert(qpn, queue_pair);
+            return None;
+        }
+        if is_kept && !queue_pair.refresh(&arena) {
+            return None;
+        }
+        let done = work(self, &mut queue_pair);
+        queue_pair.keep(&arena, &mut self.scratch);
+        arena.shares[share].is_in_use.store(1, Relaxed);
+        self.qps.insert(qpn, queue_pair);
+        Some(done)
+    }
+
+    /// Runs the shares again whose processes do not, or no longer.
+    fn take_back_shares(&mut self) {
+        let now = system::now_ns();
+        for share in self.watch.returned(&self.arena, now) {
+            let mut have_waited = false;
+            let shared = Arc::clone(&self.env.shared);
+            for socket in shared.shares.get(share - 1).into_iter().flatten() {
+                have_waited |= is_readable(socket);
+                let name = Ready::Packets(socket.as_fd().as_raw_fd());
+                // They are still there if no packet has come meanwhile.
+                self.poller.remove(socket);
+                if let Err(error) = self.poller.add(socket, name) {
+                    tracing::error!("a share of the port is lost: {error}");
+                }
+            }
+            if have_waited {
+                self.watch.has_let_wait(&self.arena, share, now);
+            }
+            let base = self.arena.qpn_base.load(Relaxed);
+            let is_of_share = |qpn: &&Qpn| qp_index(qpn.get(), base).map(share_of) == Some(share);
+            self.dirty.extend(self.qps.keys().filter(is_of_share));
+        }
+    }
+
+    /// Looks no more at the sockets of a share that its process runs.
+    fn leave_share(&mut self, share: usize) {
+        for socket in self.env.shared.shares.get(share - 1).into_iter().flatten() {
+            self.poller.remove(socket);
+        }
+    }
+
     /// Takes packets from a socket; there may be more.
     fn receive(&mut self, fd: RawFd, inbox: &mut Inbox) {
+        if let Some(&(share, _)) = self.of_shares.get(&fd) {
+            if self.watch.is_away(&self.arena, share, system::now_ns()) {
+                return self.leave_share(share);
+            }
+        }
         // A group may have been left meanwhile.
         let Some(socket) = self.socket(fd) else { return };
         let own = socket.address;
@@ -348,35 +484,14 @@ impl Link {
     /// Takes packets that have come together.
     fn take(&mut self, arrived: &[Arrived<'_>]) {
         for run in arrived.chunk_by(goes_with) {
-            self.trace_received(run);
+            if let Some(first) = run.first() {
+                let known = self.qps.get(&first.packet.headers.dest_qpn);
+                let ends = known.map(|queue_pair| (queue_pair.path.own, queue_pair.path.peer));
+                trace_arrived(&self.actor(), run, ends);
+            }
             if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
                 run.iter().for_each(|_| self.count_drop(first.path.1, reason));
             }
-        }
-    }
-
-    /// Traces packets that have come, those of queue pairs of programs.
-    fn trace_received(&self, run: &[Arrived<'_>]) {
-        for Arrived { path: (own, from), packet, .. } in run {
-            let headers = &packet.headers;
-            if headers.dest_qpn == GSI_QPN {
-                continue;
-            }
-            let qpn = headers.dest_qpn;
-            trace_packet(&self.env.shared.arena, &self.env, || {
-                let queue_pair = self
-                    .qps
-                    .get(&qpn)
-                    .map(|queue_pair| (queue_pair.path.own, queue_pair.path.peer));
-                let ignored = match headers.service {
-                    Service::Rc | Service::Uc if queue_pair.is_none() => 1,
-                    Service::Rc | Service::Uc if queue_pair != Some((*own, *from)) => 2,
-                    _ => 0,
-                };
-                let length = packet.payload.len() as u32;
-                let read = event::Packet::of(headers, (*from, *own));
-                event::Packet { qpn: qpn.get(), is_received: 1, length, ignored, ..read }
-            });
         }
     }
 
@@ -429,23 +544,15 @@ impl Link {
                 if (queue_pair.path.own, queue_pair.path.peer) != (*own, *from) {
                     return Err(Reason::Address);
                 }
-                if let Some(mut queue_pair) = self.qps.remove(&qpn) {
-                    let packets: ArrayVec<_, RUN> =
-                        run.iter().take(RUN).map(|arrived| arrived.packet).collect();
-                    queue_pair.receive(self.actor(), system::now_ns(), &packets);
-                    self.qps.insert(qpn, queue_pair);
-                    self.dirty.insert(qpn);
-                }
+                let packets: ArrayVec<_, RUN> =
+                    run.iter().take(RUN).map(|arrived| arrived.packet).collect();
+                // Where its process has it, they count as lost.
+                self.with(qpn, |link, queue_pair| {
+                    queue_pair.receive(link.actor(), system::now_ns(), &packets);
+                });
+                self.dirty.insert(qpn);
                 Ok(())
             }
         }
     }
-}
-
-/// Whether a packet is looked at together with the one before.
-fn goes_with(before: &Arrived<'_>, packet: &Arrived<'_>) -> bool {
-    let (before, packet) = (&before.packet.headers, &packet.packet.headers);
-    packet.service == before.service
-        && packet.service != Service::Ud
-        && packet.dest_qpn == before.dest_qpn
 }

@@ -51,7 +51,7 @@ impl Connection {
         let mut fabric = Fabric::new(devices, 0).unwrap();
         let mut made = |device, path| {
             let object = QpObject { qp_type: qp_type::RC, device, path, ..QpObject::default() };
-            fabric.take_qp(object).unwrap()
+            fabric.take_qp(object, 1).unwrap()
         };
         let (a, b) = (made(0, to_b), made(1, to_a));
         for (own, peer) in [(a, b), (b, a)] {
@@ -317,7 +317,7 @@ fn each_port_keeps_what_was_counted_there() {
     // Who gets the entry begins anew.
     let path = path(1, 1);
     let next = QpObject { qp_type: qp_type::RC, device: 1, path, ..QpObject::default() };
-    pair.a = pair.fabric.take_qp(next).unwrap();
+    pair.a = pair.fabric.take_qp(next, 1).unwrap();
     assert_eq!(sent(&pair), [5, 7, 0]);
     send(&pair, 2);
     assert_eq!(sent(&pair), [5, 7, 2]);

@@ -1,6 +1,7 @@
 //! What clients ask for.
 
 use std::io::{Seek, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -21,6 +22,7 @@ use super::changes::Change;
 use crate::deferred::Answered;
 use crate::event_fd::EventFd;
 use crate::files::{self, File};
+use crate::link::LentSocket;
 use crate::poller::Ready;
 use crate::uverbs::UverbsFile;
 use crate::{listing, ucma};
@@ -95,6 +97,7 @@ impl Daemon {
                 self.adopt_counters();
                 Ok(Handled::Answered(Answered::default()))
             }
+            Request::Share => self.share(token).map(Handled::Answered),
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
                 // It may be longer than a message.
@@ -105,6 +108,19 @@ impl Daemon {
                 Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
             }
         }
+    }
+
+    /// Lends a program a share of the port to other hosts.
+    fn share(&mut self, token: u32) -> Result<Answered> {
+        let Some(File::Uverbs { file, .. }) = self.files.get(token) else {
+            return Err(Errno::ENOENT.because("only who has opened a device has a share"));
+        };
+        let lent = self.fabric.lend_share(file.proc);
+        let (share, sockets) = lent.ok_or(Errno::ENOENT.because("there is no share left"))?;
+        let parts = sockets.into_iter().map(|LentSocket { gid, fd }| (gid, fd));
+        let (gids, fds): (Vec<[u8; 16]>, Vec<OwnedFd>) = parts.unzip();
+        let bytes = [&(share as u32).to_le_bytes()[..], gids.as_flattened()].concat();
+        Ok(Answered { fds, ..Ok(bytes.into()).into() })
     }
 
     /// Records the fabric for as long as a connection lasts.

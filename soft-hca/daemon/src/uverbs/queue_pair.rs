@@ -106,7 +106,7 @@ fn new_qp(
     let provider = &device.provider;
     let room = provider.send_room(request.max_send_sge, request.max_inline_data);
     let max_send_sge = room / provider.sge_bytes;
-    let index = cx.fabric.take_qp(QpObject {
+    let object = QpObject {
         qp_type: request.qp_type.into(),
         file: cx.file.id,
         user_handle: request.user_handle,
@@ -119,11 +119,14 @@ fn new_qp(
         max_send_sge,
         max_recv_sge,
         ..QpObject::default()
-    })?;
+    };
+    let index = cx.fabric.take_qp(object, cx.file.proc)?;
     let qpn = cx.fabric.qpn(index)?;
-    let (sq, rq) = match new_rings(cx, provider, request, room) {
+    let rings = cx.fabric.make_room_to_keep(index);
+    let (sq, rq) = match rings.and_then(|()| new_rings(cx, provider, request, room)) {
         Ok(rings) => rings,
         Err(error) => {
+            cx.fabric.release_ring_of(RingOf::Kept(index));
             cx.fabric.qps.release(index);
             return Err(error);
         }

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, daemon, memory};
+use crate::client::{Outcome, daemon, memory, share};
 
 /// An opened rdma_cm device. Its descriptor is readable while there are events.
 #[derive(Debug)]
@@ -67,6 +67,7 @@ impl CmFile {
     /// `write(2)`: one command.
     pub(crate) fn write(&self, fd: RawFd, written: &[u8]) -> Result<Outcome> {
         let call = recorded::begin(self.process);
+        share::finish();
         let outcome = self.execute(written);
         let is_event = uapi::command_number(written) == Some(command::GET_EVENT);
         match (call, &outcome) {

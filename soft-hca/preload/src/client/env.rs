@@ -16,7 +16,7 @@ use soft_hca_core::trace::{Event, Recorder};
 use soft_hca_core::uapi::verbs::Qpn;
 
 use crate::client::cancel::put_off;
-use crate::client::daemon;
+use crate::client::{daemon, share};
 
 /// Event descriptors of channels, and a connection to the daemon for what is not a command.
 #[derive(Debug)]
@@ -61,6 +61,15 @@ impl ClientEnv {
     /// Sends what is answered with nothing, and waits for that.
     pub(crate) fn ask(&self, request: &Request) {
         self.with_control(|control| daemon::ask(control, request).ok());
+    }
+
+    /// Has the link's thread look at a queue pair.
+    pub(crate) fn tell_link(&self, qpn: u32) {
+        if self.arena.link_doorbell(qpn) {
+            if let Some(doorbell) = &self.doorbell {
+                add_token(doorbell);
+            }
+        }
     }
 
     /// Remembers the event descriptor of a channel, and no longer those of channels that are gone.
@@ -126,11 +135,13 @@ impl Env for ClientEnv {
     }
 
     fn link_doorbell(&self, qpn: u32) {
-        if self.arena.link_doorbell(qpn) {
-            if let Some(doorbell) = &self.doorbell {
-                add_token(doorbell);
-            }
+        if !share::posted(qpn) {
+            self.tell_link(qpn);
         }
+    }
+
+    fn link_is_away(&self, qpn: u32) {
+        self.tell_link(qpn);
     }
 
     fn is_daemon_gone(&self) -> bool {

@@ -18,6 +18,7 @@ mod memory_owner;
 mod netlink;
 mod process;
 mod recorded;
+mod share;
 mod table;
 mod uverbs;
 

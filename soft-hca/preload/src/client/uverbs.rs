@@ -22,7 +22,7 @@ use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, daemon, doorbell, hook, memory};
+use crate::client::{Outcome, daemon, doorbell, hook, memory, share};
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
@@ -131,6 +131,7 @@ impl UverbsFile {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;
+        share::give_back();
         self.process.actor().arm(cq.index, request.solicited_only != 0);
         Ok(())
     }
@@ -176,6 +177,7 @@ impl UverbsFile {
             _ => written.to_vec(),
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
+        share::finish();
         self.settle_all();
         let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
         self.settle_all();
@@ -207,6 +209,9 @@ impl UverbsFile {
         }
         let queue = hook::Queue { index: cq.index, generation: cq.generation };
         // The lock keeps the queue from being destroyed meanwhile.
+        if self.device == 0 && config::runs_port() {
+            share::ask(self.process, &lock(&self.connection));
+        }
         if hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) {
             self.process.arena.cqs[cq.index as usize].polls_eager.store(cq.generation, Release);
         }

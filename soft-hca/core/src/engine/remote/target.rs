@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use serde::{Deserialize, Serialize};
 use soft_hca_roce::transport::port::Busy;
 use soft_hca_roce::transport::request::Remote;
 use soft_hca_roce::transport::target::{Access, Atomic, Completion, Received, Refusal, Target};
@@ -26,13 +27,19 @@ use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr};
 use crate::uapi::verbs::{access, opcode, send_flag, status};
 
 /// What a connected queue pair keeps between two packets of a message that it receives.
-#[derive(Debug, Default)]
+///
+/// Whoever goes on with it in another process finds the receive work request; why one is refused is known
+/// to who has refused it, and is told at once, but for where a queue is full.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Arriving {
     incoming: Option<Incoming>,
+    #[serde(skip)]
     error: Option<ReceiveError>,
     /// Which check has refused it.
+    #[serde(skip)]
     refused: Option<(Refusal, Cause)>,
     /// Its completion waits for a credit of the queue.
+    #[serde(skip)]
     full: Option<CreditWait>,
 }
 

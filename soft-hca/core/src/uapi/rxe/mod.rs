@@ -10,6 +10,7 @@ mod wr;
 pub use wr::{Wr, write_sges};
 
 use crate::ring::Slot;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a send work request before its elements or inline data.
 pub const SEND_WQE_BYTES: usize = size_of::<abi::SendWqe>();
@@ -68,7 +69,7 @@ mod receive {
 }
 
 /// A scatter-gather element.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sge {
     /// Address, as the region names it.
     pub addr: u64,

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::Queue;
 use super::table::{self, Hooked};
-use crate::client::process;
+use crate::client::{process, share};
 
 type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
@@ -38,9 +38,11 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
     let Some(hooked) = (unsafe { hooked(cq) }) else { return -1 };
     // SAFETY: the function that was in the place of this one.
     let own = unsafe { std::mem::transmute::<usize, PollCq>(hooked.own.poll_cq) };
+    share::poll();
     // SAFETY: the caller's own call.
     let found = unsafe { own(cq, count, wc) };
     if found > 0 {
+        share::has_found();
         polled(hooked.queue);
     }
     found
@@ -54,9 +56,11 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
     let Some(hooked) = table::find(cq as usize) else { return libc::EINVAL };
     // SAFETY: the function that was in the place of this one.
     let own = unsafe { std::mem::transmute::<usize, StartPoll>(hooked.own.start_poll) };
+    share::poll();
     // SAFETY: the caller's own call.
     let error = unsafe { own(cq, attributes) };
     if error == 0 {
+        share::has_found();
         polled(hooked.queue);
     }
     error

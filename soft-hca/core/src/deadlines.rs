@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 /// Deadlines, one at most for each of what is to be done, the earliest.
 #[derive(Debug)]
-pub(crate) struct Deadlines<T> {
+pub struct Deadlines<T> {
     in_order: BTreeSet<(u64, T)>,
     deadline_of: HashMap<T, u64>,
 }
@@ -18,7 +18,7 @@ impl<T> Default for Deadlines<T> {
 
 impl<T: Copy + Hash + Ord> Deadlines<T> {
     /// `what` is due at `at_ns` (`CLOCK_MONOTONIC`), or earlier if it already was to be.
-    pub(crate) fn add(&mut self, what: T, at_ns: u64) {
+    pub fn add(&mut self, what: T, at_ns: u64) {
         if let Some(deadline) = self.deadline_of.get(&what) {
             if *deadline <= at_ns {
                 return;
@@ -30,12 +30,12 @@ impl<T: Copy + Hash + Ord> Deadlines<T> {
     }
 
     /// The next deadline.
-    pub(crate) fn next(&self) -> Option<u64> {
+    pub fn next(&self) -> Option<u64> {
         self.in_order.first().map(|(at, _)| *at)
     }
 
     /// Takes what is due.
-    pub(crate) fn due(&mut self, now_ns: u64) -> Vec<T> {
+    pub fn due(&mut self, now_ns: u64) -> Vec<T> {
         let mut due = Vec::new();
         while let Some(&(at, what)) = self.in_order.first() {
             if at > now_ns {

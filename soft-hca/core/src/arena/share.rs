@@ -1,0 +1,75 @@
+//! Shares of the port to other hosts, for programs that run theirs by themselves.
+
+use std::hint;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::thread;
+use std::time::Duration;
+
+use crate::arena::layout::MAX_QPS;
+use crate::arena::lock::{Guard, Lock};
+
+/// Shares that there are. The first is the daemon's.
+pub const SHARES: usize = 32;
+
+/// Queue pairs of each: those whose indices follow each other, from a multiple of this on.
+pub const SHARE_QPS: usize = MAX_QPS / SHARES;
+
+/// Who runs a share.
+pub mod runner {
+    /// The daemon.
+    pub const DAEMON: u32 = 0;
+    /// The process that has it.
+    pub const PROCESS: u32 = 1;
+}
+
+/// A share of the port: some queue pairs with peers on other hosts, and the sockets at which their packets
+/// arrive. Its process runs it while it polls, and otherwise the daemon does.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct Share {
+    /// Taken to change what its queue pairs keep.
+    pub lock: Lock,
+    /// Index of the process that has it + 1; 0 if it is the daemon's.
+    pub proc: AtomicU32,
+    /// One of [`runner`].
+    pub runner: AtomicU32,
+    /// Not 0: it has, or has had, queue pairs that are connected.
+    pub is_in_use: AtomicU32,
+    /// Goes on with each poll of the process.
+    pub polls: AtomicU32,
+    /// The process may run it from this time on (`CLOCK_MONOTONIC` nanoseconds).
+    pub not_before_ns: AtomicU64,
+}
+
+impl Share {
+    /// Takes the lock for `me`, who has packets that would be lost otherwise. What others do with it is
+    /// short, but they may have been preempted. `None` if they do not give it back: a process that is
+    /// stopped.
+    pub fn lock_patiently(&self, me: usize) -> Option<Guard<'_>> {
+        const SPINS: usize = 200;
+        const YIELDS: usize = 200;
+        const SLEEPS: usize = 100;
+        const SLEEP: Duration = Duration::from_micros(50);
+        (0..SPINS + YIELDS + SLEEPS).find_map(|tries| {
+            let guard = self.lock.try_lock(me);
+            match tries {
+                _ if guard.is_some() => {}
+                ..SPINS => hint::spin_loop(),
+                tries if tries < SPINS + YIELDS => thread::yield_now(),
+                _ => thread::sleep(SLEEP),
+            }
+            guard
+        })
+    }
+
+    /// Whether its process runs it.
+    pub fn is_run_by_process(&self) -> bool {
+        self.runner.load(Acquire) == runner::PROCESS
+    }
+}
+
+/// The share to which the queue pair with an index belongs.
+pub const fn share_of(index: usize) -> usize {
+    index / SHARE_QPS
+}

@@ -1,0 +1,102 @@
+//! Which process has which share of the port to other hosts.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Release;
+
+use soft_hca_core::arena::share::runner;
+use soft_hca_core::arena::{SHARE_QPS, SHARES};
+use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::port::{SLOT_BYTES, SLOTS};
+use soft_hca_core::uapi::verbs::qp_type;
+
+use super::{Fabric, RingOf};
+use crate::link::LentSocket;
+use crate::objects::QpObject;
+
+/// Shares, the daemon's own first.
+#[derive(Debug, Default)]
+pub(super) struct Shares([Option<usize>; SHARES]);
+
+impl Shares {
+    /// The share that a process has.
+    fn of(&self, proc: usize) -> Option<usize> {
+        self.0.iter().position(|owner| *owner == Some(proc))
+    }
+
+    /// Indices of queue pairs that are of no process's share: the daemon's, then those that are lent last.
+    fn unowned(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let shares = std::iter::once(0).chain((1..SHARES).rev());
+        shares.filter(|share| self.0[*share].is_none()).map(indices)
+    }
+}
+
+/// The indices of a share's queue pairs.
+fn indices(share: usize) -> Range<usize> {
+    share * SHARE_QPS..(share + 1) * SHARE_QPS
+}
+
+impl Fabric {
+    /// Lends a process a share of the port, for as long as it lives: its number, and for each address a
+    /// socket. `None` if there is none left, or the port has none.
+    pub(crate) fn lend_share(&mut self, proc: usize) -> Option<(usize, Vec<LentSocket>)> {
+        if self.shares.of(proc).is_some() {
+            return None;
+        }
+        let is_free = |share: &usize| {
+            let mut taken = self.qps.taken_in(indices(*share));
+            self.shares.0[*share].is_none() && taken.next().is_none()
+        };
+        let share = (1..SHARES).find(is_free)?;
+        let sockets = self.roce.share(share)?;
+        self.shares.0[share] = Some(proc);
+        let entry = &self.arena.shares[share];
+        entry.runner.store(runner::DAEMON, Release);
+        entry.not_before_ns.store(0, Release);
+        entry.is_in_use.store(0, Release);
+        entry.proc.store(proc as u32 + 1, Release);
+        Some((share, sockets))
+    }
+
+    /// The share of the port that a process has.
+    pub(crate) fn share_of(&self, proc: usize) -> Option<usize> {
+        self.shares.of(proc)
+    }
+
+    /// A process has ended, and all its queue pairs.
+    pub(super) fn take_back_share(&mut self, proc: usize) {
+        if let Some(share) = self.shares.of(proc) {
+            let entry = &self.arena.shares[share];
+            entry.proc.store(0, Release);
+            entry.runner.store(runner::DAEMON, Release);
+            entry.lock.release_of(proc);
+            self.shares.0[share] = None;
+        }
+    }
+
+    /// The index of a new queue pair: in its process's share, if that has one, and its peer may be one on
+    /// another host; else in none.
+    pub(super) fn take_qp_index(&mut self, object: QpObject, proc: usize) -> Option<usize> {
+        let is_connected = matches!(object.qp_type, qp_type::RC | qp_type::UC);
+        let own = self.shares.of(proc).filter(|_| is_connected && object.device == 0);
+        if let Some(index) = own.and_then(|share| self.qps.take_in(indices(share), object)) {
+            return Some(index);
+        }
+        if !self.roce.has_shares() {
+            return self.qps.take(object);
+        }
+        self.shares.unowned().find_map(|range| self.qps.take_in(range, object))
+    }
+
+    /// Gives a queue pair of a share room in the arena for what it keeps while it is connected.
+    pub(crate) fn make_room_to_keep(&mut self, index: usize) -> Result<()> {
+        if self.shares.0[index / SHARE_QPS].is_none() {
+            return Ok(());
+        }
+        let slots = SLOTS as u32 - 1;
+        let place = self.new_untouched_ring(slots, SLOT_BYTES as u32);
+        self.place_ring(RingOf::Kept(index), place.map_err(|_| NO_ROOM)?);
+        Ok(())
+    }
+}
+
+const NO_ROOM: Errno = Errno::ENOMEM.because("the fabric has no memory left for the queue pair");

@@ -1,0 +1,105 @@
+//! Which shares of the port the link's thread runs, and which their processes do.
+//!
+//! A process takes its share when it polls, and the thread notices that at the share's next packet: it looks
+//! no more at its sockets, but now and then whether the process still polls. If it does not, or has given the share
+//! back because it is going to sleep, the thread runs it again. Neither is ever in the other's way: who changes a
+//! queue pair has the share's lock.
+//!
+//! A program that polls for one thing and then, without polling, waits for another (`ib_write_lat`, which
+//! watches memory) leaves packets waiting. So each time that packets have waited the process may take its
+//! share again only after a longer time.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use soft_hca_core::arena::Arena;
+use soft_hca_core::arena::share::runner;
+
+/// How often the thread looks whether processes still poll.
+const LOOK_NS: u64 = 2_000_000;
+/// How long a process has to wait at first when it has let packets wait, and at most.
+const PENALTY_NS: (u64, u64) = (4_000_000, 128_000_000);
+/// A process that has polled for so long without letting packets wait has no more to wait.
+const WELL_NS: u64 = 100_000_000;
+
+/// What is known of the shares that processes run.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Those that are run by their processes.
+    away: Vec<Away>,
+    /// When to look at these.
+    look_at: u64,
+    /// By share: how long its process had to wait last.
+    penalties: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Away {
+    share: usize,
+    /// The polls of its process at the last look.
+    polls: u32,
+    since: u64,
+}
+
+impl Watch {
+    /// Whether a share is run by its process, which has taken it just now or before.
+    pub(super) fn is_away(&mut self, arena: &Arena, share: usize, now: u64) -> bool {
+        let Some(entry) = arena.shares.get(share) else { return false };
+        if entry.runner.load(Acquire) != runner::PROCESS {
+            return false;
+        }
+        if self.away.iter().all(|away| away.share != share) {
+            let polls = entry.polls.load(Relaxed);
+            self.away.push(Away { share, polls, since: now });
+            self.look_at = now + LOOK_NS;
+        }
+        true
+    }
+
+    /// When [`Watch::returned`] is to be asked at the latest.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        (!self.away.is_empty()).then_some(self.look_at)
+    }
+
+    /// The shares that the thread runs again from now on.
+    pub(super) fn returned(&mut self, arena: &Arena, now: u64) -> Vec<usize> {
+        if self.away.is_empty() {
+            return Vec::new();
+        }
+        let is_time = now >= self.look_at;
+        if is_time {
+            self.look_at = now + LOOK_NS;
+        }
+        let mut returned = Vec::new();
+        self.away.retain_mut(|away| {
+            let entry = &arena.shares[away.share];
+            let polls = entry.polls.load(Relaxed);
+            let is_idle = is_time && polls == away.polls;
+            if is_time {
+                away.polls = polls;
+            }
+            let to_daemon = (runner::PROCESS, runner::DAEMON);
+            if is_idle {
+                let _ = entry.runner.compare_exchange(to_daemon.0, to_daemon.1, AcqRel, Acquire);
+            }
+            let is_back = entry.runner.load(Acquire) == runner::DAEMON;
+            if is_back {
+                returned.push(away.share);
+                if now - away.since >= WELL_NS {
+                    self.penalties.iter_mut().skip(away.share).take(1).for_each(|wait| *wait = 0);
+                }
+            }
+            !is_back
+        });
+        returned
+    }
+
+    /// Packets have waited for the process that had the share.
+    pub(super) fn has_let_wait(&mut self, arena: &Arena, share: usize, now: u64) {
+        if self.penalties.len() <= share {
+            self.penalties.resize(share + 1, 0);
+        }
+        let penalty = &mut self.penalties[share];
+        *penalty = (2 * *penalty).clamp(PENALTY_NS.0, PENALTY_NS.1);
+        arena.shares[share].not_before_ns.store(now + *penalty, Release);
+    }
+}

@@ -130,7 +130,7 @@ events! {
         /// Of a datagram's address handle.
         dgid: [u8; 16],
     }
-    /// A receive was posted some time ago. Behind it its elements.
+    /// A receive was posted, some time ago unless that was seen itself. Behind it its elements.
     ReceivePosted = 5 {
         /// Of the work request.
         wr_id: u64,
@@ -138,7 +138,7 @@ events! {
         queue: u32,
         /// 1 if it is a shared receive queue.
         is_shared: u32,
-        /// 0 at a call of its process, 1 at a message.
+        /// A [`Seen`].
         seen: u32,
     }
     /// A send work request waits. Behind it the cause.
@@ -289,6 +289,25 @@ impl Element {
     }
 }
 
+/// On what occasion a posted receive is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum Seen {
+    /// Its process makes a call, or posts another one.
+    AtCall = 0,
+    /// A message is about to take it or one before it.
+    AtMessage = 1,
+    /// It is posted.
+    AtPost = 2,
+}
+
+impl Seen {
+    /// The occasion that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
+    }
+}
+
 /// What a thread waits at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
@@ -358,6 +377,7 @@ mod tests {
             (10, 20),
             (11, 4),
             (12, 8),
+            (16, 8),
             (14, 0),
             (15, 64),
         ];

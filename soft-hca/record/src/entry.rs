@@ -100,8 +100,8 @@ pub enum What {
     },
     /// `ibv_post_send`: a work request was put into a send queue.
     SendPosted(SendPosted),
-    /// `ibv_post_recv` or `ibv_post_srq_recv`: a receive was seen in its queue. The program tells
-    /// nobody when it posts one, so this entry is later than the call; see [`ReceivePosted::seen`].
+    /// `ibv_post_recv` or `ibv_post_srq_recv`: a receive was put into its queue. Where that was not
+    /// seen itself, this entry is later; see [`ReceivePosted::seen`].
     ReceivePosted(ReceivePosted),
     /// A send work request cannot be executed yet; it will be tried again.
     Stalled {
@@ -316,9 +316,11 @@ pub struct ReceivePosted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
+    /// It was posted then.
+    AtPost,
     /// Its process has made a call, so it was posted between that and the call before.
     AtCall,
-    /// A message was about to take it or one before it.
+    /// A message was about to take it or one before it, so it was posted some time before.
     AtMessage,
 }
 

@@ -319,6 +319,7 @@ impl<N: Names> Line<'_, N> {
         self.put(")");
         if self.style == Style::Full {
             self.put(match posted.seen {
+                Seen::AtPost => "",
                 Seen::AtCall => " some time before this",
                 Seen::AtMessage => " some time before this message",
             });

@@ -310,10 +310,15 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             put("length", bytes(receive.length));
             put("sg_list", pieces(&receive.sges));
             let posted = match receive.seen {
-                Seen::AtCall => "before this, since the process's last call",
-                Seen::AtMessage => "some time before this, when a message was about to take it",
+                Seen::AtPost => None,
+                Seen::AtCall => Some("before this, since the process's last call"),
+                Seen::AtMessage => {
+                    Some("some time before this, when a message was about to take it")
+                }
             };
-            put("was posted", posted.into());
+            if let Some(posted) = posted {
+                put("was posted", posted.into());
+            }
         }
         What::Stalled { qp, wr_id: id, reason: why } => {
             put("queue pair", qp.to_string());

@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 
+use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{FileKind, Hello, Request};
 use soft_hca_core::system;
@@ -91,6 +92,29 @@ impl Pending {
         }
         let about = recorder.about(recorder.index());
         recorder.append(about, &event::Connection { fd }.into(), &[event]);
+    }
+}
+
+/// Receives that are being posted, in a process all of which is recorded.
+#[derive(Debug)]
+pub(super) struct Posting {
+    process: &'static Process,
+    queue: ReceiveQueue,
+    began: u64,
+}
+
+impl Posting {
+    /// Receives are about to be posted.
+    pub(super) fn begin(process: &'static Process, queue: ReceiveQueue) -> Self {
+        // Those that are there were posted when nobody saw it.
+        process.actor().trace_posted_receives(queue, None);
+        // A message may take them before it is known that they are there.
+        Self { process, queue, began: system::now_ns() }
+    }
+
+    /// They are posted, as far as there was room.
+    pub(super) fn end(self) {
+        self.process.actor().trace_posted_receives(self.queue, Some(self.began));
     }
 }
 

@@ -37,7 +37,9 @@ pub(crate) struct UverbsFile {
     qps: RwLock<Vec<u32>>,
     /// Completion queues by handle.
     cqs: RwLock<HashMap<u32, KnownCq>>,
-    /// The function of the context by which queues are polled, once the first of them is hooked.
+    /// Indices in the arena of shared receive queues, by handle.
+    srqs: RwLock<HashMap<u32, u32>>,
+    /// The function of the context by which queues are polled, once that is hooked.
     own_poll: AtomicUsize,
 }
 
@@ -55,6 +57,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
         event_fd: Mutex::new(Some(system::hide(event_fd))),
         qps: RwLock::default(),
         cqs: RwLock::default(),
+        srqs: RwLock::default(),
         own_poll: AtomicUsize::new(0),
     });
     let fd = process::for_program(arena_fd, close_on_exec, false)?;
@@ -173,6 +176,10 @@ impl UverbsFile {
                 self.hook_queue(fd, request.recv_cq_handle);
                 written.to_vec()
             }
+            command::CREATE_SRQ => {
+                self.hook_context(fd);
+                written.to_vec()
+            }
             _ => written.to_vec(),
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
@@ -209,6 +216,20 @@ impl UverbsFile {
         // The lock keeps the queue from being destroyed meanwhile.
         if hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) {
             self.process.arena.cqs[cq.index as usize].polls_eager.store(cq.generation, Release);
+        }
+    }
+
+    /// Has the program's posts of receives pass through [`hook`]. A shared queue may get some before
+    /// there is a queue pair, and thereby a completion queue that is hooked.
+    fn hook_context(&self, fd: RawFd) {
+        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
+        if !config::is_hooked() || self.own_poll.load(Acquire) != 0 || !engine::guard() {
+            return;
+        }
+        for (cq, _) in cqs.values() {
+            if hook::hook_context(cq.user_handle as usize, fd, &self.own_poll) {
+                return;
+            }
         }
     }
 
@@ -304,6 +325,17 @@ impl UverbsFile {
                     }
                 }
             }
+            command::CREATE_SRQ => {
+                let created = answer::CreateSrq::read_from_prefix(&answer.bytes);
+                let (created, _) = created.map_err(|_| Errno::EIO)?;
+                let mut srqs = self.srqs.write().unwrap_or_else(PoisonError::into_inner);
+                // Their numbers begin with 1.
+                srqs.insert(created.srq_handle, created.srqn.wrapping_sub(1));
+            }
+            command::DESTROY_SRQ => {
+                let handle = command.request::<request::DestroySrq>()?.srq_handle;
+                self.srqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+            }
             command::DESTROY_QP => {
                 let handle = command.request::<request::DestroyQp>()?.qp_handle;
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
@@ -336,6 +368,13 @@ impl UverbsFile {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Index in the arena of the shared receive queue that has a handle in a device file.
+pub(crate) fn srq_index(fd: RawFd, handle: u32) -> Option<u32> {
+    let Some(Entry::Uverbs(file)) = table::get(fd) else { return None };
+    let srqs = file.srqs.read().unwrap_or_else(PoisonError::into_inner);
+    srqs.get(&handle).copied()
 }
 
 /// The daemon's answer as what it has to be.

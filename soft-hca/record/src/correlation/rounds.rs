@@ -109,9 +109,9 @@ fn sequence(correlation: &Correlation<'_>) -> (Vec<usize>, Vec<u64>) {
                 event.status.hash(hasher);
             }),
             What::AsyncEvent { event, .. } => own(&|hasher| event.hash(hasher)),
-            // Before the first message, receives are what there is to see; later they are seen
-            // sooner or later as it happens.
-            What::ReceivePosted(receive) if !sending && receive.seen == Seen::AtCall => {
+            // Before the first message, receives are what there is to see; later one side posts
+            // them sooner or later than the other acts, as it happens.
+            What::ReceivePosted(receive) if !sending && receive.seen != Seen::AtMessage => {
                 own(&|hasher| ("receive", receive.length).hash(hasher))
             }
             What::SendPosted(_)

@@ -132,6 +132,11 @@ fn receives_and_completions_have_their_queues() {
         "seen": "at_message", "by": 1,
     });
     assert_eq!(decoded(THEM, receive, list().as_bytes()), expected);
+    for (seen, expected) in [(0, "at_call"), (2, "at_post")] {
+        let receive = ReceivePosted { is_shared: 0, seen, ..receive };
+        let decoded = decoded(US, receive, &[]);
+        assert_eq!((&decoded["queue"], &decoded["seen"]), (&json!({"qp": 4}), &json!(expected)));
+    }
     let completion = Completion {
         wr_id: 1,
         cq: 3,

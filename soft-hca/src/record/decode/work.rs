@@ -86,7 +86,11 @@ pub(super) fn receive_posted(body: &event::ReceivePosted, tail: &[u8]) -> Receiv
         wr_id: body.wr_id,
         length: total(&sges),
         sges,
-        seen: if body.seen == 0 { Seen::AtCall } else { Seen::AtMessage },
+        seen: match event::Seen::of(body.seen) {
+            Some(event::Seen::AtPost) => Seen::AtPost,
+            Some(event::Seen::AtMessage) => Seen::AtMessage,
+            Some(event::Seen::AtCall) | None => Seen::AtCall,
+        },
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use soft_hca_core::trace::{FOLDER, MIN_LIMIT};
 use soft_hca_record::entry::{
-    Completion, Direction, Executed, Outcome, Packet, PacketNote, ReceiveQueue, Seen, What,
+    Completion, Direction, Executed, Outcome, Packet, PacketNote, Polled, ReceiveQueue, Seen, What,
 };
 use soft_hca_record::{Entry, Reader};
 
@@ -169,6 +169,13 @@ fn receives(entries: &[Entry]) -> impl Iterator<Item = (ReceiveQueue, Seen)> {
     })
 }
 
+fn polls(entries: &[Entry]) -> impl Iterator<Item = &Polled> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        What::Polled(polled) => Some(polled),
+        _ => None,
+    })
+}
+
 #[test]
 fn receives_are_seen_when_they_are_posted() {
     if !installed(&["ibv_rc_pingpong", "ibv_srq_pingpong"]) {
@@ -179,6 +186,11 @@ fn receives_are_seen_when_they_are_posted() {
         let entries = hooked_ping_pong("ibv_rc_pingpong", is_hooked);
         let seen: Vec<Seen> = receives(&entries).map(|(_, seen)| seen).collect();
         assert!(seen.len() > 60 && seen.iter().all(|seen| *seen == expected), "{seen:?}");
+        // Each side finds what completes there.
+        let completions =
+            entries.iter().filter(|entry| matches!(entry.what, What::Completion(_))).count();
+        let found: u32 = polls(&entries).map(|polled| polled.found).sum();
+        assert_eq!((completions, found), (160, if is_hooked { 160 } else { 0 }));
     }
     let entries = hooked_ping_pong("ibv_srq_pingpong -q 2", true);
     assert!(
@@ -208,6 +220,24 @@ fn receives_of_a_shared_queue_are_seen_before_there_is_a_queue_pair() {
         receives(entries).filter(shared).map(|(_, seen)| seen).collect::<Vec<_>>()
     };
     assert_eq!((srq(&hooked), srq(&plain)), (vec![Seen::AtPost; 3], Vec::new()));
+}
+
+#[test]
+fn polls_in_vain_are_counted() {
+    let (Some(hooked), Some(plain)) = (quiet(true), quiet(false)) else { return };
+    assert_eq!(polls(&plain).count(), 0);
+    let polls: Vec<_> = polls(&hooked)
+        .map(|polled| {
+            let empty = polled.empty.map(|empty| {
+                assert!(empty.duration() > 0);
+                empty.count
+            });
+            (polled.function(), polled.found, empty)
+        })
+        .collect();
+    let each = |function| [(function, 0, Some(1000)), (function, 3, None)];
+    assert_eq!(polls, [each("ibv_poll_cq"), each("ibv_start_poll")].concat());
+    assert!(hooked.windows(2).all(|pair| pair[0].t <= pair[1].t));
 }
 
 #[test]

@@ -232,6 +232,21 @@ events! {
         /// The queue pair whose path it is, 0 for none.
         qpn: u32,
     }
+    /// Completions were polled, or polls that have found nothing are over.
+    Polled = 17 {
+        /// How many polls before have found nothing.
+        empty: u64,
+        /// When the first of them was.
+        first: u64,
+        /// When the last of them was.
+        last: u64,
+        /// Index in the fabric of the completion queue.
+        cq: u32,
+        /// Completions, 0 if it is about the polls before only.
+        found: u32,
+        /// 1 for the functions of an extended queue.
+        is_extended: u32,
+    }
     /// A fault that was asked for, as [`Happened`](soft_hca_fault::Happened) has it.
     Fault = 14 {
     }
@@ -348,7 +363,9 @@ impl Event {
     /// Whether it is, or ends, something that goes wrong; `behind` it may be a cause.
     pub(super) fn is_failure(&self, behind: &[u8]) -> bool {
         match self {
-            Self::SendPosted(_) | Self::ReceivePosted(_) | Self::Packet(_) => false,
+            Self::SendPosted(_) | Self::ReceivePosted(_) | Self::Packet(_) | Self::Polled(_) => {
+                false
+            }
             Self::Executed(done) => {
                 done.status != status::SUCCESS || !behind.is_empty() || done.has_waited != 0
             }
@@ -378,6 +395,7 @@ mod tests {
             (11, 4),
             (12, 8),
             (16, 8),
+            (17, 36),
             (14, 0),
             (15, 64),
         ];

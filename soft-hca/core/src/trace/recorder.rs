@@ -74,6 +74,11 @@ impl Recorder {
         self.arena.is_traced()
     }
 
+    /// The number of the recording, 0 if there is none.
+    pub fn recording(&self) -> u32 {
+        self.arena.trace_generation.load(Relaxed)
+    }
+
     /// Whether all is traced, not only what goes wrong.
     pub fn is_complete(&self) -> bool {
         self.arena.trace_failures.load(Relaxed) == 0

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use soft_hca_core::config;
 use soft_hca_core::engine;
@@ -168,12 +168,12 @@ impl UverbsFile {
             }
             command::CREATE_QP => {
                 let request: request::CreateQp = command.request()?;
-                self.hook_queue(fd, request.recv_cq_handle);
+                self.hook_queues(fd, request.send_cq_handle, request.recv_cq_handle);
                 written.to_vec()
             }
             command::EX_CREATE_QP => {
                 let request: request::ExCreateQp = command.request()?;
-                self.hook_queue(fd, request.recv_cq_handle);
+                self.hook_queues(fd, request.send_cq_handle, request.recv_cq_handle);
                 written.to_vec()
             }
             command::CREATE_SRQ => {
@@ -204,19 +204,24 @@ impl UverbsFile {
         Ok(bytes)
     }
 
-    /// Has the program's polls of a queue pass through [`hook`], so that payloads for it may wait for
-    /// them. A queue pair is about to report to it.
-    fn hook_queue(&self, fd: RawFd, handle: u32) {
+    /// Has the program's polls of queues pass through [`hook`]: a queue pair is about to report there.
+    /// Payloads for the one where its receives complete then may wait for that.
+    fn hook_queues(&self, fd: RawFd, sends: u32, receives: u32) {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
-        let Some((cq, _)) = cqs.get(&handle) else { return };
-        if !config::is_hooked() || cq.was_hooked.swap(true, AcqRel) || !engine::guard() {
+        if !config::is_hooked() || !engine::guard() {
             return;
         }
-        let queue = hook::Queue { index: cq.index, generation: cq.generation };
-        // The lock keeps the queue from being destroyed meanwhile.
-        if hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) {
-            self.process.arena.cqs[cq.index as usize].polls_eager.store(cq.generation, Release);
+        let hook = |handle: u32| {
+            let (cq, _) = cqs.get(&handle)?;
+            let queue = hook::Queue { index: cq.index, generation: cq.generation };
+            // The lock keeps the queue from being destroyed meanwhile.
+            let hook = || hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll);
+            cq.is_hooked.get_or_init(hook).then_some(queue)
+        };
+        if let Some(hook::Queue { index, generation }) = hook(receives) {
+            self.process.arena.cqs[index as usize].polls_eager.store(generation, Release);
         }
+        hook(sends);
     }
 
     /// Has the program's posts of receives pass through [`hook`]. A shared queue may get some before
@@ -280,7 +285,7 @@ impl UverbsFile {
                     index,
                     generation,
                     user_handle,
-                    was_hooked: AtomicBool::new(false),
+                    is_hooked: OnceLock::new(),
                     events_read: AtomicU32::new(0),
                 });
                 if let Some(channel) = &channel {

@@ -50,6 +50,7 @@ pub(super) struct ExtendedCq {
     wr_id: u64,
     pub start_poll: usize,
     pub next_poll: usize,
+    pub end_poll: usize,
 }
 
 #[cfg(test)]
@@ -73,6 +74,7 @@ mod tests {
         assert_eq!(offset_of!(ExtendedCq, context), offset_of!(ibv_cq_ex, context));
         assert_eq!(offset_of!(ExtendedCq, start_poll), offset_of!(ibv_cq_ex, start_poll));
         assert_eq!(offset_of!(ExtendedCq, next_poll), offset_of!(ibv_cq_ex, next_poll));
+        assert_eq!(offset_of!(ExtendedCq, end_poll), offset_of!(ibv_cq_ex, end_poll));
         assert_eq!(offset_of!(Qp, context), offset_of!(ibv_qp, context));
         assert_eq!(offset_of!(Qp, qp_num), offset_of!(ibv_qp, qp_num));
         assert_eq!(offset_of!(Srq, context), offset_of!(ibv_srq, context));

@@ -1,14 +1,14 @@
 //! The program's own polls of completion queues, and its posts of receives, which pass through here.
 //!
 //! `ibv_poll_cq`, `ibv_post_recv` and `ibv_post_srq_recv` are inline functions of `verbs.h` that call a
-//! function of the context, and `ibv_start_poll` and `ibv_next_poll` call functions of an extended queue. All
-//! are found without
+//! function of the context, and `ibv_start_poll`, `ibv_next_poll` and `ibv_end_poll` call functions of an
+//! extended queue. All are found without
 //! a symbol of the library: CREATE_CQ tells the kernel the address of the program's `struct ibv_cq`
 //! (`user_handle`), which begins with that of its context. These structures are compiled into every
 //! program, and so they are the same in all releases of rdma-core, and also where a program brings
 //! its own library.
 //!
-//! A queue is hooked when the first queue pair is created whose receives complete there: by then the
+//! A queue is hooked when the first queue pair is created that reports there: by then the
 //! provider has filled in its functions. With the first queue the context is, or before, when a shared
 //! receive queue is created behind a completion queue. Each function gets ours in its place once, and ours calls it, so it
 //! does no harm if somebody else has done the same before us or does it after us.
@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, PoisonError};
 
 use layout::{Context, ExtendedCq};
-use poll::{next_poll, poll_cq, start_poll};
+use poll::{end_poll, next_poll, poll_cq, start_poll};
 use post::{post_recv, post_srq_recv};
 use table::Hooked;
 
@@ -74,6 +74,7 @@ pub(crate) struct Own {
     pub poll_cq: usize,
     pub start_poll: usize,
     pub next_poll: usize,
+    pub end_poll: usize,
     pub post_recv: usize,
     pub post_srq_recv: usize,
 }
@@ -92,20 +93,23 @@ pub(crate) fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) -
         return false;
     }
     let mut own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
-    let [start, next] = [offset_of!(ExtendedCq, start_poll), offset_of!(ExtendedCq, next_poll)]
-        .map(|offset| cq.wrapping_add(offset));
+    let ours = [
+        (offset_of!(ExtendedCq, start_poll), start_poll as *const () as usize),
+        (offset_of!(ExtendedCq, next_poll), next_poll as *const () as usize),
+        (offset_of!(ExtendedCq, end_poll), end_poll as *const () as usize),
+    ];
+    let ours = ours.map(|(offset, ours)| (cq.wrapping_add(offset), ours));
     // What a plain queue has there is zeros, or the provider's own business.
-    if !(is_function(start) && is_function(next)) {
+    if !ours.iter().all(|(place, _)| is_function(*place)) {
         return table::insert(cq, Hooked { own, queue });
     }
     // SAFETY: an extended queue, whose functions these are, and which lives on.
-    let (start, next) = unsafe { (word(start), word(next)) };
-    (own.start_poll, own.next_poll) = (start.load(Acquire), next.load(Acquire));
+    let places = ours.map(|(place, ours)| (unsafe { word(place) }, ours));
+    [own.start_poll, own.next_poll, own.end_poll] = places.map(|(place, _)| place.load(Acquire));
     if !table::insert(cq, Hooked { own, queue }) {
         return false;
     }
-    start.store(start_poll as *const () as usize, Release);
-    next.store(next_poll as *const () as usize, Release);
+    places.into_iter().for_each(|(place, ours)| place.store(ours, Release));
     true
 }
 

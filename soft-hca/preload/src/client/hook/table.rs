@@ -28,6 +28,7 @@ struct Entry {
     poll_cq: AtomicUsize,
     start_poll: AtomicUsize,
     next_poll: AtomicUsize,
+    end_poll: AtomicUsize,
     post_recv: AtomicUsize,
     post_srq_recv: AtomicUsize,
     index: AtomicU32,
@@ -41,6 +42,7 @@ impl Entry {
             poll_cq: AtomicUsize::new(0),
             start_poll: AtomicUsize::new(0),
             next_poll: AtomicUsize::new(0),
+            end_poll: AtomicUsize::new(0),
             post_recv: AtomicUsize::new(0),
             post_srq_recv: AtomicUsize::new(0),
             index: AtomicU32::new(0),
@@ -71,6 +73,7 @@ pub(super) fn find(key: usize) -> Option<Hooked> {
             poll_cq: entry.poll_cq.load(Relaxed),
             start_poll: entry.start_poll.load(Relaxed),
             next_poll: entry.next_poll.load(Relaxed),
+            end_poll: entry.end_poll.load(Relaxed),
             post_recv: entry.post_recv.load(Relaxed),
             post_srq_recv: entry.post_srq_recv.load(Relaxed),
         },
@@ -90,6 +93,7 @@ pub(super) fn insert(key: usize, hooked: Hooked) -> bool {
     entry.poll_cq.store(hooked.own.poll_cq, Relaxed);
     entry.start_poll.store(hooked.own.start_poll, Relaxed);
     entry.next_poll.store(hooked.own.next_poll, Relaxed);
+    entry.end_poll.store(hooked.own.end_poll, Relaxed);
     entry.post_recv.store(hooked.own.post_recv, Relaxed);
     entry.post_srq_recv.store(hooked.own.post_srq_recv, Relaxed);
     entry.index.store(hooked.queue.index, Relaxed);

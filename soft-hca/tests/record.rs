@@ -10,14 +10,16 @@ use std::process::{Child, Command, Stdio};
 
 use soft_hca_core::trace::{FOLDER, MIN_LIMIT};
 use soft_hca_record::entry::{
-    Completion, Direction, Executed, Outcome, Packet, PacketNote, ReceiveQueue, What,
+    Completion, Direction, Executed, Outcome, Packet, PacketNote, Polled, ReceiveQueue, Seen, What,
 };
 use soft_hca_record::{Entry, Reader};
 
 use programs::hosts::Hosts;
 use programs::place::Place;
 use programs::tcp::{free_port, listens};
-use programs::{LIMIT, LOCALHOST, comes_about, installed};
+use programs::{LIMIT, LOCALHOST, comes_about, compile, installed};
+
+const QUIET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/quiet.c");
 
 /// What a command prints.
 fn said(place: &Place, arguments: &[&str]) -> String {
@@ -139,6 +141,103 @@ fn a_run_is_recorded_from_the_first_call_to_the_last() {
     let stable = |file| said(&place, &["show", "--stable", file]);
     assert_eq!(stable("first.shr"), stable("second.shr"));
     place.end(keeper);
+}
+
+/// The entries of a ping-pong of 40 messages, whose polls and posts are hooked or not.
+fn hooked_ping_pong(program: &str, is_hooked: bool) -> Vec<Entry> {
+    let place = Place::new("record-hook");
+    let keeper = place.keep();
+    let recorder = begin(&place, "run.shr", &[]);
+    let port = free_port();
+    let line = format!("{program} -g 1 -n 40 -r 8 -p {port}");
+    let hook = if is_hooked { "1" } else { "0" };
+    let start = |line: &str| place.start_in(line, |command| command.env("SOFT_HCA_HOOK", hook));
+    let mut server = start(&line);
+    server.wait_until(|| listens(port));
+    start(&format!("{line} {LOCALHOST}")).succeed();
+    server.succeed();
+    end(recorder);
+    place.end(keeper);
+    entries(&place, "run.shr")
+}
+
+/// Where each receive was seen, and in what queue.
+fn receives(entries: &[Entry]) -> impl Iterator<Item = (ReceiveQueue, Seen)> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        What::ReceivePosted(posted) => Some((posted.queue, posted.seen)),
+        _ => None,
+    })
+}
+
+fn polls(entries: &[Entry]) -> impl Iterator<Item = &Polled> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        What::Polled(polled) => Some(polled),
+        _ => None,
+    })
+}
+
+#[test]
+fn receives_are_seen_when_they_are_posted() {
+    if !installed(&["ibv_rc_pingpong", "ibv_srq_pingpong"]) {
+        return;
+    }
+    // Neither side posts while the other sends.
+    for (is_hooked, expected) in [(true, Seen::AtPost), (false, Seen::AtCall)] {
+        let entries = hooked_ping_pong("ibv_rc_pingpong", is_hooked);
+        let seen: Vec<Seen> = receives(&entries).map(|(_, seen)| seen).collect();
+        assert!(seen.len() > 60 && seen.iter().all(|seen| *seen == expected), "{seen:?}");
+        // Each side finds what completes there.
+        let completions =
+            entries.iter().filter(|entry| matches!(entry.what, What::Completion(_))).count();
+        let found: u32 = polls(&entries).map(|polled| polled.found).sum();
+        assert_eq!((completions, found), (160, if is_hooked { 160 } else { 0 }));
+    }
+    let entries = hooked_ping_pong("ibv_srq_pingpong -q 2", true);
+    assert!(
+        receives(&entries)
+            .any(|(queue, seen)| { matches!(queue, ReceiveQueue::Srq(_)) && seen == Seen::AtPost })
+    );
+    let entries = hooked_ping_pong("ibv_srq_pingpong -q 2", false);
+    assert!(receives(&entries).all(|(_, seen)| seen != Seen::AtPost));
+}
+
+/// What a program without a peer does by itself, with calls of its that are hooked or not.
+fn quiet(is_hooked: bool) -> Option<Vec<Entry>> {
+    let place = Place::new(&format!("record-quiet-{is_hooked}"));
+    let program = compile(&place, QUIET, &["ibverbs"])?;
+    let mut command = place.command(&["record", "-o", "run.shr", "--", &program]);
+    let output = command.env("SOFT_HCA_HOOK", if is_hooked { "1" } else { "0" }).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    place.assert_gone();
+    Some(entries(&place, "run.shr"))
+}
+
+#[test]
+fn receives_of_a_shared_queue_are_seen_before_there_is_a_queue_pair() {
+    let (Some(hooked), Some(plain)) = (quiet(true), quiet(false)) else { return };
+    let srq = |entries: &[Entry]| {
+        let shared = |(queue, _): &(ReceiveQueue, Seen)| matches!(queue, ReceiveQueue::Srq(_));
+        receives(entries).filter(shared).map(|(_, seen)| seen).collect::<Vec<_>>()
+    };
+    assert_eq!((srq(&hooked), srq(&plain)), (vec![Seen::AtPost; 3], Vec::new()));
+}
+
+#[test]
+fn polls_in_vain_are_counted() {
+    let (Some(hooked), Some(plain)) = (quiet(true), quiet(false)) else { return };
+    assert_eq!(polls(&plain).count(), 0);
+    let polls: Vec<_> = polls(&hooked)
+        .map(|polled| {
+            let empty = polled.empty.map(|empty| {
+                assert!(empty.duration() > 0);
+                empty.count
+            });
+            (polled.function(), polled.found, empty)
+        })
+        .collect();
+    let each = |function| [(function, 0, Some(1000)), (function, 3, None)];
+    assert_eq!(polls, [each("ibv_poll_cq"), each("ibv_start_poll")].concat());
+    assert!(hooked.windows(2).all(|pair| pair[0].t <= pair[1].t));
 }
 
 #[test]

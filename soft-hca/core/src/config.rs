@@ -50,7 +50,7 @@ pub const SPIN: &str = "SOFT_HCA_SPIN";
 /// `1`: say on standard error what goes wrong; see [`explains`].
 pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 
-/// `0`: programs' polls stay as they are; see [`is_hooked`].
+/// `0`: programs' polls and posts of receives stay as they are; see [`is_hooked`].
 pub const HOOK: &str = "SOFT_HCA_HOOK";
 
 /// `1`: programs run their share of the port to other hosts; see [`runs_port`].

@@ -100,8 +100,8 @@ pub enum What {
     },
     /// `ibv_post_send`: a work request was put into a send queue.
     SendPosted(SendPosted),
-    /// `ibv_post_recv` or `ibv_post_srq_recv`: a receive was seen in its queue. The program tells
-    /// nobody when it posts one, so this entry is later than the call; see [`ReceivePosted::seen`].
+    /// `ibv_post_recv` or `ibv_post_srq_recv`: a receive was put into its queue. Where that was not
+    /// seen itself, this entry is later; see [`ReceivePosted::seen`].
     ReceivePosted(ReceivePosted),
     /// A send work request cannot be executed yet; it will be tried again.
     Stalled {
@@ -116,6 +116,8 @@ pub enum What {
     Executed(Executed),
     /// A completion was put into a completion queue.
     Completion(Completion),
+    /// A thread has polled a completion queue.
+    Polled(Polled),
     /// A thread waits for an event.
     Wait {
         /// The channel that it waits at.
@@ -316,9 +318,11 @@ pub struct ReceivePosted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
+    /// It was posted then.
+    AtPost,
     /// Its process has made a call, so it was posted between that and the call before.
     AtCall,
-    /// A message was about to take it or one before it.
+    /// A message was about to take it or one before it, so it was posted some time before.
     AtMessage,
 }
 
@@ -382,6 +386,47 @@ pub struct Completion {
     /// `wr_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+}
+
+/// Polls of a completion queue by a thread: one that has found something and those before it that have
+/// not, or these alone, where the thread goes on to something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Polled {
+    /// The completion queue, by its number in the fabric.
+    pub cq: u32,
+    /// Completions that the poll has given, 0 if there are only those before.
+    pub found: u32,
+    /// Polls before that have found nothing, since the last [`Polled`] of this thread and queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty: Option<EmptyPolls>,
+    /// By `ibv_start_poll`, `ibv_next_poll` and `ibv_end_poll`, not by `ibv_poll_cq`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub extended: bool,
+}
+
+impl Polled {
+    /// The function that was called.
+    pub fn function(&self) -> &'static str {
+        if self.extended { "ibv_start_poll" } else { "ibv_poll_cq" }
+    }
+}
+
+/// Polls that have found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyPolls {
+    /// How many.
+    pub count: u64,
+    /// Nanoseconds from the beginning of the recording to the first.
+    pub first: u64,
+    /// To the last.
+    pub last: u64,
+}
+
+impl EmptyPolls {
+    /// Nanoseconds from the first to the last.
+    pub fn duration(&self) -> u64 {
+        self.last.saturating_sub(self.first)
+    }
 }
 
 fn is_false(value: &bool) -> bool {

@@ -218,6 +218,31 @@ impl Run {
         self
     }
 
+    /// The same where both sides poll, more or less often, and post the next receive when they have
+    /// found the last.
+    pub(crate) fn polled_ping_pong(&mut self, rounds: usize) -> &mut Self {
+        for round in 0..rounds {
+            for from in [CLIENT, SERVER] {
+                let to = 1 - from;
+                self.posts(from, "IBV_WR_SEND").arrives(from).polls(from, 1, 0);
+                if round % 3 == 0 {
+                    self.polls(to, 0, 5 + round as u64);
+                }
+                self.polls(to, 1, round as u64 % 2 * 40).receive(to, "at_post");
+            }
+        }
+        self
+    }
+
+    /// Polls of a side's queue, of which the last has found something, unless that is 0.
+    pub(crate) fn polls(&mut self, process: u32, found: u32, empty: u64) -> &mut Self {
+        let mut members = json!({ "thread": 4720 + process, "cq": process + 1, "found": found });
+        if empty > 0 {
+            members["empty"] = json!({ "count": empty, "first": self.t, "last": self.t + 400 });
+        }
+        self.put(500, process, "polled", members)
+    }
+
     /// Both sides let go.
     pub(crate) fn ends(&mut self) -> (Header, Vec<Entry>) {
         self.call(CLIENT, "rdma_disconnect", json!([["id", {"cm_id": 0}]]), json!([]))

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use crate::connection;
 use crate::entry::{
-    Call, Channel, Completion, ConnectionEvent, Direction, Entry, Executed, Outcome, Packet,
-    PacketNote, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge, What,
+    Call, Channel, Completion, ConnectionEvent, Direction, EmptyPolls, Entry, Executed, Outcome,
+    Packet, PacketNote, Polled, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge, What,
 };
 use crate::reason::Reason;
 use crate::value::{Name, Named, Value};
@@ -108,6 +108,14 @@ pub(crate) fn compared(values: &[Named], mut text: impl FnMut(&Value) -> String)
     }
 }
 
+/// How often polls have found nothing.
+pub(crate) fn often(empty: &EmptyPolls) -> String {
+    match empty.count {
+        1 => "once".into(),
+        count => format!("{count} times in {}", duration(empty.duration())),
+    }
+}
+
 /// A time in the unit that suits it.
 pub(crate) fn duration(ns: u64) -> String {
     match ns {
@@ -154,6 +162,7 @@ pub(crate) fn describe(
         }
         What::Executed(executed) => line.executed(executed, who),
         What::Completion(completion) => line.completion(completion),
+        What::Polled(polled) => line.polled(polled),
         What::Wait { on, fd } => {
             let channel = line.channel(*on, *fd);
             line.put(&format!("waits at {channel}"));
@@ -319,6 +328,7 @@ impl<N: Names> Line<'_, N> {
         self.put(")");
         if self.style == Style::Full {
             self.put(match posted.seen {
+                Seen::AtPost => "",
                 Seen::AtCall => " some time before this",
                 Seen::AtMessage => " some time before this message",
             });
@@ -370,6 +380,16 @@ impl<N: Names> Line<'_, N> {
         }
     }
 
+    fn polled(&mut self, polled: &Polled) {
+        let cq = self.name(Name::Cq(polled.cq));
+        self.put(&format!("{}(cq={cq}) = {}", polled.function(), polled.found));
+        match polled.empty {
+            Some(empty) if polled.found > 0 => self.put(&format!(" (before 0, {})", often(&empty))),
+            Some(empty) if empty.count > 1 => self.put(&format!(" ({})", often(&empty))),
+            _ => {}
+        }
+    }
+
     fn channel(&mut self, channel: Channel, fd: u32) -> String {
         match channel {
             Channel::Completion => {
@@ -410,5 +430,46 @@ impl<N: Names> Line<'_, N> {
             Style::Stable => reason.check().to_string(),
         };
         self.put(&text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Run;
+
+    fn lines(run: &Run) -> Vec<String> {
+        let mut text = Text::new();
+        let lines = run.entries().iter().map(|entry| text.line(entry));
+        lines.map(|line| line.split_once("process 0 ").unwrap().1.trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn only_receives_that_were_seen_late_say_so() {
+        let mut run = Run::new();
+        run.receive(0, "at_post").receive(0, "at_call").receive(0, "at_message");
+        let lines = lines(&run);
+        assert!(lines[0].ends_with("lkey=0x181])"), "{}", lines[0]);
+        assert_eq!(lines[1], format!("{} some time before this", lines[0]));
+        assert_eq!(lines[2], format!("{} some time before this message", lines[0]));
+    }
+
+    #[test]
+    fn polls_say_how_often_they_have_found_nothing() {
+        let mut run = Run::new();
+        run.polls(0, 2, 0).polls(0, 1, 1).polls(0, 1, 9).polls(0, 0, 1).polls(0, 0, 9);
+        let extended = json!({"cq": 1, "found": 3, "extended": true});
+        run.put(1, 0, "polled", extended);
+        let expected = [
+            "ibv_poll_cq(cq=1) = 2",
+            "ibv_poll_cq(cq=1) = 1 (before 0, once)",
+            "ibv_poll_cq(cq=1) = 1 (before 0, 9 times in 400 ns)",
+            "ibv_poll_cq(cq=1) = 0",
+            "ibv_poll_cq(cq=1) = 0 (9 times in 400 ns)",
+            "ibv_start_poll(cq=1) = 3",
+        ];
+        assert_eq!(lines(&run), expected);
     }
 }

@@ -4,12 +4,12 @@ use std::net::Ipv6Addr;
 
 use crate::connection;
 use crate::entry::{
-    Call, Channel, Direction, Entry, Outcome, Packet, PacketNote, ReceiveQueue, Role, Seen, Sge,
-    What,
+    Call, Channel, Direction, Entry, Outcome, Packet, PacketNote, Polled, ReceiveQueue, Role, Seen,
+    Sge, What,
 };
 use crate::reason::Reason;
-use crate::text::compared;
 pub(crate) use crate::text::duration;
+use crate::text::{compared, often};
 use crate::value::{Name, Named, Value};
 
 /// An entry as a line of a picture.
@@ -142,6 +142,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
             reason: done.reason.as_ref().map(reason),
             ..Label::default()
         },
+        What::Polled(polled) => plain(polled.function(), polls(polled)),
         What::Wait { on, .. } => plain(takes(*on), "waits".into()),
         What::Woken { on, waited, event, .. } => {
             let end = if *event { "goes on after" } else { "is interrupted after" };
@@ -310,10 +311,15 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             put("length", bytes(receive.length));
             put("sg_list", pieces(&receive.sges));
             let posted = match receive.seen {
-                Seen::AtCall => "before this, since the process's last call",
-                Seen::AtMessage => "some time before this, when a message was about to take it",
+                Seen::AtPost => None,
+                Seen::AtCall => Some("before this, since the process's last call"),
+                Seen::AtMessage => {
+                    Some("some time before this, when a message was about to take it")
+                }
             };
-            put("was posted", posted.into());
+            if let Some(posted) = posted {
+                put("was posted", posted.into());
+            }
         }
         What::Stalled { qp, wr_id: id, reason: why } => {
             put("queue pair", qp.to_string());
@@ -354,6 +360,22 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             }
             if let Some(why) = &done.reason {
                 put("because", reason(why));
+            }
+        }
+        What::Polled(polled) => {
+            put("completion queue", polled.cq.to_string());
+            put("found", completions(polled.found));
+            if let Some(empty) = &polled.empty {
+                let [first, last] =
+                    [empty.first, empty.last].map(|t| duration(entry.t.saturating_sub(t)));
+                let which = match empty.count {
+                    1 => format!("once, {first} before this"),
+                    count => {
+                        let count = thousands(count);
+                        format!("{count} times, from {first} to {last} before this")
+                    }
+                };
+                put("found nothing", which);
             }
         }
         What::Wait { on, fd } => {
@@ -402,10 +424,29 @@ pub(crate) fn kind(entry: &Entry) -> &'static str {
         What::Stalled { .. } => "send work request, has to wait",
         What::Executed(_) => "send work request, executed",
         What::Completion(_) => "completion",
+        What::Polled(_) => "poll",
         What::Wait { .. } => "wait",
         What::Woken { .. } => "wait, ended",
         What::Packet(_) => "packet",
         What::Dropped { .. } => "missing entries",
+    }
+}
+
+/// What polls have found, in a line.
+fn polls(polled: &Polled) -> String {
+    let found = completions(polled.found);
+    let Some(empty) = &polled.empty else { return found };
+    match polled.found {
+        0 => format!("{found}, {}", often(empty)),
+        _ => format!("{found}, before nothing, {}", often(empty)),
+    }
+}
+
+fn completions(count: u32) -> String {
+    match count {
+        0 => "nothing".into(),
+        1 => "1 completion".into(),
+        _ => format!("{} completions", thousands(count.into())),
     }
 }
 
@@ -498,6 +539,29 @@ pub(crate) fn reason(reason: &Reason) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Run;
+
+    #[test]
+    fn polls_have_found_something_or_nothing() {
+        let mut run = Run::new();
+        run.polls(0, 1, 0).polls(0, 2, 1).polls(0, 0, 12_345);
+        let lines = run.entries().iter().map(|entry| label(entry).rest).collect::<Vec<_>>();
+        let often = "12345 times in 400 ns";
+        assert_eq!(
+            lines,
+            ["1 completion", "2 completions, before nothing, once", &format!("nothing, {often}")]
+        );
+        let told = members(&run.entries()[2]);
+        let told: Vec<_> = told.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let when = "12\u{2009}345 times, from 500 ns to 100 ns before this";
+        let expected = [
+            ("completion queue", "1"),
+            ("found", "nothing"),
+            ("found nothing", when),
+            ("thread", "4720"),
+        ];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn numbers_can_be_read() {

@@ -10,6 +10,7 @@ use crate::engine::deferred::Deferred;
 use crate::engine::timing::DAEMON_BUSY_NS;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
+use crate::trace::event::Seen;
 use crate::uapi::rxe::{Cqe, MIN_SEND_SLOT, RecvWqe, SendWqe};
 use crate::uapi::verbs::{state, status};
 
@@ -136,7 +137,7 @@ impl Actor<'_> {
         }
         let Some(ring) = self.arena.ring(&qp.rq) else { return };
         if self.is_traced() {
-            self.trace_receives(qp, qpn, false);
+            self.trace_receives(qp, qpn, Seen::AtCall);
         }
         qp.rq_posted.store(0, Release);
         let consumer = qp.rq_consumer.load(Acquire) & ring.mask();

@@ -114,6 +114,7 @@ pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};
 pub use helper::Helper;
 pub use notification::{Reading, Tokens};
 pub use own_memory::guard;
+pub use posted::ReceiveQueue;
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};
 pub use route::Route;
@@ -162,6 +163,11 @@ pub trait Env {
     /// Traces an event about a process, with what is behind its fixed part. Locks
     /// may be held: this waits for nobody and does not use the engine.
     fn trace(&self, _proc: u32, _event: &Event, _tail: &[u8]) {}
+
+    /// The same for what has begun at a time that is known.
+    fn trace_at(&self, _t: u64, proc: u32, event: &Event, tail: &[u8]) {
+        self.trace(proc, event, tail);
+    }
 
     /// Whether an index is a process's that may hold locks. Only the daemon knows.
     fn is_there(&self, _proc: usize) -> bool {

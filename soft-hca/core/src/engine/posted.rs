@@ -1,6 +1,6 @@
 //! Work requests that were posted, as they are traced. A doorbell says that there are sends; of
-//! receives nobody does: they are found when their process makes a call, or a message is about to
-//! take one.
+//! receives nobody does, unless the program's calls pass through the preloaded library: else they are
+//! found when their process makes a call, or a message is about to take one.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -8,28 +8,58 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use arrayvec::ArrayVec;
 use zerocopy::IntoBytes;
 
-use crate::arena::{Ah, Qp};
+use crate::arena::{Ah, Qp, RingPlace};
 use crate::engine::Actor;
 use crate::engine::cursor::SendCursors;
 use crate::ring::Ring;
-use crate::trace::event::{Element, ReceivePosted, SendPosted};
+use crate::trace::event::{Element, ReceivePosted, Seen, SendPosted};
 use crate::uapi::rxe::{AtomicWr, MAX_SGE, RecvWqe, SendWqe, Sge};
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
+
+/// A queue that a program posts receives to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveQueue {
+    /// That of a queue pair with a number.
+    Own(u32),
+    /// A shared one, by its index in the arena.
+    Shared(u32),
+}
+
+/// Where a queue's receives are, and how far they are traced.
+struct Queue<'a> {
+    ring: &'a RingPlace,
+    consumer: &'a AtomicU32,
+    traced: &'a AtomicU32,
+    proc: &'a AtomicU32,
+    /// Of the queue pair, or the shared queue's index.
+    number: u32,
+    is_shared: bool,
+}
+
+impl<'a> Queue<'a> {
+    fn own(qp: &'a Qp, qpn: u32) -> Self {
+        let (ring, consumer, traced) = (&qp.rq, &qp.rq_consumer, &qp.seen_receives);
+        Self { ring, consumer, traced, proc: &qp.proc, number: qpn, is_shared: false }
+    }
+}
 
 /// The slots of a ring that are in use and were not traced: first one and how many. They count as
 /// traced from now on.
 fn untraced(ring: &Ring<'_>, consumer: u32, seen: &AtomicU32) -> (u32, u32) {
     let consumer = consumer & ring.mask();
-    let producer = ring.producer();
-    let posted = ring.distance(consumer, producer);
-    let before = seen.load(Acquire);
-    let first = before & ring.mask();
-    // Nobody may have recorded so far.
-    let first = if ring.distance(consumer, first) <= posted { first } else { consumer };
-    match seen.compare_exchange(before, producer, AcqRel, Acquire) {
-        Ok(_) => (first, ring.distance(first, producer)),
-        // Somebody else traces them at this moment.
-        Err(_) => (first, 0),
+    // Before the producer, which somebody else may move on, and trace that.
+    let mut before = seen.load(Acquire);
+    loop {
+        let producer = ring.producer();
+        let posted = ring.distance(consumer, producer);
+        let first = before & ring.mask();
+        // Nobody may have recorded so far.
+        let first = if ring.distance(consumer, first) <= posted { first } else { consumer };
+        match seen.compare_exchange(before, producer, AcqRel, Acquire) {
+            Ok(_) => return (first, ring.distance(first, producer)),
+            // Somebody else traces at this moment, perhaps not all.
+            Err(now) => before = now,
+        }
     }
 }
 
@@ -74,7 +104,7 @@ impl Actor<'_> {
     /// Traces what is in a queue pair's queues and was not traced yet: for its own process.
     #[cold]
     pub(super) fn trace_posted(&self, qp: &Qp, qpn: u32) {
-        self.trace_receives(qp, qpn, false);
+        self.trace_receives(qp, qpn, Seen::AtCall);
         let Some(ring) = self.send_ring(qp) else { return };
         let (first, count) = untraced(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
         for index in 0..count {
@@ -120,26 +150,57 @@ impl Actor<'_> {
 
     /// Traces the receives that a queue pair may use and that were not traced yet.
     #[cold]
-    pub(super) fn trace_receives(&self, qp: &Qp, qpn: u32, at_message: bool) {
-        let (place, consumer, seen, proc, queue) = match qp.srq.load(Acquire).checked_sub(1) {
-            None => (&qp.rq, &qp.rq_consumer, &qp.seen_receives, &qp.proc, (qpn, 0)),
-            Some(index) => {
-                let Some(srq) = self.arena.srqs.get(index as usize) else { return };
-                (&srq.ring, &srq.consumer, &srq.seen_receives, &srq.proc, (index, 1))
-            }
-        };
-        let Some(ring) = self.arena.ring(place) else { return };
-        let (first, count) = untraced(&ring, consumer.load(Acquire), seen);
+    pub(super) fn trace_receives(&self, qp: &Qp, qpn: u32, seen: Seen) {
+        match qp.srq.load(Acquire).checked_sub(1) {
+            None => self.trace_queue(&Queue::own(qp, qpn), seen, None),
+            Some(index) => self.trace_shared(index, seen, None),
+        }
+    }
+
+    fn trace_shared(&self, index: u32, seen: Seen, t: Option<u64>) {
+        if let Some(srq) = self.arena.srqs.get(index as usize) {
+            let (ring, consumer, proc) = (&srq.ring, &srq.consumer, &srq.proc);
+            let traced = &srq.seen_receives;
+            let queue = Queue { ring, consumer, traced, proc, number: index, is_shared: true };
+            self.trace_queue(&queue, seen, t);
+        }
+    }
+
+    /// Traces what is in a queue and was not traced yet, as posted at a time if that is known.
+    fn trace_queue(&self, queue: &Queue<'_>, seen: Seen, t: Option<u64>) {
+        let Some(ring) = self.arena.ring(queue.ring) else { return };
+        let (first, count) = untraced(&ring, queue.consumer.load(Acquire), queue.traced);
         for index in 0..count {
             let wqe = RecvWqe::read(ring.slot(first.wrapping_add(index)));
             self.trace(|env| {
-                let (queue, is_shared) = queue;
-                let seen = at_message.into();
-                let event = ReceivePosted { wr_id: wqe.wr_id, queue, is_shared, seen };
+                let event = ReceivePosted {
+                    wr_id: wqe.wr_id,
+                    queue: queue.number,
+                    is_shared: queue.is_shared.into(),
+                    seen: seen as u32,
+                };
                 let count = (wqe.num_sge as usize).min(wqe.room());
                 let list = elements(count, |index| wqe.sge(index));
-                env.trace(proc.load(Acquire), &event.into(), list.as_bytes());
+                let (proc, event) = (queue.proc.load(Acquire), event.into());
+                match t {
+                    Some(t) => env.trace_at(t, proc, &event, list.as_bytes()),
+                    None => env.trace(proc, &event, list.as_bytes()),
+                }
             });
+        }
+    }
+
+    /// Traces what was posted to a queue of this process: at a time if that is known, or before.
+    #[cold]
+    pub fn trace_posted_receives(&self, queue: ReceiveQueue, t: Option<u64>) {
+        let seen = if t.is_some() { Seen::AtPost } else { Seen::AtCall };
+        match queue {
+            ReceiveQueue::Own(qpn) => {
+                if let Some(qp) = self.arena.qp(qpn) {
+                    self.trace_queue(&Queue::own(qp, qpn), seen, t);
+                }
+            }
+            ReceiveQueue::Shared(index) => self.trace_shared(index, seen, t),
         }
     }
 
@@ -148,7 +209,7 @@ impl Actor<'_> {
     pub fn trace_posted_to(&self, qpns: impl IntoIterator<Item = u32>) {
         for qpn in qpns {
             if let Some(qp) = self.arena.qp(qpn) {
-                self.trace_receives(qp, qpn, false);
+                self.trace_receives(qp, qpn, Seen::AtCall);
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::engine::segments::{Region, Segment};
 use crate::engine::wc_status;
 use crate::engine::{Actor, Async};
 use crate::ring::Ring;
+use crate::trace::event::Seen;
 use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
 use crate::uapi::verbs::{
     access, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
@@ -247,7 +248,7 @@ impl<'a> Responder<'a> {
         deferred: &mut Deferred,
     ) -> bool {
         if actor.is_traced() {
-            actor.trace_receives(self.qp, self.owner.qpn, true);
+            actor.trace_receives(self.qp, self.owner.qpn, Seen::AtMessage);
         }
         match &self.receives {
             Receives::Own(ring, first, posted) if skip < *posted => {

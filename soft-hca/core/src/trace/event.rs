@@ -130,7 +130,7 @@ events! {
         /// Of a datagram's address handle.
         dgid: [u8; 16],
     }
-    /// A receive was posted some time ago. Behind it its elements.
+    /// A receive was posted, some time ago unless that was seen itself. Behind it its elements.
     ReceivePosted = 5 {
         /// Of the work request.
         wr_id: u64,
@@ -138,7 +138,7 @@ events! {
         queue: u32,
         /// 1 if it is a shared receive queue.
         is_shared: u32,
-        /// 0 at a call of its process, 1 at a message.
+        /// A [`Seen`].
         seen: u32,
     }
     /// A send work request waits. Behind it the cause.
@@ -258,6 +258,21 @@ events! {
         /// The queue pair whose path it is, 0 for none.
         qpn: u32,
     }
+    /// Completions were polled, or polls that have found nothing are over.
+    Polled = 17 {
+        /// How many polls before have found nothing.
+        empty: u64,
+        /// When the first of them was.
+        first: u64,
+        /// When the last of them was.
+        last: u64,
+        /// Index in the fabric of the completion queue.
+        cq: u32,
+        /// Completions, 0 if it is about the polls before only.
+        found: u32,
+        /// 1 for the functions of an extended queue.
+        is_extended: u32,
+    }
 }
 
 /// An element of a scatter/gather list, as they stand behind a work request.
@@ -286,6 +301,25 @@ impl Element {
             bytes = behind;
             Some(element)
         })
+    }
+}
+
+/// On what occasion a posted receive is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum Seen {
+    /// Its process makes a call, or posts another one.
+    AtCall = 0,
+    /// A message is about to take it or one before it.
+    AtMessage = 1,
+    /// It is posted.
+    AtPost = 2,
+}
+
+impl Seen {
+    /// The occasion that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
     }
 }
 
@@ -329,7 +363,9 @@ impl Event {
     /// Whether it is, or ends, something that goes wrong; `behind` it may be a cause.
     pub(super) fn is_failure(&self, behind: &[u8]) -> bool {
         match self {
-            Self::SendPosted(_) | Self::ReceivePosted(_) | Self::Packet(_) => false,
+            Self::SendPosted(_) | Self::ReceivePosted(_) | Self::Packet(_) | Self::Polled(_) => {
+                false
+            }
             Self::Executed(done) => {
                 done.status != status::SUCCESS || !behind.is_empty() || done.has_waited != 0
             }
@@ -361,6 +397,7 @@ mod tests {
             (14, 0),
             (15, 64),
             (16, 8),
+            (17, 36),
         ];
         assert_eq!((VERSION, SIZES), (3, &sizes[..]));
     }

@@ -74,6 +74,11 @@ impl Recorder {
         self.arena.is_traced()
     }
 
+    /// The number of the recording, 0 if there is none.
+    pub fn recording(&self) -> u32 {
+        self.arena.trace_generation.load(Relaxed)
+    }
+
     /// Whether all is traced, not only what goes wrong.
     pub fn is_complete(&self) -> bool {
         self.arena.trace_failures.load(Relaxed) == 0
@@ -113,8 +118,12 @@ impl Recorder {
 
     /// Now, in this thread, about a process.
     pub fn about(&self, proc: u32) -> About {
+        self.about_at(system::now_ns(), proc)
+    }
+
+    fn about_at(&self, t: u64, proc: u32) -> About {
         let thread = if proc == self.index { thread() } else { 0 };
-        About { thread, proc, t: system::now_ns() }
+        About { thread, proc, t }
     }
 
     /// Traces an event and what is behind it, if the fabric is recorded and there is a ring.
@@ -128,8 +137,13 @@ impl Recorder {
     /// Traces an event of the data path about a process, with what is behind it, unless only
     /// failures are and it is none. The caller may hold locks of the arena.
     pub fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
+        self.trace_at(system::now_ns(), proc, event, tail);
+    }
+
+    /// The same for what has begun at a time that is known.
+    pub fn trace_at(&self, t: u64, proc: u32, event: &Event, tail: &[u8]) {
         if self.is_complete() || event.is_failure(tail) {
-            self.append(self.about(proc), event, &[tail]);
+            self.append(self.about_at(t, proc), event, &[tail]);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Completion channels.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::engine::Reading;
@@ -26,8 +26,8 @@ pub(crate) struct CqInfo {
     pub generation: u32,
     /// The program's name for it: the address of its `struct ibv_cq`.
     pub user_handle: u64,
-    /// Whether [`hook`](crate::client::hook) was tried.
-    pub was_hooked: AtomicBool,
+    /// Whether its polls pass through [`hook`](crate::client::hook), once that was tried.
+    pub is_hooked: OnceLock<bool>,
     /// Completion events that the program has read.
     pub events_read: AtomicU32,
 }

@@ -156,6 +156,10 @@ impl Env for ClientEnv {
         self.recorder.trace(proc, event, tail);
     }
 
+    fn trace_at(&self, t: u64, proc: u32, event: &Event, tail: &[u8]) {
+        self.recorder.trace_at(t, proc, event, tail);
+    }
+
     fn raise(&self, what: Async) {
         self.tell(&Request::Raise(what));
     }

@@ -16,6 +16,7 @@ mod loaded;
 mod memory;
 mod memory_owner;
 mod netlink;
+mod polled;
 mod process;
 mod recorded;
 mod share;
@@ -56,6 +57,9 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
 pub fn doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
     let qpn = doorbell::qpn_of(fd, written)?;
     let process = process::current()?;
+    if process.env.recorder.is_on() {
+        polled::over(process);
+    }
     let done = process.actor().doorbell(qpn);
     if done == Err(Errno::ENOENT) {
         // The long way finds out why.

@@ -63,6 +63,16 @@ pub(crate) fn current() -> Option<&'static Process> {
     process.is_current().then_some(process)
 }
 
+/// The same, if all that it does is recorded.
+#[inline]
+pub(crate) fn recorded() -> Option<&'static Process> {
+    // SAFETY: null, or what `join` has leaked.
+    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
+    let recorder = &process.env.recorder;
+    let is_recorded = recorder.is_on() && recorder.is_complete() && process.is_current();
+    is_recorded.then_some(process)
+}
+
 fn nonce() -> &'static u64 {
     let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
     nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))

@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 
+use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{FileKind, Hello, Request};
 use soft_hca_core::system;
@@ -12,9 +13,9 @@ use soft_hca_core::uapi::uverbs::command;
 use soft_hca_fault::Happened;
 use zerocopy::FromBytes;
 
-use crate::client::daemon;
 use crate::client::process::{self, Process};
 use crate::client::table::{self, Entry};
+use crate::client::{daemon, polled};
 
 /// A call that has begun and will be traced.
 #[derive(Debug)]
@@ -53,6 +54,7 @@ pub(super) fn begin(process: &Process) -> Option<Pending> {
         return None;
     }
     recorder.prepare();
+    polled::over(process);
     Some(Pending(recorder.about(recorder.index())))
 }
 
@@ -91,6 +93,30 @@ impl Pending {
         }
         let about = recorder.about(recorder.index());
         recorder.append(about, &event::Connection { fd }.into(), &[event]);
+    }
+}
+
+/// Receives that are being posted, in a process all of which is recorded.
+#[derive(Debug)]
+pub(super) struct Posting {
+    process: &'static Process,
+    queue: ReceiveQueue,
+    began: u64,
+}
+
+impl Posting {
+    /// Receives are about to be posted.
+    pub(super) fn begin(process: &'static Process, queue: ReceiveQueue) -> Self {
+        polled::over(process);
+        // Those that are there were posted when nobody saw it.
+        process.actor().trace_posted_receives(queue, None);
+        // A message may take them before it is known that they are there.
+        Self { process, queue, began: system::now_ns() }
+    }
+
+    /// They are posted, as far as there was room.
+    pub(super) fn end(self) {
+        self.process.actor().trace_posted_receives(self.queue, Some(self.began));
     }
 }
 
@@ -140,6 +166,7 @@ pub fn wait(fd: RawFd) -> Option<Waiting> {
     let channel = kind as u32;
     let recorder = &process.env.recorder;
     recorder.prepare();
+    polled::over(process);
     let about = recorder.about(recorder.index());
     recorder.append(about, &event::Wait { channel, fd }.into(), &[]);
     Some(Waiting { process, channel, fd, began: about.t })

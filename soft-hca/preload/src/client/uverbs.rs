@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use soft_hca_core::config;
 use soft_hca_core::engine;
@@ -37,7 +37,9 @@ pub(crate) struct UverbsFile {
     qps: RwLock<Vec<u32>>,
     /// Completion queues by handle.
     cqs: RwLock<HashMap<u32, KnownCq>>,
-    /// The function of the context by which queues are polled, once the first of them is hooked.
+    /// Indices in the arena of shared receive queues, by handle.
+    srqs: RwLock<HashMap<u32, u32>>,
+    /// The function of the context by which queues are polled, once that is hooked.
     own_poll: AtomicUsize,
 }
 
@@ -55,6 +57,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
         event_fd: Mutex::new(Some(system::hide(event_fd))),
         qps: RwLock::default(),
         cqs: RwLock::default(),
+        srqs: RwLock::default(),
         own_poll: AtomicUsize::new(0),
     });
     let fd = process::for_program(arena_fd, close_on_exec, false)?;
@@ -166,12 +169,16 @@ impl UverbsFile {
             }
             command::CREATE_QP => {
                 let request: request::CreateQp = command.request()?;
-                self.hook_queue(fd, request.recv_cq_handle);
+                self.hook_queues(fd, request.send_cq_handle, request.recv_cq_handle);
                 written.to_vec()
             }
             command::EX_CREATE_QP => {
                 let request: request::ExCreateQp = command.request()?;
-                self.hook_queue(fd, request.recv_cq_handle);
+                self.hook_queues(fd, request.send_cq_handle, request.recv_cq_handle);
+                written.to_vec()
+            }
+            command::CREATE_SRQ => {
+                self.hook_context(fd);
                 written.to_vec()
             }
             _ => written.to_vec(),
@@ -199,21 +206,40 @@ impl UverbsFile {
         Ok(bytes)
     }
 
-    /// Has the program's polls of a queue pass through [`hook`], so that payloads for it may wait for
-    /// them. A queue pair is about to report to it.
-    fn hook_queue(&self, fd: RawFd, handle: u32) {
+    /// Has the program's polls of queues pass through [`hook`]: a queue pair is about to report there.
+    /// Payloads for the one where its receives complete then may wait for that.
+    fn hook_queues(&self, fd: RawFd, sends: u32, receives: u32) {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
-        let Some((cq, _)) = cqs.get(&handle) else { return };
-        if !config::is_hooked() || cq.was_hooked.swap(true, AcqRel) || !engine::guard() {
+        if !config::is_hooked() || !engine::guard() {
             return;
         }
-        let queue = hook::Queue { index: cq.index, generation: cq.generation };
-        // The lock keeps the queue from being destroyed meanwhile.
         if self.device == 0 && config::runs_port() {
             share::ask(self.process, &lock(&self.connection));
         }
-        if hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) {
-            self.process.arena.cqs[cq.index as usize].polls_eager.store(cq.generation, Release);
+        let hook = |handle: u32| {
+            let (cq, _) = cqs.get(&handle)?;
+            let queue = hook::Queue { index: cq.index, generation: cq.generation };
+            // The lock keeps the queue from being destroyed meanwhile.
+            let hook = || hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll);
+            cq.is_hooked.get_or_init(hook).then_some(queue)
+        };
+        if let Some(hook::Queue { index, generation }) = hook(receives) {
+            self.process.arena.cqs[index as usize].polls_eager.store(generation, Release);
+        }
+        hook(sends);
+    }
+
+    /// Has the program's posts of receives pass through [`hook`]. A shared queue may get some before
+    /// there is a queue pair, and thereby a completion queue that is hooked.
+    fn hook_context(&self, fd: RawFd) {
+        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
+        if !config::is_hooked() || self.own_poll.load(Acquire) != 0 || !engine::guard() {
+            return;
+        }
+        for (cq, _) in cqs.values() {
+            if hook::hook_context(cq.user_handle as usize, fd, &self.own_poll) {
+                return;
+            }
         }
     }
 
@@ -264,7 +290,7 @@ impl UverbsFile {
                     index,
                     generation,
                     user_handle,
-                    was_hooked: AtomicBool::new(false),
+                    is_hooked: OnceLock::new(),
                     events_read: AtomicU32::new(0),
                 });
                 if let Some(channel) = &channel {
@@ -309,6 +335,17 @@ impl UverbsFile {
                     }
                 }
             }
+            command::CREATE_SRQ => {
+                let created = answer::CreateSrq::read_from_prefix(&answer.bytes);
+                let (created, _) = created.map_err(|_| Errno::EIO)?;
+                let mut srqs = self.srqs.write().unwrap_or_else(PoisonError::into_inner);
+                // Their numbers begin with 1.
+                srqs.insert(created.srq_handle, created.srqn.wrapping_sub(1));
+            }
+            command::DESTROY_SRQ => {
+                let handle = command.request::<request::DestroySrq>()?.srq_handle;
+                self.srqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+            }
             command::DESTROY_QP => {
                 let handle = command.request::<request::DestroyQp>()?.qp_handle;
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
@@ -341,6 +378,13 @@ impl UverbsFile {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Index in the arena of the shared receive queue that has a handle in a device file.
+pub(crate) fn srq_index(fd: RawFd, handle: u32) -> Option<u32> {
+    let Some(Entry::Uverbs(file)) = table::get(fd) else { return None };
+    let srqs = file.srqs.read().unwrap_or_else(PoisonError::into_inner);
+    srqs.get(&handle).copied()
 }
 
 /// The daemon's answer as what it has to be.

@@ -69,6 +69,7 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
             | What::ProcessEnded
             | What::Stalled { .. }
             | What::Completion(_)
+            | What::Polled(_)
             | What::AsyncEvent { .. }
             | What::Packet(_)
             | What::Dropped { .. } => {}

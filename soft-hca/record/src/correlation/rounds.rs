@@ -2,7 +2,7 @@
 //!
 //! Two runs of the same program never interleave their two sides' entries in quite the same way. So
 //! rounds are looked for in a shorter sequence: calls, events, and each work request with all that
-//! became of it as one. What has no place in it, such as waits, goes with what is before it.
+//! became of it as one. What has no place in it, such as waits and polls, goes with what is before it.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -109,9 +109,9 @@ fn sequence(correlation: &Correlation<'_>) -> (Vec<usize>, Vec<u64>) {
                 event.status.hash(hasher);
             }),
             What::AsyncEvent { event, .. } => own(&|hasher| event.hash(hasher)),
-            // Before the first message, receives are what there is to see; later they are seen
-            // sooner or later as it happens.
-            What::ReceivePosted(receive) if !sending && receive.seen == Seen::AtCall => {
+            // Before the first message, receives are what there is to see; later one side posts
+            // them sooner or later than the other acts, as it happens.
+            What::ReceivePosted(receive) if !sending && receive.seen != Seen::AtMessage => {
                 own(&|hasher| ("receive", receive.length).hash(hasher))
             }
             What::SendPosted(_)
@@ -138,7 +138,7 @@ fn sequence(correlation: &Correlation<'_>) -> (Vec<usize>, Vec<u64>) {
         if is_receive && sending && entry.by.is_none() {
             waiting.entry(participant).or_default().push(at);
         } else if entry.by.is_none()
-            && !matches!(entry.what, What::Wait { .. } | What::Woken { .. })
+            && !matches!(entry.what, What::Wait { .. } | What::Woken { .. } | What::Polled(_))
         {
             for receive in waiting.remove(&participant).unwrap_or_default() {
                 places[receive] = place;

@@ -157,6 +157,10 @@ impl Events {
                 ("completion", completion.opcode.clone())
             }
             What::Completion(completion) => ("completion", completion.status.clone()),
+            What::Polled(polled) => match polled.found {
+                0 => ("poll", format!("{} in vain", polled.function())),
+                _ => ("poll", polled.function().into()),
+            },
             What::Wait { on, .. } => ("wait", waits_in(*on).into()),
             What::Woken { .. } => ("wait", "woken".into()),
             What::Packet(packet) => {

@@ -67,6 +67,21 @@ ping[1]: ping
     assert_eq!(ended(2, true), expected);
 }
 
+#[test]
+fn polls_are_left_out() {
+    let text = |polls: bool| {
+        let mut run = Run::new();
+        begins(&mut run, 0, &["ping"]);
+        run.call(0, "ibv_alloc_pd", json!([]), json!([["pd", {"pd": 0}]]));
+        if polls {
+            run.polls(0, 0, 7).polls(0, 1, 0);
+        }
+        run.call(0, "ibv_dealloc_pd", json!([["pd", {"pd": 0}]]), json!([]));
+        stable(&run)
+    };
+    assert_eq!(text(true), text(false));
+}
+
 /// Receives and what came into them; each is seen when the message has come, or all are before.
 fn received(seen_early: bool) -> String {
     let mut run = Run::new();

@@ -43,7 +43,7 @@ pub(super) fn lane(entry: &Entry) -> Lane {
         What::ConnectionEvent(_) | What::AsyncEvent { .. } => Lane::Events,
         What::SendPosted(_) | What::Stalled { .. } | What::Executed(_) => Lane::SendQueue,
         What::ReceivePosted(_) => Lane::ReceiveQueue,
-        What::Completion(_) => Lane::Completions,
+        What::Completion(_) | What::Polled(_) => Lane::Completions,
         What::Wait { on, .. } | What::Woken { on, .. } => match on {
             Channel::Completion | Channel::Connection | Channel::Async => Lane::Calls,
         },

@@ -198,6 +198,19 @@ fn a_run_has_its_phases() {
     assert_eq!(headings, [Phase::Setup, Phase::Connection, Phase::Messages, Phase::Teardown]);
 }
 
+/// How often programs poll in vain, and when they post receives, is chance.
+#[test]
+fn rounds_with_polls_are_folded() {
+    let (header, entries) = Run::connected(&["server"]).polled_ping_pong(200).ends();
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    let folds = layout.blocks.iter().filter_map(|block| match block.kind {
+        Kind::Folded { rounds, .. } => Some((rounds.rounds, rounds.transfers)),
+        _ => None,
+    });
+    assert_eq!(folds.collect::<Vec<_>>(), [(197, 394)]);
+}
+
 #[test]
 fn rounds_are_folded_and_can_be_unfolded() {
     let (header, entries) = ping_pong(200);

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use soft_hca_core::trace::event::{
-    Began, Channel, Completion, Element, Ended, Event, Executed, Notice, Raised, ReceivePosted,
-    SendPosted, Stalled, Wait, Woken,
+    Began, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled, Raised,
+    ReceivePosted, SendPosted, Stalled, Wait, Woken,
 };
 use soft_hca_core::trace::{About, Record};
 use soft_hca_core::uapi::verbs::event as event_type;
@@ -132,6 +132,11 @@ fn receives_and_completions_have_their_queues() {
         "seen": "at_message", "by": 1,
     });
     assert_eq!(decoded(THEM, receive, list().as_bytes()), expected);
+    for (seen, expected) in [(0, "at_call"), (2, "at_post")] {
+        let receive = ReceivePosted { is_shared: 0, seen, ..receive };
+        let decoded = decoded(US, receive, &[]);
+        assert_eq!((&decoded["queue"], &decoded["seen"]), (&json!({"qp": 4}), &json!(expected)));
+    }
     let completion = Completion {
         wr_id: 1,
         cq: 3,
@@ -148,6 +153,19 @@ fn receives_and_completions_have_their_queues() {
         "status": "IBV_WC_SUCCESS", "length": 10, "imm": 5, "solicited": true, "by": 1,
     });
     assert_eq!(decoded(THEM, completion, &[]), expected);
+}
+
+#[test]
+fn polls_are_counted() {
+    let polled = Polled { cq: 3, found: 2, ..Polled::default() };
+    assert_eq!(decoded(US, polled, &[]), json!({"what": "polled", "cq": 3, "found": 2}));
+    // The recording has begun at 100.
+    let empty = Polled { empty: 7, first: 101, last: 104, found: 0, is_extended: 1, ..polled };
+    let expected = json!({
+        "what": "polled", "cq": 3, "found": 0, "extended": true,
+        "empty": {"count": 7, "first": 1, "last": 4},
+    });
+    assert_eq!(decoded(US, empty, &[]), expected);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use soft_hca_core::uapi::verbs::{
     opcode, placement, qp_type, selectivity, send_flag, wc_flag, wc_opcode,
 };
 use soft_hca_record::entry::{
-    Completion, Destination, Executed, Flush, MatchedReceive, ReceivePosted, ReceiveQueue, Remote,
-    Seen, SendPosted, Sge,
+    Completion, Destination, EmptyPolls, Executed, Flush, MatchedReceive, Polled, ReceivePosted,
+    ReceiveQueue, Remote, Seen, SendPosted, Sge,
 };
 
 use super::names::{constant, flag_list, gid, opcode_name, status_name};
@@ -86,7 +86,11 @@ pub(super) fn receive_posted(body: &event::ReceivePosted, tail: &[u8]) -> Receiv
         wr_id: body.wr_id,
         length: total(&sges),
         sges,
-        seen: if body.seen == 0 { Seen::AtCall } else { Seen::AtMessage },
+        seen: match event::Seen::of(body.seen) {
+            Some(event::Seen::AtPost) => Seen::AtPost,
+            Some(event::Seen::AtMessage) => Seen::AtMessage,
+            Some(event::Seen::AtCall) | None => Seen::AtCall,
+        },
     }
 }
 
@@ -105,6 +109,14 @@ pub(super) fn completion(body: &event::Completion, cause: &[u8]) -> Completion {
         lost: body.is_lost != 0,
         reason: reason(cause),
     }
+}
+
+/// Polls of a queue in a recording that began at a time.
+pub(super) fn polled(body: &event::Polled, began: u64) -> Polled {
+    let event::Polled { empty: count, first, last, cq, found, is_extended } = *body;
+    let [first, last] = [first, last].map(|t| t.saturating_sub(began));
+    let empty = (count > 0).then_some(EmptyPolls { count, first, last });
+    Polled { cq, found, empty, extended: is_extended != 0 }
 }
 
 /// A send work request that was executed, and the receive that it has met.

@@ -11,6 +11,7 @@ use crate::engine::{
 };
 use crate::ring;
 use crate::trace::Event;
+use crate::trace::event::ReceivePosted;
 pub(crate) use crate::uapi::rxe::Wr;
 use crate::uapi::rxe::{Cqe, Sge, write_sges};
 use crate::uapi::verbs::{access, opcode, qp_type, state};
@@ -48,6 +49,8 @@ pub(crate) struct TestEnv {
     /// Why work requests wait, fail, or complete with an error, in the order in which that is
     /// traced.
     pub causes: Mutex<Vec<Cause>>,
+    /// Receives that were traced, and when if that was told.
+    pub receives: Mutex<Vec<(ReceivePosted, Option<u64>)>>,
 }
 
 impl Env for TestEnv {
@@ -98,11 +101,20 @@ impl Env for TestEnv {
                 Some(format!("Async({what:?})"))
             }
             Event::Stalled(_) => None,
+            Event::ReceivePosted(posted) => {
+                return self.receives.lock().unwrap().push((posted, None));
+            }
             // Tests of their own have these.
             _ => return,
         };
         self.traced.lock().unwrap().extend(text);
         self.causes.lock().unwrap().extend(Cause::decode(tail));
+    }
+
+    fn trace_at(&self, t: u64, _: u32, event: &Event, _: &[u8]) {
+        if let Event::ReceivePosted(posted) = *event {
+            self.receives.lock().unwrap().push((posted, Some(t)));
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What is traced while somebody records.
 
 use super::fabric::*;
+use crate::engine::ReceiveQueue;
+use crate::trace::event::Seen;
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
 fn traced() -> World {
@@ -29,6 +31,38 @@ fn a_ping_pong_is_traced_in_order() {
         format!("completion 1 ({b}, 2, 0, 0) false false"),
     ];
     assert_eq!(world.env.take_traced(), expected);
+}
+
+#[test]
+fn each_receive_is_traced_once_where_it_is_seen_first() {
+    let world = traced();
+    let (a, b) = world.rc();
+    let seen = || {
+        let receives = std::mem::take(&mut *world.env.receives.lock().unwrap());
+        let seen = |(posted, t): (crate::trace::event::ReceivePosted, _)| {
+            assert_eq!(({ posted.queue }, { posted.is_shared }), (b, 0));
+            (posted.wr_id, Seen::of(posted.seen).unwrap(), t)
+        };
+        receives.into_iter().map(seen).collect::<Vec<_>>()
+    };
+    let posted = |t| world.actor(THEM).trace_posted_receives(ReceiveQueue::Own(b), t);
+    world.receive(b, 20, &[]);
+    posted(None);
+    world.receive(b, 21, &[]);
+    world.receive(b, 22, &[]);
+    posted(Some(5));
+    posted(Some(6));
+    assert_eq!(
+        seen(),
+        [(20, Seen::AtCall, None), (21, Seen::AtPost, Some(5)), (22, Seen::AtPost, Some(5))]
+    );
+    world.receive(b, 23, &[]);
+    (1..5).for_each(|wr_id| world.send(a, &Wr::new(wr_id, opcode::SEND)));
+    assert_eq!(seen(), [(23, Seen::AtMessage, None)]);
+    world.receive(b, 24, &[]);
+    posted(Some(7));
+    world.actor(THEM).trace_posted_to([b]);
+    assert_eq!(seen(), [(24, Seen::AtPost, Some(7))]);
 }
 
 #[test]

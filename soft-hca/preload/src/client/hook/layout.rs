@@ -2,14 +2,35 @@
 
 use std::ffi::{c_int, c_void};
 
-/// `struct ibv_context`: of its functions only the one that is replaced has a name here.
+/// `struct ibv_context`: of its functions only those that are replaced have names here.
 #[repr(C)]
 pub(super) struct Context {
     device: *mut c_void,
     before: [usize; 11],
     pub poll_cq: usize,
-    behind: [usize; 20],
+    queues: [usize; 8],
+    pub post_srq_recv: usize,
+    sending: [usize; 5],
+    pub post_recv: usize,
+    behind: [usize; 5],
     pub cmd_fd: c_int,
+}
+
+/// `struct ibv_qp`
+#[repr(C)]
+pub(super) struct Qp {
+    context: *mut Context,
+    before: [usize; 5],
+    handle: u32,
+    pub qp_num: u32,
+}
+
+/// `struct ibv_srq`
+#[repr(C)]
+pub(super) struct Srq {
+    pub context: *mut Context,
+    before: [usize; 2],
+    pub handle: u32,
 }
 
 /// `struct ibv_cq_ex`, which begins as `struct ibv_cq` does.
@@ -29,6 +50,7 @@ pub(super) struct ExtendedCq {
     wr_id: u64,
     pub start_poll: usize,
     pub next_poll: usize,
+    pub end_poll: usize,
 }
 
 #[cfg(test)]
@@ -39,13 +61,23 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_headers_have_them() {
-        use rdma_sys::{ibv_context, ibv_context_ops, ibv_cq, ibv_cq_ex};
+        use rdma_sys::{ibv_context, ibv_context_ops, ibv_cq, ibv_cq_ex, ibv_qp, ibv_srq};
         let ops = offset_of!(ibv_context, ops);
         assert_eq!(offset_of!(Context, poll_cq), ops + offset_of!(ibv_context_ops, poll_cq));
+        assert_eq!(
+            offset_of!(Context, post_srq_recv),
+            ops + offset_of!(ibv_context_ops, post_srq_recv)
+        );
+        assert_eq!(offset_of!(Context, post_recv), ops + offset_of!(ibv_context_ops, post_recv));
         assert_eq!(offset_of!(Context, cmd_fd), offset_of!(ibv_context, cmd_fd));
         assert_eq!(offset_of!(ExtendedCq, context), offset_of!(ibv_cq, context));
         assert_eq!(offset_of!(ExtendedCq, context), offset_of!(ibv_cq_ex, context));
         assert_eq!(offset_of!(ExtendedCq, start_poll), offset_of!(ibv_cq_ex, start_poll));
         assert_eq!(offset_of!(ExtendedCq, next_poll), offset_of!(ibv_cq_ex, next_poll));
+        assert_eq!(offset_of!(ExtendedCq, end_poll), offset_of!(ibv_cq_ex, end_poll));
+        assert_eq!(offset_of!(Qp, context), offset_of!(ibv_qp, context));
+        assert_eq!(offset_of!(Qp, qp_num), offset_of!(ibv_qp, qp_num));
+        assert_eq!(offset_of!(Srq, context), offset_of!(ibv_srq, context));
+        assert_eq!(offset_of!(Srq, handle), offset_of!(ibv_srq, handle));
     }
 }

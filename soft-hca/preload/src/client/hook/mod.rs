@@ -1,18 +1,21 @@
-//! The program's own polls of completion queues, which pass through here.
+//! The program's own polls of completion queues, and its posts of receives, which pass through here.
 //!
-//! `ibv_poll_cq` is an inline function of `verbs.h` that calls a function of the context, and
-//! `ibv_start_poll` and `ibv_next_poll` call functions of an extended queue. Both are found without
+//! `ibv_poll_cq`, `ibv_post_recv` and `ibv_post_srq_recv` are inline functions of `verbs.h` that call a
+//! function of the context, and `ibv_start_poll`, `ibv_next_poll` and `ibv_end_poll` call functions of an
+//! extended queue. All are found without
 //! a symbol of the library: CREATE_CQ tells the kernel the address of the program's `struct ibv_cq`
 //! (`user_handle`), which begins with that of its context. These structures are compiled into every
 //! program, and so they are the same in all releases of rdma-core, and also where a program brings
 //! its own library.
 //!
-//! A queue is hooked when the first queue pair is created whose receives complete there: by then the
-//! provider has filled in its functions. Each function gets ours in its place once, and ours calls it, so it
+//! A queue is hooked when the first queue pair is created that reports there: by then the
+//! provider has filled in its functions. With the first queue the context is, or before, when a shared
+//! receive queue is created behind a completion queue. Each function gets ours in its place once, and ours calls it, so it
 //! does no harm if somebody else has done the same before us or does it after us.
 
 mod layout;
 mod poll;
+mod post;
 mod table;
 
 use std::ffi::c_void;
@@ -23,7 +26,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, PoisonError};
 
 use layout::{Context, ExtendedCq};
-use poll::{next_poll, poll_cq, start_poll};
+use poll::{end_poll, next_poll, poll_cq, start_poll};
+use post::{post_recv, post_srq_recv};
 use table::Hooked;
 
 use crate::client::memory;
@@ -70,6 +74,9 @@ pub(crate) struct Own {
     pub poll_cq: usize,
     pub start_poll: usize,
     pub next_poll: usize,
+    pub end_poll: usize,
+    pub post_recv: usize,
+    pub post_srq_recv: usize,
 }
 
 /// Has the polls of a completion queue pass through here. `own_poll` is the function of its context,
@@ -82,31 +89,59 @@ pub(crate) fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) -
     // Who is second must not take ours for the provider's.
     let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(context) = context_of(cq, fd) else { return false };
-    if own_poll.load(Acquire) == 0 {
-        // SAFETY: a context, as its descriptor tells, which lives as long as its queues.
-        let place = unsafe { word(context + offset_of!(Context, poll_cq)) };
-        let before = place.load(Acquire);
-        if before == 0 || !table::insert(context, Hooked::of_context(before)) {
-            return false;
-        }
-        own_poll.store(before, Release);
-        place.store(poll_cq as *const () as usize, Release);
+    if !hook_functions(context, own_poll) {
+        return false;
     }
     let mut own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
-    let [start, next] = [offset_of!(ExtendedCq, start_poll), offset_of!(ExtendedCq, next_poll)]
-        .map(|offset| cq.wrapping_add(offset));
+    let ours = [
+        (offset_of!(ExtendedCq, start_poll), start_poll as *const () as usize),
+        (offset_of!(ExtendedCq, next_poll), next_poll as *const () as usize),
+        (offset_of!(ExtendedCq, end_poll), end_poll as *const () as usize),
+    ];
+    let ours = ours.map(|(offset, ours)| (cq.wrapping_add(offset), ours));
     // What a plain queue has there is zeros, or the provider's own business.
-    if !(is_function(start) && is_function(next)) {
+    if !ours.iter().all(|(place, _)| is_function(*place)) {
         return table::insert(cq, Hooked { own, queue });
     }
     // SAFETY: an extended queue, whose functions these are, and which lives on.
-    let (start, next) = unsafe { (word(start), word(next)) };
-    (own.start_poll, own.next_poll) = (start.load(Acquire), next.load(Acquire));
+    let places = ours.map(|(place, ours)| (unsafe { word(place) }, ours));
+    [own.start_poll, own.next_poll, own.end_poll] = places.map(|(place, _)| place.load(Acquire));
     if !table::insert(cq, Hooked { own, queue }) {
         return false;
     }
-    start.store(start_poll as *const () as usize, Release);
-    next.store(next_poll as *const () as usize, Release);
+    places.into_iter().for_each(|(place, ours)| place.store(ours, Release));
+    true
+}
+
+/// Has the posts of receives of a context pass through here, and the polls of queues that are not
+/// hooked, which makes no difference to these. `cq` is as above one of its queues, and so is `own_poll`.
+pub(crate) fn hook_context(cq: usize, fd: RawFd, own_poll: &AtomicUsize) -> bool {
+    let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    context_of(cq, fd).is_some_and(|context| hook_functions(context, own_poll))
+}
+
+/// Replaces the functions of a context, unless that is done.
+fn hook_functions(context: usize, own_poll: &AtomicUsize) -> bool {
+    if own_poll.load(Acquire) != 0 {
+        return true;
+    }
+    let ours = [
+        (offset_of!(Context, poll_cq), poll_cq as *const () as usize),
+        (offset_of!(Context, post_recv), post_recv as *const () as usize),
+        (offset_of!(Context, post_srq_recv), post_srq_recv as *const () as usize),
+    ];
+    // SAFETY: a context, as its descriptor tells, which lives as long as its queues.
+    let places = ours.map(|(offset, ours)| (unsafe { word(context + offset) }, ours));
+    let [poll_cq, post_recv, post_srq_recv] = places.map(|(place, _)| place.load(Acquire));
+    let own = Own { poll_cq, post_recv, post_srq_recv, ..Own::default() };
+    let hooked = Hooked { own, queue: Queue::default() };
+    if poll_cq == 0 || !table::insert(context, hooked) {
+        return false;
+    }
+    own_poll.store(poll_cq, Release);
+    for (place, ours) in places.into_iter().filter(|(place, _)| place.load(Acquire) != 0) {
+        place.store(ours, Release);
+    }
     true
 }
 

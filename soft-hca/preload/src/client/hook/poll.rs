@@ -4,11 +4,14 @@ use std::ffi::{c_int, c_void};
 
 use super::Queue;
 use super::table::{self, Hooked};
-use crate::client::{process, share};
+use crate::client::polled::Polled;
+use crate::client::process::{self, Process};
+use crate::client::share;
 
 type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
 type NextPoll = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+type EndPoll = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// What is known of a queue, or of its context if it is none that is hooked.
 #[inline]
@@ -28,7 +31,16 @@ fn polled(queue: Queue) {
     }
 }
 
-/// `poll_cq` of a context. It adds nothing to a poll that finds nothing but the way through here.
+/// Has it traced that a queue was polled, if all is recorded.
+#[inline]
+fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
+    if let Some(process) = process::recorded().filter(|_| queue.generation != 0) {
+        how(Polled::new(process, queue.index, is_extended), process);
+    }
+}
+
+/// `poll_cq` of a context. It adds nothing to a poll that finds nothing but the way through here, and a
+/// look at whether somebody records.
 pub(super) unsafe extern "C-unwind" fn poll_cq(
     cq: *mut c_void,
     count: c_int,
@@ -45,6 +57,12 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
         share::has_found();
         polled(hooked.queue);
     }
+    trace(hooked.queue, false, |polled, process| match found {
+        0 => polled.nothing(process),
+        1.. => polled.completions(process, found as u32),
+        // The call itself has failed.
+        _ => {}
+    });
     found
 }
 
@@ -63,6 +81,11 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
         share::has_found();
         polled(hooked.queue);
     }
+    trace(hooked.queue, true, |polled, process| match error {
+        0 => polled.begins(),
+        libc::ENOENT => polled.nothing(process),
+        _ => {}
+    });
     error
 }
 
@@ -75,6 +98,17 @@ pub(super) unsafe extern "C-unwind" fn next_poll(cq: *mut c_void) -> c_int {
     let error = unsafe { own(cq) };
     if error == 0 {
         polled(hooked.queue);
+        trace(hooked.queue, true, |polled, _| polled.goes_on());
     }
     error
+}
+
+/// `end_poll` of an extended queue.
+pub(super) unsafe extern "C-unwind" fn end_poll(cq: *mut c_void) {
+    let Some(hooked) = table::find(cq as usize) else { return };
+    // SAFETY: the function that was in the place of this one.
+    let own = unsafe { std::mem::transmute::<usize, EndPoll>(hooked.own.end_poll) };
+    // SAFETY: the caller's own call.
+    unsafe { own(cq) };
+    trace(hooked.queue, true, |polled, process| polled.ends(process));
 }

@@ -1,5 +1,5 @@
-//! Which functions stand behind ours, by the address of a queue or of a context. Who polls looks
-//! here each time, so there is no lock on that way.
+//! Which functions stand behind ours, by the address of a queue or of a context. Who polls or posts a
+//! receive looks here each time, so there is no lock on that way.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -20,19 +20,17 @@ pub(super) struct Hooked {
     pub queue: Queue,
 }
 
-impl Hooked {
-    /// Of a context, by its function.
-    pub(super) fn of_context(poll_cq: usize) -> Self {
-        Self { own: Own { poll_cq, ..Own::default() }, queue: Queue::default() }
-    }
-}
-
+/// What a look needs is in one line of the processor's cache.
+#[repr(align(64))]
 struct Entry {
     /// The address, or 0.
     key: AtomicUsize,
     poll_cq: AtomicUsize,
     start_poll: AtomicUsize,
     next_poll: AtomicUsize,
+    end_poll: AtomicUsize,
+    post_recv: AtomicUsize,
+    post_srq_recv: AtomicUsize,
     index: AtomicU32,
     generation: AtomicU32,
 }
@@ -44,6 +42,9 @@ impl Entry {
             poll_cq: AtomicUsize::new(0),
             start_poll: AtomicUsize::new(0),
             next_poll: AtomicUsize::new(0),
+            end_poll: AtomicUsize::new(0),
+            post_recv: AtomicUsize::new(0),
+            post_srq_recv: AtomicUsize::new(0),
             index: AtomicU32::new(0),
             generation: AtomicU32::new(0),
         }
@@ -72,6 +73,9 @@ pub(super) fn find(key: usize) -> Option<Hooked> {
             poll_cq: entry.poll_cq.load(Relaxed),
             start_poll: entry.start_poll.load(Relaxed),
             next_poll: entry.next_poll.load(Relaxed),
+            end_poll: entry.end_poll.load(Relaxed),
+            post_recv: entry.post_recv.load(Relaxed),
+            post_srq_recv: entry.post_srq_recv.load(Relaxed),
         },
         queue: Queue {
             index: entry.index.load(Relaxed),
@@ -89,6 +93,9 @@ pub(super) fn insert(key: usize, hooked: Hooked) -> bool {
     entry.poll_cq.store(hooked.own.poll_cq, Relaxed);
     entry.start_poll.store(hooked.own.start_poll, Relaxed);
     entry.next_poll.store(hooked.own.next_poll, Relaxed);
+    entry.end_poll.store(hooked.own.end_poll, Relaxed);
+    entry.post_recv.store(hooked.own.post_recv, Relaxed);
+    entry.post_srq_recv.store(hooked.own.post_srq_recv, Relaxed);
     entry.index.store(hooked.queue.index, Relaxed);
     entry.generation.store(hooked.queue.generation, Relaxed);
     entry.key.store(key, Release);
@@ -109,7 +116,8 @@ mod tests {
 
     fn hooked(number: usize) -> Hooked {
         let queue = Queue { index: number as u32, generation: 1 };
-        Hooked { own: Own { poll_cq: number, start_poll: number + 1, next_poll: 0 }, queue }
+        let own = Own { poll_cq: number, post_recv: number + 1, ..Own::default() };
+        Hooked { own, queue }
     }
 
     #[test]

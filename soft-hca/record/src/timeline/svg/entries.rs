@@ -179,6 +179,7 @@ fn mark(entry: &Entry, x: f64, y: f64) -> (&'static str, String) {
             let path = format!("M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z", n(x), n(y - MARK - 1.4));
             ("completion", format!("<path class=\"m\" d=\"{path}\"/>"))
         }
+        What::Polled(polled) => ("completion", circle(if polled.found == 0 { 1.5 } else { 2.5 })),
         What::Wait { .. } | What::Woken { .. } => ("wait", circle(3.0)),
         What::Packet(_) => ("packet", square(3.5)),
         What::Dropped { .. } => ("call", circle(MARK)),

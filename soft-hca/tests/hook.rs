@@ -4,10 +4,15 @@
 
 mod programs;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use programs::place::Place;
 use programs::{compile, installed, tcp};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/hook.c");
+const LOADED_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/loaded.c");
 
 /// What each round of sizes prints behind its first line.
 const SIZES: &str = "\
@@ -20,13 +25,17 @@ const SIZES: &str = "\
 4096 bytes: right
 ";
 
+/// Has the polls of a program hooked or not.
+fn hooked(command: &mut Command, is_hooked: bool) -> &mut Command {
+    command.env("SOFT_HCA_HOOK", if is_hooked { "1" } else { "0" })
+}
+
 /// Runs a case, with polls hooked or not, and compares what it prints.
 fn run(case: &str, is_hooked: bool, expected: &str) {
     let place = Place::new(&format!("hook-{case}-{is_hooked}"));
     let Some(program) = compile(&place, SOURCE, &["ibverbs", "pthread"]) else { return };
     let line = format!("{program} {case}");
-    let hook = if is_hooked { "1" } else { "0" };
-    let text = place.start_in(&line, |command| command.env("SOFT_HCA_HOOK", hook)).succeed();
+    let text = place.start_in(&line, |command| hooked(command, is_hooked)).succeed();
     assert_eq!(text, expected, "{case}, hooked {is_hooked}");
     place.assert_gone();
 }
@@ -105,6 +114,68 @@ fn memory_that_is_unmapped() {
 #[test]
 fn threads_that_poll_one_queue() {
     run_both("threads", "20000 messages, 0 wrong\n");
+}
+
+/// Cases in programs that load libibverbs while they run, and look its functions up.
+const LOADED_CASES: [(&str, usize); 3] = [("plain", 1), ("extended", 1), ("again", 4)];
+
+#[test]
+fn a_library_that_is_loaded_while_the_program_runs() {
+    for is_hooked in [false, true] {
+        let place = Place::new(&format!("hook-loaded-{is_hooked}"));
+        let Some(program) = compile(&place, LOADED_SOURCE, &["dl", "pthread"]) else { return };
+        for (case, count) in LOADED_CASES {
+            let line = format!("{program} libibverbs.so.1 {case}");
+            let text = place.start_in(&line, |command| hooked(command, is_hooked)).succeed();
+            assert_eq!(text, round(is_hooked).repeat(count), "{case}, hooked {is_hooked}");
+        }
+        place.assert_gone();
+    }
+}
+
+/// As a Python wheel does that has brought libraries of its own: copies of library and provider, loaded by
+/// their paths. Such a library looks for providers where it was configured to; `RDMAV_DRIVERS` names
+/// one that comes before those of /etc/libibverbs.d, which are loaded, too.
+///
+/// With `dlmopen` there is nothing to test: a namespace of its own has a C library of its own, into
+/// which the system's loader preloads nothing.
+#[test]
+fn a_library_of_the_programs_own() {
+    for is_hooked in [false, true] {
+        let place = Place::new(&format!("hook-own-{is_hooked}"));
+        let Some(program) = compile(&place, LOADED_SOURCE, &["dl", "pthread"]) else { return };
+        let [library, provider] = copy_rdma_core(&place);
+        for (case, count) in LOADED_CASES {
+            let line = format!("{program} {} {case}", library.display());
+            let mut run = place.start_in(&line, |command| {
+                hooked(command, is_hooked).env("RDMAV_DRIVERS", &provider)
+            });
+            let end = "no other libibverbs: yes\nits own provider: yes\n";
+            let expected = round(is_hooked).repeat(count) + end;
+            assert_eq!(run.succeed(), expected, "{case}, hooked {is_hooked}");
+        }
+        place.assert_gone();
+    }
+}
+
+/// Copies libibverbs and its provider into a folder of the place: the library's path, and what
+/// `RDMAV_DRIVERS` names the provider by, which is its path without the end that the library adds.
+fn copy_rdma_core(place: &Place) -> [PathBuf; 2] {
+    const NAME: &str = "libibverbs.so.1";
+    let found = Command::new("cc").arg(format!("-print-file-name={NAME}")).output().unwrap();
+    let library = PathBuf::from(String::from_utf8(found.stdout).unwrap().trim());
+    let folder = place.file("rdma-core");
+    fs::create_dir(&folder).unwrap();
+    let copy = |from: &Path, name: &str| fs::copy(from, folder.join(name)).unwrap();
+    copy(&library, NAME);
+    let providers = fs::read_dir(library.with_file_name("libibverbs")).unwrap().flatten();
+    for provider in providers {
+        let name = provider.file_name().into_string().unwrap();
+        if name.starts_with("librxe-rdmav") {
+            copy(&provider.path(), &name);
+        }
+    }
+    [folder.join(NAME), folder.join("librxe")]
 }
 
 #[test]

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use programs::place::Place;
-use programs::{compile, installed, tcp};
+use programs::{compile, installed, tcp, the_processors};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/hook.c");
 const LOADED_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/loaded.c");
+const CHURN_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/churn.c");
+const EARLY_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/early.c");
 
 /// What each round of sizes prints behind its first line.
 const SIZES: &str = "\
@@ -30,14 +32,20 @@ fn hooked(command: &mut Command, is_hooked: bool) -> &mut Command {
     command.env("SOFT_HCA_HOOK", if is_hooked { "1" } else { "0" })
 }
 
-/// Runs a case, with polls hooked or not, and compares what it prints.
-fn run(case: &str, is_hooked: bool, expected: &str) {
-    let place = Place::new(&format!("hook-{case}-{is_hooked}"));
-    let Some(program) = compile(&place, SOURCE, &["ibverbs", "pthread"]) else { return };
-    let line = format!("{program} {case}");
+/// Runs a program with arguments, its polls hooked or not, and compares what it prints.
+fn run_program(source: &str, arguments: &str, is_hooked: bool, expected: &str) {
+    let name = arguments.replace(' ', "-");
+    let place = Place::new(&format!("hook-{name}-{is_hooked}"));
+    let Some(program) = compile(&place, source, &["ibverbs", "pthread"]) else { return };
+    let line = format!("{program} {arguments}");
     let text = place.start_in(&line, |command| hooked(command, is_hooked)).succeed();
-    assert_eq!(text, expected, "{case}, hooked {is_hooked}");
+    assert_eq!(text, expected, "{arguments}, hooked {is_hooked}");
     place.assert_gone();
+}
+
+/// Runs a case.
+fn run(case: &str, is_hooked: bool, expected: &str) {
+    run_program(SOURCE, case, is_hooked, expected);
 }
 
 /// The same for both.
@@ -114,6 +122,32 @@ fn memory_that_is_unmapped() {
 #[test]
 fn threads_that_poll_one_queue() {
     run_both("threads", "20000 messages, 0 wrong\n");
+}
+
+#[test]
+fn queues_that_come_and_go_while_others_are_polled() {
+    let _processors = the_processors();
+    let expected = "\
+3000 rounds, 0 messages wrong
+messages to the queue that stays: yes
+addresses are used again: yes
+";
+    for arguments in ["1500", "1500 extended"] {
+        for is_hooked in [false, true] {
+            run_program(CHURN_SOURCE, arguments, is_hooked, expected);
+        }
+    }
+}
+
+#[test]
+fn queues_that_are_polled_before_they_have_a_queue_pair() {
+    let _processors = the_processors();
+    for is_hooked in [false, true] {
+        for arguments in ["60", "60 extended"] {
+            let expected = "60 rounds, 0 messages wrong\n";
+            run_program(EARLY_SOURCE, arguments, is_hooked, expected);
+        }
+    }
 }
 
 /// Cases in programs that load libibverbs while they run, and look its functions up.

@@ -151,6 +151,14 @@ impl<'a> Actor<'a> {
         self.eager_ring(index).is_some_and(|(_, ring)| is_waiting(&ring))
     }
 
+    /// This generation of a completion queue is polled so that payloads may be staged for it.
+    pub fn poll_eagerly(&self, index: u32, generation: u32) {
+        let cq = self.arena.cqs.get(index as usize);
+        if let Some(cq) = cq.filter(|cq| cq.live.load(Acquire) == generation) {
+            cq.polls_eager.store(generation, Release);
+        }
+    }
+
     /// Whether this generation of a completion queue is polled so that payloads may be staged for it.
     pub fn is_polled_eagerly(&self, index: u32, generation: u32) -> bool {
         let cq = self.arena.cqs.get(index as usize);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -165,21 +165,27 @@ impl UverbsFile {
             }
             command::CREATE_QP => {
                 let request: request::CreateQp = command.request()?;
-                self.hook_queue(fd, request.recv_cq_handle);
+                self.hook_queue(request.recv_cq_handle);
                 written.to_vec()
             }
             command::EX_CREATE_QP => {
                 let request: request::ExCreateQp = command.request()?;
-                self.hook_queue(fd, request.recv_cq_handle);
+                self.hook_queue(request.recv_cq_handle);
                 written.to_vec()
             }
             _ => written.to_vec(),
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
-        self.settle_all();
-        let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
-        self.settle_all();
-        self.note(fd, command, &mut answer, fds, channel)?;
+        let (answer, _unused) = {
+            // Until what has changed is noted, no other thread's command may get the handle of what is
+            // destroyed, nor destroy a queue whose payloads are being moved.
+            let connection = lock(&self.connection);
+            self.settle_all();
+            let (mut answer, fds) = daemon::ask(&connection, &request)?;
+            self.settle_all();
+            let unused = self.note(fd, command, &mut answer, fds, channel.as_ref())?;
+            (answer, unused)
+        };
         if let Some(Created::Cq { index, .. }) = answer.created {
             *created = index;
         }
@@ -197,18 +203,17 @@ impl UverbsFile {
         Ok(bytes)
     }
 
-    /// Has the program's polls of a queue pass through [`hook`], so that payloads for it may wait for
-    /// them. A queue pair is about to report to it.
-    fn hook_queue(&self, fd: RawFd, handle: u32) {
+    /// Has payloads for a queue wait for the program's polls, if all of these pass through [`hook`]. A
+    /// queue pair is about to report to it.
+    fn hook_queue(&self, handle: u32) {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
         let Some((cq, _)) = cqs.get(&handle) else { return };
         if !config::is_hooked() || cq.was_hooked.swap(true, AcqRel) || !engine::guard() {
             return;
         }
-        let queue = hook::Queue { index: cq.index, generation: cq.generation };
         // The lock keeps the queue from being destroyed meanwhile.
-        if hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll) {
-            self.process.arena.cqs[cq.index as usize].polls_eager.store(cq.generation, Release);
+        if hook::hook(cq.user_handle as usize, cq.as_hooked()) {
+            self.process.actor().poll_eagerly(cq.index, cq.generation);
         }
     }
 
@@ -225,15 +230,17 @@ impl UverbsFile {
     }
 
     /// Takes note of what a command has created or destroyed, and puts into the answer what only
-    /// this process knows.
+    /// this process knows. Gives the channel of a queue that is destroyed: it may end with that, for
+    /// which it has to ask the daemon, as the caller does at this moment.
     fn note(
         self: &Arc<Self>,
         fd: RawFd,
         command: &Command<'_>,
         answer: &mut Answer,
         mut fds: Vec<OwnedFd>,
-        channel: Option<Arc<Channel>>,
-    ) -> Result<()> {
+        channel: Option<&Arc<Channel>>,
+    ) -> Result<Option<Arc<Channel>>> {
+        let mut unused = None;
         match answer.created {
             Some(Created::Channel(id)) => {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
@@ -262,11 +269,14 @@ impl UverbsFile {
                     was_hooked: AtomicBool::new(false),
                     events_read: AtomicU32::new(0),
                 });
-                if let Some(channel) = &channel {
+                if config::is_hooked() {
+                    hook::watch(user_handle as usize, info.as_hooked(), fd, &self.own_poll);
+                }
+                if let Some(channel) = channel {
                     lock(&channel.queues).push(Arc::clone(&info));
                 }
                 let mut cqs = self.cqs.write().unwrap_or_else(PoisonError::into_inner);
-                cqs.insert(handle, (info, channel));
+                cqs.insert(handle, (info, channel.cloned()));
             }
             Some(Created::Qp { handle, qpn }) => {
                 let qpn = qpn.into();
@@ -291,17 +301,17 @@ impl UverbsFile {
             }
             command::DESTROY_CQ => {
                 let handle = command.request::<request::DestroyCq>()?.cq_handle;
-                // The channel may end with its last queue: not under the lock.
+                let mut destroyed: answer::DestroyCq = read(&answer.bytes)?;
                 let removed =
                     self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
                 if let Some((info, channel)) = removed {
                     hook::forget(info.user_handle as usize);
-                    let mut destroyed: answer::DestroyCq = read(&answer.bytes)?;
                     destroyed.comp_events_reported = info.events_read.load(Acquire);
                     answer.bytes = destroyed.to_bytes();
-                    if let Some(channel) = channel {
+                    if let Some(channel) = &channel {
                         channel.forget(info.index);
                     }
+                    unused = channel;
                 }
             }
             command::DESTROY_QP => {
@@ -314,7 +324,7 @@ impl UverbsFile {
             }
             _ => {}
         }
-        Ok(())
+        Ok(unused)
     }
 
     /// Tells the daemon that a channel is not needed any more.

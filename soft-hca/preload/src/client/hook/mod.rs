@@ -7,9 +7,13 @@
 //! program, and so they are the same in all releases of rdma-core, and also where a program brings
 //! its own library.
 //!
-//! A queue is hooked when the first queue pair is created whose receives complete there: by then the
-//! provider has filled in its functions. Each function gets ours in its place once, and ours calls it, so it
-//! does no harm if somebody else has done the same before us or does it after us.
+//! Who has begun to poll by the provider's function must not find a completion whose payload is staged. So
+//! the function of a context gets ours in its place when its first queue is created, before there is
+//! anything to poll. Those of an extended queue are not yet there at that time: they are replaced when the
+//! first queue pair is created whose receives complete there, unless another thread may be polling the queue.
+//!
+//! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
+//! done the same before us or does it after us.
 
 mod layout;
 mod poll;
@@ -72,37 +76,60 @@ pub(crate) struct Own {
     pub next_poll: usize,
 }
 
-/// Has the polls of a completion queue pass through here. `own_poll` is the function of its context,
-/// 0 until the first queue of the context is hooked. False if that cannot be done: the queue
-/// works as before.
+/// Has `ibv_poll_cq` of a new completion queue pass through here. `own_poll` is the function of its
+/// context, 0 until the first queue of the context is hooked. If it cannot be done, the queue works as
+/// before.
 ///
-/// `cq` is what CREATE_CQ has named by `user_handle` for a queue that has not been destroyed. If what
-/// lies there is not a queue of the device file `fd`, nothing is done.
-pub(crate) fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) -> bool {
+/// `cq` is what CREATE_CQ has named by `user_handle`. If what lies there is not a queue of the device
+/// file `fd`, nothing is done.
+pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) {
     // Who is second must not take ours for the provider's.
     let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(context) = context_of(cq, fd) else { return false };
+    let Some(context) = context_of(cq, fd) else { return };
     if own_poll.load(Acquire) == 0 {
         // SAFETY: a context, as its descriptor tells, which lives as long as its queues.
         let place = unsafe { word(context + offset_of!(Context, poll_cq)) };
         let before = place.load(Acquire);
         if before == 0 || !table::insert(context, Hooked::of_context(before)) {
-            return false;
+            return;
         }
         own_poll.store(before, Release);
         place.store(poll_cq as *const () as usize, Release);
     }
-    let mut own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
+    table::insert(
+        cq,
+        Hooked { own: Own { poll_cq: own_poll.load(Acquire), ..Own::default() }, queue },
+    );
+}
+
+/// Whether this thread is the only one.
+fn is_alone() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
+
+/// The polls of a watched queue are about to find completions of receives. Whether all of them pass
+/// through here from now on.
+///
+/// The queue has not been destroyed.
+pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
+    let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mut hooked) = table::find(cq).filter(|hooked| hooked.queue == queue) else {
+        return false;
+    };
     let [start, next] = [offset_of!(ExtendedCq, start_poll), offset_of!(ExtendedCq, next_poll)]
         .map(|offset| cq.wrapping_add(offset));
     // What a plain queue has there is zeros, or the provider's own business.
     if !(is_function(start) && is_function(next)) {
-        return table::insert(cq, Hooked { own, queue });
+        return true;
+    }
+    if !is_alone() {
+        return false;
     }
     // SAFETY: an extended queue, whose functions these are, and which lives on.
     let (start, next) = unsafe { (word(start), word(next)) };
+    let own = &mut hooked.own;
     (own.start_poll, own.next_poll) = (start.load(Acquire), next.load(Acquire));
-    if !table::insert(cq, Hooked { own, queue }) {
+    if !table::insert(cq, hooked) {
         return false;
     }
     start.store(start_poll as *const () as usize, Release);

@@ -75,6 +75,14 @@ fn extended_queues() {
     rounds("extended", 1, "");
 }
 
+/// As UCX polls them: by `ibv_poll_cq`, in a program with several threads. The first poll shows that it does.
+#[test]
+fn extended_queues_that_are_polled_as_plain_ones() {
+    for is_hooked in [false, true] {
+        run("extended-plainly", is_hooked, &(round(false) + &round(is_hooked)));
+    }
+}
+
 #[test]
 fn queues_at_the_address_of_earlier_ones() {
     rounds("again", 4, "");

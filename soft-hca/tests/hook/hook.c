@@ -184,12 +184,18 @@ static void threads(struct side *side, int is_sender)
     printf("%u messages, %u wrong\n", polled, wrong);
 }
 
+static void *sleeps(void *nothing)
+{
+    pause();
+    return nothing;
+}
+
 int main(int count, char **arguments)
 {
     int sockets[2];
     which = count > 1 ? arguments[1] : "plain";
     struct side side = {0};
-    is_extended = is_case("extended");
+    is_extended = is_case("extended") || is_case("extended-plainly");
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
     pid_t sender = fork();
     to_peer = sockets[sender != 0];
@@ -199,7 +205,12 @@ int main(int count, char **arguments)
     open_side(&side);
     if (is_case("swapped-before"))
         swap(&side);
+    pthread_t other;
+    if (is_case("extended-plainly"))
+        check(!pthread_create(&other, NULL, sleeps, NULL), "pthread_create");
     create_queues(&side);
+    if (is_case("extended-plainly"))
+        side.extended = NULL;
     if (is_case("swapped-after"))
         swap(&side);
     struct name peer = connect_side(&side);
@@ -212,6 +223,8 @@ int main(int count, char **arguments)
     else if (is_case("threads"))
         threads(&side, !sender);
     else
+        sizes(&side, !sender);
+    if (is_case("extended-plainly"))
         sizes(&side, !sender);
     if (is_case("handler") && sender)
         print("its own fault is its own", own_fault());

@@ -21,7 +21,7 @@
 //! [`Cq::polls_eager`]: crate::arena::Cq::polls_eager
 //! [`Cq::eager_lock`]: crate::arena::Cq::eager_lock
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
@@ -84,7 +84,7 @@ impl<'a> Actor<'a> {
     /// The ring of payloads of a completion queue whose owner polls for them.
     fn eager_ring(&self, index: u32) -> Option<(&'a Cq, Ring<'a>)> {
         let cq = self.arena.cqs.get(index as usize)?;
-        if cq.polls_eager.load(Relaxed) == 0 {
+        if cq.polls_eager.load(Acquire) == 0 {
             return None;
         }
         let ring = self.arena.ring(&cq.eager)?;

@@ -10,7 +10,9 @@
 //! Who has begun to poll by the provider's function must not find a completion whose payload is staged. So
 //! the function of a context gets ours in its place when its first queue is created, before there is
 //! anything to poll. Those of an extended queue are not yet there at that time: they are replaced when the
-//! first queue pair is created whose receives complete there, unless another thread may be polling the queue.
+//! first queue pair is created whose receives complete there. If another thread may be in one of them then,
+//! payloads are staged only when `ibv_poll_cq` has found a completion: the program polls by that one, as
+//! UCX does.
 //!
 //! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
 //! done the same before us or does it after us.
@@ -107,8 +109,8 @@ fn is_alone() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
-/// The polls of a watched queue are about to find completions of receives. Whether all of them pass
-/// through here from now on.
+/// The polls of a watched queue are about to find completions of receives. Whether it is sure that all of
+/// them pass through here from now on.
 ///
 /// The queue has not been destroyed.
 pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
@@ -122,9 +124,6 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     if !(is_function(start) && is_function(next)) {
         return true;
     }
-    if !is_alone() {
-        return false;
-    }
     // SAFETY: an extended queue, whose functions these are, and which lives on.
     let (start, next) = unsafe { (word(start), word(next)) };
     let own = &mut hooked.own;
@@ -134,7 +133,7 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     }
     start.store(start_poll as *const () as usize, Release);
     next.store(next_poll as *const () as usize, Release);
-    true
+    is_alone()
 }
 
 /// A queue is destroyed.

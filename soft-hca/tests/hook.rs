@@ -4,10 +4,17 @@
 
 mod programs;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use programs::place::Place;
-use programs::{compile, installed, tcp};
+use programs::{compile, installed, tcp, the_processors};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/hook.c");
+const LOADED_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/loaded.c");
+const CHURN_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/churn.c");
+const EARLY_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/early.c");
 
 /// What each round of sizes prints behind its first line.
 const SIZES: &str = "\
@@ -20,15 +27,25 @@ const SIZES: &str = "\
 4096 bytes: right
 ";
 
-/// Runs a case, with polls hooked or not, and compares what it prints.
-fn run(case: &str, is_hooked: bool, expected: &str) {
-    let place = Place::new(&format!("hook-{case}-{is_hooked}"));
-    let Some(program) = compile(&place, SOURCE, &["ibverbs", "pthread"]) else { return };
-    let line = format!("{program} {case}");
-    let hook = if is_hooked { "1" } else { "0" };
-    let text = place.start_in(&line, |command| command.env("SOFT_HCA_HOOK", hook)).succeed();
-    assert_eq!(text, expected, "{case}, hooked {is_hooked}");
+/// Has the polls of a program hooked or not.
+fn hooked(command: &mut Command, is_hooked: bool) -> &mut Command {
+    command.env("SOFT_HCA_HOOK", if is_hooked { "1" } else { "0" })
+}
+
+/// Runs a program with arguments, its polls hooked or not, and compares what it prints.
+fn run_program(source: &str, arguments: &str, is_hooked: bool, expected: &str) {
+    let name = arguments.replace(' ', "-");
+    let place = Place::new(&format!("hook-{name}-{is_hooked}"));
+    let Some(program) = compile(&place, source, &["ibverbs", "pthread"]) else { return };
+    let line = format!("{program} {arguments}");
+    let text = place.start_in(&line, |command| hooked(command, is_hooked)).succeed();
+    assert_eq!(text, expected, "{arguments}, hooked {is_hooked}");
     place.assert_gone();
+}
+
+/// Runs a case.
+fn run(case: &str, is_hooked: bool, expected: &str) {
+    run_program(SOURCE, case, is_hooked, expected);
 }
 
 /// The same for both.
@@ -56,6 +73,14 @@ fn plain_queues() {
 #[test]
 fn extended_queues() {
     rounds("extended", 1, "");
+}
+
+/// As UCX polls them: by `ibv_poll_cq`, in a program with several threads. The first poll shows that it does.
+#[test]
+fn extended_queues_that_are_polled_as_plain_ones() {
+    for is_hooked in [false, true] {
+        run("extended-plainly", is_hooked, &(round(false) + &round(is_hooked)));
+    }
 }
 
 #[test]
@@ -105,6 +130,94 @@ fn memory_that_is_unmapped() {
 #[test]
 fn threads_that_poll_one_queue() {
     run_both("threads", "20000 messages, 0 wrong\n");
+}
+
+#[test]
+fn queues_that_come_and_go_while_others_are_polled() {
+    let _processors = the_processors();
+    let expected = "\
+3000 rounds, 0 messages wrong
+messages to the queue that stays: yes
+addresses are used again: yes
+";
+    for arguments in ["1500", "1500 extended"] {
+        for is_hooked in [false, true] {
+            run_program(CHURN_SOURCE, arguments, is_hooked, expected);
+        }
+    }
+}
+
+#[test]
+fn queues_that_are_polled_before_they_have_a_queue_pair() {
+    let _processors = the_processors();
+    for is_hooked in [false, true] {
+        for arguments in ["60", "60 extended"] {
+            let expected = "60 rounds, 0 messages wrong\n";
+            run_program(EARLY_SOURCE, arguments, is_hooked, expected);
+        }
+    }
+}
+
+/// Cases in programs that load libibverbs while they run, and look its functions up.
+const LOADED_CASES: [(&str, usize); 3] = [("plain", 1), ("extended", 1), ("again", 4)];
+
+#[test]
+fn a_library_that_is_loaded_while_the_program_runs() {
+    for is_hooked in [false, true] {
+        let place = Place::new(&format!("hook-loaded-{is_hooked}"));
+        let Some(program) = compile(&place, LOADED_SOURCE, &["dl", "pthread"]) else { return };
+        for (case, count) in LOADED_CASES {
+            let line = format!("{program} libibverbs.so.1 {case}");
+            let text = place.start_in(&line, |command| hooked(command, is_hooked)).succeed();
+            assert_eq!(text, round(is_hooked).repeat(count), "{case}, hooked {is_hooked}");
+        }
+        place.assert_gone();
+    }
+}
+
+/// As a Python wheel does that has brought libraries of its own: copies of library and provider, loaded by
+/// their paths. Such a library looks for providers where it was configured to; `RDMAV_DRIVERS` names
+/// one that comes before those of /etc/libibverbs.d, which are loaded, too.
+///
+/// With `dlmopen` there is nothing to test: a namespace of its own has a C library of its own, into
+/// which the system's loader preloads nothing.
+#[test]
+fn a_library_of_the_programs_own() {
+    for is_hooked in [false, true] {
+        let place = Place::new(&format!("hook-own-{is_hooked}"));
+        let Some(program) = compile(&place, LOADED_SOURCE, &["dl", "pthread"]) else { return };
+        let [library, provider] = copy_rdma_core(&place);
+        for (case, count) in LOADED_CASES {
+            let line = format!("{program} {} {case}", library.display());
+            let mut run = place.start_in(&line, |command| {
+                hooked(command, is_hooked).env("RDMAV_DRIVERS", &provider)
+            });
+            let end = "no other libibverbs: yes\nits own provider: yes\n";
+            let expected = round(is_hooked).repeat(count) + end;
+            assert_eq!(run.succeed(), expected, "{case}, hooked {is_hooked}");
+        }
+        place.assert_gone();
+    }
+}
+
+/// Copies libibverbs and its provider into a folder of the place: the library's path, and what
+/// `RDMAV_DRIVERS` names the provider by, which is its path without the end that the library adds.
+fn copy_rdma_core(place: &Place) -> [PathBuf; 2] {
+    const NAME: &str = "libibverbs.so.1";
+    let found = Command::new("cc").arg(format!("-print-file-name={NAME}")).output().unwrap();
+    let library = PathBuf::from(String::from_utf8(found.stdout).unwrap().trim());
+    let folder = place.file("rdma-core");
+    fs::create_dir(&folder).unwrap();
+    let copy = |from: &Path, name: &str| fs::copy(from, folder.join(name)).unwrap();
+    copy(&library, NAME);
+    let providers = fs::read_dir(library.with_file_name("libibverbs")).unwrap().flatten();
+    for provider in providers {
+        let name = provider.file_name().into_string().unwrap();
+        if name.starts_with("librxe-rdmav") {
+            copy(&provider.path(), &name);
+        }
+    }
+    [folder.join(NAME), folder.join("librxe")]
 }
 
 #[test]

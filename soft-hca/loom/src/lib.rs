@@ -23,3 +23,5 @@ pub mod doorbell;
 pub mod lock;
 #[path = "../../core/src/engine/reservation.rs"]
 pub mod reservation;
+#[path = "../../core/src/engine/staging.rs"]
+pub mod staging;

@@ -6,216 +6,20 @@
  * A receiver, and a sender that it forks: each opens the device for itself. Prints what the receiver
  * sees, and ends with status 0.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <infiniband/verbs.h>
+#include "side.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-enum { BYTES = 4096, DEPTH = 64, MANY = 20000 };
-
-/* One side: a queue pair with a buffer for each of its receives. */
-struct side {
-    struct ibv_context *context;
-    struct ibv_pd *pd;
-    struct ibv_cq *cq;
-    struct ibv_cq_ex *extended;
-    struct ibv_qp *qp;
-    struct ibv_mr *mr;
-    unsigned char *memory;
-};
-
-/* What the sides tell each other. */
-struct name {
-    uint32_t qpn, rkey;
-    uint64_t address;
-    union ibv_gid gid;
-};
+enum { MANY = 20000 };
 
 static const char *which;
-static int is_extended;
-static int to_peer;
 
 static int is_case(const char *name)
 {
     return !strcmp(which, name);
-}
-
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static void say(const void *bytes, size_t length)
-{
-    check(write(to_peer, bytes, length) == (ssize_t)length, "write");
-}
-
-static void hear(void *bytes, size_t length)
-{
-    check(recv(to_peer, bytes, length, MSG_WAITALL) == (ssize_t)length, "recv");
-}
-
-/* A step of the peer is done. */
-static void step(void)
-{
-    char byte = 0;
-    say(&byte, 1);
-}
-
-static void await(void)
-{
-    char byte;
-    hear(&byte, 1);
-}
-
-static void open_side(struct side *side)
-{
-    struct ibv_device **devices = ibv_get_device_list(NULL);
-    check(devices && devices[0], "ibv_get_device_list");
-    side->context = ibv_open_device(devices[0]);
-    check(side->context != NULL, "ibv_open_device");
-    ibv_free_device_list(devices);
-    side->pd = ibv_alloc_pd(side->context);
-    side->memory = mmap(NULL, DEPTH * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    check(side->memory != MAP_FAILED, "mmap");
-    side->mr = ibv_reg_mr(side->pd, side->memory, DEPTH * BYTES,
-                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-    check(side->mr != NULL, "ibv_reg_mr");
-}
-
-static void create_queues(struct side *side)
-{
-    struct ibv_cq_init_attr_ex wish = {.cqe = 2 * DEPTH, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN};
-    side->extended = is_extended ? ibv_create_cq_ex(side->context, &wish) : NULL;
-    side->cq = is_extended ? ibv_cq_ex_to_cq(side->extended)
-                           : ibv_create_cq(side->context, 2 * DEPTH, NULL, NULL, 0);
-    check(side->cq != NULL, "ibv_create_cq");
-    struct ibv_qp_init_attr init = {.send_cq = side->cq, .recv_cq = side->cq, .qp_type = IBV_QPT_RC,
-                                    .cap = {DEPTH, DEPTH, 1, 1, 0}, .sq_sig_all = 1};
-    side->qp = ibv_create_qp(side->pd, &init);
-    check(side->qp != NULL, "ibv_create_qp");
-}
-
-static void destroy_queues(struct side *side)
-{
-    check(!ibv_destroy_qp(side->qp), "ibv_destroy_qp");
-    check(!ibv_destroy_cq(side->cq), "ibv_destroy_cq");
-}
-
-static struct name connect_side(struct side *side)
-{
-    struct name own = {.qpn = side->qp->qp_num, .rkey = side->mr->rkey,
-                       .address = (uintptr_t)side->memory}, peer;
-    check(!ibv_query_gid(side->context, 1, 1, &own.gid), "ibv_query_gid");
-    say(&own, sizeof own);
-    hear(&peer, sizeof peer);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1,
-                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
-    check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer.qpn,
-        .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
-        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer.gid, .sgid_index = 1, .hop_limit = 64}}};
-    check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
-                         | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-                                .max_rd_atomic = 1};
-    check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
-                         | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
-    return peer;
-}
-
-/* A receive for a buffer with a number. */
-static void post_receive(struct side *side, unsigned number)
-{
-    struct ibv_sge sge = {(uintptr_t)side->memory + number * BYTES, BYTES, side->mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = number, .sg_list = &sge, .num_sge = 1}, *bad;
-    check(!ibv_post_recv(side->qp, &wr, &bad), "ibv_post_recv");
-}
-
-/* Sends, or writes to an address, the first bytes of our memory. */
-static void post(struct side *side, unsigned bytes, uint64_t address, uint32_t rkey)
-{
-    struct ibv_sge sge = {(uintptr_t)side->memory, bytes, side->mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = 1000, .sg_list = &sge, .num_sge = 1,
-                             .opcode = address ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
-                             .wr.rdma = {address, rkey}}, *bad;
-    check(!ibv_post_send(side->qp, &wr, &bad), "ibv_post_send");
-}
-
-/* One completion, and its status. Gives its number. */
-static uint64_t poll_one(struct side *side, int *status)
-{
-    struct ibv_wc wc;
-    if (!is_extended) {
-        int found;
-        while ((found = ibv_poll_cq(side->cq, 1, &wc)) == 0)
-            ;
-        check(found == 1, "ibv_poll_cq");
-        *status = wc.status;
-        return wc.wr_id;
-    }
-    struct ibv_poll_cq_attr none = {0};
-    int error;
-    while ((error = ibv_start_poll(side->extended, &none)) == ENOENT)
-        ;
-    check(!error, "ibv_start_poll");
-    *status = side->extended->status;
-    uint64_t number = side->extended->wr_id;
-    ibv_end_poll(side->extended);
-    return number;
-}
-
-static void poll_good(struct side *side)
-{
-    int status;
-    poll_one(side, &status);
-    if (status != IBV_WC_SUCCESS) {
-        printf("status %s\n", ibv_wc_status_str(status));
-        exit(1);
-    }
-}
-
-/* Whether a buffer has so many bytes of a message that a number was sent with. */
-static int has(const unsigned char *buffer, unsigned bytes, unsigned number)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        if (buffer[i] != (unsigned char)(number + i))
-            return 0;
-    return 1;
-}
-
-static void fill(unsigned char *buffer, unsigned bytes, unsigned number)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        buffer[i] = number + i;
-}
-
-/* Sends one message, and tells the receiver when it is done. */
-static void send_one(struct side *side, unsigned bytes, unsigned number)
-{
-    fill(side->memory, bytes, number);
-    post(side, bytes, 0, 0);
-    poll_good(side);
-    memset(side->memory, 0xee, bytes);
-}
-
-static void print(const char *what, int is_so)
-{
-    printf("%s: %s\n", what, is_so ? "yes" : "no");
-    fflush(stdout);
 }
 
 /* Messages of all sizes, each polled when the sender is done. */
@@ -380,12 +184,18 @@ static void threads(struct side *side, int is_sender)
     printf("%u messages, %u wrong\n", polled, wrong);
 }
 
+static void *sleeps(void *nothing)
+{
+    pause();
+    return nothing;
+}
+
 int main(int count, char **arguments)
 {
     int sockets[2];
     which = count > 1 ? arguments[1] : "plain";
     struct side side = {0};
-    is_extended = is_case("extended");
+    is_extended = is_case("extended") || is_case("extended-plainly");
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
     pid_t sender = fork();
     to_peer = sockets[sender != 0];
@@ -395,7 +205,12 @@ int main(int count, char **arguments)
     open_side(&side);
     if (is_case("swapped-before"))
         swap(&side);
+    pthread_t other;
+    if (is_case("extended-plainly"))
+        check(!pthread_create(&other, NULL, sleeps, NULL), "pthread_create");
     create_queues(&side);
+    if (is_case("extended-plainly"))
+        side.extended = NULL;
     if (is_case("swapped-after"))
         swap(&side);
     struct name peer = connect_side(&side);
@@ -408,6 +223,8 @@ int main(int count, char **arguments)
     else if (is_case("threads"))
         threads(&side, !sender);
     else
+        sizes(&side, !sender);
+    if (is_case("extended-plainly"))
         sizes(&side, !sender);
     if (is_case("handler") && sender)
         print("its own fault is its own", own_fault());

@@ -21,13 +21,14 @@
 //! [`Cq::polls_eager`]: crate::arena::Cq::polls_eager
 //! [`Cq::eager_lock`]: crate::arena::Cq::eager_lock
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
 use crate::engine::memory::is_registered;
 use crate::engine::own_memory::{self, Stream};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
+use crate::engine::staging::{Indices, is_waiting, move_all, room};
 use crate::ring::Ring;
 
 /// Slots of a queue's ring for payloads, of [`EAGER_SLOT_BYTES`] each. One stays empty.
@@ -52,13 +53,22 @@ fn slots_of(length: u64) -> u64 {
     if length <= ROOM { 1 } else { 1 + length.div_ceil(SLOT_BYTES as u64) }
 }
 
-/// Whether there is an entry.
-#[inline]
-fn is_waiting(ring: &Ring<'_>) -> bool {
-    let consumer = ring.consumer();
-    // Comes at the same time as the other side's index.
-    ring.slot(consumer).prefetch();
-    consumer != ring.producer()
+impl Indices for Ring<'_> {
+    fn mask(&self) -> u32 {
+        self.mask()
+    }
+
+    fn producer(&self) -> u32 {
+        self.producer()
+    }
+
+    fn consumer(&self) -> u32 {
+        self.consumer()
+    }
+
+    fn set_consumer(&self, index: u32) {
+        self.set_consumer(index);
+    }
 }
 
 /// The addresses of an entry's bytes, in this process.
@@ -74,7 +84,7 @@ impl<'a> Actor<'a> {
     /// The ring of payloads of a completion queue whose owner polls for them.
     fn eager_ring(&self, index: u32) -> Option<(&'a Cq, Ring<'a>)> {
         let cq = self.arena.cqs.get(index as usize)?;
-        if cq.polls_eager.load(Relaxed) == 0 {
+        if cq.polls_eager.load(Acquire) == 0 {
             return None;
         }
         let ring = self.arena.ring(&cq.eager)?;
@@ -111,14 +121,8 @@ impl<'a> Actor<'a> {
         if cq.live.load(Acquire) == 0 || cq.proc.load(Acquire) as usize != to.proc {
             return None;
         }
+        let free = room(&ring, cq.eager_free.load(Acquire), needed)?;
         let mut producer = ring.producer();
-        let mut free = cq.eager_free.load(Acquire).min(ring.mask());
-        if needed > free.into() {
-            free = ring.mask() - ring.distance(ring.consumer(), producer);
-            if needed > free.into() {
-                return None;
-            }
-        }
         let mut stream = Stream::of(from.segments);
         for (index, segment) in to.segments.iter().enumerate() {
             let slot = ring.slot(producer);
@@ -151,6 +155,14 @@ impl<'a> Actor<'a> {
         self.eager_ring(index).is_some_and(|(_, ring)| is_waiting(&ring))
     }
 
+    /// This generation of a completion queue is polled so that payloads may be staged for it.
+    pub fn poll_eagerly(&self, index: u32, generation: u32) {
+        let cq = self.arena.cqs.get(index as usize);
+        if let Some(cq) = cq.filter(|cq| cq.live.load(Acquire) == generation) {
+            cq.polls_eager.store(generation, Release);
+        }
+    }
+
     /// Whether this generation of a completion queue is polled so that payloads may be staged for it.
     pub fn is_polled_eagerly(&self, index: u32, generation: u32) -> bool {
         let cq = self.arena.cqs.get(index as usize);
@@ -161,28 +173,24 @@ impl<'a> Actor<'a> {
     /// daemon is to come back: somebody else is at it.
     pub fn settle(&self, index: u32) -> bool {
         let Some((cq, ring)) = self.eager_ring(index) else { return true };
+        // Comes at the same time as the other side's index.
+        ring.slot(ring.consumer()).prefetch();
         if !is_waiting(&ring) {
             return true;
         }
         let Some(_guard) = self.lock(&cq.eager_lock) else { return false };
         let proc = cq.proc.load(Acquire) as usize;
-        let (mut consumer, producer) = (ring.consumer(), ring.producer());
-        while consumer != producer {
-            let slot = ring.slot(consumer);
+        move_all(&ring, |index, filled| {
+            let slot = ring.slot(index);
             let segment = Segment { addr: slot.u64(ADDR), length: slot.u32(LENGTH).into() };
             let region = Region::from_word(slot.u32(REGION));
-            let slots = slots_of(segment.length);
-            if slots > ring.distance(consumer, producer).into() {
-                // Somebody has written to what is not his.
-                consumer = producer;
-                break;
-            }
+            let slots = u32::try_from(slots_of(segment.length)).ok();
+            let slots = slots.filter(|slots| *slots <= filled)?;
             if is_registered(self.arena, proc, (segment, region), true) {
-                self.move_staged(&ring, consumer, proc, segment);
+                self.move_staged(&ring, index, proc, segment);
             }
-            consumer = ring.advance(consumer, slots as u32);
-        }
-        ring.set_consumer(consumer);
+            Some(slots)
+        });
         true
     }
 

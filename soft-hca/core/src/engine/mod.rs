@@ -23,7 +23,7 @@
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `traffic` | what the counters of ports are made of | `rxe_hw_counters.c` |
-//! | `eager` | small sends, which the receiver's own poll brings to their places | `rxe_resp.c` |
+//! | `eager`, `staging` | small sends, which the receiver's own poll brings to their places | `rxe_resp.c` |
 //! | `helper` | who moves memory for others | |
 //! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
@@ -88,6 +88,7 @@ mod responder;
 mod route;
 mod segments;
 mod signals;
+mod staging;
 #[cfg(any(test, fuzzing))]
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;

@@ -13,9 +13,9 @@ use soft_hca_core::system;
 use soft_hca_core::uapi::uverbs::answer::CompEventDesc;
 use zerocopy::IntoBytes;
 
-use crate::client::Outcome;
 use crate::client::process::Process;
 use crate::client::uverbs::UverbsFile;
+use crate::client::{Outcome, hook};
 
 /// A completion queue as this process knows it.
 #[derive(Debug)]
@@ -36,6 +36,11 @@ impl CqInfo {
     /// Whether the entry still is this queue's.
     pub(crate) fn is_live(&self, arena: &Mapping) -> bool {
         arena.cqs[self.index as usize].live.load(Acquire) == self.generation
+    }
+
+    /// The same queue for [`hook`](crate::client::hook).
+    pub(crate) fn as_hooked(&self) -> hook::Queue {
+        hook::Queue { index: self.index, generation: self.generation }
     }
 }
 

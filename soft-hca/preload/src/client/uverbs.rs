@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::Acquire;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -169,26 +169,28 @@ impl UverbsFile {
             }
             command::CREATE_QP => {
                 let request: request::CreateQp = command.request()?;
-                self.hook_queues(fd, request.send_cq_handle, request.recv_cq_handle);
+                self.hook_queues(request.send_cq_handle, request.recv_cq_handle);
                 written.to_vec()
             }
             command::EX_CREATE_QP => {
                 let request: request::ExCreateQp = command.request()?;
-                self.hook_queues(fd, request.send_cq_handle, request.recv_cq_handle);
-                written.to_vec()
-            }
-            command::CREATE_SRQ => {
-                self.hook_context(fd);
+                self.hook_queues(request.send_cq_handle, request.recv_cq_handle);
                 written.to_vec()
             }
             _ => written.to_vec(),
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
         share::finish();
-        self.settle_all();
-        let (mut answer, fds) = daemon::ask(&lock(&self.connection), &request)?;
-        self.settle_all();
-        self.note(fd, command, &mut answer, fds, channel)?;
+        let (answer, _unused) = {
+            // Until what has changed is noted, no other thread's command may get the handle of what is
+            // destroyed, nor destroy a queue whose payloads are being moved.
+            let connection = lock(&self.connection);
+            self.settle_all();
+            let (mut answer, fds) = daemon::ask(&connection, &request)?;
+            self.settle_all();
+            let unused = self.note(fd, command, &mut answer, fds, channel.as_ref())?;
+            (answer, unused)
+        };
         if let Some(Created::Cq { index, .. }) = answer.created {
             *created = index;
         }
@@ -207,8 +209,8 @@ impl UverbsFile {
     }
 
     /// Has the program's polls of queues pass through [`hook`]: a queue pair is about to report there.
-    /// Payloads for the one where its receives complete then may wait for that.
-    fn hook_queues(&self, fd: RawFd, sends: u32, receives: u32) {
+    /// Payloads for the one where its receives complete wait for the program's polls, if all of these do.
+    fn hook_queues(&self, sends: u32, receives: u32) {
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
         if !config::is_hooked() || !engine::guard() {
             return;
@@ -218,29 +220,14 @@ impl UverbsFile {
         }
         let hook = |handle: u32| {
             let (cq, _) = cqs.get(&handle)?;
-            let queue = hook::Queue { index: cq.index, generation: cq.generation };
             // The lock keeps the queue from being destroyed meanwhile.
-            let hook = || hook::hook(cq.user_handle as usize, queue, fd, &self.own_poll);
-            cq.is_hooked.get_or_init(hook).then_some(queue)
+            let hook = || hook::hook(cq.user_handle as usize, cq.as_hooked());
+            cq.is_hooked.get_or_init(hook).then_some(cq)
         };
-        if let Some(hook::Queue { index, generation }) = hook(receives) {
-            self.process.arena.cqs[index as usize].polls_eager.store(generation, Release);
+        if let Some(cq) = hook(receives) {
+            self.process.actor().poll_eagerly(cq.index, cq.generation);
         }
         hook(sends);
-    }
-
-    /// Has the program's posts of receives pass through [`hook`]. A shared queue may get some before
-    /// there is a queue pair, and thereby a completion queue that is hooked.
-    fn hook_context(&self, fd: RawFd) {
-        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
-        if !config::is_hooked() || self.own_poll.load(Acquire) != 0 || !engine::guard() {
-            return;
-        }
-        for (cq, _) in cqs.values() {
-            if hook::hook_context(cq.user_handle as usize, fd, &self.own_poll) {
-                return;
-            }
-        }
     }
 
     /// Brings all payloads that are staged for this file's queues to their places. A command may end
@@ -256,15 +243,17 @@ impl UverbsFile {
     }
 
     /// Takes note of what a command has created or destroyed, and puts into the answer what only
-    /// this process knows.
+    /// this process knows. Gives the channel of a queue that is destroyed: it may end with that, for
+    /// which it has to ask the daemon, as the caller does at this moment.
     fn note(
         self: &Arc<Self>,
         fd: RawFd,
         command: &Command<'_>,
         answer: &mut Answer,
         mut fds: Vec<OwnedFd>,
-        channel: Option<Arc<Channel>>,
-    ) -> Result<()> {
+        channel: Option<&Arc<Channel>>,
+    ) -> Result<Option<Arc<Channel>>> {
+        let mut unused = None;
         match answer.created {
             Some(Created::Channel(id)) => {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
@@ -293,11 +282,14 @@ impl UverbsFile {
                     is_hooked: OnceLock::new(),
                     events_read: AtomicU32::new(0),
                 });
-                if let Some(channel) = &channel {
+                if config::is_hooked() {
+                    hook::watch(user_handle as usize, info.as_hooked(), fd, &self.own_poll);
+                }
+                if let Some(channel) = channel {
                     lock(&channel.queues).push(Arc::clone(&info));
                 }
                 let mut cqs = self.cqs.write().unwrap_or_else(PoisonError::into_inner);
-                cqs.insert(handle, (info, channel));
+                cqs.insert(handle, (info, channel.cloned()));
             }
             Some(Created::Qp { handle, qpn }) => {
                 let qpn = qpn.into();
@@ -322,17 +314,17 @@ impl UverbsFile {
             }
             command::DESTROY_CQ => {
                 let handle = command.request::<request::DestroyCq>()?.cq_handle;
-                // The channel may end with its last queue: not under the lock.
+                let mut destroyed: answer::DestroyCq = read(&answer.bytes)?;
                 let removed =
                     self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
                 if let Some((info, channel)) = removed {
                     hook::forget(info.user_handle as usize);
-                    let mut destroyed: answer::DestroyCq = read(&answer.bytes)?;
                     destroyed.comp_events_reported = info.events_read.load(Acquire);
                     answer.bytes = destroyed.to_bytes();
-                    if let Some(channel) = channel {
+                    if let Some(channel) = &channel {
                         channel.forget(info.index);
                     }
+                    unused = channel;
                 }
             }
             command::CREATE_SRQ => {
@@ -356,7 +348,7 @@ impl UverbsFile {
             }
             _ => {}
         }
-        Ok(())
+        Ok(unused)
     }
 
     /// Tells the daemon that a channel is not needed any more.

@@ -8,10 +8,15 @@
 //! program, and so they are the same in all releases of rdma-core, and also where a program brings
 //! its own library.
 //!
-//! A queue is hooked when the first queue pair is created that reports there: by then the
-//! provider has filled in its functions. With the first queue the context is, or before, when a shared
-//! receive queue is created behind a completion queue. Each function gets ours in its place once, and ours calls it, so it
-//! does no harm if somebody else has done the same before us or does it after us.
+//! Who has begun to poll by the provider's function must not find a completion whose payload is staged. So
+//! the functions of a context get ours in their places when its first queue is created, before there is
+//! anything to poll. Those of an extended queue are not yet there at that time: they are replaced when the
+//! first queue pair is created that reports there. If another thread may be in one of them then,
+//! payloads are staged only when `ibv_poll_cq` has found a completion: the program polls by that one, as
+//! UCX does.
+//!
+//! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
+//! done the same before us or does it after us.
 
 mod layout;
 mod poll;
@@ -79,45 +84,21 @@ pub(crate) struct Own {
     pub post_srq_recv: usize,
 }
 
-/// Has the polls of a completion queue pass through here. `own_poll` is the function of its context,
-/// 0 until the first queue of the context is hooked. False if that cannot be done: the queue
-/// works as before.
+/// Has `ibv_poll_cq` of a new completion queue pass through here. `own_poll` is the function of its
+/// context, 0 until the first queue of the context is hooked. If it cannot be done, the queue works as
+/// before.
 ///
-/// `cq` is what CREATE_CQ has named by `user_handle` for a queue that has not been destroyed. If what
-/// lies there is not a queue of the device file `fd`, nothing is done.
-pub(crate) fn hook(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) -> bool {
+/// `cq` is what CREATE_CQ has named by `user_handle`. If what lies there is not a queue of the device
+/// file `fd`, nothing is done.
+pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) {
     // Who is second must not take ours for the provider's.
     let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(context) = context_of(cq, fd) else { return false };
-    if !hook_functions(context, own_poll) {
-        return false;
-    }
-    let mut own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
-    let ours = [
-        (offset_of!(ExtendedCq, start_poll), start_poll as *const () as usize),
-        (offset_of!(ExtendedCq, next_poll), next_poll as *const () as usize),
-        (offset_of!(ExtendedCq, end_poll), end_poll as *const () as usize),
-    ];
-    let ours = ours.map(|(offset, ours)| (cq.wrapping_add(offset), ours));
-    // What a plain queue has there is zeros, or the provider's own business.
-    if !ours.iter().all(|(place, _)| is_function(*place)) {
-        return table::insert(cq, Hooked { own, queue });
-    }
-    // SAFETY: an extended queue, whose functions these are, and which lives on.
-    let places = ours.map(|(place, ours)| (unsafe { word(place) }, ours));
-    [own.start_poll, own.next_poll, own.end_poll] = places.map(|(place, _)| place.load(Acquire));
-    if !table::insert(cq, Hooked { own, queue }) {
-        return false;
-    }
-    places.into_iter().for_each(|(place, ours)| place.store(ours, Release));
-    true
-}
-
-/// Has the posts of receives of a context pass through here, and the polls of queues that are not
-/// hooked, which makes no difference to these. `cq` is as above one of its queues, and so is `own_poll`.
-pub(crate) fn hook_context(cq: usize, fd: RawFd, own_poll: &AtomicUsize) -> bool {
-    let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-    context_of(cq, fd).is_some_and(|context| hook_functions(context, own_poll))
+    let Some(context) = context_of(cq, fd).filter(|context| hook_functions(*context, own_poll))
+    else {
+        return;
+    };
+    let own = table::find(context).map_or(Own::default(), |hooked| hooked.own);
+    table::insert(cq, Hooked { own: Own { poll_cq: own.poll_cq, ..Own::default() }, queue });
 }
 
 /// Replaces the functions of a context, unless that is done.
@@ -143,6 +124,41 @@ fn hook_functions(context: usize, own_poll: &AtomicUsize) -> bool {
         place.store(ours, Release);
     }
     true
+}
+
+/// Whether this thread is the only one.
+fn is_alone() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
+
+/// A queue pair is about to report to a watched queue. Whether it is sure that all polls of it pass through here from
+/// now on.
+///
+/// The queue has not been destroyed, and this is asked for once.
+pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
+    let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mut hooked) = table::find(cq).filter(|hooked| hooked.queue == queue) else {
+        return false;
+    };
+    let ours = [
+        (offset_of!(ExtendedCq, start_poll), start_poll as *const () as usize),
+        (offset_of!(ExtendedCq, next_poll), next_poll as *const () as usize),
+        (offset_of!(ExtendedCq, end_poll), end_poll as *const () as usize),
+    ];
+    let ours = ours.map(|(offset, ours)| (cq.wrapping_add(offset), ours));
+    // What a plain queue has there is zeros, or the provider's own business.
+    if !ours.iter().all(|(place, _)| is_function(*place)) {
+        return true;
+    }
+    // SAFETY: an extended queue, whose functions these are, and which lives on.
+    let places = ours.map(|(place, ours)| (unsafe { word(place) }, ours));
+    let own = &mut hooked.own;
+    [own.start_poll, own.next_poll, own.end_poll] = places.map(|(place, _)| place.load(Acquire));
+    if !table::insert(cq, hooked) {
+        return false;
+    }
+    places.into_iter().for_each(|(place, ours)| place.store(ours, Release));
+    is_alone()
 }
 
 /// A queue is destroyed.

@@ -22,12 +22,15 @@ unsafe fn hooked(cq: *mut c_void) -> Option<Hooked> {
     })
 }
 
-/// Completions were polled: payloads that are staged for the queue are brought to their places.
-fn polled(queue: Queue) {
+/// Completions were polled: payloads that are staged for the queue are brought to their places. If there
+/// can be none, they may be staged from now on if that `begins` here.
+fn polled(queue: Queue, begins: bool) {
     let Some(process) = process::current().filter(|_| queue.generation != 0) else { return };
     let actor = process.actor();
     if actor.is_polled_eagerly(queue.index, queue.generation) {
         actor.settle(queue.index);
+    } else if begins {
+        actor.poll_eagerly(queue.index, queue.generation);
     }
 }
 
@@ -55,7 +58,8 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
     let found = unsafe { own(cq, count, wc) };
     if found > 0 {
         share::has_found();
-        polled(hooked.queue);
+        // An extended queue whose other functions are replaced, if it has any.
+        polled(hooked.queue, hooked.own.start_poll != 0);
     }
     trace(hooked.queue, false, |polled, process| match found {
         0 => polled.nothing(process),
@@ -79,7 +83,7 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
     let error = unsafe { own(cq, attributes) };
     if error == 0 {
         share::has_found();
-        polled(hooked.queue);
+        polled(hooked.queue, false);
     }
     trace(hooked.queue, true, |polled, process| match error {
         0 => polled.begins(),
@@ -97,7 +101,7 @@ pub(super) unsafe extern "C-unwind" fn next_poll(cq: *mut c_void) -> c_int {
     // SAFETY: the caller's own call.
     let error = unsafe { own(cq) };
     if error == 0 {
-        polled(hooked.queue);
+        polled(hooked.queue, false);
         trace(hooked.queue, true, |polled, _| polled.goes_on());
     }
     error

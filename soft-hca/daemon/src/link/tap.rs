@@ -90,7 +90,7 @@ impl Tap {
         }
     }
 
-    /// When [`Tap::send_held`] and [`Tap::next_received`] are to be called at the latest.
+    /// When [`packets::Tap::send_held`] and [`Tap::next_received`] are to be called at the latest.
     pub(super) fn deadline(&self) -> Option<u64> {
         self.faults.as_ref()?.injector.borrow_mut().deadline()
     }

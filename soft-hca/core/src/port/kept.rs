@@ -107,3 +107,84 @@ impl QueuePair {
         qp.kept_version.fetch_add(1, Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Release;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::arena::HEAP_START;
+    use crate::uapi::verbs::qp_type;
+
+    const QPN: Qpn = Qpn::new(0x11);
+
+    /// A connected queue pair that has room to keep what it has.
+    fn arena() -> Mapping {
+        let arena = Mapping::create().unwrap();
+        let qp = &arena.qps[0];
+        qp.kept.offset.store(HEAP_START as u64, Release);
+        qp.kept.mask.store(SLOTS as u32 - 1, Release);
+        qp.kept.log2_slot.store(SLOT_BYTES.trailing_zeros(), Release);
+        for (field, value) in [
+            (&qp.qp_type, qp_type::RC),
+            (&qp.path_mtu, 3),
+            (&qp.max_rd_atomic, 128),
+            (&qp.max_dest_rd_atomic, 128),
+            (&qp.dest_qpn, 0x12),
+            (&qp.live, QPN.get()),
+        ] {
+            field.store(value, Release);
+        }
+        arena
+    }
+
+    fn queue_pair(arena: &Mapping) -> QueuePair {
+        let [own, peer] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
+        let path = Path { traffic_class: 7, hop_limit: Some(9), ..Path::new(own, peer) };
+        let mut queue_pair = QueuePair::new(&arena.qps[0], QPN, path).unwrap();
+        queue_pair.begin_to_send(&arena.qps[0]);
+        queue_pair
+    }
+
+    #[test]
+    fn another_one_goes_on_with_what_was_kept() {
+        let (arena, mut scratch) = (arena(), Scratch::default());
+        assert!(QueuePair::is_kept(&arena, QPN));
+        assert!(QueuePair::kept(&arena, QPN).is_none());
+        let mut first = queue_pair(&arena);
+        first.keep(&arena, &mut scratch);
+        let mut second = QueuePair::kept(&arena, QPN).unwrap();
+        assert_eq!(format!("{first:?}"), format!("{second:?}"));
+        assert_eq!((second.path, second.number()), (first.path, QPN));
+        second.path.traffic_class = 8;
+        second.keep(&arena, &mut scratch);
+        assert!(first.refresh(&arena));
+        assert_eq!((first.path, first.version), (second.path, second.version));
+        QueuePair::forget(&arena.qps[0]);
+        assert!(!first.refresh(&arena) && QueuePair::kept(&arena, QPN).is_none());
+    }
+
+    proptest! {
+        /// Whatever a program writes there is a queue pair or none.
+        #[test]
+        fn nonsense_is_none_or_possible(
+            at in 0..200usize,
+            bytes in prop::collection::vec(any::<u8>(), 1..16),
+            length in prop_oneof![0..300u32, any::<u32>()],
+        ) {
+            let (arena, mut scratch) = (arena(), Scratch::default());
+            queue_pair(&arena).keep(&arena, &mut scratch);
+            let mut whole = vec![0; SLOT_BYTES];
+            let slot = slots(&arena, &arena.qps[0], SLOT_BYTES).unwrap().next().unwrap();
+            slot.read_bytes(0, &mut whole);
+            whole[at..at + bytes.len()].copy_from_slice(&bytes);
+            slot.write_bytes(&whole);
+            arena.qps[0].kept_bytes.store(length, Release);
+            if let Some(mut found) = QueuePair::kept(&arena, QPN) {
+                found.keep(&arena, &mut scratch);
+            }
+        }
+    }
+}

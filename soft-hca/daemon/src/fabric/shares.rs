@@ -13,6 +13,8 @@ use super::{Fabric, RingOf};
 use crate::link::LentSocket;
 use crate::objects::QpObject;
 
+const NO_ROOM: Errno = Errno::ENOMEM.because("the fabric has no memory left for the queue pair");
+
 /// Shares, the daemon's own first.
 #[derive(Debug, Default)]
 pub(super) struct Shares([Option<usize>; SHARES]);
@@ -99,4 +101,18 @@ impl Fabric {
     }
 }
 
-const NO_ROOM: Errno = Errno::ENOMEM.because("the fabric has no memory left for the queue pair");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_of_the_shares_that_are_nobodys() {
+        let mut shares = Shares::default();
+        shares.0[SHARES - 1] = Some(7);
+        assert_eq!((shares.of(7), shares.of(8)), (Some(SHARES - 1), None));
+        let unowned: Vec<Range<usize>> = shares.unowned().collect();
+        assert_eq!(unowned.len(), SHARES - 1);
+        assert_eq!(unowned[..2], [indices(0), indices(SHARES - 2)]);
+        assert!(unowned.iter().all(|range| range.len() == SHARE_QPS));
+    }
+}

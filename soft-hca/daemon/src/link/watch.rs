@@ -103,3 +103,77 @@ impl Watch {
         arena.shares[share].not_before_ns.store(now + *penalty, Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use soft_hca_core::arena::Mapping;
+
+    use super::*;
+
+    const SHARE: usize = 3;
+
+    /// A share that its process has taken at the time 0.
+    fn taken() -> (Mapping, Watch) {
+        let arena = Mapping::create().unwrap();
+        let mut watch = Watch::default();
+        assert!(!watch.is_away(&arena, SHARE, 0));
+        assert_eq!(watch.deadline(), None);
+        take(&arena, &mut watch, 0);
+        (arena, watch)
+    }
+
+    fn take(arena: &Mapping, watch: &mut Watch, now: u64) {
+        arena.shares[SHARE].runner.store(runner::PROCESS, Release);
+        assert!(watch.is_away(arena, SHARE, now));
+        assert_eq!(watch.deadline(), Some(now + LOOK_NS));
+    }
+
+    fn polls(arena: &Mapping) {
+        arena.shares[SHARE].polls.fetch_add(1, Relaxed);
+    }
+
+    #[test]
+    fn who_polls_keeps_it() {
+        let (arena, mut watch) = taken();
+        for look in 1..5 {
+            polls(&arena);
+            assert!(watch.returned(&arena, look * LOOK_NS).is_empty());
+        }
+        assert!(watch.returned(&arena, 5 * LOOK_NS - 1).is_empty());
+        assert_eq!(watch.returned(&arena, 5 * LOOK_NS), [SHARE]);
+        assert!(!arena.shares[SHARE].is_run_by_process());
+        assert_eq!((watch.deadline(), watch.returned(&arena, 6 * LOOK_NS)), (None, vec![]));
+    }
+
+    #[test]
+    fn who_gives_it_back_is_believed_at_once() {
+        let (arena, mut watch) = taken();
+        arena.shares[SHARE].runner.store(runner::DAEMON, Release);
+        assert_eq!(watch.returned(&arena, 1), [SHARE]);
+    }
+
+    #[test]
+    fn who_lets_packets_wait_waits_longer_each_time() {
+        let (arena, mut watch) = taken();
+        let mut now = 0;
+        let mut waits = |watch: &mut Watch, now: &mut u64| {
+            *now += LOOK_NS;
+            assert_eq!(watch.returned(&arena, *now), [SHARE]);
+            watch.has_let_wait(&arena, SHARE, *now);
+            let wait = arena.shares[SHARE].not_before_ns.load(Acquire) - *now;
+            *now += wait;
+            take(&arena, watch, *now);
+            wait
+        };
+        let all: Vec<u64> = (0..8).map(|_| waits(&mut watch, &mut now)).collect();
+        assert_eq!(all[..3], [PENALTY_NS.0, 2 * PENALTY_NS.0, 4 * PENALTY_NS.0]);
+        assert_eq!(all[6..], [PENALTY_NS.1; 2]);
+        // Then it is well for long enough.
+        for _ in 0..WELL_NS / LOOK_NS {
+            polls(&arena);
+            now += LOOK_NS;
+            assert!(watch.returned(&arena, now).is_empty());
+        }
+        assert_eq!(waits(&mut watch, &mut now), PENALTY_NS.0);
+    }
+}

@@ -156,7 +156,7 @@ mod tests {
     fn who_lets_packets_wait_waits_longer_each_time() {
         let (arena, mut watch) = taken();
         let mut now = 0;
-        let mut waits = |watch: &mut Watch, now: &mut u64| {
+        let waits = |watch: &mut Watch, now: &mut u64| {
             *now += LOOK_NS;
             assert_eq!(watch.returned(&arena, *now), [SHARE]);
             watch.has_let_wait(&arena, SHARE, *now);

@@ -276,6 +276,37 @@ fn no_recording_passes_without_its_first_or_its_last_line() {
     }
 }
 
+/// A kernel's Soft-RoCE may lose the acknowledgement of the last message; soft-hca may not.
+#[test]
+fn a_lost_acknowledgement_is_a_kernels_alone() {
+    let mut data = Data::read("golden");
+    let found = data.cases.iter().find(|case| {
+        (case.example.as_str(), case.case.as_str()) == ("ping-sr-1", "run-trace-detailed")
+    });
+    let case = found.unwrap().clone();
+    let mut outcome = replayed(&data.folder, &case);
+    outcome.server = Some("1".parse().unwrap());
+    let mut lines = outcome.transcript.lines().to_vec();
+    let of_server = |line: &&mut Line| line.side == Side::Server && line.stream == Stream::Stderr;
+    for line in lines.iter_mut().filter(of_server) {
+        match line.text.as_str() {
+            "server: 2 send completed ok" => {
+                let status = "ibv_poll_cq returned status 12 transport retry counter exceeded";
+                line.text = format!("server: {status}");
+            }
+            "server: 2 recv completions, 2 send completions" => {
+                line.text = "server: 2 recv completions, 1 send completions".to_owned();
+            }
+            _ => {}
+        }
+    }
+    outcome.transcript = Transcript::default();
+    lines.into_iter().for_each(|line| outcome.transcript.push(line));
+    assert_eq!(data.complaints(&case, &outcome), Vec::<String>::new());
+    data.timing.are_for_soft_hca();
+    assert!(!data.complaints(&case, &outcome).is_empty());
+}
+
 fn streams(case: &Case) -> impl Iterator<Item = (Side, Stream)> + '_ {
     Side::BOTH
         .into_iter()

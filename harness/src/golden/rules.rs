@@ -87,10 +87,14 @@ impl Rules {
             true => Differences::of_soft_hca(data, cases)?,
             false => Differences::default(),
         };
+        let mut timing = Timing::read(data)?;
+        if on_soft_hca {
+            timing.are_for_soft_hca();
+        }
         Ok(Rules {
             data: data.to_owned(),
             normaliser: Normaliser::read(data)?,
-            timing: Timing::read(data)?,
+            timing,
             differences,
             of_soft_hca,
             left_out: Vec::new(),

@@ -27,6 +27,9 @@ struct RawRule {
     #[serde(rename = "what")]
     _what: String,
     examples: Vec<String>,
+    /// Only with a kernel's Soft-RoCE.
+    #[serde(default)]
+    kernel: bool,
     /// Absent: all of them.
     cases: Option<String>,
     streams: Vec<Item>,
@@ -66,6 +69,7 @@ struct RawCounted {
 #[derive(Debug)]
 struct Rule {
     examples: Vec<String>,
+    kernel: bool,
     cases: Option<Regex>,
     streams: Vec<Item>,
     apart: Option<Regex>,
@@ -150,6 +154,11 @@ impl Timing {
         Ok(Timing { rules: rules.map_err(|what| Error::data(&path, what))? })
     }
 
+    /// Leaves out what is a kernel's alone.
+    pub fn are_for_soft_hca(&mut self) {
+        self.rules.retain(|rule| !rule.kernel);
+    }
+
     fn rules_for(&self, case: &Case) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(|rule| {
             rule.examples.contains(&case.example)
@@ -227,6 +236,7 @@ impl Rule {
         });
         let rule = Rule {
             examples: raw.examples,
+            kernel: raw.kernel,
             cases: regex(raw.cases)?,
             streams: raw.streams,
             apart: regex(raw.apart)?,
@@ -273,13 +283,18 @@ impl Tolerance {
 
     /// What is left of a normalised stream.
     pub fn reduce(&self, lines: &[String]) -> Reduced {
+        self.reduce_beside(lines, &[])
+    }
+
+    /// The same for one of two streams that are compared: a line that has others float may be in either.
+    fn reduce_beside(&self, lines: &[String], other: &[String]) -> Reduced {
         let mut reduced = Reduced {
             floating: vec![0; self.floating.len()],
             sums: vec![0; self.floating.len()],
             groups: vec![Vec::new(); self.groups.len()],
             ..Reduced::default()
         };
-        let has = |with: &Regex| lines.iter().any(|line| with.is_match(line));
+        let has = |with: &Regex| lines.iter().chain(other).any(|line| with.is_match(line));
         let floating: Vec<_> =
             self.floating.iter().map(|rule| rule.with.as_ref().is_none_or(has)).collect();
         let groups: Vec<_> = self.groups.iter().map(|groups| groups.holds(lines)).collect();
@@ -341,7 +356,8 @@ impl Tolerance {
     /// Is the stream like the recording as far as timing has no say in it?
     pub fn is_alike(&self, actual: &[String], recorded: &[String]) -> bool {
         let actual: Vec<_> = actual.iter().map(|line| self.as_recorded(line, recorded)).collect();
-        let (actual, recorded) = (self.reduce(&actual), self.reduce(recorded));
+        let (actual, recorded) =
+            (self.reduce_beside(&actual, recorded), self.reduce_beside(recorded, &actual));
         actual.main == recorded.main
             && actual.apart == recorded.apart
             && self.floats_alike(&actual, &recorded)

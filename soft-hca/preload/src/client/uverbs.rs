@@ -211,13 +211,14 @@ impl UverbsFile {
     /// Has the program's polls of queues pass through [`hook`]: a queue pair is about to report there.
     /// Payloads for the one where its receives complete wait for the program's polls, if all of these do.
     fn hook_queues(&self, sends: u32, receives: u32) {
-        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
         if !config::is_hooked() || !engine::guard() {
             return;
         }
+        // A command that is answered takes the lock of the queues behind that of the connection.
         if self.device == 0 && config::runs_port() {
             share::ask(self.process, &lock(&self.connection));
         }
+        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
         let hook = |handle: u32| {
             let (cq, _) = cqs.get(&handle)?;
             // The lock keeps the queue from being destroyed meanwhile.

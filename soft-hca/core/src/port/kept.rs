@@ -1,12 +1,12 @@
 //! What a queue pair with a peer on another host keeps in the arena between two steps, so that whoever
 //! runs its share of the port goes on with it.
 
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use serde::{Deserialize, Serialize};
 use soft_hca_roce::transport::queue_pair;
 
-use crate::arena::{Arena, Mapping, Qp};
+use crate::arena::{Arena, Mapping, Qp, qp_index, share_of};
 use crate::engine::remote::Arriving;
 use crate::ring::Slot;
 use crate::uapi::verbs::Qpn;
@@ -46,9 +46,12 @@ fn slots<'a>(arena: &'a Mapping, qp: &Qp, bytes: usize) -> Option<impl Iterator<
 }
 
 impl QueuePair {
-    /// Whether the arena has room for what it keeps.
-    pub fn is_kept(arena: &Arena, qpn: Qpn) -> bool {
-        arena.qp(qpn.get()).is_some_and(|qp| qp.kept.offset.load(Acquire) != 0)
+    /// The share to which a queue pair belongs, if that is a process's: then the arena has room for what it
+    /// keeps.
+    pub fn share(arena: &Arena, qpn: Qpn) -> Option<usize> {
+        let is_kept = arena.qp(qpn.get())?.kept.offset.load(Acquire) != 0;
+        let index = qp_index(qpn.get(), arena.qpn_base.load(Relaxed))?;
+        is_kept.then(|| share_of(index))
     }
 
     /// Leaves its state in the arena. The caller has its share's lock.
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn another_one_goes_on_with_what_was_kept() {
         let (arena, mut scratch) = (arena(), Scratch::default());
-        assert!(QueuePair::is_kept(&arena, QPN));
+        assert_eq!(QueuePair::share(&arena, QPN), Some(0));
         assert!(QueuePair::kept(&arena, QPN).is_none());
         let mut first = queue_pair(&arena);
         first.keep(&arena, &mut scratch);

@@ -15,7 +15,7 @@ use super::queue_pair::QueuePair;
 use super::socket::{Inbox, Socket};
 use crate::arena::port_counters::Drop;
 use crate::arena::share::runner;
-use crate::arena::{Mapping, SHARE_QPS, Share, qp_index, share_of};
+use crate::arena::{Mapping, SHARE_QPS, Share};
 use crate::deadlines::Deadlines;
 use crate::engine::Actor;
 use crate::system;
@@ -64,18 +64,12 @@ impl Running {
         }
     }
 
-    /// Whether a queue pair is of a share.
-    pub fn is_of(arena: &Mapping, share: usize, qpn: u32) -> bool {
-        let index = qp_index(qpn, arena.qpn_base.load(Relaxed));
-        index.map(share_of) == Some(share) && QueuePair::is_kept(arena, Qpn::new(qpn))
-    }
-
     fn entry(&self) -> &Share {
         &self.arena.shares[self.share]
     }
 
     fn is_ours(&self) -> bool {
-        self.entry().runner.load(Acquire) == runner::PROCESS
+        self.entry().is_run_by_process()
     }
 
     /// The process is about to look for completions. Sends what is to be sent and takes packets that have
@@ -101,7 +95,8 @@ impl Running {
         self.empty_polls = 0;
     }
 
-    /// The process has posted to a queue pair. False if the daemon runs the share and is to be told.
+    /// The process has posted to queue pairs, or asks for something by which some may end: what is to be sent
+    /// leaves. False if the daemon runs the share and is to be told.
     pub fn posted(&mut self, actor: &Actor<'_>, qpns: &[u32]) -> bool {
         if !self.is_ours() {
             return false;
@@ -109,13 +104,6 @@ impl Running {
         self.dirty.extend(qpns.iter().map(|qpn| Qpn::new(*qpn)));
         self.serve(actor);
         true
-    }
-
-    /// The process asks for something by which a queue pair may end: what its peer waits for leaves before.
-    pub fn finish(&mut self, actor: &Actor<'_>) {
-        if self.is_ours() {
-            self.serve(actor);
-        }
     }
 
     /// The process is going to sleep: the daemon runs the share from now on. Calls `tell` for each queue
@@ -140,8 +128,8 @@ impl Running {
         let connected = qps.iter().filter(|qp| qp.kept_bytes.load(Acquire) != 0);
         let qpns: Vec<Qpn> = connected.map(|qp| Qpn::new(qp.live.load(Acquire))).collect();
         let Some(any) = qpns.first() else { return false };
-        let to_process = (runner::DAEMON, runner::PROCESS);
-        if entry.runner.compare_exchange(to_process.0, to_process.1, AcqRel, Acquire).is_err() {
+        let taken = entry.runner.compare_exchange(runner::DAEMON, runner::PROCESS, AcqRel, Acquire);
+        if taken.is_err() {
             return false;
         }
         self.qps.clear();
@@ -159,8 +147,7 @@ impl Running {
         let me = (arena.shares[self.share].proc.load(Relaxed) as usize).wrapping_sub(1);
         let Some(_guard) = arena.shares[self.share].lock_patiently(me) else { return false };
         for qpn in qpns {
-            let known = self.qps.remove(qpn);
-            let known = match known {
+            let known = match self.qps.remove(qpn) {
                 Some(mut known) => known.refresh(&arena).then_some(known),
                 None => QueuePair::kept(&arena, *qpn),
             };

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
+use soft_hca_core::arena::Mapping;
 use soft_hca_core::arena::port_counters::Drop as Reason;
-use soft_hca_core::arena::{Mapping, qp_index, share_of};
 use soft_hca_core::engine::{Actor, DatagramReceiver, Env, LINK, LocalCopier, RemoteDatagram};
 use soft_hca_core::port::packets::Tap as _;
 use soft_hca_core::port::packets::{Arrived, RUN, check, goes_with, trace_arrived};
@@ -348,15 +348,9 @@ impl Link {
         !self.dirty.is_empty()
     }
 
-    /// The share of a queue pair that is a process's.
-    fn share(&self, qpn: Qpn) -> Option<usize> {
-        let index = qp_index(qpn.get(), self.arena.qpn_base.load(Relaxed))?;
-        QueuePair::is_kept(&self.arena, qpn).then(|| share_of(index))
-    }
-
     /// Whether the queue pair's process runs its share.
     fn is_of_process(&mut self, qpn: Qpn, now: u64) -> bool {
-        let share = self.share(qpn);
+        let share = QueuePair::share(&self.arena, qpn);
         share.is_some_and(|share| self.watch.is_away(&self.arena, share, now))
     }
 
@@ -382,7 +376,7 @@ impl Link {
         work: impl FnOnce(&Self, &mut QueuePair) -> T,
     ) -> Option<T> {
         let mut queue_pair = self.qps.remove(&qpn)?;
-        let Some(share) = self.share(qpn) else {
+        let Some(share) = QueuePair::share(&self.arena, qpn) else {
             let done = work(self, &mut queue_pair);
             self.qps.insert(qpn, queue_pair);
             return Some(done);
@@ -421,8 +415,7 @@ impl Link {
             if have_waited {
                 self.watch.has_let_wait(&self.arena, share, now);
             }
-            let base = self.arena.qpn_base.load(Relaxed);
-            let is_of_share = |qpn: &&Qpn| qp_index(qpn.get(), base).map(share_of) == Some(share);
+            let is_of_share = |qpn: &&Qpn| QueuePair::share(&self.arena, **qpn) == Some(share);
             self.dirty.extend(self.qps.keys().filter(is_of_share));
         }
     }

@@ -44,7 +44,7 @@ impl Watch {
     /// Whether a share is run by its process, which has taken it just now or before.
     pub(super) fn is_away(&mut self, arena: &Arena, share: usize, now: u64) -> bool {
         let Some(entry) = arena.shares.get(share) else { return false };
-        if entry.runner.load(Acquire) != runner::PROCESS {
+        if !entry.is_run_by_process() {
             return false;
         }
         if self.away.iter().all(|away| away.share != share) {
@@ -77,11 +77,11 @@ impl Watch {
             if is_time {
                 away.polls = polls;
             }
-            let to_daemon = (runner::PROCESS, runner::DAEMON);
             if is_idle {
-                let _ = entry.runner.compare_exchange(to_daemon.0, to_daemon.1, AcqRel, Acquire);
+                let (from, to) = (runner::PROCESS, runner::DAEMON);
+                let _ = entry.runner.compare_exchange(from, to, AcqRel, Acquire);
             }
-            let is_back = entry.runner.load(Acquire) == runner::DAEMON;
+            let is_back = !entry.is_run_by_process();
             if is_back {
                 returned.push(away.share);
                 if now - away.since >= WELL_NS {

@@ -7,10 +7,12 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use soft_hca_core::port::Running;
+use soft_hca_core::arena::Share;
 use soft_hca_core::port::socket::Socket;
+use soft_hca_core::port::{QueuePair, Running};
 use soft_hca_core::rpc::{Connection, Request};
 use soft_hca_core::system;
+use soft_hca_core::uapi::verbs::Qpn;
 
 use crate::client::daemon;
 use crate::client::process::Process;
@@ -29,10 +31,12 @@ static OWN: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
 /// The process that has asked for a share: its index + 1.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
+/// The share, if there are queue pairs with peers on other hosts, or have been.
 fn own() -> Option<&'static Own> {
     // SAFETY: null, or what `ask` has leaked.
     let own = unsafe { OWN.load(Acquire).as_ref() }?;
-    own.process.is_current().then_some(own)
+    let is_in_use = || own.entry().is_in_use.load(Relaxed) != 0;
+    (own.process.is_current() && is_in_use()).then_some(own)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,10 +62,7 @@ pub(crate) fn ask(process: &'static Process, connection: &Connection) {
 /// The process is about to look for completions.
 #[inline]
 pub(crate) fn poll() {
-    if OWN.load(Relaxed).is_null() {
-        return;
-    }
-    let Some(own) = own().filter(|own| own.is_in_use()) else { return };
+    let Some(own) = own() else { return };
     if let Some(mut running) = own.try_running() {
         running.poll(&own.process.actor());
         own.serve_posted(running);
@@ -70,7 +71,7 @@ pub(crate) fn poll() {
 
 /// It has found some.
 pub(crate) fn has_found() {
-    if let Some(own) = own().filter(|own| own.is_in_use()) {
+    if let Some(own) = own() {
         if let Some(mut running) = own.try_running() {
             running.has_found();
         }
@@ -80,10 +81,8 @@ pub(crate) fn has_found() {
 /// A queue pair with a peer on another host was posted to. False if that is for the daemon to know.
 pub(crate) fn posted(qpn: u32) -> bool {
     let Some(own) = own() else { return false };
-    if !own.is_in_use() || !Running::is_of(&own.process.arena, own.number, qpn) {
-        return false;
-    }
-    if !own.process.arena.shares[own.number].is_run_by_process() {
+    let is_own = QueuePair::share(&own.process.arena, Qpn::new(qpn)) == Some(own.number);
+    if !is_own || !own.entry().is_run_by_process() {
         return false;
     }
     lock(&own.posted).push(qpn);
@@ -97,9 +96,9 @@ pub(crate) fn posted(qpn: u32) -> bool {
 /// The program asks for something by which a queue pair may end: acknowledgements of what it has found
 /// leave before.
 pub(crate) fn finish() {
-    if let Some(own) = own().filter(|own| own.is_in_use()) {
+    if let Some(own) = own() {
         if let Some(mut running) = own.try_running() {
-            running.finish(&own.process.actor());
+            running.posted(&own.process.actor(), &[]);
             own.serve_posted(running);
         }
     }
@@ -107,18 +106,14 @@ pub(crate) fn finish() {
 
 /// The program is going to wait for an event: the daemon goes on.
 pub(crate) fn give_back() {
-    let Some(own) = own().filter(|own| own.is_in_use()) else { return };
-    if !own.process.arena.shares[own.number].is_run_by_process() {
-        return;
-    }
+    let Some(own) = own().filter(|own| own.entry().is_run_by_process()) else { return };
     let mut running = lock(&own.running);
     running.give_back(&own.process.actor(), |qpn| own.process.env.tell_link(qpn));
 }
 
 impl Own {
-    /// Whether there are queue pairs with peers on other hosts, or have been.
-    fn is_in_use(&self) -> bool {
-        self.process.arena.shares[self.number].is_in_use.load(Relaxed) != 0
+    fn entry(&self) -> &Share {
+        &self.process.arena.shares[self.number]
     }
 
     fn try_running(&self) -> Option<MutexGuard<'_, Running>> {

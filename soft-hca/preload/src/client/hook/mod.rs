@@ -93,12 +93,12 @@ pub(crate) struct Own {
 pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) {
     // Who is second must not take ours for the provider's.
     let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(context) = context_of(cq, fd).filter(|context| hook_functions(*context, own_poll))
-    else {
+    let context = context_of(cq, fd);
+    if !context.is_some_and(|context| hook_functions(context, own_poll)) {
         return;
-    };
-    let own = table::find(context).map_or(Own::default(), |hooked| hooked.own);
-    table::insert(cq, Hooked { own: Own { poll_cq: own.poll_cq, ..Own::default() }, queue });
+    }
+    let own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
+    table::insert(cq, Hooked { own, queue });
 }
 
 /// Replaces the functions of a context, unless that is done.

@@ -53,7 +53,7 @@ pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 /// `0`: programs' polls and posts of receives stay as they are; see [`is_hooked`].
 pub const HOOK: &str = "SOFT_HCA_HOOK";
 
-/// `1`: programs run their share of the port to other hosts; see [`runs_port`].
+/// `0`: programs do not run their share of the port to other hosts; see [`runs_port`].
 pub const OWN_PORT: &str = "SOFT_HCA_OWN_PORT";
 
 /// All variables, for the help.
@@ -68,7 +68,7 @@ pub const VARIABLES: [(&str, &str); 15] = [
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
-    (OWN_PORT, "1: programs that poll send to other hosts, and receive, in their own calls"),
+    (OWN_PORT, "0: programs that poll do not send to other hosts, or receive, in their own calls"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),
@@ -285,7 +285,7 @@ pub fn is_hooked() -> bool {
 
 /// Whether the program may send to other hosts, and receive from them, in its own calls.
 pub fn runs_port() -> bool {
-    is_hooked() && variable(OWN_PORT).is_some_and(|value| value == "1")
+    is_hooked() && variable(OWN_PORT).is_none_or(|value| value != "0")
 }
 
 /// A variable that is not empty.

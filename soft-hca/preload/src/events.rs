@@ -23,9 +23,18 @@ unsafe fn wait(fd: c_int) -> c_int {
         return fail(Errno::EAGAIN);
     }
     let waiting = client::wait(fd);
-    let mut readable = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry is there.
-    let waited = unsafe { real::poll(&mut readable, 1, -1) };
+    let mut watched = client::watched();
+    let waited = loop {
+        let entry = |fd, events| libc::pollfd { fd, events, revents: 0 };
+        let mut entries = [entry(fd, libc::POLLIN), entry(watched.unwrap_or(-1), 0)];
+        // SAFETY: two entries are there.
+        let waited = unsafe { real::poll(entries.as_mut_ptr(), 2, -1) };
+        if waited < 0 || entries[0].revents != 0 {
+            break waited;
+        }
+        keeping_errno(client::daemon_is_gone);
+        watched = None;
+    };
     if let Some(waiting) = waiting {
         keeping_errno(|| waiting.ended(waited >= 0));
     }

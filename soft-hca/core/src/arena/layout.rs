@@ -478,6 +478,9 @@ impl Arena {
         for slot in &self.bounce_slots {
             slot.lock.release_of(dead);
         }
+        for share in &self.shares {
+            share.lock.release_of(dead);
+        }
         for proc in &self.procs {
             proc.atomics.release_of(dead);
         }

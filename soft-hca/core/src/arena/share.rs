@@ -34,7 +34,7 @@ pub struct Share {
     pub proc: AtomicU32,
     /// One of [`runner`].
     pub runner: AtomicU32,
-    /// Not 0: it has, or has had, queue pairs that are connected.
+    /// Not 0: it has, or has had, queue pairs with peers on other hosts.
     pub is_in_use: AtomicU32,
     /// Goes on with each poll of the process.
     pub polls: AtomicU32,

@@ -120,6 +120,18 @@ impl QueuePair {
         has_more
     }
 
+    /// Whether [`QueuePair::answer`] would send something.
+    pub fn can_answer(&self) -> bool {
+        self.transport.can_answer()
+    }
+
+    /// Sends the acknowledgements that it owes its peer, before it ends.
+    pub fn answer(&mut self, actor: Actor<'_>, port: &Port<impl Tap>) {
+        let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
+        let (transport, _, mut target) = self.parts(actor);
+        transport.answer(&mut path_port, &mut target);
+    }
+
     /// Adds what the transport has seen go wrong to the queue pair's events.
     fn count_happened(&mut self, actor: Actor<'_>) {
         let happened = self.transport.take_happened();

@@ -73,21 +73,31 @@ impl Running {
     }
 
     /// The process is about to look for completions. Sends what is to be sent and takes packets that have
-    /// come, if the share is run here; else it takes the share now and then.
-    pub fn poll(&mut self, actor: &Actor<'_>) {
+    /// come, if the share is run here; else it takes the share now and then. The time, if it has looked at
+    /// the clock (`CLOCK_MONOTONIC` nanoseconds).
+    pub fn poll(&mut self, actor: &Actor<'_>) -> Option<u64> {
+        let mut looked = None;
         if !self.is_ours() {
             self.empty_polls += 1;
-            if self.empty_polls % EMPTY_POLLS != 0 || !self.take(actor) {
-                return;
+            if self.empty_polls % EMPTY_POLLS != 0 {
+                return None;
             }
+            let now = system::now_ns();
+            if !self.take(actor, now) {
+                return Some(now);
+            }
+            looked = Some(now);
         }
         self.polls = self.polls.wrapping_add(1);
         self.entry().polls.store(self.polls, Relaxed);
         self.serve(actor);
         let has_received = self.receive(actor);
         if !has_received && self.polls % LOOK_AT_CLOCK == 0 {
-            self.dirty.extend(self.deadlines.due(system::now_ns()));
+            let now = system::now_ns();
+            self.dirty.extend(self.deadlines.due(now));
+            looked = Some(now);
         }
+        looked
     }
 
     /// The process has found a completion.
@@ -118,9 +128,9 @@ impl Running {
     }
 
     /// Takes the share, if the process may have it and has connected queue pairs.
-    fn take(&mut self, actor: &Actor<'_>) -> bool {
+    fn take(&mut self, actor: &Actor<'_>, now: u64) -> bool {
         let entry = &self.arena.shares[self.share];
-        if system::now_ns() < entry.not_before_ns.load(Acquire) {
+        if now < entry.not_before_ns.load(Acquire) {
             return false;
         }
         let first = self.share * SHARE_QPS;

@@ -117,9 +117,12 @@ pub enum Request {
     /// A tree for `SYSFS_PATH` was written, as of a fabric that has just begun. What has become of
     /// ports and devices since then is to be in it.
     Sysfs,
-    /// This process wants a share of the port to other hosts. Answered with its number and the GIDs of the
-    /// port's addresses, and a socket for each; `ENOENT` if there is none.
+    /// This process wants a share of the port to other hosts. Answered with its number; `ENOENT` if there
+    /// is none.
     Share,
+    /// It has a queue pair with a peer on another host in its share. Answered with the GIDs of the port's
+    /// addresses, and a socket for each; `ENOENT` if it has no share.
+    Sockets,
 }
 
 /// A completion channel.
@@ -334,6 +337,7 @@ impl Request {
             }
             Self::Sysfs => word(13),
             Self::Share => word(14),
+            Self::Sockets => word(15),
         }
         out
     }
@@ -384,6 +388,7 @@ impl Request {
             },
             13 => Self::Sysfs,
             14 => Self::Share,
+            15 => Self::Sockets,
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -447,6 +452,7 @@ mod tests {
             Request::Device { device: 1, is_there: false, after_ns: 5 },
             Request::Sysfs,
             Request::Share,
+            Request::Sockets,
             Request::List,
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, only_failures: true },

@@ -8,4 +8,4 @@ mod message;
 pub mod socket;
 
 pub use message::{Answer, ChannelId, Created, FileKind, Hello, Reply, Request};
-pub use socket::{Connection, Listener};
+pub use socket::{Connection, Listener, MAX_FDS};

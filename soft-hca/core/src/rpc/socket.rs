@@ -11,14 +11,14 @@ use std::path::Path;
 use crate::system::check;
 
 /// File descriptors that one message may carry.
-pub(crate) const MAX_FDS: usize = 3;
+pub const MAX_FDS: usize = 16;
 
 /// Bytes that one message may have. The longest are listings.
 const MAX_MESSAGE: usize = 128 * 1024;
 
 /// Room for the control message that carries descriptors, aligned as its header has to be.
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct Control([u8; 96]);
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Connection {
             iov_base: message.as_ptr().cast_mut().cast::<c_void>(),
             iov_len: message.len(),
         };
-        let mut control = Control([0; 64]);
+        let mut control = Control([0; 96]);
         // SAFETY: all zeros is an empty message header.
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
         header.msg_iov = &raw mut part;

@@ -20,6 +20,13 @@ pub fn hide(fd: OwnedFd) -> OwnedFd {
     }
 }
 
+/// Whether the other end of a connection is closed.
+pub fn has_hung_up(fd: &OwnedFd) -> bool {
+    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one entry is there.
+    unsafe { libc::poll(&raw mut entry, 1, 0) == 1 }
+}
+
 /// Keeps a file open in the program that this process is about to become.
 pub fn keep_across_exec(fd: OwnedFd) -> io::Result<()> {
     let fd = hide(fd).into_raw_fd();

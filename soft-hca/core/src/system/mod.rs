@@ -20,7 +20,7 @@ use std::io;
 
 pub use clock::now_ns;
 pub use descriptors::pipe;
-pub use descriptors::{hide, keep_across_exec};
+pub use descriptors::{has_hung_up, hide, keep_across_exec};
 pub use event_fd::take_token;
 pub use interface::interface_number;
 pub use memory_file::{memory_file, seal_size};

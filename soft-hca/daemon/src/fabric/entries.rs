@@ -171,6 +171,7 @@ impl Fabric {
 
     pub(crate) fn release_qp(&mut self, index: usize) -> Result<()> {
         self.await_link(index)?;
+        self.answer(index)?;
         let arena = Arc::clone(&self.arena);
         let qp = &arena.qps[index];
         // From now on no operation begins with it, however long this takes.

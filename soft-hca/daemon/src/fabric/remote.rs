@@ -6,7 +6,7 @@ use soft_hca_core::config::LinkOptions;
 use soft_hca_core::engine::LINK;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::system;
-use soft_hca_core::uapi::verbs::{Qpn, qp_type};
+use soft_hca_core::uapi::verbs::{Qpn, qp_type, state};
 use soft_hca_roce::wire::ip;
 
 use super::Fabric;
@@ -48,6 +48,9 @@ impl Fabric {
                 traffic_class: dest.traffic_class,
                 ..link::Path::new(ip::address(&sgid), ip::address(&dest.dgid))
             };
+            if to == state::RTR {
+                self.use_share(index);
+            }
             self.roce.set_state(Qpn::new(object.qpn), to, path);
         }
     }

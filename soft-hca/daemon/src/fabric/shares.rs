@@ -1,13 +1,14 @@
 //! Which process has which share of the port to other hosts.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::Release;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::arena::share::runner;
 use soft_hca_core::arena::{SHARE_QPS, SHARES};
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::port::{SLOT_BYTES, SLOTS};
-use soft_hca_core::uapi::verbs::qp_type;
+use soft_hca_core::port::{NoTap, Port, QueuePair, SLOT_BYTES, SLOTS};
+use soft_hca_core::uapi::verbs::{Qpn, qp_type};
 
 use super::{Fabric, RingOf};
 use crate::link::LentSocket;
@@ -38,10 +39,10 @@ fn indices(share: usize) -> Range<usize> {
 }
 
 impl Fabric {
-    /// Lends a process a share of the port, for as long as it lives: its number, and for each address a
-    /// socket. `None` if there is none left, or the port has none.
-    pub(crate) fn lend_share(&mut self, proc: usize) -> Option<(usize, Vec<LentSocket>)> {
-        if self.shares.of(proc).is_some() {
+    /// Lends a process a share of the port, for as long as it lives, and gives its number. `None` if there
+    /// is none left, or the port has none.
+    pub(crate) fn lend_share(&mut self, proc: usize) -> Option<usize> {
+        if self.shares.of(proc).is_some() || !self.roce.has_shares() {
             return None;
         }
         let is_free = |share: &usize| {
@@ -49,14 +50,21 @@ impl Fabric {
             self.shares.0[*share].is_none() && taken.next().is_none()
         };
         let share = (1..SHARES).find(is_free)?;
-        let sockets = self.roce.share(share)?;
         self.shares.0[share] = Some(proc);
         let entry = &self.arena.shares[share];
         entry.runner.store(runner::DAEMON, Release);
         entry.not_before_ns.store(0, Release);
         entry.is_in_use.store(0, Release);
         entry.proc.store(proc as u32 + 1, Release);
-        Some((share, sockets))
+        Some(share)
+    }
+
+    /// A queue pair has a peer on another host: if it is of a process's share, that wants its sockets.
+    pub(super) fn use_share(&self, index: usize) {
+        let share = index / SHARE_QPS;
+        if self.shares.0[share].is_some() {
+            self.arena.shares[share].is_in_use.store(1, Release);
+        }
     }
 
     /// The share of the port that a process has.
@@ -70,9 +78,25 @@ impl Fabric {
             let entry = &self.arena.shares[share];
             entry.proc.store(0, Release);
             entry.runner.store(runner::DAEMON, Release);
-            entry.lock.release_of(proc);
             self.shares.0[share] = None;
         }
+    }
+
+    /// A queue pair is to end: acknowledgements that its process was to send with its next call leave, if it
+    /// has died before. `ERESTART` as [`Fabric::lock`].
+    pub(super) fn answer(&self, index: usize) -> Result<()> {
+        let qpn = Qpn::new(self.arena.qps[index].live.load(Acquire));
+        let Some(share) = QueuePair::share(&self.arena, qpn) else { return Ok(()) };
+        let _guard = self.lock(&self.arena.shares[share].lock)?;
+        let kept = QueuePair::kept(&self.arena, qpn).filter(QueuePair::can_answer);
+        if let Some((mut queue_pair, sockets)) = kept.zip(self.roce.share(share)) {
+            let sockets = sockets.into_iter().filter_map(LentSocket::bound);
+            let port = Port::new(sockets.collect(), Arc::clone(&self.arena), NoTap);
+            queue_pair.answer(self.actor(), &port);
+            port.flush();
+        }
+        QueuePair::forget(&self.arena.qps[index]);
+        Ok(())
     }
 
     /// The index of a new queue pair: in its process's share, if that has one, and its peer may be one on

@@ -41,6 +41,13 @@ pub(crate) struct LentSocket {
     pub fd: OwnedFd,
 }
 
+impl LentSocket {
+    /// The socket as whoever has got it uses it.
+    pub(crate) fn bound(self) -> Option<Socket> {
+        Socket::lent(&self.gid, self.fd)
+    }
+}
+
 /// The link of a fabric, which may be off. All who have a clone have the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handle(Option<Arc<Shared>>);

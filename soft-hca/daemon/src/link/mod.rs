@@ -72,11 +72,14 @@ use soft_hca_core::arena::{Mapping, SHARES};
 use soft_hca_core::config::LinkOptions;
 use soft_hca_core::port::Port;
 use soft_hca_core::port::socket::Socket;
+use soft_hca_core::rpc::MAX_FDS;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::device::{self, Device};
 use crate::env::DaemonEnv;
@@ -86,6 +89,10 @@ pub(crate) use soft_hca_core::port::Path;
 pub use addresses::{addresses, link_addresses};
 pub(crate) use handle::{Handle, LentSocket, ReceivedMad};
 pub(crate) use thread::Thread;
+
+/// How long a port that is taken is tried again, and after which time each.
+const PATIENCE: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Why there is no link. The fabric goes on without other hosts.
 #[derive(Debug, thiserror::Error)]
@@ -98,8 +105,8 @@ pub enum Error {
     NoAddress,
     /// Somebody else has bound the port.
     #[error(
-        "UDP port 4791 of {0} is taken: by another fabric with a link, or by the kernel's Soft-RoCE \
-         (module rdma_rxe)"
+        "UDP port 4791 of {0} is taken: by another fabric with a link, by the programs of one that was \
+         killed, or by the kernel's Soft-RoCE (module rdma_rxe)"
     )]
     Taken(IpAddr),
     /// The port cannot be bound for another reason.
@@ -126,16 +133,23 @@ pub(crate) fn start(
     // What is between the port and its sockets has to see all packets.
     let is_plain = wanted.pcap.is_none() && wanted.faults.is_empty();
     let base = arena.qpn_base.load(Acquire);
+    // Programs whose fabric was killed give its port back when they notice.
+    let until = Instant::now() + PATIENCE;
     let bind = |&address: &IpAddr| {
         let interface = interface_of(address).unwrap_or_default();
-        let bound = match is_plain {
-            true => Socket::bind_shares(address, interface, wanted.is_always, base),
-            false => Socket::bind(address, interface, wanted.is_always).map(|socket| vec![socket]),
-        };
-        bound.map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => Error::Taken(address),
-            _ => Error::Socket(address, error),
-        })
+        loop {
+            let bound = match is_plain {
+                true => Socket::bind_shares(address, interface, wanted.is_always, base),
+                false => Socket::bind(address, interface, wanted.is_always).map(|one| vec![one]),
+            };
+            match bound {
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                    return Err(Error::Socket(address, error));
+                }
+                Err(_) if Instant::now() < until => sleep(AGAIN),
+                bound => return bound.map_err(|_| Error::Taken(address)),
+            }
+        }
     };
     let sockets: Result<Vec<Vec<Socket>>, Error> = addresses.iter().map(bind).collect();
     let mut sockets = sockets?;
@@ -171,9 +185,10 @@ pub(crate) fn start(
 }
 
 /// Of each address's sockets the first, which is the port's own, and by share the others. Shares are for
-/// all addresses or for none.
+/// all addresses or for none, as many as a message carries.
 fn by_share(mut sockets: Vec<Vec<Socket>>) -> (Vec<Socket>, Vec<Vec<Socket>>) {
-    let have_all = sockets.iter().all(|of_address| of_address.len() == SHARES);
+    let have_all =
+        sockets.len() <= MAX_FDS && sockets.iter().all(|of_address| of_address.len() == SHARES);
     let mut shares: Vec<Vec<Socket>> = Vec::new();
     if have_all {
         shares.resize_with(SHARES - 1, Vec::new);

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
@@ -392,7 +392,6 @@ impl Link {
         }
         let done = work(self, &mut queue_pair);
         queue_pair.keep(&arena, &mut self.scratch);
-        arena.shares[share].is_in_use.store(1, Relaxed);
         self.qps.insert(qpn, queue_pair);
         Some(done)
     }

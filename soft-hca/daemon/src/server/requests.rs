@@ -98,6 +98,7 @@ impl Daemon {
                 Ok(Handled::Answered(Answered::default()))
             }
             Request::Share => self.share(token).map(Handled::Answered),
+            Request::Sockets => self.sockets(token).map(Handled::Answered),
             Request::List => {
                 let text = listing::text(&self.fabric, &self.files, &self.cm);
                 // It may be longer than a message.
@@ -115,12 +116,23 @@ impl Daemon {
         let Some(File::Uverbs { file, .. }) = self.files.get(token) else {
             return Err(Errno::ENOENT.because("only who has opened a device has a share"));
         };
-        let lent = self.fabric.lend_share(file.proc);
-        let (share, sockets) = lent.ok_or(Errno::ENOENT.because("there is no share left"))?;
+        let share = self.fabric.lend_share(file.proc);
+        let share = share.ok_or(Errno::ENOENT.because("there is no share left"))?;
+        Ok(Ok((share as u32).to_le_bytes().to_vec().into()).into())
+    }
+
+    /// Lends it the sockets of its share.
+    fn sockets(&mut self, token: u32) -> Result<Answered> {
+        let proc = match self.files.get(token) {
+            Some(File::Uverbs { file, .. }) => Some(file.proc),
+            _ => None,
+        };
+        let share = proc.and_then(|proc| self.fabric.share_of(proc));
+        let sockets = share.and_then(|share| self.fabric.roce.share(share));
+        let sockets = sockets.ok_or(Errno::ENOENT.because("it has no share"))?;
         let parts = sockets.into_iter().map(|LentSocket { gid, fd }| (gid, fd));
         let (gids, fds): (Vec<[u8; 16]>, Vec<OwnedFd>) = parts.unzip();
-        let bytes = [&(share as u32).to_le_bytes()[..], gids.as_flattened()].concat();
-        Ok(Answered { fds, ..Ok(bytes.into()).into() })
+        Ok(Answered { fds, ..Ok(gids.as_flattened().to_vec().into()).into() })
     }
 
     /// Records the fabric for as long as a connection lasts.

@@ -63,6 +63,11 @@ impl ClientEnv {
         self.with_control(|control| daemon::ask(control, request).ok());
     }
 
+    /// A descriptor that hangs up when the daemon is gone.
+    pub(crate) fn daemon(&self) -> Option<OwnedFd> {
+        self.with_control(|control| control.fd.try_clone().ok()).map(system::hide)
+    }
+
     /// Has the link's thread look at a queue pair.
     pub(crate) fn tell_link(&self, qpn: u32) {
         if self.arena.link_doorbell(qpn) {

@@ -43,6 +43,17 @@ pub enum Outcome {
     Wait,
 }
 
+/// What to watch beside a descriptor that is waited for: when it hangs up, the daemon is gone, and
+/// [`daemon_is_gone`] is to be called.
+pub fn watched() -> Option<RawFd> {
+    share::daemon()
+}
+
+/// The process gives up what belongs to a daemon that is gone.
+pub fn daemon_is_gone() {
+    put_off(share::give_up);
+}
+
 /// Opens a device file. `EIO` if this program does not run in a fabric.
 pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
     let close_on_exec = flags & libc::O_CLOEXEC != 0;

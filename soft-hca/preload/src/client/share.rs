@@ -1,11 +1,18 @@
 //! This process's share of the port to other hosts, see [`Running`]: it is run in the program's own calls.
-#![allow(unsafe_code, reason = "a static that outlives all threads")]
+//!
+//! The sockets are the daemon's, and nobody else gets the port while a process has one. So a process asks
+//! for them when it has a peer on another host, and not before; its children have none; and it gives them up
+//! when it finds that the daemon is gone.
+#![allow(
+    unsafe_code,
+    reason = "a static that outlives all threads, and what children of fork inherit"
+)]
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
 use soft_hca_core::arena::Share;
 use soft_hca_core::port::socket::Socket;
@@ -17,13 +24,31 @@ use soft_hca_core::uapi::verbs::Qpn;
 use crate::client::daemon;
 use crate::client::process::Process;
 
+/// How often a process that polls looks whether the daemon is there.
+const LOOK_NS: u64 = 10_000_000;
+
 /// The share. Never freed: threads may be at it until the very end.
 struct Own {
     process: &'static Process,
     number: usize,
-    running: Mutex<Running>,
+    /// None without sockets.
+    running: Mutex<Option<Running>>,
+    /// What the daemon has lent, once it was asked for.
+    lent: OnceLock<Lent>,
     /// Queue pairs that were posted to, for whoever has `running` or has it next.
     posted: Mutex<Vec<u32>>,
+    /// When to look whether the daemon is there.
+    look_at: AtomicU64,
+}
+
+/// Sockets, and by what it shows that their owner is gone.
+#[derive(Default)]
+struct Lent {
+    /// The descriptors, which are open as long as `is_open` says so.
+    sockets: Vec<RawFd>,
+    is_open: AtomicBool,
+    /// Hangs up with the daemon.
+    daemon: Option<OwnedFd>,
 }
 
 static OWN: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
@@ -43,36 +68,104 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks for a share, once in a process's life. There is none without a link, and for who comes late.
+/// Asks for a share, once in a process's life. There is none without a link, and for those that come late.
 pub(crate) fn ask(process: &'static Process, connection: &Connection) {
     if ASKED.swap(process.index + 1, AcqRel) == process.index + 1 {
         return;
     }
-    let Ok((answer, fds)) = daemon::ask(connection, &Request::Share) else { return };
-    let Some((number, gids)) = answer.bytes.split_first_chunk() else { return };
-    let number = u32::from_le_bytes(*number) as usize;
+    let Ok((answer, _)) = daemon::ask(connection, &Request::Share) else { return };
+    let Ok(number) = answer.bytes[..].try_into().map(u32::from_le_bytes) else { return };
+    let own = Own {
+        process,
+        number: number as usize,
+        running: Mutex::default(),
+        lent: OnceLock::new(),
+        posted: Mutex::default(),
+        look_at: AtomicU64::new(0),
+    };
+    OWN.store(ptr::from_ref(Box::leak(Box::new(own))).cast_mut(), Release);
+}
+
+/// A queue pair may have come to have a peer on another host: then asks for the sockets, once.
+pub(crate) fn borrow_sockets(connection: &Connection) {
+    let Some(own) = own() else { return };
+    if own.lent.get().is_some() {
+        return;
+    }
+    let mut running = lock(&own.running);
+    own.lent.get_or_init(|| {
+        let sockets = ask_for_sockets(connection).unwrap_or_default();
+        // By a connection that is the process's, and none of a file that may be closed.
+        let daemon = own.process.env.daemon();
+        if sockets.is_empty() || daemon.is_none() {
+            return Lent::default();
+        }
+        close_in_children();
+        let fds = sockets.iter().map(|socket| socket.as_udp().as_raw_fd()).collect();
+        *running = Some(Running::new(Arc::clone(&own.process.arena), own.number, sockets));
+        Lent { sockets: fds, is_open: AtomicBool::new(true), daemon }
+    });
+}
+
+fn ask_for_sockets(connection: &Connection) -> Option<Vec<Socket>> {
+    let (answer, fds) = daemon::ask(connection, &Request::Sockets).ok()?;
+    let gids = &answer.bytes;
     let bound = |(gid, fd): (&[u8], OwnedFd)| Socket::lent(gid.try_into().ok()?, system::hide(fd));
     let sockets: Option<Vec<Socket>> = gids.chunks(16).zip(fds).map(bound).collect();
-    let Some(sockets) = sockets.filter(|sockets| sockets.len() * 16 == gids.len()) else { return };
-    let running = Running::new(Arc::clone(&process.arena), number, sockets);
-    let own = Own { process, number, running: Mutex::new(running), posted: Mutex::default() };
-    OWN.store(ptr::from_ref(Box::leak(Box::new(own))).cast_mut(), Release);
+    sockets.filter(|sockets| sockets.len() * 16 == gids.len())
+}
+
+/// A child of `fork` may outlive the daemon, and has no use for the sockets.
+fn close_in_children() {
+    extern "C" fn close() {
+        // SAFETY: null, or what `ask` has leaked.
+        let own = unsafe { OWN.load(Acquire).as_ref() };
+        let lent = own.and_then(|own| own.lent.get());
+        for fd in
+            lent.filter(|lent| lent.is_open.load(Relaxed)).iter().flat_map(|lent| &lent.sockets)
+        {
+            // SAFETY: the child's own, which nothing in it uses.
+            unsafe { libc::syscall(libc::SYS_close, *fd) };
+        }
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler makes system calls only, and this library is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(close)) };
+    });
+}
+
+/// What hangs up when the daemon is gone: then [`give_up`] is to be called.
+pub(crate) fn daemon() -> Option<RawFd> {
+    let lent = own()?.lent.get()?;
+    let daemon = lent.daemon.as_ref().filter(|_| lent.is_open.load(Relaxed));
+    daemon.map(AsRawFd::as_raw_fd)
+}
+
+/// The daemon is gone: so are the sockets, that another one may have the port.
+pub(crate) fn give_up() {
+    if let Some(own) = own() {
+        own.give_up(&mut lock(&own.running));
+    }
 }
 
 /// The process is about to look for completions.
 #[inline]
 pub(crate) fn poll() {
     let Some(own) = own() else { return };
-    if let Some(mut running) = own.try_running() {
-        running.poll(&own.process.actor());
-        own.serve_posted(running);
+    let Some(mut guard) = own.try_running() else { return };
+    let Some(running) = guard.as_mut() else { return };
+    let looked = running.poll(&own.process.actor());
+    if looked.is_some_and(|now| own.is_alone(now)) {
+        own.give_up(&mut guard);
     }
+    own.serve_posted(guard);
 }
 
 /// It has found some.
 pub(crate) fn has_found() {
     if let Some(own) = own() {
-        if let Some(mut running) = own.try_running() {
+        if let Some(running) = own.try_running().as_deref_mut().and_then(Option::as_mut) {
             running.has_found();
         }
     }
@@ -97,9 +190,11 @@ pub(crate) fn posted(qpn: u32) -> bool {
 /// leave before.
 pub(crate) fn finish() {
     if let Some(own) = own() {
-        if let Some(mut running) = own.try_running() {
-            running.posted(&own.process.actor(), &[]);
-            own.serve_posted(running);
+        if let Some(mut guard) = own.try_running() {
+            if let Some(running) = guard.as_mut() {
+                running.posted(&own.process.actor(), &[]);
+            }
+            own.serve_posted(guard);
         }
     }
 }
@@ -107,8 +202,9 @@ pub(crate) fn finish() {
 /// The program is going to wait for an event: the daemon goes on.
 pub(crate) fn give_back() {
     let Some(own) = own().filter(|own| own.entry().is_run_by_process()) else { return };
-    let mut running = lock(&own.running);
-    running.give_back(&own.process.actor(), |qpn| own.process.env.tell_link(qpn));
+    if let Some(running) = lock(&own.running).as_mut() {
+        running.give_back(&own.process.actor(), |qpn| own.process.env.tell_link(qpn));
+    }
 }
 
 impl Own {
@@ -116,7 +212,24 @@ impl Own {
         &self.process.arena.shares[self.number]
     }
 
-    fn try_running(&self) -> Option<MutexGuard<'_, Running>> {
+    /// Whether the daemon is gone, if it is time to look.
+    fn is_alone(&self, now: u64) -> bool {
+        if now < self.look_at.load(Relaxed) {
+            return false;
+        }
+        self.look_at.store(now + LOOK_NS, Relaxed);
+        let lent = self.lent.get().and_then(|lent| lent.daemon.as_ref());
+        lent.is_some_and(system::has_hung_up)
+    }
+
+    fn give_up(&self, running: &mut Option<Running>) {
+        if let Some(lent) = self.lent.get() {
+            lent.is_open.store(false, Relaxed);
+        }
+        *running = None;
+    }
+
+    fn try_running(&self) -> Option<MutexGuard<'_, Option<Running>>> {
         match self.running.try_lock() {
             Ok(running) => Some(running),
             Err(TryLockError::Poisoned(running)) => Some(running.into_inner()),
@@ -125,18 +238,19 @@ impl Own {
     }
 
     /// Serves what was posted to, until there is nothing more when the lock is given back.
-    fn serve_posted<'a>(&'a self, mut running: MutexGuard<'a, Running>) {
+    fn serve_posted<'a>(&'a self, mut guard: MutexGuard<'a, Option<Running>>) {
         loop {
             let posted = std::mem::take(&mut *lock(&self.posted));
-            if !posted.is_empty() && !running.posted(&self.process.actor(), &posted) {
+            let serve = |running: &mut Running| running.posted(&self.process.actor(), &posted);
+            if !posted.is_empty() && !guard.as_mut().is_some_and(serve) {
                 posted.iter().for_each(|qpn| self.process.env.tell_link(*qpn));
             }
-            drop(running);
+            drop(guard);
             if lock(&self.posted).is_empty() {
                 return;
             }
             let Some(again) = self.try_running() else { return };
-            running = again;
+            guard = again;
         }
     }
 }

@@ -189,6 +189,9 @@ impl UverbsFile {
             let (mut answer, fds) = daemon::ask(&connection, &request)?;
             self.settle_all();
             let unused = self.note(fd, command, &mut answer, fds, channel.as_ref())?;
+            if command.number == command::MODIFY_QP {
+                share::borrow_sockets(&connection);
+            }
             (answer, unused)
         };
         if let Some(Created::Cq { index, .. }) = answer.created {

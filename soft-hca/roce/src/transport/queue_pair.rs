@@ -223,6 +223,23 @@ impl QueuePair {
         self.retry_at = is_busy.then_some(now_ns + BUSY_NS);
         sent >= most
     }
+
+    /// Whether [`QueuePair::answer`] would send something.
+    pub fn can_answer(&self) -> bool {
+        match &self.responder {
+            ResponderHalf::Reliable(responder) => responder.can_answer(),
+            ResponderHalf::Unreliable(_) => false,
+        }
+    }
+
+    /// Sends acknowledgements that are due, as the last thing that it does: its requests and the memory
+    /// of reads may be gone.
+    pub fn answer(&mut self, port: &mut impl Port, target: &mut impl Target) {
+        let ResponderHalf::Reliable(responder) = &mut self.responder else { return };
+        let send = |target: &mut _, responses: &[Response]| send_responses(port, target, responses);
+        let mut send = send;
+        while responder.can_answer() && responder.transmit(target, &mut send) > 0 {}
+    }
 }
 
 #[cfg(any(test, fuzzing))]

@@ -106,6 +106,12 @@ impl RcResponder {
         self.attributes.min_rnr_timer = code;
     }
 
+    /// Whether the next response brings no data: what it says is known, whatever has become of the memory.
+    pub fn can_answer(&self) -> bool {
+        let brings_data = |kind: &Kind| matches!(kind, Kind::Read(reth, _) if reth.length > 0);
+        self.responses.front().is_some_and(|response| !brings_data(&response.kind))
+    }
+
     /// Whether [`RcResponder::transmit`] would build a packet now.
     #[cfg(test)]
     pub fn can_transmit(&self) -> bool {

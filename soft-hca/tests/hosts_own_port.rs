@@ -1,75 +1,80 @@
-//! Programs that run their share of the port to other hosts by themselves (`SOFT_HCA_OWN_PORT=1`): what
-//! they send and receive is as from the link's thread, and that goes on where they do not.
+//! Programs that run their share of the port to other hosts by themselves: how they leave it, and the same
+//! where they do not (`SOFT_HCA_OWN_PORT=0`). What they send and receive is in `hosts.rs` and its like.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;
 
-use programs::hosts::{Hosts, assert_gone, by_cm, by_tcp, ping_pong};
-use programs::{LIMIT, assert_has, comes_about, installed, perftest, tcp, the_processors, traffic};
+use std::process::Command;
 
-/// Before a program.
-const OWN: &str = "env SOFT_HCA_OWN_PORT=1";
-const PORT: u16 = 7471;
+use programs::hosts::{Hosts, INTERFACE, assert_gone, by_tcp, ping_pong};
+use programs::{
+    LIMIT, assert_has, comes_about, compile, installed, perftest, tcp, the_processors, traffic,
+};
+
+/// Before a program whose share the link's thread runs.
+const NOT_OWN: &str = "env SOFT_HCA_OWN_PORT=0";
+const LEAVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/own_port/leave.c");
 
 #[test]
-fn ping_pongs() {
-    if !installed(&["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"]) {
+fn not_by_themselves() {
+    let programs = ["ib_send_lat", "ib_write_bw -b"];
+    if !installed(&["ibv_rc_pingpong", "ibv_uc_pingpong", "ib_send_lat", "ib_write_bw"]) {
         return;
     }
-    let Some(hosts) = Hosts::new("own-pingpong") else { return };
+    let Some(hosts) = Hosts::new("own-not") else { return };
     let _alone = the_processors();
-    for options in ["", "-e", "-s 100000", "-r 1"] {
-        ping_pong(&hosts, &format!("{OWN} ibv_rc_pingpong"), options);
-    }
-    ping_pong(&hosts, &format!("{OWN} ibv_uc_pingpong"), "");
-    ping_pong(&hosts, &format!("{OWN} ibv_ud_pingpong"), "");
-    assert_gone(&hosts);
-}
-
-/// Streams and latencies, some of whose programs watch memory, and no queue.
-#[test]
-fn perftest_of_all_operations() {
-    let programs = ["ib_send_lat", "ib_write_lat", "ib_read_bw", "ib_atomic_lat", "ib_send_bw -b"];
-    if !installed(&["ib_send_lat", "ib_write_lat", "ib_read_bw", "ib_atomic_lat", "ib_send_bw"]) {
-        return;
-    }
-    let Some(hosts) = Hosts::new("own-perftest") else { return };
-    let _alone = the_processors();
+    ping_pong(&hosts, &format!("{NOT_OWN} ibv_rc_pingpong"), "");
+    ping_pong(&hosts, &format!("{NOT_OWN} ibv_uc_pingpong"), "-e");
     for program in programs {
         let port = tcp::free_port();
         let line = perftest::line(program, port, "-x 1");
-        by_tcp(&hosts, port, &format!("{OWN} {line}"), hosts.a.address);
+        by_tcp(&hosts, port, &format!("{NOT_OWN} {line}"), hosts.a.address);
     }
     assert_gone(&hosts);
 }
 
-/// Every byte and every sum of atomics is compared.
+/// One side does, the other does not. Every byte and every sum of atomics is compared.
 #[test]
-fn mixed_traffic() {
+fn one_of_two() {
     let Some(hosts) = Hosts::new("own-traffic") else { return };
     let _alone = the_processors();
-    for options in ["", "--events --threads 2"] {
-        let port = tcp::free_port();
-        let line = format!("{OWN} {} -p {port} --reliable {options}", traffic::program());
-        let mut server = hosts.a.place.start(&line);
-        server.wait_until(|| hosts.a.listens(port));
-        let client = hosts.b.place.start(&format!("{line} {}", hosts.a.address));
-        let text = traffic::Traffic { server, client }.succeed();
-        assert_has(text.lines().last().unwrap_or_default(), &["every byte checked"]);
-    }
+    let port = tcp::free_port();
+    let line = format!("{} -p {port} --reliable --bytes 8MiB", traffic::program());
+    let mut server = hosts.a.place.start(&format!("{NOT_OWN} {line}"));
+    server.wait_until(|| hosts.a.listens(port));
+    let client = hosts.b.place.start(&format!("{line} {}", hosts.a.address));
+    let text = traffic::Traffic { server, client }.succeed();
+    assert_has(text.lines().last().unwrap_or_default(), &["every byte checked"]);
     assert_gone(&hosts);
 }
 
-#[test]
-fn the_connection_manager() {
-    if !installed(&["rping"]) {
-        return;
+/// Runs `leave.c`, both of whose processes have the same fabric and reach each other by the link.
+fn leave(how: &str, expected: &str) {
+    let option = format!("--roce=always,{INTERFACE}");
+    let Some(hosts) = Hosts::with(&format!("own-{how}"), 1500, &[&option]) else { return };
+    let Some(program) = compile(&hosts.a.place, LEAVE, &["ibverbs"]) else { return };
+    let _alone = the_processors();
+    // What it does last may be done when the link's thread looks, too.
+    for _ in 0..5 {
+        assert_eq!(hosts.a.place.start(&format!("{program} {how}")).succeed(), expected);
     }
-    let Some(hosts) = Hosts::new("own-cm") else { return };
-    let line = format!("-a {} -p {PORT} -C 50 -V", hosts.a.address);
-    let [server, client] = ["-s", "-c"].map(|side| format!("{OWN} rping {side} {line}"));
-    by_cm(&hosts, PORT, &server, &client);
-    assert_gone(&hosts);
+    hosts.a.place.assert_gone();
+}
+
+/// The last message that a program has found is acknowledged, though it has called nothing since.
+#[test]
+fn who_leaves_at_once_has_acknowledged() {
+    leave("kill", "all acknowledged\n");
+    leave("exit", "all acknowledged\n");
+}
+
+/// A child of `fork`, which may outlive the fabric, does not keep its port.
+#[test]
+fn children_have_no_sockets() {
+    leave(
+        "child",
+        "the process has sockets of the port: yes\nits child has: no\nall acknowledged\n",
+    );
 }
 
 /// The listing tells who has a share. Who is killed leaves it, and its peer is told in the end.
@@ -81,8 +86,22 @@ fn a_program_is_killed() {
     let Some(hosts) = Hosts::new("own-kill") else { return };
     let _alone = the_processors();
     let keepers = [hosts.a.place.keep(), hosts.b.place.keep()];
+    let [mut server, mut client] = endless(&hosts, "");
+    client.kill();
+    server.wait();
+    assert_has(&server.output(), &["transport retry counter exceeded (12)"]);
+    ping_pong(&hosts, "ibv_rc_pingpong", "");
+    let are_none = || [&hosts.a, &hosts.b].iter().all(|host| host.place.objects().is_empty());
+    assert!(comes_about(LIMIT, are_none));
+    for (keeper, host) in keepers.into_iter().zip([&hosts.a, &hosts.b]) {
+        host.place.end(keeper);
+    }
+}
+
+/// A pair that does not end by itself, at work, each with its share.
+fn endless(hosts: &Hosts, options: &str) -> [programs::program::Program; 2] {
     let port = tcp::free_port();
-    let line = format!("{OWN} ibv_rc_pingpong -d rxe0 -g 1 -n 100000000 -p {port}");
+    let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -n 100000000 -p {port} {options}");
     let mut server = hosts.a.place.start(&line);
     server.wait_until(|| hosts.a.listens(port));
     let mut client = hosts.b.place.start(&format!("{line} {}", hosts.a.address));
@@ -90,13 +109,32 @@ fn a_program_is_killed() {
     client.wait_until(|| has_share(hosts.a.place.listing()) && has_share(hosts.b.place.listing()));
     let is_at_work = || hosts.b.place.objects().iter().any(|line| line.contains("state RTS"));
     client.wait_until(is_at_work);
-    client.kill();
-    server.wait();
-    assert_has(&server.output(), &["transport retry counter exceeded (12)"]);
-    ping_pong(&hosts, &format!("{OWN} ibv_rc_pingpong"), "");
-    let are_none = || [&hosts.a, &hosts.b].iter().all(|host| host.place.objects().is_empty());
-    assert!(comes_about(LIMIT, are_none));
-    for (keeper, host) in keepers.into_iter().zip([&hosts.a, &hosts.b]) {
-        host.place.end(keeper);
+    [server, client]
+}
+
+/// A fabric that is killed leaves programs that have sockets of its port. They give them up, whether they
+/// poll or wait for an event, and the next fabric has the port while they are there still.
+#[test]
+fn the_fabric_is_killed() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("own-fabric") else { return };
+    let _alone = the_processors();
+    for options in ["", "-e"] {
+        let keepers = [hosts.a.place.keep(), hosts.b.place.keep()];
+        let [mut server, mut client] = endless(&hosts, options);
+        for (mut keeper, host) in keepers.into_iter().zip([&hosts.a, &hosts.b]) {
+            let [daemon] = host.place.daemons()[..] else { panic!("no daemon") };
+            let killed = Command::new("kill").args(["-KILL", &daemon.to_string()]).status();
+            assert!(killed.unwrap().success());
+            keeper.kill();
+            let keeper = host.place.keep();
+            assert_has(&host.place.listing(), &[&format!("roce {}", host.address)]);
+            host.place.end(keeper);
+        }
+        assert!(!server.has_ended() && !client.has_ended());
+        server.kill();
+        client.kill();
     }
 }

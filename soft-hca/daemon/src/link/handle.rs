@@ -246,7 +246,10 @@ impl Handle {
         let Some(shared) = &self.0 else { return Vec::new() };
         let addresses: Vec<String> = shared.addresses.iter().map(IpAddr::to_string).collect();
         let always = if shared.is_always { "always, " } else { "" };
-        let link = format!("roce {always}{}: {}", addresses.join(", "), shared.arena.port_counters);
+        let counters = &shared.arena.port_counters;
+        // Programs do not run it.
+        let alone = if shared.shares.is_empty() { ", one socket" } else { "" };
+        let link = format!("roce {always}{}: {counters}{alone}", addresses.join(", "));
         let faults = shared.faults.as_ref().map(|faults| faults.describe());
         std::iter::once(link).chain(faults).collect()
     }

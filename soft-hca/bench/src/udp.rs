@@ -1,8 +1,8 @@
 //! What UDP can do between two hosts: the figures that the link's are compared with.
 #![allow(unsafe_code, reason = "options of sockets")]
 
-use std::io::ErrorKind::WouldBlock;
-use std::net::UdpSocket;
+use std::io::{self, ErrorKind::WouldBlock};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
@@ -30,6 +30,9 @@ const LOST: Duration = Duration::from_secs(5);
 pub struct Udp {
     /// One way, both sides polling, in microseconds.
     pub polled: f64,
+    /// The same where each packet has another one before it, as a send's acknowledgement goes before
+    /// the answer.
+    pub acknowledged: f64,
     /// One way, both sides blocking, in microseconds.
     pub blocked: f64,
     /// MiB of payload in a second that are received.
@@ -39,8 +42,9 @@ pub struct Udp {
 /// Measures all of them.
 pub fn measure(hosts: &Hosts) -> Result<Udp> {
     Ok(Udp {
-        polled: ping_pong(hosts, true)?,
-        blocked: ping_pong(hosts, false)?,
+        polled: ping_pong(hosts, true, 1)?,
+        acknowledged: ping_pong(hosts, true, 2)?,
+        blocked: ping_pong(hosts, false, 1)?,
         stream: stream(hosts)?,
     })
 }
@@ -53,18 +57,24 @@ fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c
     unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) == 0 }
 }
 
-/// Receives; polls if the socket does not block.
-fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> bool {
-    loop {
+/// Receives so many packets; polls if the socket does not block.
+fn receive(socket: &UdpSocket, buffer: &mut [u8], mut packets: u32) -> bool {
+    while packets > 0 {
         match socket.recv(buffer) {
-            Ok(_) => return true,
+            Ok(_) => packets -= 1,
             Err(error) if error.kind() == WouldBlock => std::hint::spin_loop(),
             Err(_) => return false,
         }
     }
+    true
 }
 
-fn ping_pong(hosts: &Hosts, polls: bool) -> Result<f64> {
+fn send(socket: &UdpSocket, buffer: &[u8], to: SocketAddr, packets: u32) -> io::Result<()> {
+    (0..packets).try_for_each(|_| socket.send_to(buffer, to).map(drop))
+}
+
+/// Each side answers so many packets with as many.
+fn ping_pong(hosts: &Hosts, polls: bool, packets: u32) -> Result<f64> {
     let [a, b] = hosts.sockets()?;
     let fails = cannot("use a UDP socket");
     let (to_a, to_b) = (a.local_addr().map_err(&fails)?, b.local_addr().map_err(&fails)?);
@@ -76,7 +86,7 @@ fn ping_pong(hosts: &Hosts, polls: bool) -> Result<f64> {
     let _peer = Fork::start(None, || {
         let mut buffer = [0; SMALL];
         // Ends by a signal.
-        while receive(&b, &mut buffer) && b.send_to(&buffer, to_a).is_ok() {}
+        while receive(&b, &mut buffer, packets) && send(&b, &buffer, to_a, packets).is_ok() {}
     })?;
     if !polls {
         a.set_read_timeout(Some(LOST)).map_err(&fails)?;
@@ -84,8 +94,8 @@ fn ping_pong(hosts: &Hosts, polls: bool) -> Result<f64> {
     let mut buffer = [0; SMALL];
     let mut outcome = Ok(());
     let mut turn = || {
-        outcome = a.send_to(&buffer, to_b).map(drop);
-        receive(&a, &mut buffer)
+        outcome = send(&a, &buffer, to_b, packets);
+        receive(&a, &mut buffer, packets)
     };
     time(100, &mut turn);
     let (batches, turns) = if polls { (200, 50) } else { (2000, 1) };

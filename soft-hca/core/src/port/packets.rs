@@ -207,9 +207,39 @@ impl<T: Tap> Port<T> {
         }
     }
 
+    /// Takes packets that have come to an own address, as many as are handled together, and leaves out
+    /// what the tap keeps and what is no good.
+    pub fn take<'p>(
+        &self,
+        own: IpAddr,
+        packets: impl Iterator<Item = (Datagram, &'p [u8])>,
+    ) -> ArrayVec<Arrived<'p>, RUN> {
+        let is_taken =
+            |(datagram, bytes): &(Datagram, &[u8])| !self.tap_received(own, datagram, bytes);
+        let packets = packets.take(RUN).filter(is_taken);
+        packets.filter_map(|(datagram, bytes)| self.check(own, &datagram, bytes)).collect()
+    }
+
+    /// Checks a packet that has come to an own address. A bad one is dropped.
+    pub fn check<'p>(
+        &self,
+        own: IpAddr,
+        datagram: &Datagram,
+        bytes: &'p [u8],
+    ) -> Option<Arrived<'p>> {
+        let from = datagram.from.ip().to_canonical();
+        check(own, datagram, bytes).map_err(|reason| self.count_drop(from, reason)).ok()
+    }
+
+    /// Counts a packet that is dropped.
+    pub fn count_drop(&self, from: IpAddr, reason: Drop) {
+        self.counters().count(reason);
+        tracing::debug!(%from, ?reason, "a packet is dropped");
+    }
+
     /// Counts a packet that has come, and gives it to the tap. False if it is to be handled at
     /// once; see [`Tap::received`].
-    pub fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
+    fn tap_received(&self, own: IpAddr, datagram: &Datagram, bytes: &[u8]) -> bool {
         self.counters().count_received(own, octets(own, datagram.length));
         if !self.tap.is_on() {
             return false;
@@ -242,7 +272,7 @@ impl<T: Tap> Port<T> {
 
 /// Checks a datagram that has come to an own address: the ICRC, with the addresses that it really
 /// has, and whether it is a packet.
-pub fn check<'p>(own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Result<Arrived<'p>, Drop> {
+fn check<'p>(own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Result<Arrived<'p>, Drop> {
     let from = datagram.from.ip().to_canonical();
     let bytes = bytes.get(..datagram.length).ok_or(Drop::Malformed)?;
     let addresses = Addresses::new(from, own).ok_or(Drop::Malformed)?;

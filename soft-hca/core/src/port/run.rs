@@ -10,7 +10,7 @@ use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::Qpn;
 
 use super::kept::Scratch;
-use super::packets::{Arrived, NoTap, Port, RUN, check, goes_with, trace_arrived};
+use super::packets::{Arrived, NoTap, Port, RUN, goes_with, trace_arrived};
 use super::queue_pair::QueuePair;
 use super::socket::{Inbox, Socket};
 use crate::arena::port_counters::Drop;
@@ -214,15 +214,7 @@ impl Running {
             has_received = true;
             let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
             while packets.peek().is_some() {
-                let mut arrived = ArrayVec::<Arrived<'_>, RUN>::new();
-                for (datagram, bytes) in packets.by_ref().take(RUN) {
-                    self.port.tap_received(own, &datagram, bytes);
-                    match check(own, &datagram, bytes) {
-                        Ok(packet) => arrived.push(packet),
-                        Err(reason) => self.port.counters().count(reason),
-                    }
-                }
-                for run in arrived.chunk_by(goes_with) {
+                for run in self.port.take(own, packets.by_ref()).chunk_by(goes_with) {
                     self.arrived(actor, run);
                 }
             }
@@ -253,7 +245,7 @@ impl Running {
         match refused {
             Some(reason) => {
                 trace_arrived(actor, run, ends);
-                run.iter().for_each(|_| self.port.counters().count(reason));
+                run.iter().for_each(|_| self.port.count_drop(first.path.1, reason));
             }
             None => self.dirty.push(qpn),
         }

@@ -13,8 +13,8 @@ use soft_hca_core::arena::Mapping;
 use soft_hca_core::arena::port_counters::Drop as Reason;
 use soft_hca_core::engine::{Actor, DatagramReceiver, Env, LINK, LocalCopier, RemoteDatagram};
 use soft_hca_core::port::packets::Tap as _;
-use soft_hca_core::port::packets::{Arrived, RUN, check, goes_with, trace_arrived};
-use soft_hca_core::port::socket::{Datagram, Inbox, Socket};
+use soft_hca_core::port::packets::{Arrived, RUN, goes_with, trace_arrived};
+use soft_hca_core::port::socket::{Inbox, Socket};
 use soft_hca_core::port::{Path, Scratch};
 use soft_hca_core::port::{Port, QueuePair};
 use soft_hca_core::system;
@@ -270,7 +270,7 @@ impl Link {
             (state::RTR, Some(qp)) => {
                 if let Some(new) = QueuePair::new(qp, qpn, path) {
                     self.qps.insert(qpn, new);
-                    let kept = self.with_new(qpn, |_, _| {});
+                    let kept = self.with(qpn, |_, _| {});
                     if kept.is_none() {
                         self.later.push((qpn, to, path));
                     }
@@ -357,24 +357,6 @@ impl Link {
     /// Does something with a queue pair that nobody else has meanwhile. `None` if its process has it at
     /// the moment, or it is gone.
     fn with<T>(&mut self, qpn: Qpn, work: impl FnOnce(&Self, &mut QueuePair) -> T) -> Option<T> {
-        self.with_kept(qpn, true, work)
-    }
-
-    /// The same with one of which nothing is kept yet.
-    fn with_new<T>(
-        &mut self,
-        qpn: Qpn,
-        work: impl FnOnce(&Self, &mut QueuePair) -> T,
-    ) -> Option<T> {
-        self.with_kept(qpn, false, work)
-    }
-
-    fn with_kept<T>(
-        &mut self,
-        qpn: Qpn,
-        is_kept: bool,
-        work: impl FnOnce(&Self, &mut QueuePair) -> T,
-    ) -> Option<T> {
         let mut queue_pair = self.qps.remove(&qpn)?;
         let Some(share) = QueuePair::share(&self.arena, qpn) else {
             let done = work(self, &mut queue_pair);
@@ -382,12 +364,12 @@ impl Link {
             return Some(done);
         };
         let arena = Arc::clone(&self.arena);
-        let guard = arena.shares[share].lock_patiently(LINK);
-        if guard.is_none() {
+        let Some(_guard) = arena.shares[share].lock_patiently(LINK) else {
             self.qps.insert(qpn, queue_pair);
             return None;
-        }
-        if is_kept && !queue_pair.refresh(&arena) {
+        };
+        // A new one has the version of nothing that was kept before.
+        if !queue_pair.refresh(&arena) {
             return None;
         }
         let done = work(self, &mut queue_pair);
@@ -440,12 +422,7 @@ impl Link {
         // A message of a queue pair may come in several of the socket's.
         let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
         while packets.peek().is_some() {
-            let mut arrived = ArrayVec::<_, RUN>::new();
-            for (datagram, bytes) in packets.by_ref().take(RUN) {
-                if !self.env.port.tap_received(own, &datagram, bytes) {
-                    arrived.extend(self.check(own, &datagram, bytes));
-                }
-            }
+            let arrived = self.env.port.take(own, packets.by_ref());
             self.take(&arrived);
         }
     }
@@ -457,20 +434,9 @@ impl Link {
         }
         let mut buffer = [0; MAX_BYTES];
         while let Some((own, datagram)) = self.env.port.tap.next_received(&mut buffer) {
-            let arrived = self.check(own, &datagram, &buffer);
+            let arrived = self.env.port.check(own, &datagram, &buffer);
             self.take(arrived.as_slice());
         }
-    }
-
-    /// Checks a packet that has come to an own address, and counts a bad one.
-    fn check<'p>(&self, own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Option<Arrived<'p>> {
-        let from = datagram.from.ip().to_canonical();
-        check(own, datagram, bytes).map_err(|reason| self.count_drop(from, reason)).ok()
-    }
-
-    fn count_drop(&self, from: IpAddr, reason: Reason) {
-        self.env.port.counters().count(reason);
-        tracing::debug!(%from, ?reason, "a packet is dropped");
     }
 
     /// Takes packets that have come together.
@@ -482,7 +448,7 @@ impl Link {
                 trace_arrived(&self.actor(), run, ends);
             }
             if let (Err(reason), Some(first)) = (self.arrived(run), run.first()) {
-                run.iter().for_each(|_| self.count_drop(first.path.1, reason));
+                run.iter().for_each(|_| self.env.port.count_drop(first.path.1, reason));
             }
         }
     }

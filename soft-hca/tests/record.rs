@@ -128,7 +128,7 @@ fn a_run_is_recorded_from_the_first_call_to_the_last() {
             .collect();
         let count = |opcode: &str| completions.iter().filter(|one| one.opcode == opcode).count();
         assert_eq!((count("IBV_WC_SEND"), count("IBV_WC_RECV")), (5, 5));
-        assert!(matches!(of(side).next_back().unwrap().what, What::ProcessEnded));
+        assert!(matches!(of(side).next_back().unwrap().what, What::ProcessEnded { .. }));
     }
     let text = said(&place, &["show", "first.shr"]);
     assert_eq!(text.lines().count(), entries.len());

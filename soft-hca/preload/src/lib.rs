@@ -9,10 +9,12 @@
     reason = "the contracts are those of the C library's functions"
 )]
 
+mod acknowledge;
 mod address_handle;
 mod client;
 mod descriptors;
 mod events;
+mod exit;
 mod faults;
 mod files;
 mod links;

@@ -82,7 +82,12 @@ pub enum What {
         host: Option<String>,
     },
     /// The process has ended, or has closed its last device file.
-    ProcessEnded,
+    ProcessEnded {
+        /// The thread that has called `exit`; none if the process was killed, or has ended without a
+        /// word.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_by: Option<u32>,
+    },
     /// A verb or a call of the connection manager that needs the kernel.
     Call(Call),
     /// A program has taken an event of the connection manager.
@@ -168,6 +173,10 @@ pub struct Call {
     pub duration: u64,
     /// What it gave.
     pub result: Outcome,
+    /// Of what destroys an object: its events that the program has taken and not acknowledged by then.
+    /// The call returns when it has, and not before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unacknowledged: u32,
 }
 
 /// What a call gave.
@@ -427,6 +436,10 @@ impl EmptyPolls {
     pub fn duration(&self) -> u64 {
         self.last.saturating_sub(self.first)
     }
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 fn is_false(value: &bool) -> bool {

@@ -229,7 +229,7 @@ impl<'p> Picture<'p> {
                 *out += &self.row("", participant, line, &format!("  {piece}"));
             }
         }
-        if matches!(entry.what, What::ProcessEnded) {
+        if matches!(entry.what, What::ProcessEnded { .. }) {
             self.alive[participant] = false;
         }
     }

@@ -108,6 +108,15 @@ pub(crate) fn compared(values: &[Named], mut text: impl FnMut(&Value) -> String)
     }
 }
 
+/// Until when a call does not return.
+pub(crate) fn waits_for_acknowledgements(call: &Call) -> String {
+    let events = match call.unacknowledged {
+        1 => "1 event is".into(),
+        events => format!("{events} events are"),
+    };
+    format!("does not return until {events} acknowledged")
+}
+
 /// How often polls have found nothing.
 pub(crate) fn often(empty: &EmptyPolls) -> String {
     match empty.count {
@@ -145,7 +154,7 @@ pub(crate) fn describe(
                 line.put(&format!(" on {host}"));
             }
         }
-        What::ProcessEnded => line.put("ends"),
+        What::ProcessEnded { .. } => line.put("ends"),
         What::Call(call) => line.call(call),
         What::ConnectionEvent(event) => line.connection_event(event),
         What::AsyncEvent { event, element, place } => {
@@ -218,6 +227,9 @@ impl<N: Names> Line<'_, N> {
         let args = self.list(&call.args);
         self.put(&format!("{}({args})", call.name));
         match &call.result {
+            Outcome::Done(_) if call.unacknowledged > 0 => {
+                return self.put(&format!(" {}", waits_for_acknowledgements(call)));
+            }
             Outcome::Done(values) if values.is_empty() => self.put(" = 0"),
             Outcome::Done(values) => {
                 let values = self.list(values);

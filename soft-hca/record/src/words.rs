@@ -9,7 +9,7 @@ use crate::entry::{
 };
 use crate::reason::Reason;
 pub(crate) use crate::text::duration;
-use crate::text::{compared, often};
+use crate::text::{compared, often, waits_for_acknowledgements};
 use crate::value::{Name, Named, Value};
 
 /// An entry as a line of a picture.
@@ -87,7 +87,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
     let plain = |name: &str, rest: String| Label { name: name.into(), rest, ..Label::default() };
     match &entry.what {
         What::ProcessBegan { .. } => plain("begins", String::new()),
-        What::ProcessEnded => plain("ends", String::new()),
+        What::ProcessEnded { .. } => plain("ends", String::new()),
         What::Call(call) => called(call),
         What::ConnectionEvent(event) => {
             let mut rest = format!("id {}", event.id);
@@ -160,6 +160,9 @@ fn called(call: &Call) -> Label {
     let mut result = String::new();
     let mut reason = None;
     match &call.result {
+        Outcome::Done(_) if call.unacknowledged > 0 => {
+            result = waits_for_acknowledgements(call);
+        }
         Outcome::Done(results) if results.is_empty() => {}
         Outcome::Done(results) => {
             // Of what a call gives, its first value matters most.
@@ -233,7 +236,9 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                 put("host", host.clone());
             }
         }
-        What::ProcessEnded => put("what", "the process has ended, or has closed the device".into()),
+        What::ProcessEnded { .. } => {
+            put("what", "the process has ended, or has closed the device".into())
+        }
         What::Call(call) => {
             for Named(name, value) in &call.args {
                 put(name, value.to_string());
@@ -252,7 +257,10 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                     }
                 }
             }
-            put("took", duration(call.duration));
+            match call.unacknowledged {
+                0 => put("took", duration(call.duration)),
+                _ => put("returns", waits_for_acknowledgements(call)),
+            }
         }
         What::ConnectionEvent(event) => {
             put("id", event.id.to_string());
@@ -415,7 +423,7 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
 pub(crate) fn kind(entry: &Entry) -> &'static str {
     match &entry.what {
         What::ProcessBegan { .. } => "process begins",
-        What::ProcessEnded => "process ends",
+        What::ProcessEnded { .. } => "process ends",
         What::Call(_) => "call",
         What::ConnectionEvent(_) => "event of the connection manager",
         What::AsyncEvent { .. } => "asynchronous event",

@@ -12,7 +12,7 @@ use crate::uapi::verbs::status;
 
 /// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
 /// it.
-pub(super) const VERSION: u8 = 3;
+pub(super) const VERSION: u8 = 4;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -98,6 +98,9 @@ events! {
         request: u32,
         /// Bytes of the answer.
         answer: u32,
+        /// Of what destroys an object: its events that the program has taken and not acknowledged, for
+        /// which the library waits.
+        unacknowledged: u32,
     }
     /// A send work request was posted. Behind it its elements.
     SendPosted = 4 {
@@ -273,6 +276,9 @@ events! {
         /// 1 for the functions of an extended queue.
         is_extended: u32,
     }
+    /// A process ends by `exit`, which this thread has called.
+    Exits = 18 {
+    }
 }
 
 /// An element of a scatter/gather list, as they stand behind a work request.
@@ -384,7 +390,7 @@ mod tests {
         let sizes = [
             (1, 4),
             (2, 0),
-            (3, 32),
+            (3, 36),
             (4, 84),
             (5, 20),
             (6, 12),
@@ -398,8 +404,9 @@ mod tests {
             (15, 64),
             (16, 8),
             (17, 36),
+            (18, 0),
         ];
-        assert_eq!((VERSION, SIZES), (3, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (4, &sizes[..]));
     }
 
     #[test]

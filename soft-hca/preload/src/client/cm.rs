@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, daemon, memory, share};
+use crate::client::{Outcome, acknowledged, daemon, memory, share};
 
 /// An opened rdma_cm device. Its descriptor is readable while there are events.
 #[derive(Debug)]
@@ -70,6 +70,8 @@ impl CmFile {
         share::finish();
         let outcome = self.execute(written);
         let is_event = uapi::command_number(written) == Some(command::GET_EVENT);
+        let answer = outcome.as_ref().ok().and_then(Option::as_deref);
+        let unacknowledged = answer.map_or(0, |answer| acknowledged::command_done(written, answer));
         match (call, &outcome) {
             (None, _) | (_, Ok(None)) => {}
             (Some(call), Ok(Some(event))) if is_event => {
@@ -79,7 +81,9 @@ impl CmFile {
                 let answer = outcome.as_ref().map(|answer| answer.as_deref().unwrap_or_default());
                 let result = answer.map_err(|error| *error);
                 let request = written;
-                call.end(self.process, &Called { fd, is_cm: true, request, result, created: 0 });
+                let called =
+                    Called { fd, is_cm: true, request, result, created: 0, unacknowledged };
+                call.end(self.process, &called);
             }
         }
         Ok(match outcome? {

@@ -4,6 +4,7 @@
 //! waits for an event: where the kernel would block, [`Outcome::Wait`] is the answer, and the
 //! caller waits in a way that the program can interrupt and cancel.
 
+pub mod acknowledged;
 mod cancel;
 mod channel;
 mod cm;
@@ -31,7 +32,7 @@ use soft_hca_core::uapi::ioctl;
 
 pub use cancel::put_off;
 pub use netlink::socket;
-pub use recorded::{fault_happened, wait};
+pub use recorded::{exits, fault_happened, wait};
 pub use table::{close, close_range, duplicate, ours};
 
 /// What became of a call.
@@ -86,7 +87,9 @@ pub fn doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
 fn note_refused_doorbell(process: &process::Process, fd: RawFd, request: &[u8], error: Errno) {
     if let Some(call) = recorded::begin(process) {
         let result = Err(error);
-        call.end(process, &recorded::Called { fd, is_cm: false, request, result, created: 0 });
+        let called =
+            recorded::Called { fd, is_cm: false, request, result, created: 0, unacknowledged: 0 };
+        call.end(process, &called);
     }
 }
 

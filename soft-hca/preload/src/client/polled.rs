@@ -12,6 +12,9 @@ use crate::client::process::Process;
 /// Queues that a thread polls in turn, each with a count of its own.
 const QUEUES: usize = 4;
 
+/// Polls in vain are traced after so many nanoseconds at the latest.
+const PERIOD_NS: u64 = 1_000_000_000;
+
 /// Which queue is polled, and for which recording.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Polled {
@@ -73,7 +76,14 @@ impl Polled {
                 empty.over(process);
                 empty = Empty { queue: self, first: t, ..NONE };
             }
-            place.set(Empty { count: empty.count + 1, last: t, ..empty });
+            let empty = Empty { count: empty.count + 1, last: t, ..empty };
+            // Who polls for ever is seen to do so.
+            if t.saturating_sub(empty.first) < PERIOD_NS {
+                place.set(empty);
+            } else {
+                place.set(NONE);
+                empty.over(process);
+            }
         });
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Called<'a> {
     pub result: Result<&'a [u8], Errno>,
     /// Index in the fabric of the completion queue that it has created.
     pub created: u32,
+    /// Events that the library is going to wait for until the program acknowledges them.
+    pub unacknowledged: u32,
 }
 
 impl Called<'_> {
@@ -77,6 +79,7 @@ impl Pending {
             created: called.created,
             request: called.request.len() as u32,
             answer: answer.len() as u32,
+            unacknowledged: called.unacknowledged,
         };
         let reason = error.and_then(Errno::reason).unwrap_or_default();
         let values = error.map_or(Vec::new(), |error| error.values().encode());
@@ -138,6 +141,16 @@ pub fn fault_happened(text: &[u8]) {
     recorder.append(recorder.about(recorder.index()), &event::Fault {}.into(), &[text]);
     // What happens to a device has happened when the call goes on.
     process.env.ask(&request);
+}
+
+/// This process ends by `exit`: its threads have not been killed while they waited.
+pub fn exits() {
+    let Some(process) = process::current() else { return };
+    let recorder = &process.env.recorder;
+    if recorder.is_on() {
+        polled::over(process);
+        recorder.append(recorder.about(recorder.index()), &event::Exits {}.into(), &[]);
+    }
 }
 
 /// A thread that waits for an event.

@@ -69,6 +69,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What there is to trace of a command beside its answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    /// Index of the completion queue that was created.
+    created: u32,
+    /// Events of the queue that was destroyed.
+    unacknowledged: u32,
+}
+
+/// Events of a queue that was destroyed, whose answer this is, which its program has taken and not
+/// acknowledged: `ibv_destroy_cq` waits for these.
+fn unacknowledged(answer: &[u8], cq: u64) -> u32 {
+    let Ok(answer) = read::<answer::DestroyCq>(answer) else { return 0 };
+    if answer.comp_events_reported == 0 {
+        return 0;
+    }
+    let acknowledged = hook::events_acknowledged(cq).unwrap_or(answer.comp_events_reported);
+    answer.comp_events_reported.saturating_sub(acknowledged)
+}
+
 const NO_CQ: Errno = Errno::ENOENT.because("there is no completion queue with this handle");
 const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
 
@@ -80,21 +100,24 @@ impl UverbsFile {
             let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
             self.process.actor().trace_posted_to(qps.iter().copied().filter(|qpn| *qpn != 0));
         }
-        let mut created = 0;
-        let outcome = self.execute(fd, written, &mut created);
+        let mut done = Done::default();
+        let outcome = self.execute(fd, written, &mut done);
         let is_doorbell = written.first_chunk() == Some(&command::POST_SEND.to_ne_bytes());
         if let Some(call) = call {
             if !(is_doorbell && outcome.is_ok()) {
                 let result = outcome.as_ref().map(|answer| &answer[..]).map_err(|error| *error);
                 let request = written;
-                call.end(self.process, &Called { fd, is_cm: false, request, result, created });
+                let unacknowledged = done.unacknowledged;
+                let created = done.created;
+                let called = Called { fd, is_cm: false, request, result, created, unacknowledged };
+                call.end(self.process, &called);
             }
         }
         outcome.map(|_| written.len())
     }
 
-    /// Does a command and gives its answer, and the index of the completion queue that it creates.
-    fn execute(self: &Arc<Self>, fd: RawFd, written: &[u8], created: &mut u32) -> Result<Vec<u8>> {
+    /// Does a command and gives its answer, and what else there is to trace of it.
+    fn execute(self: &Arc<Self>, fd: RawFd, written: &[u8], traced: &mut Done) -> Result<Vec<u8>> {
         let command = Command::parse(written)?;
         // The kernel lets only the process that opened the device command it.
         if !self.process.is_current() {
@@ -103,7 +126,7 @@ impl UverbsFile {
         let done = match command.number {
             command::POST_SEND => self.post_send(&command.request()?),
             command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?),
-            _ => return self.forward(fd, written, &command, created),
+            _ => return self.forward(fd, written, &command, traced),
         };
         match done {
             Err(gone) if gone == Errno::ENOENT => {
@@ -145,7 +168,7 @@ impl UverbsFile {
         fd: RawFd,
         written: &[u8],
         command: &Command<'_>,
-        created: &mut u32,
+        traced: &mut Done,
     ) -> Result<Vec<u8>> {
         let mut channel = None;
         let bytes = match command.number {
@@ -180,6 +203,7 @@ impl UverbsFile {
             _ => written.to_vec(),
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
+        let queue = self.queue_to_destroy(command);
         share::finish();
         let (answer, _unused) = {
             // Until what has changed is noted, no other thread's command may get the handle of what is
@@ -194,8 +218,11 @@ impl UverbsFile {
             }
             (answer, unused)
         };
+        if command.number == command::DESTROY_CQ {
+            traced.unacknowledged = unacknowledged(&answer.bytes, queue);
+        }
         if let Some(Created::Cq { index, .. }) = answer.created {
-            *created = index;
+            traced.created = index;
         }
         let Answer { bytes, .. } = answer;
         match command.number {
@@ -209,6 +236,17 @@ impl UverbsFile {
             },
         }
         Ok(bytes)
+    }
+
+    /// The program's name for the queue that a command destroys, if it does; 0 for none.
+    fn queue_to_destroy(&self, command: &Command<'_>) -> u64 {
+        if command.number != command::DESTROY_CQ {
+            return 0;
+        }
+        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
+        let handle = command.request::<request::DestroyCq>().map(|request| request.cq_handle);
+        let known = handle.ok().and_then(|handle| cqs.get(&handle));
+        known.map_or(0, |(cq, _)| cq.user_handle)
     }
 
     /// Has the program's polls of queues pass through [`hook`]: a queue pair is about to report there.

@@ -66,7 +66,7 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
                 seen.woken.insert((participant, thread), at);
             }
             What::ProcessBegan { .. }
-            | What::ProcessEnded
+            | What::ProcessEnded { .. }
             | What::Stalled { .. }
             | What::Completion(_)
             | What::Polled(_)

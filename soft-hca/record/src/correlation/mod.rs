@@ -246,7 +246,7 @@ fn drop_silent(
             .filter(|&at| of_entries[at] == participant && !aside.contains(&at))
             .collect();
         let silent = own.iter().all(|&at| {
-            let is_end = matches!(entries[at].what, What::ProcessEnded);
+            let is_end = matches!(entries[at].what, What::ProcessEnded { .. });
             is_end || matches!(entries[at].what, What::ProcessBegan { role: Role::Daemon, .. })
         });
         if silent && participants.len() > 1 {

@@ -125,7 +125,7 @@ fn takes_down(entry: &Entry) -> bool {
         }
         What::Call(call) => BEGINNINGS.iter().any(|beginning| call.name.starts_with(beginning)),
         What::ConnectionEvent(event) => event.event == "RDMA_CM_EVENT_DISCONNECTED",
-        What::ProcessEnded => true,
+        What::ProcessEnded { .. } => true,
         _ => false,
     }
 }

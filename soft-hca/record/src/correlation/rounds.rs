@@ -97,7 +97,7 @@ fn sequence(correlation: &Correlation<'_>) -> (Vec<usize>, Vec<u64>) {
             signatures.len() - 1
         };
         let place = match &entry.what {
-            What::ProcessBegan { .. } | What::ProcessEnded | What::Dropped { .. } => {
+            What::ProcessBegan { .. } | What::ProcessEnded { .. } | What::Dropped { .. } => {
                 own(&|hasher| at.hash(hasher))
             }
             What::Call(call) if call.name != "ibv_req_notify_cq" => own(&|hasher| {

@@ -130,7 +130,7 @@ impl Known {
             },
             // What is not seen may have been executed.
             What::Dropped { .. } => self.qps.values_mut().for_each(|qp| qp.posted.clear()),
-            What::ProcessEnded => {
+            What::ProcessEnded { .. } => {
                 let of_process = |qp: &&mut Qp| qp.process == entry.process && qp.end.is_none();
                 for qp in self.qps.values_mut().filter(of_process) {
                     qp.end = Some((End::Process, entry.t));

@@ -2,6 +2,7 @@
 //! which check with the values compared, and what usually causes it.
 
 mod checks;
+mod hang;
 mod keys;
 mod known;
 mod live;
@@ -17,6 +18,7 @@ use crate::reason::{ASKED_FOR, Reason, Side};
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
 use checks::{asynchronous, errno_cause, side, status_meaning, usual_cause};
+use hang::{Around, Hang, Hangs};
 use known::{Change, Known, Unfinished};
 use order::{About, Role};
 
@@ -73,6 +75,9 @@ pub struct Explainer {
     /// By the queue pair.
     stalled: BTreeMap<u32, Stalled>,
     known: Known,
+    hangs: Hangs,
+    /// Processes that have ended.
+    ended: HashSet<u32>,
     last: u64,
 }
 
@@ -83,12 +88,13 @@ impl Explainer {
     }
 
     fn who(&self, process: u32) -> String {
-        self.processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
+        named(&self.processes, process)
     }
 
     /// What an entry tells of that is a problem.
     pub fn problems(&mut self, entry: &Entry) -> Vec<Problem> {
         self.last = self.last.max(entry.t);
+        self.hangs.entry(entry);
         let change = self.known.entry(entry);
         if let Some((qp, change)) = change {
             let how = match change {
@@ -104,9 +110,15 @@ impl Explainer {
                 self.processes.insert(entry.process, label);
                 None
             }
-            What::ProcessEnded => {
+            What::ProcessEnded { exit_by } => {
+                let end = match exit_by {
+                    None => "its process was killed",
+                    Some(_) => "its process ended",
+                };
+                let mut problems = self.blocked_until(entry, *exit_by, end);
                 let is_its = |_, process| process == entry.process;
-                return self.waited_until(entry.t, "its process ended", is_its);
+                problems.extend(self.waited_until(entry.t, "its process ended", is_its));
+                return problems;
             }
             What::Stalled { qp, wr_id, reason } => {
                 self.stalls(entry, *qp, *wr_id, reason);
@@ -132,6 +144,7 @@ impl Explainer {
 
     /// What is still open when the record ends: who waits for what.
     pub fn rest(&mut self) -> Vec<Problem> {
+        let mut problems = self.blocked_at(self.last, "when the record ends");
         let stalled = std::mem::take(&mut self.stalled);
         let of = |(qp, stalled): (&u32, &Stalled)| {
             let waited = match self.last.saturating_sub(stalled.since) {
@@ -140,7 +153,31 @@ impl Explainer {
             };
             self.waits(*qp, stalled, &waited, self.last)
         };
-        stalled.iter().map(of).collect()
+        problems.extend(stalled.iter().map(of));
+        problems
+    }
+
+    /// Threads of all processes that are blocked at a time, and were not told of.
+    fn blocked_at(&mut self, t: u64, when: &str) -> Vec<Problem> {
+        let who = |process: u32| named(&self.processes, process);
+        let around = Around { t, who: &who, stalled: &self.stalled, is_live: when == LIVE };
+        let has_ended = &self.ended;
+        let found = self.hangs.blocked(&around, |(process, _)| !has_ended.contains(&process));
+        found.into_iter().map(|hang| blocked(&who, hang, (t, when))).collect()
+    }
+
+    /// Threads of a process that were blocked when it ended. Threads that the end of a program finds
+    /// waiting have done their work; one that was killed in the midst of it, or has called `exit` by a
+    /// signal's handler, has not.
+    fn blocked_until(&mut self, entry: &Entry, exit_by: Option<u32>, end: &str) -> Vec<Problem> {
+        self.ended.insert(entry.process);
+        let who = |process: u32| named(&self.processes, process);
+        let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
+        let found = self.hangs.blocked(&around, |(process, thread)| {
+            process == entry.process && exit_by.is_none_or(|by| by == thread)
+        });
+        let when = format!("until {end}");
+        found.into_iter().map(|hang| blocked(&who, hang, (entry.t, &when))).collect()
     }
 
     fn stalls(&mut self, entry: &Entry, qp: u32, wr_id: u64, reason: &Reason) {
@@ -156,6 +193,7 @@ impl Explainer {
 
     /// Requests that have waited for so long at a time, each told once.
     fn waiting(&mut self, t: u64, ns: u64) -> Vec<Problem> {
+        let mut blocked = self.blocked_at(t, LIVE);
         let mut stalled = std::mem::take(&mut self.stalled);
         let new = stalled
             .iter_mut()
@@ -165,9 +203,9 @@ impl Explainer {
             let waited = format!("waits for {}", duration(t.saturating_sub(stalled.since)));
             self.waits(*qp, stalled, &waited, t)
         });
-        let problems = problems.collect();
+        blocked.extend(problems);
         self.stalled = stalled;
-        problems
+        blocked
     }
 
     /// Requests of queue pairs, by number and process, that will not be executed any more, and how
@@ -237,7 +275,13 @@ impl Explainer {
             Side::Requester => self.known.evidence(at, reason, |process| self.who(process)),
             Side::Responder => Default::default(),
         };
-        let why = format!("{}: {reason}{evidence}", side(reason, subject));
+        let counts = match reason {
+            Reason::ReceiverNotReady { .. } if subject == Side::Requester => {
+                self.hangs.counts(at.0)
+            }
+            _ => String::new(),
+        };
+        let why = format!("{}: {reason}{evidence}{counts}", side(reason, subject));
         (why, cause.unwrap_or_else(|| usual_cause(reason)))
     }
 
@@ -339,6 +383,19 @@ impl Explainer {
     }
 }
 
+/// A process by what is known of it.
+fn named(processes: &HashMap<u32, String>, process: u32) -> String {
+    processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
+}
+
+/// A thread that is blocked.
+fn blocked(who: &dyn Fn(u32) -> String, hang: Hang, (t, when): (u64, &str)) -> Problem {
+    let Hang { process, since, what, why, cause } = hang;
+    let waited = duration(t.saturating_sub(since));
+    let what = format!("{}: a thread {what}, for {waited}, {when}", who(process));
+    Problem::new((since, process), what, why, cause)
+}
+
 fn unexplained(status: &str) -> (String, &'static str) {
     (status_meaning(status).into(), "see the entries before it")
 }
@@ -385,5 +442,8 @@ impl Problem {
         text
     }
 }
+
+/// Of a thread that is blocked while its program runs.
+const LIVE: &str = "so far";
 
 const FAULT_CAUSE: &str = "--fault or SOFT_HCA_FAULT, as the argument says";

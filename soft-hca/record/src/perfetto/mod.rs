@@ -11,7 +11,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use prost::Message;
 
@@ -131,13 +131,15 @@ struct Events {
     events: Vec<Event>,
     /// Threads that wait.
     waiting: BTreeMap<Track, u32>,
+    /// Threads that destroy something, for which they wait.
+    destroying: BTreeSet<Track>,
 }
 
 impl Events {
     fn add(&mut self, entry: &Entry, flows: &[u64]) {
         let (category, name) = match &entry.what {
             What::ProcessBegan { .. } => ("process", "process began".into()),
-            What::ProcessEnded => {
+            What::ProcessEnded { .. } => {
                 self.nobody_waits(entry.t, Some(entry.process));
                 ("process", "process ended".into())
             }
@@ -177,6 +179,9 @@ impl Events {
             (_, Some(thread)) => Track::Thread(entry.process, thread),
             (_, None) => Track::Others(entry.process),
         };
+        if self.destroying.remove(&track) {
+            self.end(entry.t, END, track, Vec::new());
+        }
         let event = TrackEvent {
             debug_annotations: annotation::of(entry),
             r#type: Some(Type::Instant.into()),
@@ -186,6 +191,11 @@ impl Events {
             flow_ids: flows.to_vec(),
         };
         match &entry.what {
+            // How long it takes nobody sees: it ends with what its thread does next, or never.
+            What::Call(call) if call.unacknowledged > 0 => {
+                self.begin(entry.t, track, event);
+                self.destroying.insert(track);
+            }
             What::Call(call) => self.call(entry.t, track, event, call.duration),
             What::Wait { .. } => {
                 self.begin(entry.t, track, event);
@@ -230,6 +240,14 @@ impl Events {
 
     /// Ends the waits of a process, or of all.
     fn nobody_waits(&mut self, t: u64, process: Option<u32>) {
+        for track in std::mem::take(&mut self.destroying) {
+            match process {
+                Some(process) if process != track.process() => {
+                    self.destroying.insert(track);
+                }
+                _ => self.end(t, END_AT_ONCE, track, Vec::new()),
+            }
+        }
         for (track, waits) in std::mem::take(&mut self.waiting) {
             if process.is_some_and(|process| process != track.process()) {
                 self.waiting.insert(track, waits);

@@ -48,9 +48,10 @@ pub(super) fn lane(entry: &Entry) -> Lane {
             Channel::Completion | Channel::Connection | Channel::Async => Lane::Calls,
         },
         What::Packet(_) => Lane::Packets,
-        What::ProcessBegan { .. } | What::ProcessEnded | What::Call(_) | What::Dropped { .. } => {
-            Lane::Calls
-        }
+        What::ProcessBegan { .. }
+        | What::ProcessEnded { .. }
+        | What::Call(_)
+        | What::Dropped { .. } => Lane::Calls,
     }
 }
 

@@ -61,6 +61,8 @@ pub(super) struct Decoder {
     packets: Packets,
     /// Numbers of ids that are of datagrams.
     pub datagram_ids: HashSet<u32>,
+    /// Processes, by their index, of which a thread has called `exit`.
+    exits: HashMap<u32, u32>,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
     began: u64,
 }
@@ -82,7 +84,7 @@ impl Decoder {
         let Some(what) = self.what(record, t, &mut entries) else { return entries };
         let process = self.process(t, proc, &mut entries);
         let by = (by != proc).then(|| self.process(t, by, &mut entries));
-        if matches!(what, What::ProcessEnded) {
+        if matches!(what, What::ProcessEnded { .. }) {
             self.processes.remove(&proc);
         }
         let thread = Some(thread).filter(|thread| *thread != 0);
@@ -137,7 +139,11 @@ impl Decoder {
         let (proc, tail) = (record.about.proc, &record.tail[..]);
         Some(match record.event {
             Event::Began(_) => return None,
-            Event::Ended(_) => What::ProcessEnded,
+            Event::Exits(_) => {
+                self.exits.insert(proc, record.about.thread);
+                return None;
+            }
+            Event::Ended(_) => What::ProcessEnded { exit_by: self.exits.remove(&proc) },
             Event::Call(call) => What::Call(self.call(proc, &call, tail)?),
             Event::SendPosted(posted) => What::SendPosted(work::send_posted(&posted, tail)),
             Event::ReceivePosted(posted) => {
@@ -187,7 +193,8 @@ impl Decoder {
                 }
             }
         };
-        Some(Call { name, args, duration: body.duration, result })
+        let unacknowledged = body.unacknowledged;
+        Some(Call { name, args, duration: body.duration, result, unacknowledged })
     }
 }
 
@@ -226,7 +233,7 @@ fn fault(bytes: &[u8]) -> Option<Call> {
         },
     };
     let args = vec![Named("fault".into(), specs.as_str().into())];
-    Some(Call { name, args, duration: 0, result })
+    Some(Call { name, args, duration: 0, result, unacknowledged: 0 })
 }
 
 /// A value that a refused call was checked with.

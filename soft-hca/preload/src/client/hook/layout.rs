@@ -43,7 +43,7 @@ pub(super) struct ExtendedCq {
     cqe: c_int,
     mutex: libc::pthread_mutex_t,
     cond: libc::pthread_cond_t,
-    comp_events_completed: u32,
+    pub comp_events_completed: u32,
     async_events_completed: u32,
     comp_mask: u32,
     status: u32,
@@ -75,6 +75,10 @@ mod tests {
         assert_eq!(offset_of!(ExtendedCq, start_poll), offset_of!(ibv_cq_ex, start_poll));
         assert_eq!(offset_of!(ExtendedCq, next_poll), offset_of!(ibv_cq_ex, next_poll));
         assert_eq!(offset_of!(ExtendedCq, end_poll), offset_of!(ibv_cq_ex, end_poll));
+        assert_eq!(
+            offset_of!(ExtendedCq, comp_events_completed),
+            offset_of!(ibv_cq, comp_events_completed)
+        );
         assert_eq!(offset_of!(Qp, context), offset_of!(ibv_qp, context));
         assert_eq!(offset_of!(Qp, qp_num), offset_of!(ibv_qp, qp_num));
         assert_eq!(offset_of!(Srq, context), offset_of!(ibv_srq, context));

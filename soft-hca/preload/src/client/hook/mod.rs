@@ -161,6 +161,13 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     is_alone()
 }
 
+/// How many completion events of a queue its program has acknowledged; `cq` is the program's name for it.
+pub(crate) fn events_acknowledged(cq: u64) -> Option<u32> {
+    let place = cq.checked_add(offset_of!(ExtendedCq, comp_events_completed) as u64)?;
+    let bytes = memory::read(place, size_of::<u32>()).ok()?;
+    bytes.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
 /// A queue is destroyed.
 pub(crate) fn forget(cq: usize) {
     table::remove(cq);

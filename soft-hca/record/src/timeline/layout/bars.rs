@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::rows::Draft;
 use super::{Bar, BarKind, Layout, Lifeline};
 use crate::correlation::Correlation;
-use crate::entry::What;
+use crate::entry::{Entry, What};
 use crate::timeline::frame::{Lane, TRACK, TRACKS};
 use crate::words::{self, Severity};
 
@@ -72,6 +72,10 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             What::SendPosted(_) => BarKind::Send,
             What::ReceivePosted(_) => BarKind::Receive,
             What::Wait { .. } => BarKind::Wait,
+            What::Call(ref call) if call.unacknowledged > 0 => {
+                ends.extend(next(correlation, at).map(|to| (at, to)));
+                BarKind::Wait
+            }
             _ => continue,
         };
         let to = ends.get(&at).copied();
@@ -93,6 +97,15 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
     }
     let most = busy.into_iter().map(|(key, tracks)| (key, tracks.len())).collect();
     Spans { all, most }
+}
+
+/// What the thread of an entry does next.
+fn next(correlation: &Correlation<'_>, at: usize) -> Option<usize> {
+    let entry = &correlation.entries[at];
+    let is_its = |later: &Entry| {
+        later.process == entry.process && later.thread == entry.thread && later.by.is_none()
+    };
+    (at + 1..correlation.entries.len()).find(|&later| is_its(&correlation.entries[later]))
 }
 
 /// Draws them, and the lifelines.
@@ -189,7 +202,7 @@ fn lifelines(correlation: &Correlation<'_>, layout: &mut Layout) {
             (0..correlation.entries.len()).find(|&at| {
                 let is = match correlation.entries[at].what {
                     What::ProcessBegan { .. } => !ends,
-                    What::ProcessEnded => ends,
+                    What::ProcessEnded { .. } => ends,
                     _ => false,
                 };
                 is && correlation.participant[at] == participant && layout.places[at].is_some()

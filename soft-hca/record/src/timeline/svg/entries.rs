@@ -166,7 +166,7 @@ fn mark(entry: &Entry, x: f64, y: f64) -> (&'static str, String) {
         || format!("<path class=\"m x\" d=\"M{} {}l9 9m0 -9l-9 9\"/>", n(x - 4.5), n(y - 4.5));
     match &entry.what {
         What::ProcessBegan { .. } => ("life-mark", circle(4.5)),
-        What::ProcessEnded => ("life-mark", cross()),
+        What::ProcessEnded { .. } => ("life-mark", cross()),
         What::Call(_) => ("call", square(MARK)),
         What::ConnectionEvent(_) | What::AsyncEvent { .. } => ("event", circle(MARK + 0.3)),
         What::SendPosted(_) => ("send", square(MARK - 0.5)),

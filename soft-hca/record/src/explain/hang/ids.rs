@@ -1,0 +1,154 @@
+//! Ids of the connection manager: which event each waits for, and who would bring it about.
+
+use std::collections::BTreeMap;
+
+use super::queues::{find, qp};
+use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
+use crate::value::{Name, Named};
+
+/// Process and number.
+pub(super) type Key = (u32, u32);
+
+/// An id.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Id {
+    /// Descriptor of its event channel.
+    pub(super) channel: Option<u32>,
+    pub(super) listens: bool,
+    /// What was called last whose event has not been taken, and when.
+    pub(super) asked: Option<(&'static str, u64)>,
+    /// The queue pair that it connects.
+    pub(super) qp: Option<u32>,
+    /// Of a request that was taken: the peer's queue pair, and when.
+    pub(super) request: Option<(u32, u64)>,
+    /// It was accepted or rejected.
+    pub(super) is_answered: bool,
+    /// When it was told that the peer has disconnected.
+    pub(super) disconnected: Option<u64>,
+    pub(super) has_disconnected: bool,
+    /// Events that were taken: name, time and thread.
+    pub(super) events: Vec<(String, u64, u32)>,
+}
+
+/// What is known of ids from the entries so far.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    pub(super) all: BTreeMap<Key, Id>,
+    /// Those that were destroyed last, with the events that were taken of them.
+    pub(super) destroyed: BTreeMap<Key, Id>,
+}
+
+fn id(values: &[Named]) -> Option<u32> {
+    match find(values, "id")? {
+        Name::CmId(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn channel(values: &[Named]) -> Option<u32> {
+    match find(values, "channel")? {
+        Name::EventChannel(fd) => Some(fd),
+        _ => None,
+    }
+}
+
+/// Calls that lead to an event of their id.
+const ASKING: [&str; 6] = [
+    "rdma_resolve_addr",
+    "rdma_resolve_route",
+    "rdma_connect",
+    "rdma_accept",
+    "rdma_disconnect",
+    "rdma_join_multicast",
+];
+
+impl Ids {
+    /// Another entry.
+    pub(super) fn entry(&mut self, entry: &Entry) {
+        match &entry.what {
+            What::Call(call) => self.call(entry, call),
+            What::ConnectionEvent(event) => self.event(entry, event),
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, entry: &Entry, call: &Call) {
+        let Outcome::Done(done) = &call.result else { return };
+        if call.name == "rdma_create_id" {
+            if let Some(number) = id(done) {
+                let new = Id { channel: channel(&call.args), ..Id::default() };
+                self.all.insert((entry.process, number), new);
+            }
+            return;
+        }
+        let Some(number) = id(&call.args) else { return };
+        let key = (entry.process, number);
+        if call.name == "rdma_destroy_id" {
+            if let Some(id) = self.all.remove(&key) {
+                self.destroyed.insert(key, id);
+            }
+            return;
+        }
+        let id = self.all.entry(key).or_default();
+        match call.name.as_str() {
+            "rdma_listen" => id.listens = true,
+            "rdma_migrate_id" => id.channel = channel(&call.args),
+            "rdma_accept" | "rdma_reject" => id.is_answered = true,
+            "rdma_disconnect" => id.has_disconnected = true,
+            _ => {}
+        }
+        id.qp = qp(&call.args, "qp_num").or(id.qp);
+        if let Some(name) = ASKING.into_iter().find(|name| *name == call.name) {
+            // Who was told of the end already gets no further event.
+            let is_over = name == "rdma_disconnect" && id.disconnected.is_some();
+            // The library of who connects answers an acceptance by one of its own.
+            let is_answer = name == "rdma_accept" && id.request.is_none();
+            if !is_answer {
+                id.asked = (!is_over).then_some((name, entry.t));
+            }
+        }
+    }
+
+    fn event(&mut self, entry: &Entry, event: &ConnectionEvent) {
+        let taken = (event.event.clone(), entry.t, entry.thread.unwrap_or_default());
+        if let Some(listen) = event.listen_id {
+            let listener = self.all.entry((entry.process, listen)).or_default();
+            listener.events.push(taken);
+            let channel = listener.channel;
+            let request = event.qp.map(|qp| (qp, entry.t));
+            let new = Id { channel, request, ..Id::default() };
+            self.all.insert((entry.process, event.id), new);
+            return;
+        }
+        let id = self.all.entry((entry.process, event.id)).or_default();
+        id.events.push(taken);
+        id.asked = None;
+        if event.event == "RDMA_CM_EVENT_DISCONNECTED" {
+            id.disconnected = Some(entry.t);
+        }
+    }
+
+    /// The ids of a process.
+    pub(super) fn of(&self, process: u32) -> impl Iterator<Item = (u32, &Id)> {
+        self.all.range((process, 0)..=(process, u32::MAX)).map(|((_, number), id)| (*number, id))
+    }
+
+    /// The request that has come of the `rdma_connect` with a queue pair.
+    pub(super) fn request_of(&self, qp: u32) -> Option<(Key, &Id)> {
+        let is_its = |(_, id): &(&Key, &Id)| id.request.is_some_and(|(from, _)| from == qp);
+        self.all.iter().rev().find(is_its).map(|(key, id)| (*key, id))
+    }
+
+    /// The other end of an id.
+    pub(super) fn other_end(&self, id: &Id) -> Option<(Key, &Id)> {
+        match id.request {
+            Some((from, _)) => {
+                let mut all = self.all.iter();
+                let is_its =
+                    |(_, other): &(&Key, &Id)| other.qp == Some(from) && other.request.is_none();
+                all.find(is_its).map(|(key, id)| (*key, id))
+            }
+            None => self.request_of(id.qp?),
+        }
+    }
+}

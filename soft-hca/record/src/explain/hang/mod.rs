@@ -1,0 +1,408 @@
+//! Why a thread is blocked: where it waits, what would wake it, who would have to do that, and why it
+//! does not come. Only what the record shows is told; of who just waits for work there is nothing.
+
+mod connecting;
+mod ids;
+mod queues;
+mod threads;
+
+use std::collections::BTreeMap;
+
+use super::checks::usual_cause;
+use super::{Stalled, seconds};
+use crate::entry::{Channel, Entry, What};
+use crate::text::duration;
+use ids::Ids;
+use queues::{Armed, Pair, Queues};
+use threads::{Blocked, Doing, Thread, Threads};
+
+/// Who is blocked for less, in nanoseconds, is not told of.
+const HANG_NS: u64 = 1_000_000_000;
+
+/// What does not come, and what usually causes that.
+type Verdict = Option<(String, &'static str)>;
+
+/// What is known from the entries so far.
+#[derive(Debug, Default)]
+pub(super) struct Hangs {
+    threads: Threads,
+    queues: Queues,
+    ids: Ids,
+    /// When processes have ended.
+    ended: BTreeMap<u32, u64>,
+}
+
+/// A thread that is blocked, and why.
+#[derive(Clone, Debug)]
+pub(super) struct Hang {
+    pub(super) process: u32,
+    pub(super) since: u64,
+    /// What it does, in words that follow the process's name.
+    pub(super) what: String,
+    pub(super) why: String,
+    pub(super) cause: &'static str,
+}
+
+/// What else the explanation needs: the time, names of processes, and requests that wait.
+pub(super) struct Around<'a> {
+    pub(super) t: u64,
+    pub(super) who: &'a dyn Fn(u32) -> String,
+    pub(super) stalled: &'a BTreeMap<u32, Stalled>,
+    /// It is told while it happens: nobody looks entries up.
+    pub(super) is_live: bool,
+}
+
+impl Around<'_> {
+    /// When something was: how long before now, or in a record where it is to be found.
+    fn ago(&self, t: u64) -> String {
+        match self.is_live {
+            true => format!("{} ago", duration(self.t.saturating_sub(t))),
+            false => format!("at {}", seconds(t)),
+        }
+    }
+}
+
+/// What usually causes that a queue pair's send waits.
+fn cause_of(number: u32, around: &Around<'_>) -> &'static str {
+    around.stalled.get(&number).map_or(STALLED, |stalled| usual_cause(&stalled.reason))
+}
+
+fn times(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+impl Hangs {
+    /// Another entry.
+    pub(super) fn entry(&mut self, entry: &Entry) {
+        self.threads.entry(entry);
+        self.queues.entry(entry);
+        self.ids.entry(entry);
+        if matches!(entry.what, What::ProcessEnded { .. }) {
+            self.ended.insert(entry.process, entry.t);
+        }
+    }
+
+    /// How many receives were posted for the peer of a queue pair, how many messages have taken one, and how
+    /// many sends wait for more.
+    pub(super) fn counts(&self, number: u32) -> String {
+        let pair = self.queues.pairs.get(&number);
+        let Some((pair, peer)) = pair.and_then(|pair| Some((pair, pair.peer?))) else {
+            return String::new();
+        };
+        let (posted, taken) = self.queues.receives_of(peer);
+        if pair.pending.is_empty() || !self.queues.pairs.contains_key(&peer) {
+            return String::new();
+        }
+        let receives = times(posted, "receive was", "receives were");
+        let messages = times(taken, "message has", "messages have");
+        let sends = times(pair.pending.len() as u64, "send waits", "sends wait");
+        format!("; {receives} posted there, {messages} taken one, and {sends}")
+    }
+
+    /// Threads that are blocked at a time, of a process or of all that have not ended; only those that
+    /// were not told of, and that `is_meant` picks.
+    pub(super) fn blocked(
+        &mut self,
+        around: &Around<'_>,
+        is_meant: impl Fn(Thread) -> bool,
+    ) -> Vec<Hang> {
+        let is_long = |blocked: &Blocked| around.t.saturating_sub(blocked.since) >= HANG_NS;
+        let all = self
+            .threads
+            .all()
+            .filter(|(thread, blocked)| !blocked.is_told && is_long(blocked) && is_meant(*thread));
+        let found = all.filter_map(|(thread, blocked)| {
+            let (why, cause) = self.why(thread, blocked, around)?;
+            let what = blocked.doing.text();
+            Some((thread, Hang { process: thread.0, since: blocked.since, what, why, cause }))
+        });
+        let found: Vec<(Thread, Hang)> = found.collect();
+        found.iter().for_each(|(thread, _)| self.threads.told(*thread));
+        found.into_iter().map(|(_, hang)| hang).collect()
+    }
+
+    /// Whether a process had not ended a while ago: of one that has just done so the threads are known as
+    /// they were.
+    pub(super) fn lives(&self, process: u32, t: u64) -> bool {
+        self.ended.get(&process).is_none_or(|end| end + HANG_NS > t)
+    }
+
+    fn why(&self, (process, _): Thread, blocked: &Blocked, around: &Around<'_>) -> Verdict {
+        match &blocked.doing {
+            Doing::Waits { on: Channel::Completion, fd } => self.no_event(process, *fd, around),
+            Doing::Waits { on: Channel::Connection, fd } => {
+                self.no_connection_event((process, *fd), blocked.since, around)
+            }
+            Doing::Waits { on: Channel::Async, .. } => None,
+            Doing::Polls { cq, .. } => self.nothing_comes(*cq, around),
+            Doing::Destroys { call, object, events } => {
+                let taken = self.taken_events(process, object.number() as u32, call, around);
+                let events = times((*events).into(), "event was", "events were");
+                let why = format!(
+                    "{events} taken of {} {object} and not acknowledged{taken}, and the call returns \
+                     when that is done",
+                    object.kind()
+                );
+                Some((why, acknowledgement(call)))
+            }
+        }
+    }
+
+    /// The events of an id that a program has taken.
+    fn taken_events(&self, process: u32, number: u32, call: &str, around: &Around<'_>) -> String {
+        let id = self.ids.destroyed.get(&(process, number)).filter(|_| call == "rdma_destroy_id");
+        let events = id.map_or(&[][..], |id| &id.events);
+        let texts = events
+            .iter()
+            .map(|(event, t, thread)| format!("{event} by thread {thread} {}", around.ago(*t)));
+        let texts: Vec<_> = texts.collect();
+        if texts.is_empty() { String::new() } else { format!(" (taken: {})", texts.join(", ")) }
+    }
+
+    /// Why a completion channel gives no event.
+    fn no_event(&self, process: u32, fd: u32, around: &Around<'_>) -> Verdict {
+        let reports = |cq: &queues::Cq| cq.process == process && cq.channel == Some(fd);
+        let all: Vec<_> = self.queues.cqs.iter().filter(|(_, cq)| reports(cq)).collect();
+        if all.is_empty() {
+            let why = "no completion queue reports to this channel".into();
+            return Some((why, "ibv_create_cq was given another channel, or none"));
+        }
+        let knows_polls = self.queues.sees_polls(process);
+        if let Some((number, cq)) = all.iter().find(|(_, cq)| knows_polls && cq.waiting() > 0) {
+            return Some(unheard(**number, cq, around));
+        }
+        let is_silent = |cq: &queues::Cq| match cq.armed {
+            Armed::Never => true,
+            Armed::Spent { .. } => around.t.saturating_sub(cq.event) >= HANG_NS,
+            Armed::Yes { .. } => false,
+        };
+        if all.iter().all(|(_, cq)| is_silent(cq)) {
+            let (number, cq) = all[0];
+            let (state, cause) = match cq.armed {
+                Armed::Spent { t } => (
+                    format!(
+                        "was armed {}, which has given its event {}, and not again since",
+                        around.ago(t),
+                        around.ago(cq.event)
+                    ),
+                    AGAIN,
+                ),
+                _ => ("was never armed".into(), NEVER),
+            };
+            let others = match all.len() - 1 {
+                0 => String::new(),
+                more => format!(", nor were the {more} others of this channel"),
+            };
+            let why =
+                format!("cq {number} {state}{others}: no completion, if one comes, gives an event");
+            return Some((why, cause));
+        }
+        // Each has to be explained.
+        let verdicts: Option<Vec<_>> =
+            all.iter().map(|(number, _)| self.nothing_comes(**number, around)).collect();
+        verdicts?.into_iter().next()
+    }
+
+    /// Why nothing completes in a queue that is empty.
+    fn nothing_comes(&self, cq: u32, around: &Around<'_>) -> Verdict {
+        let pairs: Vec<_> = self.queues.of(cq).collect();
+        if pairs.is_empty() {
+            let why = format!("no queue pair reports to cq {cq}");
+            return Some((why, "the program waits at another queue than its queue pair's"));
+        }
+        let mut verdicts = Vec::new();
+        for (number, pair) in &pairs {
+            verdicts.push(self.nothing_completes(cq, (*number, pair), around)?);
+        }
+        // What waits says more than what is idle.
+        let is_idle = |verdict: &(String, &str)| verdict.1 == UNPOSTED;
+        let at = verdicts.iter().position(|verdict| !is_idle(verdict)).unwrap_or(0);
+        Some(verdicts.swap_remove(at))
+    }
+
+    /// Why nothing of a queue pair completes in a queue.
+    fn nothing_completes(
+        &self,
+        cq: u32,
+        (number, pair): (u32, &Pair),
+        around: &Around<'_>,
+    ) -> Verdict {
+        let (sends, receives) = (pair.send_cq == Some(cq), pair.recv_cq == Some(cq));
+        if let Some(waits) = self.pending(number, pair, around).filter(|_| sends) {
+            return Some((waits, cause_of(number, around)));
+        }
+        let posted = if receives { self.queues.receives(number) } else { 0 };
+        if posted > 0 {
+            return self.no_message((number, pair), posted, around);
+        }
+        if sends && pair.unsignaled > 0 {
+            let sends = times(pair.unsignaled, "send of it is", "sends of it are");
+            let why = format!(
+                "qp {number} reports to cq {cq}; {sends} done without a completion: IBV_SEND_SIGNALED \
+                 was not set"
+            );
+            let cause = "sq_sig_all is 0, and no request asks for a completion: set \
+                         IBV_SEND_SIGNALED at those that are waited for";
+            return Some((why, cause));
+        }
+        // Another thread may post something.
+        self.idle(pair.process, around)?;
+        let what = match (sends, receives) {
+            (true, true) => "no send and no receive",
+            (true, false) => "no send",
+            _ => "no receive",
+        };
+        Some((format!("qp {number}, which reports to cq {cq}, has {what} posted"), UNPOSTED))
+    }
+
+    /// A thread of a process that does nothing any more.
+    fn idle(&self, process: u32, around: &Around<'_>) -> Option<&Blocked> {
+        self.threads.blocked_since(process, around.t.saturating_sub(HANG_NS / 2))
+    }
+
+    /// What a queue pair's oldest send waits for, if one does.
+    fn pending(&self, number: u32, pair: &Pair, around: &Around<'_>) -> Option<String> {
+        let first = pair.pending.front()?;
+        let behind = match pair.pending.len() - 1 {
+            0 => String::new(),
+            more => format!(", with {more} behind it,"),
+        };
+        let reason = match around.stalled.get(&number) {
+            Some(stalled) => format!("waits: on the peer's side: {}", stalled.reason),
+            None => "is not done".into(),
+        };
+        let since = around.ago(first.since);
+        Some(format!(
+            "the send work request wr_id={:#x} of qp {number}, posted {since}{behind} {reason}",
+            first.wr_id
+        ))
+    }
+
+    /// Why a queue pair that has receives gets no message.
+    fn no_message(
+        &self,
+        (number, pair): (u32, &Pair),
+        posted: u64,
+        around: &Around<'_>,
+    ) -> Verdict {
+        let peer_number = pair.peer?;
+        let peer = self.queues.pairs.get(&peer_number)?;
+        let name = (around.who)(peer.process);
+        let has = format!("qp {number} has {} posted", times(posted, "receive", "receives"));
+        if !self.lives(peer.process, around.t) {
+            let end = self.ended.get(&peer.process).copied().unwrap_or_default();
+            let why = format!(
+                "{has}, and its peer, qp {peer_number} of {name}, has ended {}",
+                around.ago(end)
+            );
+            return Some((why, PEER_ENDED));
+        }
+        if peer.is_destroyed {
+            let why = format!("{has}, and its peer {name} has destroyed qp {peer_number}");
+            return Some((why, PEER_ENDED));
+        }
+        if peer.is_in_error {
+            let why =
+                format!("{has}, and its peer, qp {peer_number} of {name}, is in the error state");
+            return Some((
+                why,
+                "the peer's queue pair has failed, or its program ends the connection",
+            ));
+        }
+        if let Some(waits) = self.pending(peer_number, peer, around) {
+            return Some((format!("{has}; {name}: {waits}"), cause_of(peer_number, around)));
+        }
+        // Of several threads the one that waits for the peer's queue pair.
+        let is_about_peer = |blocked: &&Blocked| match blocked.doing {
+            Doing::Polls { cq, .. } => peer.recv_cq == Some(cq),
+            Doing::Waits { on: Channel::Completion, fd } => {
+                let cq = peer.recv_cq.and_then(|cq| self.queues.cqs.get(&cq));
+                cq.is_some_and(|cq| cq.channel == Some(fd))
+            }
+            _ => false,
+        };
+        let any = self.idle(peer.process, around)?;
+        let mut all = self.threads.of(peer.process).map(|(_, blocked)| blocked);
+        let blocked = all.find(is_about_peer).unwrap_or(any);
+        let receives = times(self.queues.receives(peer_number), "receive", "receives");
+        let sent = match peer.sends {
+            0 => "it has posted no send".into(),
+            sends => format!(
+                "it has posted {}, the last {}, and all are done",
+                times(sends, "send", "sends"),
+                around.ago(peer.last_send)
+            ),
+        };
+        let why = format!(
+            "{has}, and its peer sends nothing: {name} {}, since {}; {sent}, and qp {peer_number} has \
+             {receives} posted",
+            blocked.doing.text(),
+            duration(around.t.saturating_sub(blocked.since)),
+        );
+        Some((why, BOTH))
+    }
+}
+
+/// Completions that are there, and of which nobody is told.
+fn unheard(number: u32, cq: &queues::Cq, around: &Around<'_>) -> (String, &'static str) {
+    let waiting = cq.waiting();
+    let have = if waiting == 1 { "has come" } else { "have come" };
+    let completions = times(waiting, "completion", "completions");
+    let last = around.ago(cq.last);
+    match cq.armed {
+        Armed::Never => {
+            let why = format!(
+                "{completions} {have} in cq {number}, the last {last}, and it was never armed"
+            );
+            (why, NEVER)
+        }
+        Armed::Spent { t } => {
+            let why = format!(
+                "cq {number} was armed {}, which has given its event {}; {completions} of it {} not \
+                 polled, and it was not armed again",
+                around.ago(t),
+                around.ago(cq.event),
+                if waiting == 1 { "is" } else { "are" },
+            );
+            (why, AGAIN)
+        }
+        Armed::Yes { t, solicited_only: true } if cq.last >= t => {
+            let why = format!(
+                "{completions} {have} in cq {number}, the last {last}, and it is armed for solicited \
+                 ones only"
+            );
+            let cause = "the peer posts its sends without IBV_SEND_SOLICITED: set it there, or call \
+                         ibv_req_notify_cq with solicited_only 0";
+            (why, cause)
+        }
+        Armed::Yes { t, .. } => {
+            let why = format!(
+                "cq {number} was armed {}, after its {completions} had come, the last {last}, and gives \
+                 an event for the next one only",
+                around.ago(t)
+            );
+            let cause = "a completion that comes before ibv_req_notify_cq gives no event: poll once \
+                         more after arming, and wait only if nothing was found";
+            (why, cause)
+        }
+    }
+}
+
+fn acknowledgement(call: &str) -> &'static str {
+    if call == "rdma_destroy_id" {
+        "rdma_ack_cm_event is missing, or comes after rdma_destroy_id"
+    } else {
+        "ibv_ack_cq_events is missing, or counts too few"
+    }
+}
+
+const NEVER: &str = "ibv_req_notify_cq is missing before the wait";
+const AGAIN: &str = "ibv_req_notify_cq arms for one event: call it again after each one, and then poll \
+                     the queue until it is empty";
+const STALLED: &str =
+    "the peer is on another host, has ended, or has its hands full: see its record";
+const UNPOSTED: &str = "the request was never posted, or its completion was taken already";
+const PEER_ENDED: &str = "nobody tells this side of the peer's end: use the connection manager's \
+                          RDMA_CM_EVENT_DISCONNECTED, or a send of one's own";
+const BOTH: &str = "both sides wait for the other's message: one has to send first, or an answer is \
+                    missing";

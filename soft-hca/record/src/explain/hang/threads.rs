@@ -1,0 +1,128 @@
+//! What each thread of a record is blocked in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::entry::{Channel, Entry, What};
+use crate::value::{Name, Named, Value};
+
+/// A process and its thread.
+pub(super) type Thread = (u32, u32);
+
+/// What a thread does that may never end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It waits for an event at a channel with this descriptor.
+    Waits { on: Channel, fd: u32 },
+    /// It polls a completion queue that is empty.
+    Polls { cq: u32, times: u64 },
+    /// It destroys an object of which the program has so many events that it has not acknowledged.
+    Destroys { call: String, object: Name, events: u32 },
+}
+
+/// A thread that is blocked.
+#[derive(Clone, Debug)]
+pub(super) struct Blocked {
+    pub(super) doing: Doing,
+    pub(super) since: u64,
+    /// It was told of.
+    pub(super) is_told: bool,
+}
+
+/// All threads that are blocked, those of processes that have ended as they were then.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    blocked: BTreeMap<Thread, Blocked>,
+    /// All that have done something.
+    seen: BTreeSet<Thread>,
+}
+
+/// The function of rdma-core that waits at a channel.
+pub(super) fn function(on: Channel) -> &'static str {
+    match on {
+        Channel::Completion => "ibv_get_cq_event",
+        Channel::Connection => "rdma_get_cm_event",
+        Channel::Async => "ibv_get_async_event",
+    }
+}
+
+impl Doing {
+    /// In words that follow the process's name.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Waits { on, fd } => format!("waits in {} (channel {fd})", function(*on)),
+            Self::Polls { cq, times } => format!("polls cq {cq} in vain, {times} times"),
+            Self::Destroys { call, object, .. } => {
+                format!("waits in {call} ({} {object})", object.kind())
+            }
+        }
+    }
+}
+
+impl Threads {
+    /// Another entry.
+    pub(super) fn entry(&mut self, entry: &Entry) {
+        let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) else { return };
+        let (t, key) = (entry.t, (entry.process, thread));
+        self.seen.insert(key);
+        let doing = match &entry.what {
+            What::Wait { on, fd } => Doing::Waits { on: *on, fd: *fd },
+            What::Polled(polled) if polled.found == 0 => {
+                let Some(empty) = polled.empty else { return };
+                return self.polls(key, polled.cq, (empty.count, empty.first));
+            }
+            What::Call(call) if call.unacknowledged > 0 => {
+                let object = call.args.iter().find_map(|Named(_, value)| match value {
+                    Value::Name(name @ (Name::Cq(_) | Name::CmId(_))) => Some(*name),
+                    _ => None,
+                });
+                let Some(object) = object else { return };
+                let (call, events) = (call.name.clone(), call.unacknowledged);
+                Doing::Destroys { call, object, events }
+            }
+            _ => {
+                self.blocked.remove(&key);
+                return;
+            }
+        };
+        self.blocked.insert(key, Blocked { doing, since: t, is_told: false });
+    }
+
+    fn polls(&mut self, key: Thread, cq: u32, (more, first): (u64, u64)) {
+        match self.blocked.get_mut(&key).map(|blocked| &mut blocked.doing) {
+            Some(Doing::Polls { cq: known, times }) if *known == cq => *times += more,
+            // Of several queues that are polled in turn the first is told of.
+            Some(Doing::Polls { .. }) => {}
+            _ => {
+                let doing = Doing::Polls { cq, times: more };
+                self.blocked.insert(key, Blocked { doing, since: first, is_told: false });
+            }
+        }
+    }
+
+    /// Those that are blocked.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Thread, &Blocked)> {
+        self.blocked.iter().map(|(thread, blocked)| (*thread, blocked))
+    }
+
+    /// Those of a process.
+    pub(super) fn of(&self, process: u32) -> impl Iterator<Item = (u32, &Blocked)> {
+        let all = self.blocked.range((process, 0)..=(process, u32::MAX));
+        all.map(|((_, thread), blocked)| (*thread, blocked))
+    }
+
+    /// A thread of a process all of whose threads, as far as they were seen, have been blocked since a time.
+    pub(super) fn blocked_since(&self, process: u32, t: u64) -> Option<&Blocked> {
+        let mut seen = self.seen.range((process, 0)..=(process, u32::MAX));
+        let is_blocked =
+            |thread: &Thread| self.blocked.get(thread).is_some_and(|blocked| blocked.since <= t);
+        let are_all = seen.all(is_blocked);
+        self.of(process).map(|(_, blocked)| blocked).find(|_| are_all)
+    }
+
+    /// A thread was told of.
+    pub(super) fn told(&mut self, thread: Thread) {
+        if let Some(blocked) = self.blocked.get_mut(&thread) {
+            blocked.is_told = true;
+        }
+    }
+}

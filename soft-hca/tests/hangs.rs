@@ -1,0 +1,199 @@
+//! What `soft-hca explain` says of programs that hang, `hangs/hangs.c`, and of such that do not.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use programs::place::Place;
+use programs::{assert_has, compile, headers, installed, the_processors};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hangs/hangs.c");
+
+/// A case of the program, and what is explained of it.
+type Case = (&'static str, &'static [&'static str]);
+
+/// What is said of a program in which nothing is wrong.
+const NOTHING: &[&str] = &["Nothing went wrong that the device knows of.\n"];
+
+const QUEUES: [Case; 14] = [
+    (
+        "never_armed",
+        &[
+            ": a thread waits in ibv_get_cq_event (channel ",
+            ", until its process was killed\n    why: 1 completion has come in cq ",
+            ", and it was never armed\n    usual cause: ibv_req_notify_cq is missing",
+        ],
+    ),
+    (
+        "armed_late",
+        &[
+            " waits in ibv_get_cq_event",
+            " s, after its 1 completion had come, the last at ",
+            "poll once more after arming",
+        ],
+    ),
+    ("armed_in_time", NOTHING),
+    (
+        "solicited_only",
+        &["1 completion has come in cq ", ", and it is armed for solicited ones only"],
+    ),
+    (
+        "armed_once",
+        &[
+            "which has given its event ",
+            "1 completion of it is not polled, and it was not armed again",
+        ],
+    ),
+    ("silent", &["which has given its event ", "no completion, if one comes, gives an event"]),
+    (
+        "unacknowledged",
+        &[
+            ": a thread waits in ibv_destroy_cq (cq ",
+            "why: 1 event was taken of cq ",
+            "usual cause: ibv_ack_cq_events is missing",
+        ],
+    ),
+    ("acknowledged", NOTHING),
+    (
+        "both_receive",
+        &[
+            " has 1 receive posted, and its peer sends nothing: ",
+            "it has posted no send, and qp ",
+            "usual cause: both sides wait for the other's message",
+        ],
+    ),
+    ("waits_for_work", NOTHING),
+    ("ends_while_one_waits", NOTHING),
+    (
+        "unsignaled",
+        &[
+            ": a thread polls cq ",
+            " in vain, ",
+            "1 send of it is done without a completion: IBV_SEND_SIGNALED was not set",
+        ],
+    ),
+    ("unposted", &[": a thread polls cq ", "has no send and no receive posted"]),
+    (
+        "stalled",
+        &[
+            " still waited, for ",
+            "3 receives were posted there, 3 messages have taken one, and 2 sends wait",
+            ": a thread polls cq ",
+            "with 1 behind it, waits: on the peer's side: the receiver has no receive posted",
+        ],
+    ),
+];
+
+const CONNECTIONS: [Case; 7] = [
+    (
+        "not_taken",
+        &[
+            ": a thread waits in rdma_get_cm_event (channel ",
+            "why: rdma_connect of id ",
+            "has not taken the request from its event channel: it has taken none yet",
+        ],
+    ),
+    (
+        "not_accepted",
+        &[" has taken the request ", "and has called neither rdma_accept nor rdma_reject"],
+    ),
+    (
+        "not_completed",
+        &["why: rdma_accept of id ", "has not taken the answer from the event channel of its id "],
+    ),
+    (
+        "wrong_channel",
+        &[
+            "why: rdma_resolve_addr of id ",
+            "its event goes to event channel ",
+            ", where nobody waits",
+        ],
+    ),
+    (
+        "ignores_disconnected",
+        &[
+            "why: rdma_disconnect of id ",
+            " has taken RDMA_CM_EVENT_DISCONNECTED of its id ",
+            "and has called neither rdma_disconnect nor rdma_destroy_id",
+        ],
+    ),
+    (
+        "event_kept",
+        &[
+            ": a thread waits in rdma_destroy_id (cm_id ",
+            "why: 1 event was taken of cm_id ",
+            "RDMA_CM_EVENT_DISCONNECTED by thread ",
+            "usual cause: rdma_ack_cm_event is missing",
+        ],
+    ),
+    ("event_given_back", NOTHING),
+];
+
+/// What a command prints.
+fn said(place: &Place, arguments: &[&str]) -> String {
+    let output = place.command(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Records each case, and compares what is explained.
+fn explain(name: &str, cases: &[Case]) {
+    if !headers(&["rdma/rdma_cma.h"].into()) {
+        return;
+    }
+    let _processors = the_processors();
+    let place = Place::new(name);
+    let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
+    for (case, expected) in cases {
+        let output = place.command(&["record", "-o", "run.shr", "--", &program, case]).output();
+        let output = output.unwrap();
+        assert!(String::from_utf8_lossy(&output.stderr).contains(" entries in "), "{output:?}");
+        let text = said(&place, &["explain", "run.shr"]);
+        println!("{case}:\n{text}");
+        assert_has(&text, expected);
+        assert_eq!(text.starts_with("Nothing"), *expected == NOTHING, "{case}: {text}");
+        if *case == "unacknowledged" {
+            let shown = said(&place, &["show", "run.shr"]);
+            assert_has(
+                &shown,
+                &["ibv_destroy_cq(cq=1) does not return until 1 event is acknowledged"],
+            );
+        }
+    }
+    place.assert_gone();
+}
+
+#[test]
+fn completions_that_nobody_is_told_of() {
+    explain("hangs-queues", &QUEUES);
+}
+
+#[test]
+fn events_that_do_not_come() {
+    explain("hangs-connections", &CONNECTIONS);
+}
+
+/// Programs of the distribution, which wait in all these ways.
+#[test]
+fn of_programs_that_are_right_there_is_nothing() {
+    if !installed(&["rping", "ibv_rc_pingpong", "sh"]) {
+        return;
+    }
+    let place = Place::new("hangs-none");
+    let server = "rping -s -a 127.0.0.1 -p 7471 -C 3";
+    let client = "rping -c -a 127.0.0.1 -p 7471 -C 3";
+    let pair = |server: &str, client: &str| {
+        format!("{server} & until {client} 2>/dev/null; do sleep 0.2; done; wait")
+    };
+    let events = "ibv_rc_pingpong -e -g 1 -n 50 -p 18519";
+    let killed = "rping -s -P -a 127.0.0.1 -p 7471 & server=$!; until rping -c -a 127.0.0.1 -p 7471 -C 3 \
+                  2>/dev/null; do sleep 0.2; done; sleep 1.5; kill $server; wait";
+    for line in [pair(server, client), pair(events, &format!("{events} 127.0.0.1")), killed.into()]
+    {
+        let record = ["record", "-o", "run.shr", "--", "sh", "-c", &line];
+        let output = place.command(&record).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stderr).contains(" entries in "), "{output:?}");
+        let text = said(&place, &["explain", "run.shr"]);
+        assert!(!text.contains(": a thread "), "{line}: {text}");
+    }
+    place.assert_gone();
+}

@@ -1,0 +1,450 @@
+/*
+ * Programs that hang:
+ *
+ *   hangs CASE
+ *
+ * Both sides are of this process. After two seconds an alarm kills it; a case that is right ends before.
+ */
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SECONDS = 2, BYTES = 64, GID_INDEX = 1 };
+
+static void check(int is_right, const char *what)
+{
+    if (!is_right) {
+        perror(what);
+        exit(1);
+    }
+}
+
+struct side {
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    char bytes[BYTES];
+};
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct side a, b;
+
+static void prepare(struct side *side)
+{
+    side->channel = ibv_create_comp_channel(context);
+    check(side->channel != NULL, "ibv_create_comp_channel");
+    side->cq = ibv_create_cq(context, 16, NULL, side->channel, 0);
+    check(side->cq != NULL, "ibv_create_cq");
+    struct ibv_qp_init_attr init = { .send_cq = side->cq, .recv_cq = side->cq, .qp_type = IBV_QPT_RC };
+    init.cap = (struct ibv_qp_cap){ 8, 8, 1, 1, 0 };
+    side->qp = ibv_create_qp(pd, &init);
+    check(side->qp != NULL, "ibv_create_qp");
+    side->mr = ibv_reg_mr(pd, side->bytes, BYTES, IBV_ACCESS_LOCAL_WRITE);
+    check(side->mr != NULL, "ibv_reg_mr");
+}
+
+static void join(struct side *side, const struct side *peer)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+    int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    check(!ibv_modify_qp(side->qp, &attr, mask), "to INIT");
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024 };
+    attr.dest_qp_num = peer->qp->qp_num;
+    attr.max_dest_rd_atomic = 1;
+    attr.min_rnr_timer = 12;
+    attr.ah_attr = (struct ibv_ah_attr){ .is_global = 1, .port_num = 1 };
+    attr.ah_attr.grh.sgid_index = GID_INDEX;
+    check(!ibv_query_gid(context, 1, GID_INDEX, &attr.ah_attr.grh.dgid), "ibv_query_gid");
+    mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    check(!ibv_modify_qp(side->qp, &attr, mask), "to RTR");
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7 };
+    attr.rnr_retry = 7;
+    attr.max_rd_atomic = 1;
+    mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN;
+    mask |= IBV_QP_MAX_QP_RD_ATOMIC;
+    check(!ibv_modify_qp(side->qp, &attr, mask), "to RTS");
+}
+
+static void connect_sides(void)
+{
+    struct ibv_device **devices = ibv_get_device_list(NULL);
+    check(devices && devices[0], "ibv_get_device_list");
+    context = ibv_open_device(devices[0]);
+    check(context != NULL, "ibv_open_device");
+    pd = ibv_alloc_pd(context);
+    check(pd != NULL, "ibv_alloc_pd");
+    prepare(&a);
+    prepare(&b);
+    join(&a, &b);
+    join(&b, &a);
+}
+
+static void receive(struct side *side)
+{
+    struct ibv_sge sge = { (uintptr_t)side->bytes, BYTES, side->mr->lkey };
+    struct ibv_recv_wr request = { .wr_id = 7, .sg_list = &sge, .num_sge = 1 }, *bad;
+    check(!ibv_post_recv(side->qp, &request, &bad), "ibv_post_recv");
+}
+
+static void send_by(struct side *side, unsigned flags)
+{
+    struct ibv_sge sge = { (uintptr_t)side->bytes, BYTES, side->mr->lkey };
+    struct ibv_send_wr request = { .wr_id = 5, .sg_list = &sge, .num_sge = 1 }, *bad;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = flags;
+    check(!ibv_post_send(side->qp, &request, &bad), "ibv_post_send");
+}
+
+static void arm(struct side *side, int solicited_only)
+{
+    check(!ibv_req_notify_cq(side->cq, solicited_only), "ibv_req_notify_cq");
+}
+
+static void await_event(struct side *side)
+{
+    struct ibv_cq *cq;
+    void *own;
+    check(!ibv_get_cq_event(side->channel, &cq, &own), "ibv_get_cq_event");
+}
+
+static int poll(struct side *side)
+{
+    struct ibv_wc wc;
+    return ibv_poll_cq(side->cq, 1, &wc);
+}
+
+static void poll_until_found(struct side *side)
+{
+    while (!poll(side))
+        ;
+}
+
+/* A message that has come before anything else is done. */
+static void message(unsigned flags)
+{
+    receive(&b);
+    send_by(&a, flags | IBV_SEND_SIGNALED);
+    poll_until_found(&a);
+}
+
+static void never_armed(void)
+{
+    message(0);
+    await_event(&b);
+}
+
+static void armed_late(void)
+{
+    message(0);
+    arm(&b, 0);
+    await_event(&b);
+}
+
+static void armed_in_time(void)
+{
+    message(0);
+    arm(&b, 0);
+    if (!poll(&b))
+        await_event(&b);
+    arm(&b, 1);
+    message(IBV_SEND_SOLICITED);
+    await_event(&b);
+    ibv_ack_cq_events(b.cq, 1);
+}
+
+static void solicited_only(void)
+{
+    arm(&b, 1);
+    message(0);
+    await_event(&b);
+}
+
+static void armed_once(void)
+{
+    arm(&b, 0);
+    message(0);
+    await_event(&b);
+    ibv_ack_cq_events(b.cq, 1);
+    poll_until_found(&b);
+    message(0);
+    await_event(&b);
+}
+
+static void silent(void)
+{
+    arm(&b, 0);
+    message(0);
+    await_event(&b);
+    ibv_ack_cq_events(b.cq, 1);
+    poll_until_found(&b);
+    await_event(&b);
+}
+
+static void destroy_queues(int acknowledged)
+{
+    arm(&b, 0);
+    message(0);
+    await_event(&b);
+    ibv_ack_cq_events(b.cq, acknowledged);
+    check(!ibv_destroy_qp(b.qp), "ibv_destroy_qp");
+    check(!ibv_destroy_cq(b.cq), "ibv_destroy_cq");
+}
+
+static void unacknowledged(void)
+{
+    destroy_queues(0);
+}
+
+static void acknowledged(void)
+{
+    destroy_queues(1);
+}
+
+static void *awaits(void *side)
+{
+    await_event(side);
+    return NULL;
+}
+
+static void both_receive(void)
+{
+    pthread_t thread;
+    receive(&a);
+    receive(&b);
+    arm(&a, 0);
+    arm(&b, 0);
+    check(!pthread_create(&thread, NULL, awaits, &a), "pthread_create");
+    await_event(&b);
+}
+
+/* One side waits, the other may send later. */
+static void waits_for_work(void)
+{
+    pthread_t thread;
+    receive(&b);
+    arm(&b, 0);
+    check(!pthread_create(&thread, NULL, awaits, &b), "pthread_create");
+    pause();
+}
+
+/* A thread that waits for work does not hold up the end. */
+static void ends_while_one_waits(void)
+{
+    pthread_t thread;
+    check(!pthread_create(&thread, NULL, awaits, &b), "pthread_create");
+    usleep(1200000);
+}
+
+static void unsignaled(void)
+{
+    receive(&b);
+    send_by(&a, 0);
+    poll_until_found(&a);
+}
+
+static void unposted(void)
+{
+    poll_until_found(&a);
+}
+
+static void stalled(void)
+{
+    for (int i = 0; i < 3; i++)
+        receive(&b);
+    for (int i = 0; i < 5; i++)
+        send_by(&a, IBV_SEND_SIGNALED);
+    for (int i = 0; i < 5; i++)
+        poll_until_found(&a);
+}
+
+/* The connection manager */
+
+static struct rdma_event_channel *of_server, *of_client;
+static struct rdma_cm_id *listener, *server, *client;
+
+static struct rdma_cm_event *get(struct rdma_event_channel *channel, enum rdma_cm_event_type expected)
+{
+    struct rdma_cm_event *event;
+    check(!rdma_get_cm_event(channel, &event), "rdma_get_cm_event");
+    check(event->event == expected, rdma_event_str(event->event));
+    return event;
+}
+
+static void take(struct rdma_event_channel *channel, enum rdma_cm_event_type expected)
+{
+    check(!rdma_ack_cm_event(get(channel, expected)), "rdma_ack_cm_event");
+}
+
+static void resolve(struct rdma_event_channel *channel)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = rdma_get_src_port(listener) };
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    check(!rdma_resolve_addr(client, NULL, (struct sockaddr *)&address, 1000), "rdma_resolve_addr");
+    take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+    check(!rdma_resolve_route(client, 1000), "rdma_resolve_route");
+    take(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+static void create_qp(struct rdma_cm_id *id)
+{
+    struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
+    init.cap = (struct ibv_qp_cap){ 8, 8, 1, 1, 0 };
+    check(!rdma_create_qp(id, NULL, &init), "rdma_create_qp");
+}
+
+static void listens(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    of_server = rdma_create_event_channel();
+    of_client = rdma_create_event_channel();
+    check(of_server && of_client, "rdma_create_event_channel");
+    check(!rdma_create_id(of_server, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
+    check(!rdma_create_id(of_client, &client, NULL, RDMA_PS_TCP), "rdma_create_id");
+    check(!rdma_bind_addr(listener, (struct sockaddr *)&address), "rdma_bind_addr");
+    check(!rdma_listen(listener, 1), "rdma_listen");
+}
+
+static void connects(void)
+{
+    struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+    resolve(of_client);
+    create_qp(client);
+    check(!rdma_connect(client, &param), "rdma_connect");
+}
+
+static void request_comes(void)
+{
+    struct rdma_cm_event *event = get(of_server, RDMA_CM_EVENT_CONNECT_REQUEST);
+    server = event->id;
+    check(!rdma_ack_cm_event(event), "rdma_ack_cm_event");
+}
+
+static void accepts(void)
+{
+    create_qp(server);
+    check(!rdma_accept(server, NULL), "rdma_accept");
+}
+
+static void not_taken(void)
+{
+    listens();
+    connects();
+    take(of_client, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void not_accepted(void)
+{
+    listens();
+    connects();
+    request_comes();
+    take(of_client, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void not_completed(void)
+{
+    listens();
+    connects();
+    request_comes();
+    accepts();
+    take(of_server, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void established(void)
+{
+    listens();
+    connects();
+    request_comes();
+    accepts();
+    take(of_client, RDMA_CM_EVENT_ESTABLISHED);
+    take(of_server, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void wrong_channel(void)
+{
+    listens();
+    resolve(of_server);
+}
+
+static void ignores_disconnected(void)
+{
+    established();
+    check(!rdma_disconnect(client), "rdma_disconnect");
+    take(of_server, RDMA_CM_EVENT_DISCONNECTED);
+    take(of_client, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+static void destroys(int acknowledges)
+{
+    established();
+    check(!rdma_disconnect(client), "rdma_disconnect");
+    struct rdma_cm_event *event = get(of_server, RDMA_CM_EVENT_DISCONNECTED);
+    if (acknowledges)
+        check(!rdma_ack_cm_event(event), "rdma_ack_cm_event");
+    rdma_destroy_qp(server);
+    check(!rdma_destroy_id(server), "rdma_destroy_id");
+}
+
+static void event_kept(void)
+{
+    destroys(0);
+}
+
+static void event_given_back(void)
+{
+    destroys(1);
+    rdma_destroy_qp(client);
+    take(of_client, RDMA_CM_EVENT_DISCONNECTED);
+    check(!rdma_destroy_id(client), "rdma_destroy_id");
+    check(!rdma_destroy_id(listener), "rdma_destroy_id");
+    usleep(1200000);
+}
+
+static const struct {
+    const char *name;
+    int connects;
+    void (*run)(void);
+} CASES[] = {
+    { "never_armed", 1, never_armed },
+    { "armed_late", 1, armed_late },
+    { "armed_in_time", 1, armed_in_time },
+    { "solicited_only", 1, solicited_only },
+    { "armed_once", 1, armed_once },
+    { "silent", 1, silent },
+    { "unacknowledged", 1, unacknowledged },
+    { "acknowledged", 1, acknowledged },
+    { "both_receive", 1, both_receive },
+    { "waits_for_work", 1, waits_for_work },
+    { "ends_while_one_waits", 1, ends_while_one_waits },
+    { "unsignaled", 1, unsignaled },
+    { "unposted", 1, unposted },
+    { "stalled", 1, stalled },
+    { "not_taken", 0, not_taken },
+    { "not_accepted", 0, not_accepted },
+    { "not_completed", 0, not_completed },
+    { "wrong_channel", 0, wrong_channel },
+    { "ignores_disconnected", 0, ignores_disconnected },
+    { "event_kept", 0, event_kept },
+    { "event_given_back", 0, event_given_back },
+};
+
+int main(int argc, char **argv)
+{
+    alarm(SECONDS);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        if (argc == 2 && !strcmp(argv[1], CASES[i].name)) {
+            if (CASES[i].connects)
+                connect_sides();
+            CASES[i].run();
+            return 0;
+        }
+    }
+    fprintf(stderr, "there is no such case\n");
+    return 1;
+}

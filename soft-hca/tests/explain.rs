@@ -285,3 +285,80 @@ fn statuses_of_connection_events_are_in_words() {
     assert!(lines.iter().any(|line| line == reason), "{lines:?}");
     place.assert_gone();
 }
+
+#[test]
+fn datagrams_that_get_lost() {
+    let cases = [
+        (
+            "datagram_wrong_key",
+            " has another Q_Key, 0x11111111, and 0x22222222 is sent",
+            "remote_qkey of the work request is not the qkey",
+        ),
+        (
+            "datagram_wrong_number",
+            "no queue pair has the number ",
+            "remote_qpn was exchanged wrongly (byte order)",
+        ),
+        (
+            "datagram_swapped_number",
+            " has the same bytes in another order",
+            "remote_qpn was exchanged wrongly (byte order)",
+        ),
+        ("datagram_to_destroyed", " has destroyed qp ", "remote_qpn was exchanged wrongly"),
+        (
+            "datagram_to_connected",
+            " is none for datagrams (IBV_QPT_UD)",
+            "remote_qpn is the number of another queue pair",
+        ),
+        (
+            "datagram_without_receive",
+            " has no receive posted; none of its receives was seen in this record",
+            "the receiver posts its receives too late or too few: nobody waits for it",
+        ),
+    ];
+    for (name, why, cause) in cases {
+        let Some(lines) = mistake(name) else { return };
+        assert_lines(
+            &lines,
+            &[
+                &["the datagram wr_id=0x1 of qp ", " is sent, and dropped"],
+                &["    why: on the peer's side: nobody takes the datagram: ", why],
+                &["    usual cause: ", cause],
+            ],
+        );
+    }
+    let Some(lines) = mistake("datagram_too_long") else { return };
+    assert_lines(
+        &lines,
+        &[
+            &["(IBV_WR_SEND) of qp ", " fails with IBV_WC_LOC_LEN_ERR"],
+            &["    why: on the sender's side: the message is too long: 4097 bytes, limit "],
+            &["    usual cause: ", "a datagram beyond the path's MTU"],
+        ],
+    );
+    let Some(lines) = mistake("datagram_that_arrives") else { return };
+    assert_lines(&lines, &[&["Nothing went wrong that the device knows of."]]);
+}
+
+#[test]
+fn what_the_library_refuses_by_itself() {
+    let Some(lines) = mistake("full_queue") else { return };
+    let full = refusal(&lines, "ibv_post_send");
+    assert!(full.starts_with("the send queue is full (max_send_wr): posted "), "{lines:?}");
+    assert!(full.contains(", asked 32; the send work request wr_id=0x3 of qp "), "{lines:?}");
+    assert!(full.contains(" waits: on the peer's side: the receiver has no receive posted"));
+    let Some(lines) = mistake("full_receive_queue") else { return };
+    let full = refusal(&lines, "ibv_post_recv");
+    assert!(full.starts_with("the receive queue is full (max_recv_wr): posted "), "{lines:?}");
+    let Some(lines) = mistake("refused_posts") else { return };
+    let all = lines.join("\n");
+    for why in [
+        "more elements than the queue pair's max_send_sge: asked 20, limit 1",
+        "more inline data than the queue pair's max_inline_data: asked 4096, limit ",
+        "the address of an atomic operation is not a multiple of eight: address 0x",
+        "more elements than the queue's max_recv_sge: asked 20, limit 1",
+        "receives are posted from INIT on, not in RESET: state IBV_QPS_RESET",
+    ] {
+        assert!(all.contains(&format!("    why: {why}")), "no \"{why}\" in {all}");
+    }
+}

@@ -299,7 +299,7 @@ pub struct SendPosted {
 }
 
 /// The queue that a receive is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiveQueue {
     /// A queue pair's own.

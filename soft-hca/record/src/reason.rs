@@ -168,6 +168,11 @@ pub enum Reason {
         /// What its answer means, by the status of the completion.
         status: String,
     },
+    /// Nobody takes a datagram, which is lost without a word to its sender.
+    NotTaken {
+        /// Why not.
+        why: Lost,
+    },
     /// Another check.
     Other {
         /// Which, in a few words.
@@ -213,6 +218,59 @@ pub enum Peer {
     },
 }
 
+/// Why nobody takes a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Lost {
+    /// There is no queue pair with the number.
+    NoQueuePair {
+        /// The queue pair that it is for.
+        qp: u32,
+    },
+    /// The queue pair is none for datagrams.
+    OtherType {
+        /// The queue pair that it is for.
+        qp: u32,
+    },
+    /// Its state does not let it receive.
+    InState {
+        /// The queue pair that it is for.
+        qp: u32,
+        /// `enum ibv_qp_state`.
+        state: u32,
+    },
+    /// It has another Q_Key.
+    QKey {
+        /// The queue pair that it is for.
+        qp: u32,
+        /// The datagram's Q_Key.
+        sent: u32,
+        /// The queue pair's.
+        its: u32,
+    },
+    /// The two are of different partitions, or limited members of the same.
+    OtherPartition {
+        /// The queue pair that it is for.
+        qp: u32,
+        /// The sender's P_Key.
+        sent: u16,
+        /// The queue pair's.
+        its: u16,
+    },
+    /// It has no receive.
+    NoReceive {
+        /// The queue pair that it is for.
+        qp: u32,
+    },
+    /// Nobody has the address.
+    NoPath,
+}
+
+fn state_name(state: u32) -> &'static str {
+    let states = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+    states.get(state as usize).copied().unwrap_or("an unknown one")
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -243,6 +301,7 @@ impl Reason {
             Self::CqFull { .. } => "the completion queue is full",
             Self::Flushed => "the queue pair is in the error state",
             Self::Refused { .. } => "the peer on another host has refused it",
+            Self::NotTaken { .. } => "nobody takes the datagram",
             Self::Other { .. } => "another check has failed",
         }
     }
@@ -300,6 +359,7 @@ impl fmt::Display for Reason {
                 peer.fmt(f)
             }
             Self::CqFull { cq, .. } => write!(f, ": cq {cq}"),
+            Self::NotTaken { why } => write!(f, ": {why}"),
             Self::Unmapped { .. } | Self::Flushed => Ok(()),
         }
     }
@@ -315,9 +375,7 @@ impl fmt::Display for Peer {
                 write!(f, "it is connected to another queue pair, {dest_qp}")
             }
             Self::InState { state } => {
-                let states = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
-                let name = states.get(*state as usize).copied().unwrap_or("an unknown one");
-                write!(f, "it is in state {name}")
+                write!(f, "it is in state {}", state_name(*state))
             }
             Self::OtherPsn { expected, sent } => {
                 write!(f, "it expects packet {expected}, and {sent} is sent (rq_psn and sq_psn)")
@@ -331,6 +389,27 @@ impl fmt::Display for Peer {
             Self::OtherPartition { own, its } => {
                 write!(f, "it is in another partition (P_Key {its:#06x}, and {own:#06x} is sent)")
             }
+        }
+    }
+}
+
+/// Why nobody takes it.
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoQueuePair { qp } => write!(f, "no queue pair has the number {qp}"),
+            Self::OtherType { qp } => write!(f, "qp {qp} is none for datagrams (IBV_QPT_UD)"),
+            Self::InState { qp, state } => write!(f, "qp {qp} is in state {}", state_name(*state)),
+            Self::QKey { qp, sent, its } => {
+                write!(f, "qp {qp} has another Q_Key, {its:#x}, and {sent:#x} is sent")
+            }
+            Self::OtherPartition { qp, sent, its } => write!(
+                f,
+                "qp {qp} is in another partition, or both are limited members of it (P_Key \
+                 {its:#06x}, and {sent:#06x} is sent)"
+            ),
+            Self::NoReceive { qp } => write!(f, "qp {qp} has no receive posted"),
+            Self::NoPath => f.write_str("nobody has the address"),
         }
     }
 }

@@ -32,7 +32,7 @@ def way(sgid_index=GID_INDEX):
 class Side:
     def __init__(self, access=ALL_RIGHTS, receive_cqe=64, qp_type=e.IBV_QPT_RC):
         self.pd = PD(context)
-        self.mr = MR(self.pd, 4096, access)
+        self.mr = MR(self.pd, 8192, access)
         self.sends, self.receives = CQ(context, 64), CQ(context, receive_cqe)
         cap = QPCap(max_send_wr=32, max_recv_wr=32, max_send_sge=1, max_recv_sge=1)
         init = QPInitAttr(
@@ -113,6 +113,85 @@ def datagram_without_header():
     request.set_wr_ud(AH(a.pd, attr=way()), b.qp.qp_num, QKEY)
     a.qp.post_send(request)
     completions(a.sends)
+
+
+def datagram(to=None, qkey=QKEY, receives=1, length=16):
+    a, b = Side(qp_type=e.IBV_QPT_UD), Side(qp_type=e.IBV_QPT_UD)
+    for _ in range(receives):
+        b.receive(length=4096)
+    request = a.request(length=length)
+    number = b.qp.qp_num if to is None else to(a, b)
+    request.set_wr_ud(AH(a.pd, attr=way()), number, qkey)
+    a.qp.post_send(request)
+    completions(a.sends)
+
+
+def datagram_wrong_key():
+    datagram(qkey=0x22222222)
+
+
+def datagram_wrong_number():
+    datagram(to=lambda a, b: b.qp.qp_num ^ 0x800000)
+
+
+def datagram_swapped_number():
+    datagram(to=lambda a, b: int.from_bytes(b.qp.qp_num.to_bytes(3, "big"), "little"))
+
+
+def datagram_to_destroyed():
+    def destroy(a, b):
+        number = b.qp.qp_num
+        b.qp.close()
+        return number
+
+    datagram(to=destroy)
+
+
+def datagram_to_connected():
+    other = Side()
+    datagram(to=lambda a, b: other.qp.qp_num)
+
+
+def datagram_without_receive():
+    datagram(receives=0)
+
+
+def datagram_too_long():
+    datagram(length=4096 + 1)
+
+
+def datagram_that_arrives():
+    datagram()
+
+
+def full_queue():
+    a, b = pair()
+    for wr_id in range(3):
+        b.receive(wr_id=wr_id)
+    refused(lambda: [a.send(wr_id=wr_id) for wr_id in range(1000)])
+
+
+def full_receive_queue():
+    a, _b = pair()
+    refused(lambda: [a.receive(wr_id=wr_id) for wr_id in range(1000)])
+
+
+def refused_posts():
+    a, b = pair()
+    request = SendWR(wr_id=2, num_sge=20, sg=[SGE(a.mr.buf, 1, a.mr.lkey)] * 20)
+    refused(lambda: a.qp.post_send(request))
+    inline = SendWR(wr_id=3, num_sge=1, sg=[SGE(a.mr.buf, 4096, a.mr.lkey)])
+    inline.send_flags = e.IBV_SEND_INLINE
+    refused(lambda: a.qp.post_send(inline))
+    atomic = a.request(e.IBV_WR_ATOMIC_FETCH_AND_ADD, length=8, wr_id=4)
+    atomic.set_wr_atomic(b.mr.rkey, b.mr.buf + 4, 1)
+    refused(lambda: a.qp.post_send(atomic))
+    many = RecvWR(wr_id=5, num_sge=20, sg=[SGE(a.mr.buf, 1, a.mr.lkey)] * 20)
+    refused(lambda: a.qp.post_recv(many))
+    cap = QPCap(max_send_wr=1, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
+    init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=a.sends, rcq=a.receives, cap=cap)
+    fresh = QP(a.pd, init)
+    refused(lambda: fresh.post_recv(RecvWR(wr_id=6, num_sge=1, sg=[SGE(a.mr.buf, 1, a.mr.lkey)])))
 
 
 def wrong_rkey():

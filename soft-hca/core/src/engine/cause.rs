@@ -124,6 +124,28 @@ coded! {
             /// `enum ibv_wc_status`: what the requester completes with for that.
             status: u32,
         } = 15,
+        /// Nobody takes a datagram.
+        Lost(why: Lost) = 16,
+    }
+}
+
+coded! {
+    /// Why nobody takes a datagram, by the queue pair that it is for.
+    pub enum Lost {
+        /// There is none with this number.
+        NoQueuePair(qpn: u32) = 0,
+        /// It is no datagram queue pair.
+        OtherType(qpn: u32) = 1,
+        /// It is in this state.
+        State(qpn: u32, state: u32) = 2,
+        /// The datagram's Q_Key, and the queue pair's.
+        QKey(qpn: u32, sent: u32, its: u32) = 3,
+        /// The sender's P_Key, and the queue pair's.
+        Partition(qpn: u32, sent: u32, its: u32) = 4,
+        /// It has no receive.
+        NoReceive(qpn: u32) = 5,
+        /// Nobody has the address.
+        NoPath = 6,
     }
 }
 
@@ -227,6 +249,15 @@ mod tests {
             MalformedWqe::WindowBase,
             MalformedWqe::Placement,
         ];
+        let lost = [
+            Lost::NoQueuePair(1),
+            Lost::OtherType(2),
+            Lost::State(3, 1),
+            Lost::QKey(4, 5, 6),
+            Lost::Partition(7, 0x8001, 0xffff),
+            Lost::NoReceive(8),
+            Lost::NoPath,
+        ];
         let others = [
             Cause::Key { side: MemorySide::Local, key: 1 },
             Cause::Bounds { side, key: 2, access: (3, 4), region: (5, u64::MAX) },
@@ -242,7 +273,11 @@ mod tests {
             Cause::Flushed,
             Cause::Refused { status: 10 },
         ];
-        let all = others.into_iter().chain(silent).chain(malformed.map(Cause::Malformed));
+        let all = others
+            .into_iter()
+            .chain(silent)
+            .chain(malformed.map(Cause::Malformed))
+            .chain(lost.map(Cause::Lost));
         for cause in all {
             let words = Cause::words(Some(cause));
             assert_eq!(Cause::decode(words.as_bytes()), Some(cause));

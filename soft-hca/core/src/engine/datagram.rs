@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 
 use crate::arena::{Ah, MAX_MEMBERS, Tally};
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
+use crate::engine::cause::{Cause, Lost, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, ScatterError};
@@ -78,7 +78,7 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
 pub(super) enum Delivery {
     /// It has gone into this receive.
     Received(MatchedReceive),
-    /// It is dropped; why, if that is a matter of the receive.
+    /// It is dropped; why, if that is known.
     Dropped(Option<Cause>),
 }
 
@@ -163,6 +163,9 @@ impl<'a> Actor<'a> {
             } else {
                 delivery = self.deliver(target.qpn, &datagram, deferred)?;
             }
+        }
+        if !stays && !goes_away {
+            delivery = Delivery::Dropped(Some(Cause::Lost(Lost::NoPath)));
         }
         if goes_away {
             // The link's thread, or its next attempt, is not to deliver it once more.
@@ -295,19 +298,28 @@ impl<'a> Actor<'a> {
         datagram: &Datagram<'_>,
         deferred: &mut Deferred,
     ) -> Result<Delivery, RequestError> {
-        const DROPPED: Result<Delivery, RequestError> = Ok(Delivery::Dropped(None));
-        let Some(qp) = self.arena.qp(qpn) else { return DROPPED };
+        let lost = |why| Ok(Delivery::Dropped(Some(Cause::Lost(why))));
+        let Some(qp) = self.arena.qp(qpn) else { return lost(Lost::NoQueuePair(qpn)) };
         let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
-        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else { return DROPPED };
+        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else {
+            let is_other = qp.qp_type.load(Acquire) != qp_type::UD;
+            let state = qp.state.load(Acquire);
+            return lost(if is_other { Lost::OtherType(qpn) } else { Lost::State(qpn, state) });
+        };
         let count = |sends| qp.received.add(&Tally { sends, ..datagram.tally });
-        if qp.qkey.load(Acquire) != datagram.qkey || !qp.takes(datagram.pkey) {
+        let its_key = qp.qkey.load(Acquire);
+        if its_key != datagram.qkey {
             count(0);
-            return DROPPED;
+            return lost(Lost::QKey(qpn, datagram.qkey, its_key));
+        }
+        if !qp.takes(datagram.pkey) {
+            count(0);
+            return lost(Lost::Partition(qpn, datagram.pkey, qp.pkey.load(Acquire)));
         }
         let _credit = self.reserve_credit(responder.qp.recv_cq.load(Acquire))?;
         let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
             count(0);
-            return DROPPED;
+            return lost(Lost::NoReceive(qpn));
         };
         let part = datagram.segments.of_process(datagram.proc);
         match incoming.scatter(&responder, self, part) {
@@ -329,7 +341,7 @@ impl<'a> Actor<'a> {
             }
             Err(ScatterError::Unreachable) => {
                 incoming.give_back(&responder, self, deferred);
-                DROPPED
+                Ok(Delivery::Dropped(None))
             }
         }
     }

@@ -276,6 +276,33 @@ events! {
         /// 1 for the functions of an extended queue.
         is_extended: u32,
     }
+    /// A work request that the program has posted is refused by the library, which asks nobody.
+    PostRefused = 19 {
+        /// Of the work request.
+        wr_id: u64,
+        /// Remote address of an RDMA or atomic operation.
+        address: u64,
+        /// Bytes of its elements.
+        length: u64,
+        /// The error.
+        errno: i32,
+        /// A [`Posts`].
+        posts: u32,
+        /// Number of the queue pair, or index of the shared queue.
+        queue: u32,
+        /// `enum ibv_wr_opcode`.
+        opcode: u32,
+        /// `enum ibv_send_flags`.
+        flags: u32,
+        /// Its elements.
+        elements: u32,
+        /// Work requests that are in the queue.
+        used: u32,
+        /// As many as there is room for.
+        room: u32,
+        /// `enum ibv_qp_state`.
+        state: u32,
+    }
     /// A process ends by `exit`, which this thread has called.
     Exits = 18 {
     }
@@ -324,6 +351,25 @@ pub enum Seen {
 
 impl Seen {
     /// The occasion that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
+    }
+}
+
+/// What is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum Posts {
+    /// `ibv_post_send`
+    Send = 0,
+    /// `ibv_post_recv`
+    Receive = 1,
+    /// `ibv_post_srq_recv`
+    SharedReceive = 2,
+}
+
+impl Posts {
+    /// The one that has a number.
     pub fn of(number: u32) -> Option<Self> {
         try_transmute!(number).ok()
     }
@@ -404,6 +450,7 @@ mod tests {
             (15, 64),
             (16, 8),
             (17, 36),
+            (19, 60),
             (18, 0),
         ];
         assert_eq!((VERSION, SIZES), (4, &sizes[..]));

@@ -86,6 +86,7 @@ pub fn doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
 #[cold]
 fn note_refused_doorbell(process: &process::Process, fd: RawFd, request: &[u8], error: Errno) {
     if let Some(call) = recorded::begin(process) {
+        recorded::doorbell_refused();
         let result = Err(error);
         let called =
             recorded::Called { fd, is_cm: false, request, result, created: 0, unacknowledged: 0 };

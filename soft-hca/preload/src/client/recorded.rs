@@ -1,6 +1,8 @@
 //! What a program asks for, traced while its fabric is recorded.
 
+use std::cell::Cell;
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::errno::Errno;
@@ -141,6 +143,56 @@ pub fn fault_happened(text: &[u8]) {
     recorder.append(recorder.about(recorder.index()), &event::Fault {}.into(), &[text]);
     // What happens to a device has happened when the call goes on.
     process.env.ask(&request);
+}
+
+/// Whether somebody records, all or what goes wrong.
+pub(super) fn is_on() -> bool {
+    process::current().is_some_and(|process| process.env.recorder.is_on())
+}
+
+thread_local! {
+    /// The last doorbell of this thread was refused, which was traced.
+    static REFUSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The doorbell of a queue pair is refused: that its work request is, too, says nothing new.
+pub(super) fn doorbell_refused() {
+    REFUSED.set(true);
+}
+
+/// A work request is refused. What its queue has and where it stands is not known yet.
+pub(super) fn post_refused(refused: event::PostRefused) {
+    let is_known = REFUSED.replace(false) && refused.posts == event::Posts::Send as u32;
+    let Some(process) = process::current().filter(|_| !is_known) else { return };
+    polled::over(process);
+    let recorder = &process.env.recorder;
+    recorder.prepare();
+    let arena = &process.arena;
+    let (used, room, state) = match event::Posts::of(refused.posts) {
+        Some(event::Posts::SharedReceive) => {
+            let srq = arena.srqs.get(refused.queue as usize);
+            let ring =
+                srq.and_then(|srq| Some((arena.ring(&srq.ring)?, srq.consumer.load(Acquire))));
+            let (used, room) = ring.map_or((0, 0), |(ring, next)| {
+                (ring.distance(next & ring.mask(), ring.producer()), ring.mask())
+            });
+            (used, room, 0)
+        }
+        posts => {
+            let Some(qp) = arena.qp(refused.queue) else { return };
+            let (place, next) = match posts {
+                Some(event::Posts::Send) => (&qp.sq, &qp.sq_consumer),
+                _ => (&qp.rq, &qp.rq_consumer),
+            };
+            let (used, room) = arena.ring(place).map_or((0, 0), |ring| {
+                (ring.distance(next.load(Acquire) & ring.mask(), ring.producer()), ring.mask())
+            });
+            (used, room, qp.state.load(Acquire))
+        }
+    };
+    let errno = refused.errno.saturating_abs();
+    let body = event::PostRefused { errno, used, room, state, ..refused };
+    recorder.append(recorder.about(recorder.index()), &body.into(), &[]);
 }
 
 /// This process ends by `exit`: its threads have not been killed while they waited.

@@ -104,6 +104,9 @@ impl UverbsFile {
         let outcome = self.execute(fd, written, &mut done);
         let is_doorbell = written.first_chunk() == Some(&command::POST_SEND.to_ne_bytes());
         if let Some(call) = call {
+            if is_doorbell && outcome.is_err() {
+                recorded::doorbell_refused();
+            }
             if !(is_doorbell && outcome.is_ok()) {
                 let result = outcome.as_ref().map(|answer| &answer[..]).map_err(|error| *error);
                 let request = written;

@@ -1,7 +1,7 @@
 //! Checks in words for who does not know RDMA by heart: whose side they are about, and what
 //! usually makes them fail.
 
-use crate::reason::{Memory, Peer, Reason, Side};
+use crate::reason::{Lost, Memory, Peer, Reason, Side};
 
 /// Whose memory or queue pair a check is about, as the `subject` sees it, whose work request it is:
 /// a send's requester, or for a receive the responder.
@@ -18,6 +18,7 @@ pub(super) fn side(reason: &Reason, subject: Side) -> &'static str {
         Reason::ReceiveTooSmall { .. }
         | Reason::ReceiverNotReady { .. }
         | Reason::NoResponse { .. }
+        | Reason::NotTaken { .. }
         | Reason::Refused { .. }
         | Reason::Alignment { .. } => (Side::Responder, None),
         Reason::MessageTooLong { .. } => (Side::Requester, None),
@@ -41,6 +42,30 @@ pub(super) fn side(reason: &Reason, subject: Side) -> &'static str {
         (None, _) if side != subject => "on the peer's side",
         (None, Side::Requester) => "on the sender's side",
         (None, Side::Responder) => "on the receiver's side, which is this one",
+    }
+}
+
+/// What usually makes datagrams get lost.
+fn lost(why: &Lost) -> &'static str {
+    match why {
+        Lost::NoQueuePair { .. } => {
+            "remote_qpn was exchanged wrongly (byte order), or the peer has destroyed its queue pair"
+        }
+        Lost::OtherType { .. } => "remote_qpn is the number of another queue pair",
+        Lost::InState { .. } => {
+            "the peer has not brought its queue pair to RTR yet, or it has failed before"
+        }
+        Lost::QKey { .. } => {
+            "remote_qkey of the work request is not the qkey that the receiver has given its queue \
+             pair (ibv_modify_qp, to INIT); with the connection manager the event has it \
+             (param.ud.qkey)"
+        }
+        Lost::OtherPartition { .. } => "pkey_index (ibv_modify_qp, to INIT) of one side is wrong",
+        Lost::NoReceive { .. } => {
+            "the receiver posts its receives too late or too few: nobody waits for it, and nothing is \
+             sent again"
+        }
+        Lost::NoPath => "the address handle's GID, or a port that is down",
     }
 }
 
@@ -117,6 +142,7 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
             }
             Peer::Remote | Peer::Unreachable => "the peer has ended, or the network is interrupted",
         },
+        Reason::NotTaken { why } => lost(why),
         Reason::CqFull { .. } => {
             "the queue is too small for the work requests that complete in it, or nobody polls it"
         }
@@ -150,8 +176,34 @@ pub(super) fn status_meaning(status: &str) -> &'static str {
     }
 }
 
+/// What usually makes a call fail with an error.
+pub(super) fn call_cause(call: &str, errno: &str, why: &str) -> &'static str {
+    if call == "ibv_post_send" && why.contains("atomic operation") {
+        return "atomic operations are of eight bytes, at an address that is a multiple of 8";
+    }
+    match (call, errno) {
+        ("ibv_post_send", "ENOMEM") => {
+            "more requests are posted than are done: wait for completions before posting more, and \
+             have one of every few requests give one (IBV_SEND_SIGNALED); others' queues have room \
+             for hardly more than max_send_wr"
+        }
+        ("ibv_post_send", "EINVAL") => {
+            "what ibv_create_qp was asked for (cap.max_send_sge, cap.max_inline_data) is less than the \
+             work request needs, or its opcode is none of this type of queue pair"
+        }
+        ("ibv_post_recv" | "ibv_post_srq_recv", "ENOMEM") => {
+            "more receives are posted than max_recv_wr or max_wr, and messages have taken too few"
+        }
+        ("ibv_post_recv" | "ibv_post_srq_recv", "EINVAL") => {
+            "the receive has more elements than was asked for (cap.max_recv_sge), or the queue pair is \
+             in RESET: ibv_modify_qp to INIT comes first"
+        }
+        _ => errno_cause(errno),
+    }
+}
+
 /// What usually makes calls fail with an error.
-pub(super) fn errno_cause(errno: &str) -> &'static str {
+fn errno_cause(errno: &str) -> &'static str {
     match errno {
         "EINVAL" => "a wrong argument, or an object in the wrong state",
         "ENOENT" => "an object of another context, or one that is destroyed",

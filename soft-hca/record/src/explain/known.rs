@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::keys::Keys;
 use crate::entry::{Call, Entry, Outcome, Packet, ReceiveQueue, What};
-use crate::reason::{Peer, Reason};
+use crate::reason::{Lost, Peer, Reason};
 use crate::text::duration;
 use crate::value::{Name, Named, Value};
 
@@ -222,17 +222,23 @@ impl Known {
         who: impl Fn(u32) -> String,
     ) -> (String, Option<&'static str>) {
         match reason {
-            Reason::ReceiverNotReady { .. } => (self.last_receive(qp, t), None),
-            Reason::NoResponse { peer: Peer::Gone, .. } => self.gone(qp, t, who),
+            Reason::ReceiverNotReady { .. } => (self.last_receive(self.peer(qp), t), None),
+            Reason::NotTaken { why: Lost::NoReceive { qp } } => {
+                (self.last_receive(Some(*qp), t), None)
+            }
+            Reason::NotTaken { why: Lost::NoQueuePair { qp: number } } => {
+                (self.gone((qp, Some(*number)), t, who).0, None)
+            }
+            Reason::NoResponse { peer: Peer::Gone, .. } => self.gone((qp, self.peer(qp)), t, who),
             Reason::NoResponse { peer: Peer::NoPath, .. } => (self.down_ports(t), None),
             Reason::Key { key, .. } => self.keys.evidence((*key, t), who),
             _ => Default::default(),
         }
     }
 
-    /// When the last receive was posted for the peer of a queue pair.
-    fn last_receive(&self, qp: u32, t: u64) -> String {
-        let peer = self.peer(qp).filter(|_| self.is_complete);
+    /// When the last receive was posted for a peer.
+    fn last_receive(&self, peer: Option<u32>, t: u64) -> String {
+        let peer = peer.filter(|_| self.is_complete);
         let Some((number, peer)) = peer.and_then(|peer| Some((peer, self.qps.get(&peer)?))) else {
             return String::new();
         };
@@ -254,8 +260,13 @@ impl Known {
     }
 
     /// What has become of the peer of a queue pair, which does not exist.
-    fn gone(&self, qp: u32, t: u64, who: impl Fn(u32) -> String) -> (String, Option<&'static str>) {
-        let Some(number) = self.peer(qp) else { return Default::default() };
+    fn gone(
+        &self,
+        (qp, peer): (u32, Option<u32>),
+        t: u64,
+        who: impl Fn(u32) -> String,
+    ) -> (String, Option<&'static str>) {
+        let Some(number) = peer else { return Default::default() };
         if number == 0 {
             let cause = "rdma_connect or rdma_accept of the peer without a queue pair (its qp_num \
                          is 0), or a dest_qp_num that was not set";

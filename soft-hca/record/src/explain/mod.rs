@@ -17,7 +17,7 @@ use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, 
 use crate::reason::{ASKED_FOR, Reason, Side};
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
-use checks::{asynchronous, errno_cause, side, status_meaning, usual_cause};
+use checks::{asynchronous, call_cause, side, status_meaning, usual_cause};
 use hang::{Around, Hang, Hangs};
 use known::{Change, Known, Unfinished};
 use order::{About, Role};
@@ -294,8 +294,14 @@ impl Explainer {
         let Outcome::Refused { errno, reason, values, .. } = &call.result else { return None };
         let what = format!("{} is refused with {errno}", call.name);
         let why = reason.clone().unwrap_or_else(|| "no more is known than the number".into());
-        let cause = if why == ASKED_FOR { FAULT_CAUSE } else { errno_cause(errno) };
-        let why = why + &compared(values, Value::to_string);
+        let cause =
+            if why == ASKED_FOR { FAULT_CAUSE } else { call_cause(&call.name, errno, &why) };
+        let mut why = why + &compared(values, Value::to_string);
+        if call.name == "ibv_post_send" && errno == "ENOMEM" {
+            let who = |process: u32| named(&self.processes, process);
+            let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
+            why += &self.hangs.full(&call.args, &around);
+        }
         Some(self.of(entry, what, why, cause))
     }
 

@@ -5,12 +5,14 @@
 //! | `verbs`, `cm` | calls, and events of the connection manager |
 //! | `work` | work requests and completions |
 //! | `reason` | why these wait or have failed |
+//! | `posts` | work requests that the library refuses |
 //! | `packets` | packets of the link, and which of them are sent again |
 //! | `names` | numbers by rdma-core's names |
 
 mod cm;
 mod names;
 mod packets;
+mod posts;
 mod reason;
 #[cfg(test)]
 mod tests;
@@ -25,7 +27,9 @@ use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Wo
 use soft_hca_core::trace::{About, Record};
 use soft_hca_core::uapi::verbs::{event as event_type, state};
 use soft_hca_fault::{ErrorNumber, Happened};
-use soft_hca_record::entry::{Call, Channel, Entry, MatchedReceive, Outcome, Role, What};
+use soft_hca_record::entry::{
+    Call, Channel, Entry, MatchedReceive, Outcome, ReceiveQueue, Role, What,
+};
 use soft_hca_record::reason::ASKED_FOR;
 use soft_hca_record::{Name, Named};
 
@@ -33,6 +37,7 @@ pub(super) use names::gid;
 
 use names::{access_names, constant};
 use packets::Packets;
+use posts::Limits;
 use reason::reason;
 
 /// An object of a process: its descriptor and handle lead to a number of the fabric.
@@ -61,6 +66,8 @@ pub(super) struct Decoder {
     packets: Packets,
     /// Numbers of ids that are of datagrams.
     pub datagram_ids: HashSet<u32>,
+    /// What queue pairs and shared queues were made for.
+    pub limits: HashMap<ReceiveQueue, Limits>,
     /// Processes, by their index, of which a thread has called `exit`.
     exits: HashMap<u32, u32>,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
@@ -139,6 +146,7 @@ impl Decoder {
         let (proc, tail) = (record.about.proc, &record.tail[..]);
         Some(match record.event {
             Event::Began(_) => return None,
+            Event::PostRefused(refused) => What::Call(self.post_refused(&refused)?),
             Event::Exits(_) => {
                 self.exits.insert(proc, record.about.thread);
                 return None;

@@ -1,7 +1,7 @@
 //! Why a work request waits or has failed, in words.
 
 use soft_hca_core::engine::cause::{self, Cause, MalformedWqe, MemorySide};
-use soft_hca_record::reason::{Memory, Peer, Reason, Side};
+use soft_hca_record::reason::{Lost, Memory, Peer, Reason, Side};
 
 use super::names::{access_names, status_name};
 
@@ -70,6 +70,19 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
             Reason::CqFull { side, cq }
         }
         Cause::Flushed => Reason::Flushed,
+        Cause::Lost(why) => Reason::NotTaken {
+            why: match why {
+                cause::Lost::NoQueuePair(qp) => Lost::NoQueuePair { qp },
+                cause::Lost::OtherType(qp) => Lost::OtherType { qp },
+                cause::Lost::State(qp, state) => Lost::InState { qp, state },
+                cause::Lost::QKey(qp, sent, its) => Lost::QKey { qp, sent, its },
+                cause::Lost::Partition(qp, sent, its) => {
+                    Lost::OtherPartition { qp, sent: sent as u16, its: its as u16 }
+                }
+                cause::Lost::NoReceive(qp) => Lost::NoReceive { qp },
+                cause::Lost::NoPath => Lost::NoPath,
+            },
+        },
         Cause::Refused { status } => Reason::Refused { status: status_name(status) },
     })
 }

@@ -4,10 +4,12 @@ use soft_hca_core::trace::event;
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::uverbs::{Command, EXTENDED, answer, command, request};
 use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, mtu, qp_type, state};
+use soft_hca_record::entry::ReceiveQueue;
 use soft_hca_record::{Name, Named, Value};
 use zerocopy::FromBytes;
 
 use super::names::{access_names, constant, gid, named};
+use super::posts::Limits;
 use super::{Decoder, Handle};
 
 /// The function's name in libibverbs.
@@ -203,6 +205,14 @@ fn arguments(
             if let Some(made) = read::<answer::CreateQp>(answer) {
                 let handle = objects.handle(made.qp_handle);
                 objects.decoder.qps.insert(handle, made.qpn);
+                let limits = Limits {
+                    sends: asked.max_send_wr,
+                    send_elements: asked.max_send_sge,
+                    receives: asked.max_recv_wr,
+                    receive_elements: asked.max_recv_sge,
+                    inline: made.max_inline_data,
+                };
+                objects.decoder.limits.insert(ReceiveQueue::Qp(made.qpn), limits);
                 done.push(named("qp_num", Name::Qp(made.qpn)));
                 done.push(named("max_send_wr", made.max_send_wr));
                 done.push(named("max_recv_wr", made.max_recv_wr));
@@ -238,6 +248,9 @@ fn arguments(
             if let Some(made) = read::<answer::CreateSrq>(answer) {
                 let handle = objects.handle(made.srq_handle);
                 objects.decoder.srqs.insert(handle, made.srqn);
+                let (receives, receive_elements) = (asked.max_wr, made.max_sge);
+                let limits = Limits { receives, receive_elements, ..Limits::default() };
+                objects.decoder.limits.insert(ReceiveQueue::Srq(made.srqn), limits);
                 done.push(named("srq", Name::Srq(made.srqn)));
                 done.push(named("max_wr", made.max_wr));
                 done.push(named("max_sge", made.max_sge));

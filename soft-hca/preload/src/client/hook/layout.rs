@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use zerocopy::FromBytes;
+
 /// `struct ibv_context`: of its functions only those that are replaced have names here.
 #[repr(C)]
 pub(super) struct Context {
@@ -10,7 +12,8 @@ pub(super) struct Context {
     pub poll_cq: usize,
     queues: [usize; 8],
     pub post_srq_recv: usize,
-    sending: [usize; 5],
+    sending: [usize; 4],
+    pub post_send: usize,
     pub post_recv: usize,
     behind: [usize; 5],
     pub cmd_fd: c_int,
@@ -53,6 +56,40 @@ pub(super) struct ExtendedCq {
     pub end_poll: usize,
 }
 
+/// `struct ibv_send_wr`, up to the union of which RDMA and atomic operations have the remote address first.
+#[repr(C)]
+#[derive(FromBytes)]
+pub(super) struct SendWr {
+    pub wr_id: u64,
+    next: u64,
+    pub sg_list: u64,
+    pub num_sge: i32,
+    pub opcode: u32,
+    pub send_flags: u32,
+    imm: u32,
+    pub remote_addr: u64,
+}
+
+/// `struct ibv_recv_wr`
+#[repr(C)]
+#[derive(FromBytes)]
+pub(super) struct RecvWr {
+    pub wr_id: u64,
+    next: u64,
+    pub sg_list: u64,
+    pub num_sge: i32,
+    padding: u32,
+}
+
+/// `struct ibv_sge`
+#[repr(C)]
+#[derive(FromBytes)]
+pub(super) struct Sge {
+    addr: u64,
+    pub length: u32,
+    lkey: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use std::mem::offset_of;
@@ -68,6 +105,7 @@ mod tests {
             offset_of!(Context, post_srq_recv),
             ops + offset_of!(ibv_context_ops, post_srq_recv)
         );
+        assert_eq!(offset_of!(Context, post_send), ops + offset_of!(ibv_context_ops, post_send));
         assert_eq!(offset_of!(Context, post_recv), ops + offset_of!(ibv_context_ops, post_recv));
         assert_eq!(offset_of!(Context, cmd_fd), offset_of!(ibv_context, cmd_fd));
         assert_eq!(offset_of!(ExtendedCq, context), offset_of!(ibv_cq, context));
@@ -79,6 +117,14 @@ mod tests {
             offset_of!(ExtendedCq, comp_events_completed),
             offset_of!(ibv_cq, comp_events_completed)
         );
+        use rdma_sys::{ibv_recv_wr, ibv_send_wr, ibv_sge};
+        assert_eq!(offset_of!(SendWr, sg_list), offset_of!(ibv_send_wr, sg_list));
+        assert_eq!(offset_of!(SendWr, send_flags), offset_of!(ibv_send_wr, send_flags));
+        assert_eq!(offset_of!(SendWr, remote_addr), offset_of!(ibv_send_wr, wr));
+        assert_eq!(offset_of!(RecvWr, num_sge), offset_of!(ibv_recv_wr, num_sge));
+        assert_eq!(size_of::<RecvWr>(), size_of::<ibv_recv_wr>());
+        assert_eq!(size_of::<Sge>(), size_of::<ibv_sge>());
+        assert_eq!(offset_of!(Sge, length), offset_of!(ibv_sge, length));
         assert_eq!(offset_of!(Qp, context), offset_of!(ibv_qp, context));
         assert_eq!(offset_of!(Qp, qp_num), offset_of!(ibv_qp, qp_num));
         assert_eq!(offset_of!(Srq, context), offset_of!(ibv_srq, context));

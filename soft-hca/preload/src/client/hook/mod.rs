@@ -32,7 +32,7 @@ use std::sync::{Mutex, PoisonError};
 
 use layout::{Context, ExtendedCq};
 use poll::{end_poll, next_poll, poll_cq, start_poll};
-use post::{post_recv, post_srq_recv};
+use post::{post_recv, post_send, post_srq_recv};
 use table::Hooked;
 
 use crate::client::memory;
@@ -84,6 +84,19 @@ pub(crate) struct Own {
     pub post_srq_recv: usize,
 }
 
+impl Own {
+    /// Of a context, which has no functions of an extended queue: `post_send` has the word of one of these,
+    /// so that all that is known is in one line of the processor's cache.
+    fn with_post_send(self, post_send: usize) -> Self {
+        Self { end_poll: post_send, ..self }
+    }
+
+    /// The context's function.
+    fn post_send(&self) -> usize {
+        self.end_poll
+    }
+}
+
 /// Has `ibv_poll_cq` of a new completion queue pass through here. `own_poll` is the function of its
 /// context, 0 until the first queue of the context is hooked. If it cannot be done, the queue works as
 /// before.
@@ -108,13 +121,15 @@ fn hook_functions(context: usize, own_poll: &AtomicUsize) -> bool {
     }
     let ours = [
         (offset_of!(Context, poll_cq), poll_cq as *const () as usize),
+        (offset_of!(Context, post_send), post_send as *const () as usize),
         (offset_of!(Context, post_recv), post_recv as *const () as usize),
         (offset_of!(Context, post_srq_recv), post_srq_recv as *const () as usize),
     ];
     // SAFETY: a context, as its descriptor tells, which lives as long as its queues.
     let places = ours.map(|(offset, ours)| (unsafe { word(context + offset) }, ours));
-    let [poll_cq, post_recv, post_srq_recv] = places.map(|(place, _)| place.load(Acquire));
-    let own = Own { poll_cq, post_recv, post_srq_recv, ..Own::default() };
+    let [poll_cq, post_send, post_recv, post_srq_recv] =
+        places.map(|(place, _)| place.load(Acquire));
+    let own = Own { poll_cq, post_recv, post_srq_recv, ..Own::default() }.with_post_send(post_send);
     let hooked = Hooked { own, queue: Queue::default() };
     if poll_cq == 0 || !table::insert(context, hooked) {
         return false;

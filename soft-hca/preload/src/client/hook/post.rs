@@ -1,14 +1,17 @@
-//! The functions that stand in the places of those by which a provider's receives are posted. They
-//! are there for whoever records, and do nothing else.
+//! The functions that stand in the places of those by which work requests are posted. They are there for
+//! whoever records, and do nothing else. Sends that are posted are seen at their doorbell, and so here only
+//! what the provider refuses.
 
 use std::ffi::{c_int, c_void};
 
 use soft_hca_core::engine::ReceiveQueue;
+use soft_hca_core::trace::event::{PostRefused, Posts};
+use zerocopy::FromBytes;
 
-use super::layout::{Qp, Srq};
+use super::layout::{Qp, RecvWr, SendWr, Sge, Srq};
 use super::table;
-use crate::client::recorded::Posting;
-use crate::client::{process, uverbs};
+use crate::client::recorded::{self, Posting};
+use crate::client::{memory, process, uverbs};
 
 type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 
@@ -17,15 +20,102 @@ type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -
 unsafe fn call(
     own: usize,
     [to, first, bad]: [*mut c_void; 3],
-    queue: impl FnOnce() -> Option<ReceiveQueue>,
+    queue: impl Fn() -> Option<ReceiveQueue>,
 ) -> c_int {
-    let posting = process::recorded().and_then(|process| Some(Posting::begin(process, queue()?)));
+    let is_recorded = process::recorded();
+    let posting = is_recorded.and_then(|process| Some(Posting::begin(process, queue()?)));
     // SAFETY: the function that was in the place of ours.
     let own = unsafe { std::mem::transmute::<usize, Post>(own) };
     // SAFETY: the caller's own call.
     let error = unsafe { own(to, first, bad) };
     if let Some(posting) = posting {
         posting.end();
+    }
+    if error != 0 && recorded::is_on() {
+        // SAFETY: the caller's own call.
+        let request = read::<RecvWr>(unsafe { refused(first, bad) });
+        if let (Some(request), Some(queue)) = (request, queue()) {
+            let (posts, number) = match queue {
+                ReceiveQueue::Own(qpn) => (Posts::Receive, qpn),
+                ReceiveQueue::Shared(index) => (Posts::SharedReceive, index),
+            };
+            recorded::post_refused(PostRefused {
+                wr_id: request.wr_id,
+                length: length(request.sg_list, request.num_sge),
+                errno: error,
+                posts: posts as u32,
+                queue: number,
+                elements: request.num_sge as u32,
+                ..PostRefused::default()
+            });
+        }
+    }
+    error
+}
+
+/// Requests of a list that are looked at.
+const LONGEST: usize = 4096;
+
+/// The request of a list that was refused: the one whose address the provider has left in `bad`. It does not
+/// always leave one.
+///
+/// # Safety
+/// `bad` is null, or has an address.
+unsafe fn refused(first: *mut c_void, bad: *mut c_void) -> u64 {
+    let first = first as u64;
+    // SAFETY: the caller's promise.
+    let Some(bad) = (unsafe { bad.cast::<u64>().as_ref() }) else { return first };
+    // The next one is named behind the first word, whatever is posted.
+    let next = |at: &u64| read::<[u64; 2]>(*at).map(|[_, next]| next).filter(|next| *next != 0);
+    let mut list = std::iter::successors(Some(first), next).take(LONGEST);
+    list.find(|at| at == bad).unwrap_or(first)
+}
+
+/// A structure of the program's.
+fn read<T: FromBytes>(address: u64) -> Option<T> {
+    T::read_from_bytes(&memory::read(address, size_of::<T>()).ok()?).ok()
+}
+
+/// Elements of a list that are looked at.
+const MOST: usize = 256;
+
+/// Bytes of a list's elements.
+fn length(list: u64, elements: i32) -> u64 {
+    let elements = usize::try_from(elements).unwrap_or(0).min(MOST);
+    let sge = |index: usize| read::<Sge>(list.wrapping_add((index * size_of::<Sge>()) as u64));
+    (0..elements).map_while(sge).map(|sge| u64::from(sge.length)).sum()
+}
+
+/// `post_send` of a context.
+pub(super) unsafe extern "C-unwind" fn post_send(
+    qp: *mut c_void,
+    first: *mut c_void,
+    bad: *mut c_void,
+) -> c_int {
+    // SAFETY: the program's own queue pair, which begins with the address of its context.
+    let Some(hooked) = table::find(unsafe { *qp.cast::<usize>() }) else { return libc::EINVAL };
+    // SAFETY: the function that was in the place of this one.
+    let own = unsafe { std::mem::transmute::<usize, Post>(hooked.own.post_send()) };
+    // SAFETY: the caller's own call.
+    let error = unsafe { own(qp, first, bad) };
+    if error != 0 && recorded::is_on() {
+        // SAFETY: the caller's own call.
+        if let Some(request) = read::<SendWr>(unsafe { refused(first, bad) }) {
+            // SAFETY: the program's own queue pair.
+            let queue = unsafe { (*qp.cast::<Qp>()).qp_num };
+            recorded::post_refused(PostRefused {
+                wr_id: request.wr_id,
+                address: request.remote_addr,
+                length: length(request.sg_list, request.num_sge),
+                errno: error,
+                posts: Posts::Send as u32,
+                queue,
+                opcode: request.opcode,
+                flags: request.send_flags,
+                elements: request.num_sge as u32,
+                ..PostRefused::default()
+            });
+        }
     }
     error
 }

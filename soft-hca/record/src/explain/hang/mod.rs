@@ -12,6 +12,7 @@ use super::checks::usual_cause;
 use super::{Stalled, seconds};
 use crate::entry::{Channel, Entry, What};
 use crate::text::duration;
+use crate::value::Named;
 use ids::Ids;
 use queues::{Armed, Pair, Queues};
 use threads::{Blocked, Doing, Thread, Threads};
@@ -97,6 +98,14 @@ impl Hangs {
         let messages = times(taken, "message has", "messages have");
         let sends = times(pair.pending.len() as u64, "send waits", "sends wait");
         format!("; {receives} posted there, {messages} taken one, and {sends}")
+    }
+
+    /// What keeps the send queue of the queue pair full that a call is about.
+    pub(super) fn full(&self, args: &[Named], around: &Around<'_>) -> String {
+        let number = queues::qp(args, "qp");
+        let pair = number.and_then(|number| Some((number, self.queues.pairs.get(&number)?)));
+        let waits = pair.and_then(|(number, pair)| self.pending(number, pair, around));
+        waits.map_or(String::new(), |waits| format!("; {waits}"))
     }
 
     /// Threads that are blocked at a time, of a process or of all that have not ended; only those that

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Kind, Layout, Line, LineKind, Place};
 use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
-use crate::reason::{Reason, Side};
+use crate::reason::{Lost, Reason, Side};
 use crate::timeline::frame::{Lane, opcode, reaches_memory};
 use crate::words::{self, SUCCESS};
 
@@ -95,7 +95,8 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
         words::short_opcode(&executed.opcode),
         words::bytes(size(correlation, transfer))
     );
-    let failed = executed.status != SUCCESS;
+    // A datagram may be lost without a word to its sender.
+    let failed = executed.status != SUCCESS || executed.reason.is_some();
     for arrival in &transfer.arrivals {
         let there = bar(layout, arrival.receive, place, arrival.participant, Lane::ReceiveQueue);
         let second = arrival.receive.or(arrival.completion).unwrap_or(at);
@@ -119,7 +120,12 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
             | Reason::Unmapped { side, .. }
             | Reason::CqFull { side, .. },
         ) => *side == Side::Responder,
-        Some(Reason::Flushed | Reason::MessageTooLong { .. } | Reason::Malformed { .. }) => false,
+        Some(
+            Reason::Flushed
+            | Reason::MessageTooLong { .. }
+            | Reason::Malformed { .. }
+            | Reason::NotTaken { why: Lost::NoPath },
+        ) => false,
         Some(_) => true,
         None => !failed,
     };

@@ -1,0 +1,116 @@
+//! Work requests that the library refuses: `ibv_post_send` and its kin with an error that nobody was asked
+//! for.
+
+use soft_hca_core::errno::Errno;
+use soft_hca_core::trace::event::{PostRefused, Posts};
+use soft_hca_core::uapi::verbs::{opcode, send_flag, state};
+use soft_hca_record::entry::{Call, Outcome, ReceiveQueue};
+use soft_hca_record::{Name, Named};
+
+use super::Decoder;
+use super::names::{constant, flags, named, opcode_name};
+
+/// What a queue pair or a shared queue was made for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::record) struct Limits {
+    pub sends: u32,
+    pub send_elements: u32,
+    pub receives: u32,
+    pub receive_elements: u32,
+    /// What it can have, not what it was asked for.
+    pub inline: u32,
+}
+
+/// Which check has failed, and what it has compared.
+type Why = Option<(&'static str, Vec<Named>)>;
+
+impl Decoder {
+    /// A work request that was refused, as a call.
+    pub(super) fn post_refused(&self, refused: &PostRefused) -> Option<Call> {
+        let posts = Posts::of(refused.posts)?;
+        let (queue, place, name) = match posts {
+            Posts::Send | Posts::Receive => {
+                let name = if posts == Posts::Send { "ibv_post_send" } else { "ibv_post_recv" };
+                (ReceiveQueue::Qp(refused.queue), Name::Qp(refused.queue), name)
+            }
+            Posts::SharedReceive => {
+                let number = refused.queue + 1;
+                (ReceiveQueue::Srq(number), Name::Srq(number), "ibv_post_srq_recv")
+            }
+        };
+        let mut args = vec![
+            Named(place.kind().into(), place.into()),
+            named("wr_id", Name::WrId(refused.wr_id)),
+        ];
+        if posts == Posts::Send {
+            args.push(named("opcode", opcode_name(refused.opcode)));
+            args.push(named("send_flags", flags("IBV_SEND_", send_flag::name, refused.flags)));
+        }
+        args.push(named("num_sge", refused.elements as i32));
+        let limits = self.limits.get(&queue).copied();
+        let why = match posts {
+            Posts::Send => limits.and_then(|limits| send(refused, &limits)),
+            _ => limits.and_then(|limits| receive(refused, &limits, posts)),
+        };
+        let (reason, values) =
+            why.map_or((None, Vec::new()), |(why, values)| (Some(why.to_string()), values));
+        let number = refused.errno;
+        let result =
+            Outcome::Refused { errno: format!("{:?}", Errno::new(number)), number, reason, values };
+        Some(Call { name: name.into(), args, duration: 0, result, unacknowledged: 0 })
+    }
+}
+
+fn full(refused: &PostRefused, asked: u32) -> Vec<Named> {
+    vec![named("posted", refused.used), named("room", refused.room), named("asked", asked)]
+}
+
+fn compared(asked: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> {
+    vec![named("asked", asked), named("limit", limit)]
+}
+
+fn send(refused: &PostRefused, limits: &Limits) -> Why {
+    if refused.errno == libc_enomem() {
+        return Some(("the send queue is full (max_send_wr)", full(refused, limits.sends)));
+    }
+    let is_atomic =
+        matches!(refused.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD);
+    if refused.elements > limits.send_elements {
+        let compared = compared(refused.elements as i32, limits.send_elements);
+        Some(("more elements than the queue pair's max_send_sge", compared))
+    } else if refused.flags & send_flag::INLINE != 0 && refused.length > limits.inline.into() {
+        let compared = compared(refused.length as i64, limits.inline);
+        Some(("more inline data than the queue pair's max_inline_data", compared))
+    } else if is_atomic && refused.address % 8 != 0 {
+        let values = vec![named("address", Name::Address(refused.address))];
+        Some(("the address of an atomic operation is not a multiple of eight", values))
+    } else if is_atomic && refused.length < 8 {
+        let values = compared(refused.length as i64, 8);
+        Some(("an atomic operation needs room for eight bytes", values))
+    } else {
+        None
+    }
+}
+
+fn receive(refused: &PostRefused, limits: &Limits, posts: Posts) -> Why {
+    if refused.errno == libc_enomem() {
+        let why = match posts {
+            Posts::SharedReceive => "the shared receive queue is full (max_wr)",
+            _ => "the receive queue is full (max_recv_wr)",
+        };
+        Some((why, full(refused, limits.receives)))
+    } else if refused.elements > limits.receive_elements {
+        let compared = compared(refused.elements as i32, limits.receive_elements);
+        Some(("more elements than the queue's max_recv_sge", compared))
+    } else if posts == Posts::Receive && refused.state == state::RESET {
+        let state = constant("IBV_QPS_", state::name(refused.state), refused.state);
+        Some(("receives are posted from INIT on, not in RESET", vec![named("state", state)]))
+    } else {
+        None
+    }
+}
+
+/// `ENOMEM`
+fn libc_enomem() -> i32 {
+    Errno::ENOMEM.number()
+}

@@ -31,7 +31,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
         }
         Subcommands::Show(arguments) => show(&arguments)?,
         Subcommands::Explain { file } => show::explain(&file)?,
-        Subcommands::Ls { fabric } => ls::ls(fabric.as_ref())?,
+        Subcommands::Ls { fabric, why } => ls::ls(fabric.as_ref(), why)?,
         Subcommands::Port { action, port, fabric } => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
             change::port(&fabric, &port, action == PortAction::Up)?;

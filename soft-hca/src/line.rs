@@ -45,7 +45,7 @@ const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric 
 const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] | --perfetto OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
-const LS_USAGE: &str = "soft-hca ls [--fabric FABRIC]";
+const LS_USAGE: &str = "soft-hca ls [--why] [--fabric FABRIC]";
 
 /// The ways to show a record, of which there is one at a time.
 const VIEW: &str = "view";
@@ -76,7 +76,8 @@ pub enum Subcommands {
     /// Say what went wrong in a record, and what usually causes it
     ///
     /// For each call that was refused and each work request that has failed: which check, on
-    /// which side, with the values that were compared; then what waits still.
+    /// which side, with the values that were compared; what waits still; and of each thread that
+    /// was blocked when its process was killed, what it has waited for and why that did not come.
     #[command(verbatim_doc_comment, override_usage = EXPLAIN_USAGE)]
     Explain {
         /// The record
@@ -84,8 +85,14 @@ pub enum Subcommands {
         file: PathBuf,
     },
     /// Show the fabrics: their ports with counters, processes, queue pairs and connections
-    #[command(override_usage = LS_USAGE)]
+    ///
+    /// With --why: who waits there, for what, and why that does not come.
+    #[command(verbatim_doc_comment, override_usage = LS_USAGE)]
     Ls {
+        /// Say why programs do not go on: queues that are not armed, events that nobody fetches,
+        /// requests that wait for the peer, programs that are stopped
+        #[arg(long)]
+        why: bool,
         /// Only this one
         #[arg(long, value_name = "FABRIC")]
         fabric: Option<FabricName>,

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use soft_hca_core::config::{self, FabricName};
@@ -9,15 +10,21 @@ use soft_hca_core::rpc::Request;
 
 use super::{Error, cannot, fabric, print};
 
-/// Prints all fabrics that run, or one.
-pub fn ls(only: Option<&FabricName>) -> Result<(), Error> {
+/// Prints all fabrics that run, or one; with `why` what waits in them, and for what, instead of all that there
+/// is.
+pub fn ls(only: Option<&FabricName>, why: bool) -> Result<(), Error> {
     let mut text = String::new();
     for dir in fabrics()? {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         if only.is_some_and(|only| only.to_string() != name) {
             continue;
         }
-        if let Some(listing) = listing(&dir)? {
+        let request = if why { Request::Why { sends: true } } else { Request::List };
+        if let Some(mut listing) = listing(&dir, &request)? {
+            if why && listing.is_empty() {
+                listing =
+                    "nothing waits for what does not come, as far as the device knows\n".into();
+            }
             text += &format!("fabric {name} dir {}\n", dir.display());
             text.extend(listing.lines().map(|line| format!("  {line}\n")));
         }
@@ -32,18 +39,23 @@ pub fn ls(only: Option<&FabricName>) -> Result<(), Error> {
 }
 
 /// What the daemon says of its fabric; `None` if there is none, or it has just ended.
-fn listing(dir: &Path) -> Result<Option<String>, Error> {
+fn listing(dir: &Path, request: &Request) -> Result<Option<String>, Error> {
     let Some(connection) = fabric::look(dir)? else { return Ok(None) };
-    let fds = match fabric::ask(&connection, &Request::List) {
+    let fds = match fabric::ask(&connection, request) {
         Ok((_, fds)) => fds,
         Err(Error::System { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
+    text_of(fds).map(Some)
+}
+
+/// What the daemon has written to a file.
+pub(super) fn text_of(fds: Vec<OwnedFd>) -> Result<String, Error> {
     let mut text = Vec::new();
     for fd in fds {
         File::from(fd).read_to_end(&mut text).map_err(cannot("read the fabric's listing"))?;
     }
-    Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The folders of fabrics, sorted.

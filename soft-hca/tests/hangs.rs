@@ -3,8 +3,14 @@
 
 mod programs;
 
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
 use programs::place::Place;
-use programs::{assert_has, compile, headers, installed, the_processors};
+use programs::program::Program;
+use programs::signal::{go_on, stop};
+use programs::{LIMIT, assert_has, comes_about, compile, headers, installed, the_processors};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hangs/hangs.c");
 
@@ -170,6 +176,86 @@ fn completions_that_nobody_is_told_of() {
 #[test]
 fn events_that_do_not_come() {
     explain("hangs-connections", &CONNECTIONS);
+}
+
+/// What is said of a program while it hangs, by `soft-hca run --explain` and by `soft-hca ls --why`.
+const LIVE: [(&str, &str); 9] = [
+    ("never_armed", " has 1 completion that nobody has polled, and is not armed; usual cause: "),
+    ("armed_late", " that nobody has polled, and was armed after they had come; usual cause: "),
+    ("solicited_only", " that nobody has polled, and is armed for solicited ones only; "),
+    ("silent", " is not armed; usual cause: ibv_req_notify_cq is missing"),
+    ("both_receive", " has 1 receive posted, and its peer sends nothing: "),
+    (
+        "not_taken",
+        " has 1 event in an event channel that it does not read, the first is \
+         RDMA_CM_EVENT_CONNECT_REQUEST of id ",
+    ),
+    ("not_accepted", " has taken the request (id 2), and has called neither rdma_accept nor"),
+    (
+        "wrong_channel",
+        " in an event channel that it does not read, the first is RDMA_CM_EVENT_ADDR_RESOLVED of id 1",
+    ),
+    (
+        "ignores_disconnected",
+        " was told RDMA_CM_EVENT_DISCONNECTED of its id 2, and has called neither",
+    ),
+];
+
+#[test]
+fn who_hangs_is_told_of_at_once() {
+    if !headers(&["rdma/rdma_cma.h"].into()) {
+        return;
+    }
+    let place = Place::new("hangs-live");
+    let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
+    let why = || said(&place, &["ls", "--why", "--fabric", place.fabric_name()]);
+    for (case, expected) in LIVE {
+        let mut running = place.start_in(&format!("{program} {case} 1000"), explains);
+        let is_said = comes_about(LIMIT, || running.output().contains(expected));
+        assert!(is_said, "{case}: {}", running.output());
+        assert_has(&why(), &[expected]);
+        end(&running);
+        running.wait();
+        place.assert_gone();
+    }
+    // The call that does not return is known to who records or explains only.
+    let mut running = place.start_in(&format!("{program} unacknowledged 1000"), explains);
+    let expected = "a thread waits in ibv_destroy_cq (cq 1), for ";
+    assert!(comes_about(LIMIT, || running.output().contains(expected)), "{}", running.output());
+    end(&running);
+    running.wait();
+    place.assert_gone();
+}
+
+#[test]
+fn who_is_stopped_and_who_waits_for_work() {
+    let place = Place::new("hangs-stopped");
+    let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
+    let why = || said(&place, &["ls", "--why", "--fabric", place.fabric_name()]);
+    let mut running = place.start(&format!("{program} waits_for_work 1000"));
+    // It has done all that it does when its thread has waited for long.
+    running.wait_until(|| {
+        place.objects().iter().filter(|line| line.contains(" state RTS ")).count() == 2
+    });
+    thread::sleep(Duration::from_millis(1500));
+    assert_has(&why(), &["nothing waits for what does not come"]);
+    stop(&running);
+    assert!(comes_about(LIMIT, || why().contains("] is stopped: ")), "{}", why());
+    go_on(&running);
+    assert!(comes_about(LIMIT, || !why().contains("] is stopped: ")), "{}", why());
+    running.kill();
+    place.assert_gone();
+}
+
+/// Has what goes wrong said while it happens.
+fn explains(command: &mut Command) -> &mut Command {
+    command.env("SOFT_HCA_EXPLAIN", "1")
+}
+
+/// SIGTERM, which `soft-hca` passes on.
+fn end(program: &Program) {
+    let sent = Command::new("kill").arg(program.pid().to_string()).status().unwrap();
+    assert!(sent.success());
 }
 
 /// Programs of the distribution, which wait in all these ways.

@@ -8,7 +8,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | `server` | the loop |
-//! | `listing` | what `soft-hca ls` shows |
+//! | `listing`, `why` | what `soft-hca ls` shows |
 //! | `counter_files`, `lease` | counters in sysfs, which are written when they are read |
 //! | [`sysfs`] | the files in which a program finds devices |
 //! | `files` | the files that clients have opened, each a connection |
@@ -60,5 +60,6 @@ pub mod sysfs;
 mod table;
 mod ucma;
 mod uverbs;
+mod why;
 
 pub use server::{Config, Error, run};

@@ -31,13 +31,15 @@ use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::run::{self, Options};
-use super::{Error, cannot, fabric};
+use super::{Error, cannot, fabric, ls};
 
 use collect::Collector;
 use sink::Sink;
 
 /// How often the recorder looks.
 const PERIOD: Duration = Duration::from_millis(20);
+/// How often the daemon is asked who does not go on.
+const BETWEEN_LOOKS_NS: u64 = 500_000_000;
 /// How long a fabric may take to end before nobody waits for it any longer.
 const WRITTEN_NS: u64 = 1_000_000_000;
 
@@ -250,6 +252,7 @@ impl Recording {
             }
             None => None,
         };
+        let mut next_look = self.began + BETWEEN_LOOKS_NS;
         let status = loop {
             if let Some(status) = ended(child.as_mut(), &self)? {
                 break status;
@@ -257,6 +260,14 @@ impl Recording {
             collector.collect(false, |entry| sink.entry(entry)).map_err(failed())?;
             let complete = system::now_ns().saturating_sub(self.began + collect::KEPT_NS);
             sink.looked(complete).map_err(failed())?;
+            // A record has what is needed for that.
+            if sink.writer.is_none() && system::now_ns() >= next_look {
+                next_look = system::now_ns() + BETWEEN_LOOKS_NS;
+                let answer = fabric::ask(&self.connection, &Request::Why { sends: false });
+                let text = answer.and_then(|(_, fds)| ls::text_of(fds));
+                // The fabric may have ended.
+                text.iter().for_each(|text| sink.waits(text));
+            }
             thread::sleep(PERIOD);
         };
         let folder = self.end();

@@ -1,16 +1,24 @@
 //! Where the entries of a recording go.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use soft_hca_record::explain::Live;
 use soft_hca_record::{Entry, What, Writer};
 
+/// So many looks, half a second apart, make a second.
+const LOOKS: u32 = 3;
+
 /// A file, and standard error for what goes wrong.
 #[derive(Default)]
 pub(super) struct Sink {
     pub writer: Option<Writer<BufWriter<File>>>,
     pub live: Option<Live>,
+    /// What was said of who does not go on, without numbers.
+    pub said: HashSet<String>,
+    /// The same of what was so at the last looks, and at how many.
+    pub seen: HashMap<String, u32>,
     /// Whether a packet of the link was among the entries.
     pub has_packets: bool,
 }
@@ -33,6 +41,22 @@ impl Sink {
         let waiting = self.live.as_mut().map(|live| live.waiting(t));
         waiting.iter().flatten().for_each(|line| say(line));
         self.writer.as_mut().map_or(Ok(()), Writer::flush)
+    }
+
+    /// What the daemon says of who does not go on, which is said once: of who waits for long already at once,
+    /// of all else if it stays so.
+    pub(super) fn waits(&mut self, text: &str) {
+        let kind = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");
+        let mut seen = HashMap::new();
+        for line in text.lines() {
+            let kind = kind(line);
+            let looks = self.seen.get(&kind).copied().unwrap_or(0) + 1;
+            if (looks >= LOOKS || line.contains(" waits in ")) && self.said.insert(kind.clone()) {
+                say(&format!("{line}\n"));
+            }
+            seen.insert(kind, looks);
+        }
+        self.seen = seen;
     }
 
     /// There is no more.

@@ -1,9 +1,10 @@
 /*
  * Programs that hang:
  *
- *   hangs CASE
+ *   hangs CASE [SECONDS]
  *
- * Both sides are of this process. After two seconds an alarm kills it; a case that is right ends before.
+ * Both sides are of this process. After two seconds, or so many, an alarm kills it; a case that is right ends
+ * before.
  */
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -436,9 +437,9 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    alarm(SECONDS);
+    alarm(argc == 3 ? atoi(argv[2]) : SECONDS);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        if (argc == 2 && !strcmp(argv[1], CASES[i].name)) {
+        if (argc >= 2 && !strcmp(argv[1], CASES[i].name)) {
             if (CASES[i].connects)
                 connect_sides();
             CASES[i].run();

@@ -154,6 +154,9 @@ entry! {
         pub proc: AtomicU32,
         /// Odd while the owner takes a token and the event that belongs to it; goes up with each.
         pub reads: AtomicU32,
+        /// `CLOCK_MONOTONIC` nanoseconds since which a thread of the owner waits for an event, 0 for none:
+        /// for who asks why.
+        pub waits_since: AtomicU64,
     }
 }
 

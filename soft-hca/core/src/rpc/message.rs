@@ -82,6 +82,11 @@ pub enum Request {
     Raise(Async),
     /// A listing of the fabric, answered by a file with its text.
     List,
+    /// Why programs of the fabric do not go on, answered as [`List`](Self::List) by a line for each that waits.
+    Why {
+        /// Also of requests in send queues.
+        sends: bool,
+    },
     /// The program has done with a completion channel of this file. Not answered.
     CloseChannel(ChannelId),
     /// Record the fabric until this connection ends. Answered with the recording's number; `EBUSY` if it is recorded already.
@@ -338,6 +343,10 @@ impl Request {
             Self::Sysfs => word(13),
             Self::Share => word(14),
             Self::Sockets => word(15),
+            Self::Why { sends } => {
+                word(16);
+                word((*sends).into());
+            }
         }
         out
     }
@@ -389,6 +398,7 @@ impl Request {
             13 => Self::Sysfs,
             14 => Self::Share,
             15 => Self::Sockets,
+            16 => Self::Why { sends: words.flag()? },
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -454,6 +464,7 @@ mod tests {
             Request::Share,
             Request::Sockets,
             Request::List,
+            Request::Why { sends: true },
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, only_failures: true },
             Request::Fault(Happened {

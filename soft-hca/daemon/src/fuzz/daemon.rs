@@ -108,7 +108,10 @@ impl Case {
                 let what = Async::from_words(u.int_in_range(0..=8)?, small(u)?);
                 Request::Raise(what.expect("there are nine kinds"))
             }
-            8 => Request::List,
+            8 => match u.arbitrary()? {
+                Some(sends) => Request::Why { sends },
+                None => Request::List,
+            },
             9 => Request::CloseChannel(channel(u)?),
             10 => Request::Record { limit: u.arbitrary()?, only_failures: u.arbitrary()? },
             11 => {

@@ -25,7 +25,7 @@ use crate::files::{self, File};
 use crate::link::LentSocket;
 use crate::poller::Ready;
 use crate::uverbs::UverbsFile;
-use crate::{listing, ucma};
+use crate::{listing, ucma, why};
 
 /// What has become of a request.
 pub(super) enum Handled {
@@ -34,6 +34,15 @@ pub(super) enum Handled {
     Answered(Answered),
     /// It is answered when nobody uses the memory any more that it is about.
     Soon(Answered, Quiesce),
+}
+
+/// An answer that may be longer than a message.
+fn text(text: &str) -> Result<Handled> {
+    let written = system::memory_file(c"listing").and_then(|mut file| {
+        file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map(|()| file)
+    });
+    let fds = vec![written.map_err(|_| Errno::ENOMEM)?.into()];
+    Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
 }
 
 impl Daemon {
@@ -99,14 +108,9 @@ impl Daemon {
             }
             Request::Share => self.share(token).map(Handled::Answered),
             Request::Sockets => self.sockets(token).map(Handled::Answered),
-            Request::List => {
-                let text = listing::text(&self.fabric, &self.files, &self.cm);
-                // It may be longer than a message.
-                let written = system::memory_file(c"listing").and_then(|mut file| {
-                    file.write_all(text.as_bytes()).and_then(|()| file.rewind()).map(|()| file)
-                });
-                let fds = vec![written.map_err(|_| Errno::ENOMEM)?.into()];
-                Ok(Handled::Answered(Answered { fds, ..Answered::default() }))
+            Request::List => text(&listing::text(&self.fabric, &self.files, &self.cm)),
+            Request::Why { sends } => {
+                text(&why::text(&self.fabric, &self.cm, sends, system::now_ns()))
             }
         }
     }
@@ -264,7 +268,11 @@ impl Daemon {
     pub(super) fn pop_event(&mut self, token: u32) -> Option<Vec<u8>> {
         match self.files.get_mut(token)? {
             File::Uverbs { file, .. } => file.pop_async().map(|event| event.as_bytes().to_vec()),
-            File::Cm { file, .. } => self.cm.pop_event(*file).map(Vec::from),
+            File::Cm { file, .. } => {
+                let event = self.cm.pop_event(*file);
+                self.cm.note_asked(*file, event.is_none().then(system::now_ns));
+                event.map(Vec::from)
+            }
             File::New | File::Bystander { .. } => None,
         }
     }

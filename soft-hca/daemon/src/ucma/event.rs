@@ -17,11 +17,13 @@ pub(super) struct File {
     /// The devices that its program finds.
     pub found: DeviceSet,
     pub events: VecDeque<Waiting>,
+    /// When its program has asked for an event for the first time since the last one, and there was none.
+    pub asked_ns: Option<u64>,
 }
 
 impl File {
     pub(super) fn new(owner: usize) -> Self {
-        Self { owner, found: DeviceSet::ALL, events: VecDeque::new() }
+        Self { owner, found: DeviceSet::ALL, events: VecDeque::new(), asked_ns: None }
     }
 }
 
@@ -31,9 +33,11 @@ pub(super) struct Waiting {
     /// The id that it counts for; for a connection request that is the listener.
     pub id: Key,
     /// The new id of a connection request.
-    request: Option<Key>,
+    pub request: Option<Key>,
     /// The membership that it counts for as well.
     pub membership: Option<u32>,
+    /// Its type, and the number of its id.
+    pub told: (u32, u32),
     pub bytes: [u8; EVENT],
 }
 
@@ -81,7 +85,14 @@ impl Cm {
         let Some(file) = self.files.get_mut(&id.file) else { return };
         let name = event_type::name(event.event).unwrap_or("unknown event");
         tracing::debug!(owner = file.owner, id = event.id, status = event.status, "{name}");
-        file.events.push_back(Waiting { id: key, request, membership, bytes: event.encode() });
+        let told = (event.event, event.id);
+        file.events.push_back(Waiting {
+            id: key,
+            request,
+            membership,
+            told,
+            bytes: event.encode(),
+        });
         self.touched.insert(id.file);
     }
 

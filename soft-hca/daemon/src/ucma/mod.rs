@@ -27,6 +27,7 @@
 //! | `option` | SET_OPTION | `ucma.c` |
 //! | `removal` | ids whose device is removed | `cma.c`, `ucma.c` |
 //! | `timer` | deadlines | `cm.c` |
+//! | `why` | who waits for what | |
 
 mod bind;
 mod connect;
@@ -50,6 +51,7 @@ mod resolve;
 mod sidr;
 mod stale;
 mod timer;
+mod why;
 mod wire;
 
 #[cfg(any(test, fuzzing))]
@@ -80,6 +82,7 @@ use crate::ucma::stale::RemoteQp;
 use crate::ucma::timer::Due;
 
 pub(crate) use crate::ucma::peer::{Outgoing, Peer};
+pub(crate) use crate::ucma::why::Reason;
 pub(crate) use soft_hca_core::uapi::ucma::command::MIGRATE_ID;
 
 /// An opened `/dev/infiniband/rdma_cm`.
@@ -292,6 +295,13 @@ impl Cm {
         self.touched.insert(file);
         self.count_reported(&event);
         Some(event.bytes)
+    }
+
+    /// A file's program has asked for an event, in vain at a time, or has got one.
+    pub(crate) fn note_asked(&mut self, file: FileId, in_vain_ns: Option<u64>) {
+        if let Some(file) = self.files.get_mut(&file) {
+            file.asked_ns = in_vain_ns.map(|now| file.asked_ns.unwrap_or(now));
+        }
     }
 
     /// How many events wait in a file.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::errno::Errno;
@@ -41,12 +41,18 @@ pub(super) struct Called<'a> {
 }
 
 impl Called<'_> {
-    /// Whether it tells what later failures are about: which queue pairs there are, their peers, and
-    /// what their programs do to them.
+    /// Whether it tells what later failures are about: which queues and queue pairs there are, their peers,
+    /// and what their programs do to them.
     fn is_context(&self) -> bool {
         let number = uapi::command_number(self.request).unwrap_or_default();
-        let known =
-            [command::CREATE_QP, command::EX_CREATE_QP, command::MODIFY_QP, command::DESTROY_QP];
+        let known = [
+            command::CREATE_CQ,
+            command::EX_CREATE_CQ,
+            command::CREATE_QP,
+            command::EX_CREATE_QP,
+            command::MODIFY_QP,
+            command::DESTROY_QP,
+        ];
         !self.is_cm && known.contains(&number)
     }
 }
@@ -70,7 +76,8 @@ impl Pending {
             Err(error) => (&[][..], Some(error)),
         };
         let recorder = &process.env.recorder;
-        if error.is_none() && !recorder.is_complete() && !called.is_context() {
+        let is_told = error.is_some() || called.unacknowledged > 0 || called.is_context();
+        if !is_told && !recorder.is_complete() {
             return;
         }
         let body = event::Call {
@@ -209,6 +216,14 @@ pub fn exits() {
 #[derive(Debug)]
 pub struct Waiting {
     process: &'static Process,
+    /// Index of the completion channel that it waits at.
+    completions: Option<u32>,
+    traced: Option<Traced>,
+}
+
+/// What there is to trace when it goes on.
+#[derive(Debug)]
+struct Traced {
     channel: u32,
     fd: RawFd,
     began: u64,
@@ -217,33 +232,48 @@ pub struct Waiting {
 /// A thread is about to wait until a descriptor is readable. What it gives is told when the thread
 /// goes on.
 pub fn wait(fd: RawFd) -> Option<Waiting> {
-    let is_told = |process: &&Process| {
-        let recorder = &process.env.recorder;
-        recorder.is_on() && recorder.is_complete()
-    };
-    let process = process::current().filter(is_told)?;
+    let process = process::current()?;
+    let mut completions = None;
     let kind = match table::get(fd)? {
-        Entry::Channel(_) => event::Channel::Completion,
+        Entry::Channel(channel) => {
+            completions = Some(channel.id.index);
+            event::Channel::Completion
+        }
         Entry::Cm(_) => event::Channel::Connection,
         Entry::Async(_) => event::Channel::Async,
         Entry::Uverbs(_) | Entry::Netlink => return None,
     };
-    let channel = kind as u32;
     let recorder = &process.env.recorder;
-    recorder.prepare();
-    polled::over(process);
-    let about = recorder.about(recorder.index());
-    recorder.append(about, &event::Wait { channel, fd }.into(), &[]);
-    Some(Waiting { process, channel, fd, began: about.t })
+    let is_told = recorder.is_on() && recorder.is_complete();
+    let traced = is_told.then(|| {
+        let channel = kind as u32;
+        recorder.prepare();
+        polled::over(process);
+        let about = recorder.about(recorder.index());
+        recorder.append(about, &event::Wait { channel, fd }.into(), &[]);
+        Traced { channel, fd, began: about.t }
+    });
+    let waiting = Waiting { process, completions, traced };
+    waiting.note(system::now_ns());
+    Some(waiting)
 }
 
 impl Waiting {
+    /// For who asks why the thread does not go on: since when it waits, 0 for no longer.
+    fn note(&self, since: u64) {
+        let channels = &self.process.arena.channels;
+        if let Some(channel) = self.completions.and_then(|index| channels.get(index as usize)) {
+            channel.waits_since.store(since, Release);
+        }
+    }
+
     /// It goes on.
     pub fn ended(self, is_event: bool) {
+        self.note(0);
+        let Some(Traced { channel, fd, began }) = self.traced else { return };
         let recorder = &self.process.env.recorder;
         let about = recorder.about(recorder.index());
-        let waited = about.t.saturating_sub(self.began);
-        let Self { channel, fd, .. } = self;
+        let waited = about.t.saturating_sub(began);
         let body = event::Woken { waited, channel, fd, is_event: is_event.into() };
         recorder.append(about, &body.into(), &[]);
     }

@@ -1,0 +1,98 @@
+//! Who waits for an event, and who would bring it about.
+
+use soft_hca_core::uapi::ucma::event_type;
+
+use super::connection::{Connection, ConnectionState};
+use super::id::{Id, Key};
+use super::{Cm, FileId};
+
+/// A program that waits for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asking {
+    /// Index of its process.
+    pub owner: usize,
+    /// `CLOCK_MONOTONIC` nanoseconds.
+    pub since: u64,
+    /// Number of the id whose event does not come.
+    pub id: u32,
+    /// Process and id of the one that would have to do something.
+    pub other: (usize, u32),
+    pub why: Reason,
+}
+
+/// What somebody has not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Its request was taken, and neither accepted nor rejected.
+    NotAnswered,
+    /// Its disconnection was told, and not answered.
+    NotDisconnected,
+}
+
+impl Cm {
+    /// Events that wait in files whose programs have not fetched them: process, how many, and name and id
+    /// of the first.
+    pub(crate) fn unread(&self) -> Vec<(usize, usize, &'static str, u32)> {
+        let unread = self.files.values().filter_map(|file| {
+            let (event, id) = file.events.front()?.told;
+            let name = event_type::name(event).unwrap_or("unknown");
+            Some((file.owner, file.events.len(), name, id))
+        });
+        unread.collect()
+    }
+
+    /// Programs that wait for an event since a time or longer.
+    pub(crate) fn asking(&self, since: u64) -> Vec<Asking> {
+        let mut all: Vec<Asking> = self
+            .files
+            .iter()
+            .filter(|(_, file)| file.events.is_empty())
+            .filter_map(|(number, file)| Some((*number, file.asked_ns.filter(|at| *at <= since)?)))
+            .flat_map(|(file, at)| self.asking_of(file, at))
+            .collect();
+        all.sort_unstable_by_key(|asking| asking.id);
+        all
+    }
+
+    fn asking_of(&self, file: FileId, since: u64) -> Vec<Asking> {
+        let own = self.ids.values().filter(|id| id.file == file);
+        let asking = own.filter_map(|id| {
+            let connection = id.connection.as_ref()?;
+            let (key, other) = self.other_end(connection)?;
+            // An event that is not fetched is told of by itself.
+            if self.has_unread(key, other) {
+                return None;
+            }
+            let state = other.connection.as_ref()?.state;
+            let why = match (connection.state, state) {
+                (ConnectionState::ReqSent, ConnectionState::ReqReceived) => Reason::NotAnswered,
+                (ConnectionState::DreqSent, ConnectionState::DreqReceived) => {
+                    Reason::NotDisconnected
+                }
+                _ => return None,
+            };
+            let owner = self.files.get(&file)?.owner;
+            let other = (self.files.get(&other.file)?.owner, other.number);
+            Some(Asking { owner, since, id: id.number, other, why })
+        });
+        asking.collect()
+    }
+
+    /// The other end of a connection, if that is an id of this fabric.
+    fn other_end(&self, connection: &Connection) -> Option<(Key, &Id)> {
+        let is_other = |(_, id): &(&Key, &Id)| {
+            let other = id.connection.as_ref();
+            other.is_some_and(|other| {
+                other.remote_id == connection.local_id && other.is_active != connection.is_active
+            })
+        };
+        self.ids.iter().find(is_other).map(|(key, id)| (*key, id))
+    }
+
+    fn has_unread(&self, key: Key, id: &Id) -> bool {
+        let mut files = self.files.get(&id.file).into_iter();
+        files.any(|file| {
+            file.events.iter().any(|event| event.id == key || event.request == Some(key))
+        })
+    }
+}

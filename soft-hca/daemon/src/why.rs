@@ -1,0 +1,330 @@
+//! What `soft-hca ls --why` says: who waits, for what, and why that does not come. A line for each, as of
+//! now; a record knows how it has come to that.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Acquire;
+use std::time::Duration;
+
+use soft_hca_core::arena::{Cq, Qp};
+use soft_hca_core::uapi::verbs::{qp_type, state};
+
+use crate::fabric::Fabric;
+use crate::ucma::{Cm, Reason};
+
+/// Who waits for less, in nanoseconds, is not told of.
+const LONG_NS: u64 = 1_000_000_000;
+
+/// What does not come, and what usually causes that.
+type Verdict = (String, &'static str);
+
+/// All that waits, a line each; requests in send queues only if these are wanted.
+pub(crate) fn text(fabric: &Fabric, cm: &Cm, sends: bool, now: u64) -> String {
+    let look = Look { fabric, now };
+    let mut out = String::new();
+    look.stopped(&mut out);
+    look.channels(&mut out);
+    if sends {
+        look.sends(&mut out);
+    }
+    look.connections(cm, &mut out);
+    out
+}
+
+struct Look<'a> {
+    fabric: &'a Fabric,
+    now: u64,
+}
+
+/// The low bits of `Cq::armed`.
+const KIND: u32 = 3;
+const SOLICITED: u32 = 1;
+
+impl Look<'_> {
+    /// A process, for people.
+    fn who(&self, proc: usize) -> String {
+        let pid = self.fabric.processes.pid(proc).unwrap_or(0);
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{}[{pid}]", name.trim_end())
+    }
+
+    fn waited(&self, since: u64) -> String {
+        let waited = Duration::from_nanos(self.now.saturating_sub(since));
+        format!("{:.1} s", waited.as_secs_f64())
+    }
+
+    /// Whether a process is stopped, by a signal or a debugger.
+    fn is_stopped(&self, proc: usize) -> bool {
+        let pid = self.fabric.processes.pid(proc).unwrap_or(0);
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name may have any sign in it.
+        let state = stat.rsplit_once(')').map_or("", |(_, behind)| behind.trim_start());
+        state.starts_with(['T', 't'])
+    }
+
+    fn stopped(&self, out: &mut String) {
+        let mut all: Vec<usize> = self.fabric.processes.iter().map(|(index, _)| index).collect();
+        all.sort_unstable();
+        for proc in all.into_iter().filter(|proc| self.is_stopped(*proc)) {
+            let who = self.who(proc);
+            let _ = writeln!(
+                out,
+                "{who} is stopped: whatever waits for it waits until it goes on; usual cause: SIGSTOP, \
+                 Ctrl-Z or a debugger"
+            );
+        }
+    }
+
+    /// Threads that wait for completion events.
+    fn channels(&self, out: &mut String) {
+        for (index, channel) in self.fabric.arena.channels.iter().enumerate() {
+            if channel.live.load(Acquire) == 0 {
+                continue;
+            }
+            let since = channel.waits_since.load(Acquire);
+            if since == 0 || self.now.saturating_sub(since) < LONG_NS {
+                continue;
+            }
+            let reports = |cq: &&usize| {
+                self.fabric.arena.cqs[**cq].channel.load(Acquire) as usize == index + 1
+            };
+            let cqs: Vec<usize> = self.fabric.cqs.taken().collect();
+            let cqs: Vec<usize> = cqs.iter().filter(reports).copied().collect();
+            if let Some((why, cause)) = self.no_event(&cqs) {
+                let (who, waited) =
+                    (self.who(channel.proc.load(Acquire) as usize), self.waited(since));
+                let _ = writeln!(
+                    out,
+                    "{who} waits in ibv_get_cq_event for {waited}: {why}; usual cause: {cause}"
+                );
+            }
+        }
+    }
+
+    /// Completions that nobody has polled.
+    fn unpolled(&self, cq: &Cq) -> u32 {
+        let ring = self.fabric.arena.ring(&cq.ring);
+        ring.map_or(0, |ring| ring.distance(ring.consumer(), ring.producer()))
+    }
+
+    fn no_event(&self, cqs: &[usize]) -> Option<Verdict> {
+        if cqs.is_empty() {
+            let why = "no completion queue reports to its channel".into();
+            return Some((why, "ibv_create_cq was given another channel, or none"));
+        }
+        for &index in cqs {
+            let cq = &self.fabric.arena.cqs[index];
+            let unpolled = self.unpolled(cq);
+            if unpolled == 0 || cq.pending_events.load(Acquire) != 0 {
+                continue;
+            }
+            let have = format!("cq {index} has {} that nobody has polled", completions(unpolled));
+            return Some(match cq.armed.load(Acquire) & KIND {
+                0 => (format!("{have}, and is not armed"), UNARMED),
+                SOLICITED => (
+                    format!("{have}, and is armed for solicited ones only"),
+                    "the peer posts its sends without IBV_SEND_SOLICITED",
+                ),
+                _ => (
+                    format!("{have}, and was armed after they had come"),
+                    "a completion that comes before ibv_req_notify_cq gives no event: poll once more \
+                     after arming",
+                ),
+            });
+        }
+        let is_armed =
+            |index: &usize| self.fabric.arena.cqs[*index].armed.load(Acquire) & KIND != 0;
+        if !cqs.iter().any(is_armed) {
+            return Some((format!("cq {} is not armed", cqs[0]), UNARMED));
+        }
+        let all = self.fabric.qps.taken().map(|index| &self.fabric.arena.qps[index]);
+        let is_its = |qp: &&Qp| {
+            let reports = |cq: u32| cqs.contains(&(cq as usize));
+            reports(qp.recv_cq.load(Acquire)) || reports(qp.send_cq.load(Acquire))
+        };
+        let pairs: Vec<&Qp> = all.filter(is_its).collect();
+        // Each has to be explained.
+        let verdicts: Option<Vec<Verdict>> = pairs.iter().map(|qp| self.nothing(qp)).collect();
+        verdicts?.into_iter().next()
+    }
+
+    /// Why nothing of a queue pair completes.
+    fn nothing(&self, qp: &Qp) -> Option<Verdict> {
+        let number = qp.live.load(Acquire);
+        let sends = self.posted(qp);
+        if sends > 0 {
+            let why = format!("qp {number} has {} that wait", times(sends, "send", "sends"));
+            return Some((why, "see what the send queue waits for"));
+        }
+        let receives = self.receives(qp);
+        if receives == 0 || qp.qp_type.load(Acquire) == qp_type::UD {
+            return None;
+        }
+        let has = format!("qp {number} has {} posted", times(receives, "receive", "receives"));
+        let peer_number = qp.dest_qpn.load(Acquire);
+        let Some(peer) = self.fabric.arena.qp(peer_number) else {
+            let is_here = qp.route.load(Acquire) == 0 && peer_number != 0;
+            let why = format!("{has}, and its peer, qp {peer_number}, does not exist");
+            return is_here.then_some((why, "the peer has ended or has destroyed its queue pair"));
+        };
+        let proc = peer.proc.load(Acquire) as usize;
+        let who = self.who(proc);
+        if self.is_stopped(proc) {
+            return Some((format!("{has}, and its peer {who} is stopped"), "see there"));
+        }
+        let its_state = peer.state.load(Acquire);
+        if its_state == state::ERR {
+            let why =
+                format!("{has}, and its peer, qp {peer_number} of {who}, is in the error state");
+            return Some((
+                why,
+                "the peer's queue pair has failed, or its program ends the connection",
+            ));
+        }
+        let is_quiet = self.posted(peer) == 0 && self.waits(peer);
+        is_quiet.then(|| {
+            let its = times(self.receives(peer), "receive", "receives");
+            let why = format!(
+                "{has}, and its peer sends nothing: {who} waits in ibv_get_cq_event, too, and qp \
+                 {peer_number} has {its} posted"
+            );
+            (why, "both sides wait for the other's message: one has to send first")
+        })
+    }
+
+    /// Whether a thread has waited for the receives of a queue pair for long.
+    fn waits(&self, qp: &Qp) -> bool {
+        let cq = self.fabric.arena.cqs.get(qp.recv_cq.load(Acquire) as usize);
+        let channel = cq.and_then(|cq| (cq.channel.load(Acquire) as usize).checked_sub(1));
+        let channel = channel.and_then(|index| self.fabric.arena.channels.get(index));
+        channel.is_some_and(|channel| {
+            let since = channel.waits_since.load(Acquire);
+            since != 0 && self.now.saturating_sub(since) >= LONG_NS
+        })
+    }
+
+    /// Sends that are not done.
+    fn posted(&self, qp: &Qp) -> u32 {
+        let next = qp.sq_consumer.load(Acquire);
+        let ring = self.fabric.arena.ring(&qp.sq);
+        ring.map_or(0, |ring| ring.distance(next & ring.mask(), ring.producer()))
+    }
+
+    /// Receives that no message has taken.
+    fn receives(&self, qp: &Qp) -> u32 {
+        let srq = (qp.srq.load(Acquire) as usize).checked_sub(1);
+        let srq = srq.and_then(|index| self.fabric.arena.srqs.get(index));
+        let (place, next) = match srq {
+            Some(srq) => (&srq.ring, &srq.consumer),
+            None => (&qp.rq, &qp.rq_consumer),
+        };
+        let ring = self.fabric.arena.ring(place);
+        ring.map_or(0, |ring| ring.distance(next.load(Acquire) & ring.mask(), ring.producer()))
+    }
+
+    /// Send queues whose first request waits.
+    fn sends(&self, out: &mut String) {
+        for index in self.fabric.qps.taken() {
+            let qp = &self.fabric.arena.qps[index];
+            let held_by = qp.wait.load(Acquire) & 0xff;
+            if held_by == 0 {
+                continue;
+            }
+            let (number, dest) = (qp.live.load(Acquire), qp.dest_qpn.load(Acquire));
+            let peer = self.fabric.arena.qp(dest);
+            let whose = |peer: &Qp| self.who(peer.proc.load(Acquire) as usize);
+            let peers = peer.map_or(String::new(), |peer| format!(" of {}", whose(peer)));
+            let (why, cause) = match (held_by, peer) {
+                (1, Some(peer)) => (
+                    format!(
+                        "its peer, qp {dest}{peers}, has {} posted",
+                        receives(self.receives(peer))
+                    ),
+                    "the receiver posts its receives too late or too few: both have to agree on how \
+                     many messages may be on their way",
+                ),
+                (2, Some(peer)) if self.is_stopped(peer.proc.load(Acquire) as usize) => (
+                    format!("its peer, qp {dest}{peers}, does not answer: the process is stopped"),
+                    "see there",
+                ),
+                (2, Some(peer)) => {
+                    let name = state::name(peer.state.load(Acquire)).unwrap_or("?");
+                    (
+                        format!(
+                            "its peer, qp {dest}{peers}, does not answer: it is in state {name}"
+                        ),
+                        "the peer is not connected to this queue pair, or not in RTR yet",
+                    )
+                }
+                (2, None) => (
+                    format!("its peer, qp {dest}, does not exist"),
+                    "the peer has ended or has destroyed its queue pair",
+                ),
+                (3, _) => (
+                    "a completion queue is full".into(),
+                    "the queue is too small, or nobody polls it",
+                ),
+                _ => continue,
+            };
+            let who = self.who(qp.proc.load(Acquire) as usize);
+            let sends = times(self.posted(qp), "send", "sends");
+            let _ = writeln!(
+                out,
+                "{who} has {sends} of qp {number} that wait: {why}; usual cause: {cause}"
+            );
+        }
+    }
+
+    fn connections(&self, cm: &Cm, out: &mut String) {
+        for (owner, count, event, id) in cm.unread() {
+            let who = self.who(owner);
+            let events = times(count as u32, "event", "events");
+            let _ = writeln!(
+                out,
+                "{who} has {events} in an event channel that it does not read, the first is \
+                 RDMA_CM_EVENT_{event} of id {id}; usual cause: rdma_get_cm_event is not called for the \
+                 channel that the id was created with"
+            );
+        }
+        for asking in cm.asking(self.now.saturating_sub(LONG_NS)) {
+            let (who, other) = (self.who(asking.owner), self.who(asking.other.0));
+            let (own, its) = (asking.id, asking.other.1);
+            let waited = self.waited(asking.since);
+            let (why, cause) = match asking.why {
+                Reason::NotAnswered => (
+                    format!(
+                        "{other} has taken the request (id {its}), and has called neither rdma_accept \
+                         nor rdma_reject"
+                    ),
+                    "the server forgets to answer, or waits for something else first",
+                ),
+                Reason::NotDisconnected => (
+                    format!(
+                        "{other} was told RDMA_CM_EVENT_DISCONNECTED of its id {its}, and has called \
+                         neither rdma_disconnect nor rdma_destroy_id"
+                    ),
+                    "the peer ignores the event",
+                ),
+            };
+            let _ = writeln!(
+                out,
+                "{who} waits in rdma_get_cm_event for {waited}, for an event of id {own}: {why}; usual \
+                 cause: {cause}"
+            );
+        }
+    }
+}
+
+fn times(count: u32, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+fn completions(count: u32) -> String {
+    times(count, "completion", "completions")
+}
+
+fn receives(count: u32) -> String {
+    if count == 0 { "no receive".into() } else { times(count, "receive", "receives") }
+}
+
+const UNARMED: &str = "ibv_req_notify_cq is missing: it arms for one event, so it is called before the \
+                       wait and again after each event";

@@ -19,7 +19,7 @@ pub fn ls(only: Option<&FabricName>, why: bool) -> Result<(), Error> {
         if only.is_some_and(|only| only.to_string() != name) {
             continue;
         }
-        let request = if why { Request::Why { sends: true } } else { Request::List };
+        let request = if why { Request::Why { is_asked: true } } else { Request::List };
         if let Some(mut listing) = listing(&dir, &request)? {
             if why && listing.is_empty() {
                 listing =

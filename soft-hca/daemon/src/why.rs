@@ -17,13 +17,14 @@ const LONG_NS: u64 = 1_000_000_000;
 /// What does not come, and what usually causes that.
 type Verdict = (String, &'static str);
 
-/// All that waits, a line each; requests in send queues only if these are wanted.
-pub(crate) fn text(fabric: &Fabric, cm: &Cm, sends: bool, now: u64) -> String {
-    let look = Look { fabric, now };
+/// All that waits, a line each. Unless somebody asks, it is for who is told of requests that wait already,
+/// and events that nobody fetches are told of only if somebody waits for them.
+pub(crate) fn text(fabric: &Fabric, cm: &Cm, is_asked: bool, now: u64) -> String {
+    let look = Look { fabric, now, is_asked };
     let mut out = String::new();
     look.stopped(&mut out);
     look.channels(&mut out);
-    if sends {
+    if is_asked {
         look.sends(&mut out);
     }
     look.connections(cm, &mut out);
@@ -33,6 +34,8 @@ pub(crate) fn text(fabric: &Fabric, cm: &Cm, sends: bool, now: u64) -> String {
 struct Look<'a> {
     fabric: &'a Fabric,
     now: u64,
+    /// Somebody asks; else only what is surely wrong is told.
+    is_asked: bool,
 }
 
 /// The low bits of `Cq::armed`.
@@ -275,7 +278,8 @@ impl Look<'_> {
     }
 
     fn connections(&self, cm: &Cm, out: &mut String) {
-        for (owner, count, event, id) in cm.unread() {
+        let long_ago = self.now.saturating_sub(LONG_NS);
+        for (owner, count, event, id) in cm.unread((!self.is_asked).then_some(long_ago)) {
             let who = self.who(owner);
             let events = times(count as u32, "event", "events");
             let _ = writeln!(
@@ -285,7 +289,7 @@ impl Look<'_> {
                  channel that the id was created with"
             );
         }
-        for asking in cm.asking(self.now.saturating_sub(LONG_NS)) {
+        for asking in cm.asking(long_ago) {
             let (who, other) = (self.who(asking.owner), self.who(asking.other.0));
             let (own, its) = (asking.id, asking.other.1);
             let waited = self.waited(asking.since);

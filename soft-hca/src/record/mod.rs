@@ -263,7 +263,7 @@ impl Recording {
             // A record has what is needed for that.
             if sink.writer.is_none() && system::now_ns() >= next_look {
                 next_look = system::now_ns() + BETWEEN_LOOKS_NS;
-                let answer = fabric::ask(&self.connection, &Request::Why { sends: false });
+                let answer = fabric::ask(&self.connection, &Request::Why { is_asked: false });
                 let text = answer.and_then(|(_, fds)| ls::text_of(fds));
                 // The fabric may have ended.
                 text.iter().for_each(|text| sink.waits(text));

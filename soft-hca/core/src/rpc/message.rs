@@ -84,8 +84,8 @@ pub enum Request {
     List,
     /// Why programs of the fabric do not go on, answered as [`List`](Self::List) by a line for each that waits.
     Why {
-        /// Also of requests in send queues.
-        sends: bool,
+        /// A person asks: also of requests in send queues, and of events that nobody waits for.
+        is_asked: bool,
     },
     /// The program has done with a completion channel of this file. Not answered.
     CloseChannel(ChannelId),
@@ -343,9 +343,9 @@ impl Request {
             Self::Sysfs => word(13),
             Self::Share => word(14),
             Self::Sockets => word(15),
-            Self::Why { sends } => {
+            Self::Why { is_asked } => {
                 word(16);
-                word((*sends).into());
+                word((*is_asked).into());
             }
         }
         out
@@ -398,7 +398,7 @@ impl Request {
             13 => Self::Sysfs,
             14 => Self::Share,
             15 => Self::Sockets,
-            16 => Self::Why { sends: words.flag()? },
+            16 => Self::Why { is_asked: words.flag()? },
             _ => return Err(Errno::EINVAL),
         };
         if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
@@ -464,7 +464,7 @@ mod tests {
             Request::Share,
             Request::Sockets,
             Request::List,
-            Request::Why { sends: true },
+            Request::Why { is_asked: true },
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, only_failures: true },
             Request::Fault(Happened {

@@ -109,7 +109,7 @@ impl Case {
                 Request::Raise(what.expect("there are nine kinds"))
             }
             8 => match u.arbitrary()? {
-                Some(sends) => Request::Why { sends },
+                Some(is_asked) => Request::Why { is_asked },
                 None => Request::List,
             },
             9 => Request::CloseChannel(channel(u)?),

@@ -109,8 +109,8 @@ impl Daemon {
             Request::Share => self.share(token).map(Handled::Answered),
             Request::Sockets => self.sockets(token).map(Handled::Answered),
             Request::List => text(&listing::text(&self.fabric, &self.files, &self.cm)),
-            Request::Why { sends } => {
-                text(&why::text(&self.fabric, &self.cm, sends, system::now_ns()))
+            Request::Why { is_asked } => {
+                text(&why::text(&self.fabric, &self.cm, is_asked, system::now_ns()))
             }
         }
     }

@@ -3,6 +3,7 @@
 use soft_hca_core::uapi::ucma::event_type;
 
 use super::connection::{Connection, ConnectionState};
+use super::event::{File, Waiting};
 use super::id::{Id, Key};
 use super::{Cm, FileId};
 
@@ -31,14 +32,30 @@ pub(crate) enum Reason {
 
 impl Cm {
     /// Events that wait in files whose programs have not fetched them: process, how many, and name and id
-    /// of the first.
-    pub(crate) fn unread(&self) -> Vec<(usize, usize, &'static str, u32)> {
+    /// of the first. With a time only those that somebody has waited for since then.
+    pub(crate) fn unread(&self, since: Option<u64>) -> Vec<(usize, usize, &'static str, u32)> {
         let unread = self.files.values().filter_map(|file| {
-            let (event, id) = file.events.front()?.told;
+            let first = file.events.front()?;
+            if since.is_some_and(|since| !self.is_awaited(file.owner, first, since)) {
+                return None;
+            }
+            let (event, id) = first.told;
             let name = event_type::name(event).unwrap_or("unknown");
             Some((file.owner, file.events.len(), name, id))
         });
         unread.collect()
+    }
+
+    /// Whether the other end waits for what an event leads to, or its own program at another file.
+    fn is_awaited(&self, owner: usize, event: &Waiting, since: u64) -> bool {
+        let asks = |file: &File| {
+            file.events.is_empty() && file.asked_ns.is_some_and(|asked| asked <= since)
+        };
+        let key = event.request.unwrap_or(event.id);
+        let connection = self.ids.get(&key).and_then(|id| id.connection.as_ref());
+        let other = connection.and_then(|connection| self.other_end(connection));
+        let other = other.and_then(|(_, id)| self.files.get(&id.file));
+        other.is_some_and(asks) || self.files.values().any(|file| file.owner == owner && asks(file))
     }
 
     /// Programs that wait for an event since a time or longer.

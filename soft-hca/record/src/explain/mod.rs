@@ -76,6 +76,8 @@ pub struct Explainer {
     stalled: BTreeMap<u32, Stalled>,
     known: Known,
     hangs: Hangs,
+    /// Entries are missing: who is blocked may have gone on.
+    is_partial: bool,
     /// Processes that have ended.
     ended: HashSet<u32>,
     last: u64,
@@ -162,7 +164,10 @@ impl Explainer {
         let who = |process: u32| named(&self.processes, process);
         let around = Around { t, who: &who, stalled: &self.stalled, is_live: when == LIVE };
         let has_ended = &self.ended;
-        let found = self.hangs.blocked(&around, |(process, _)| !has_ended.contains(&process));
+        let is_partial = self.is_partial;
+        let found = self
+            .hangs
+            .blocked(&around, |(process, _)| !is_partial && !has_ended.contains(&process));
         found.into_iter().map(|hang| blocked(&who, hang, (t, when))).collect()
     }
 
@@ -173,8 +178,9 @@ impl Explainer {
         self.ended.insert(entry.process);
         let who = |process: u32| named(&self.processes, process);
         let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
+        let is_partial = self.is_partial;
         let found = self.hangs.blocked(&around, |(process, thread)| {
-            process == entry.process && exit_by.is_none_or(|by| by == thread)
+            !is_partial && process == entry.process && exit_by.is_none_or(|by| by == thread)
         });
         let when = format!("until {end}");
         found.into_iter().map(|hang| blocked(&who, hang, (entry.t, &when))).collect()
@@ -409,6 +415,8 @@ fn unexplained(status: &str) -> (String, &'static str) {
 /// All that went wrong in a record, as text: causes first, and what has followed from them.
 pub fn text(entries: &[Entry]) -> String {
     let mut explainer = Explainer::new();
+    // That some are is told at the end.
+    explainer.is_partial = entries.iter().any(|entry| matches!(entry.what, What::Dropped { .. }));
     let mut problems: Vec<_> = entries.iter().flat_map(|entry| explainer.problems(entry)).collect();
     problems.extend(explainer.rest());
     let problems = order::arranged(problems);

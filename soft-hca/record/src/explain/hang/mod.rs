@@ -4,6 +4,8 @@
 mod connecting;
 mod ids;
 mod queues;
+#[cfg(test)]
+mod tests;
 mod threads;
 
 use std::collections::BTreeMap;
@@ -172,6 +174,10 @@ impl Hangs {
     fn no_event(&self, process: u32, fd: u32, around: &Around<'_>) -> Verdict {
         let reports = |cq: &queues::Cq| cq.process == process && cq.channel == Some(fd);
         let all: Vec<_> = self.queues.cqs.iter().filter(|(_, cq)| reports(cq)).collect();
+        // Those of before the record are not known.
+        if !self.queues.channels.contains(&(process, fd)) {
+            return None;
+        }
         if all.is_empty() {
             let why = "no completion queue reports to this channel".into();
             return Some((why, "ibv_create_cq was given another channel, or none"));
@@ -214,6 +220,9 @@ impl Hangs {
 
     /// Why nothing completes in a queue that is empty.
     fn nothing_comes(&self, cq: u32, around: &Around<'_>) -> Verdict {
+        if !self.queues.cqs.contains_key(&cq) {
+            return None;
+        }
         let pairs: Vec<_> = self.queues.of(cq).collect();
         if pairs.is_empty() {
             let why = format!("no queue pair reports to cq {cq}");
@@ -239,6 +248,9 @@ impl Hangs {
         let (sends, receives) = (pair.send_cq == Some(cq), pair.recv_cq == Some(cq));
         if let Some(waits) = self.pending(number, pair, around).filter(|_| sends) {
             return Some((waits, cause_of(number, around)));
+        }
+        if !self.queues.sees_receives(number) {
+            return None;
         }
         let posted = if receives { self.queues.receives(number) } else { 0 };
         if posted > 0 {

@@ -1,6 +1,6 @@
 //! Completion queues and the queue pairs that report to them: what can still complete.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, Seen, SendPosted, What};
 use crate::value::{Name, Named, Value};
@@ -81,6 +81,10 @@ pub(super) struct Queues {
     pub(super) pairs: BTreeMap<u32, Pair>,
     /// Receives that were posted, and those of them that were taken.
     receives: BTreeMap<ReceiveQueue, (u64, u64)>,
+    /// Completion channels that were seen to be created, by process and descriptor.
+    pub(super) channels: BTreeSet<(u32, u32)>,
+    /// Shared receive queues that were seen to be created.
+    srqs: BTreeSet<u32>,
     /// Processes whose polls are seen.
     hooked: HashSet<u32>,
 }
@@ -151,6 +155,17 @@ impl Queues {
         let Outcome::Done(done) = &call.result else { return };
         let Entry { t, process, .. } = *entry;
         match call.name.as_str() {
+            "ibv_create_comp_channel" => {
+                if let Some(Name::Channel(fd)) = find(done, "channel") {
+                    self.channels.insert((process, fd));
+                }
+            }
+            "ibv_create_srq" => {
+                if let Some(Name::Srq(srq)) = find(done, "srq") {
+                    self.srqs.insert(srq);
+                    self.receives.remove(&ReceiveQueue::Srq(srq));
+                }
+            }
             "ibv_create_cq" | "ibv_create_cq_ex" => {
                 let Some(number) = cq(done, "cq") else { return };
                 let channel = match find(&call.args, "channel") {
@@ -266,6 +281,12 @@ impl Queues {
     pub(super) fn receives(&self, number: u32) -> u64 {
         let (posted, taken) = self.receives_of(number);
         posted.saturating_sub(taken)
+    }
+
+    /// Whether all receives of a queue pair were seen.
+    pub(super) fn sees_receives(&self, number: u32) -> bool {
+        let srq = self.pairs.get(&number).and_then(|pair| pair.srq);
+        srq.is_none_or(|srq| self.srqs.contains(&srq))
     }
 
     /// Receives that were posted for a queue pair, or for the shared queue that it has, and those of them

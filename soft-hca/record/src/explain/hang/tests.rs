@@ -1,0 +1,195 @@
+use serde_json::json;
+
+use crate::explain::text;
+use crate::testing::Run;
+
+const SECOND: u64 = 1_000_000_000;
+const CHANNEL: u32 = 7;
+
+/// A process with a queue pair, whose completion queue 2 reports to a channel.
+fn begun() -> Run {
+    let mut run = Run::new();
+    run.put(0, 0, "process_began", json!({ "pid": 7, "role": "program", "command": ["ping"] }));
+    run.call(0, "ibv_create_comp_channel", json!([]), json!([["channel", {"channel": CHANNEL}]]));
+    let args = json!([["cqe", 8], ["channel", {"channel": CHANNEL}]]);
+    run.call(0, "ibv_create_cq", args, json!([["cq", {"cq": 2}]]));
+    let args = json!([["qp_type", "IBV_QPT_RC"], ["send_cq", {"cq": 2}], ["recv_cq", {"cq": 2}]]);
+    run.call(0, "ibv_create_qp", args, json!([["qp_num", {"qp": 17}]]));
+    // It is seen what is polled.
+    run.put(1, 0, "polled", json!({ "thread": 4720, "cq": 2, "found": 0 }));
+    run
+}
+
+impl Run {
+    fn arms(&mut self, solicited_only: u32) -> &mut Self {
+        let args = json!([["cq", {"cq": 2}], ["solicited_only", solicited_only]]);
+        self.call(0, "ibv_req_notify_cq", args, json!([]))
+    }
+
+    fn comes(&mut self, later: u64, is_solicited: bool) -> &mut Self {
+        let done = json!({
+            "cq": 2, "qp": 17, "wr_id": 1, "opcode": "IBV_WC_RECV", "status": "IBV_WC_SUCCESS",
+            "length": 8, "solicited": is_solicited,
+        });
+        self.put(later, 0, "completion", done)
+    }
+
+    fn waits_at_channel(&mut self) -> &mut Self {
+        self.put(100_000, 0, "wait", json!({ "thread": 4720, "on": "completion", "fd": CHANNEL }))
+    }
+
+    /// What is told when it is killed, or has ended by a thread, so much later.
+    fn ended(&mut self, later: u64, exit_by: Option<u32>) -> String {
+        let how = exit_by.map_or(json!({}), |thread| json!({ "exit_by": thread }));
+        self.put(later, 0, "process_ended", how);
+        text(self.entries())
+    }
+}
+
+#[test]
+fn who_waits_at_a_queue_that_gives_no_event_is_told() {
+    let never = begun().comes(1, false).waits_at_channel().ended(SECOND, None);
+    assert!(
+        never.contains("ping[7]: a thread waits in ibv_get_cq_event (channel 7), for 1.00 s, ")
+    );
+    assert!(never.contains("1 completion has come in cq 2, the last at "), "{never}");
+    assert!(never.contains(", and it was never armed\n"), "{never}");
+    let late = begun().comes(1, false).arms(0).waits_at_channel().ended(SECOND, None);
+    assert!(late.contains(", after its 1 completion had come, the last at "), "{late}");
+    let other = begun().arms(1).comes(10_000, false).waits_at_channel().ended(SECOND, None);
+    assert!(other.contains(", and it is armed for solicited ones only\n"), "{other}");
+    let mut run = begun();
+    run.arms(0).comes(10_000, false).put(
+        1,
+        0,
+        "polled",
+        json!({ "thread": 4720, "cq": 2, "found": 1 }),
+    );
+    let spent = run.waits_at_channel().ended(2 * SECOND, None);
+    assert!(spent.contains("which has given its event at "), "{spent}");
+}
+
+#[test]
+fn who_may_be_right_is_not_told_of() {
+    let is_silent = |text: &str| assert!(!text.contains("a thread "), "{text}");
+    // Not for long.
+    is_silent(&begun().comes(1, false).waits_at_channel().ended(SECOND - 1, None));
+    // The program has ended by another thread.
+    is_silent(&begun().comes(1, false).waits_at_channel().ended(SECOND, Some(1)));
+    // It is armed, and a peer that nobody knows may send something.
+    let mut run = begun();
+    run.put(
+        1,
+        0,
+        "receive_posted",
+        json!({
+            "queue": { "qp": 17 }, "wr_id": 1, "length": 8, "sges": [], "seen": "at_post",
+        }),
+    );
+    is_silent(&run.arms(0).waits_at_channel().ended(SECOND, None));
+    // What comes while the queue is being armed may have come before or after.
+    let mut run = begun();
+    run.arms(0).comes(5_000, false).put(
+        1,
+        0,
+        "polled",
+        json!({ "thread": 4720, "cq": 2, "found": 1 }),
+    );
+    run.put(
+        1,
+        0,
+        "receive_posted",
+        json!({
+            "queue": { "qp": 17 }, "wr_id": 1, "length": 8, "sges": [], "seen": "at_post",
+        }),
+    );
+    run.put(
+        1,
+        0,
+        "receive_posted",
+        json!({
+            "queue": { "qp": 17 }, "wr_id": 1, "length": 8, "sges": [], "seen": "at_post",
+        }),
+    );
+    is_silent(&run.waits_at_channel().ended(2 * SECOND, None));
+    // It is unknown what was polled.
+    let mut run = Run::new();
+    let args = json!([["cqe", 8], ["channel", {"channel": CHANNEL}]]);
+    run.call(0, "ibv_create_cq", args, json!([["cq", {"cq": 2}]]));
+    let args = json!([["send_cq", {"cq": 2}], ["recv_cq", {"cq": 2}]]);
+    run.call(0, "ibv_create_qp", args, json!([["qp_num", {"qp": 17}]]));
+    run.put(
+        1,
+        0,
+        "receive_posted",
+        json!({
+            "queue": { "qp": 17 }, "wr_id": 1, "length": 8, "sges": [], "seen": "at_call",
+        }),
+    );
+    run.put(
+        1,
+        0,
+        "receive_posted",
+        json!({
+            "queue": { "qp": 17 }, "wr_id": 2, "length": 8, "sges": [], "seen": "at_call",
+        }),
+    );
+    is_silent(&run.comes(1, false).arms(0).waits_at_channel().ended(SECOND, None));
+}
+
+#[test]
+fn the_thread_that_exits_while_it_waits_is_told_of() {
+    let text = begun().comes(1, false).waits_at_channel().ended(SECOND, Some(4720));
+    assert!(text.contains(", until its process ended\n"), "{text}");
+}
+
+#[test]
+fn a_call_that_does_not_return_says_so() {
+    let mut run = begun();
+    let destroys = json!({
+        "thread": 4720, "name": "ibv_destroy_cq", "args": [["cq", {"cq": 2}]], "duration": 9,
+        "result": { "done": [] }, "unacknowledged": 2,
+    });
+    run.put(1, 0, "call", destroys);
+    let shown = crate::text::Text::new().line(run.entries().last().unwrap());
+    assert!(shown.contains("ibv_destroy_cq(cq=2) does not return until 2 events are acknowledged"));
+    let told = run.ended(SECOND, None);
+    assert!(told.contains("waits in ibv_destroy_cq (cq 2), for 1.00 s, until"), "{told}");
+    assert!(
+        told.contains("2 events were taken of cq 2 and not acknowledged, and the call returns")
+    );
+}
+
+#[test]
+fn who_polls_in_vain_is_told_of() {
+    let polls = |run: &mut Run, t: u64| {
+        let empty = json!({ "count": 1000, "first": t, "last": t + SECOND - 1 });
+        run.put(
+            SECOND,
+            0,
+            "polled",
+            json!({ "thread": 4720, "cq": 2, "found": 0, "empty": empty }),
+        );
+    };
+    let mut run = begun();
+    polls(&mut run, 70_000);
+    polls(&mut run, 70_000 + SECOND);
+    let told = run.ended(1, None);
+    assert!(told.contains("a thread polls cq 2 in vain, 2000 times, for "), "{told}");
+    assert!(told.contains("qp 17, which reports to cq 2, has no send and no receive posted"));
+}
+
+#[test]
+fn who_came_before_the_record_is_not_accused() {
+    let told = Run::new().waits_at_channel().ended(SECOND, None);
+    assert!(told.starts_with("Nothing"), "{told}");
+    let mut run = Run::new();
+    let empty = json!({ "count": 9, "first": 0, "last": SECOND });
+    run.put(SECOND, 0, "polled", json!({ "thread": 1, "cq": 5, "found": 0, "empty": empty }));
+    assert!(run.ended(1, None).starts_with("Nothing"));
+    // Nor is anybody of whom entries are missing.
+    let mut run = begun();
+    run.comes(1, false).waits_at_channel().ended(SECOND, None);
+    run.put(1, 0, "dropped", json!({ "entries": 3 }));
+    assert!(!text(run.entries()).contains("a thread "));
+}

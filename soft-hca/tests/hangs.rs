@@ -20,7 +20,7 @@ type Case = (&'static str, &'static [&'static str]);
 /// What is said of a program in which nothing is wrong.
 const NOTHING: &[&str] = &["Nothing went wrong that the device knows of.\n"];
 
-const QUEUES: [Case; 14] = [
+const QUEUES: [Case; 17] = [
     (
         "never_armed",
         &[
@@ -69,6 +69,23 @@ const QUEUES: [Case; 14] = [
     ),
     ("waits_for_work", NOTHING),
     ("ends_while_one_waits", NOTHING),
+    (
+        "peer_ends",
+        &[
+            ": a thread waits in ibv_get_cq_event",
+            " has 1 receive posted, and its peer, qp ",
+            ", has ended at ",
+            "usual cause: nobody tells this side of the peer's end",
+        ],
+    ),
+    (
+        "peer_waits",
+        &[
+            " has 1 receive posted, and its peer sends nothing: hangs[",
+            "it has posted no send, and qp ",
+        ],
+    ),
+    ("peer_works", NOTHING),
     (
         "unsignaled",
         &[

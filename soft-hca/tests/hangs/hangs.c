@@ -50,13 +50,13 @@ static void prepare(struct side *side)
     check(side->mr != NULL, "ibv_reg_mr");
 }
 
-static void join(struct side *side, const struct side *peer)
+static void join(struct side *side, uint32_t peer)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
     int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     check(!ibv_modify_qp(side->qp, &attr, mask), "to INIT");
     attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024 };
-    attr.dest_qp_num = peer->qp->qp_num;
+    attr.dest_qp_num = peer;
     attr.max_dest_rd_atomic = 1;
     attr.min_rnr_timer = 12;
     attr.ah_attr = (struct ibv_ah_attr){ .is_global = 1, .port_num = 1 };
@@ -73,7 +73,7 @@ static void join(struct side *side, const struct side *peer)
     check(!ibv_modify_qp(side->qp, &attr, mask), "to RTS");
 }
 
-static void connect_sides(void)
+static void open_device(void)
 {
     struct ibv_device **devices = ibv_get_device_list(NULL);
     check(devices && devices[0], "ibv_get_device_list");
@@ -81,10 +81,33 @@ static void connect_sides(void)
     check(context != NULL, "ibv_open_device");
     pd = ibv_alloc_pd(context);
     check(pd != NULL, "ibv_alloc_pd");
+}
+
+static void connect_sides(void)
+{
+    open_device();
     prepare(&a);
     prepare(&b);
-    join(&a, &b);
-    join(&b, &a);
+    join(&a, b.qp->qp_num);
+    join(&b, a.qp->qp_num);
+}
+
+/* Two processes, each with side a; whether this is the second one. */
+static int fork_sides(void)
+{
+    int to_first[2], to_second[2];
+    check(!pipe(to_first) && !pipe(to_second), "pipe");
+    int is_second = fork() == 0;
+    int to = is_second ? to_first[1] : to_second[1], from = is_second ? to_second[0] : to_first[0];
+    uint32_t peer;
+    open_device();
+    prepare(&a);
+    check(write(to, &a.qp->qp_num, sizeof peer) == sizeof peer, "write");
+    check(read(from, &peer, sizeof peer) == sizeof peer, "read");
+    join(&a, peer);
+    /* Until both are connected. */
+    check(write(to, &peer, 1) == 1 && read(from, &peer, 1) == 1, "read");
+    return is_second;
 }
 
 static void receive(struct side *side)
@@ -233,6 +256,35 @@ static void waits_for_work(void)
     arm(&b, 0);
     check(!pthread_create(&thread, NULL, awaits, &b), "pthread_create");
     pause();
+}
+
+static void awaits_message(void)
+{
+    receive(&a);
+    arm(&a, 0);
+    await_event(&a);
+}
+
+static void peer_ends(void)
+{
+    if (!fork_sides())
+        awaits_message();
+}
+
+static void peer_waits(void)
+{
+    if (fork_sides())
+        alarm(SECONDS);
+    awaits_message();
+}
+
+/* It may send something yet. */
+static void peer_works(void)
+{
+    if (fork_sides())
+        sleep(SECONDS + 1);
+    else
+        awaits_message();
 }
 
 /* A thread that waits for work does not hold up the end. */
@@ -422,6 +474,9 @@ static const struct {
     { "acknowledged", 1, acknowledged },
     { "both_receive", 1, both_receive },
     { "waits_for_work", 1, waits_for_work },
+    { "peer_ends", 0, peer_ends },
+    { "peer_waits", 0, peer_waits },
+    { "peer_works", 0, peer_works },
     { "ends_while_one_waits", 1, ends_while_one_waits },
     { "unsignaled", 1, unsignaled },
     { "unposted", 1, unposted },

@@ -62,6 +62,8 @@ pub struct Example {
     pub(crate) own_address: bool,
     /// Whether there is a C program of it; the exercises' solutions and `atomic` are ours.
     pub original: bool,
+    /// The neighbour from which it has its code, and with it how that differs from the C.
+    like: Option<&'static str>,
     /// Where the C program may be, in the order in which it is looked for, with `{name}` and
     /// `{side}`: as the suite and the manual's files are called, and as the programs of this
     /// workspace are.
@@ -76,6 +78,11 @@ impl Example {
     /// Finds an example by its name.
     pub fn named(name: &str) -> Option<&'static Example> {
         EXAMPLES.iter().find(|example| example.name == name)
+    }
+
+    /// The example, and those from which it has what differs from the C, next first.
+    pub fn lineage(&'static self) -> impl Iterator<Item = &'static Example> {
+        std::iter::successors(Some(self), |example| Example::named(example.like?))
     }
 
     /// Of each program a side that it plays.
@@ -199,6 +206,19 @@ mod tests {
             for (.., pattern) in example.evidence.lines() {
                 assert!(Regex::new(pattern).is_ok(), "{pattern}");
             }
+        }
+    }
+
+    #[test]
+    fn an_example_differs_as_its_neighbours_do() {
+        let names = |name| -> Vec<_> {
+            Example::named(name).unwrap().lineage().map(|example| example.name).collect()
+        };
+        let of_blast = ["blast-rdma-1", "ping-rdma-1", "ping-sr-2", "ping-sr-1", "ping-sr-0"];
+        assert_eq!(names("blast-rdma-1"), of_blast);
+        assert_eq!(names("mc"), ["mc"]);
+        for example in EXAMPLES {
+            assert!(example.like.is_none_or(|like| Example::named(like).is_some()));
         }
     }
 

@@ -246,18 +246,129 @@ fn programs_run_on_other_hosts_over_ssh() {
     assert!(text.contains("C: ssh: no such host"), "{text}");
 }
 
-#[test]
-fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
+/// The program that makes a fabric, if it works here.
+fn soft_hca() -> Option<PathBuf> {
     let soft_hca = bin_dir().join("soft-hca");
     let doctor = Command::new(&soft_hca).arg("doctor").output();
-    if !doctor.is_ok_and(|output| output.status.success()) {
-        assert!(
-            std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"),
-            "soft-hca does not work here"
-        );
-        println!("left out here: soft-hca does not work");
+    if doctor.is_ok_and(|output| output.status.success()) {
+        return Some(soft_hca);
+    }
+    assert!(
+        std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"),
+        "soft-hca does not work here"
+    );
+    println!("left out here: soft-hca does not work");
+    None
+}
+
+/// Compares on soft-hca with a C that is ours, with a client that is changed: `change` stands
+/// behind it in a pipe with its standard error, `before` in front of it.
+fn with_mutant(example: &str, before: &str, change: &str, args: &[&str]) -> Option<String> {
+    soft_hca()?;
+    let c = Folder::new(&format!("mutant-{example}"));
+    let [server, client] =
+        ["server", "client"].map(|side| bin_dir().join(format!("{example}-{side}")));
+    fs::create_dir_all(c.0.join(example)).unwrap();
+    std::os::unix::fs::symlink(server, c.0.join(example).join("server")).unwrap();
+    let client = client.display();
+    let run = format!("(exec -a ./client {client} \"$@\")");
+    let name = format!("{example}/client");
+    c.script(
+        &name,
+        &format!("set -o pipefail\n{{ {before}{run} 2>&1 >&3 3>&- | {change} >&2; }} 3>&1"),
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command
+        .args(["compare", "--soft-hca", "--only", "diff", "--bin-dir"])
+        .arg(bin_dir())
+        .arg("--c")
+        .arg(&c.0)
+        .arg(example)
+        .args(args);
+    Some(output_of(&mut command).1)
+}
+
+#[test]
+fn a_c_that_measures_otherwise_is_found() {
+    let flags = ["--", "-c", "20", "-x"];
+    let rate = |unit: &str, by: &str| {
+        format!("awk '/{unit}/ {{ $2 = sprintf(\"%.6f\", $2 {by}) }} {{ print }}'")
+    };
+    for (change, found) in [
+        (rate("Megabits per", "/ 8"), "C: client.stderr: "),
+        (rate("Messages per", "/ 2"), "C: client.stderr: "),
+        (
+            "sed 's/ \\([0-9.]*\\) seconds elapsed/ 50\\1 seconds elapsed/'".to_owned(),
+            " seconds in a run of ",
+        ),
+        (rate("microseconds per", "* 2"), " microseconds per round-trip, but "),
+        (
+            "sed 's/user time (.*%)/user time (99.8765%)/'".to_owned(),
+            "C: client.stderr: 99.8765 percent",
+        ),
+    ] {
+        let Some(text) = with_mutant("ping-sr-0", "", &change, &flags) else { return };
+        assert!(text.contains("UNEXPECTED") && text.contains(found), "{change}");
+    }
+    let text = with_mutant("ping-sr-0", "", "cat", &flags).unwrap();
+    assert!(text.contains(" same\n"));
+}
+
+#[test]
+fn a_c_that_takes_longer_is_found() {
+    let recorded = ["--case", "run-verify"];
+    for args in [&recorded[..], &["--", "-c", "1"]] {
+        let Some(text) = with_mutant("ping-sr-1", "sleep 2; ", "cat", args) else { return };
+        assert!(text.contains("UNEXPECTED\n      C takes "));
+    }
+}
+
+#[test]
+fn a_c_with_other_descriptors_or_another_count_is_found() {
+    let flags = ["--", "-c", "1", "-t"];
+    let Some(text) = with_mutant("ping-sr-3", "", "sed 's/assigned fd /&4/'", &flags) else {
+        return;
+    };
+    assert!(text.contains("UNEXPECTED"));
+    // What is recorded varies: a number that is another one in this C alone does not.
+    let count = "sed 's/option count [0-9]*/option count 77/'";
+    let case = ["--case", "run-trace-detailed"];
+    let text = with_mutant("ping-sr-3", "", count, &case).unwrap();
+    assert!(text.contains(" ours is as the recorded C; this C is not\n"), "{text}");
+}
+
+#[test]
+fn a_difference_that_is_listed_for_a_neighbour_explains_what_is_alike() {
+    // The C accepts a port that has no more than 16 bits of what was given.
+    if soft_hca().is_none() {
         return;
     }
+    let c = Folder::new("neighbour");
+    for side in ["server", "client"] {
+        let port =
+            "args=(); for a in \"$@\"; do [[ $a == 77857 ]] && a=12321; args+=(\"$a\"); done";
+        let program = bin_dir().join(format!("ping-sr-4-{side}"));
+        let program = program.display();
+        c.script(
+            &format!("ping-sr-4/{side}"),
+            &format!("{port}\nexec -a ./{side} {program} \"${{args[@]}}\""),
+        );
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command
+        .args(["compare", "--soft-hca", "--only", "diff", "--bin-dir"])
+        .arg(bin_dir())
+        .arg("--c")
+        .arg(&c.0)
+        .args(["ping-sr-4", "--", "-c", "1", "-p", "77857"]);
+    let (output, text) = output_of(&mut command);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text.contains("known difference: a port over 65535 is refused"), "{text}");
+}
+
+#[test]
+fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
+    let Some(soft_hca) = soft_hca() else { return };
     // Of one machine both say the same.
     let other = Folder::new("machine");
     other.ours("devices/devices", "device-list", " |& sed 's/part id [0-9]*/part id 77/' >&2");

@@ -10,6 +10,7 @@ use std::time::Duration;
 use harness::golden::case::{Case, ClientProgram, Device, Item, read_cases};
 use harness::golden::differences::Differences;
 use harness::golden::expect::Expectation;
+use harness::golden::measured;
 use harness::golden::normalise::Normaliser;
 use harness::golden::timing::Timing;
 use harness::process::Ending;
@@ -124,6 +125,19 @@ fn every_recording_passes_as_itself() {
             let complaints = data.complaints(case, &replayed(&data.folder, case));
             wrong.extend(complaints.iter().map(|what| format!("{}: {what}", case.name())));
         }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn rates_and_times_of_every_recording_add_up() {
+    let data = Data::read("golden");
+    let mut wrong = Vec::new();
+    for case in &data.cases {
+        let outcome =
+            Outcome { elapsed: Duration::from_secs(3600), ..replayed(&data.folder, case) };
+        let complaints = measured::complaints(&outcome);
+        wrong.extend(complaints.iter().map(|what| format!("{}: {what}", case.name())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

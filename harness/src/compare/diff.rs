@@ -1,9 +1,11 @@
 //! The same command lines for the C pair and for ours, and what differs.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::compare::evidence::Evidence;
 use crate::compare::stage::{Maker, Stage, ending_in_words};
 use crate::compare::unified::unified;
 use crate::error::Error;
@@ -11,7 +13,8 @@ use crate::examples::Example;
 use crate::golden::case::{Case, ClientProgram, Device, Item, read_cases};
 use crate::golden::differences::Unlisted;
 use crate::golden::expect::Expectation;
-use crate::golden::rules::{Rules, Watch};
+use crate::golden::impossible;
+use crate::golden::rules::{Expected, Rules, Watch};
 use crate::hosts::Played;
 use crate::process::Ending;
 use crate::run::Unobserved;
@@ -54,6 +57,11 @@ pub struct CaseResult {
 
 /// How often the C is run at most to see what varies where nothing is recorded.
 const RUNS: usize = 5;
+
+/// How often both are run at most to see whether one takes longer: once may be chance.
+const TIMES: usize = 3;
+/// By how much one run may be longer than another that prints the same.
+const LONGER: Duration = Duration::from_secs(1);
 
 /// The cases and the rules.
 #[derive(Debug)]
@@ -110,36 +118,62 @@ impl Diff {
     /// Runs a recorded case with both makers' programs; once more if the C has not done as it
     /// has always done, which may be chance.
     pub fn case(&self, stage: &Stage, example: &Example, case: &Case) -> Result<CaseResult, Error> {
-        match self.once(stage, example, case)? {
-            CaseResult { verdict: Verdict::OtherC, .. } => self.once(stage, example, case),
-            result => Ok(result),
-        }
-    }
-
-    fn once(&self, stage: &Stage, example: &Example, case: &Case) -> Result<CaseResult, Error> {
-        let result =
-            |verdict, differences| CaseResult { case: case.case.clone(), verdict, differences };
         if let Some(why) = out_of_reach(stage, case) {
-            return Ok(result(Verdict::Skipped { why: why.to_owned() }, Vec::new()));
+            let verdict = Verdict::Skipped { why: why.to_owned() };
+            return Ok(CaseResult { case: case.case.clone(), verdict, differences: Vec::new() });
         }
         let of_the_c = self.rules.of_the_c(case)?;
-        let c = self.play(stage, example, case, Maker::C, &of_the_c)?;
         let expected = self.rules.expected(case)?;
-        let rust = self.play(stage, example, case, Maker::Rust, expected.here())?;
+        let play = |maker| {
+            let expected = if maker == Maker::C { &of_the_c } else { expected.here() };
+            self.play(stage, example, case, maker, expected)
+        };
+        let judge = || {
+            let (c, rust) = (play(Maker::C)?, play(Maker::Rust)?);
+            Ok((self.once(example, case, &of_the_c, &expected, &c, &rust), c, rust))
+        };
+        let mut found = judge()?;
+        let again = matches!(found.0.verdict, Verdict::OtherC)
+            || [&found.1, &found.2]
+                .iter()
+                .any(|run| !impossible(&case.example, &run.outcome).is_empty());
+        if again {
+            found = judge()?;
+        }
+        let (result, c, rust) = found;
+        with_time(example, result, [&c, &rust], play)
+    }
+
+    /// What is to be said of a run of each.
+    fn once(
+        &self,
+        example: &Example,
+        case: &Case,
+        of_the_c: &Expectation,
+        expected: &Expected<'_>,
+        c: &Played,
+        rust: &Played,
+    ) -> CaseResult {
+        let result =
+            |verdict, differences| CaseResult { case: case.case.clone(), verdict, differences };
         let normaliser = &self.rules.normaliser;
         let is_like = |expected: &Expectation| {
             rust.not_started.is_none() && expected.complaints(&rust.outcome, normaliser).is_empty()
         };
-        let differences = self.differences(example, case, &c, &rust);
+        let differences = self.differences(example, case, c, rust);
         if c.not_started.is_some() {
-            return Ok(result(Verdict::Unexpected, differences));
+            return result(Verdict::Unexpected, differences);
+        }
+        let wrong = wrong_numbers(example, [c, rust]);
+        if !wrong.is_empty() {
+            return result(Verdict::Unexpected, [differences, wrong].concat());
         }
         let live = of_the_c.like(&c.outcome, normaliser);
         if is_like(&live) {
-            return Ok(match self.with_live(Verdict::Same, case, &c, &rust) {
+            return match self.with_live(Verdict::Same, case, c, rust) {
                 Verdict::Same => result(Verdict::Same, Vec::new()),
                 verdict => result(verdict, differences),
-            });
+            };
         }
         if let Some((difference, recorded)) = &expected.listed {
             // On top of what this C has done; or, where it has done something else, of what
@@ -149,16 +183,16 @@ impl Diff {
             let here = expected.here();
             if on_live.iter().chain([recorded, here]).any(is_like) {
                 let known = Verdict::Known { reason: difference.reason.clone() };
-                return Ok(result(self.with_live(known, case, &c, &rust), differences));
+                return result(self.with_live(known, case, c, rust), differences);
             }
         }
         let c_is_as_recorded = of_the_c.complaints(&c.outcome, normaliser).is_empty();
-        let as_recorded = is_like(expected.here()) || is_like(&of_the_c);
+        let as_recorded = is_like(expected.here()) || is_like(of_the_c);
         let verdict = match as_recorded && !c_is_as_recorded {
             true => Verdict::OtherC,
             false => Verdict::Unexpected,
         };
-        Ok(result(verdict, differences))
+        result(verdict, differences)
     }
 
     /// Runs the user's own flags with both. What is listed for recorded command lines explains
@@ -166,7 +200,7 @@ impl Diff {
     pub fn own(
         &self,
         stage: &Stage,
-        example: &Example,
+        example: &'static Example,
         flags: &[std::ffi::OsString],
     ) -> Result<CaseResult, Error> {
         let args = |side| example.arguments(side, stage.address_of(example, side), flags);
@@ -190,25 +224,27 @@ impl Diff {
             live = live.or(self.rules.of_run(&case, &play(Maker::C)?.outcome));
             verdict = self.of_own(example, &live, rust);
         }
-        if !started {
+        let wrong = wrong_numbers(example, [c, rust]);
+        if !started || !wrong.is_empty() {
             verdict = Verdict::Unexpected;
         }
         let verdict = self.with_live(verdict, &case, c, rust);
         let differences = match verdict {
             Verdict::Same => Vec::new(),
-            _ => self.differences(example, &case, c, rust),
+            _ => [self.differences(example, &case, c, rust), wrong].concat(),
         };
-        Ok(CaseResult { case: "your flags".to_owned(), verdict, differences })
+        let result = CaseResult { case: "your flags".to_owned(), verdict, differences };
+        with_time(example, result, [c, rust], play)
     }
 
     /// What is to be said of ours if the C has done so.
-    fn of_own(&self, example: &Example, live: &Expectation, rust: &Played) -> Verdict {
+    fn of_own(&self, example: &'static Example, live: &Expectation, rust: &Played) -> Verdict {
         let normaliser = &self.rules.normaliser;
         let run = Unlisted { live, ours: &rust.outcome, normaliser };
         if live.complaints(&rust.outcome, normaliser).is_empty() {
             return Verdict::Same;
         }
-        match self.rules.differences.explain(example.name, &run) {
+        match self.rules.differences.explain(example, &run) {
             Some(reason) => Verdict::Known { reason },
             None => Verdict::Unexpected,
         }
@@ -225,18 +261,18 @@ impl Diff {
                 let lines = self.lines(case, played, side, stream);
                 self.rules.normaliser.live(&case.example, &lines)
             });
-            if c == rust {
-                continue;
+            if c.len() != rust.len() && verdict == Verdict::Same {
+                return Verdict::Unexpected;
             }
-            let pairs = c.iter().zip(&rust).filter(|(c, rust)| c != rust);
-            let reasons: Option<Vec<_>> = pairs.map(|(c, _)| c.differs.as_ref()).collect();
-            match (reasons, &verdict) {
-                (Some(reasons), Verdict::Same) if c.len() == rust.len() => {
-                    let reason = reasons.first().map_or("", |reason| reason.as_str());
-                    verdict = Verdict::Known { reason: reason.to_owned() };
+            // Where ours ends earlier by design, it has printed less.
+            for (c, rust) in c.iter().zip(&rust) {
+                match (rust.is_right_for(c), &verdict) {
+                    (Err(()), _) => return Verdict::Unexpected,
+                    (Ok(Some(reason)), Verdict::Same) => {
+                        verdict = Verdict::Known { reason: reason.to_owned() };
+                    }
+                    (Ok(_), _) => {}
                 }
-                (Some(_), Verdict::Known { .. }) if c.len() == rust.len() => {}
-                _ => return Verdict::Unexpected,
             }
         }
         verdict
@@ -297,6 +333,51 @@ impl Diff {
         }
         lines
     }
+}
+
+/// What cannot be of the numbers of either.
+fn wrong_numbers(example: &Example, runs: [&Played; 2]) -> Vec<String> {
+    let makers = Maker::BOTH.into_iter().zip(runs);
+    let wrong = makers.flat_map(|(maker, run)| {
+        let complaints = impossible(example.name, &run.outcome);
+        complaints.into_iter().map(move |what| format!("{maker}: {what}"))
+    });
+    wrong.collect()
+}
+
+/// The result, if neither takes much longer than the other, who prints the same.
+fn with_time(
+    example: &Example,
+    result: CaseResult,
+    first: [&Played; 2],
+    play: impl Fn(Maker) -> Result<Played, Error>,
+) -> Result<CaseResult, Error> {
+    let is_over = |run: &Played| {
+        !Side::BOTH.map(|side| run.outcome.ending(side)).contains(&Some(Ending::TimedOut))
+    };
+    // Pauses of random length are looked at for themselves.
+    let comparable = result.verdict == Verdict::Same
+        && !matches!(example.evidence, Evidence::Published)
+        && first.iter().all(|run| is_over(run));
+    if !comparable {
+        return Ok(result);
+    }
+    let mut times = first.map(|run| run.outcome.elapsed);
+    let differ = |[c, rust]: [Duration; 2]| c.abs_diff(rust) > LONGER;
+    for _ in 1..TIMES {
+        if !differ(times) {
+            return Ok(result);
+        }
+        for (maker, time) in Maker::BOTH.into_iter().zip(&mut times) {
+            *time = play(maker)?.outcome.elapsed.min(*time);
+        }
+    }
+    if !differ(times) {
+        return Ok(result);
+    }
+    let [c, rust] = times.map(|time| time.as_secs_f64());
+    let differences = vec![format!("C takes {c:.1} s, Rust {rust:.1} s")];
+    Ok(CaseResult { verdict: Verdict::Unexpected, differences, ..result })
 }
 
 fn all_streams() -> impl Iterator<Item = (Side, Stream)> {

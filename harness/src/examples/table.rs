@@ -25,6 +25,7 @@ const PAIR: Example = Example {
     served: None,
     own_address: false,
     original: true,
+    like: None,
     places: &["{name}/{side}", "{name}-{side}"],
     evidence: Evidence::None,
     work: ONCE,
@@ -73,6 +74,7 @@ pub const EXAMPLES: &[Example] = &[
     Example {
         name: "ping-sr-1",
         lesson: "count and size travel in the connect private data",
+        like: Some("ping-sr-0"),
         // ping-sr-1e has the byte order that the other lacks in the copy that is known
         places: &["ping-sr-1e/{side}", "{name}/{side}", "{name}-{side}"],
         work: POLLING,
@@ -81,6 +83,7 @@ pub const EXAMPLES: &[Example] = &[
     Example {
         name: "ping-sr-2e",
         lesson: "an event channel: connection calls are asynchronous",
+        like: Some("ping-sr-1"),
         original: false,
         work: POLLING,
         ..PING
@@ -88,22 +91,26 @@ pub const EXAMPLES: &[Example] = &[
     Example {
         name: "ping-sr-2",
         lesson: "a thread for connection events notices a disconnect",
+        like: Some("ping-sr-1"),
         work: POLLING,
         ..PING
     },
     Example {
         name: "ping-sr-3",
         lesson: "a completion channel: blocking instead of polling",
+        like: Some("ping-sr-2"),
         ..PING
     },
     Example {
         name: "ping-sr-4",
         lesson: "both channels non-blocking, one poll(), no threads",
+        like: Some("ping-sr-1"),
         ..PING
     },
     Example {
         name: "blast-sr-2",
         lesson: "streaming over many buffers and linked work requests",
+        like: Some("ping-sr-3"),
         evidence: Evidence::Counted(&[
             (Side::Server, Stream::Stderr, ": COUNT recv completions, "),
             (Side::Client, Stream::Stderr, ": COUNT recv completions, COUNT send completions"),
@@ -114,27 +121,32 @@ pub const EXAMPLES: &[Example] = &[
     Example {
         name: "blast-sr-2e",
         lesson: "one completion for each list of sends",
+        like: Some("blast-sr-2"),
         original: false,
         ..PAIR
     },
     Example {
         name: "ping-rdma-1",
         lesson: "the client writes and reads the server's memory",
+        like: Some("ping-sr-2"),
         ..PING
     },
     Example {
         name: "ping-rdma-2",
         lesson: "an unsignaled write: the read after it tells both are done",
+        like: Some("ping-rdma-1"),
         ..PING
     },
     Example {
         name: "ping-rdma-3",
         lesson: "both sides write, and watch their memory for the answer",
+        like: Some("ping-rdma-2"),
         ..PING
     },
     Example {
         name: "blast-rdma-1",
         lesson: "streaming writes; the server hears of it at the end",
+        like: Some("ping-rdma-1"),
         evidence: Evidence::Counted(&[
             (Side::Server, Stream::Stderr, ": COUNT rdma_write completions$"),
             (Side::Client, Stream::Stderr, ": COUNT rdma_write completions$"),
@@ -151,6 +163,7 @@ pub const EXAMPLES: &[Example] = &[
     Example {
         name: "pubsub-rdma-1",
         lesson: "the subscriber reads what the server publishes",
+        like: Some("ping-rdma-1"),
         // each takes a second or two
         tour_flags: "-c 2",
         evidence: Evidence::Published,
@@ -160,6 +173,7 @@ pub const EXAMPLES: &[Example] = &[
     Example {
         name: "pubsub-rdma-2",
         lesson: "the server writes what it publishes to its subscriber",
+        like: Some("ping-rdma-1"),
         tour_flags: "-c 2",
         evidence: Evidence::Published,
         work: Work { clock: Clock::Asleep, flags: "-c 2", ..ONCE },

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::examples::Example;
 use crate::golden::case::{Case, Item};
 use crate::golden::expect::{Expectation, Expected};
 use crate::golden::normalise::Normaliser;
@@ -167,32 +168,52 @@ pub struct Unlisted<'a> {
     pub normaliser: &'a Normaliser,
 }
 
+/// At most so many differences are tried together.
+const TOGETHER: usize = 3;
+
 impl Differences {
     /// Why ours may differ from the C so, with flags for which nothing is listed: by one of the
-    /// differences of the example, or by all of them together. None if they do not explain it.
-    pub fn explain(&self, example: &str, run: &Unlisted<'_>) -> Option<String> {
-        let explains =
-            |expected: &Expectation| expected.complaints(run.ours, run.normaliser).is_empty();
-        let mut all = run.live.clone();
-        let mut reasons: Vec<&str> = Vec::new();
-        for difference in self.of(example) {
-            let mut one = run.live.clone();
-            difference.apply_endings(&mut one, run);
-            difference.apply_loosely(&mut one, run);
-            if explains(&one) {
-                return Some(difference.reason.clone());
+    /// differences of the example or of those that it has its code from, or by a few of them
+    /// together. None if they do not explain it.
+    pub fn explain(&self, example: &'static Example, run: &Unlisted<'_>) -> Option<String> {
+        let listed: Vec<_> = example.lineage().flat_map(|example| self.of(example.name)).collect();
+        let mut tried = vec![(run.live.clone(), Vec::<&str>::new())];
+        for _ in 0..TOGETHER {
+            let mut next: Vec<(Expectation, Vec<&str>)> = Vec::new();
+            for (expected, reasons) in &tried {
+                for difference in &listed {
+                    let reason = difference.reason.as_str();
+                    // The same reason is listed for several command lines, and any order will do.
+                    if reasons.last().is_some_and(|&last| last >= reason) {
+                        continue;
+                    }
+                    let mut more = expected.clone();
+                    let applies = difference.apply_loosely(&mut more, run);
+                    if !applies && difference.is_of_streams() {
+                        continue;
+                    }
+                    difference.apply_endings(&mut more, run);
+                    let reasons = [reasons.as_slice(), &[reason]].concat();
+                    if more.complaints(run.ours, run.normaliser).is_empty() {
+                        return Some(reasons.join("; "));
+                    }
+                    if applies {
+                        next.push((more, reasons));
+                    }
+                }
             }
-            if difference.apply_loosely(&mut all, run) {
-                reasons.push(&difference.reason);
-            }
+            tried = next;
         }
-        reasons.sort_unstable();
-        reasons.dedup();
-        explains(&all).then(|| reasons.join("; "))
+        None
     }
 }
 
 impl Difference {
+    /// Is anything printed otherwise?
+    fn is_of_streams(&self) -> bool {
+        self.expect.keys().any(|item| matches!(item, Item::Stream(..)))
+    }
+
     fn apply_endings(&self, to: &mut Expectation, run: &Unlisted<'_>) {
         for (&item, change) in &self.expect {
             if matches!(item, Item::Status(_)) {
@@ -362,7 +383,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::examples::Example;
     use crate::golden::timing::Timing;
     use crate::transcript::{Line, Transcript};
 
@@ -409,7 +429,7 @@ mod tests {
         let difference: Difference = serde_json::from_str(&text).unwrap();
         let list = [("mc/x".to_owned(), (difference, PathBuf::new()))];
         let run = Unlisted { live: &live, ours: &outcome(ours), normaliser: &normaliser };
-        Differences(list.into()).explain("mc", &run)
+        Differences(list.into()).explain(example, &run)
     }
 
     #[test]

@@ -35,9 +35,19 @@ struct RawRule {
     #[serde(default)]
     live: bool,
     /// Why they do not, though, if they are the C's and ours.
-    differs: Option<String>,
+    differs: Option<RawDiffers>,
     #[serde(rename = "what")]
     _what: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDiffers {
+    why: String,
+    /// The number of ours is greater by so much,
+    by: u64,
+    /// for each such line before it.
+    for_each: String,
 }
 
 /// An object's entries in the order of the text, which a map would lose.
@@ -75,7 +85,14 @@ struct Rule {
     /// `None`: the line goes.
     replace: Option<String>,
     live: bool,
-    differs: Option<String>,
+    differs: Option<Differs>,
+}
+
+#[derive(Debug)]
+struct Differs {
+    why: String,
+    by: u64,
+    for_each: Regex,
 }
 
 /// Something that depends on the machine, as it was printed there.
@@ -83,8 +100,31 @@ struct Rule {
 pub struct Live {
     /// The text.
     pub text: String,
-    /// Why the C's and ours may differ in it.
-    pub differs: Option<String>,
+    /// By how much ours has to differ from the C's in its number, and why.
+    pub differs: Option<(u64, String)>,
+}
+
+impl Live {
+    /// Is this, of ours, what there has to be where the C has that? If there is a reason why the
+    /// two are not the same, it is given.
+    pub fn is_right_for(&self, c: &Live) -> Result<Option<&str>, ()> {
+        match &self.differs {
+            Some((by, why))
+                if *by > 0 && last_number(&self.text, 0) == last_number(&c.text, *by) =>
+            {
+                Ok(Some(why))
+            }
+            Some((1.., _)) => Err(()),
+            _ if self.text == c.text => Ok(None),
+            _ => Err(()),
+        }
+    }
+}
+
+/// The text up to the number at its end, and the number and so much more.
+fn last_number(text: &str, more: u64) -> Option<(&str, u64)> {
+    let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    Some((before, text[before.len()..].parse::<u64>().ok()?.checked_add(more)?))
 }
 
 /// All rules.
@@ -130,19 +170,25 @@ impl Normaliser {
 
     /// The lines of an example's stream, made comparable.
     pub fn apply(&self, example: &str, lines: &[String]) -> Vec<String> {
-        lines.iter().filter_map(|line| self.line(example, line, &mut Vec::new())).collect()
+        lines.iter().filter_map(|line| self.line(example, line, &[], &mut Vec::new())).collect()
     }
 
     /// What of those lines depends on the machine, in its order.
     pub fn live(&self, example: &str, lines: &[String]) -> Vec<Live> {
         let mut found = Vec::new();
-        for line in lines {
-            self.line(example, line, &mut found);
+        for (at, line) in lines.iter().enumerate() {
+            self.line(example, line, &lines[..at], &mut found);
         }
         found
     }
 
-    fn line(&self, example: &str, line: &str, live: &mut Vec<Live>) -> Option<String> {
+    fn line(
+        &self,
+        example: &str,
+        line: &str,
+        before: &[String],
+        live: &mut Vec<Live>,
+    ) -> Option<String> {
         let of_groups = self
             .groups
             .iter()
@@ -154,9 +200,14 @@ impl Normaliser {
         }
         for rule in self.common.iter().chain(of_groups) {
             if rule.live {
+                let differs = rule.differs.as_ref().map(|differs| {
+                    let is_one = |line: &&String| differs.for_each.is_match(line);
+                    let times = before.iter().filter(is_one).count() as u64;
+                    (times * differs.by, differs.why.clone())
+                });
                 live.extend(rule.pattern.find_iter(&line).map(|found| Live {
                     text: found.as_str().to_owned(),
-                    differs: rule.differs.clone(),
+                    differs: differs.clone(),
                 }));
             }
             match &rule.replace {
@@ -170,8 +221,8 @@ impl Normaliser {
 }
 
 fn compile(rule: RawRule, path: &Path) -> Result<Rule, Error> {
-    let pattern =
-        Regex::new(&rule.pattern).map_err(|error| Error::data(path, error.to_string()))?;
+    let regex = |text: &str| Regex::new(text).map_err(|error| Error::data(path, error.to_string()));
+    let pattern = regex(&rule.pattern)?;
     let replace = match (rule.replace, rule.drop) {
         (Some(text), false) => Some(replacement(&text)),
         (None, true) => None,
@@ -184,7 +235,10 @@ fn compile(rule: RawRule, path: &Path) -> Result<Rule, Error> {
         let what = format!("rule {:?} may differ only if it is live", rule.pattern);
         return Err(Error::data(path, what));
     }
-    Ok(Rule { pattern, replace, live: rule.live, differs: rule.differs })
+    let differs = rule.differs.map(|RawDiffers { why, by, for_each }| {
+        Ok::<_, Error>(Differs { why, by, for_each: regex(&for_each)? })
+    });
+    Ok(Rule { pattern, replace, live: rule.live, differs: differs.transpose()? })
 }
 
 /// From Python's way of naming a group in a replacement (`\1`) to that of `regex`
@@ -239,9 +293,28 @@ mod tests {
         let found: Vec<_> = rules.live("srq", &given).into_iter().map(|live| live.text).collect();
         assert_eq!(found, ["key=17", "id=2"]);
         assert_eq!(rules.live("apm", &given), []);
-        let why = r#""differs": "why", "what": "numbers""#;
+        let why = r#""differs": {"why": "w", "by": 2, "for_each": "x"}, "what": "numbers""#;
         let text = RULES.replace(r#""what": "numbers""#, why);
         assert!(Normaliser::parse(&text, Path::new("test")).is_err());
+    }
+
+    #[test]
+    fn what_differs_has_to_differ_by_just_that_much() {
+        let rule = r#""live": true, "differs": {"why": "w", "by": 2, "for_each": "^thread"},
+            "what": "numbers""#;
+        let text = RULES.replace(r#""what": "numbers""#, rule);
+        let rules = Normaliser::parse(&text, Path::new("test")).unwrap();
+        let check = |c: [&str; 2], ours: [&str; 2]| {
+            let live =
+                |[first, last]: [&str; 2]| rules.live("srq", &lines(&[first, "thread", last]));
+            let (c, ours) = (live(c), live(ours));
+            let is_right =
+                |(ours, c): (&Live, &Live)| ours.is_right_for(c).map(|why| why.is_some());
+            ours.iter().zip(&c).map(is_right).collect::<Vec<_>>()
+        };
+        assert_eq!(check(["id=3", "id=6"], ["id=3", "id=8"]), [Ok(false), Ok(true)]);
+        assert_eq!(check(["id=3", "id=6"], ["id=5", "id=6"]), [Err(()), Err(())]);
+        assert_eq!(check(["id=3", "id=6"], ["id=3", "key=8"]), [Ok(false), Err(())]);
     }
 
     #[test]

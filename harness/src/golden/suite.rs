@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::examples::Example;
 use crate::golden::case::{Case, Device, read_cases};
 use crate::golden::expect::Expectation;
+use crate::golden::impossible;
 use crate::golden::record::{Recordings, keep};
 use crate::golden::rules::{Rules, Watch};
 use crate::golden::share::Share;
@@ -265,7 +266,8 @@ impl Suite {
         if let Some(folder) = &self.selection.keep_output {
             keep(&folder.join(&case.example).join(&case.case), case, &outcome)?;
         }
-        let complaints = expected.here().complaints(&outcome, normaliser);
+        let mut complaints = expected.here().complaints(&outcome, normaliser);
+        complaints.extend(impossible(&case.example, &outcome));
         if !complaints.is_empty() {
             return Ok(Verdict::Failed(complaints));
         }

@@ -14,6 +14,7 @@ use crate::golden::case::{Case, ClientProgram, Device, Item, read_cases};
 use crate::golden::differences::Unlisted;
 use crate::golden::expect::Expectation;
 use crate::golden::impossible;
+use crate::golden::normalise::Agrees;
 use crate::golden::rules::{Expected, Rules, Watch};
 use crate::hosts::Played;
 use crate::process::Ending;
@@ -266,12 +267,12 @@ impl Diff {
             }
             // Where ours ends earlier by design, it has printed less.
             for (c, rust) in c.iter().zip(&rust) {
-                match (rust.is_right_for(c), &verdict) {
-                    (Err(()), _) => return Verdict::Unexpected,
-                    (Ok(Some(reason)), Verdict::Same) => {
+                match (rust.agrees_with(c), &verdict) {
+                    (Agrees::No, _) => return Verdict::Unexpected,
+                    (Agrees::Differs(reason), Verdict::Same) => {
                         verdict = Verdict::Known { reason: reason.to_owned() };
                     }
-                    (Ok(_), _) => {}
+                    (Agrees::Same | Agrees::Differs(_), _) => {}
                 }
             }
         }

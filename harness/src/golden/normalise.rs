@@ -104,19 +104,25 @@ pub struct Live {
     pub differs: Option<(u64, String)>,
 }
 
+/// What ours has where the C has something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agrees<'a> {
+    /// The same.
+    Same,
+    /// What it has to be, which is something else for this reason.
+    Differs(&'a str),
+    /// Something else.
+    No,
+}
+
 impl Live {
-    /// Is this, of ours, what there has to be where the C has that? If there is a reason why the
-    /// two are not the same, it is given.
-    pub fn is_right_for(&self, c: &Live) -> Result<Option<&str>, ()> {
-        match &self.differs {
-            Some((by, why))
-                if *by > 0 && last_number(&self.text, 0) == last_number(&c.text, *by) =>
-            {
-                Ok(Some(why))
-            }
-            Some((1.., _)) => Err(()),
-            _ if self.text == c.text => Ok(None),
-            _ => Err(()),
+    /// Is this, of ours, what there has to be where the C has that?
+    pub fn agrees_with(&self, c: &Live) -> Agrees<'_> {
+        let (by, why) = self.differs.as_ref().map_or((0, ""), |(by, why)| (*by, why.as_str()));
+        match by {
+            0 if self.text == c.text => Agrees::Same,
+            1.. if last_number(&self.text, 0) == last_number(&c.text, by) => Agrees::Differs(why),
+            _ => Agrees::No,
         }
     }
 }
@@ -308,13 +314,16 @@ mod tests {
             let live =
                 |[first, last]: [&str; 2]| rules.live("srq", &lines(&[first, "thread", last]));
             let (c, ours) = (live(c), live(ours));
-            let is_right =
-                |(ours, c): (&Live, &Live)| ours.is_right_for(c).map(|why| why.is_some());
-            ours.iter().zip(&c).map(is_right).collect::<Vec<_>>()
+            let agrees = |(ours, c): (&Live, &Live)| match ours.agrees_with(c) {
+                Agrees::Same => "same",
+                Agrees::Differs(_) => "differs",
+                Agrees::No => "no",
+            };
+            ours.iter().zip(&c).map(agrees).collect::<Vec<_>>()
         };
-        assert_eq!(check(["id=3", "id=6"], ["id=3", "id=8"]), [Ok(false), Ok(true)]);
-        assert_eq!(check(["id=3", "id=6"], ["id=5", "id=6"]), [Err(()), Err(())]);
-        assert_eq!(check(["id=3", "id=6"], ["id=3", "key=8"]), [Ok(false), Err(())]);
+        assert_eq!(check(["id=3", "id=6"], ["id=3", "id=8"]), ["same", "differs"]);
+        assert_eq!(check(["id=3", "id=6"], ["id=5", "id=6"]), ["no", "no"]);
+        assert_eq!(check(["id=3", "id=6"], ["id=3", "key=8"]), ["same", "no"]);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::ptr;
-use std::slice::Chunks;
+use std::{ptr, slice};
 
 use common::errno;
 use common::memory::{CArray, zeroed};
@@ -124,33 +123,23 @@ fn our_setup_send_wr(
     send_work_request.set(wr);
 }
 
-/// Registers each chunk of `memory` for appropriate access, fills in a scatter-gather element for
-/// each, and a send work request for operation `opcode` on all of these.
-fn our_setup_send<T, const N: usize>(
+/// Registers `memory` for appropriate access, fills in a scatter-gather element for it, and a send
+/// work request for operation `opcode` on that element.
+fn our_setup_send<T>(
     conn: &OurControl,
-    memory: Chunks<'_, Cell<T>>,
+    memory: &[Cell<T>],
     access: ibv_access_flags,
-    sge: &[Cell<ibv_sge>],
+    sge: &Cell<ibv_sge>,
     opcode: ibv_wr_opcode::Type,
     send_work_request: &Cell<ibv_send_wr>,
     options: &OurOptions,
-) -> OurResult<[*mut ibv_mr; N]> {
-    // set up the addresses for appropriate access
-    let mut mr = [ptr::null_mut(); N];
-    for (i, memory) in memory.enumerate() {
-        let addr = memory.as_ptr().cast_mut().cast();
-        let length = size_of_val(memory) as u32;
-        match our_setup_mr_sge(conn, addr, length, access, &sge[i], options) {
-            Ok(registered) => mr[i] = registered,
-            Err(error) => {
-                our_unsetup_mr(&mut mr, options);
-                return Err(error);
-            }
-        }
-    }
+) -> OurResult<*mut ibv_mr> {
+    // set up the address for appropriate access
+    let (addr, length) = (memory.as_ptr().cast_mut().cast(), size_of_val(memory) as u32);
+    let mr = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
 
     // fill in the fields of the send work request
-    our_setup_send_wr(conn, sge, opcode, send_work_request);
+    our_setup_send_wr(conn, slice::from_ref(sge), opcode, send_work_request);
     Ok(mr)
 }
 
@@ -177,32 +166,22 @@ fn our_setup_recv_wr(
     recv_work_request.set(wr);
 }
 
-/// Registers each chunk of `memory` to be written by the adapter, fills in a scatter-gather element
-/// for each, and a receive work request for all of these.
-fn our_setup_recv<T, const N: usize>(
+/// Registers `memory` to be written by the adapter, fills in a scatter-gather element for it, and a
+/// receive work request for that element.
+fn our_setup_recv<T>(
     conn: &OurControl,
-    memory: Chunks<'_, Cell<T>>,
-    sge: &[Cell<ibv_sge>],
+    memory: &[Cell<T>],
+    sge: &Cell<ibv_sge>,
     recv_work_request: &Cell<ibv_recv_wr>,
     options: &OurOptions,
-) -> OurResult<[*mut ibv_mr; N]> {
-    // set up the addresses for appropriate access
+) -> OurResult<*mut ibv_mr> {
+    // set up the address for appropriate access
     let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
-    let mut mr = [ptr::null_mut(); N];
-    for (i, memory) in memory.enumerate() {
-        let addr = memory.as_ptr().cast_mut().cast();
-        let length = size_of_val(memory) as u32;
-        match our_setup_mr_sge(conn, addr, length, access, &sge[i], options) {
-            Ok(registered) => mr[i] = registered,
-            Err(error) => {
-                our_unsetup_mr(&mut mr, options);
-                return Err(error);
-            }
-        }
-    }
+    let (addr, length) = (memory.as_ptr().cast_mut().cast(), size_of_val(memory) as u32);
+    let mr = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
 
     // fill in the fields of the recv work request
-    our_setup_recv_wr(conn, sge, recv_work_request);
+    our_setup_recv_wr(conn, slice::from_ref(sge), recv_work_request);
     Ok(mr)
 }
 
@@ -259,21 +238,21 @@ fn our_setup_common_buffers(
     let mut out = Label::Out0;
     let done = (|| {
         // set up the recv_ack structures
-        conn.recv_ack_mr = our_setup_recv(
+        conn.recv_ack_mr[0] = our_setup_recv(
             conn,
-            conn.recv_ack.chunks(1),
-            &conn.recv_ack_sge,
+            &conn.recv_ack,
+            &conn.recv_ack_sge[0],
             &conn.recv_ack_work_request,
             options,
         )?;
         out = Label::Out1;
 
         // set up the send_ack structures
-        conn.send_ack_mr = our_setup_send(
+        conn.send_ack_mr[0] = our_setup_send(
             conn,
-            conn.send_ack.chunks(1),
+            &conn.send_ack,
             ibv_access_flags(0),
-            &conn.send_ack_sge,
+            &conn.send_ack_sge[0],
             ibv_wr_opcode::IBV_WR_SEND,
             &conn.send_ack_work_request,
             options,
@@ -298,11 +277,11 @@ fn our_setup_common_buffers(
         }
 
         // set up the local buffer info for sending
-        conn.local_buffer_info_mr = our_setup_send(
+        conn.local_buffer_info_mr[0] = our_setup_send(
             conn,
-            conn.local_buffer_info[..n_local_sges].chunks(1),
+            &conn.local_buffer_info[..n_local_sges],
             ibv_access_flags(0),
-            &conn.local_buffer_info_sge[..n_local_sges],
+            &conn.local_buffer_info_sge[0],
             ibv_wr_opcode::IBV_WR_SEND,
             &conn.local_buffer_info_work_request,
             options,
@@ -315,10 +294,10 @@ fn our_setup_common_buffers(
         // fields about remote's rdma buffer are filled by recv from remote
 
         // set up the remote buffer info for receiving
-        conn.remote_buffer_info_mr = our_setup_recv(
+        conn.remote_buffer_info_mr[0] = our_setup_recv(
             conn,
-            conn.remote_buffer_info[..n_remote_sges].chunks(1),
-            &conn.remote_buffer_info_sge[..n_remote_sges],
+            &conn.remote_buffer_info[..n_remote_sges],
+            &conn.remote_buffer_info_sge[0],
             &conn.remote_buffer_info_work_request,
             options,
         )?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use common::errln;
 use common::getopt::args;
-use common::memory::zeroed;
+use common::memory::copied;
 use common::utilities::{OurResult, Reported, exit_code};
 
 use crate::bind_client::our_client_bind;
@@ -42,7 +42,7 @@ fn our_atomic(
 
     let remote_buffer_info = client_conn.remote_buffer_info[0].get();
     let work_request = &client_conn.user_data_send_work_request[index];
-    let mut wr = work_request.replace(zeroed());
+    let mut wr = copied(work_request);
     wr.wr.atomic.remote_addr = remote_buffer_info.addr();
     wr.wr.atomic.rkey = remote_buffer_info.rkey();
     wr.wr.atomic.compare_add = compare_add;

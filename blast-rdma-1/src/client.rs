@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use common::errln;
 use common::getopt::args;
-use common::memory::{c_text, zeroed};
+use common::memory::{c_text, copied};
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported, exit_code};
 use rdma_sys::ibv_send_wr;
@@ -115,7 +115,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
     for i in 0..client_conn.n_user_data_bufs {
         let remote_buffer_info = client_conn.remote_buffer_info[i].get();
         let work_request = &client_conn.user_data_send_work_request[i];
-        let mut wr = work_request.replace(zeroed());
+        let mut wr = copied(work_request);
         wr.wr.rdma.remote_addr = remote_buffer_info.addr();
         wr.wr.rdma.rkey = remote_buffer_info.rkey();
         work_request.set(wr);

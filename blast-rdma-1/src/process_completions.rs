@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use common::memory::zeroed;
+use common::memory::copied;
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
@@ -139,7 +139,7 @@ pub fn our_await_completion(conn: &mut OurControl, options: &OurOptions) -> OurR
     our_fill_completion_array(conn, options)?;
 
     // we now have at least 1 unused work completion in our array
-    let work_completion = conn.work_completion[conn.index_work_completions].replace(zeroed());
+    let work_completion = copied(&conn.work_completion[conn.index_work_completions]);
     conn.index_work_completions += 1;
     our_check_completion_status(conn, &work_completion, options)?;
     Ok(work_completion)
@@ -176,7 +176,7 @@ pub fn our_get_work_request_list(conn: &mut OurControl, options: &OurOptions) ->
     // we now have at least 1 unused work completion in our array
     // form a list of all corresponding work requests
     while conn.index_work_completions < conn.current_n_work_completions {
-        let work_completion = conn.work_completion[conn.index_work_completions].replace(zeroed());
+        let work_completion = copied(&conn.work_completion[conn.index_work_completions]);
         conn.index_work_completions += 1;
         our_check_completion_status(conn, &work_completion, options)?;
         if work_completion.opcode & ibv_wc_opcode::IBV_WC_RECV != 0 {

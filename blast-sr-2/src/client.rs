@@ -6,7 +6,7 @@ use std::ptr;
 
 use common::errln;
 use common::getopt::args;
-use common::memory::{c_text, zeroed};
+use common::memory::{c_text, copied};
 use common::utilities::{OurResult, Reported, exit_code};
 use rdma_sys::{ibv_send_wr, ibv_wc_opcode, ibv_wc_status};
 
@@ -153,7 +153,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
             // all work requests from send work completions
             while client_conn.index_work_completions < client_conn.current_n_work_completions {
                 let index = client_conn.index_work_completions;
-                let work_completion = client_conn.work_completion[index].replace(zeroed());
+                let work_completion = copied(&client_conn.work_completion[index]);
                 client_conn.index_work_completions += 1;
                 let index = work_completion.wr_id as usize;
 

@@ -1,7 +1,7 @@
 //! The server's half of the blast: receives, and acks what it has received.
 
 use common::errln;
-use common::memory::zeroed;
+use common::memory::copied;
 use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_wc_opcode, ibv_wc_status};
 
@@ -57,7 +57,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
             // we now have at least 1 unprocessed work completion in the array
             while agent_conn.index_work_completions < agent_conn.current_n_work_completions {
                 let index = agent_conn.index_work_completions;
-                let work_completion = agent_conn.work_completion[index].replace(zeroed());
+                let work_completion = copied(&agent_conn.work_completion[index]);
                 agent_conn.index_work_completions += 1;
                 let index = work_completion.wr_id as usize;
 

@@ -12,10 +12,7 @@ use rdma_sys::{
     ibv_sge, ibv_wr_opcode,
 };
 
-use crate::prototypes::{
-    OUR_ACK_SIZE, OUR_MAX_ACK_MESSAGES, OUR_MAX_USER_DATA_BUFFERS, OurAckInfo, OurControl,
-    OurOptions,
-};
+use crate::prototypes::{OUR_MAX_ACK_MESSAGES, OUR_MAX_USER_DATA_BUFFERS, OurControl, OurOptions};
 use crate::utilities::{our_calloc, our_report_error, our_report_uint64, our_trace_ulong};
 
 fn our_print_buffer_numbers(conn: &OurControl, name: &str, options: &OurOptions) {
@@ -124,11 +121,12 @@ fn our_setup_send_wr(
     send_work_request.set(wr);
 }
 
-/// Registers memory for an ack, fills in a scatter-gather element for it, and a send work request
-/// for operation `opcode` on that element.
-fn our_setup_send(
+/// Registers `memory` for appropriate access, fills in a scatter-gather element for it, and a send
+/// work request for operation `opcode` on that element.
+fn our_setup_send<T>(
     conn: &OurControl,
-    ack: &Cell<OurAckInfo>,
+    memory: &[Cell<T>],
+    access: ibv_access_flags,
     sge: &Cell<ibv_sge>,
     opcode: ibv_wr_opcode::Type,
     id: u64,
@@ -136,8 +134,8 @@ fn our_setup_send(
     options: &OurOptions,
 ) -> OurResult<*mut ibv_mr> {
     // set up the address for appropriate access
-    let (addr, access) = (ack.as_ptr().cast(), ibv_access_flags(0));
-    let mr = our_setup_mr_sge(conn, addr, OUR_ACK_SIZE as u32, access, sge, options)?;
+    let (addr, length) = (memory.as_ptr().cast_mut().cast(), size_of_val(memory) as u32);
+    let mr = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
 
     // fill in the fields of the send work request
     our_setup_send_wr(slice::from_ref(sge), opcode, id, send_work_request);
@@ -163,19 +161,20 @@ fn our_setup_recv_wr(sg_list: &[Cell<ibv_sge>], id: u64, recv_work_request: &Cel
     recv_work_request.set(wr);
 }
 
-/// Registers memory for an ack, fills in a scatter-gather element for it, and a receive work
-/// request for that element.
-fn our_setup_recv(
+/// Registers `memory` to be written by the adapter, fills in a scatter-gather element for it, and a
+/// receive work request for that element.
+fn our_setup_recv<T>(
     conn: &OurControl,
-    ack: &Cell<OurAckInfo>,
+    memory: &[Cell<T>],
     sge: &Cell<ibv_sge>,
     id: u64,
     recv_work_request: &Cell<ibv_recv_wr>,
     options: &OurOptions,
 ) -> OurResult<*mut ibv_mr> {
     // set up the address for appropriate access
-    let (addr, access) = (ack.as_ptr().cast(), ibv_access_flags::IBV_ACCESS_LOCAL_WRITE);
-    let mr = our_setup_mr_sge(conn, addr, OUR_ACK_SIZE as u32, access, sge, options)?;
+    let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
+    let (addr, length) = (memory.as_ptr().cast_mut().cast(), size_of_val(memory) as u32);
+    let mr = our_setup_mr_sge(conn, addr, length, access, sge, options)?;
 
     // fill in the fields of the recv work request
     our_setup_recv_wr(slice::from_ref(sge), id, recv_work_request);
@@ -263,9 +262,9 @@ pub fn our_setup_client_buffers(conn: &mut OurControl, options: &OurOptions) -> 
     // client needs OUR_MAX_ACK_MESSAGES recv work requests, because that many acks can come from
     // the agent at the same time
     for i in 0..OUR_MAX_ACK_MESSAGES {
-        let sge = &conn.recv_ack_sge[i];
+        let (memory, sge) = (&conn.recv_ack[i..i + 1], &conn.recv_ack_sge[i]);
         let work_request = &conn.recv_ack_work_request[i];
-        match our_setup_recv(conn, &conn.recv_ack[i], sge, i as u64, work_request, options) {
+        match our_setup_recv(conn, memory, sge, i as u64, work_request, options) {
             Ok(mr) => conn.recv_ack_mr[i] = mr,
             Err(error) => {
                 our_unsetup_mr(&mut conn.recv_ack_mr[..i], options);
@@ -298,10 +297,10 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
     // agent needs OUR_MAX_ACK_MESSAGES send work requests, because that many acks can go to the
     // client at the same time
     for i in 0..OUR_MAX_ACK_MESSAGES {
-        let sge = &conn.send_ack_sge[i];
-        let send = ibv_wr_opcode::IBV_WR_SEND;
+        let (memory, sge) = (&conn.send_ack[i..i + 1], &conn.send_ack_sge[i]);
+        let (none, send) = (ibv_access_flags(0), ibv_wr_opcode::IBV_WR_SEND);
         let work_request = &conn.send_ack_work_request[i];
-        match our_setup_send(conn, &conn.send_ack[i], sge, send, i as u64, work_request, options) {
+        match our_setup_send(conn, memory, none, sge, send, i as u64, work_request, options) {
             Ok(mr) => conn.send_ack_mr[i] = mr,
             Err(error) => {
                 our_unsetup_mr(&mut conn.send_ack_mr[..i], options);

@@ -14,11 +14,12 @@ use std::{fmt, mem, slice};
 
 use rdma_sys as sys;
 
-/// Types for which all bytes zero is a valid value, as C's `calloc` and `memset` presume.
+/// Types for which all bytes zero is a valid value, as C's `calloc` and `memset` presume, and which
+/// may be copied, as C does by assigning.
 ///
 /// # Safety
-/// Every field of the type must accept zero: integers, raw pointers, `Option` of function
-/// pointers, unions of these.
+/// Every field of the type must accept zero, and nothing must happen when it is dropped: integers,
+/// raw pointers, `Option` of function pointers, unions of these.
 pub unsafe trait Zeroable: Sized {}
 
 macro_rules! zeroable {
@@ -54,6 +55,12 @@ unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 pub fn zeroed<T: Zeroable>() -> T {
     // SAFETY: `Zeroable` says that all zeros is a value of T.
     unsafe { mem::zeroed() }
+}
+
+/// What the cell holds, a structure of C that [`Cell::get`] can't give for want of `Copy`.
+pub fn copied<T: Zeroable>(cell: &Cell<T>) -> T {
+    // SAFETY: the reference says that a value is there; `Zeroable`, that it may be copied.
+    unsafe { cell.as_ptr().read() }
 }
 
 /// There is not enough memory. `errno` is `ENOMEM`, as `calloc(3)` sets it.
@@ -148,6 +155,7 @@ mod tests {
         bytes[0].set(b'h');
         bytes[1].set(b'i');
         assert_eq!(c_text(&bytes), "hi");
+        assert_eq!((copied(&bytes[0]), copied(&bytes[2])), (b'h', 0));
         assert_eq!(bytes.len(), 5);
     }
 

@@ -1,7 +1,7 @@
 //! The server's half of the ping-pong: waits for data to appear in its memory, and writes them back.
 
 use common::errln;
-use common::memory::zeroed;
+use common::memory::copied;
 use common::utilities::{OurResult, Reported};
 
 use crate::process_completions::{our_all_non_zero_completion_match, our_await_completion};
@@ -56,7 +56,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
     // use remote client's buffer info to fill in the rdma part of our RDMA_WRITE work request
     let remote_buffer_info = agent_conn.remote_buffer_info[0].get();
     let work_request = &agent_conn.user_data_send_work_request[0];
-    let mut wr = work_request.replace(zeroed());
+    let mut wr = copied(work_request);
     wr.wr.rdma.remote_addr = remote_buffer_info.addr();
     wr.wr.rdma.rkey = remote_buffer_info.rkey();
     work_request.set(wr);

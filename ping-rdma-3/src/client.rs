@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use common::errln;
 use common::getopt::args;
-use common::memory::{c_text, zeroed};
+use common::memory::{c_text, copied};
 use common::utilities::{OurResult, Reported, exit_code};
 
 use crate::bind_client::our_client_bind;
@@ -93,7 +93,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
     // use remote agent's buffer info to fill in the rdma part of our RDMA_WRITE work request
     let remote_buffer_info = client_conn.remote_buffer_info[0].get();
     let work_request = &client_conn.user_data_send_work_request[0];
-    let mut wr = work_request.replace(zeroed());
+    let mut wr = copied(work_request);
     wr.wr.rdma.remote_addr = remote_buffer_info.addr();
     wr.wr.rdma.rkey = remote_buffer_info.rkey();
     work_request.set(wr);

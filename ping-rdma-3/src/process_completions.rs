@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
-use common::memory::{read_volatile, zeroed};
+use common::memory::{copied, read_volatile};
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
@@ -130,7 +130,7 @@ pub fn our_await_completion(conn: &mut OurControl, options: &OurOptions) -> OurR
     }
 
     // we have a polled but unprocessed completion
-    let work_completion = conn.work_completion[conn.index_work_completions].replace(zeroed());
+    let work_completion = copied(&conn.work_completion[conn.index_work_completions]);
     conn.index_work_completions += 1;
     our_check_completion_status(conn, &work_completion, options)?;
     Ok(work_completion)

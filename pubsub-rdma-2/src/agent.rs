@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::errln;
-use common::memory::{c_text, zeroed};
+use common::memory::{c_text, copied};
 use common::utilities::{OurResult, Reported};
 
 use crate::process_completions::our_await_completion;
@@ -71,7 +71,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
     // single buffer
     let remote_buffer_info = agent_conn.remote_buffer_info[0].get();
     let work_request = &agent_conn.user_data_send_work_request[0];
-    let mut wr = work_request.replace(zeroed());
+    let mut wr = copied(work_request);
     wr.wr.rdma.remote_addr = remote_buffer_info.addr();
     wr.wr.rdma.rkey = remote_buffer_info.rkey();
     work_request.set(wr);

@@ -168,7 +168,7 @@ fn our_dealloc_pd(conn: &mut OurControl, options: &OurOptions) {
 
 /// The labels of C's `goto` in [`our_setup_qp`].
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Undo {
+enum Label {
     Err0,
     Err1,
     Err2,
@@ -181,15 +181,15 @@ pub fn our_setup_qp(
     options: &OurOptions,
 ) -> OurResult {
     // what has to be undone, by C's labels
-    let mut err = Undo::Err0;
+    let mut err = Label::Err0;
     let done = (|| {
         // create a protection domain
         our_alloc_pd(conn, cm_id, options)?;
-        err = Undo::Err1;
+        err = Label::Err1;
 
         // create a completion queue
         our_create_cq(conn, cm_id, options)?;
-        err = Undo::Err2;
+        err = Label::Err2;
 
         // create a queue pair
         our_create_qp(conn, options)
@@ -198,16 +198,16 @@ pub fn our_setup_qp(
         // everything worked ok
         return done;
     }
-    if err >= Undo::Err2 {
+    if err >= Label::Err2 {
         let _ = our_destroy_cq(conn, options);
     }
-    if err >= Undo::Err1 {
+    if err >= Label::Err1 {
         our_dealloc_pd(conn, options);
     }
     done
 }
 
-/// Undoes [`our_setup_qp`].
+/// Labeles [`our_setup_qp`].
 pub fn our_unsetup_qp(conn: &mut OurControl, options: &OurOptions) {
     our_destroy_qp(conn, options);
     let _ = our_destroy_cq(conn, options);

@@ -43,7 +43,7 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
     agent_conn.wc_send = 0;
 
     let ret = (|| {
-        while agent_conn.wc_send < options.limit {
+        loop {
             // wait for next work completion
             our_fill_completion_array(agent_conn, options)?;
 
@@ -142,8 +142,11 @@ pub fn our_agent_operation(agent_conn: &mut OurControl, options: &OurOptions) ->
                     ack_count = 0;
                 }
             }
+
+            if agent_conn.wc_send >= options.limit {
+                return Ok(());
+            }
         }
-        Ok(())
     })();
 
     if first {

@@ -1,19 +1,13 @@
 //! Connects and disconnects.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::ptr;
-
 use common::errno;
 use common::memory::zeroed;
 use common::utilities::{OurResult, Reported};
-use rdma_sys::{
-    rdma_accept, rdma_cm_event_type, rdma_conn_param, rdma_connect, rdma_disconnect,
-    rdma_get_local_addr, rdma_get_peer_addr,
-};
+use rdma_sys::{rdma_accept, rdma_cm_event_type, rdma_conn_param, rdma_connect, rdma_disconnect};
 
 use crate::process_cm_events::our_await_cm_event;
 use crate::prototypes::{OurConnectInfo, OurControl, OurOptions};
-use crate::utilities::{our_report_error, our_report_ptr, our_trace_string, our_trace_ulong};
+use crate::utilities::{our_report_error, our_report_ptr, our_trace_ulong};
 
 /// What the new connection shall be like. It points at `private_data`.
 fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
@@ -34,24 +28,6 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     // how often the peer's adapter sends again what has found no receive posted here; 7: for ever
     params.rnr_retry_count = 5;
     params
-}
-
-/// An address of the connection as text: `ADDRESS:PORT`.
-fn our_addr_str(addr: &libc::sockaddr) -> String {
-    // SAFETY: all addresses of this program are of the family AF_INET, and the two structures have
-    // the same size.
-    let addr = unsafe { ptr::from_ref(addr).cast::<libc::sockaddr_in>().read_unaligned() };
-    let ip = Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr));
-    SocketAddrV4::new(ip, u16::from_be(addr.sin_port)).to_string()
-}
-
-/// Traces both ends of the connection, as `getsockname` and `getpeername` give those of a socket.
-fn our_trace_addrs(conn: &OurControl, options: &OurOptions) {
-    // SAFETY: the id is alive and connected, so that it has both addresses.
-    let (local, peer) =
-        unsafe { (rdma_get_local_addr(&*conn.cm_id), rdma_get_peer_addr(&*conn.cm_id)) };
-    our_trace_string("rdma_get_local_addr", "returned", &our_addr_str(local), options);
-    our_trace_string("rdma_get_peer_addr", "returned", &our_addr_str(peer), options);
 }
 
 /// Connects to the server.
@@ -84,7 +60,6 @@ pub fn our_client_connect(client_conn: &mut OurControl, options: &OurOptions) ->
 
     // client connection established ok
     our_report_ptr("rdma_connect", "connected cm_id", client_conn.cm_id, options);
-    our_trace_addrs(client_conn, options);
     Ok(())
 }
 
@@ -106,7 +81,6 @@ pub fn our_agent_connect(agent_conn: &mut OurControl, options: &OurOptions) -> O
 
     // agent connection established ok
     our_report_ptr("rdma_accept", "accepted cm_id", agent_conn.cm_id, options);
-    our_trace_addrs(agent_conn, options);
     Ok(())
 }
 

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{Ordering, fence};
 
-use common::memory::{copied, read_volatile};
+use common::memory::{copied, load};
 use common::print::Pointer;
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
@@ -149,7 +148,7 @@ pub fn our_all_non_zero_completion_match(
         // asked before the buffer is looked at, because what was written first counts
         let disconnected = conn.cm_event_info.lock().disconnected != 0;
         // start at end of buffer and scan backwards; done if all bytes are non-zero
-        if bptr.iter().rev().all(|byte| read_volatile(byte) != 0) {
+        if bptr.iter().rev().all(|byte| load(byte) != 0) {
             break Ok(());
         }
         // stop everything if remote side disconnected unexpectedly
@@ -160,8 +159,6 @@ pub fn our_all_non_zero_completion_match(
         }
         spin_count += 1;
     };
-    // what is read from now on is as new as what was seen in the buffer
-    fence(Ordering::Acquire);
     *max_spin_count = spin_count.max(*max_spin_count);
     ret
 }

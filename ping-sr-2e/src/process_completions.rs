@@ -11,7 +11,11 @@ use crate::utilities::{
 };
 
 /// Reports a work completion whose status is an error.
-fn our_check_completion_status(work_completion: &ibv_wc, options: &OurOptions) -> OurResult {
+fn our_check_completion_status(
+    _conn: &OurControl,
+    work_completion: &ibv_wc,
+    options: &OurOptions,
+) -> OurResult {
     let ret = work_completion.status;
     if ret == ibv_wc_status::IBV_WC_SUCCESS {
         return Ok(());
@@ -44,6 +48,6 @@ pub fn our_await_completion(conn: &mut OurControl, options: &OurOptions) -> OurR
         our_report_error(ret, "ibv_poll_cq", options);
         return Err(Reported);
     }
-    our_check_completion_status(&work_completion, options)?;
+    our_check_completion_status(conn, &work_completion, options)?;
     Ok(work_completion)
 }

@@ -76,7 +76,11 @@ fn our_wait_for_notification(conn: &mut OurControl, options: &OurOptions) -> Our
 }
 
 /// Reports a work completion whose status is an error.
-fn our_check_completion_status(work_completion: &ibv_wc, options: &OurOptions) -> OurResult {
+fn our_check_completion_status(
+    _conn: &OurControl,
+    work_completion: &ibv_wc,
+    options: &OurOptions,
+) -> OurResult {
     let ret = work_completion.status;
     if ret == ibv_wc_status::IBV_WC_SUCCESS {
         return Ok(());
@@ -153,7 +157,7 @@ pub fn our_await_completion(conn: &mut OurControl, options: &OurOptions) -> OurR
     // we have a polled but unprocessed completion
     let work_completion = copied(&conn.work_completion[conn.index_work_completions]);
     conn.index_work_completions += 1;
-    our_check_completion_status(&work_completion, options)?;
+    our_check_completion_status(conn, &work_completion, options)?;
     Ok(work_completion)
 }
 

@@ -229,7 +229,7 @@ fn our_dealloc_pd(conn: &mut OurControl, options: &OurOptions) {
 
 /// The labels of C's `goto` in [`our_setup_qp`].
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Undo {
+enum Label {
     Err0,
     Err1,
     Err2,
@@ -244,23 +244,23 @@ pub fn our_setup_qp(
     options: &OurOptions,
 ) -> OurResult {
     // what has to be undone, by C's labels
-    let mut err = Undo::Err0;
+    let mut err = Label::Err0;
     let done = (|| {
         // create a protection domain
         our_alloc_pd(conn, cm_id, options)?;
-        err = Undo::Err1;
+        err = Label::Err1;
 
         // create a completion channel for this cm_id
         our_create_comp_channel(conn, cm_id, options)?;
-        err = Undo::Err2;
+        err = Label::Err2;
 
         // create a completion queue
         our_create_cq(conn, cm_id, options)?;
-        err = Undo::Err3;
+        err = Label::Err3;
 
         // create a queue pair
         our_create_qp(conn, options)?;
-        err = Undo::Err4;
+        err = Label::Err4;
 
         // request notification when first completion is queued
         errno::set(0);
@@ -276,22 +276,22 @@ pub fn our_setup_qp(
         // everything worked ok
         return done;
     }
-    if err >= Undo::Err4 {
+    if err >= Label::Err4 {
         our_destroy_qp(conn, options);
     }
-    if err >= Undo::Err3 {
+    if err >= Label::Err3 {
         let _ = our_destroy_cq(conn, options);
     }
-    if err >= Undo::Err2 {
+    if err >= Label::Err2 {
         let _ = our_destroy_comp_channel(conn, options);
     }
-    if err >= Undo::Err1 {
+    if err >= Label::Err1 {
         our_dealloc_pd(conn, options);
     }
     done
 }
 
-/// Undoes [`our_setup_qp`].
+/// Labeles [`our_setup_qp`].
 pub fn our_unsetup_qp(conn: &mut OurControl, options: &OurOptions) {
     our_destroy_qp(conn, options);
     let _ = our_destroy_cq(conn, options);

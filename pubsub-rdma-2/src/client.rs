@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::errln;
 use common::getopt::args;
-use common::memory::{c_text, read_volatile};
+use common::memory::{c_text, load};
 use common::utilities::{OurResult, Reported, exit_code};
 
 use crate::bind_client::our_client_bind;
@@ -95,7 +95,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
             let latest = &client_conn.user_data[0][..data_size];
             let copy = &client_conn.user_data[1][..data_size];
             for (copy, latest) in copy.iter().zip(latest) {
-                copy.set(read_volatile(latest));
+                copy.set(load(latest));
             }
             // then compare copy with last known published data
             let published = &client_conn.user_data[2][..data_size];

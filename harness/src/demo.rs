@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::examples::{EXAMPLES, Example, Sides};
+use crate::examples::{EXAMPLES, Example, Sides, sound};
 use crate::hosts::{ClientHost, Hosts};
 use crate::migration::{self, Cable, Migration};
 use crate::process::{Ending, Program};
@@ -79,12 +79,12 @@ impl Demo {
         }
     }
 
-    /// Runs every example, with a line for each and a table at the end. True if
+    /// Runs every example but a faulty one, with a line for each and a table at the end. True if
     /// all went as expected.
     pub fn tour(&self) -> Result<bool, Error> {
         let mut rows = Vec::new();
         print(&format!("{}\n", self.fabric()))?;
-        for example in EXAMPLES {
+        for example in sound() {
             print(&format!("{:<13} ", example.name))?;
             let (outcome, verdict) =
                 self.play(example, self.plan(example, None)?, &mut Unobserved)?;

@@ -17,6 +17,11 @@ use crate::transcript::Side;
 
 pub use table::EXAMPLES;
 
+/// Those that are run where none is named.
+pub fn sound() -> impl Iterator<Item = &'static Example> {
+    EXAMPLES.iter().filter(|example| !example.faulty)
+}
+
 /// How the two sides of an example are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
@@ -62,6 +67,8 @@ pub struct Example {
     pub(crate) own_address: bool,
     /// Whether there is a C program of it; the exercises' solutions and `atomic` are ours.
     pub original: bool,
+    /// It has the C's faults, and ends badly now and then: only who names it has it run.
+    pub faulty: bool,
     /// The neighbour from which it has its code, and with it how that differs from the C.
     like: Option<&'static str>,
     /// Where the C program may be, in the order in which it is looked for, with `{name}` and

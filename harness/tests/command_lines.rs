@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::examples::{EXAMPLES, Sides};
+use harness::examples::{Sides, sound};
 use harness::private::{self, Network};
 use harness::transcript::Side;
 
@@ -36,7 +36,7 @@ fn command_lines(command: &str, original: bool) {
     if private {
         harness.arg("--private-network");
     }
-    for example in EXAMPLES.iter().filter(|example| example.original == original) {
+    for example in sound().filter(|example| example.original == original) {
         let sides: &[Side] = match example.sides {
             Sides::TwoPrograms => &Side::BOTH,
             Sides::OneProgram | Sides::Single => &[Side::Client],

@@ -1,7 +1,5 @@
 //! The server as a program; all of it is in [`read_write::server`].
 
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    read_write::server::main()
+fn main() {
+    read_write::server::main();
 }

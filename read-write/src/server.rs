@@ -1,6 +1,6 @@
 //! The server: waits for clients, for ever.
 
-use std::process::{self, ExitCode};
+use std::process;
 use std::ptr;
 
 use common::getopt::args;
@@ -13,41 +13,35 @@ use rdma_sys::{
 };
 
 use crate::rdma_common::{
-    Common, Die, Mode, build_connection, build_params, destroy_connection, destroy_context, die,
-    on_connect, set_local_message, take_completions, test_nz, test_z,
+    Mode, build_connection, build_params, destroy_connection, destroy_context, die,
+    get_local_message_region, on_connect, set_mode, take_completions, test_nz, test_z,
 };
 
-/// The server's main program.
-pub fn main() -> ExitCode {
+/// The server's main program: listens on any address and on a port that the connection manager
+/// chooses, then handles what happens to the connections.
+pub fn main() {
     let argv = args();
-    let [_, mode] = argv.as_slice() else { return usage(&argv) };
-    let Some(mode) = Mode::named(mode) else { return usage(&argv) };
-    let mut common = Common::new(mode);
-    match serve(&mut common) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => die(reason),
-    }
-}
+    let [_, mode] = argv.as_slice() else { usage(&argv) };
 
-/// Listens on any address and on a port that the connection manager chooses, then handles what
-/// happens to the connections.
-fn serve(common: &mut Common) -> Result<(), Die> {
+    let Some(mode) = Mode::named(mode) else { usage(&argv) };
+    set_mode(mode);
+
     let mut addr: libc::sockaddr_in6 = zeroed();
     addr.sin6_family = libc::AF_INET6 as libc::sa_family_t;
 
     // SAFETY: the call has no preconditions.
     let ec = unsafe { rdma_create_event_channel() };
-    test_z(ec, "ec = rdma_create_event_channel()")?;
+    test_z(ec, "ec = rdma_create_event_channel()");
     let mut listener = ptr::null_mut();
     // SAFETY: the channel is alive; the library writes the new id.
     let ret =
         unsafe { rdma_create_id(ec, &mut listener, ptr::null_mut(), rdma_port_space::RDMA_PS_TCP) };
-    test_nz(ret, "rdma_create_id(ec, &listener, NULL, RDMA_PS_TCP)")?;
+    test_nz(ret, "rdma_create_id(ec, &listener, NULL, RDMA_PS_TCP)");
     // SAFETY: the id is alive, and so is the address, which has the length of its family.
     let ret = unsafe { rdma_bind_addr(listener, ptr::from_mut(&mut addr).cast()) };
-    test_nz(ret, "rdma_bind_addr(listener, (struct sockaddr *)&addr)")?;
+    test_nz(ret, "rdma_bind_addr(listener, (struct sockaddr *)&addr)");
     // SAFETY: the id is alive; the backlog is arbitrary.
-    test_nz(unsafe { rdma_listen(listener, 10) }, "rdma_listen(listener, 10)")?;
+    test_nz(unsafe { rdma_listen(listener, 10) }, "rdma_listen(listener, 10)");
 
     // SAFETY: the id is alive.
     let port = u16::from_be(unsafe { rdma_get_src_port(listener) });
@@ -61,57 +55,64 @@ fn serve(common: &mut Common) -> Result<(), Die> {
         // SAFETY: the event was got above and is not used any more.
         unsafe { rdma_ack_cm_event(event) };
 
-        on_event(common, event_type, id)?;
+        if on_event(event_type, id) {
+            break;
+        }
     }
 
     // SAFETY: the listener is alive, and its events are acknowledged.
     unsafe { rdma_destroy_id(listener) };
-    destroy_context(common);
+    destroy_context();
     // SAFETY: the channel is alive, and nobody waits for its events any more.
     unsafe { rdma_destroy_event_channel(ec) };
-    Ok(())
 }
 
 /// A client wants to connect, on an id of its own.
-fn on_connect_request(common: &mut Common, id: *mut rdma_cm_id) -> Result<(), Die> {
+fn on_connect_request(id: *mut rdma_cm_id) -> bool {
     outln!("received connection request.");
-    build_connection(common, id)?;
+    build_connection(id);
     let mut cm_params = build_params();
-    let text = format!("message from passive/server side with pid {}", process::id());
-    set_local_message(common, id, &text);
+    let text = format!("message from passive/server side with pid {}\0", process::id());
+    // SAFETY: the id is alive and has a connection, whose region has room for the text.
+    unsafe {
+        let region = get_local_message_region((*id).context);
+        ptr::copy_nonoverlapping(text.as_ptr().cast(), region, text.len());
+    }
     // SAFETY: the id came with the request and has a queue pair.
-    test_nz(unsafe { rdma_accept(id, &mut cm_params) }, "rdma_accept(id, &cm_params)")
+    test_nz(unsafe { rdma_accept(id, &mut cm_params) }, "rdma_accept(id, &cm_params)");
+
+    false
 }
 
 /// The connection stands. What the client has sent by now can be answered.
-fn on_connection(common: &Common, id: *mut rdma_cm_id) -> Result<(), Die> {
-    on_connect(common, id)
+fn on_connection(id: *mut rdma_cm_id) -> bool {
+    // SAFETY: the id is alive and has a connection.
+    unsafe { on_connect((*id).context) };
+
+    false
 }
 
 /// The client has disconnected, or died.
-fn on_disconnect(common: &Common, id: *mut rdma_cm_id) -> Result<(), Die> {
-    take_completions(common)?;
+fn on_disconnect(id: *mut rdma_cm_id) -> bool {
+    take_completions();
     outln!("peer disconnected.");
 
-    destroy_connection(common, id);
-    Ok(())
+    // SAFETY: the id is alive and has a connection, which the poller lets go.
+    unsafe { destroy_connection((*id).context) };
+    false
 }
 
-fn on_event(
-    common: &mut Common,
-    event: rdma_cm_event_type::Type,
-    id: *mut rdma_cm_id,
-) -> Result<(), Die> {
+fn on_event(event: rdma_cm_event_type::Type, id: *mut rdma_cm_id) -> bool {
     match event {
-        rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST => on_connect_request(common, id),
-        rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED => on_connection(common, id),
-        rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED => on_disconnect(common, id),
-        _ => Err(Die("on_event: unknown event.".to_owned())),
+        rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST => on_connect_request(id),
+        rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED => on_connection(id),
+        rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED => on_disconnect(id),
+        _ => die("on_event: unknown event."),
     }
 }
 
-fn usage(argv: &[String]) -> ExitCode {
+fn usage(argv: &[String]) -> ! {
     let argv0 = argv.first().map_or("", String::as_str);
     errln!("usage: {argv0} <mode>\n  mode = \"read\", \"write\"");
-    ExitCode::FAILURE
+    process::exit(1)
 }

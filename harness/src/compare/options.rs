@@ -12,7 +12,7 @@ use crate::compare::speed::Effort;
 use crate::compare::stage::Stage;
 use crate::compare::{Compare, Part};
 use crate::error::Error;
-use crate::examples::{EXAMPLES, Example};
+use crate::examples::{EXAMPLES, Example, sound};
 use crate::hosts::Hosts;
 
 /// Options and arguments.
@@ -125,7 +125,7 @@ impl CompareArgs {
             None => std::env::current_dir().map_err(Error::read(Path::new(".")))?,
         };
         let mut examples: Vec<_> = match self.example.as_slice() {
-            [] => EXAMPLES.iter().collect(),
+            [] => sound().collect(),
             names => names.iter().filter_map(|name| Example::named(name)).collect(),
         };
         let data = source.join("golden");

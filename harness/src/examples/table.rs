@@ -25,6 +25,7 @@ const PAIR: Example = Example {
     served: None,
     own_address: false,
     original: true,
+    faulty: false,
     like: None,
     places: &["{name}/{side}", "{name}-{side}"],
     evidence: Evidence::None,
@@ -51,6 +52,30 @@ const MULTICAST: Example = Example {
     listens: Listens::Says("joined dgid"),
     own_address: true,
     ..ONE
+};
+
+/// Both sides tell each other in a message where their memory is; the server serves for ever.
+const READ_WRITE: Example = Example {
+    arg0: "./rdma-{side}",
+    arguments: [Some("{flags}"), Some("{flags} {address} {port}")],
+    tour_flags: "write",
+    listens: Listens::Says(r"^listening on port ([0-9]+)\.$"),
+    served: Some(r"^peer disconnected\.$"),
+    places: &["read-write/{side}", "read-write-{side}", "read-write/rdma-{side}", "rdma-{side}"],
+    evidence: Evidence::Shown(&[
+        (
+            Side::Server,
+            Stream::Stdout,
+            "^remote buffer: message from active/client side with pid [0-9]+$",
+        ),
+        (
+            Side::Client,
+            Stream::Stdout,
+            "^remote buffer: message from passive/server side with pid [0-9]+$",
+        ),
+    ]),
+    work: Work { flags: "write", ..ONCE },
+    ..PAIR
 };
 
 /// All of them, in the order in which they are best read.
@@ -212,28 +237,15 @@ pub const EXAMPLES: &[Example] = &[
         ..ONE
     },
     Example {
+        name: "read-write-0",
+        lesson: "regions by message, as the C has it, faults included",
+        faulty: true,
+        ..READ_WRITE
+    },
+    Example {
         name: "read-write",
         lesson: "regions by message, then RDMA read or write",
-        arg0: "./rdma-{side}",
-        arguments: [Some("{flags}"), Some("{flags} {address} {port}")],
-        tour_flags: "write",
-        listens: Listens::Says(r"^listening on port ([0-9]+)\.$"),
-        served: Some(r"^peer disconnected\.$"),
-        places: &["{name}/{side}", "{name}-{side}", "{name}/rdma-{side}", "rdma-{side}"],
-        evidence: Evidence::Shown(&[
-            (
-                Side::Server,
-                Stream::Stdout,
-                "^remote buffer: message from active/client side with pid [0-9]+$",
-            ),
-            (
-                Side::Client,
-                Stream::Stdout,
-                "^remote buffer: message from passive/server side with pid [0-9]+$",
-            ),
-        ]),
-        work: Work { flags: "write", ..ONCE },
-        ..PAIR
+        ..READ_WRITE
     },
     Example {
         name: "mckey",

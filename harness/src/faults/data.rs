@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::examples::{EXAMPLES, Example, Sides};
+use crate::examples::{Example, Sides, sound};
 use crate::process::Ending;
 use crate::transcript::Side;
 
@@ -133,7 +133,7 @@ impl Data {
     /// Reads a folder, which has a file for every example.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let of = |example: &'static Example| Ok((example, read(&file(folder, example))?));
-        let examples = EXAMPLES.iter().map(of).collect::<Result<Vec<_>, Error>>()?;
+        let examples = sound().map(of).collect::<Result<Vec<_>, Error>>()?;
         let path = folder.join("reasons.json");
         let data = Self { examples, reasons: read(&path)? };
         match data.mistake() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::examples::{EXAMPLES, Example};
+use crate::examples::{Example, sound};
 use crate::faults::data::{self, Endings, OfExample, OfSide, Row};
 use crate::faults::{Faults, calls, other};
 use crate::process::Ending;
@@ -24,7 +24,7 @@ const CANNOT_FAIL: &str = "returns nothing and so cannot fail";
 impl Faults {
     /// Writes the files of the selected examples. Reasons stay where what happens is the same.
     pub fn record(&self, out: &mut dyn Write) -> Result<(), Error> {
-        for example in EXAMPLES.iter().filter(|example| self.is_selected(example)) {
+        for example in sound().filter(|example| self.is_selected(example)) {
             let path = data::file(&self.selection.data, example);
             let before: Option<OfExample> = data::read(&path).ok();
             let good = self.listing(example)?;

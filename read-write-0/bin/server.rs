@@ -1,0 +1,5 @@
+//! The server as a program; all of it is in [`read_write_0::server`].
+
+fn main() {
+    read_write_0::server::main();
+}

@@ -10,7 +10,6 @@
 //! | [`mod@pipe`] | `pipe(2)` |
 //! | [`mod@print`] | `fprintf(3)` to an unbuffered stream, `%p` |
 //! | [`rdma_addrinfo`] | `rdma_getaddrinfo(3)` |
-//! | [`sync`] | the TCP side channel of the manual's programs |
 //! | [`utilities`] | `utilities.c` of the OpenFabrics suite, function by function |
 //! | [`verbs`] | the texts of statuses and events, `VERB_ERR` |
 
@@ -22,6 +21,5 @@ pub mod number;
 pub mod pipe;
 pub mod print;
 pub mod rdma_addrinfo;
-pub mod sync;
 pub mod utilities;
 pub mod verbs;

@@ -59,8 +59,9 @@ pub fn our_scan_switch_uint64(switch_char: char, value: &str, message: &str) -> 
     our_scan_switch_ulong(switch_char, value, message)
 }
 
-/// [`our_scan_switch_ulong`] for a port number, which ends at 65535. C has no such function: there
-/// a larger number stands for another port, modulo 65536.
+/// [`our_scan_switch_ulong`] for a port number, which ends at 65535. C has no such function and
+/// takes any number, of which the last 16 bits count as soon as there is an address to bind or to
+/// resolve: 77857 is 12321.
 pub fn our_scan_switch_port(switch_char: char, value: &str, message: &str) -> OurResult<u64> {
     let port = our_scan_switch_ulong(switch_char, value, message)?;
     if port > u64::from(u16::MAX) {
@@ -211,7 +212,9 @@ pub fn our_get_current_usage() -> Usage {
     Usage { user: duration(usage.ru_utime), kernel: duration(usage.ru_stime) }
 }
 
-/// Processor time used between two readings.
+/// Processor time used between two readings. C's `our_compute_usage`, which subtracts one
+/// `struct timeval` from another, is the subtraction of a [`Duration`] here; it ends at 0, where C's
+/// goes below.
 pub fn our_get_elapsed_usage(start: &Usage, stop: &Usage) -> Usage {
     Usage {
         user: stop.user.saturating_sub(start.user),

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod rdma_rc_example;
+mod sync;
 
 use std::process::ExitCode;
 

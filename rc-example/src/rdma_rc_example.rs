@@ -14,7 +14,6 @@ use common::getopt::{Getopt, LongOption, Switch};
 use common::memory::{CArray, c_text, zeroed};
 use common::number::strtoul;
 use common::print::{Pointer, write_out};
-use common::sync::{self, ExchangeError};
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno, outln};
 use rdma_sys::{
@@ -27,6 +26,8 @@ use rdma_sys::{
     ibv_sge, ibv_wc, ibv_wc_status, ibv_wr_opcode,
 };
 use socket2::Socket;
+
+use crate::sync::{self, ExchangeError};
 
 /// How long a completion is waited for.
 const MAX_POLL_CQ_TIMEOUT: Duration = Duration::from_millis(2000);

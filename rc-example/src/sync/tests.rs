@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::memory::zeroed;
+use common::memory::zeroed;
 
 /// A stream that does what its script says, call by call; `Ok(n)` moves at most n bytes.
 struct Script {

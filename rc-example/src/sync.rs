@@ -10,7 +10,7 @@ use std::{fmt, ptr};
 
 use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 
-use crate::addrinfo::AddrInfo;
+use common::addrinfo::AddrInfo;
 
 /// Connections that may wait to be accepted. There is one peer.
 const BACKLOG: i32 = 1;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
 mod console;
+mod inherited;
 mod links;
 #[path = "../tree/mod.rs"]
 mod tree;
@@ -70,6 +71,12 @@ fn what_pages_refer_to_exists() {
         problems.extend(found);
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_readme_has_all_differences_of_its_example() {
+    let incomplete = inherited::incomplete();
+    assert!(incomplete.is_empty(), "{}", incomplete.join("\n\n"));
 }
 
 /// Where cargo has put the programs: this test is in `deps` below it.

@@ -44,7 +44,7 @@ struct RawRule {
 #[serde(deny_unknown_fields)]
 struct RawDiffers {
     why: String,
-    /// The number of ours is greater by so much,
+    /// The number of ours may be greater by so much,
     by: u64,
     /// for each such line before it.
     for_each: String,
@@ -100,7 +100,7 @@ struct Differs {
 pub struct Live {
     /// The text.
     pub text: String,
-    /// By how much ours has to differ from the C's in its number, and why.
+    /// By how much ours may be greater than the C's in its number, and why.
     pub differs: Option<(u64, String)>,
 }
 
@@ -109,7 +109,7 @@ pub struct Live {
 pub enum Agrees<'a> {
     /// The same.
     Same,
-    /// What it has to be, which is something else for this reason.
+    /// What it may be, which is something else for this reason.
     Differs(&'a str),
     /// Something else.
     No,
@@ -118,19 +118,26 @@ pub enum Agrees<'a> {
 impl Live {
     /// Is this, of ours, what there has to be where the C has that?
     pub fn agrees_with(&self, c: &Live) -> Agrees<'_> {
-        let (by, why) = self.differs.as_ref().map_or((0, ""), |(by, why)| (*by, why.as_str()));
-        match by {
-            0 if self.text == c.text => Agrees::Same,
-            1.. if last_number(&self.text, 0) == last_number(&c.text, by) => Agrees::Differs(why),
-            _ => Agrees::No,
+        if self.text == c.text {
+            return Agrees::Same;
+        }
+        let (Some((by, why)), Some(own), Some(other)) =
+            (&self.differs, last_number(&self.text), last_number(&c.text))
+        else {
+            return Agrees::No;
+        };
+        let more = own.1.checked_sub(other.1);
+        match own.0 == other.0 && more.is_some_and(|more| more <= *by) {
+            true => Agrees::Differs(why),
+            false => Agrees::No,
         }
     }
 }
 
-/// The text up to the number at its end, and the number and so much more.
-fn last_number(text: &str, more: u64) -> Option<(&str, u64)> {
+/// The text up to the number at its end, and the number.
+fn last_number(text: &str) -> Option<(&str, u64)> {
     let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
-    Some((before, text[before.len()..].parse::<u64>().ok()?.checked_add(more)?))
+    Some((before, text[before.len()..].parse().ok()?))
 }
 
 /// All rules.
@@ -305,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_has_to_differ_by_just_that_much() {
+    fn what_differs_differs_by_so_much_at_most() {
         let rule = r#""live": true, "differs": {"why": "w", "by": 2, "for_each": "^thread"},
             "what": "numbers""#;
         let text = RULES.replace(r#""what": "numbers""#, rule);
@@ -322,7 +329,8 @@ mod tests {
             ours.iter().zip(&c).map(agrees).collect::<Vec<_>>()
         };
         assert_eq!(check(["id=3", "id=6"], ["id=3", "id=8"]), ["same", "differs"]);
-        assert_eq!(check(["id=3", "id=6"], ["id=5", "id=6"]), ["no", "no"]);
+        assert_eq!(check(["id=3", "id=6"], ["id=5", "id=9"]), ["no", "no"]);
+        assert_eq!(check(["id=3", "id=6"], ["id=2", "id=5"]), ["no", "no"]);
         assert_eq!(check(["id=3", "id=6"], ["id=3", "key=8"]), ["same", "no"]);
     }
 

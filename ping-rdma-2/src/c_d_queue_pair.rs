@@ -291,7 +291,7 @@ pub fn our_setup_qp(
     done
 }
 
-/// Labeles [`our_setup_qp`].
+/// Undoes [`our_setup_qp`].
 pub fn our_unsetup_qp(conn: &mut OurControl, options: &OurOptions) {
     our_destroy_qp(conn, options);
     let _ = our_destroy_cq(conn, options);

@@ -5,8 +5,9 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use soft_hca::check::{self, Findings};
 use soft_hca::line::{
-    self, DeviceAction, Line, PortAction, RecordArgs, RunArgs, ShowArgs, Subcommands,
+    self, CheckArgs, DeviceAction, Line, PortAction, RecordArgs, RunArgs, ShowArgs, Subcommands,
 };
 use soft_hca::record::{self, RecordOptions};
 use soft_hca::{Error, change, doctor, export, fabric, ls, run, show};
@@ -31,6 +32,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
         }
         Subcommands::Show(arguments) => show(&arguments)?,
         Subcommands::Explain { file } => show::explain(&file)?,
+        Subcommands::Check(arguments) => return check(arguments).map(ExitCode::from),
         Subcommands::Ls { fabric, why } => ls::ls(fabric.as_ref(), why)?,
         Subcommands::Port { action, port, fabric } => {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
@@ -46,6 +48,18 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
         Subcommands::DoctorPeer { pid, address } => doctor::peer(pid, address)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn check(arguments: CheckArgs) -> Result<u8, Error> {
+    let CheckArgs { format, output, suppress: suppressed, record, limit, fabric, device, command } =
+        arguments;
+    let findings = Findings { format, output, suppressed };
+    if let Some(file) = record {
+        return check::file(&file, &findings);
+    }
+    let fabric = fabric.map_or_else(record::own_fabric, Ok)?;
+    let (devices, link, faults) = device.wanted()?;
+    check::run(&run::Options { fabric, devices, link, faults, command }, limit, &findings)
 }
 
 fn show(arguments: &ShowArgs) -> Result<(), Error> {

@@ -25,6 +25,7 @@
 //! - [`record`]: writes down what happens in a fabric
 //! - [`show`]: a record as text, and what went wrong in it; [`export`]: and as a file for
 //!   other programs
+//! - [`check`]: what a program got away with
 //! - [`ls`]: shows the fabrics
 //! - [`change`]: pulls cables, removes devices
 //! - [`doctor`]: finds out whether all this can work here
@@ -34,6 +35,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
 
 pub mod change;
+pub mod check;
 mod daemonize;
 pub mod doctor;
 mod error;

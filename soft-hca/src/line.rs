@@ -9,7 +9,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use soft_hca_core::config::{self, FabricName, LinkOptions};
 use soft_hca_core::device_spec::{DeviceName, DeviceSpec, Devices, PortName};
 use soft_hca_fault::{self, Plan};
+use soft_hca_record::check::Rule;
 
+use super::check::Format;
 use super::{doctor, fabric};
 
 /// Runs RDMA programs on any Linux machine: no network card, no kernel module, no root.
@@ -45,6 +47,8 @@ const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric 
 const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] | --perfetto OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
+const CHECK_USAGE: &str = "soft-hca check [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
+     [--fabric FABRIC] (--record FILE | -- CMD [ARG]...)";
 const LS_USAGE: &str = "soft-hca ls [--why] [--fabric FABRIC]";
 
 /// The ways to show a record, of which there is one at a time.
@@ -84,6 +88,13 @@ pub enum Subcommands {
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
+    /// Say what a program got away with: mistakes that fail on another adapter, or another day
+    ///
+    /// Runs a program in a fabric of its own, or the named one, or looks at a record. Each finding has
+    /// its rule, what was seen, why it matters and what to do. The exit status is the program's; 66 if
+    /// that is 0 and something was found.
+    #[command(verbatim_doc_comment, override_usage = CHECK_USAGE)]
+    Check(CheckArgs),
     /// Show the fabrics: their ports with counters, processes, queue pairs and connections
     ///
     /// With --why: who waits there, for what, and why that does not come.
@@ -286,6 +297,52 @@ pub struct RecordArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub command: Vec<OsString>,
+}
+
+/// The arguments of `check`.
+#[derive(Args)]
+pub struct CheckArgs {
+    /// How findings are written
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: Format,
+    /// Where to [default: standard error]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Leave out what is found by a rule, or only where the program, the object or the finding has TEXT
+    /// in it. May be given more than once
+    #[arg(long, value_name = "RULE[:TEXT]", value_parser = suppression, verbatim_doc_comment)]
+    pub suppress: Vec<String>,
+    /// Look at this record, and run nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "command")]
+    pub record: Option<PathBuf>,
+    /// How much each process may write down before it is read, in bytes [default: 67108864]
+    #[arg(long, value_name = "BYTES")]
+    pub limit: Option<u64>,
+    /// The fabric [default: one of its own]
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<FabricName>,
+    /// What kind of device there is to be.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// The program and its arguments
+    #[arg(
+        required_unless_present = "record",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// A suppression names a rule.
+fn suppression(text: &str) -> Result<String, String> {
+    let rule = text.split_once(':').map_or(text, |(rule, _)| rule);
+    let names = || Rule::ALL.iter().map(|rule| rule.name());
+    if names().any(|name| name == rule) {
+        return Ok(text.into());
+    }
+    Err(format!("there is no rule {rule}; there are {}", names().collect::<Vec<_>>().join(", ")))
 }
 
 /// The arguments of `show`.

@@ -13,12 +13,14 @@
 //! | [`text`] | a line for each entry |
 //! | [`stable`] | text that is the same in every run |
 //! | [`explain`] | what went wrong, and what usually causes it |
+//! | [`check`] | what a program got away with |
 //! | [`sequence`] | the beginning of a run in the terminal, with lifelines and arrows |
 //! | [`timeline`] | a page of HTML with a picture of the run |
 //! | [`requests`] | which entries belong together |
 //! | [`perfetto`] | a record as a trace of Perfetto |
 #![forbid(unsafe_code)]
 
+pub mod check;
 mod connection;
 mod correlation;
 pub mod entry;

@@ -24,6 +24,7 @@ use soft_hca_core::system;
 use soft_hca_core::trace::{self, FOLDER};
 use soft_hca_daemon::device;
 use soft_hca_fault::Plan;
+use soft_hca_record::check::Checker;
 use soft_hca_record::entry::{FORMAT, VERSION};
 use soft_hca_record::explain::Live;
 use soft_hca_record::{Header, Writer};
@@ -64,11 +65,10 @@ pub struct RecordOptions {
 
 /// Records a program, or a fabric that runs until somebody interrupts. Gives the exit status.
 pub fn record(options: &RecordOptions) -> Result<u8, Error> {
-    let own = || format!("record-{}", std::process::id()).parse().map_err(Error::Config);
     let fabric = match &options.fabric {
         Some(fabric) => fabric.clone(),
         None if options.command.is_empty() => FabricName::of_environment()?,
-        None => own()?,
+        None => own_fabric()?,
     };
     let dir = config::fabric_dir(&fabric)?;
     // The fabric lives until the record is complete.
@@ -143,6 +143,24 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
     let failed = || cannot("see what goes wrong");
     let (status, _) = recording.follow(Some(program), &mut sink, failed)?;
     Ok(status)
+}
+
+/// Runs a program in its fabric, and looks at all that happens there until it ends. Gives the exit status,
+/// what was seen, and how many entries are missing.
+pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u64), Error> {
+    let (program, membership) = run::prepare(options)?;
+    let connection = fabric::connect(&membership.dir, FileKind::Observer)?;
+    let connection = connection.ok_or_else(|| Error::NoFabric(options.fabric.clone()))?;
+    let recording = Recording::begin(&membership.dir, connection, limit, false)?;
+    let mut sink = Sink { checker: Some(Checker::new()), ..Sink::default() };
+    let failed = || cannot("see what the program does");
+    let (status, collector) = recording.follow(Some(program), &mut sink, failed)?;
+    Ok((status, sink.checker.unwrap_or_default(), collector.dropped))
+}
+
+/// The name of a fabric for one command.
+pub fn own_fabric() -> Result<FabricName, Error> {
+    format!("record-{}", std::process::id()).parse().map_err(Error::Config)
 }
 
 /// Waits for the end of the fabric, which writes the last packets, unless other programs are in it.
@@ -261,7 +279,7 @@ impl Recording {
             let complete = system::now_ns().saturating_sub(self.began + collect::KEPT_NS);
             sink.looked(complete).map_err(failed())?;
             // A record has what is needed for that.
-            if sink.writer.is_none() && system::now_ns() >= next_look {
+            if sink.live.is_some() && sink.writer.is_none() && system::now_ns() >= next_look {
                 next_look = system::now_ns() + BETWEEN_LOOKS_NS;
                 let answer = fabric::ask(&self.connection, &Request::Why { is_asked: false });
                 let text = answer.and_then(|(_, fds)| ls::text_of(fds));

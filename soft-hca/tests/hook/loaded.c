@@ -89,7 +89,7 @@ int main(int count, char **arguments)
     if (slash && getpid() == receiver) {
         Dl_info provider = {0};
         *slash = 0;
-        check(dladdr((void *)opened->ops.post_send, &provider), "dladdr");
+        check(dladdr((void *)opened->ops.req_notify_cq, &provider), "dladdr");
         print("no other libibverbs", !dl_iterate_phdr(look, arguments[1]));
         print("its own provider", is_in(arguments[1], provider.dli_fname));
     }

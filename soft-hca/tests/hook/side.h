@@ -35,6 +35,12 @@ struct name {
 
 /* Whether queues are made as extended ones. */
 static int is_extended;
+/* What queues are made with. */
+static int cq_entries = 2 * DEPTH, signals_all = 1;
+static struct ibv_comp_channel *cq_channel;
+static struct ibv_qp_cap caps = {DEPTH, DEPTH, 1, 1, 0};
+/* What they are connected with. */
+static int pkey_index, ack_timeout = 14, rnr_retry = 7, rnr_timer = 1, reads_out = 1, reads_in = 1;
 /* The socket of this thread's side. */
 static __thread int to_peer;
 
@@ -92,17 +98,17 @@ static inline void open_side(struct side *side)
 
 static inline void create_cq(struct side *side)
 {
-    struct ibv_cq_init_attr_ex wish = {.cqe = 2 * DEPTH, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN};
+    struct ibv_cq_init_attr_ex wish = {.cqe = cq_entries, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN};
     side->extended = is_extended ? ibv_create_cq_ex(side->context, &wish) : NULL;
     side->cq = is_extended ? ibv_cq_ex_to_cq(side->extended)
-                           : ibv_create_cq(side->context, 2 * DEPTH, NULL, NULL, 0);
+                           : ibv_create_cq(side->context, cq_entries, NULL, cq_channel, 0);
     check(side->cq != NULL, "ibv_create_cq");
 }
 
 static inline void create_qp(struct side *side)
 {
     struct ibv_qp_init_attr init = {.send_cq = side->cq, .recv_cq = side->cq, .qp_type = IBV_QPT_RC,
-                                    .cap = {DEPTH, DEPTH, 1, 1, 0}, .sq_sig_all = 1};
+                                    .cap = caps, .sq_sig_all = signals_all};
     side->qp = ibv_create_qp(side->pd, &init);
     check(side->qp != NULL, "ibv_create_qp");
 }
@@ -134,16 +140,16 @@ static inline struct name connect_side(struct side *side)
     check(!ibv_query_gid(side->context, 1, 1, &own.gid), "ibv_query_gid");
     say(&own, sizeof own);
     hear(&peer, sizeof peer);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1,
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .pkey_index = pkey_index,
                                .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer.qpn,
-        .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+        .max_dest_rd_atomic = reads_in, .min_rnr_timer = rnr_timer,
         .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer.gid, .sgid_index = 1, .hop_limit = 64}}};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
                          | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-                                .max_rd_atomic = 1};
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = ack_timeout, .retry_cnt = 7,
+                                .rnr_retry = rnr_retry, .max_rd_atomic = reads_out};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
                          | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
     return peer;

@@ -276,6 +276,9 @@ events! {
         /// 1 for the functions of an extended queue.
         is_extended: u32,
     }
+    /// A process ends by `exit`, which this thread has called.
+    Exits = 18 {
+    }
     /// A work request that the program has posted is refused by the library, which asks nobody.
     PostRefused = 19 {
         /// Of the work request.
@@ -302,9 +305,6 @@ events! {
         room: u32,
         /// `enum ibv_qp_state`.
         state: u32,
-    }
-    /// A process ends by `exit`, which this thread has called.
-    Exits = 18 {
     }
 }
 
@@ -450,8 +450,8 @@ mod tests {
             (15, 64),
             (16, 8),
             (17, 36),
-            (19, 60),
             (18, 0),
+            (19, 60),
         ];
         assert_eq!((VERSION, SIZES), (4, &sizes[..]));
     }

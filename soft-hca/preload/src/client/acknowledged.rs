@@ -7,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::{self, Command, command};
 
+use crate::client::memory;
+
 /// What is known of the ids of this process.
 #[derive(Default)]
 struct Ids {
@@ -48,19 +50,50 @@ pub(super) fn command_done(written: &[u8], answer: &[u8]) -> u32 {
             0
         }
         command::ACCEPT => {
+            // Who has connected answers the response by it, and gives no name then.
             if let Ok(asked) = ucma::Accept::decode(command.payload) {
-                with(|ids| ids.names.insert(asked.id, asked.uid));
+                with(|ids| _ = ids.names.entry(asked.id).or_insert(asked.uid));
             }
             0
         }
         _ => {
             let Ok(asked) = ucma::Target::decode(command.payload) else { return 0 };
-            with(|ids| {
-                let name = ids.names.remove(&asked.id);
-                let acknowledged = name.and_then(|name| ids.acknowledged.remove(&name));
-                // Of an id without a name nothing was seen.
-                name.map_or(0, |_| answered.saturating_sub(acknowledged.unwrap_or_default()))
-            })
+            let known = with(|ids| {
+                let name = ids.names.remove(&asked.id)?;
+                Some((name, ids.acknowledged.remove(&name).unwrap_or_default()))
+            });
+            // Of an id without a name nothing was seen.
+            let Some((name, acknowledged)) = known else { return 0 };
+            let missing = answered.saturating_sub(acknowledged);
+            missing.saturating_sub((missing > 0 && has_event(name)).into())
         }
+    }
+}
+
+/// Of `struct rdma_cm_id`: `event`.
+const EVENT: u64 = 352;
+
+/// Whether an id has the event of a call that has waited for it, which the library acknowledges at the
+/// next such call, or the end. A name is the address of a `struct rdma_cm_id`.
+fn has_event(name: u64) -> bool {
+    memory::read(name.wrapping_add(EVENT), 8).is_ok_and(|event| event.iter().any(|byte| *byte != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_event_is_where_the_library_has_it() {
+        assert_eq!(EVENT, std::mem::offset_of!(rdma_sys::rdma_cm_id, event) as u64);
+    }
+
+    #[test]
+    fn an_id_with_an_event() {
+        let mut id = [0u64; 64];
+        assert!(!has_event(id.as_ptr() as u64));
+        id[EVENT as usize / 8] = 1;
+        assert!(has_event(id.as_ptr() as u64));
+        assert!(!has_event(8));
     }
 }

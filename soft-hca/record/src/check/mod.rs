@@ -1,0 +1,179 @@
+//! What a program got away with: mistakes that a run has survived and another adapter, another machine or
+//! another order of events does not.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`rule`] | the rules, why each matters, and what to do |
+//! | `objects` | what was created and is still there |
+//! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
+//! | `queues` | the rules about them |
+//! | [`report`] | findings as text, JSON and SARIF |
+
+mod memory;
+mod objects;
+mod queue_pair;
+mod queues;
+pub mod report;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use crate::entry::{Call, Entry, Outcome, What};
+use crate::text::short_name;
+use crate::value::{Name, Named, Value};
+use objects::Objects;
+use queues::Queues;
+
+pub use rule::Rule;
+
+/// Something that a program should not do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which rule it is against.
+    pub rule: Rule,
+    /// The process, as in [`Entry::process`].
+    pub process: u32,
+    /// The program and its pid.
+    pub program: String,
+    /// The object that it is about, such as `qp 17`; of several the first.
+    pub place: String,
+    /// How many others there are.
+    pub others: u64,
+    /// What was found, with values; of what has happened more than once the first.
+    pub what: String,
+    /// When: of the first entry, as in [`Entry::t`].
+    pub t: u64,
+    /// How often.
+    pub times: u64,
+}
+
+impl Finding {
+    /// Whether a suppression, `RULE` or `RULE:TEXT`, is about it: its program, place or text has TEXT in it.
+    pub fn is_suppressed_by(&self, suppression: &str) -> bool {
+        let (rule, text) = suppression.split_once(':').unwrap_or((suppression, ""));
+        let has = |part: &String| part.contains(text);
+        rule == self.rule.name() && [&self.program, &self.place, &self.what].into_iter().any(has)
+    }
+}
+
+/// What one entry, or the end of the record, shows.
+#[derive(Debug)]
+struct Found {
+    rule: Rule,
+    process: u32,
+    place: String,
+    what: String,
+    t: u64,
+}
+
+/// Finds what is against the rules, entry after entry.
+#[derive(Debug, Default)]
+pub struct Checker {
+    programs: HashMap<u32, String>,
+    objects: Objects,
+    queues: Queues,
+    /// By the rule, the process and what was found without its values.
+    findings: BTreeMap<(Rule, u32, String), (Finding, BTreeSet<String>)>,
+    is_partial: bool,
+}
+
+impl Checker {
+    /// At the beginning of a record.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Another entry.
+    pub fn entry(&mut self, entry: &Entry) {
+        match &entry.what {
+            What::ProcessBegan { pid, role, command, .. } => {
+                let program = format!("{}[{pid}]", short_name(*role, command));
+                self.programs.insert(entry.process, program);
+            }
+            // What is missing may have been what is needed.
+            What::Dropped { .. } => {
+                self.is_partial = true;
+                self.queues.forget();
+            }
+            _ => {}
+        }
+        let mut found = Vec::new();
+        if !self.is_partial {
+            self.objects.entry(entry, &mut found);
+        }
+        self.queues.entry(entry, &mut found);
+        self.add(found);
+    }
+
+    fn add(&mut self, found: Vec<Found>) {
+        for Found { rule, process, place, what, t } in found {
+            let program = self.programs.get(&process).cloned().unwrap_or_default();
+            let is_value = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+            let kind = what.split(' ').filter(|word| !is_value(word)).collect::<Vec<_>>().join(" ");
+            let new = Finding {
+                rule,
+                process,
+                program,
+                place: place.clone(),
+                others: 0,
+                what,
+                t,
+                times: 0,
+            };
+            let (finding, places) =
+                self.findings.entry((rule, process, kind)).or_insert((new, BTreeSet::new()));
+            finding.times += 1;
+            places.insert(place);
+            finding.others = places.len() as u64 - 1;
+        }
+    }
+
+    /// All that was found, in the order of time.
+    pub fn end(mut self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        self.queues.end(&mut found);
+        self.add(found);
+        let findings = self.findings.into_values();
+        let mut findings: Vec<Finding> = findings.map(|(finding, _)| finding).collect();
+        findings.sort_by_key(|finding| finding.t);
+        findings
+    }
+}
+
+/// What a call that has succeeded was given and gave.
+fn done(call: &Call) -> Option<(&[Named], &[Named])> {
+    match &call.result {
+        Outcome::Done(given) => Some((&call.args, given)),
+        Outcome::Refused { .. } => None,
+    }
+}
+
+fn value<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
+    values.iter().find_map(|Named(name, value)| (name == wanted).then_some(value))
+}
+
+fn number(values: &[Named], wanted: &str) -> Option<u64> {
+    match value(values, wanted)? {
+        Value::Number(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+/// The number of what is named there.
+fn named(values: &[Named], wanted: &str) -> Option<u32> {
+    match value(values, wanted)? {
+        Value::Name(name) => u32::try_from(name.number()).ok(),
+        _ => None,
+    }
+}
+
+fn qp(values: &[Named]) -> Option<u32> {
+    values.iter().find_map(|Named(_, value)| match value {
+        Value::Name(Name::Qp(qp)) => Some(*qp),
+        _ => None,
+    })
+}

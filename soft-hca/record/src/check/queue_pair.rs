@@ -1,0 +1,118 @@
+//! A queue pair: what was asked for, and the requests that it has.
+
+use std::collections::VecDeque;
+
+use super::{named, number};
+use crate::entry::{ReceiveQueue, Sge};
+use crate::value::{Named, Value};
+
+/// A send work request whose place in the queue is not free again.
+#[derive(Debug)]
+pub(super) struct Send {
+    pub wr_id: u64,
+    pub is_signaled: bool,
+    pub sges: Vec<Sge>,
+    /// It was executed: its memory is the program's.
+    pub is_executed: bool,
+}
+
+/// A receive that no message has taken.
+#[derive(Debug)]
+pub(super) struct Receive {
+    pub wr_id: u64,
+    pub sges: Vec<Sge>,
+}
+
+/// What was asked for at creation. What the provider gives may be more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    pub send_wr: u64,
+    pub recv_wr: u64,
+    pub send_sge: u64,
+    pub recv_sge: u64,
+    pub inline: u64,
+}
+
+/// A queue pair that is there.
+#[derive(Debug, Default)]
+pub(super) struct QueuePair {
+    pub process: u32,
+    pub asked: Asked,
+    pub signals_all: bool,
+    pub send_cq: u32,
+    pub recv_cq: u32,
+    pub srq: Option<u32>,
+    pub sends: VecDeque<Send>,
+    pub receives: VecDeque<Receive>,
+    /// The connection manager has connected it.
+    pub by_cm: bool,
+    /// `dest_qp_num`
+    pub peer: Option<u32>,
+    pub max_rd_atomic: u64,
+    pub max_dest_rd_atomic: u64,
+    /// When it came to RTS with timers that never end, and which.
+    pub endless: Option<(u64, String)>,
+    /// The program has polled the completion of a request that has failed.
+    pub has_seen_failure: bool,
+}
+
+impl QueuePair {
+    /// One that was created, by the call's arguments.
+    pub(super) fn new(process: u32, args: &[Named]) -> Self {
+        let asked = Asked {
+            send_wr: number(args, "max_send_wr").unwrap_or_default(),
+            recv_wr: number(args, "max_recv_wr").unwrap_or_default(),
+            send_sge: number(args, "max_send_sge").unwrap_or_default(),
+            recv_sge: number(args, "max_recv_sge").unwrap_or_default(),
+            inline: number(args, "max_inline_data").unwrap_or_default(),
+        };
+        Self {
+            process,
+            asked,
+            signals_all: number(args, "sq_sig_all").unwrap_or_default() != 0,
+            send_cq: named(args, "send_cq").unwrap_or_default(),
+            recv_cq: named(args, "recv_cq").unwrap_or_default(),
+            srq: named(args, "srq"),
+            ..Self::default()
+        }
+    }
+
+    /// The queue that its receives are in.
+    pub(super) fn receive_queue(&self, number: u32) -> ReceiveQueue {
+        self.srq.map_or(ReceiveQueue::Qp(number), ReceiveQueue::Srq)
+    }
+
+    /// What a change of its attributes says.
+    pub(super) fn modify(&mut self, t: u64, args: &[Named]) {
+        for Named(name, value) in args {
+            match (name.as_str(), value) {
+                ("max_rd_atomic", Value::Number(depth)) => self.max_rd_atomic = *depth as u64,
+                ("max_dest_rd_atomic", Value::Number(depth)) => {
+                    self.max_dest_rd_atomic = *depth as u64;
+                }
+                ("dest_qp_num", Value::Name(peer)) => self.peer = u32::try_from(peer.number()).ok(),
+                ("timeout", Value::Number(0)) => self.endless = Some((t, "timeout 0".into())),
+                ("rnr_retry", Value::Number(7)) if self.endless.is_none() => {
+                    self.endless = Some((t, "rnr_retry 7".into()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A send was executed.
+    pub(super) fn executes(&mut self, wr_id: u64) {
+        let is_it = |send: &&mut Send| send.wr_id == wr_id && !send.is_executed;
+        if let Some(send) = self.sends.iter_mut().find(is_it) {
+            send.is_executed = true;
+        }
+    }
+
+    /// The completion of a send was polled: its place, and those before it, are free.
+    pub(super) fn frees(&mut self, wr_id: u64) {
+        let is_it = |send: &Send| send.wr_id == wr_id && send.is_signaled;
+        if let Some(at) = self.sends.iter().position(is_it) {
+            self.sends.drain(..=at);
+        }
+    }
+}

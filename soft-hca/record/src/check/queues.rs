@@ -1,0 +1,449 @@
+//! The rules about queue pairs, completion queues and the requests in them.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use super::memory::Written;
+use super::queue_pair::{Asked, QueuePair, Receive, Send};
+use super::{Found, Rule, done, named, number, qp};
+use crate::entry::{
+    Call, Channel, Completion, Entry, Polled, ReceivePosted, ReceiveQueue, SendPosted, What,
+};
+use crate::reason::Reason;
+use crate::value::Value;
+
+/// More work requests than any queue has.
+const MOST: u64 = 1 << 16;
+/// As much is held of a process that was not seen to poll.
+const HELD: usize = 1000;
+
+/// A completion queue that is there.
+#[derive(Debug, Default)]
+struct CompletionQueue {
+    process: u32,
+    /// What was asked for.
+    cqe: u64,
+    /// The descriptor of its channel.
+    channel: Option<u32>,
+    /// Completions that nobody has polled.
+    unpolled: VecDeque<Unpolled>,
+    /// Requests that will complete to it, or have and were not polled.
+    pending: u64,
+    /// How often it was armed.
+    arms: u32,
+    /// It was polled since then.
+    is_polled: bool,
+}
+
+/// A completion that nobody has polled.
+#[derive(Debug)]
+struct Unpolled {
+    qp: u32,
+    wr_id: u64,
+    is_receive: bool,
+    has_failed: bool,
+}
+
+/// A shared receive queue that is there.
+#[derive(Debug, Default)]
+struct Shared {
+    max_wr: u64,
+    max_sge: u64,
+    receives: VecDeque<Receive>,
+}
+
+/// All queues of a record.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    qps: BTreeMap<u32, QueuePair>,
+    cqs: HashMap<u32, CompletionQueue>,
+    srqs: HashMap<u32, Shared>,
+    /// Processes whose polls are in the record.
+    polls: HashSet<u32>,
+    /// What was found of others by what they have polled: nothing, if their polls are not seen.
+    held: HashMap<u32, Vec<Found>>,
+    /// What receives may write to, by process.
+    written: HashMap<u32, Written>,
+    /// The keys of regions, by process and handle; none if a handle was given twice.
+    regions: HashMap<(u32, u32), Option<u32>>,
+}
+
+/// A place in the record and the list of what is found there.
+struct Here<'f> {
+    process: u32,
+    t: u64,
+    found: &'f mut Vec<Found>,
+}
+
+impl Here<'_> {
+    fn finds(&mut self, rule: Rule, place: String, what: String) {
+        let Self { process, t, .. } = *self;
+        self.found.push(Found { rule, process, place, what, t });
+    }
+}
+
+/// Finds something by what a process has polled, or will have found it when its polls are seen.
+fn hold(
+    polls: &HashSet<u32>,
+    held: &mut HashMap<u32, Vec<Found>>,
+    here: &mut Here<'_>,
+    (rule, place, what): (Rule, String, String),
+) {
+    if polls.contains(&here.process) {
+        return here.finds(rule, place, what);
+    }
+    let held = held.entry(here.process).or_default();
+    if held.len() < HELD {
+        held.push(Found { rule, process: here.process, place, what, t: here.t });
+    }
+}
+
+impl Queues {
+    pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
+        let mut here = Here { process: entry.process, t: entry.t, found };
+        match &entry.what {
+            What::Call(call) => self.call(&mut here, call),
+            What::SendPosted(posted) => self.send_posted(&mut here, posted),
+            What::ReceivePosted(posted) => self.receive_posted(&mut here, posted),
+            What::Stalled { qp, reason: Reason::ReceiverNotReady { .. }, .. } => {
+                let what = "a send met no posted receive, and was tried again";
+                here.finds(Rule::ReceiveLate, format!("qp {qp}"), what.into());
+            }
+            What::Executed(executed) => {
+                if let Some(qp) = self.qps.get_mut(&executed.qp) {
+                    qp.executes(executed.wr_id);
+                }
+            }
+            What::Completion(completion) => self.completion(completion),
+            What::Polled(polled) => self.polled(&mut here, polled),
+            What::Wait { on: Channel::Completion, fd } => self.waits(&mut here, *fd),
+            What::ProcessEnded { .. } => {
+                let of_process = self.qps.iter().filter(|(_, qp)| qp.process == entry.process);
+                for (number, qp) in of_process {
+                    ends(*number, qp, here.found);
+                }
+                self.qps.retain(|_, qp| qp.process != entry.process);
+                self.cqs.retain(|_, cq| cq.process != entry.process);
+                self.written.remove(&entry.process);
+            }
+            _ => {}
+        }
+    }
+
+    /// What is posted and was not completed is not known any more.
+    pub(super) fn forget(&mut self) {
+        let numbers: Vec<u32> = self.qps.keys().copied().collect();
+        numbers.into_iter().for_each(|qp| self.empty(qp));
+        for cq in self.cqs.values_mut() {
+            cq.unpolled.clear();
+            cq.pending = 0;
+        }
+        self.written.clear();
+    }
+
+    fn call(&mut self, here: &mut Here<'_>, call: &Call) {
+        let Some((args, given)) = done(call) else { return };
+        let process = here.process;
+        match call.name.as_str() {
+            "ibv_create_cq" | "ibv_create_cq_ex" => {
+                let Some(cq) = named(given, "cq") else { return };
+                let cqe = number(args, "cqe").unwrap_or(u64::MAX);
+                let channel = named(args, "channel");
+                self.cqs
+                    .insert(cq, CompletionQueue { process, cqe, channel, ..Default::default() });
+            }
+            "ibv_create_srq" | "ibv_create_srq_ex" => {
+                let Some(srq) = named(given, "srq") else { return };
+                let of = |name| number(args, name).unwrap_or(u64::MAX);
+                let (max_wr, max_sge) = (of("max_wr"), of("max_sge"));
+                self.srqs.insert(srq, Shared { max_wr, max_sge, ..Shared::default() });
+            }
+            "ibv_create_qp" | "ibv_create_qp_ex" => {
+                let Some(qp) = named(given, "qp_num") else { return };
+                self.qps.insert(qp, QueuePair::new(process, args));
+            }
+            "ibv_modify_qp" => self.modify_qp(here, call),
+            "ibv_destroy_qp" => {
+                let Some(number) = qp(args) else { return };
+                self.empty(number);
+                if let Some(qp) = self.qps.remove(&number) {
+                    ends(number, &qp, here.found);
+                }
+            }
+            "ibv_reg_mr" | "ibv_reg_mr_iova" => {
+                if let Some((mr, key)) = named(given, "mr").zip(named(given, "lkey")) {
+                    let known = self.regions.entry((process, mr));
+                    known.and_modify(|known| *known = None).or_insert(Some(key));
+                }
+            }
+            "ibv_dereg_mr" => {
+                let mr = named(args, "mr");
+                let known = mr.and_then(|mr| self.regions.remove(&(process, mr))).flatten();
+                if let Some(key) = known {
+                    self.deregistered(here, key);
+                }
+            }
+            "ibv_req_notify_cq" => {
+                if let Some(cq) = named(args, "cq").and_then(|cq| self.cqs.get_mut(&cq)) {
+                    cq.arms += 1;
+                    cq.is_polled = false;
+                }
+            }
+            name if name.starts_with("rdma_") => {
+                if let Some(qp) = qp(args).and_then(|qp| self.qps.get_mut(&qp)) {
+                    qp.by_cm = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn modify_qp(&mut self, here: &mut Here<'_>, call: &Call) {
+        let Some(number) = qp(&call.args) else { return };
+        if let Some(index) = super::number(&call.args, "pkey_index").filter(|index| *index > 0) {
+            let what = format!("pkey_index {index} was set, and a port has one P_Key");
+            here.finds(Rule::PkeyIndex, format!("qp {number}"), what);
+        }
+        if let Some(qp) = self.qps.get_mut(&number) {
+            qp.modify(here.t, &call.args);
+        }
+        let state = super::value(&call.args, "qp_state");
+        if let Some(Value::Text(state)) = state {
+            if state == "IBV_QPS_RESET" || state == "IBV_QPS_ERR" {
+                self.empty(number);
+            }
+            if let Some(qp) = self.qps.get_mut(&number).filter(|_| state == "IBV_QPS_RESET") {
+                qp.has_seen_failure = false;
+            }
+        }
+    }
+
+    /// A queue pair executes nothing any more: its requests are flushed, or forgotten.
+    fn empty(&mut self, number: u32) {
+        let Some(qp) = self.qps.get_mut(&number) else { return };
+        let (sends, receives) = (std::mem::take(&mut qp.sends), std::mem::take(&mut qp.receives));
+        let (process, [send_cq, recv_cq]) = (qp.process, [qp.send_cq, qp.recv_cq]);
+        let signaled = sends.iter().filter(|send| send.is_signaled).count();
+        for (cq, less) in [(send_cq, signaled), (recv_cq, receives.len())] {
+            if let Some(cq) = self.cqs.get_mut(&cq) {
+                cq.pending = cq.pending.saturating_sub(less as u64);
+            }
+        }
+        let written = self.written.entry(process).or_default();
+        receives.iter().for_each(|receive| written.remove(&receive.sges));
+    }
+
+    fn deregistered(&self, here: &mut Here<'_>, key: u32) {
+        let uses = |sges: &[crate::entry::Sge]| sges.iter().any(|sge| sge.lkey == key);
+        let process = here.process;
+        for (number, qp) in self.qps.iter().filter(|(_, qp)| qp.process == process) {
+            let sends = qp.sends.iter().filter(|send| !send.is_executed && uses(&send.sges));
+            let receives = qp.receives.iter().filter(|receive| uses(&receive.sges));
+            let (sends, receives) = (sends.count(), receives.count());
+            if sends + receives > 0 {
+                let what = format!(
+                    "a region (lkey {key:#x}) was deregistered while {sends} sends and {receives} \
+                     receives that use it were posted"
+                );
+                here.finds(Rule::RkeyStale, format!("qp {number}"), what);
+            }
+        }
+    }
+
+    fn send_posted(&mut self, here: &mut Here<'_>, posted: &SendPosted) {
+        let Some(qp) = self.qps.get_mut(&posted.qp) else { return };
+        let place = || format!("qp {}", posted.qp);
+        let Asked { send_wr, send_sge, inline, .. } = qp.asked;
+        let has = |flag: &str| posted.flags.iter().any(|set| set == flag);
+        let is_inline = has("IBV_SEND_INLINE");
+        if is_inline && posted.length > inline {
+            let what = format!("{} bytes of inline data, max_inline_data {inline}", posted.length);
+            here.finds(Rule::InlineSize, place(), what);
+        }
+        let elements = posted.sges.len() as u64;
+        if elements > send_sge {
+            let what = format!("a send of {elements} elements, max_send_sge {send_sge}");
+            here.finds(Rule::SgeCount, place(), what);
+        }
+        if qp.has_seen_failure {
+            let what = "a send was posted after the program had polled a failed completion";
+            here.finds(Rule::AfterError, place(), what.into());
+        }
+        let is_read = posted.opcode.contains("READ") || posted.opcode.contains("ATOMIC");
+        let depths = (qp.max_rd_atomic, qp.peer.filter(|_| is_read));
+        let written = self.written.entry(here.process).or_default();
+        if let Some((from, to)) = written.overlap(&posted.sges).filter(|_| !is_inline) {
+            let what = format!("a send uses {from:#x} to {to:#x}, which a posted receive has, too");
+            here.finds(Rule::Overlap, place(), what);
+        }
+        let is_signaled = qp.signals_all || has("IBV_SEND_SIGNALED");
+        let sges = if is_inline { Vec::new() } else { posted.sges.clone() };
+        let send = Send { wr_id: posted.wr_id, is_signaled, sges, is_executed: false };
+        qp.sends.push_back(send);
+        let used = qp.sends.len() as u64;
+        if used > send_wr {
+            let before = qp.sends.iter().rev().skip(1);
+            let unsignaled = before.take_while(|send| !send.is_signaled).count() as u64;
+            let (rule, what) = if unsignaled >= send_wr {
+                let what = format!("{unsignaled} unsignaled sends in a row, max_send_wr {send_wr}");
+                (Rule::UnsignaledRun, what)
+            } else {
+                let what =
+                    format!("{used} sends that no polled completion ends, max_send_wr {send_wr}");
+                (Rule::QueueFull, what)
+            };
+            hold(&self.polls, &mut self.held, here, (rule, place(), what));
+        }
+        // Of who is not seen to poll, no more than any queue has.
+        if used > MOST {
+            qp.sends.pop_front();
+        }
+        let cq = qp.send_cq;
+        if let (own, Some(peer)) = depths {
+            let its = self.qps.get(&peer).map_or(u64::MAX, |peer| peer.max_dest_rd_atomic);
+            if own > its {
+                let what = format!("max_rd_atomic {own}, and the peer's max_dest_rd_atomic {its}");
+                here.finds(Rule::ReadDepth, place(), what);
+            }
+        }
+        if is_signaled {
+            self.will_complete(here, cq);
+        }
+    }
+
+    fn receive_posted(&mut self, here: &mut Here<'_>, posted: &ReceivePosted) {
+        let written = self.written.entry(here.process).or_default();
+        let overlap = written.overlap(&posted.sges);
+        written.add(&posted.sges);
+        let receive = Receive { wr_id: posted.wr_id, sges: posted.sges.clone() };
+        let elements = posted.sges.len() as u64;
+        let (place, room, sges, used, cq) = match posted.queue {
+            ReceiveQueue::Qp(number) => {
+                let Some(qp) = self.qps.get_mut(&number) else { return };
+                if qp.has_seen_failure {
+                    let what =
+                        "a receive was posted after the program had polled a failed completion";
+                    here.finds(Rule::AfterError, format!("qp {number}"), what.into());
+                }
+                qp.receives.push_back(receive);
+                let used = qp.receives.len() as u64;
+                let Asked { recv_wr, recv_sge, .. } = qp.asked;
+                (format!("qp {number}"), recv_wr, recv_sge, used, Some(qp.recv_cq))
+            }
+            ReceiveQueue::Srq(number) => {
+                let Some(srq) = self.srqs.get_mut(&number) else { return };
+                srq.receives.push_back(receive);
+                let used = srq.receives.len() as u64;
+                (format!("srq {number}"), srq.max_wr, srq.max_sge, used, None)
+            }
+        };
+        if let Some((from, to)) = overlap {
+            let what = format!("two posted receives have {from:#x} to {to:#x}");
+            here.finds(Rule::Overlap, place.clone(), what);
+        }
+        if elements > sges {
+            let what = format!("a receive of {elements} elements, {sges} were asked for");
+            here.finds(Rule::SgeCount, place.clone(), what);
+        }
+        if used > room {
+            let what = format!("{used} receives that no message has taken, {room} were asked for");
+            here.finds(Rule::QueueFull, place, what);
+        }
+        if let Some(cq) = cq {
+            self.will_complete(here, cq);
+        }
+    }
+
+    /// One more request will complete to a queue.
+    fn will_complete(&mut self, here: &mut Here<'_>, number: u32) {
+        let Some(cq) = self.cqs.get_mut(&number) else { return };
+        cq.pending += 1;
+        if cq.pending > cq.cqe {
+            let what = format!(
+                "{} requests that complete to it were posted and not polled, cqe {}",
+                cq.pending, cq.cqe
+            );
+            let found = (Rule::CqFull, format!("cq {number}"), what);
+            hold(&self.polls, &mut self.held, here, found);
+        }
+    }
+
+    fn completion(&mut self, completion: &Completion) {
+        let Completion { cq, qp: number, wr_id, opcode, status, .. } = completion;
+        let has_failed = status != "IBV_WC_SUCCESS";
+        let is_receive = !has_failed && opcode.starts_with("IBV_WC_RECV");
+        if let Some(qp) = self.qps.get_mut(number) {
+            let receives = match qp.receive_queue(*number) {
+                ReceiveQueue::Qp(_) => Some(&mut qp.receives),
+                ReceiveQueue::Srq(srq) => self.srqs.get_mut(&srq).map(|srq| &mut srq.receives),
+            };
+            let receives = receives.filter(|_| is_receive);
+            let taken = receives.and_then(|receives| {
+                let at = receives.iter().position(|receive| receive.wr_id == *wr_id)?;
+                receives.remove(at)
+            });
+            if let Some(receive) = taken {
+                self.written.entry(qp.process).or_default().remove(&receive.sges);
+            }
+        }
+        let unpolled = Unpolled { qp: *number, wr_id: *wr_id, is_receive, has_failed };
+        if let Some(cq) = self.cqs.get_mut(cq).filter(|_| !completion.lost) {
+            cq.unpolled.push_back(unpolled);
+            if cq.unpolled.len() as u64 > MOST {
+                cq.unpolled.pop_front();
+            }
+        }
+    }
+
+    fn polled(&mut self, here: &mut Here<'_>, polled: &Polled) {
+        if self.polls.insert(here.process) {
+            here.found.extend(self.held.remove(&here.process).unwrap_or_default());
+        }
+        let Some(cq) = self.cqs.get_mut(&polled.cq) else { return };
+        cq.is_polled = true;
+        let found = cq.unpolled.len().min(polled.found as usize);
+        let found: Vec<Unpolled> = cq.unpolled.drain(..found).collect();
+        found.iter().for_each(|unpolled| self.is_polled(polled.cq, unpolled));
+    }
+
+    /// The program has a completion.
+    fn is_polled(&mut self, cq: u32, polled: &Unpolled) {
+        if let Some(cq) = self.cqs.get_mut(&cq) {
+            cq.pending = cq.pending.saturating_sub(1);
+        }
+        let Some(qp) = self.qps.get_mut(&polled.qp) else { return };
+        if polled.has_failed {
+            qp.has_seen_failure = true;
+            self.empty(polled.qp);
+        } else if !polled.is_receive {
+            qp.frees(polled.wr_id);
+        }
+    }
+
+    fn waits(&mut self, here: &mut Here<'_>, fd: u32) {
+        let of_channel = |(_, cq): &(&u32, &CompletionQueue)| {
+            cq.process == here.process && cq.channel == Some(fd) && cq.arms > 1 && !cq.is_polled
+        };
+        if !self.polls.contains(&here.process) {
+            return;
+        }
+        let found: Vec<u32> = self.cqs.iter().filter(of_channel).map(|(cq, _)| *cq).collect();
+        for cq in found {
+            let what = "armed again, and the thread waits without a poll after that";
+            here.finds(Rule::ArmOrder, format!("cq {cq}"), what.into());
+        }
+    }
+
+    /// The record ends.
+    pub(super) fn end(&self, found: &mut Vec<Found>) {
+        self.qps.iter().for_each(|(number, qp)| ends(*number, qp, found));
+    }
+}
+
+/// A queue pair ends. Whether the connection manager has connected it is known by then.
+fn ends(number: u32, qp: &QueuePair, found: &mut Vec<Found>) {
+    if let Some((t, timer)) = qp.endless.as_ref().filter(|_| !qp.by_cm) {
+        let what = format!("{timer}, and no connection manager that notices the peer's end");
+        let (rule, process, place, t) = (Rule::Timers, qp.process, format!("qp {number}"), *t);
+        found.push(Found { rule, process, place, what, t });
+    }
+}

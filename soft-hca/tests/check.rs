@@ -1,0 +1,146 @@
+//! `soft-hca check`: a wrong program for each rule, of which that is found and nothing else, and the same
+//! one corrected, of which nothing is; and programs that others have written.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+
+use programs::place::Place;
+use programs::{LIMIT, assert_has, comes_about, compile, installed};
+use serde_json::Value;
+
+const MISTAKES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/mistakes.c");
+
+/// The rules, as the C program knows them.
+const RULES: [&str; 14] = [
+    "receive-late",
+    "overlap",
+    "unsignaled-run",
+    "queue-full",
+    "cq-full",
+    "sge-count",
+    "inline-size",
+    "pkey-index",
+    "arm-order",
+    "leaked",
+    "read-depth",
+    "timers",
+    "after-error",
+    "rkey-stale",
+];
+
+/// The exit status where something was found.
+const FOUND: i32 = 66;
+
+/// Runs `soft-hca check` with options, and gives its exit status and what it says on standard error.
+fn check(place: &Place, options: &[&str], line: &str) -> (i32, String) {
+    let words = line.split(' ').collect::<Vec<_>>();
+    let mut command = place.command(&["check"]);
+    let command = command.args(options).arg("--").args(words).stdout(Stdio::null());
+    let file = place.file("stderr");
+    let mut child = command.stderr(fs::File::create(&file).unwrap()).spawn().unwrap();
+    if !comes_about(LIMIT, || child.try_wait().unwrap().is_some()) {
+        child.kill().unwrap();
+    }
+    let status = child.wait().unwrap();
+    let text = fs::read_to_string(file).unwrap();
+    (status.code().unwrap_or_else(|| panic!("`{line}`: {status}\n{text}")), text)
+}
+
+/// The rules that a program is against.
+fn found(place: &Place, line: &str) -> (i32, BTreeSet<String>) {
+    let file = place.file("findings");
+    let output = file.to_str().unwrap();
+    let (status, text) = check(place, &["--format", "json", "-o", output], line);
+    let findings = fs::read_to_string(&file).unwrap_or_else(|_| panic!("`{line}`: {text}"));
+    let findings: Vec<Value> = serde_json::from_str(&findings).unwrap();
+    (status, findings.iter().map(|finding| finding["rule"].as_str().unwrap().into()).collect())
+}
+
+#[test]
+fn each_mistake_and_its_cure() {
+    let place = Place::new("check");
+    let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
+    for rule in RULES {
+        let wrong = found(&place, &format!("{program} {rule} wrong"));
+        assert_eq!(wrong, (FOUND, BTreeSet::from([rule.to_string()])), "{rule}");
+        let right = found(&place, &format!("{program} {rule} right"));
+        assert_eq!(right, (0, BTreeSet::new()), "{rule}, corrected");
+    }
+    place.assert_gone();
+}
+
+#[test]
+fn findings_in_words_suppressed_and_for_code_hosts() {
+    let place = Place::new("check-words");
+    let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
+    let line = format!("{program} unsignaled-run wrong");
+    let (status, text) = check(&place, &[], &line);
+    assert_eq!(status, FOUND);
+    let parts =
+        ["unsignaled-run: mistakes[", "max_send_wr 8", "    why: ", "    do: ", "1 finding\n"];
+    assert_has(&text, &parts);
+    let (status, text) = check(&place, &["--suppress", "unsignaled-run:mistakes"], &line);
+    assert_eq!((status, &text[..]), (0, "Nothing was found.\n"));
+    let (status, _) = check(&place, &["--suppress", "unsignaled-run:others"], &line);
+    assert_eq!(status, FOUND);
+    let (status, text) = check(&place, &["--suppress", "no-such-rule"], &line);
+    assert_eq!(status, 2);
+    assert_has(&text, &["there is no rule no-such-rule", "unsignaled-run"]);
+    let file = place.file("sarif");
+    let options = ["--format", "sarif", "-o", file.to_str().unwrap()];
+    assert_eq!(check(&place, &options, &line).0, FOUND);
+    let log: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let run = &log["runs"][0];
+    assert_eq!(log["version"], "2.1.0");
+    assert_eq!(run["results"][0]["ruleId"], "unsignaled-run");
+    let ids = run["tool"]["driver"]["rules"].as_array().unwrap().iter();
+    let ids: BTreeSet<&str> = ids.map(|rule| rule["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, BTreeSet::from(RULES), "each rule has its program");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/check.md");
+    let page = fs::read_to_string(page).unwrap();
+    let is_told = |rule: &&str| page.contains(&format!("\n| `{rule}` | "));
+    assert!(RULES.iter().all(|rule| is_told(&rule)), "each rule is on the page");
+    place.assert_gone();
+}
+
+/// A record gives the same, and who fails by itself keeps its status.
+#[test]
+fn records_and_statuses() {
+    let place = Place::new("check-record");
+    let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
+    let record = place.file("run.shr");
+    let record = record.to_str().unwrap();
+    let mut command = place.command(&["record", "-o", record, "--"]);
+    let status = command.args([&program, "leaked", "wrong"]).stderr(Stdio::null()).status();
+    assert!(status.unwrap().success());
+    let output = place.command(&["check", "--record", record]).output().unwrap();
+    assert_eq!(output.status.code(), Some(FOUND));
+    assert_has(
+        &String::from_utf8_lossy(&output.stderr),
+        &["leaked: mistakes[", "pd 0 not destroyed"],
+    );
+    let (status, _) = check(&place, &[], "false");
+    assert_eq!(status, 1);
+    place.assert_gone();
+}
+
+/// Programs of the distribution against which there is nothing.
+#[test]
+fn nothing_is_found_of_who_does_it_right() {
+    if !installed(&["rping"]) {
+        return;
+    }
+    let place = Place::new("check-right");
+    let script = place.file("pair");
+    let pair = "rping -s -a 127.0.0.1 -p 7741 -C 3 & server=$!
+        until soft-hca ls | grep ' state LISTEN ' | grep -q :7741; do sleep 0.1; done
+        rping -c -a 127.0.0.1 -p 7741 -C 3 && wait $server";
+    let pair = pair.replace("soft-hca", place.soft_hca().to_str().unwrap());
+    fs::write(&script, pair).unwrap();
+    assert_eq!(found(&place, &format!("sh {}", script.display())), (0, BTreeSet::new()));
+    place.assert_gone();
+}

@@ -1,0 +1,224 @@
+/*
+ * Mistakes that soft-hca lets pass and another adapter, or another order of events, does not:
+ *
+ *   mistakes RULE wrong     makes the one that the rule is about
+ *   mistakes RULE right     does the same without it
+ *
+ * Two processes, a sender and a receiver. All ends well, and all is destroyed, in either way.
+ */
+#include "../hook/side.h"
+
+#include <sys/wait.h>
+
+enum { MESSAGE = 8, FEW = 8, MANY = 12 };
+
+static struct side side;
+static const char *rule;
+static int is_wrong;
+
+static int is(const char *name)
+{
+    return !strcmp(rule, name);
+}
+
+static int is_wrongly(const char *name)
+{
+    return is_wrong && is(name);
+}
+
+/* What both sides are made with, for the rules that are about that. */
+static void choose(int is_sender)
+{
+    rnr_retry = 3;
+    rnr_timer = 31;
+    signals_all = 0;
+    if (is("unsignaled-run") || is("queue-full"))
+        caps.max_send_wr = FEW;
+    if (is("sge-count")) {
+        caps.max_send_sge = is_wrong ? 2 : 3;
+        caps.max_inline_data = 6 * MESSAGE;
+    }
+    if (is("inline-size"))
+        caps.max_inline_data = is_wrong ? 0 : MESSAGE;
+    if (is("cq-full") && is_sender)
+        cq_entries = is_wrong ? 4 : 6;
+    pkey_index = is_wrongly("pkey-index") ? 5 : 0;
+    ack_timeout = is_wrongly("timers") ? 0 : 14;
+    reads_out = is("read-depth") ? 4 : 1;
+    reads_in = is_wrongly("read-depth") ? 1 : reads_out;
+}
+
+/* Sends a message of so many elements. */
+static void send_message(unsigned number, int elements, int flags, uint32_t lkey)
+{
+    struct ibv_sge sges[3];
+    for (int i = 0; i < elements; i++)
+        sges[i] = (struct ibv_sge){(uintptr_t)side.memory + MESSAGE * i, MESSAGE, lkey};
+    struct ibv_send_wr wr = {.wr_id = number, .sg_list = sges, .num_sge = elements, .opcode = IBV_WR_SEND,
+                             .send_flags = flags}, *bad;
+    check(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
+}
+
+static void read_from(struct name peer)
+{
+    struct ibv_sge sge = {(uintptr_t)side.memory, MESSAGE, side.mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
+                             .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {peer.address, peer.rkey}}, *bad;
+    check(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
+    poll_good(&side);
+}
+
+/* Until a process sleeps. */
+static void until_sleeps(pid_t process)
+{
+    char name[64], state = 'R';
+    snprintf(name, sizeof name, "/proc/%d/stat", process);
+    while (state != 'S') {
+        FILE *file = fopen(name, "r");
+        check(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1, name);
+        fclose(file);
+    }
+}
+
+static void sends(struct name peer, pid_t receiver)
+{
+    uint32_t lkey = side.mr->lkey;
+    int status;
+    if (is("receive-late")) {
+        send_message(0, 1, IBV_SEND_SIGNALED, lkey);
+        step();
+        poll_good(&side);
+    } else if (is("unsignaled-run")) {
+        for (unsigned i = 0; i < MANY; i++) {
+            int is_signaled = i % 4 == 3 && (!is_wrong || i + 1 == MANY);
+            send_message(i, 1, is_signaled ? IBV_SEND_SIGNALED : 0, lkey);
+            if (is_signaled)
+                poll_good(&side);
+        }
+    } else if (is("queue-full") || is("cq-full")) {
+        unsigned count = is("cq-full") ? 6 : MANY;
+        for (unsigned i = 0; i < count; i++) {
+            send_message(i, 1, IBV_SEND_SIGNALED, lkey);
+            if (is("queue-full") && !is_wrong)
+                poll_good(&side);
+        }
+        for (unsigned i = 0; i < count && (is("cq-full") || is_wrong); i++)
+            poll_good(&side);
+    } else if (is("read-depth")) {
+        read_from(peer);
+    } else if (is("after-error")) {
+        send_message(0, 1, IBV_SEND_SIGNALED, 0);
+        poll_one(&side, &status);
+        if (is_wrong) {
+            send_message(1, 1, IBV_SEND_SIGNALED, lkey);
+            poll_one(&side, &status);
+        }
+    } else {
+        int flags = IBV_SEND_SIGNALED | (is("inline-size") ? IBV_SEND_INLINE : 0);
+        send_message(0, is("sge-count") ? 3 : 1, flags, lkey);
+        poll_good(&side);
+        if (is("arm-order")) {
+            await();
+            until_sleeps(receiver);
+        }
+        if (is("arm-order") || is("overlap")) {
+            send_message(1, 1, IBV_SEND_SIGNALED, lkey);
+            poll_good(&side);
+        }
+    }
+}
+
+/* Waits for an event, and polls what there is. */
+static void take_event(void)
+{
+    struct ibv_cq *cq;
+    void *context;
+    check(!ibv_get_cq_event(cq_channel, &cq, &context), "ibv_get_cq_event");
+    ibv_ack_cq_events(cq, 1);
+}
+
+static void receives(void)
+{
+    int count = is("unsignaled-run") || is("queue-full") ? MANY : is("cq-full") ? 6 : 2;
+    if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index"))
+        count = 1;
+    if (is("receive-late")) {
+        if (is_wrong)
+            await();
+        post_receive(&side, 0);
+        step();
+        if (!is_wrong)
+            await();
+        poll_good(&side);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        post_receive(&side, is_wrongly("overlap") ? 0 : i);
+    if (is("arm-order"))
+        check(!ibv_req_notify_cq(side.cq, 0), "ibv_req_notify_cq");
+    step();
+    if (is("read-depth") || is("after-error"))
+        return;
+    if (is("arm-order")) {
+        uint64_t number;
+        int status;
+        take_event();
+        poll_good(&side);
+        check(!ibv_req_notify_cq(side.cq, 0), "ibv_req_notify_cq");
+        if (!is_wrong)
+            check(!poll_once(&side, &number, &status), "ibv_poll_cq");
+        step();
+        take_event();
+        poll_good(&side);
+        return;
+    }
+    int messages = is("rkey-stale") || is("sge-count") || is("inline-size") ? 1 : count;
+    for (int i = 0; i < messages; i++)
+        poll_good(&side);
+}
+
+int main(int count, char **arguments)
+{
+    int sockets[2], status;
+    check(count == 3, "arguments");
+    rule = arguments[1];
+    is_wrong = !strcmp(arguments[2], "wrong");
+    check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
+    pid_t receiver = fork();
+    to_peer = sockets[receiver != 0];
+    choose(receiver != 0);
+    open_side(&side);
+    if (!receiver && is("arm-order")) {
+        cq_channel = ibv_create_comp_channel(side.context);
+        check(cq_channel != NULL, "ibv_create_comp_channel");
+    }
+    create_queues(&side);
+    struct name peer = connect_side(&side);
+    if (receiver) {
+        if (!is_wrongly("receive-late"))
+            await();
+        sends(peer, receiver);
+        if (is_wrongly("receive-late"))
+            await();
+    } else {
+        receives();
+    }
+    if (is_wrongly("rkey-stale")) {
+        check(!ibv_dereg_mr(side.mr), "ibv_dereg_mr");
+        side.mr = ibv_reg_mr(side.pd, side.memory, BYTES, 0);
+        check(side.mr != NULL, "ibv_reg_mr");
+    }
+    /* Neither ends what the other still needs. */
+    step();
+    await();
+    destroy_queues(&side);
+    if (cq_channel)
+        check(!ibv_destroy_comp_channel(cq_channel), "ibv_destroy_comp_channel");
+    if (is_wrongly("leaked"))
+        return receiver && waitpid(receiver, &status, 0) == receiver ? status : 0;
+    close_side(&side);
+    if (!receiver)
+        return 0;
+    check(waitpid(receiver, &status, 0) == receiver, "waitpid");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}

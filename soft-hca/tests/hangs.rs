@@ -4,6 +4,7 @@
 mod programs;
 
 use std::process::Command;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hangs/hangs.c")
 
 /// A case of the program, and what is explained of it.
 type Case = (&'static str, &'static [&'static str]);
+
+/// Cases at a time: most sleep.
+const AT_ONCE: usize = 4;
 
 /// What is said of a program in which nothing is wrong.
 const NOTHING: &[&str] = &["Nothing went wrong that the device knows of.\n"];
@@ -166,23 +170,32 @@ fn explain(name: &str, cases: &[Case]) {
     let _processors = the_processors();
     let place = Place::new(name);
     let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
-    for (case, expected) in cases {
-        let output = place.command(&["record", "-o", "run.shr", "--", &program, case]).output();
-        let output = output.unwrap();
-        assert!(String::from_utf8_lossy(&output.stderr).contains(" entries in "), "{output:?}");
-        let text = said(&place, &["explain", "run.shr"]);
-        println!("{case}:\n{text}");
-        assert_has(&text, expected);
-        assert_eq!(text.starts_with("Nothing"), *expected == NOTHING, "{case}: {text}");
-        if *case == "unacknowledged" {
-            let shown = said(&place, &["show", "run.shr"]);
-            assert_has(
-                &shown,
-                &["ibv_destroy_cq(cq=1) does not return until 1 event is acknowledged"],
-            );
+    let left = Mutex::new(cases.iter());
+    let next = || left.lock().unwrap().next();
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((case, expected)) = next() {
+                    explain_case(&place, &program, case, expected);
+                }
+            });
         }
-    }
+    });
     place.assert_gone();
+}
+
+fn explain_case(place: &Place, program: &str, case: &str, expected: &[&str]) {
+    let file = format!("{case}.shr");
+    let output = place.command(&["record", "-o", &file, "--", program, case]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains(" entries in "), "{output:?}");
+    let text = said(place, &["explain", &file]);
+    println!("{case}:\n{text}");
+    assert_has(&text, expected);
+    assert_eq!(text.starts_with("Nothing"), expected == NOTHING, "{case}: {text}");
+    if case == "unacknowledged" {
+        let shown = said(place, &["show", &file]);
+        assert_has(&shown, &["ibv_destroy_cq(cq=1) does not return until 1 event is acknowledged"]);
+    }
 }
 
 #[test]

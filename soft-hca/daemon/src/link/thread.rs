@@ -141,7 +141,9 @@ impl Link {
         let mut inbox = Inbox::new();
         let mut has_more = true;
         while !self.is_over {
-            let ready = if has_more { self.look(NOW) } else { self.sleep() };
+            let mut ready = if has_more { self.look(NOW) } else { self.sleep() };
+            // Packets of a connection have come before what ends it, which is the port's own.
+            ready.sort_by_key(|what| !self.is_of_share(*what));
             let mut has_received = false;
             for what in ready {
                 match what {
@@ -408,13 +410,34 @@ impl Link {
         }
     }
 
+    fn is_of_share(&self, what: Ready) -> bool {
+        matches!(what, Ready::Packets(fd) if self.of_shares.contains_key(&fd))
+    }
+
     /// Takes packets from a socket; there may be more.
     fn receive(&mut self, fd: RawFd, inbox: &mut Inbox) {
-        if let Some(&(share, _)) = self.of_shares.get(&fd) {
-            if self.watch.is_away(&self.arena, share, system::now_ns()) {
+        match self.of_shares.get(&fd) {
+            Some(&(share, _)) if self.watch.is_away(&self.arena, share, system::now_ns()) => {
                 return self.leave_share(share);
             }
+            Some(_) => {}
+            None => self.receive_of_away(inbox),
         }
+        self.receive_from(fd, inbox);
+    }
+
+    /// Takes packets that wait for processes which run their shares: they have come before the port's own.
+    fn receive_of_away(&mut self, inbox: &mut Inbox) {
+        let shared = Arc::clone(&self.env.shared);
+        let shares = self.watch.shares().filter_map(|share| shared.shares.get(share - 1));
+        let sockets: Vec<&Socket> =
+            shares.flatten().filter(|socket| is_readable(*socket)).collect();
+        for socket in sockets {
+            self.receive_from(socket.as_fd().as_raw_fd(), inbox);
+        }
+    }
+
+    fn receive_from(&mut self, fd: RawFd, inbox: &mut Inbox) {
         // A group may have been left meanwhile.
         let Some(socket) = self.socket(fd) else { return };
         let own = socket.address;

@@ -55,6 +55,11 @@ impl Watch {
         true
     }
 
+    /// The shares that processes run.
+    pub(super) fn shares(&self) -> impl Iterator<Item = usize> + '_ {
+        self.away.iter().map(|away| away.share)
+    }
+
     /// When [`Watch::returned`] is to be asked at the latest.
     pub(super) fn deadline(&self) -> Option<u64> {
         (!self.away.is_empty()).then_some(self.look_at)

@@ -20,6 +20,7 @@
 //! | [`perfetto`] | a record as a trace of Perfetto |
 #![forbid(unsafe_code)]
 
+mod arguments;
 pub mod check;
 mod connection;
 mod correlation;

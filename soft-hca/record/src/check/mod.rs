@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::entry::{Call, Entry, Outcome, What};
 use crate::text::short_name;
-use crate::value::{Name, Named, Value};
+use crate::value::Named;
 use objects::Objects;
 use queues::Queues;
 
@@ -150,30 +150,4 @@ fn done(call: &Call) -> Option<(&[Named], &[Named])> {
         Outcome::Done(given) => Some((&call.args, given)),
         Outcome::Refused { .. } => None,
     }
-}
-
-fn value<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
-    values.iter().find_map(|Named(name, value)| (name == wanted).then_some(value))
-}
-
-fn number(values: &[Named], wanted: &str) -> Option<u64> {
-    match value(values, wanted)? {
-        Value::Number(number) => u64::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-/// The number of what is named there.
-fn named(values: &[Named], wanted: &str) -> Option<u32> {
-    match value(values, wanted)? {
-        Value::Name(name) => u32::try_from(name.number()).ok(),
-        _ => None,
-    }
-}
-
-fn qp(values: &[Named]) -> Option<u32> {
-    values.iter().find_map(|Named(_, value)| match value {
-        Value::Name(Name::Qp(qp)) => Some(*qp),
-        _ => None,
-    })
 }

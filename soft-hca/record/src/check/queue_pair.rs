@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{named, number};
+use crate::arguments::{self, cq, number};
 use crate::entry::{ReceiveQueue, Sge};
 use crate::value::{Named, Value};
 
@@ -70,9 +70,9 @@ impl QueuePair {
             process,
             asked,
             signals_all: number(args, "sq_sig_all").unwrap_or_default() != 0,
-            send_cq: named(args, "send_cq").unwrap_or_default(),
-            recv_cq: named(args, "recv_cq").unwrap_or_default(),
-            srq: named(args, "srq"),
+            send_cq: cq(args, "send_cq").unwrap_or_default(),
+            recv_cq: cq(args, "recv_cq").unwrap_or_default(),
+            srq: arguments::srq(args, "srq"),
             ..Self::default()
         }
     }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::memory::Written;
 use super::queue_pair::{Asked, QueuePair, Receive, Send};
-use super::{Found, Rule, done, named, number, qp};
+use super::{Found, Rule, done};
+use crate::arguments::{self, cq, number, qp};
 use crate::entry::{
     Call, Channel, Completion, Entry, Polled, ReceivePosted, ReceiveQueue, SendPosted, What,
 };
 use crate::reason::Reason;
-use crate::value::Value;
+use crate::value::Name;
 
 /// More work requests than any queue has.
 const MOST: u64 = 1 << 16;
@@ -63,8 +64,8 @@ pub(super) struct Queues {
     held: HashMap<u32, Vec<Found>>,
     /// What receives may write to, by process.
     written: HashMap<u32, Written>,
-    /// The keys of regions, by process and handle; none if a handle was given twice.
-    regions: HashMap<(u32, u32), Option<u32>>,
+    /// The keys of regions, by process and region; none if a handle was given twice.
+    regions: HashMap<(u32, Name), Option<u32>>,
 }
 
 /// A place in the record and the list of what is found there.
@@ -145,51 +146,52 @@ impl Queues {
         let process = here.process;
         match call.name.as_str() {
             "ibv_create_cq" | "ibv_create_cq_ex" => {
-                let Some(cq) = named(given, "cq") else { return };
+                let Some(cq) = cq(given, "cq") else { return };
                 let cqe = number(args, "cqe").unwrap_or(u64::MAX);
-                let channel = named(args, "channel");
+                let channel = arguments::channel(args, "channel");
                 self.cqs
                     .insert(cq, CompletionQueue { process, cqe, channel, ..Default::default() });
             }
             "ibv_create_srq" | "ibv_create_srq_ex" => {
-                let Some(srq) = named(given, "srq") else { return };
+                let Some(srq) = arguments::srq(given, "srq") else { return };
                 let of = |name| number(args, name).unwrap_or(u64::MAX);
                 let (max_wr, max_sge) = (of("max_wr"), of("max_sge"));
                 self.srqs.insert(srq, Shared { max_wr, max_sge, ..Shared::default() });
             }
             "ibv_create_qp" | "ibv_create_qp_ex" => {
-                let Some(qp) = named(given, "qp_num") else { return };
+                let Some(qp) = qp(given, "qp_num") else { return };
                 self.qps.insert(qp, QueuePair::new(process, args));
             }
             "ibv_modify_qp" => self.modify_qp(here, call),
             "ibv_destroy_qp" => {
-                let Some(number) = qp(args) else { return };
+                let Some(number) = qp(args, "qp") else { return };
                 self.empty(number);
                 if let Some(qp) = self.qps.remove(&number) {
                     ends(number, &qp, here.found);
                 }
             }
             "ibv_reg_mr" | "ibv_reg_mr_iova" => {
-                if let Some((mr, key)) = named(given, "mr").zip(named(given, "lkey")) {
+                let name = |wanted| arguments::name(given, wanted);
+                if let (Some(mr), Some(Name::Key(key))) = (name("mr"), name("lkey")) {
                     let known = self.regions.entry((process, mr));
                     known.and_modify(|known| *known = None).or_insert(Some(key));
                 }
             }
             "ibv_dereg_mr" => {
-                let mr = named(args, "mr");
+                let mr = arguments::name(args, "mr");
                 let known = mr.and_then(|mr| self.regions.remove(&(process, mr))).flatten();
                 if let Some(key) = known {
                     self.deregistered(here, key);
                 }
             }
             "ibv_req_notify_cq" => {
-                if let Some(cq) = named(args, "cq").and_then(|cq| self.cqs.get_mut(&cq)) {
+                if let Some(cq) = cq(args, "cq").and_then(|cq| self.cqs.get_mut(&cq)) {
                     cq.arms += 1;
                     cq.is_polled = false;
                 }
             }
             name if name.starts_with("rdma_") => {
-                if let Some(qp) = qp(args).and_then(|qp| self.qps.get_mut(&qp)) {
+                if let Some(qp) = qp(args, "qp_num").and_then(|qp| self.qps.get_mut(&qp)) {
                     qp.by_cm = true;
                 }
             }
@@ -198,22 +200,21 @@ impl Queues {
     }
 
     fn modify_qp(&mut self, here: &mut Here<'_>, call: &Call) {
-        let Some(number) = qp(&call.args) else { return };
-        if let Some(index) = super::number(&call.args, "pkey_index").filter(|index| *index > 0) {
+        let Some(number) = qp(&call.args, "qp") else { return };
+        let index = arguments::number(&call.args, "pkey_index");
+        if let Some(index) = index.filter(|index| *index > 0) {
             let what = format!("pkey_index {index} was set, and a port has one P_Key");
             here.finds(Rule::PkeyIndex, format!("qp {number}"), what);
         }
         if let Some(qp) = self.qps.get_mut(&number) {
             qp.modify(here.t, &call.args);
         }
-        let state = super::value(&call.args, "qp_state");
-        if let Some(Value::Text(state)) = state {
-            if state == "IBV_QPS_RESET" || state == "IBV_QPS_ERR" {
-                self.empty(number);
-            }
-            if let Some(qp) = self.qps.get_mut(&number).filter(|_| state == "IBV_QPS_RESET") {
-                qp.has_seen_failure = false;
-            }
+        let state = arguments::text(&call.args, "qp_state");
+        if matches!(state, Some("IBV_QPS_RESET" | "IBV_QPS_ERR")) {
+            self.empty(number);
+        }
+        if let Some(qp) = self.qps.get_mut(&number).filter(|_| state == Some("IBV_QPS_RESET")) {
+            qp.has_seen_failure = false;
         }
     }
 

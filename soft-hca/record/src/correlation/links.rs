@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Arrival, Correlation, Flow, Transfer, cm_id, queue_pair, value};
+use super::{Arrival, Correlation, Flow, Transfer, cm_id, queue_pair};
+use crate::arguments::value;
 use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
 use crate::requests::requests;
 use crate::words::SUCCESS;

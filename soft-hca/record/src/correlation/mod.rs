@@ -279,11 +279,6 @@ fn client_first(entries: &[Entry], participants: &mut [Participant], of_entries:
     }
 }
 
-/// An argument or result of this name.
-fn value<'v>(values: &'v [Named], name: &str) -> Option<&'v Value> {
-    values.iter().find(|Named(known, _)| known == name).map(|Named(_, value)| value)
-}
-
 /// The first id of the connection manager among values.
 fn cm_id(values: &[Named]) -> Option<u32> {
     values.iter().find_map(|Named(_, value)| match value {

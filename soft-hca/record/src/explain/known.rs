@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::keys::Keys;
+use crate::arguments::{self, qp};
 use crate::entry::{Call, Entry, Outcome, Packet, ReceiveQueue, What};
 use crate::reason::{Lost, Peer, Reason};
 use crate::text::duration;
-use crate::value::{Name, Named, Value};
 
 /// How the life of a queue pair has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,20 +90,6 @@ pub(super) struct Known {
     is_complete: bool,
 }
 
-fn find(values: &[Named], wanted: &str) -> Option<Name> {
-    values.iter().find_map(|Named(name, value)| match value {
-        Value::Name(value) if name == wanted => Some(*value),
-        _ => None,
-    })
-}
-
-fn qp(values: &[Named], wanted: &str) -> Option<u32> {
-    match find(values, wanted)? {
-        Name::Qp(number) => Some(number),
-        _ => None,
-    }
-}
-
 impl Known {
     /// Another entry. Gives what a call of the program does to a queue pair.
     pub(super) fn entry(&mut self, entry: &Entry) -> Option<(u32, Change)> {
@@ -145,10 +131,7 @@ impl Known {
         let Outcome::Done(done) = &call.result else { return None };
         match call.name.as_str() {
             "ibv_create_qp" | "ibv_create_qp_ex" => {
-                let srq = find(&call.args, "srq").and_then(|name| match name {
-                    Name::Srq(srq) => Some(srq),
-                    _ => None,
-                });
+                let srq = arguments::srq(&call.args, "srq");
                 let new = Qp { process: entry.process, srq, ..Qp::default() };
                 self.qps.insert(qp(done, "qp_num")?, new);
                 None
@@ -157,13 +140,12 @@ impl Known {
                 let number = qp(&call.args, "qp")?;
                 let known = self.qp_mut(number, entry.process);
                 known.peer = qp(&call.args, "dest_qp_num").or(known.peer);
-                let state = call.args.iter().find(|Named(name, _)| name == "qp_state");
-                match state {
-                    Some(Named(_, Value::Text(state))) if state == "IBV_QPS_RESET" => {
+                match arguments::text(&call.args, "qp_state") {
+                    Some("IBV_QPS_RESET") => {
                         (known.has_failed, known.is_shut) = (false, false);
                         Some((number, Change::Reset))
                     }
-                    Some(Named(_, Value::Text(state))) if state == "IBV_QPS_ERR" => {
+                    Some("IBV_QPS_ERR") => {
                         known.is_shut = true;
                         Some((number, Change::Shut))
                     }

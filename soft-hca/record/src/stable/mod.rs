@@ -14,6 +14,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
+use crate::arguments::value;
 use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, What};
 use crate::text::{Style, describe, short_name};
 use crate::value::{Name, Named, Value};
@@ -84,10 +85,6 @@ fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
         }
     }
     ends
-}
-
-fn value<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
-    values.iter().find(|Named(name, _)| name == wanted).map(|Named(_, value)| value)
 }
 
 impl Process {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 use crate::Header;
+use crate::arguments::value;
 use crate::entry::{Call, Entry, Outcome, What};
 use crate::text::Names;
 use crate::value::{Name, Named, Value};
@@ -55,10 +56,6 @@ fn key(process: u32, name: Name) -> Key {
     ((!is_shared).then_some(process), name)
 }
 
-fn find<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
-    values.iter().find(|Named(name, _)| name == wanted).map(|Named(_, value)| value)
-}
-
 impl Given {
     pub(super) fn new(header: &Header, entries: &[Entry]) -> Self {
         let mut given = Self { gids: header.gids.clone(), ..Self::default() };
@@ -91,14 +88,14 @@ impl Given {
                     Some(Value::Name(Name::Address(start))),
                     Some(Value::Number(length)),
                     Some(Value::Name(mr)),
-                ) = (find(&call.args, "addr"), find(&call.args, "length"), find(values, "mr"))
+                ) = (value(&call.args, "addr"), value(&call.args, "length"), value(values, "mr"))
                 {
                     let (start, length, mr) = (*start, *length as u64, *mr);
                     self.regions.push(Region { process, start, length, mr, from: index });
                 }
             }
             "rdma_bind_addr" => {
-                if let Some(Value::Text(address)) = find(&call.args, "addr") {
+                if let Some(Value::Text(address)) = value(&call.args, "addr") {
                     self.has_chosen_ports |= port(address) == Some(0);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::queues::{find, qp};
+use crate::arguments::{self, qp};
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::value::{Name, Named};
 
@@ -39,14 +39,14 @@ pub(super) struct Ids {
 }
 
 fn id(values: &[Named]) -> Option<u32> {
-    match find(values, "id")? {
+    match arguments::name(values, "id")? {
         Name::CmId(number) => Some(number),
         _ => None,
     }
 }
 
 fn channel(values: &[Named]) -> Option<u32> {
-    match find(values, "channel")? {
+    match arguments::name(values, "channel")? {
         Name::EventChannel(fd) => Some(fd),
         _ => None,
     }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::checks::usual_cause;
 use super::{Stalled, seconds};
+use crate::arguments::qp;
 use crate::entry::{Channel, Entry, What};
 use crate::text::duration;
 use crate::value::Named;
@@ -104,7 +105,7 @@ impl Hangs {
 
     /// What keeps the send queue of the queue pair full that a call is about.
     pub(super) fn full(&self, args: &[Named], around: &Around<'_>) -> String {
-        let number = queues::qp(args, "qp");
+        let number = qp(args, "qp");
         let pair = number.and_then(|number| Some((number, self.queues.pairs.get(&number)?)));
         let waits = pair.and_then(|(number, pair)| self.pending(number, pair, around));
         waits.map_or(String::new(), |waits| format!("; {waits}"))

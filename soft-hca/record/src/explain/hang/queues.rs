@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
+use crate::arguments::{self, cq, number, qp};
 use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, Seen, SendPosted, What};
-use crate::value::{Name, Named, Value};
 
 /// Whether, and since when, the next completion of a queue gives an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,35 +89,6 @@ pub(super) struct Queues {
     hooked: HashSet<u32>,
 }
 
-pub(super) fn find(values: &[Named], wanted: &str) -> Option<Name> {
-    values.iter().find_map(|Named(name, value)| match value {
-        Value::Name(value) if name == wanted => Some(*value),
-        _ => None,
-    })
-}
-
-fn cq(values: &[Named], wanted: &str) -> Option<u32> {
-    match find(values, wanted)? {
-        Name::Cq(number) => Some(number),
-        _ => None,
-    }
-}
-
-pub(super) fn qp(values: &[Named], wanted: &str) -> Option<u32> {
-    match find(values, wanted)? {
-        Name::Qp(number) => Some(number),
-        _ => None,
-    }
-}
-
-fn number(values: &[Named], wanted: &str) -> i64 {
-    let found = values.iter().find(|Named(name, _)| name == wanted);
-    match found {
-        Some(Named(_, Value::Number(number))) => *number,
-        _ => 0,
-    }
-}
-
 impl Queues {
     /// Another entry.
     pub(super) fn entry(&mut self, entry: &Entry) {
@@ -156,22 +127,19 @@ impl Queues {
         let Entry { t, process, .. } = *entry;
         match call.name.as_str() {
             "ibv_create_comp_channel" => {
-                if let Some(Name::Channel(fd)) = find(done, "channel") {
+                if let Some(fd) = arguments::channel(done, "channel") {
                     self.channels.insert((process, fd));
                 }
             }
             "ibv_create_srq" => {
-                if let Some(Name::Srq(srq)) = find(done, "srq") {
+                if let Some(srq) = arguments::srq(done, "srq") {
                     self.srqs.insert(srq);
                     self.receives.remove(&ReceiveQueue::Srq(srq));
                 }
             }
             "ibv_create_cq" | "ibv_create_cq_ex" => {
                 let Some(number) = cq(done, "cq") else { return };
-                let channel = match find(&call.args, "channel") {
-                    Some(Name::Channel(fd)) => Some(fd),
-                    _ => None,
-                };
+                let channel = arguments::channel(&call.args, "channel");
                 self.cqs.insert(number, Cq { process, channel, ..Cq::default() });
             }
             "ibv_destroy_cq" => {
@@ -180,7 +148,7 @@ impl Queues {
             "ibv_req_notify_cq" => {
                 let queue = cq(&call.args, "cq").and_then(|number| self.cqs.get_mut(&number));
                 let Some(queue) = queue else { return };
-                let wish = number(&call.args, "solicited_only") != 0;
+                let wish = number(&call.args, "solicited_only").is_some_and(|wish| wish != 0);
                 // The stronger wish stays.
                 let solicited_only = match queue.armed {
                     Armed::Yes { solicited_only, .. } => wish && solicited_only,
@@ -191,12 +159,9 @@ impl Queues {
             }
             "ibv_create_qp" | "ibv_create_qp_ex" => {
                 let Some(qp) = qp(done, "qp_num") else { return };
-                let srq = match find(&call.args, "srq") {
-                    Some(Name::Srq(srq)) => Some(srq),
-                    _ => None,
-                };
+                let srq = arguments::srq(&call.args, "srq");
                 let (send_cq, recv_cq) = (cq(&call.args, "send_cq"), cq(&call.args, "recv_cq"));
-                let all_signaled = number(&call.args, "sq_sig_all") != 0;
+                let all_signaled = number(&call.args, "sq_sig_all").is_some_and(|all| all != 0);
                 let new = Pair { process, send_cq, recv_cq, srq, all_signaled, ..Pair::default() };
                 self.pairs.insert(qp, new);
                 self.receives.remove(&ReceiveQueue::Qp(qp));
@@ -205,9 +170,8 @@ impl Queues {
                 let Some(number) = qp(&call.args, "qp") else { return };
                 let Some(pair) = self.pairs.get_mut(&number) else { return };
                 pair.peer = qp(&call.args, "dest_qp_num").or(pair.peer);
-                let state = call.args.iter().find(|Named(name, _)| name == "qp_state");
-                match state {
-                    Some(Named(_, Value::Text(state))) if state == "IBV_QPS_RESET" => {
+                match arguments::text(&call.args, "qp_state") {
+                    Some("IBV_QPS_RESET") => {
                         let Pair { process, send_cq, recv_cq, srq, all_signaled, .. } = *pair;
                         *pair = Pair {
                             process,
@@ -219,7 +183,7 @@ impl Queues {
                         };
                         self.receives.remove(&ReceiveQueue::Qp(number));
                     }
-                    Some(Named(_, Value::Text(state))) if state == "IBV_QPS_ERR" => {
+                    Some("IBV_QPS_ERR") => {
                         pair.is_in_error = true;
                     }
                     _ => {}

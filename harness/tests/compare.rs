@@ -277,6 +277,11 @@ fn with_mutant(example: &str, before: &str, change: &str, args: &[&str]) -> Opti
         &name,
         &format!("set -o pipefail\n{{ {before}{run} 2>&1 >&3 3>&- | {change} >&2; }} 3>&1"),
     );
+    Some(differing(&c, example, args).1)
+}
+
+/// Compares the command lines of an example with a C suite.
+fn differing(c: &Folder, example: &str, args: &[&str]) -> (Output, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
     command
         .args(["compare", "--soft-hca", "--only", "diff", "--bin-dir"])
@@ -285,7 +290,7 @@ fn with_mutant(example: &str, before: &str, change: &str, args: &[&str]) -> Opti
         .arg(&c.0)
         .arg(example)
         .args(args);
-    Some(output_of(&mut command).1)
+    output_of(&mut command)
 }
 
 #[test]
@@ -354,14 +359,7 @@ fn a_difference_that_is_listed_for_a_neighbour_explains_what_is_alike() {
             &format!("{port}\nexec -a ./{side} {program} \"${{args[@]}}\""),
         );
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
-    command
-        .args(["compare", "--soft-hca", "--only", "diff", "--bin-dir"])
-        .arg(bin_dir())
-        .arg("--c")
-        .arg(&c.0)
-        .args(["ping-sr-4", "--", "-c", "1", "-p", "77857"]);
-    let (output, text) = output_of(&mut command);
+    let (output, text) = differing(&c, "ping-sr-4", &["--", "-c", "1", "-p", "77857"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(text.contains("known difference: a port over 65535 is refused"), "{text}");
 }

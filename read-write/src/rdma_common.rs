@@ -664,7 +664,7 @@ unsafe fn send_our_mr(conn: *mut Connection) {
     }
 }
 
-/// The same for who has an id, if the poller has not done it.
+/// The same for a thread that has an id, if the poller has not done it.
 ///
 /// # Safety
 /// `context` is that of an id whose connection is alive.

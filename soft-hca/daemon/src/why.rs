@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
-use soft_hca_core::arena::{Cq, Qp};
+use soft_hca_core::arena::{Channel, Cq, Qp};
 use soft_hca_core::uapi::verbs::{qp_type, state};
 
 use crate::fabric::Fabric;
@@ -17,7 +17,7 @@ const LONG_NS: u64 = 1_000_000_000;
 /// What does not come, and what usually causes that.
 type Verdict = (String, &'static str);
 
-/// All that waits, a line each. Unless somebody asks, it is for who is told of requests that wait already,
+/// All that waits, a line each. Unless somebody asks, requests that wait are left out, which are told of otherwise,
 /// and events that nobody fetches are told of only if somebody waits for them.
 pub(crate) fn text(fabric: &Fabric, cm: &Cm, is_asked: bool, now: u64) -> String {
     let look = Look { fabric, now, is_asked };
@@ -83,10 +83,7 @@ impl Look<'_> {
             if channel.live.load(Acquire) == 0 {
                 continue;
             }
-            let since = channel.waits_since.load(Acquire);
-            if since == 0 || self.now.saturating_sub(since) < LONG_NS {
-                continue;
-            }
+            let Some(since) = self.waits_since(channel) else { continue };
             let reports = |cq: &&usize| {
                 self.fabric.arena.cqs[**cq].channel.load(Acquire) as usize == index + 1
             };
@@ -199,17 +196,18 @@ impl Look<'_> {
         let cq = self.fabric.arena.cqs.get(qp.recv_cq.load(Acquire) as usize);
         let channel = cq.and_then(|cq| (cq.channel.load(Acquire) as usize).checked_sub(1));
         let channel = channel.and_then(|index| self.fabric.arena.channels.get(index));
-        channel.is_some_and(|channel| {
-            let since = channel.waits_since.load(Acquire);
-            since != 0 && self.now.saturating_sub(since) >= LONG_NS
-        })
+        channel.is_some_and(|channel| self.waits_since(channel).is_some())
+    }
+
+    /// Since when a thread waits at a channel, if that is long.
+    fn waits_since(&self, channel: &Channel) -> Option<u64> {
+        let since = channel.waits_since.load(Acquire);
+        (since != 0 && self.now.saturating_sub(since) >= LONG_NS).then_some(since)
     }
 
     /// Sends that are not done.
     fn posted(&self, qp: &Qp) -> u32 {
-        let next = qp.sq_consumer.load(Acquire);
-        let ring = self.fabric.arena.ring(&qp.sq);
-        ring.map_or(0, |ring| ring.distance(next & ring.mask(), ring.producer()))
+        self.fabric.arena.posted(&qp.sq, &qp.sq_consumer).0
     }
 
     /// Receives that no message has taken.
@@ -220,8 +218,7 @@ impl Look<'_> {
             Some(srq) => (&srq.ring, &srq.consumer),
             None => (&qp.rq, &qp.rq_consumer),
         };
-        let ring = self.fabric.arena.ring(place);
-        ring.map_or(0, |ring| ring.distance(next.load(Acquire) & ring.mask(), ring.producer()))
+        self.fabric.arena.posted(place, next).0
     }
 
     /// Send queues whose first request waits.

@@ -84,8 +84,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
         })?;
         (Some(program), Some(membership))
     };
-    let connection = fabric::connect(&dir, FileKind::Observer)?;
-    let connection = connection.ok_or_else(|| Error::NoFabric(fabric.clone()))?;
+    let connection = observe(&dir, &fabric)?;
     if program.is_none() {
         fabric::warn_of_link(&dir, options.link.as_ref());
     }
@@ -129,8 +128,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
 /// exit status.
 pub fn explained(options: &Options) -> Result<u8, Error> {
     let (mut program, membership) = run::prepare(options)?;
-    let connection = fabric::connect(&membership.dir, FileKind::Observer)?;
-    let connection = connection.ok_or_else(|| Error::NoFabric(options.fabric.clone()))?;
+    let connection = observe(&membership.dir, &options.fabric)?;
     let recording = match Recording::begin(&membership.dir, connection, None, true) {
         // Somebody says so already, or writes it down.
         Err(Error::Refused(error)) if error == Errno::EBUSY => {
@@ -149,13 +147,18 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
 /// what was seen, and how many entries are missing.
 pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u64), Error> {
     let (program, membership) = run::prepare(options)?;
-    let connection = fabric::connect(&membership.dir, FileKind::Observer)?;
-    let connection = connection.ok_or_else(|| Error::NoFabric(options.fabric.clone()))?;
+    let connection = observe(&membership.dir, &options.fabric)?;
     let recording = Recording::begin(&membership.dir, connection, limit, false)?;
     let mut sink = Sink { checker: Some(Checker::new()), ..Sink::default() };
     let failed = || cannot("see what the program does");
     let (status, collector) = recording.follow(Some(program), &mut sink, failed)?;
     Ok((status, sink.checker.unwrap_or_default(), collector.dropped))
+}
+
+/// A connection to a fabric that has to run.
+fn observe(dir: &Path, fabric: &FabricName) -> Result<Connection, Error> {
+    let connection = fabric::connect(dir, FileKind::Observer)?;
+    connection.ok_or_else(|| Error::NoFabric(fabric.clone()))
 }
 
 /// The name of a fabric for one command.

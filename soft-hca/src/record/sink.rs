@@ -49,8 +49,8 @@ impl Sink {
         self.writer.as_mut().map_or(Ok(()), Writer::flush)
     }
 
-    /// What the daemon says of who does not go on, which is said once: of who waits for long already at once,
-    /// of all else if it stays so.
+    /// What the daemon says of programs that do not go on, which is said once: of threads that have waited for
+    /// long at once, of all else if it stays so.
     pub(super) fn waits(&mut self, text: &str) {
         let kind = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");
         let mut seen = HashMap::new();

@@ -155,7 +155,7 @@ entry! {
         /// Odd while the owner takes a token and the event that belongs to it; goes up with each.
         pub reads: AtomicU32,
         /// `CLOCK_MONOTONIC` nanoseconds since which a thread of the owner waits for an event, 0 for none:
-        /// for who asks why.
+        /// for `soft-hca ls --why`.
         pub waits_since: AtomicU64,
     }
 }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arena::layout::{
     ARENA_BYTES, Arena, BOUNCE_BUFFER_BYTES, BOUNCE_BUFFERS_START, HEAP_START, MAGIC,
@@ -125,6 +125,15 @@ impl Mapping {
         // SAFETY: the range lies within the mapping, which outlives the ring, and the ring
         // reaches it by atomic and volatile access only.
         Some(unsafe { Ring::new(self.base.as_ptr().add(offset), mask, log2_slot) })
+    }
+
+    /// How many work requests the ring at a place has from a cursor on, and how many it has room for; none
+    /// if there is no ring.
+    pub fn posted(&self, place: &RingPlace, next: &AtomicU32) -> (u32, u32) {
+        self.ring(place).map_or((0, 0), |ring| {
+            let next = next.load(Ordering::Acquire) & ring.mask();
+            (ring.distance(next, ring.producer()), ring.mask())
+        })
     }
 }
 

@@ -16,9 +16,13 @@ pub const MAX_FDS: usize = 16;
 /// Bytes that one message may have. The longest are listings.
 const MAX_MESSAGE: usize = 128 * 1024;
 
+/// Bytes of a control message that carries as many descriptors.
+// SAFETY: computes a number.
+const CONTROL: usize = unsafe { libc::CMSG_SPACE((MAX_FDS * size_of::<RawFd>()) as u32) } as usize;
+
 /// Room for the control message that carries descriptors, aligned as its header has to be.
 #[repr(C, align(8))]
-struct Control([u8; 96]);
+struct Control([u8; CONTROL]);
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -155,7 +159,7 @@ impl Connection {
             iov_base: message.as_ptr().cast_mut().cast::<c_void>(),
             iov_len: message.len(),
         };
-        let mut control = Control([0; 96]);
+        let mut control = Control([0; CONTROL]);
         // SAFETY: all zeros is an empty message header.
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
         header.msg_iov = &raw mut part;

@@ -370,7 +370,7 @@ impl Link {
             self.qps.insert(qpn, queue_pair);
             return None;
         };
-        // A new one has the version of nothing that was kept before.
+        // Of one that has just been made nothing newer is kept.
         if !queue_pair.refresh(&arena) {
             return None;
         }

@@ -175,28 +175,21 @@ pub(super) fn post_refused(refused: event::PostRefused) {
     let recorder = &process.env.recorder;
     recorder.prepare();
     let arena = &process.arena;
-    let (used, room, state) = match event::Posts::of(refused.posts) {
+    let (place, next, state) = match event::Posts::of(refused.posts) {
         Some(event::Posts::SharedReceive) => {
-            let srq = arena.srqs.get(refused.queue as usize);
-            let ring =
-                srq.and_then(|srq| Some((arena.ring(&srq.ring)?, srq.consumer.load(Acquire))));
-            let (used, room) = ring.map_or((0, 0), |(ring, next)| {
-                (ring.distance(next & ring.mask(), ring.producer()), ring.mask())
-            });
-            (used, room, 0)
+            let Some(srq) = arena.srqs.get(refused.queue as usize) else { return };
+            (&srq.ring, &srq.consumer, 0)
         }
         posts => {
             let Some(qp) = arena.qp(refused.queue) else { return };
-            let (place, next) = match posts {
-                Some(event::Posts::Send) => (&qp.sq, &qp.sq_consumer),
-                _ => (&qp.rq, &qp.rq_consumer),
-            };
-            let (used, room) = arena.ring(place).map_or((0, 0), |ring| {
-                (ring.distance(next.load(Acquire) & ring.mask(), ring.producer()), ring.mask())
-            });
-            (used, room, qp.state.load(Acquire))
+            let state = qp.state.load(Acquire);
+            match posts {
+                Some(event::Posts::Send) => (&qp.sq, &qp.sq_consumer, state),
+                _ => (&qp.rq, &qp.rq_consumer, state),
+            }
         }
     };
+    let (used, room) = arena.posted(place, next);
     let errno = refused.errno.saturating_abs();
     let body = event::PostRefused { errno, used, room, state, ..refused };
     recorder.append(recorder.about(recorder.index()), &body.into(), &[]);
@@ -259,7 +252,7 @@ pub fn wait(fd: RawFd) -> Option<Waiting> {
 }
 
 impl Waiting {
-    /// For who asks why the thread does not go on: since when it waits, 0 for no longer.
+    /// Since when the thread waits, 0 for no longer: for `soft-hca ls --why`.
     fn note(&self, since: u64) {
         let channels = &self.process.arena.channels;
         if let Some(channel) = self.completions.and_then(|index| channels.get(index as usize)) {

@@ -121,9 +121,9 @@ fn close_in_children() {
         // SAFETY: null, or what `ask` has leaked.
         let own = unsafe { OWN.load(Acquire).as_ref() };
         let lent = own.and_then(|own| own.lent.get());
-        for fd in
-            lent.filter(|lent| lent.is_open.load(Relaxed)).iter().flat_map(|lent| &lent.sockets)
-        {
+        // Once: in a child of the child other files may have their numbers.
+        let lent = lent.filter(|lent| lent.is_open.swap(false, Relaxed));
+        for fd in lent.iter().flat_map(|lent| &lent.sockets) {
             // SAFETY: the child's own, which nothing in it uses.
             unsafe { libc::syscall(libc::SYS_close, *fd) };
         }

@@ -3,7 +3,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`rule`] | the rules, why each matters, and what to do |
+//! | `rule` | the rules, why each matters, and what to do |
 //! | `objects` | what was created and is still there |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
 //! | `queues` | the rules about them |

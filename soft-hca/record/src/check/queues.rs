@@ -294,7 +294,7 @@ impl Queues {
             };
             hold(&self.polls, &mut self.held, here, (rule, place(), what));
         }
-        // Of who is not seen to poll, no more than any queue has.
+        // Of a process that is not seen to poll no more is remembered than any queue has.
         if used > MOST {
             qp.sends.pop_front();
         }

@@ -236,8 +236,8 @@ impl QueuePair {
     /// of reads may be gone.
     pub fn answer(&mut self, port: &mut impl Port, target: &mut impl Target) {
         let ResponderHalf::Reliable(responder) = &mut self.responder else { return };
-        let send = |target: &mut _, responses: &[Response]| send_responses(port, target, responses);
-        let mut send = send;
+        let mut send =
+            |target: &mut _, responses: &[Response]| send_responses(port, target, responses);
         while responder.can_answer() && responder.transmit(target, &mut send) > 0 {}
     }
 }

@@ -67,7 +67,7 @@ pub struct Example {
     pub(crate) own_address: bool,
     /// Whether there is a C program of it; the exercises' solutions and `atomic` are ours.
     pub original: bool,
-    /// It has the C's faults, and ends badly now and then: only who names it has it run.
+    /// It has the C's faults, and ends badly now and then: it runs only where it is named.
     pub faulty: bool,
     /// The neighbour from which it has its code, and with it how that differs from the C.
     like: Option<&'static str>,

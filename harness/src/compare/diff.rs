@@ -346,7 +346,7 @@ fn wrong_numbers(example: &Example, runs: [&Played; 2]) -> Vec<String> {
     wrong.collect()
 }
 
-/// The result, if neither takes much longer than the other, who prints the same.
+/// The result, or that one of the two takes much longer, although both print the same.
 fn with_time(
     example: &Example,
     result: CaseResult,

@@ -114,6 +114,7 @@ mod tests {
             names[4..],
             [
                 "soft-hca-explain.1",
+                "soft-hca-check.1",
                 "soft-hca-ls.1",
                 "soft-hca-port.1",
                 "soft-hca-device.1",

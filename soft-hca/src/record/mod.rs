@@ -98,6 +98,9 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     let failed = || cannot(format!("record to {}", options.file.display()));
     let to = BufWriter::new(to);
     let writer = Writer::new(to, &header).map_err(failed())?;
+    if program.is_none() {
+        eprintln!("soft-hca: records the fabric {fabric} until Ctrl-C");
+    }
     let live = config::explains().then(Live::new);
     let mut sink = Sink { writer: Some(writer), live, ..Sink::default() };
     let (status, collector) = recording.follow(program, &mut sink, failed)?;

@@ -19,7 +19,7 @@ const FILE: &str = "libsoft_hca_preload.so";
 const FAULTY: &str = "libsoft_hca_faulty.so";
 
 /// Debian's folder for the libraries of this architecture, below `lib`.
-const MULTIARCH: &str = if cfg!(target_arch = "x86_64") {
+pub(super) const MULTIARCH: &str = if cfg!(target_arch = "x86_64") {
     "x86_64-linux-gnu"
 } else if cfg!(target_arch = "aarch64") {
     "aarch64-linux-gnu"

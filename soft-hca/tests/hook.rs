@@ -200,6 +200,39 @@ fn a_library_of_the_programs_own() {
     }
 }
 
+/// The same under a name of its own, which the provider's needs do not name, and configured to look for providers
+/// where there are none.
+#[test]
+fn a_library_under_a_name_of_its_own() {
+    let place = Place::new("hook-renamed");
+    let Some(program) = compile(&place, LOADED_SOURCE, &["dl", "pthread"]) else { return };
+    let [copied, _] = copy_rdma_core(&place);
+    let library = copied.with_file_name("libibverbs-1a2b3c4d.so.1.14");
+    fs::write(&library, renamed(fs::read(&copied).unwrap())).unwrap();
+    for (case, count) in LOADED_CASES {
+        let text = place.start(&format!("{program} {} {case}", library.display())).succeed();
+        assert!(text.starts_with(&round(true).repeat(count)), "{case}: {text}");
+    }
+    place.assert_gone();
+}
+
+/// A libibverbs with a SONAME and folders of its own, each as long as before.
+fn renamed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let names = [
+        ("\0libibverbs.so.1\0", "\0libibver-9.so.1\0"),
+        ("/libibverbs/lib%s", "/libibnone/lib%s"),
+        ("/etc/libibverbs.d", "/etc/libibnone.d"),
+    ];
+    for (from, to) in names {
+        let (from, to) = (from.as_bytes(), to.as_bytes());
+        let places: Vec<usize> =
+            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+        assert!(!places.is_empty(), "{from:?}");
+        places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
+    }
+    bytes
+}
+
 /// Copies libibverbs and its provider into a folder of the place: the library's path, and what
 /// `RDMAV_DRIVERS` names the provider by, which is its path without the end that the library adds.
 fn copy_rdma_core(place: &Place) -> [PathBuf; 2] {

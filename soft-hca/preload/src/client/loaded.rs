@@ -1,35 +1,66 @@
-//! What this process has loaded.
+//! What this process has loaded, and a libibverbs among it that the program has brought along.
+//!
+//! Packages for Python bring copies of their libraries under names of their own (`libibverbs-1a2b3c4d.so.1.14.48.0`).
+//! The system's provider needs `libibverbs.so.1`, and would register itself with that one. So a copy's symbols are
+//! made global before it loads the provider: then they come before those of the provider's own libraries.
 #![allow(unsafe_code, reason = "the loader's list")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
+
+/// How the names of libibverbs begin.
+pub(super) const VERBS: &str = "libibverbs";
+/// What follows in the name of the system's.
+const PLAIN: &[u8] = b".so";
+
+/// Gives `look` the path of each library, until it says that it has found what it looks for.
+fn any_library(mut look: impl FnMut(&CStr) -> bool) -> bool {
+    type Look<'a> = &'a mut dyn FnMut(&CStr) -> bool;
+    unsafe extern "C" fn next(
+        library: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        look: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: the function that is given below, used by nobody else meanwhile.
+        let look = unsafe { &mut *look.cast::<Look<'_>>() };
+        // SAFETY: the loader gives a valid entry.
+        let path = unsafe { (*library).dlpi_name };
+        if path.is_null() {
+            return 0;
+        }
+        // SAFETY: names of libraries are C strings.
+        look(unsafe { CStr::from_ptr(path) }).into()
+    }
+    let mut look: Look<'_> = &mut look;
+    // SAFETY: the function gets what it expects, which lives until the end of the call.
+    unsafe { libc::dl_iterate_phdr(Some(next), (&raw mut look).cast()) != 0 }
+}
+
+/// What follows `name` in the file name of a path that begins so.
+fn after<'a>(path: &'a CStr, name: &str) -> Option<&'a [u8]> {
+    let file = path.to_bytes().rsplit(|&byte| byte == b'/').next()?;
+    file.strip_prefix(name.as_bytes())
+}
 
 /// Whether this process has loaded a library whose file name begins so.
 pub(super) fn has_library(name: &str) -> bool {
-    struct Search<'a> {
-        name: &'a [u8],
-        is_found: bool,
-    }
-    unsafe extern "C" fn look(
-        library: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        search: *mut c_void,
-    ) -> libc::c_int {
-        // SAFETY: the search that is given below, used by nobody else meanwhile.
-        let search = unsafe { &mut *search.cast::<Search<'_>>() };
-        // SAFETY: the loader gives a valid entry.
-        let path = unsafe { (*library).dlpi_name };
-        if !path.is_null() {
-            // SAFETY: names of libraries are C strings.
-            let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-            let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-            search.is_found |= file.starts_with(search.name);
+    any_library(|path| after(path, name).is_some())
+}
+
+/// Has a libibverbs that the program has brought along found by providers that are loaded from now on.
+pub(super) fn prefer_brought_along() {
+    let mut brought = Vec::new();
+    any_library(|path| {
+        if after(path, VERBS).is_some_and(|end| !end.starts_with(PLAIN)) {
+            brought.push(CString::from(path));
         }
-        0
+        false
+    });
+    for path in brought {
+        // SAFETY: loads nothing, as it is loaded; it stays so, as the handle is kept.
+        unsafe {
+            libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_GLOBAL)
+        };
     }
-    let mut search = Search { name: name.as_bytes(), is_found: false };
-    // SAFETY: the function gets what it expects, and the search lives until the end of the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    search.is_found
 }
 
 #[cfg(test)]
@@ -40,5 +71,13 @@ mod tests {
     fn libraries_of_this_process() {
         assert!(has_library("libc.so"));
         assert!(!has_library("libno-such-library.so"));
+    }
+
+    #[test]
+    fn names() {
+        let after = |path: &'static CStr| after(path, VERBS);
+        assert_eq!(after(c"/usr/lib/libibverbs.so.1"), Some(&b".so.1"[..]));
+        assert_eq!(after(c"/venv/nixl.libs/libibverbs-1a2b.so.1.14"), Some(&b"-1a2b.so.1.14"[..]));
+        assert_eq!(after(c"/usr/lib/libibverbs/librxe-rdmav34.so"), None);
     }
 }

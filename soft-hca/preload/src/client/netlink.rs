@@ -4,7 +4,8 @@
 //! it works, and answers are sent to it from another such socket. Only what it sends is taken.
 //!
 //! rdma-core's libraries get no such socket, since they then look into sysfs: how they find a
-//! device is the same in all versions, and does not depend on what is said here.
+//! device is the same in all versions, and does not depend on what is said here. That they ask is the sign that
+//! a libibverbs is going to look for providers.
 #![allow(unsafe_code, reason = "the program's own buffers")]
 
 use std::io;
@@ -18,17 +19,18 @@ use soft_hca_core::uapi::nldev::{self, Device};
 
 use crate::client::Outcome;
 use crate::client::daemon;
-use crate::client::loaded::has_library;
+use crate::client::loaded::{self, has_library};
 use crate::client::table::{self, Entry};
 
 /// Where the tree of sysfs is.
 const SYSFS: &str = "SYSFS_PATH";
 /// Libraries that use the family if they can.
-const RDMA_CORE: [&str; 2] = ["libibverbs.so", "librdmacm.so"];
+const RDMA_CORE: [&str; 2] = [loaded::VERBS, "librdmacm"];
 
 /// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program is to look into
 /// sysfs, or runs in no fabric.
 pub fn socket(kind: i32) -> Result<RawFd> {
+    loaded::prefer_brought_along();
     if RDMA_CORE.iter().any(|library| has_library(library)) || devices().is_empty() {
         return Err(Errno::EPROTONOSUPPORT);
     }

@@ -27,6 +27,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use place::Place;
+use soft_hca_core::config;
 
 /// How long anything may take. A machine with much else to do needs some of it.
 pub const LIMIT: Duration = Duration::from_secs(120);
@@ -77,6 +78,16 @@ pub fn installed(programs: &[&str]) -> bool {
     };
     let is_there = |program: &str| dirs.iter().any(|dir| dir.join(program).is_file());
     programs.iter().all(|program| is_there(program) || missing(program, package(program)))
+}
+
+/// Whether programs' polls pass through soft-hca's. With `SOFT_HCA_HOOK=0` they do not, and a test of what is
+/// done or known by them is skipped with a word about it.
+pub fn polls_are_seen() -> bool {
+    let are_seen = config::is_hooked();
+    if !are_seen {
+        println!("skipped: SOFT_HCA_HOOK is 0");
+    }
+    are_seen
 }
 
 /// As [`installed`], for C headers.

@@ -54,6 +54,8 @@ pub(super) struct QueuePair {
     pub endless: Option<(u64, String)>,
     /// The program has polled the completion of a request that has failed.
     pub has_seen_failure: bool,
+    /// A request has failed: those behind it are flushed.
+    pub has_failed: bool,
 }
 
 impl QueuePair {

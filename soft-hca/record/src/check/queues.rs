@@ -215,6 +215,7 @@ impl Queues {
         }
         if let Some(qp) = self.qps.get_mut(&number).filter(|_| state == Some("IBV_QPS_RESET")) {
             qp.has_seen_failure = false;
+            qp.has_failed = false;
         }
     }
 
@@ -236,7 +237,8 @@ impl Queues {
     fn deregistered(&self, here: &mut Here<'_>, key: u32) {
         let uses = |sges: &[crate::entry::Sge]| sges.iter().any(|sge| sge.lkey == key);
         let process = here.process;
-        for (number, qp) in self.qps.iter().filter(|(_, qp)| qp.process == process) {
+        let are_posted = |qp: &QueuePair| qp.process == process && !qp.has_failed;
+        for (number, qp) in self.qps.iter().filter(|(_, qp)| are_posted(qp)) {
             let sends = qp.sends.iter().filter(|send| !send.is_executed && uses(&send.sges));
             let receives = qp.receives.iter().filter(|receive| uses(&receive.sges));
             let (sends, receives) = (sends.count(), receives.count());
@@ -373,6 +375,7 @@ impl Queues {
         let has_failed = status != "IBV_WC_SUCCESS";
         let is_receive = !has_failed && opcode.starts_with("IBV_WC_RECV");
         if let Some(qp) = self.qps.get_mut(number) {
+            qp.has_failed |= has_failed;
             let receives = match qp.receive_queue(*number) {
                 ReceiveQueue::Qp(_) => Some(&mut qp.receives),
                 ReceiveQueue::Srq(srq) => self.srqs.get_mut(&srq).map(|srq| &mut srq.receives),

@@ -56,8 +56,11 @@ pub const HOOK: &str = "SOFT_HCA_HOOK";
 /// `0`: programs do not run their share of the port to other hosts; see [`runs_port`].
 pub const OWN_PORT: &str = "SOFT_HCA_OWN_PORT";
 
+/// The seed of a program that is run strictly; see [`strict`].
+pub const STRICT: &str = "SOFT_HCA_STRICT_SEED";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 15] = [
+pub const VARIABLES: [(&str, &str); 16] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -65,6 +68,7 @@ pub const VARIABLES: [(&str, &str); 15] = [
     (ROCE, "as --roce=...; `default` for --roce alone"),
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
+    (STRICT, "as --strict=SEED"),
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
@@ -285,7 +289,13 @@ pub fn is_hooked() -> bool {
 
 /// Whether the program may send to other hosts, and receive from them, in its own calls.
 pub fn runs_port() -> bool {
-    is_hooked() && variable(OWN_PORT).is_none_or(|value| value != "0")
+    is_hooked() && variable(OWN_PORT).is_none_or(|value| value != "0") && strict().is_none()
+}
+
+/// The seed, if the program is to be run strictly: as unkind as the specification allows. What is no
+/// number is as if nobody had said anything; `soft-hca` refuses it.
+pub fn strict() -> Option<u64> {
+    variable(STRICT)?.to_str()?.parse().ok()
 }
 
 /// A variable that is not empty.

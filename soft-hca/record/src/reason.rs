@@ -264,6 +264,8 @@ pub enum Lost {
     },
     /// Nobody has the address.
     NoPath,
+    /// It is lost by `--strict`.
+    OnPurpose,
 }
 
 fn state_name(state: u32) -> &'static str {
@@ -410,6 +412,7 @@ impl fmt::Display for Lost {
             ),
             Self::NoReceive { qp } => write!(f, "qp {qp} has no receive posted"),
             Self::NoPath => f.write_str("nobody has the address"),
+            Self::OnPurpose => f.write_str("--strict loses some datagrams"),
         }
     }
 }

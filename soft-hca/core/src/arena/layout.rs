@@ -19,7 +19,7 @@ use crate::arena::qp::Qp;
 use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x08");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x09");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -216,6 +216,9 @@ entry! {
         /// The generation if who polls the queue moves what is in `eager`, else 0. See
         /// `engine::eager`.
         pub polls_eager: AtomicU32,
+        /// How many completions it holds if that is to be exactly what was asked for; 0 for as many as the
+        /// ring has room for. See `engine::strict`.
+        pub exact: AtomicU32,
 
         // The cache line of who polls
         /// Taken to move payloads out of `eager`.

@@ -143,6 +143,14 @@ entry! {
         /// What has gone wrong, and was put right or not.
         pub events: Events,
 
+        // Of programs that are run strictly, see `engine::strict`
+        /// What the choices are made by; 0 if the queue pair is served as soon as possible.
+        pub strict_seed: AtomicU64,
+        /// How many choices have been made.
+        pub strict_choices: AtomicU32,
+        /// `CLOCK_MONOTONIC` nanoseconds until which the request at the head is put off; 0 if it is not.
+        pub strict_due_ns: AtomicU64,
+
         // Traced
         /// The next send work request to be traced.
         pub seen_sends: AtomicU32,

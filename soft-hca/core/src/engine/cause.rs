@@ -146,6 +146,8 @@ coded! {
         NoReceive(qpn: u32) = 5,
         /// Nobody has the address.
         NoPath = 6,
+        /// Its program is run strictly.
+        OnPurpose = 7,
     }
 }
 
@@ -257,6 +259,7 @@ mod tests {
             Lost::Partition(7, 0x8001, 0xffff),
             Lost::NoReceive(8),
             Lost::NoPath,
+            Lost::OnPurpose,
         ];
         let others = [
             Cause::Key { side: MemorySide::Local, key: 1 },

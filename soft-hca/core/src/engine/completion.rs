@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use zerocopy::IntoBytes;
 
 use crate::engine::cause::Cause;
-use crate::engine::credit::{cqe_of, may_overrun};
+use crate::engine::credit::{cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::{Actor, Async};
@@ -71,7 +71,7 @@ impl Actor<'_> {
             let mut is_lost = false;
             if credits == 0 {
                 let unread = ring.distance(ring.consumer(), producer);
-                credits = entries.saturating_sub(unread);
+                credits = entries_of(cq, &ring).saturating_sub(unread);
                 // Nobody has reserved a credit for an error, or for who has waited in vain.
                 let is_sure = cqe.status == status::SUCCESS && !may_overrun(cq, &ring);
                 is_lost = credits == 0 && (!is_sure || unread == ring.mask());

@@ -34,11 +34,20 @@ pub fn cqe_of(mask: u32) -> u32 {
     mask / 2
 }
 
+/// How many completions a queue holds.
+pub(super) fn entries_of(cq: &Cq, ring: &Ring<'_>) -> u32 {
+    let room = cqe_of(ring.mask());
+    match cq.exact.load(Acquire) {
+        0 => room,
+        exact => exact.min(room),
+    }
+}
+
 /// Credits of a queue, going by the header. The producer's index is read first: if the program
 /// polls meanwhile there seem to be fewer, and never more.
-pub(super) fn count_credits(ring: &Ring<'_>) -> u32 {
+pub(super) fn count_credits(cq: &Cq, ring: &Ring<'_>) -> u32 {
     let producer = ring.producer();
-    cqe_of(ring.mask()).saturating_sub(ring.distance(ring.consumer(), producer))
+    entries_of(cq, ring).saturating_sub(ring.distance(ring.consumer(), producer))
 }
 
 /// Credits that nobody else counts on. They end with this value: by then the completions are in the
@@ -98,7 +107,7 @@ impl<'a> Actor<'a> {
         }
         let Some(ring) = self.arena.ring(&cq.ring) else { return unreserved };
         let known = || cq.credits.load(Acquire).min(cqe_of(ring.mask()));
-        let free = reserve(&cq.reserved, wanted, known, || count_credits(&ring));
+        let free = reserve(&cq.reserved, wanted, known, || count_credits(cq, &ring));
         if free == 0 && may_overrun(cq, &ring) {
             return unreserved;
         }
@@ -125,7 +134,7 @@ impl<'a> Actor<'a> {
         let now = self.env.now_ns();
         let CreditWait { until_ns, polled } = wait.get_or_insert_default();
         if self.has_polled_since(cq, polled) || *until_ns == 0 {
-            *until_ns = now + CQ_FULL_NS;
+            *until_ns = now + self.cq_full_ns(cq);
         }
         if now < *until_ns {
             return None;
@@ -133,6 +142,14 @@ impl<'a> Actor<'a> {
         *wait = None;
         self.allow_overrun(cq);
         Some(self.reserve_credits(cq, 1))
+    }
+
+    /// How long a request waits for room in a queue, in nanoseconds: not where it holds exactly what was
+    /// asked for.
+    #[cold]
+    pub(super) fn cq_full_ns(&self, index: u32) -> u64 {
+        let cq = self.arena.cqs.get(index as usize);
+        if cq.is_some_and(|cq| cq.exact.load(Acquire) != 0) { 0 } else { CQ_FULL_NS }
     }
 
     /// Whether a queue's program has polled since the last look, of which `polled` takes note. If

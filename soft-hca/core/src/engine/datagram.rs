@@ -158,7 +158,9 @@ impl<'a> Actor<'a> {
             let pkey = requester.qp.pkey.load(Acquire);
             let datagram =
                 Datagram { proc: self.me, segments: &segments, qkey, pkey, received, tally };
-            if is_group {
+            if self.is_daemon() && self.loses(requester) {
+                delivery = Delivery::Dropped(Some(Cause::Lost(Lost::OnPurpose)));
+            } else if is_group {
                 self.deliver_to_group(&dgid, &datagram, deferred)?;
             } else {
                 delivery = self.deliver(target.qpn, &datagram, deferred)?;

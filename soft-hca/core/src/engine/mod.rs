@@ -14,6 +14,7 @@
 //! | `plan` | the same: checking each, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
+//! | `strict` | programs that are served as late as is legal | |
 //! | `credit`, `reservation` | free entries of completion queues, and waiting for them | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive work request, in parts | `rxe_resp.c` |
@@ -89,6 +90,7 @@ mod route;
 mod segments;
 mod signals;
 mod staging;
+mod strict;
 #[cfg(any(test, fuzzing))]
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
@@ -203,14 +205,7 @@ impl Actor<'_> {
     /// where they are dropped; in the error state they are flushed, in SQD they wait. `ENOENT` if
     /// the queue pair is gone.
     pub fn doorbell(&self, qpn: u32) -> Result<()> {
-        let qp = self.arena.qp(qpn).filter(|qp| qp.live.load(Acquire) == qpn).ok_or(NO_QP)?;
-        let current = qp.state.load(Acquire);
-        if flush::is_before_rts(current) && self.drop_refused(qp, qpn) {
-            return Err(NOT_YET.with(Values::of([(Label::State, current.into())])));
-        }
-        if self.is_traced() {
-            self.trace_posted(qp, qpn);
-        }
+        let qp = self.take_posted(qpn)?;
         self.run(qpn, true);
         // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time
         // to look.
@@ -220,6 +215,27 @@ impl Actor<'_> {
             self.run(qp.dest_qpn.load(Acquire), false);
         }
         Ok(())
+    }
+
+    /// The same for a queue pair that is served strictly: the daemon executes what was posted, later.
+    pub fn strict_doorbell(&self, qpn: u32) -> Result<()> {
+        self.take_posted(qpn)?;
+        self.env.reschedule(qpn, 0);
+        Ok(())
+    }
+
+    /// Sends were posted to a queue pair, which is to be in a state for that.
+    #[inline]
+    fn take_posted(&self, qpn: u32) -> Result<&Qp> {
+        let qp = self.arena.qp(qpn).filter(|qp| qp.live.load(Acquire) == qpn).ok_or(NO_QP)?;
+        let current = qp.state.load(Acquire);
+        if flush::is_before_rts(current) && self.drop_refused(qp, qpn) {
+            return Err(NOT_YET.with(Values::of([(Label::State, current.into())])));
+        }
+        if self.is_traced() {
+            self.trace_posted(qp, qpn);
+        }
+        Ok(qp)
     }
 
     /// Executes what is in the queue pair's send ring: for the daemon, when a request that could

@@ -82,7 +82,8 @@ impl From<CheckError> for NotPlanned {
     }
 }
 
-fn consumes_receive(opcode: u32) -> bool {
+/// Whether a request takes a receive of the peer.
+pub(super) fn consumes_receive(opcode: u32) -> bool {
     !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
 }
 

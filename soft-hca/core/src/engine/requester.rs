@@ -125,12 +125,16 @@ impl<'a> Actor<'a> {
             }
             return NextStep::Ends;
         }
-        let limit = if current == state::SQD { 1 } else { posted.min(*left) };
+        let mut limit = if current == state::SQD { 1 } else { posted.min(*left) };
         let _held = if self.is_daemon() {
-            match self.hold_for(&requester) {
-                None => return self.come_back(qpn, deferred),
-                held => held,
+            let Some(held) = self.hold_for(&requester) else {
+                return self.come_back(qpn, deferred);
+            };
+            match self.strictly(&requester, limit, deferred) {
+                None => return NextStep::Ends,
+                Some(at_once) => limit = at_once,
             }
+            Some(held)
         } else {
             None
         };
@@ -288,7 +292,9 @@ impl<'a> Actor<'a> {
             RequestError::ReceiverNotReady(timer) => {
                 (WAIT_RNR, timing::rnr_limit_ns(qp, timer), status::RNR_RETRY_EXC_ERR)
             }
-            RequestError::CqFull(_) => (WAIT_CQ_CREDIT, Some(timing::CQ_FULL_NS), status::SUCCESS),
+            RequestError::CqFull(cq) => {
+                (WAIT_CQ_CREDIT, Some(self.cq_full_ns(cq)), status::SUCCESS)
+            }
             _ => (WAIT_RESPONSE, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
         };
         let before = qp.wait.load(Acquire);

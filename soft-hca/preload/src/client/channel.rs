@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 
 use crate::client::process::Process;
 use crate::client::uverbs::UverbsFile;
-use crate::client::{Outcome, hook};
+use crate::client::{Outcome, hook, strict};
 
 /// A completion queue as this process knows it.
 #[derive(Debug)]
@@ -101,6 +101,7 @@ impl Channel {
             let one_less = |pending: u32| pending.checked_sub(1);
             if cq.pending_events.fetch_update(AcqRel, Acquire, one_less).is_ok() {
                 queues[i].events_read.fetch_add(1, AcqRel);
+                strict::owe(&self.process.arena, queues[i].index);
                 let name = cq.user_handle.load(Acquire);
                 // All queues get their turn.
                 queues.rotate_left(i + 1);

@@ -21,6 +21,7 @@ mod polled;
 mod process;
 mod recorded;
 mod share;
+mod strict;
 mod table;
 mod uverbs;
 

@@ -22,7 +22,7 @@ use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, daemon, doorbell, hook, memory, share};
+use crate::client::{Outcome, daemon, doorbell, hook, memory, share, strict};
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
@@ -153,6 +153,9 @@ impl UverbsFile {
         let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
         let qpn = qps.get(handle).copied().filter(|qpn| *qpn != 0).ok_or(NO_QP)?;
         drop(qps);
+        if strict::is_on() {
+            return self.process.actor().strict_doorbell(qpn);
+        }
         self.process.actor().doorbell(qpn)
     }
 
@@ -162,6 +165,7 @@ impl UverbsFile {
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;
         share::give_back();
         self.process.actor().arm(cq.index, request.solicited_only != 0);
+        strict::owe(&self.process.arena, cq.index);
         Ok(())
     }
 
@@ -299,6 +303,9 @@ impl UverbsFile {
         channel: Option<&Arc<Channel>>,
     ) -> Result<Option<Arc<Channel>>> {
         let mut unused = None;
+        if strict::is_on() {
+            self.note_strictly(command, answer)?;
+        }
         match answer.created {
             Some(Created::Channel(id)) => {
                 let fd = fds.pop().ok_or(Errno::EIO)?;
@@ -338,7 +345,9 @@ impl UverbsFile {
             }
             Some(Created::Qp { handle, qpn }) => {
                 let qpn = qpn.into();
-                doorbell::remember(fd, handle, qpn);
+                if !strict::is_on() {
+                    doorbell::remember(fd, handle, qpn);
+                }
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
                 let handle = handle as usize;
                 if qps.len() <= handle {
@@ -394,6 +403,52 @@ impl UverbsFile {
             _ => {}
         }
         Ok(unused)
+    }
+
+    /// Has [`strict`] take note of a command, for which it needs what the handles in it are.
+    #[cold]
+    fn note_strictly(&self, command: &Command<'_>, answer: &mut Answer) -> Result<()> {
+        let qpn = |handle: u32| {
+            let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
+            qps.get(handle as usize).copied().unwrap_or(0)
+        };
+        let cq = |handle: u32| {
+            let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
+            cqs.get(&handle).map(|(cq, _)| cq.index)
+        };
+        let srq = |handle: u32| {
+            let srqs = self.srqs.read().unwrap_or_else(PoisonError::into_inner);
+            srqs.get(&handle).copied()
+        };
+        let queues = |request: &request::ExCreateQp| {
+            ([request.send_cq_handle, request.recv_cq_handle].map(cq), srq(request.srq_handle))
+        };
+        let mut named = strict::Named::default();
+        match command.number {
+            command::CREATE_QP => {
+                let request: request::CreateQp = command.request()?;
+                (named.cqs, named.srq) = queues(&request.into());
+            }
+            command::EX_CREATE_QP => (named.cqs, named.srq) = queues(&command.request()?),
+            command::MODIFY_QP => {
+                named.qpn = qpn(command.request::<request::ModifyQp>()?.qp_handle);
+            }
+            command::QUERY_QP => named.qpn = qpn(command.request::<request::QueryQp>()?.qp_handle),
+            command::DESTROY_QP => {
+                named.qpn = qpn(command.request::<request::DestroyQp>()?.qp_handle);
+            }
+            command::RESIZE_CQ => {
+                named.cqs[0] = cq(command.request::<request::ResizeCq>()?.cq_handle);
+            }
+            command::MODIFY_SRQ => {
+                named.srq = srq(command.request::<request::ModifySrq>()?.srq_handle);
+            }
+            command::QUERY_SRQ => {
+                named.srq = srq(command.request::<request::QuerySrq>()?.srq_handle);
+            }
+            _ => {}
+        }
+        strict::note(&self.process.arena, &named, command, answer)
     }
 
     /// Tells the daemon that a channel is not needed any more.

@@ -66,6 +66,9 @@ fn lost(why: &Lost) -> &'static str {
              sent again"
         }
         Lost::NoPath => "the address handle's GID, or a port that is down",
+        Lost::OnPurpose => {
+            "none: networks lose datagrams, and the program has to send again what is not answered"
+        }
     }
 }
 

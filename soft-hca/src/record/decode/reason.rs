@@ -81,6 +81,7 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
                 }
                 cause::Lost::NoReceive(qp) => Lost::NoReceive { qp },
                 cause::Lost::NoPath => Lost::NoPath,
+                cause::Lost::OnPurpose => Lost::OnPurpose,
             },
         },
         Cause::Refused { status } => Reason::Refused { status: status_name(status) },

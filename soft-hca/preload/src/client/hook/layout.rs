@@ -6,7 +6,7 @@ use zerocopy::FromBytes;
 
 /// `struct ibv_context`: of its functions only those that are replaced have names here.
 #[repr(C)]
-pub(super) struct Context {
+pub(in crate::client) struct Context {
     device: *mut c_void,
     before: [usize; 11],
     pub poll_cq: usize,
@@ -21,7 +21,7 @@ pub(super) struct Context {
 
 /// `struct ibv_qp`
 #[repr(C)]
-pub(super) struct Qp {
+pub(in crate::client) struct Qp {
     context: *mut Context,
     before: [usize; 5],
     handle: u32,
@@ -30,7 +30,7 @@ pub(super) struct Qp {
 
 /// `struct ibv_srq`
 #[repr(C)]
-pub(super) struct Srq {
+pub(in crate::client) struct Srq {
     pub context: *mut Context,
     before: [usize; 2],
     pub handle: u32,
@@ -38,7 +38,7 @@ pub(super) struct Srq {
 
 /// `struct ibv_cq_ex`, which begins as `struct ibv_cq` does.
 #[repr(C)]
-pub(super) struct ExtendedCq {
+pub(in crate::client) struct ExtendedCq {
     pub context: *mut Context,
     channel: *mut c_void,
     cq_context: *mut c_void,
@@ -59,9 +59,9 @@ pub(super) struct ExtendedCq {
 /// `struct ibv_send_wr`, up to the union of which RDMA and atomic operations have the remote address first.
 #[repr(C)]
 #[derive(FromBytes)]
-pub(super) struct SendWr {
+pub(in crate::client) struct SendWr {
     pub wr_id: u64,
-    next: u64,
+    pub next: u64,
     pub sg_list: u64,
     pub num_sge: i32,
     pub opcode: u32,
@@ -73,9 +73,9 @@ pub(super) struct SendWr {
 /// `struct ibv_recv_wr`
 #[repr(C)]
 #[derive(FromBytes)]
-pub(super) struct RecvWr {
+pub(in crate::client) struct RecvWr {
     pub wr_id: u64,
-    next: u64,
+    pub next: u64,
     pub sg_list: u64,
     pub num_sge: i32,
     padding: u32,
@@ -84,10 +84,28 @@ pub(super) struct RecvWr {
 /// `struct ibv_sge`
 #[repr(C)]
 #[derive(FromBytes)]
-pub(super) struct Sge {
+pub(in crate::client) struct Sge {
     addr: u64,
     pub length: u32,
     lkey: u32,
+}
+
+/// `struct ibv_wc`, up to the number of the queue pair.
+#[repr(C)]
+pub(in crate::client) struct Wc {
+    pub wr_id: u64,
+    pub status: u32,
+    pub opcode: u32,
+    vendor_err: u32,
+    byte_len: u32,
+    imm_data: u32,
+    pub qp_num: u32,
+    behind: [u32; 4],
+}
+
+impl Wc {
+    /// The bit of the opcode that receives have (`IBV_WC_RECV`).
+    pub(in crate::client) const RECV: u32 = 1 << 7;
 }
 
 #[cfg(test)]
@@ -127,6 +145,13 @@ mod tests {
         assert_eq!(offset_of!(Sge, length), offset_of!(ibv_sge, length));
         assert_eq!(offset_of!(Qp, context), offset_of!(ibv_qp, context));
         assert_eq!(offset_of!(Qp, qp_num), offset_of!(ibv_qp, qp_num));
+        use rdma_sys::ibv_wc;
+        assert_eq!(size_of::<Wc>(), size_of::<ibv_wc>());
+        assert_eq!(offset_of!(Wc, opcode), offset_of!(ibv_wc, opcode));
+        assert_eq!(offset_of!(Wc, qp_num), offset_of!(ibv_wc, qp_num));
+        assert_eq!(Wc::RECV, rdma_sys::ibv_wc_opcode::IBV_WC_RECV);
+        assert_eq!(offset_of!(SendWr, next), offset_of!(ibv_send_wr, next));
+        assert_eq!(offset_of!(RecvWr, next), offset_of!(ibv_recv_wr, next));
         assert_eq!(offset_of!(Srq, context), offset_of!(ibv_srq, context));
         assert_eq!(offset_of!(Srq, handle), offset_of!(ibv_srq, handle));
     }

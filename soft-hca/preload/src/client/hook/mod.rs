@@ -18,7 +18,7 @@
 //! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
 //! done the same before us or does it after us.
 
-mod layout;
+pub(in crate::client) mod layout;
 mod poll;
 mod post;
 mod table;
@@ -35,7 +35,7 @@ use poll::{end_poll, next_poll, poll_cq, start_poll};
 use post::{post_recv, post_send, post_srq_recv};
 use table::Hooked;
 
-use crate::client::memory;
+use crate::client::{memory, strict};
 
 /// Taken to replace functions.
 static HOOKING: Mutex<()> = Mutex::new(());
@@ -87,12 +87,12 @@ pub(crate) struct Own {
 impl Own {
     /// Of a context, which has no functions of an extended queue: `post_send` has the word of one of these,
     /// so that all that is known is in one line of the processor's cache.
-    fn with_post_send(self, post_send: usize) -> Self {
+    pub(in crate::client) fn with_post_send(self, post_send: usize) -> Self {
         Self { end_poll: post_send, ..self }
     }
 
     /// The context's function.
-    fn post_send(&self) -> usize {
+    pub(in crate::client) fn post_send(&self) -> usize {
         self.end_poll
     }
 }
@@ -129,12 +129,18 @@ fn hook_functions(context: usize, own_poll: &AtomicUsize) -> bool {
     let places = ours.map(|(offset, ours)| (unsafe { word(context + offset) }, ours));
     let [poll_cq, post_send, post_recv, post_srq_recv] =
         places.map(|(place, _)| place.load(Acquire));
-    let own = Own { poll_cq, post_recv, post_srq_recv, ..Own::default() }.with_post_send(post_send);
-    let hooked = Hooked { own, queue: Queue::default() };
-    if poll_cq == 0 || !table::insert(context, hooked) {
+    if poll_cq == 0 {
         return false;
     }
-    own_poll.store(poll_cq, Release);
+    let mut own =
+        Own { poll_cq, post_recv, post_srq_recv, ..Own::default() }.with_post_send(post_send);
+    if strict::is_on() {
+        own = strict::layer::before_context(own);
+    }
+    if !table::insert(context, Hooked { own, queue: Queue::default() }) {
+        return false;
+    }
+    own_poll.store(own.poll_cq, Release);
     for (place, ours) in places.into_iter().filter(|(place, _)| place.load(Acquire) != 0) {
         place.store(ours, Release);
     }
@@ -169,6 +175,9 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     let places = ours.map(|(place, ours)| (unsafe { word(place) }, ours));
     let own = &mut hooked.own;
     [own.start_poll, own.next_poll, own.end_poll] = places.map(|(place, _)| place.load(Acquire));
+    if strict::is_on() {
+        own.start_poll = strict::layer::before_start_poll(own.start_poll);
+    }
     if !table::insert(cq, hooked) {
         return false;
     }
@@ -181,6 +190,14 @@ pub(crate) fn events_acknowledged(cq: u64) -> Option<u32> {
     let place = cq.checked_add(offset_of!(ExtendedCq, comp_events_completed) as u64)?;
     let bytes = memory::read(place, size_of::<u32>()).ok()?;
     bytes.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+/// The index in the arena of a completion queue that is watched, by the program's name for it.
+pub(in crate::client) fn index_of(cq: usize) -> Option<u32> {
+    table::find(cq)
+        .map(|hooked| hooked.queue)
+        .filter(|queue| queue.generation != 0)
+        .map(|queue| queue.index)
 }
 
 /// A queue is destroyed.

@@ -1,0 +1,80 @@
+//! Completions that are polled late: some polls find nothing although there is something. What was there when
+//! the program armed the queue, or took an event of it, is given at once: of that no further event
+//! tells.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use soft_hca_core::arena::Mapping;
+use soft_hca_fault::Random;
+
+/// Polls in a row that find nothing, at most.
+const MOST: u64 = 3;
+
+/// A completion queue.
+#[derive(Debug)]
+struct Queue {
+    random: Random,
+    /// Completions that are to be given at once.
+    owed: u32,
+    /// Polls that are to find nothing yet; `None` if that has not been chosen.
+    left: Option<u64>,
+    /// Whether all polls give completions to who counts them, see `depth`.
+    is_followed: bool,
+}
+
+fn queues() -> MutexGuard<'static, HashMap<u32, Queue>> {
+    static QUEUES: LazyLock<Mutex<HashMap<u32, Queue>>> = LazyLock::new(Mutex::default);
+    QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unread(arena: &Mapping, index: u32) -> u32 {
+    let cq = arena.cqs.get(index as usize).filter(|cq| cq.live.load(Acquire) != 0);
+    cq.and_then(|cq| arena.ring(&cq.ring)).map_or(0, |ring| ring.unread())
+}
+
+/// A queue was created.
+pub(super) fn begin(index: u32, seed: u64, is_followed: bool) {
+    queues().insert(index, Queue { random: Random::new(seed), owed: 0, left: None, is_followed });
+}
+
+/// Whether the polls of a queue are all seen one by one.
+pub(super) fn is_followed(index: u32) -> bool {
+    queues().get(&index).is_some_and(|queue| queue.is_followed)
+}
+
+/// A queue was armed, or an event of it was taken.
+pub(super) fn owe(arena: &Mapping, index: u32) {
+    if let Some(queue) = queues().get_mut(&index) {
+        queue.owed = unread(arena, index);
+    }
+}
+
+/// Whether a poll finds nothing yet.
+pub(super) fn is_late(arena: &Mapping, index: u32) -> bool {
+    let mut queues = queues();
+    let Some(queue) = queues.get_mut(&index) else { return false };
+    let unread = unread(arena, index);
+    if unread == 0 || queue.owed > 0 {
+        return false;
+    }
+    let chosen = queue.left.unwrap_or_else(|| match queue.random.below(2) {
+        0 => 0,
+        _ => 1 + queue.random.below(MOST),
+    });
+    let is_late = chosen > 0;
+    queue.left = is_late.then(|| chosen - 1);
+    if !is_late {
+        // All that has gathered meanwhile comes together.
+        queue.owed = unread;
+    }
+    is_late
+}
+
+/// A poll has found so many completions.
+pub(super) fn found(index: u32, count: u32) {
+    if let Some(queue) = queues().get_mut(&index) {
+        queue.owed = queue.owed.saturating_sub(count);
+    }
+}

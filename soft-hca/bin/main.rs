@@ -3,22 +3,31 @@
 
 use std::convert::Infallible;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::FromArgMatches;
 use soft_hca::check::{self, Findings};
 use soft_hca::line::{
-    self, CheckArgs, DeviceAction, Line, PortAction, RecordArgs, RunArgs, ShowArgs, Subcommands,
+    self, CheckArgs, DeviceAction, DeviceArgs, Line, PortAction, RecordArgs, RunArgs, ShowArgs,
+    Subcommands, Wanted,
 };
 use soft_hca::record::{self, RecordOptions};
+use soft_hca::seeds::{self, Seeds};
 use soft_hca::{Error, change, doctor, export, fabric, ls, run, show};
 use soft_hca_core::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { explain, fabric, device, command }) => {
+        Subcommands::Run(RunArgs { explain, seeds, timeout, fabric, device, command }) => {
+            if let Some(count) = seeds {
+                let (first, time) = (device.strict.flatten(), Duration::from_secs(timeout));
+                let seeds = Seeds { first: first.unwrap_or(1), count, time };
+                let device = DeviceArgs { strict: None, ..device };
+                return seeds::run(seeds, &device.wanted()?, &command).map(ExitCode::from);
+            }
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            let (devices, link, faults) = device.wanted()?;
-            let options = run::Options { fabric, devices, link, faults, command };
+            let Wanted { devices, link, faults, strict } = device.wanted()?;
+            let options = run::Options { fabric, devices, link, faults, strict, command };
             if explain || config::explains() {
                 return record::explained(&options).map(ExitCode::from);
             }
@@ -26,8 +35,10 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             match never {}
         }
         Subcommands::Record(RecordArgs { output: file, limit, fabric, device, command }) => {
-            let (devices, link, faults) = device.wanted()?;
-            let options = RecordOptions { file, limit, fabric, devices, link, faults, command };
+            let Wanted { devices, link, faults, strict } = device.wanted()?;
+            let time = None;
+            let options =
+                RecordOptions { file, limit, fabric, devices, link, faults, strict, time, command };
             return record::record(&options).map(ExitCode::from);
         }
         Subcommands::Show(arguments) => show(&arguments)?,
@@ -58,8 +69,9 @@ fn check(arguments: CheckArgs) -> Result<u8, Error> {
         return check::file(&file, &findings);
     }
     let fabric = fabric.map_or_else(record::own_fabric, Ok)?;
-    let (devices, link, faults) = device.wanted()?;
-    check::run(&run::Options { fabric, devices, link, faults, command }, limit, &findings)
+    let Wanted { devices, link, faults, strict } = device.wanted()?;
+    let options = run::Options { fabric, devices, link, faults, strict, command };
+    check::run(&options, limit, &findings)
 }
 
 fn show(arguments: &ShowArgs) -> Result<(), Error> {

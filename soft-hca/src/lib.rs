@@ -22,6 +22,7 @@
 //! The modules of this one:
 //!
 //! - [`run`]: becomes a program in a fabric, which it starts if need be ([`fabric`])
+//! - [`seeds`]: runs it strictly until it fails
 //! - [`record`]: writes down what happens in a fabric
 //! - [`show`]: a record as text, and what went wrong in it; [`export`]: and as a file for
 //!   other programs
@@ -48,6 +49,7 @@ mod preload;
 mod rdma_core;
 pub mod record;
 pub mod run;
+pub mod seeds;
 pub mod show;
 
 pub use error::Error;

@@ -40,14 +40,14 @@ Examples:
     soft-hca run -- bash
     soft-hca ls";
 
-const RUN_USAGE: &str = "soft-hca run [--explain] [--fabric FABRIC] [--name DEVICE] \
+const RUN_USAGE: &str = "soft-hca run [--explain] [--strict[=SEED] [--seeds N]] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
-const RECORD_USAGE: &str = "soft-hca record [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
+const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] | --perfetto OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
-const CHECK_USAGE: &str = "soft-hca check [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
+const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
      [--fabric FABRIC] (--record FILE | -- CMD [ARG]...)";
 const LS_USAGE: &str = "soft-hca ls [--why] [--fabric FABRIC]";
 
@@ -228,6 +228,20 @@ pub struct DeviceArgs {
     /// than once.
     #[arg(long, value_name = "SPEC", value_parser = Faults, verbatim_doc_comment)]
     pub fault: Vec<Plan>,
+    /// Be as unkind as the specification allows, so that what relies on more than it promises fails here
+    ///
+    /// Buffers are read, and written, right before the completion; bytes of a message come in any
+    /// order; completions come late; queues hold exactly what was asked for; some datagrams are
+    /// lost. With a number the same choices are made again; without one it is said which
+    /// it was.
+    #[arg(
+        long,
+        value_name = "SEED",
+        num_args = 0..=1,
+        require_equals = true,
+        verbatim_doc_comment
+    )]
+    pub strict: Option<Option<u64>>,
     /// Record the link's packets in a file, as pcapng, which Wireshark reads
     ///
     /// Without --roce the link is on as with --roce=always: what programs of the fabric send each
@@ -236,14 +250,31 @@ pub struct DeviceArgs {
     pub pcap: Option<PathBuf>,
 }
 
+/// What a program is run with.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The devices.
+    pub devices: Devices,
+    /// The link to other hosts, if there is to be one.
+    pub link: Option<LinkOptions>,
+    /// What goes wrong in the program, if anything.
+    pub faults: Option<Plan>,
+    /// The seed, if the program is run strictly.
+    pub strict: Option<u64>,
+}
+
 impl DeviceArgs {
-    /// What is wanted by these arguments or by the environment: devices, the link, and what goes
-    /// wrong in programs.
-    pub fn wanted(self) -> Result<(Devices, Option<LinkOptions>, Option<Plan>), config::Error> {
+    /// What is wanted by these arguments or by the environment.
+    pub fn wanted(self) -> Result<Wanted, config::Error> {
         let (packets, faults, programs) = config::faults(self.fault)?.split();
         let specs = config::devices(self.device)?;
         let devices = Devices { name: self.name, specs, used: self.used, faults };
-        Ok((devices, LinkOptions::wanted(self.roce, packets, self.pcap)?, programs))
+        let link = LinkOptions::wanted(self.roce, packets, self.pcap)?;
+        let strict = config::strict_seed(self.strict)?;
+        if let (Some(None), Some(seed)) = (self.strict, strict) {
+            eprintln!("soft-hca: --strict={seed}");
+        }
+        Ok(Wanted { devices, link, faults: programs, strict })
     }
 }
 
@@ -257,6 +288,28 @@ pub struct RunArgs {
     /// explains it already, nothing is said here.
     #[arg(long)]
     pub explain: bool,
+    /// Run it strictly, N times, with a seed after the other, until it fails
+    ///
+    /// The first seed is that of --strict=SEED, else 1. Each time it has a fabric of its own. Of the first
+    /// run that fails the record is kept, as strict-SEED.shr, and it is said how to have it again; the
+    /// exit status is that run's.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["explain", "fabric"],
+        verbatim_doc_comment
+    )]
+    pub seeds: Option<u64>,
+    /// With --seeds: a run that takes longer is ended, and has failed
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "60",
+        value_parser = clap::value_parser!(u64).range(1..),
+        requires = "seeds"
+    )]
+    pub timeout: u64,
     /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,

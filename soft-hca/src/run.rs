@@ -31,6 +31,8 @@ pub struct Options {
     pub link: Option<LinkOptions>,
     /// What goes wrong in the program, if anything.
     pub faults: Option<Plan>,
+    /// The seed, if it is run strictly.
+    pub strict: Option<u64>,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
 }
@@ -74,6 +76,9 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     }
     if let Some(faults) = &options.faults {
         command.env(config::FAULT, faults.clone().seeded().to_string());
+    }
+    if let Some(seed) = options.strict {
+        command.env(config::STRICT, seed.to_string());
     }
     if std::env::var_os(DRIVERS).is_none() {
         // By its path, for a libibverbs that the program has brought along and that looks elsewhere.

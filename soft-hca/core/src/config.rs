@@ -118,6 +118,9 @@ pub enum Error {
     /// A fault that there is not.
     #[error("{0}; see `soft-hca run --fault help`")]
     Fault(#[from] soft_hca_fault::Error),
+    /// A seed that is no number.
+    #[error("{STRICT} is a number, the seed")]
+    Seed,
     /// What only a link has.
     #[error(
         "--fault with drop, duplicate, corrupt, delay or reorder is about packets of the link, so it \
@@ -235,6 +238,16 @@ pub fn faults(given: Vec<soft_hca_fault::Plan>) -> Result<soft_hca_fault::Plan, 
     match variable(FAULT) {
         Some(value) if given.is_empty() => Ok(value.to_string_lossy().parse()?),
         _ => Ok(given.into_iter().fold(soft_hca_fault::Plan::default(), soft_hca_fault::Plan::and)),
+    }
+}
+
+/// The seed that a command line wants, or the environment if it does not mention any. A command line that
+/// has no number gets one.
+pub fn strict_seed(given: Option<Option<u64>>) -> Result<Option<u64>, Error> {
+    match (given, variable(STRICT)) {
+        (Some(seed), _) => Ok(Some(seed.unwrap_or_else(|| system::random() % 1_000_000))),
+        (None, None) => Ok(None),
+        (None, Some(_)) => strict().map(Some).ok_or(Error::Seed),
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::Devices;
@@ -44,6 +44,9 @@ const BETWEEN_LOOKS_NS: u64 = 500_000_000;
 /// How long a fabric may take to end before nobody waits for it any longer.
 const WRITTEN_NS: u64 = 1_000_000_000;
 
+/// The exit status of a program that was ended because its time was over, as of timeout(1).
+pub const OUT_OF_TIME: u8 = 124;
+
 /// What to record, and where to.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
@@ -59,6 +62,10 @@ pub struct RecordOptions {
     pub link: Option<LinkOptions>,
     /// See [`Options::faults`].
     pub faults: Option<Plan>,
+    /// See [`Options::strict`].
+    pub strict: Option<u64>,
+    /// How long the program may take: it is ended then, and nothing is said of the record.
+    pub time: Option<Duration>,
     /// The program and its arguments; empty to record a fabric that runs.
     pub command: Vec<OsString>,
 }
@@ -80,6 +87,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
             devices: options.devices.clone(),
             link: options.link.clone(),
             faults: options.faults.clone(),
+            strict: options.strict,
             command: options.command.clone(),
         })?;
         (Some(program), Some(membership))
@@ -103,13 +111,15 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     }
     let live = config::explains().then(Live::new);
     let mut sink = Sink { writer: Some(writer), live, ..Sink::default() };
-    let (status, collector) = recording.follow(program, &mut sink, failed)?;
+    let (status, collector) = recording.follow(program, options.time, &mut sink, failed)?;
     let (written, dropped) = (collector.given, collector.dropped);
     let missing = match dropped {
         0 => String::new(),
         dropped => format!(", {dropped} are missing: try a larger --limit"),
     };
-    eprintln!("soft-hca: {written} entries in {}{missing}", options.file.display());
+    if options.time.is_none() {
+        eprintln!("soft-hca: {written} entries in {}{missing}", options.file.display());
+    }
     if captured.is_some() {
         if !sink.has_packets {
             let addresses = addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>();
@@ -142,7 +152,7 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
     };
     let mut sink = Sink { live: Some(Live::new()), ..Sink::default() };
     let failed = || cannot("see what goes wrong");
-    let (status, _) = recording.follow(Some(program), &mut sink, failed)?;
+    let (status, _) = recording.follow(Some(program), None, &mut sink, failed)?;
     Ok(status)
 }
 
@@ -154,7 +164,7 @@ pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u6
     let recording = Recording::begin(&membership.dir, connection, limit, false)?;
     let mut sink = Sink { checker: Some(Checker::new()), ..Sink::default() };
     let failed = || cannot("see what the program does");
-    let (status, collector) = recording.follow(Some(program), &mut sink, failed)?;
+    let (status, collector) = recording.follow(Some(program), None, &mut sink, failed)?;
     Ok((status, sink.checker.unwrap_or_default(), collector.dropped))
 }
 
@@ -178,14 +188,18 @@ fn wait_for_packets(dir: &Path) {
     }
 }
 
-/// The exit status if the recording is to end.
-fn ended(child: Option<&mut Child>, recording: &Recording) -> Result<Option<u8>, Error> {
+/// The exit status if the recording is to end. `is_apart` if the program has a process group of its own.
+fn ended(
+    child: Option<&mut Child>,
+    recording: &Recording,
+    is_apart: bool,
+) -> Result<Option<u8>, Error> {
     let signal = signals::taken();
     let Some(child) = child else {
         return Ok((signal.is_some() || recording.has_ended()).then_some(0));
     };
     if let Some(signal) = signal {
-        signals::pass_on(child, signal);
+        signals::pass_on(child, signal, is_apart);
     }
     let status = child.try_wait().map_err(cannot("wait for the program"))?;
     Ok(status.map(exit_status))
@@ -260,10 +274,12 @@ impl Recording {
     }
 
     /// Gives what happens to the sink until the program has ended, or somebody interrupts where there is
-    /// none. The exit status.
+    /// none. The exit status. A program that has only some time is ended then, with all that it has
+    /// started.
     fn follow<F: FnOnce(io::Error) -> Error>(
         self,
         program: Option<Command>,
+        time: Option<Duration>,
         sink: &mut Sink,
         failed: impl Fn() -> F,
     ) -> Result<(u8, Collector), Error> {
@@ -272,14 +288,24 @@ impl Recording {
         let mut child = match program {
             Some(mut program) => {
                 let name = program.get_program().to_os_string();
+                if time.is_some() {
+                    program.process_group(0);
+                }
                 Some(program.spawn().map_err(|error| Error::Exec(name, error))?)
             }
             None => None,
         };
         let mut next_look = self.began + BETWEEN_LOOKS_NS;
+        let due = time.map(|time| Instant::now() + time);
         let status = loop {
-            if let Some(status) = ended(child.as_mut(), &self)? {
+            if let Some(status) = ended(child.as_mut(), &self, time.is_some())? {
                 break status;
+            }
+            if let Some(child) =
+                child.as_mut().filter(|_| due.is_some_and(|due| Instant::now() >= due))
+            {
+                signals::end_group(child).map_err(cannot("wait for the program"))?;
+                break OUT_OF_TIME;
             }
             collector.collect(false, |entry| sink.entry(entry)).map_err(failed())?;
             let complete = system::now_ns().saturating_sub(self.began + collect::KEPT_NS);

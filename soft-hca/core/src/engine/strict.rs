@@ -30,6 +30,8 @@ const PATTERN: u8 = 0xa5;
 const EARLY_BYTES: u64 = 1 << 20;
 /// Pieces in which a message comes, at most.
 const PIECES: usize = 8;
+/// Of so many messages one comes early as a whole, and all of it is written again later.
+const WHOLE_ONE_IN: u64 = 4;
 /// Requests that are executed together, at most.
 const TOGETHER: u64 = 16;
 /// Of so many datagrams one is lost.
@@ -37,9 +39,13 @@ const LOST_ONE_IN: u64 = 100;
 
 /// How long requests are put off: of 16, so many for less than so many nanoseconds, and no less than what
 /// stands before.
-const DELAYS: [(u64, u64); 3] = [(10, 200_000), (15, 2_000_000), (16, 10_000_000)];
+const DELAYS: Delays = [(10, 200_000), (15, 2_000_000), (16, 10_000_000)];
+/// The same of RDMA writes: who watches the memory is to have the time to see what has come early.
+const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (14, 5_000_000), (16, 20_000_000)];
 /// The shortest.
 const LEAST_NS: u64 = 20_000;
+
+type Delays = [(u64, u64); 3];
 
 /// The next choice of a queue pair: a number below a limit.
 fn choose(qp: &Qp, limit: u64) -> u64 {
@@ -49,11 +55,12 @@ fn choose(qp: &Qp, limit: u64) -> u64 {
 }
 
 /// For how many nanoseconds the next request is put off.
-fn delay(qp: &Qp) -> u64 {
-    let kind = choose(qp, 16);
+fn delay(qp: &Qp, kind: u32) -> u64 {
+    let delays = if kind == opcode::RDMA_WRITE { DELAYS_OF_WRITES } else { DELAYS };
+    let number = choose(qp, 16);
     let mut least = LEAST_NS;
-    for (below, most) in DELAYS {
-        if kind < below {
+    for (below, most) in delays {
+        if number < below {
             return least + choose(qp, most - least);
         }
         least = most;
@@ -82,7 +89,7 @@ impl<'a> Actor<'a> {
         let now = self.env.now_ns();
         let mut due = qp.strict_due_ns.load(Acquire);
         if due == 0 {
-            due = now + delay(qp);
+            due = now + delay(qp, requester.wqe(requester.head()).opcode);
             self.move_some(requester, deferred);
         }
         if now < due {
@@ -153,6 +160,9 @@ impl<'a> Actor<'a> {
 
     /// Some pieces of a message of so many bytes: where each begins, and how long it is.
     fn pieces(qp: &Qp, length: u64) -> ArrayVec<(u64, u64), PIECES> {
+        if length > 0 && choose(qp, WHOLE_ONE_IN) == 0 {
+            return ArrayVec::from_iter([(0, length)]);
+        }
         let mut cuts = ArrayVec::<u64, { PIECES + 1 }>::from_iter([0, length]);
         while !cuts.is_full() && (cuts.len() as u64) <= length {
             cuts.push(choose(qp, length));

@@ -160,6 +160,7 @@ impl UverbsFile {
     }
 
     fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
+        strict::before_arming();
         let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;

@@ -31,6 +31,11 @@ fn handle(world: &World, index: usize, dgid: [u8; 16]) -> u32 {
     index as u32 + 1
 }
 
+/// One of an address of this fabric.
+pub(super) fn local_handle(world: &World) -> u32 {
+    handle(world, 0, LOCAL)
+}
+
 fn to(wr_id: u64, qpn: u32, qkey: u32, ah: u32) -> Wr {
     Wr::new(wr_id, opcode::SEND).word(24, qpn).word(28, qkey).word(36, ah)
 }

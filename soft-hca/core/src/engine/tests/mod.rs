@@ -43,6 +43,8 @@ mod routes;
 #[cfg(test)]
 mod states;
 #[cfg(test)]
+mod strict;
+#[cfg(test)]
 mod threads;
 #[cfg(test)]
 mod traced;

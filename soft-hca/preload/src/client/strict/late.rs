@@ -1,10 +1,12 @@
 //! Completions that are polled late: some polls find nothing although there is something. What was there when
 //! the program armed the queue, or took an event of it, is given at once: of that no further event
-//! tells.
+//! tells. And threads that stop where it matters.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_fault::Random;
@@ -70,6 +72,30 @@ pub(super) fn is_late(arena: &Mapping, index: u32) -> bool {
         queue.owed = unread;
     }
     is_late
+}
+
+/// The calling thread stops for a while before it goes on, as the scheduler may have it at any point: of so
+/// many times once.
+fn pause(seed: u64, one_in: u64, most: Duration) {
+    static RANDOM: OnceLock<Mutex<Random>> = OnceLock::new();
+    let random = RANDOM.get_or_init(|| Mutex::new(Random::new(seed)));
+    let pause = {
+        let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
+        (random.below(one_in) == 0).then(|| random.below(most.as_micros() as u64))
+    };
+    if let Some(microseconds) = pause {
+        thread::sleep(Duration::from_micros(microseconds));
+    }
+}
+
+/// A queue is about to be armed: completions may come before that.
+pub(super) fn before_arming(seed: u64) {
+    pause(seed, 2, Duration::from_millis(10));
+}
+
+/// A receive is about to be posted: a message may come before that.
+pub(super) fn before_receive(seed: u64) {
+    pause(seed, 4, Duration::from_millis(2));
 }
 
 /// A poll has found so many completions.

@@ -12,7 +12,7 @@ use super::late;
 use crate::client::hook::layout::{Qp, RecvWr, SendWr, Srq, Wc};
 use crate::client::hook::{self, Own};
 use crate::client::{memory, process, uverbs};
-use soft_hca_core::uapi::verbs::send_flag;
+use soft_hca_core::uapi::verbs::{send_flag, state};
 
 type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
@@ -212,7 +212,15 @@ unsafe extern "C-unwind" fn post_recv(
     bad: *mut c_void,
 ) -> c_int {
     // SAFETY: the program's own queue pair.
-    let queue = Receives::Own(unsafe { (*qp.cast::<Qp>()).qp_num });
+    let qpn = unsafe { (*qp.cast::<Qp>()).qp_num };
+    let queue = Receives::Own(qpn);
+    // Before RTR no message comes.
+    let may_receive = |process: &process::Process| {
+        process.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) >= state::RTR)
+    };
+    if let Some(seed) = super::seed().filter(|_| process::current().is_some_and(may_receive)) {
+        late::before_receive(seed);
+    }
     // SAFETY: the caller's own call.
     unsafe { post_receives(&BELOW.post_recv, [qp, first, bad], Some(queue)) }
 }

@@ -78,6 +78,13 @@ pub(super) fn owe(arena: &Mapping, cq: u32) {
     }
 }
 
+/// A queue is about to be armed.
+pub(super) fn before_arming() {
+    if let Some(seed) = seed() {
+        late::before_arming(seed);
+    }
+}
+
 /// Takes note of what a command has created or changed, and has its answer say what holds for this program.
 pub(super) fn note(
     arena: &Mapping,
@@ -104,11 +111,11 @@ pub(super) fn note(
         }
         (command::CREATE_QP, Some(Created::Qp { qpn, .. })) => {
             let asked = command.request::<request::CreateQp>()?.into();
-            begin(arena, named, &asked, (*qpn).into(), next_seed(seed), &mut depths);
+            begin(arena, named, &asked, ((*qpn).into(), bytes), next_seed(seed), &mut depths);
         }
         (command::EX_CREATE_QP, Some(Created::Qp { qpn, .. })) => {
             let asked = command.request()?;
-            begin(arena, named, &asked, (*qpn).into(), next_seed(seed), &mut depths);
+            begin(arena, named, &asked, ((*qpn).into(), bytes), next_seed(seed), &mut depths);
         }
         (command::MODIFY_QP, _) => {
             let asked = command.request::<request::ModifyQp>()?;
@@ -167,15 +174,22 @@ fn put(answer: &mut [u8], offset: usize, value: u32) {
     }
 }
 
-/// A queue pair has been created.
+/// A queue pair has been created. From the answer the provider knows what it may post.
 fn begin(
     arena: &Mapping,
     named: &Named,
     asked: &request::ExCreateQp,
-    qpn: u32,
+    (qpn, bytes): (u32, &mut [u8]),
     seed: u64,
     depths: &mut Depths,
 ) {
+    for (at, value) in [
+        (offset_of!(answer::CreateQp, max_send_sge), asked.max_send_sge),
+        (offset_of!(answer::CreateQp, max_recv_sge), asked.max_recv_sge),
+        (offset_of!(answer::CreateQp, max_inline_data), asked.max_inline_data),
+    ] {
+        put(bytes, at, value);
+    }
     if let Some(qp) = arena.qp(qpn) {
         qp.strict_seed.store(seed, Release);
     }

@@ -1,0 +1,133 @@
+//! `soft-hca run --strict`: programs that rely on what is not promised fail, and the same ones corrected do
+//! not.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::fs;
+use std::process::{ExitStatus, Stdio};
+use std::thread;
+
+use programs::place::Place;
+use programs::{LIMIT, assert_has, comes_about, compile};
+
+const PROMISES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/promises.c");
+
+/// What the C program knows, and whether all of it passes where requests are executed at once.
+const CASES: [(&str, bool); 13] = [
+    ("reused", true),
+    ("stack", true),
+    ("freed", true),
+    ("deregistered", true),
+    ("destroyed", true),
+    ("watched", false),
+    ("read-early", false),
+    ("send-queue", false),
+    ("unsignaled", true),
+    ("completions", false),
+    ("elements", true),
+    ("late-receive", false),
+    ("armed-late", false),
+];
+
+/// Seeds of which one at least has to find a mistake: `docs/strict.md` says how often each does.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
+
+/// Runs a program in the place's fabric, with the options that it is run with.
+fn run(place: &Place, options: &[&str], line: &str) -> ExitStatus {
+    let mut command = place.command(&["run", "--fabric", place.fabric_name()]);
+    command.args(options).arg("--").args(line.split(' '));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    if !comes_about(LIMIT, || child.try_wait().unwrap().is_some()) {
+        child.kill().unwrap();
+    }
+    child.wait().unwrap()
+}
+
+#[test]
+fn what_is_not_promised_fails_and_its_cure_does_not() {
+    let place = Place::new("strict");
+    let Some(program) = compile(&place, PROMISES, &["ibverbs"]) else { return };
+    let keeper = place.keep();
+    let strictly = |seed: u64, line: &str| run(&place, &[&format!("--strict={seed}")], line);
+    thread::scope(|scope| {
+        for (case, passes) in CASES {
+            let (place, program) = (&place, &program);
+            scope.spawn(move || {
+                let [wrong, right] =
+                    ["wrong", "right"].map(|kind| format!("{program} {case} {kind}"));
+                for seed in [1, 2] {
+                    assert!(strictly(seed, &right).success(), "{case}, corrected, seed {seed}");
+                }
+                let fails = |seed| !strictly(seed, &wrong).success();
+                assert!(SEEDS.into_iter().any(fails), "{case} is not found");
+                if passes {
+                    assert!(run(place, &[], &wrong).success(), "{case} without --strict");
+                }
+            });
+        }
+    });
+    place.end(keeper);
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/strict.md");
+    let page = fs::read_to_string(page).unwrap();
+    let is_told = |(case, _): &(&str, bool)| page.contains(&format!("\n| `{case}` | "));
+    assert!(CASES.iter().all(is_told), "each case is on the page");
+}
+
+#[test]
+fn seeds_one_after_the_other_until_one_fails() {
+    let place = Place::new("strict-seeds");
+    let Some(program) = compile(&place, PROMISES, &["ibverbs"]) else { return };
+    let seeds = |options: &[&str], line: &str| {
+        let mut command = place.command(&["run"]);
+        let output = command.args(options).arg("--").args(line.split(' ')).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), text)
+    };
+    let is_record = |name: &str| name.starts_with("strict-") && name.ends_with(".shr");
+    let records = || {
+        let names = fs::read_dir(place.file("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        names.filter(|name| is_record(name)).collect::<Vec<_>>()
+    };
+    let (status, text) = seeds(&["--strict=7", "--seeds", "2"], &format!("{program} reused right"));
+    assert_eq!(status, Some(0), "{text}");
+    assert_has(&text, &["it has passed with 2 seeds from 7 on"]);
+    assert!(records().is_empty());
+    let (status, text) = seeds(&["--seeds", "20"], &format!("{program} reused wrong"));
+    assert_eq!(status, Some(2), "{text}");
+    let [record] = &records()[..] else { panic!("{text}") };
+    let seed = record.trim_start_matches("strict-").trim_end_matches(".shr");
+    assert_has(&text, &[&format!("--strict={seed} it ends with status 2"), record]);
+    let again = run(&place, &[&format!("--strict={seed}")], &format!("{program} reused wrong"));
+    assert_eq!(again.code(), Some(2), "the same seed again");
+    let shown = place.command(&["show", record]).output().unwrap();
+    assert_has(&String::from_utf8_lossy(&shown.stdout), &["posts send 1000", "IBV_WC_SUCCESS"]);
+    fs::remove_file(place.file(record)).unwrap();
+    let (status, text) = seeds(&["--seeds", "2", "--timeout", "1"], "sleep 1000");
+    assert_eq!(status, Some(124), "{text}");
+    assert_has(&text, &["--strict=1 it has not ended after 1 s"]);
+    assert_eq!(records(), ["strict-1.shr"]);
+    place.assert_gone();
+}
+
+#[test]
+fn seeds_are_numbers() {
+    let place = Place::new("strict-words");
+    let refused = |variable: &str, options: &[&str]| {
+        let mut command = place.command(&["run"]);
+        let command = command.args(options).args(["--", "true"]);
+        let output = command.env("SOFT_HCA_STRICT_SEED", variable).output().unwrap();
+        assert!(!output.status.success(), "{variable} {options:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_has(&refused("many", &[]), &["SOFT_HCA_STRICT_SEED is a number"]);
+    assert_has(&refused("", &["--strict=many"]), &["invalid value 'many' for '--strict[=<SEED>]'"]);
+    assert_has(&refused("", &["--seeds", "0"]), &["--seeds"]);
+    assert_has(&refused("", &["--timeout", "5"]), &["--seeds"]);
+    let mut command = place.command(&["run", "--strict", "--", "true"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success());
+    assert_has(&String::from_utf8_lossy(&output.stderr), &["soft-hca: --strict="]);
+    place.assert_gone();
+}

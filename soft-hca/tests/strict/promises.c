@@ -88,15 +88,15 @@ static __attribute__((noinline)) void use_stack(void)
         other[i] = 0xee;
 }
 
-static void write_to(struct name peer, int has_imm)
+static void write_to(struct name peer, unsigned number, int has_imm)
 {
-    struct ibv_sge sge = {(uintptr_t)buffer(0), MESSAGE, side.mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = 1000, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+    struct ibv_sge sge = {(uintptr_t)buffer(number), MESSAGE, side.mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 1000 + number, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
                              .opcode = has_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-                             .wr.rdma = {peer.address, peer.rkey}}, *bad;
-    write_message(buffer(0), 0);
+                             .wr.rdma = {peer.address + number * BYTES, peer.rkey}}, *bad;
+    write_message(buffer(number), number);
     check(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
-    poll_number(1000);
+    poll_number(1000 + number);
 }
 
 /* What is promised of the sender's side, and what is not. */
@@ -143,12 +143,16 @@ static void sends(struct name peer)
         if (!is_wrong)
             poll_number(1000);
     } else if (is("watched")) {
-        write_to(peer, !is_wrong);
+        for (int i = 0; i < ROUNDS; i++)
+            write_to(peer, i, !is_wrong);
     } else if (is("read-early")) {
-        send_message(0, IBV_SEND_SIGNALED);
-        if (is_wrong)
-            step();
-        poll_number(1000);
+        for (int i = 0; i < ROUNDS; i++) {
+            send_message(i, IBV_SEND_SIGNALED);
+            if (is_wrong)
+                step();
+            poll_number(1000 + i);
+            await();
+        }
     } else if (is("send-queue")) {
         for (int i = 0; i < ROUNDS; i++) {
             send_message(i, IBV_SEND_SIGNALED);
@@ -181,8 +185,9 @@ static void sends(struct name peer)
         check(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
         poll_number(1000);
     } else if (is("late-receive") || is("armed-late")) {
-        int count = is("late-receive") ? 1 : ROUNDS;
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < ROUNDS; i++) {
+            if (is("late-receive") && i > 0)
+                await();
             send_message(i, IBV_SEND_SIGNALED);
             poll_number(1000 + i);
         }
@@ -205,29 +210,42 @@ static int drain(unsigned first)
 
 static void receives(void)
 {
-    int is_many = is("send-queue") || is("unsignaled") || is("completions") || is("armed-late");
-    int count = is_many ? ROUNDS : 1;
-    int is_watched = is("watched") && is_wrong;
-    memset(buffer(0), 0, MESSAGE);
-    for (int i = 0; i < count && !is_watched && !is("late-receive"); i++)
-        post_receive(&side, i);
-    if (is("late-receive") && !is_wrong)
-        post_receive(&side, 0);
-    /* Now the sender may begin. */
-    step();
-    if (is("late-receive") && is_wrong)
-        post_receive(&side, 0);
-    if (is_watched) {
-        volatile unsigned char *last = buffer(0) + MESSAGE - 1;
-        while (*last == 0)
-            ;
-        expect(buffer(0), 0);
-    } else if (is("watched")) {
-        poll_number(0);
-        expect(buffer(0), 0);
-    } else if (is("read-early") && is_wrong) {
-        await();
-        expect(buffer(0), 0);
+    int is_one = is("reused") || is("stack") || is("freed") || is("deregistered") || is("destroyed") || is("elements");
+    int count = is_one ? 1 : ROUNDS;
+    for (int i = 0; i < count && !is("late-receive"); i++) {
+        memset(buffer(i), 0, MESSAGE);
+        if (!is("watched") || !is_wrong)
+            post_receive(&side, i);
+    }
+    /* The sender may begin. */
+    if (!is("late-receive"))
+        step();
+    if (is("watched") && is_wrong) {
+        for (int i = 0; i < count; i++) {
+            volatile unsigned char *last = buffer(i) + MESSAGE - 1;
+            while (*last == 0)
+                ;
+            expect(buffer(i), i);
+        }
+    } else if (is("read-early")) {
+        for (int i = 0; i < count; i++) {
+            if (is_wrong)
+                await();
+            else
+                poll_number(i);
+            expect(buffer(i), i);
+            step();
+        }
+    } else if (is("late-receive")) {
+        for (int i = 0; i < count; i++) {
+            if (!is_wrong)
+                post_receive(&side, i);
+            step();
+            if (is_wrong)
+                post_receive(&side, i);
+            poll_number(i);
+            expect(buffer(i), i);
+        }
     } else if (is("armed-late")) {
         unsigned done = 0;
         while (done < ROUNDS) {

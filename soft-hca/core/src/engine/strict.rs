@@ -41,7 +41,7 @@ const LOST_ONE_IN: u64 = 100;
 /// stands before.
 const DELAYS: Delays = [(10, 200_000), (15, 2_000_000), (16, 10_000_000)];
 /// The same of RDMA writes: who watches the memory is to have the time to see what has come early.
-const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (14, 5_000_000), (16, 20_000_000)];
+const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 60_000_000)];
 /// The shortest.
 const LEAST_NS: u64 = 20_000;
 

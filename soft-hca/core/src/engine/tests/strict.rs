@@ -8,7 +8,7 @@ use crate::uapi::verbs::{opcode, qp_type};
 
 const SEED: u64 = 11;
 /// Longer than anything is put off.
-const LATER_NS: u64 = 30_000_000;
+const LATER_NS: u64 = 100_000_000;
 
 fn strictly(world: &World, qpn: u32, seed: u64) {
     world.entry(qpn).strict_seed.store(seed, Release);

@@ -207,6 +207,42 @@ impl Run {
         Ok(())
     }
 
+    /// A message has come into a receive, by the index at which that was posted, and its completion was
+    /// polled.
+    pub fn is_received(&self, index: usize) -> Verdict {
+        let Some(completion) = self.request(index).received else {
+            return wrong("no message has come into the receive", [index]);
+        };
+        if self.polled(completion).is_none() {
+            return wrong("nobody has polled the completion of the receive", [index, completion]);
+        }
+        Ok(())
+    }
+
+    /// The sends of a process in lists: those that were posted before any of them was executed, or the
+    /// thread did something else, were posted by one call.
+    pub fn lists(&self, process: u32) -> Vec<Vec<At<'_, SendPosted>>> {
+        let mut lists: Vec<Vec<At<'_, SendPosted>>> = Vec::new();
+        let mut is_open = false;
+        for (index, entry) in self.entries.iter().enumerate() {
+            if entry.process != process {
+                continue;
+            }
+            match &entry.what {
+                What::SendPosted(posted) => {
+                    let list = lists.last_mut().filter(|_| is_open);
+                    match list {
+                        Some(list) => list.push((index, posted)),
+                        None => lists.push(vec![(index, posted)]),
+                    }
+                    is_open = true;
+                }
+                _ => is_open = false,
+            }
+        }
+        lists
+    }
+
     fn failure(&self, at: usize, executed: &Executed) -> Verdict {
         let Executed { opcode, status, reason, .. } = executed;
         let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
@@ -216,6 +252,17 @@ impl Run {
         wrong(format!("the {opcode} fails with {status}{why}"), entries)
     }
 
+    /// A call was not refused.
+    pub fn is_done(&self, (index, call): At<'_, Call>) -> Verdict {
+        match &call.result {
+            Outcome::Refused { errno, reason, .. } => {
+                let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+                wrong(format!("{} is refused with {errno}{why}", call.name), [index])
+            }
+            Outcome::Done(_) => Ok(()),
+        }
+    }
+
     /// No work request and no call of the process has failed, and no message to it because of what it did.
     pub fn all_went_well(&self, process: u32) -> Verdict {
         for (index, entry) in self.entries.iter().enumerate() {
@@ -223,12 +270,7 @@ impl Run {
                 What::Executed(executed) if executed.status != SUCCESS => {
                     self.failure(index, executed)?;
                 }
-                What::Call(Call {
-                    name, result: Outcome::Refused { errno, reason, .. }, ..
-                }) if entry.process == process => {
-                    let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-                    return wrong(format!("{name} is refused with {errno}{why}"), [index]);
-                }
+                What::Call(call) if entry.process == process => self.is_done((index, call))?,
                 _ => {}
             }
         }

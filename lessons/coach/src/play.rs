@@ -128,10 +128,16 @@ pub fn inside(inside: &str, result: &Path) -> Result<(), Error> {
         Side::Server => (student, peer, ["yours", PEER]),
         Side::Client => (peer, student, [PEER, "yours"]),
     };
+    let mut client = client;
+    let mut ready = Ready::RdmaCm;
+    if lesson.is_by_hand {
+        client.args.push(harness::run::PORT.into());
+        ready = r"line:^port (\d+)$".parse().map_err(Error::Usage)?;
+    }
     let plan = Plan {
         server: Some(server),
         client: Some(Client::Program(client)),
-        ready: Ready::RdmaCm,
+        ready,
         ready_limit: inside.limit,
         limit: inside.limit,
         kill: None,

@@ -145,6 +145,20 @@ pub fn our_accept(conn: &mut OurControl, private_data: &[u8]) -> OurResult {
     if ret != 0 { Err(failed("rdma_accept", ret, &conn.options)) } else { Ok(()) }
 }
 
+/// Sleeps until the peer has hung up.
+pub fn our_await_disconnect(conn: &OurControl) -> OurResult {
+    let mut event = ptr::null_mut();
+    errno::set(0);
+    // SAFETY: a synchronous id has a channel, which lives as long; the library writes the event's address.
+    let ret = unsafe { rdma_get_cm_event((*conn.cm_id).channel, &mut event) };
+    if ret != 0 {
+        return Err(failed("rdma_get_cm_event", ret, &conn.options));
+    }
+    // SAFETY: it was got above, and nothing uses it any more.
+    unsafe { rdma_ack_cm_event(event) };
+    Ok(())
+}
+
 /// Disconnects, unless the peer has done so.
 pub fn our_disconnect(conn: &mut OurControl) -> OurResult {
     errno::set(0);

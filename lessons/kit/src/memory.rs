@@ -56,3 +56,17 @@ pub fn our_rkey(mr: *mut ibv_mr) -> u32 {
 pub fn our_setup_sge(buffer: &CArray<u8>, mr: *mut ibv_mr) -> ibv_sge {
     ibv_sge { addr: buffer.addr() as u64, length: buffer.len() as u32, lkey: our_lkey(mr) }
 }
+
+/// Where a buffer is and by which key the peer may name it, for private data: address and `rkey`, most
+/// significant byte first.
+pub fn our_remote_data(buffer: &CArray<u8>, mr: *mut ibv_mr) -> Vec<u8> {
+    let address = (buffer.addr() as u64).to_be_bytes();
+    [&address[..], &our_rkey(mr).to_be_bytes()].concat()
+}
+
+/// The same as the peer reads it: address and key, zeros if the data are too short.
+pub fn our_remote(data: &[u8]) -> (u64, u32) {
+    let Some((address, rest)) = data.split_first_chunk() else { return (0, 0) };
+    let key = rest.first_chunk().copied().unwrap_or_default();
+    (u64::from_be_bytes(*address), u32::from_be_bytes(key))
+}

@@ -1,7 +1,7 @@
 //! Which entries belong together: a send work request, its execution, the receive that it met, and
 //! their completions.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::entry::{Completion, Entry, Executed, ReceiveQueue, What};
 
@@ -39,8 +39,11 @@ struct Matching {
     requests: Vec<Request>,
     /// Sends that are posted and not executed, by their `wr_id` and index of the request.
     posted: HashMap<Qp, VecDeque<(u64, usize)>>,
-    /// The send that was executed last.
-    last: HashMap<Qp, (u64, usize)>,
+    /// Requests that are signaled.
+    signaled: HashSet<usize>,
+    /// Sends that are executed and have no completion, by their `wr_id`, whether they are signaled, and
+    /// index of the request.
+    executed: HashMap<Qp, VecDeque<(u64, bool, usize)>>,
     /// Receives that no message has taken.
     receives: BTreeMap<(u32, ReceiveQueue), VecDeque<(u64, usize)>>,
     /// Receives that a message has taken and that have no completion yet, by index of the request.
@@ -78,6 +81,9 @@ impl Matching {
                 let request = self.request(Request { posted: Some(index), ..Request::default() });
                 let queue = self.posted.entry((process, posted.qp)).or_default();
                 queue.push_back((posted.wr_id, request));
+                if posted.flags.iter().any(|flag| flag == "IBV_SEND_SIGNALED") {
+                    self.signaled.insert(request);
+                }
             }
             What::ReceivePosted(posted) => {
                 let queue = self.receives.entry((process, posted.queue)).or_default();
@@ -105,7 +111,9 @@ impl Matching {
         let posted = self.posted.get_mut(&qp).and_then(|queue| take(queue, executed.wr_id));
         let request = posted.unwrap_or_else(|| self.request(Request::default()));
         self.requests[request].executed = Some(index);
-        self.last.insert(qp, (executed.wr_id, request));
+        let is_signaled = self.signaled.remove(&request);
+        let queue = self.executed.entry(qp).or_default();
+        queue.push_back((executed.wr_id, is_signaled, request));
         let Some(receive) = executed.receive else { return };
         let key = ((receive.process, receive.qp), receive.wr_id);
         self.requests[request].receive = self.take_receive(receive.process, receive.qp, key.1);
@@ -129,8 +137,13 @@ impl Matching {
             }
             return;
         }
-        let last = self.last.get(&qp).filter(|last| last.0 == wr_id).map(|last| last.1);
-        let open = last.filter(|request| self.requests[*request].completion.is_none());
+        let open = self.executed.get_mut(&qp).and_then(|queue| {
+            let mut same = (0..queue.len()).filter(|at| queue[*at].0 == wr_id);
+            // Requests of a list may have one name. A queue pair may signal all.
+            let at = same.clone().find(|at| queue[*at].1).or_else(|| same.next_back())?;
+            // Completions come in the order of their requests.
+            queue.drain(..=at).next_back().map(|(_, _, request)| request)
+        });
         // A request that was flushed is not executed.
         let request =
             open.or_else(|| self.posted.get_mut(&qp).and_then(|queue| take(queue, wr_id)));

@@ -1,6 +1,6 @@
 //! The receive is in its queue before the peer can send: before the connection is accepted.
 
-use crate::facts::{Run, flags};
+use crate::facts::{Run, flags, key};
 use crate::verdict::{Verdict, wrong};
 
 /// Bytes of the peer's message.
@@ -28,8 +28,7 @@ pub fn check(run: &Run) -> Verdict {
         );
     }
     for (at, call) in run.done(run.student, "ibv_reg_mr") {
-        let is_its =
-            receive.sges.iter().any(|sge| Some(sge.lkey) == crate::facts::key(call, "lkey"));
+        let is_its = receive.sges.iter().any(|sge| Some(sge.lkey) == key(call, "lkey"));
         if is_its && !flags(call, "access").contains(&"IBV_ACCESS_LOCAL_WRITE") {
             return wrong(
                 "the region of the receive needs IBV_ACCESS_LOCAL_WRITE: the adapter writes to it",
@@ -37,11 +36,5 @@ pub fn check(run: &Run) -> Verdict {
             );
         }
     }
-    let Some(completion) = run.request(index).received else {
-        return wrong("no message has come into the receive", [index]);
-    };
-    if run.polled(completion).is_none() {
-        return wrong("nobody has polled the completion of the receive", [index, completion]);
-    }
-    Ok(())
+    run.is_received(index)
 }

@@ -223,21 +223,23 @@ impl Run {
     /// thread did something else, were posted by one call.
     pub fn lists(&self, process: u32) -> Vec<Vec<At<'_, SendPosted>>> {
         let mut lists: Vec<Vec<At<'_, SendPosted>>> = Vec::new();
-        let mut is_open = false;
+        // The thread that may go on with the last list.
+        let mut open = None;
         for (index, entry) in self.entries.iter().enumerate() {
-            if entry.process != process {
+            if entry.process != process || entry.thread.is_none() {
                 continue;
             }
             match &entry.what {
                 What::SendPosted(posted) => {
-                    let list = lists.last_mut().filter(|_| is_open);
+                    let list = lists.last_mut().filter(|_| open == entry.thread);
                     match list {
                         Some(list) => list.push((index, posted)),
                         None => lists.push(vec![(index, posted)]),
                     }
-                    is_open = true;
+                    open = entry.thread;
                 }
-                _ => is_open = false,
+                _ if open == entry.thread => open = None,
+                _ => {}
             }
         }
         lists

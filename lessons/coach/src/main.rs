@@ -23,6 +23,9 @@ struct Cli {
     /// Show the solution although hints are left
     #[arg(long, requires = "solution")]
     anyway: bool,
+    /// What the timeline's file is relative to
+    #[arg(long, default_value = ".")]
+    called_from: PathBuf,
     /// Where the timeline goes
     #[arg(requires = "timeline")]
     file: Option<PathBuf>,
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn learn(Cli { lesson, what, anyway, file }: &Cli) -> Result<bool, Error> {
+fn learn(Cli { lesson, what, anyway, called_from, file }: &Cli) -> Result<bool, Error> {
     let own = Path::new("/proc/self/exe");
     let own = own.canonicalize().map_err(Error::read(own))?;
     let bin_dir = own.parent().unwrap_or(&own).to_owned();
@@ -97,7 +100,9 @@ fn learn(Cli { lesson, what, anyway, file }: &Cli) -> Result<bool, Error> {
     } else if what.solution {
         session.solution(lesson, *anyway)?;
     } else if what.timeline {
-        session.timeline(lesson, file.clone())?;
+        let default = || format!("{}.html", lesson.folder).into();
+        let file = called_from.join(file.clone().unwrap_or_else(default));
+        session.timeline(lesson, &file)?;
     } else {
         session.open(lesson, what.again)?;
     }

@@ -1,7 +1,7 @@
 //! What `./learn` does.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -176,16 +176,15 @@ impl Session {
     }
 
     /// Draws the lesson's last run as a page for a browser.
-    pub fn timeline(&self, lesson: &Lesson, file: Option<PathBuf>) -> Result<(), Error> {
+    pub fn timeline(&self, lesson: &Lesson, file: &Path) -> Result<(), Error> {
         let record = self.work.record(lesson);
         if !record.is_file() {
             let number = lesson.number();
             return Err(Error::Usage(format!("there was no run yet: ./learn {number} --run")));
         }
-        let file = file.unwrap_or_else(|| format!("{}.html", lesson.folder).into());
         let program = self.bin_dir.join("soft-hca");
         let mut show = Command::new(&program);
-        show.args(["show", "--html"]).arg(&file).args(["--title", lesson.title]).arg(&record);
+        show.args(["show", "--html"]).arg(file).args(["--title", lesson.title]).arg(&record);
         let status = show.status().map_err(|source| Error::Start { program, source })?;
         if !status.success() {
             return Err(Error::NoRun("no timeline was made".to_owned()));

@@ -26,6 +26,11 @@ impl Default for Work {
 }
 
 impl Work {
+    /// Another folder.
+    pub fn at(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
     /// The student's program of a lesson, there or not.
     pub fn program(&self, lesson: &Lesson) -> PathBuf {
         self.dir.join(lesson.folder).join("main.rs")
@@ -100,5 +105,44 @@ impl Work {
         let status =
             cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
         Ok(status.success().then(|| target.join("release").join(lesson.folder)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_student_has_written_stays() {
+        let dir = std::env::temp_dir().join(format!("learn work {}", std::process::id()));
+        let (work, lesson) = (Work::at(dir.clone()), &LESSONS[2]);
+        assert!(!work.has(lesson));
+        work.open(lesson, false).unwrap();
+        let start = lesson.text("start.rs").unwrap();
+        let text = || fs::read_to_string(work.program(lesson)).unwrap();
+        assert_eq!(text(), start);
+        fs::write(work.program(lesson), "mine").unwrap();
+        work.open(lesson, false).unwrap();
+        assert_eq!(text(), "mine");
+        work.open(lesson, true).unwrap();
+        assert_eq!(text(), start);
+        let old = work.program(lesson).with_extension("rs.old");
+        assert_eq!(fs::read_to_string(old).unwrap(), "mine");
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("path = \"03-send-from-two-pieces/main.rs\""), "{manifest}");
+        assert!(!manifest.contains("01-"), "{manifest}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The student's programs are built with the same releases as the repository's.
+    #[test]
+    fn the_manifest_asks_for_what_the_workspace_does() {
+        let ours = fs::read_to_string(top().join("Cargo.toml")).unwrap();
+        for line in MANIFEST.lines().filter(|line| {
+            ["libc = ", "rdma-sys = ", "edition = "].iter().any(|begin| line.starts_with(begin))
+        }) {
+            assert!(ours.lines().any(|our| our == line), "{line}");
+        }
     }
 }

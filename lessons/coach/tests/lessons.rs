@@ -19,7 +19,7 @@ const AT_ONCE: usize = 4;
 /// Who is expected to end has all the time that a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(100);
 /// Who is expected to hang, or to be wrong, is waited for this long at most.
-const HANG: Duration = Duration::from_secs(6);
+const HANG: Duration = Duration::from_secs(5);
 /// What a wrong program's first line says before the words that the coach has to say.
 const SAYS: &str = "//! Wrong. The coach says: ";
 

@@ -1,4 +1,8 @@
 //! Buffers, memory regions and scatter/gather elements.
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "regions are the library's own pointers, as in the examples, whose modules are private"
+)]
 
 use common::errno;
 use common::memory::CArray;

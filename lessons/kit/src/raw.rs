@@ -78,7 +78,7 @@ pub fn our_raw_server(options: OurOptions) -> OurResult<OurRaw> {
 
 /// The client's side; the port is the program's first argument.
 pub fn our_raw_client(options: OurOptions) -> OurResult<OurRaw> {
-    let port = std::env::args().last().and_then(|port| port.parse().ok()).unwrap_or(0);
+    let port = std::env::args().next_back().and_then(|port| port.parse().ok()).unwrap_or(0);
     let stream = TcpStream::connect((OUR_ADDRESS, port)).map_err(|error| {
         errln!("{}: TCP port {port}: {error}", options.message);
         Reported

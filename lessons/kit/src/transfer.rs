@@ -1,6 +1,7 @@
 //! Posting work requests, and waiting for their completions.
 
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use common::memory::zeroed;
 use common::utilities::{OurResult, Reported, our_report_wc_status};
@@ -31,8 +32,8 @@ pub fn our_post_recv(conn: &OurControl, work_request: &mut ibv_recv_wr) -> OurRe
     if ret != 0 { Err(failed("ibv_post_recv", ret, &conn.options)) } else { Ok(()) }
 }
 
-/// Polls between two looks at the connection.
-const POLLS: u32 = 1024;
+/// Time between two looks at the connection.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A work completion, if there is one and its status is good.
 pub fn our_poll_cq(conn: &OurControl) -> OurResult<Option<ibv_wc>> {
@@ -53,7 +54,7 @@ pub fn our_poll_cq(conn: &OurControl) -> OurResult<Option<ibv_wc>> {
 /// The next work completion, if its status is good. Polls until there is one, or until the peer has hung
 /// up and there can be none.
 pub fn our_await_completion(conn: &OurControl) -> OurResult<ibv_wc> {
-    let (mut polls, mut is_over) = (0, false);
+    let (mut looked, mut is_over) = (Instant::now(), false);
     loop {
         if let Some(work_completion) = our_poll_cq(conn)? {
             return Ok(work_completion);
@@ -62,9 +63,11 @@ pub fn our_await_completion(conn: &OurControl) -> OurResult<ibv_wc> {
             errln!("{}: the peer has hung up", conn.options.message);
             return Err(Reported);
         }
-        polls += 1;
-        // What came before the end is in the queue when this says so.
-        is_over = polls % POLLS == 0 && our_is_disconnected(conn);
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            // What came before the end is in the queue when this says so.
+            is_over = our_is_disconnected(conn);
+        }
         std::thread::yield_now();
     }
 }

@@ -175,3 +175,73 @@ fn take(queue: &mut VecDeque<(u64, usize)>, wr_id: u64) -> Option<usize> {
     queue.remove(at);
     Some(index)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Completion, SendPosted};
+
+    /// Sends of one `wr_id` that are posted, executed and completed in turn, those that are signaled.
+    fn list(signaled: &[bool]) -> Vec<Entry> {
+        let entry = |what| Entry { t: 0, process: 0, thread: None, by: None, what };
+        let posted = signaled.iter().map(|&is_signaled| {
+            let flags = if is_signaled { vec!["IBV_SEND_SIGNALED".into()] } else { Vec::new() };
+            entry(What::SendPosted(SendPosted {
+                qp: 17,
+                wr_id: 0,
+                opcode: "IBV_WR_SEND".into(),
+                flags,
+                length: 0,
+                sges: Vec::new(),
+                remote: None,
+                imm: None,
+                invalidate: None,
+                compare_add: None,
+                swap: None,
+                flush: None,
+                destination: None,
+            }))
+        });
+        let executed = signaled.iter().map(|_| {
+            entry(What::Executed(Executed {
+                qp: 17,
+                wr_id: 0,
+                opcode: "IBV_WR_SEND".into(),
+                length: 0,
+                status: "IBV_WC_SUCCESS".into(),
+                receive: None,
+                reason: None,
+            }))
+        });
+        let completed = signaled.iter().filter(|is_signaled| **is_signaled).map(|_| {
+            entry(What::Completion(Completion {
+                cq: 1,
+                qp: 17,
+                wr_id: 0,
+                opcode: "IBV_WC_SEND".into(),
+                status: "IBV_WC_SUCCESS".into(),
+                length: 0,
+                imm: None,
+                solicited: false,
+                lost: false,
+                reason: None,
+            }))
+        });
+        posted.chain(executed).chain(completed).collect()
+    }
+
+    #[test]
+    fn sends_of_a_list_have_their_own_completions_though_they_have_one_name() {
+        let completions = |signaled: &[bool]| -> Vec<Option<usize>> {
+            requests(&list(signaled)).iter().map(|request| request.completion).collect()
+        };
+        assert_eq!(completions(&[true, true, true]), [Some(6), Some(7), Some(8)]);
+        assert_eq!(completions(&[false, false, true]), [None, None, Some(6)]);
+        assert_eq!(completions(&[true, false, true]), [Some(6), None, Some(7)]);
+        // Of a queue pair that signals all, or of one that has failed, the last.
+        let mut entries = list(&[false, false]);
+        entries.push(list(&[true])[2].clone());
+        let found: Vec<_> = requests(&entries).iter().map(|request| request.completion).collect();
+        assert_eq!(found, [None, Some(4)]);
+    }
+}

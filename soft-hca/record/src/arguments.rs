@@ -3,12 +3,12 @@
 use crate::value::{Name, Named, Value};
 
 /// The value that is called so.
-pub(crate) fn value<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
+pub fn value<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
     values.iter().find_map(|Named(name, value)| (name == wanted).then_some(value))
 }
 
 /// What that names.
-pub(crate) fn name(values: &[Named], wanted: &str) -> Option<Name> {
+pub fn name(values: &[Named], wanted: &str) -> Option<Name> {
     match value(values, wanted)? {
         Value::Name(name) => Some(*name),
         _ => None,
@@ -16,7 +16,7 @@ pub(crate) fn name(values: &[Named], wanted: &str) -> Option<Name> {
 }
 
 /// The queue pair that it names.
-pub(crate) fn qp(values: &[Named], wanted: &str) -> Option<u32> {
+pub fn qp(values: &[Named], wanted: &str) -> Option<u32> {
     match name(values, wanted)? {
         Name::Qp(number) => Some(number),
         _ => None,
@@ -24,7 +24,7 @@ pub(crate) fn qp(values: &[Named], wanted: &str) -> Option<u32> {
 }
 
 /// The completion queue that it names.
-pub(crate) fn cq(values: &[Named], wanted: &str) -> Option<u32> {
+pub fn cq(values: &[Named], wanted: &str) -> Option<u32> {
     match name(values, wanted)? {
         Name::Cq(number) => Some(number),
         _ => None,
@@ -32,7 +32,7 @@ pub(crate) fn cq(values: &[Named], wanted: &str) -> Option<u32> {
 }
 
 /// The shared receive queue that it names.
-pub(crate) fn srq(values: &[Named], wanted: &str) -> Option<u32> {
+pub fn srq(values: &[Named], wanted: &str) -> Option<u32> {
     match name(values, wanted)? {
         Name::Srq(number) => Some(number),
         _ => None,
@@ -40,7 +40,7 @@ pub(crate) fn srq(values: &[Named], wanted: &str) -> Option<u32> {
 }
 
 /// The descriptor of the completion channel that it names.
-pub(crate) fn channel(values: &[Named], wanted: &str) -> Option<u32> {
+pub fn channel(values: &[Named], wanted: &str) -> Option<u32> {
     match name(values, wanted)? {
         Name::Channel(fd) => Some(fd),
         _ => None,
@@ -48,7 +48,7 @@ pub(crate) fn channel(values: &[Named], wanted: &str) -> Option<u32> {
 }
 
 /// The number that it is, unless that is negative.
-pub(crate) fn number(values: &[Named], wanted: &str) -> Option<u64> {
+pub fn number(values: &[Named], wanted: &str) -> Option<u64> {
     match value(values, wanted)? {
         Value::Number(number) => u64::try_from(*number).ok(),
         _ => None,
@@ -56,7 +56,7 @@ pub(crate) fn number(values: &[Named], wanted: &str) -> Option<u64> {
 }
 
 /// Its words.
-pub(crate) fn text<'v>(values: &'v [Named], wanted: &str) -> Option<&'v str> {
+pub fn text<'v>(values: &'v [Named], wanted: &str) -> Option<&'v str> {
     match value(values, wanted)? {
         Value::Text(text) => Some(text),
         _ => None,

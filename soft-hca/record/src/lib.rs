@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`entry`] | what a line can say |
 //! | [`value`] | arguments and results of calls, and numbers that name something |
+//! | [`arguments`] | those of a call by their names |
 //! | [`reason`] | why a work request or a call has failed |
 //! | [`mod@file`] | reading and writing |
 //! | [`text`] | a line for each entry |
@@ -20,7 +21,7 @@
 //! | [`perfetto`] | a record as a trace of Perfetto |
 #![forbid(unsafe_code)]
 
-mod arguments;
+pub mod arguments;
 pub mod check;
 mod connection;
 mod correlation;

@@ -1,7 +1,7 @@
 //! Which entries belong together: a send work request, its execution, the receive that it met, and
 //! their completions.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::entry::{Completion, Entry, Executed, ReceiveQueue, What};
 
@@ -39,8 +39,11 @@ struct Matching {
     requests: Vec<Request>,
     /// Sends that are posted and not executed, by their `wr_id` and index of the request.
     posted: HashMap<Qp, VecDeque<(u64, usize)>>,
-    /// The send that was executed last.
-    last: HashMap<Qp, (u64, usize)>,
+    /// Requests that are signaled.
+    signaled: HashSet<usize>,
+    /// Sends that are executed and have no completion, by their `wr_id`, whether they are signaled, and
+    /// index of the request.
+    executed: HashMap<Qp, VecDeque<(u64, bool, usize)>>,
     /// Receives that no message has taken.
     receives: BTreeMap<(u32, ReceiveQueue), VecDeque<(u64, usize)>>,
     /// Receives that a message has taken and that have no completion yet, by index of the request.
@@ -78,6 +81,9 @@ impl Matching {
                 let request = self.request(Request { posted: Some(index), ..Request::default() });
                 let queue = self.posted.entry((process, posted.qp)).or_default();
                 queue.push_back((posted.wr_id, request));
+                if posted.flags.iter().any(|flag| flag == "IBV_SEND_SIGNALED") {
+                    self.signaled.insert(request);
+                }
             }
             What::ReceivePosted(posted) => {
                 let queue = self.receives.entry((process, posted.queue)).or_default();
@@ -105,7 +111,9 @@ impl Matching {
         let posted = self.posted.get_mut(&qp).and_then(|queue| take(queue, executed.wr_id));
         let request = posted.unwrap_or_else(|| self.request(Request::default()));
         self.requests[request].executed = Some(index);
-        self.last.insert(qp, (executed.wr_id, request));
+        let is_signaled = self.signaled.remove(&request);
+        let queue = self.executed.entry(qp).or_default();
+        queue.push_back((executed.wr_id, is_signaled, request));
         let Some(receive) = executed.receive else { return };
         let key = ((receive.process, receive.qp), receive.wr_id);
         self.requests[request].receive = self.take_receive(receive.process, receive.qp, key.1);
@@ -129,8 +137,13 @@ impl Matching {
             }
             return;
         }
-        let last = self.last.get(&qp).filter(|last| last.0 == wr_id).map(|last| last.1);
-        let open = last.filter(|request| self.requests[*request].completion.is_none());
+        let open = self.executed.get_mut(&qp).and_then(|queue| {
+            let mut same = (0..queue.len()).filter(|at| queue[*at].0 == wr_id);
+            // Requests of a list may have one name. A queue pair may signal all.
+            let at = same.clone().find(|at| queue[*at].1).or_else(|| same.next_back())?;
+            // Completions come in the order of their requests.
+            queue.drain(..=at).next_back().map(|(_, _, request)| request)
+        });
         // A request that was flushed is not executed.
         let request =
             open.or_else(|| self.posted.get_mut(&qp).and_then(|queue| take(queue, wr_id)));
@@ -161,4 +174,74 @@ fn take(queue: &mut VecDeque<(u64, usize)>, wr_id: u64) -> Option<usize> {
     let (at, index) = find(queue, wr_id)?;
     queue.remove(at);
     Some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Completion, SendPosted};
+
+    /// Sends of one `wr_id` that are posted, executed and completed in turn, those that are signaled.
+    fn list(signaled: &[bool]) -> Vec<Entry> {
+        let entry = |what| Entry { t: 0, process: 0, thread: None, by: None, what };
+        let posted = signaled.iter().map(|&is_signaled| {
+            let flags = if is_signaled { vec!["IBV_SEND_SIGNALED".into()] } else { Vec::new() };
+            entry(What::SendPosted(SendPosted {
+                qp: 17,
+                wr_id: 0,
+                opcode: "IBV_WR_SEND".into(),
+                flags,
+                length: 0,
+                sges: Vec::new(),
+                remote: None,
+                imm: None,
+                invalidate: None,
+                compare_add: None,
+                swap: None,
+                flush: None,
+                destination: None,
+            }))
+        });
+        let executed = signaled.iter().map(|_| {
+            entry(What::Executed(Executed {
+                qp: 17,
+                wr_id: 0,
+                opcode: "IBV_WR_SEND".into(),
+                length: 0,
+                status: "IBV_WC_SUCCESS".into(),
+                receive: None,
+                reason: None,
+            }))
+        });
+        let completed = signaled.iter().filter(|is_signaled| **is_signaled).map(|_| {
+            entry(What::Completion(Completion {
+                cq: 1,
+                qp: 17,
+                wr_id: 0,
+                opcode: "IBV_WC_SEND".into(),
+                status: "IBV_WC_SUCCESS".into(),
+                length: 0,
+                imm: None,
+                solicited: false,
+                lost: false,
+                reason: None,
+            }))
+        });
+        posted.chain(executed).chain(completed).collect()
+    }
+
+    #[test]
+    fn sends_of_a_list_have_their_own_completions_though_they_have_one_name() {
+        let completions = |signaled: &[bool]| -> Vec<Option<usize>> {
+            requests(&list(signaled)).iter().map(|request| request.completion).collect()
+        };
+        assert_eq!(completions(&[true, true, true]), [Some(6), Some(7), Some(8)]);
+        assert_eq!(completions(&[false, false, true]), [None, None, Some(6)]);
+        assert_eq!(completions(&[true, false, true]), [Some(6), None, Some(7)]);
+        // Of a queue pair that signals all, or of one that has failed, the last.
+        let mut entries = list(&[false, false]);
+        entries.push(list(&[true])[2].clone());
+        let found: Vec<_> = requests(&entries).iter().map(|request| request.completion).collect();
+        assert_eq!(found, [None, Some(4)]);
+    }
 }

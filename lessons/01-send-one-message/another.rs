@@ -1,0 +1,58 @@
+//! Right, otherwise: the text travels in the work request (`IBV_SEND_INLINE`), so that its memory is free
+//! again at once, and several completions are asked for at a time.
+
+use std::process::ExitCode;
+
+use common::memory::{CArray, zeroed};
+use common::utilities::{OurResult, exit_code};
+use kit::{
+    OurControl, OurOptions, our_buffer, our_client, our_connect, our_dereg_mr, our_disconnect,
+    our_fill, our_post_send, our_reg_mr, our_unsetup,
+};
+use rdma_sys::{
+    ibv_access_flags, ibv_mr, ibv_poll_cq, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc,
+    ibv_wr_opcode,
+};
+
+const TEXT: &str = "hello, RDMA";
+
+/// Sends the whole of the buffer, and comes back when it has been sent.
+fn send_text(conn: &OurControl, buffer: &CArray<u8>, _mr: *mut ibv_mr) -> OurResult {
+    // inline data needs no key
+    let mut sge = ibv_sge { addr: buffer.addr() as u64, length: buffer.len() as u32, lkey: 0 };
+
+    let mut wr: ibv_send_wr = zeroed();
+    wr.wr_id = 17;
+    wr.sg_list = &mut sge;
+    wr.num_sge = 1;
+    wr.opcode = ibv_wr_opcode::IBV_WR_SEND;
+    wr.send_flags = ibv_send_flags::IBV_SEND_SIGNALED.0 | ibv_send_flags::IBV_SEND_INLINE.0;
+    our_post_send(conn, &mut wr)?;
+
+    let mut work_completions: [ibv_wc; 4] = zeroed();
+    // SAFETY: the queue is alive, and there is room for four completions.
+    while unsafe { ibv_poll_cq(conn.completion_queue, 4, work_completions.as_mut_ptr()) } == 0 {}
+    Ok(())
+}
+
+fn run() -> OurResult {
+    // an id, the server's address, the route to it, and a queue pair
+    let mut conn =
+        our_client(OurOptions { message: "client", max_inline_data: 64, ..OurOptions::default() })?;
+
+    // memory with the text in it, which the adapter may read
+    let buffer = our_buffer(&conn, TEXT.len())?;
+    our_fill(&buffer, TEXT);
+    let mr = our_reg_mr(&conn, &buffer, ibv_access_flags(0))?;
+
+    our_connect(&mut conn, &[])?;
+    send_text(&conn, &buffer, mr)?;
+    our_disconnect(&mut conn)?;
+
+    our_dereg_mr(&conn, mr)?;
+    our_unsetup(&mut conn)
+}
+
+pub fn main() -> ExitCode {
+    exit_code(run())
+}

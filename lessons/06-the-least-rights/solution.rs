@@ -1,0 +1,55 @@
+//! A client with four pieces of memory: one to send from, one to receive into, one that the peer reads,
+//! and one that the peer writes.
+
+use std::process::ExitCode;
+
+use common::memory::c_text;
+use common::outln;
+use common::utilities::{OurResult, exit_code};
+use kit::{
+    OurOptions, our_await_completion, our_buffer, our_client, our_connect, our_dereg_mr,
+    our_disconnect, our_fill, our_post_recv, our_post_send, our_reg_mr, our_remote_data,
+    our_setup_recv_wr, our_setup_send_wr, our_setup_sge, our_unsetup,
+};
+use rdma_sys::ibv_access_flags;
+
+fn run() -> OurResult {
+    let mut conn = our_client(OurOptions { message: "client", ..OurOptions::default() })?;
+
+    let request = our_buffer(&conn, 16)?;
+    let answer = our_buffer(&conn, 64)?;
+    let board = our_buffer(&conn, 32)?;
+    let slot = our_buffer(&conn, 32)?;
+    our_fill(&request, "ready");
+    our_fill(&board, "for everybody to read");
+
+    let request_mr = our_reg_mr(&conn, &request, ibv_access_flags(0))?;
+    let answer_mr = our_reg_mr(&conn, &answer, ibv_access_flags::IBV_ACCESS_LOCAL_WRITE)?;
+    let board_mr = our_reg_mr(&conn, &board, ibv_access_flags::IBV_ACCESS_REMOTE_READ)?;
+    let slot_mr = our_reg_mr(
+        &conn,
+        &slot,
+        ibv_access_flags::IBV_ACCESS_LOCAL_WRITE | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE,
+    )?;
+
+    our_post_recv(&conn, &mut our_setup_recv_wr(&mut [our_setup_sge(&answer, answer_mr)]))?;
+
+    // tells the peer where board and slot are, and by which keys
+    let places = [our_remote_data(&board, board_mr), our_remote_data(&slot, slot_mr)].concat();
+    our_connect(&mut conn, &places)?;
+    our_post_send(&conn, &mut our_setup_send_wr(&mut [our_setup_sge(&request, request_mr)]))?;
+    // of the send, and of the receive
+    our_await_completion(&conn)?;
+    our_await_completion(&conn)?;
+    outln!("in the slot: {:?}", c_text(&slot));
+
+    our_disconnect(&mut conn)?;
+    for mr in [request_mr, answer_mr, board_mr, slot_mr] {
+        our_dereg_mr(&conn, mr)?;
+    }
+    our_unsetup(&mut conn)
+}
+
+pub fn main() -> ExitCode {
+    exit_code(run())
+}

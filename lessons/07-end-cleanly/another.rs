@@ -1,0 +1,32 @@
+//! Right, otherwise: the region goes first, and the rest by what kit has for it.
+
+use std::process::ExitCode;
+
+use common::utilities::{OurResult, exit_code};
+use kit::{
+    OurOptions, our_await_completion, our_buffer, our_client, our_connect, our_dereg_mr,
+    our_disconnect, our_fill, our_post_send, our_reg_mr, our_setup_send_wr, our_setup_sge,
+    our_unsetup,
+};
+use rdma_sys::ibv_access_flags;
+
+const TEXT: &str = "good-bye";
+
+fn run() -> OurResult {
+    let mut conn = our_client(OurOptions { message: "client", ..OurOptions::default() })?;
+    let buffer = our_buffer(&conn, TEXT.len())?;
+    our_fill(&buffer, TEXT);
+    let mr = our_reg_mr(&conn, &buffer, ibv_access_flags(0))?;
+    our_connect(&mut conn, &[])?;
+    our_post_send(&conn, &mut our_setup_send_wr(&mut [our_setup_sge(&buffer, mr)]))?;
+    our_await_completion(&conn)?;
+
+    our_disconnect(&mut conn)?;
+
+    our_dereg_mr(&conn, mr)?;
+    our_unsetup(&mut conn)
+}
+
+pub fn main() -> ExitCode {
+    exit_code(run())
+}

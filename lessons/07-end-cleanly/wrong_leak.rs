@@ -1,0 +1,42 @@
+//! Wrong. The coach says: leaked
+
+use std::process::ExitCode;
+
+use common::utilities::{OurResult, exit_code};
+use kit::{
+    OurOptions, failed, our_await_completion, our_buffer, our_client, our_connect, our_disconnect,
+    our_fill, our_post_send, our_reg_mr, our_setup_send_wr, our_setup_sge,
+};
+use rdma_sys::{ibv_access_flags, ibv_dereg_mr, rdma_destroy_id, rdma_destroy_qp};
+
+const TEXT: &str = "good-bye";
+
+fn run() -> OurResult {
+    let mut conn = our_client(OurOptions { message: "client", ..OurOptions::default() })?;
+    let buffer = our_buffer(&conn, TEXT.len())?;
+    our_fill(&buffer, TEXT);
+    let mr = our_reg_mr(&conn, &buffer, ibv_access_flags(0))?;
+    our_connect(&mut conn, &[])?;
+    our_post_send(&conn, &mut our_setup_send_wr(&mut [our_setup_sge(&buffer, mr)]))?;
+    our_await_completion(&conn)?;
+
+    our_disconnect(&mut conn)?;
+
+    // SAFETY: the id is alive and has a queue pair.
+    unsafe { rdma_destroy_qp(conn.cm_id) };
+    // SAFETY: it was created above, and what has used it is gone.
+    let ret = unsafe { ibv_dereg_mr(mr) };
+    if ret != 0 {
+        return Err(failed("ibv_dereg_mr", ret, &conn.options));
+    }
+    // SAFETY: it was created above, and what has used it is gone.
+    let ret = unsafe { rdma_destroy_id(conn.cm_id) };
+    if ret != 0 {
+        return Err(failed("rdma_destroy_id", ret, &conn.options));
+    }
+    Ok(())
+}
+
+pub fn main() -> ExitCode {
+    exit_code(run())
+}

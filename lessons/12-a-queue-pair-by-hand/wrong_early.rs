@@ -1,0 +1,110 @@
+//! Wrong. The coach says: before the peer's queue pair was ready to receive
+
+use std::process::ExitCode;
+
+use common::memory::{c_text, zeroed};
+use common::outln;
+use common::utilities::{OurResult, exit_code};
+use kit::{
+    OUR_GID_INDEX, OUR_IB_PORT, OurOptions, OurRaw, failed, our_await_completion, our_buffer,
+    our_dereg_mr, our_fill, our_post_recv, our_post_send, our_raw_client, our_reg_mr,
+    our_setup_recv_wr, our_setup_send_wr, our_setup_sge, our_sync, our_unsetup_raw,
+};
+use rdma_sys::{
+    ibv_access_flags, ibv_gid, ibv_modify_qp, ibv_mtu, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_state,
+};
+
+const TEXT: &str = "by hand";
+
+fn modify_qp(raw: &OurRaw, attr: &mut ibv_qp_attr, mask: ibv_qp_attr_mask) -> OurResult {
+    // SAFETY: the queue pair is alive; the library reads the attributes during the call.
+    let ret = unsafe { ibv_modify_qp(raw.conn.queue_pair, attr, mask.0 as i32) };
+    if ret != 0 { Err(failed("ibv_modify_qp", ret, &raw.conn.options)) } else { Ok(()) }
+}
+
+/// From RESET to INIT: receives can be posted.
+fn to_init(raw: &OurRaw) -> OurResult {
+    let mut attr: ibv_qp_attr = zeroed();
+    attr.qp_state = ibv_qp_state::IBV_QPS_INIT;
+    attr.pkey_index = 0;
+    attr.port_num = OUR_IB_PORT;
+    attr.qp_access_flags = 0;
+    let mask = ibv_qp_attr_mask::IBV_QP_STATE
+        | ibv_qp_attr_mask::IBV_QP_PKEY_INDEX
+        | ibv_qp_attr_mask::IBV_QP_PORT
+        | ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS;
+    modify_qp(raw, &mut attr, mask)
+}
+
+/// From INIT to RTR, ready to receive: it knows its peer, `raw.peer`.
+fn to_rtr(raw: &OurRaw) -> OurResult {
+    let mut attr: ibv_qp_attr = zeroed();
+    attr.qp_state = ibv_qp_state::IBV_QPS_RTR;
+    attr.path_mtu = ibv_mtu::IBV_MTU_1024;
+    attr.dest_qp_num = raw.peer.qp_num;
+    attr.rq_psn = raw.peer.psn;
+    attr.max_dest_rd_atomic = 1;
+    // 0.64 ms
+    attr.min_rnr_timer = 12;
+    attr.ah_attr.port_num = OUR_IB_PORT;
+    // on Ethernet the way is a GID
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.grh.dgid = ibv_gid { raw: raw.peer.gid };
+    attr.ah_attr.grh.sgid_index = OUR_GID_INDEX;
+    attr.ah_attr.grh.hop_limit = 64;
+    let mask = ibv_qp_attr_mask::IBV_QP_STATE
+        | ibv_qp_attr_mask::IBV_QP_AV
+        | ibv_qp_attr_mask::IBV_QP_PATH_MTU
+        | ibv_qp_attr_mask::IBV_QP_DEST_QPN
+        | ibv_qp_attr_mask::IBV_QP_RQ_PSN
+        | ibv_qp_attr_mask::IBV_QP_MAX_DEST_RD_ATOMIC
+        | ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER;
+    modify_qp(raw, &mut attr, mask)
+}
+
+/// From RTR to RTS, ready to send as well: `raw.own.psn` is what it begins with.
+fn to_rts(raw: &OurRaw) -> OurResult {
+    let mut attr: ibv_qp_attr = zeroed();
+    attr.qp_state = ibv_qp_state::IBV_QPS_RTS;
+    attr.sq_psn = raw.own.psn;
+    attr.max_rd_atomic = 1;
+    // 67 ms for an acknowledgement, and so many times again
+    attr.timeout = 14;
+    attr.retry_cnt = 5;
+    attr.rnr_retry = 5;
+    let mask = ibv_qp_attr_mask::IBV_QP_STATE
+        | ibv_qp_attr_mask::IBV_QP_TIMEOUT
+        | ibv_qp_attr_mask::IBV_QP_RETRY_CNT
+        | ibv_qp_attr_mask::IBV_QP_RNR_RETRY
+        | ibv_qp_attr_mask::IBV_QP_SQ_PSN
+        | ibv_qp_attr_mask::IBV_QP_MAX_QP_RD_ATOMIC;
+    modify_qp(raw, &mut attr, mask)
+}
+
+fn run() -> OurResult {
+    let mut raw = our_raw_client(OurOptions { message: "client", ..OurOptions::default() })?;
+    let buffer = our_buffer(&raw.conn, 32)?;
+    our_fill(&buffer, TEXT);
+    let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
+    let mr = our_reg_mr(&raw.conn, &buffer, access)?;
+
+    to_init(&raw)?;
+    let mut sge = our_setup_sge(&buffer, mr);
+    our_post_recv(&raw.conn, &mut our_setup_recv_wr(&mut [sge]))?;
+    to_rtr(&raw)?;
+    to_rts(&raw)?;
+    sge.length = TEXT.len() as u32;
+    our_post_send(&raw.conn, &mut our_setup_send_wr(&mut [sge]))?;
+    our_sync(&mut raw)?;
+    // of the send, and of the receive
+    our_await_completion(&raw.conn)?;
+    our_await_completion(&raw.conn)?;
+    outln!("{}", c_text(&buffer));
+
+    our_dereg_mr(&raw.conn, mr)?;
+    our_unsetup_raw(&mut raw)
+}
+
+pub fn main() -> ExitCode {
+    exit_code(run())
+}

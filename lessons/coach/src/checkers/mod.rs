@@ -1,0 +1,14 @@
+//! What each lesson looks for: properties of the record, whatever way the program has taken to them.
+
+pub mod a_list_by_one_call;
+pub mod a_queue_pair_by_hand;
+pub mod end_cleanly;
+pub mod find_out_why_it_hangs;
+pub mod one_completion_for_a_list;
+pub mod post_the_receive_first;
+pub mod room_for_what_comes;
+pub mod send_from_two_pieces;
+pub mod send_one_message;
+pub mod sleep_without_losing;
+pub mod the_least_rights;
+pub mod write_then_tell;

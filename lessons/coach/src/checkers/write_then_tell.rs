@@ -1,0 +1,50 @@
+//! The text is written into the peer's memory, and the peer is told after that.
+
+use crate::facts::Run;
+use crate::verdict::{Verdict, wrong};
+
+/// Bytes of the text.
+const LENGTH: u64 = 22;
+const WITH_IMM: &str = "IBV_WR_RDMA_WRITE_WITH_IMM";
+
+/// The lesson's checker.
+pub fn check(run: &Run) -> Verdict {
+    let sends = run.sends(run.student);
+    let of = |opcodes: &[&str]| {
+        let chosen = sends.iter().filter(|(_, send)| opcodes.contains(&send.opcode.as_str()));
+        chosen.copied().collect::<Vec<_>>()
+    };
+    let writes = of(&["IBV_WR_RDMA_WRITE", WITH_IMM]);
+    let tells = of(&["IBV_WR_SEND", "IBV_WR_SEND_WITH_IMM", WITH_IMM]);
+    if writes.is_empty() {
+        return match tells.iter().find(|(_, send)| send.length >= LENGTH) {
+            Some((index, _)) => wrong(
+                "the text was sent, not written: it went into the peer's receive, not to its page",
+                [*index],
+            ),
+            None => wrong("nothing was written into the peer's memory", []),
+        };
+    }
+    for write in &writes {
+        run.is_executed(*write)?;
+    }
+    let bytes: u64 = writes.iter().map(|(_, send)| send.length).sum();
+    if bytes != LENGTH {
+        let entries = writes.iter().map(|(index, _)| *index);
+        return wrong(format!("{bytes} bytes were written, and the text has {LENGTH}"), entries);
+    }
+    let (Some(&(told, _)), Some(&(written, _))) = (tells.first(), writes.last()) else {
+        let entries = writes.iter().map(|(index, _)| *index);
+        return wrong(
+            "the peer is not told: a write gives no completion there, and nobody knows of it",
+            entries,
+        );
+    };
+    if told < written {
+        return wrong(
+            "the peer was told before the text was written: the message may be there first",
+            [told, written],
+        );
+    }
+    tells.last().map_or(Ok(()), |tell| run.is_complete(*tell))
+}

@@ -1,0 +1,313 @@
+//! A run, and questions to its record.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use harness::process::Ending;
+use soft_hca_record::arguments;
+use soft_hca_record::entry::{
+    Call, Completion, Entry, Executed, Outcome, ReceivePosted, SendPosted, What,
+};
+use soft_hca_record::requests::{Request, requests};
+use soft_hca_record::value::{Name, Value};
+use soft_hca_record::{Header, Reader};
+
+use crate::error::Error;
+use crate::verdict::{Verdict, wrong};
+
+const SUCCESS: &str = "IBV_WC_SUCCESS";
+/// The flags of a send that completes visibly.
+pub const SIGNALED: &str = "IBV_SEND_SIGNALED";
+
+/// What a student's program and its peer did. Entries are named by their index.
+#[derive(Debug)]
+pub struct Run {
+    /// The record, in the order of time.
+    pub entries: Vec<Entry>,
+    /// The student's program, as in [`Entry::process`].
+    pub student: u32,
+    /// Its peer.
+    pub peer: u32,
+    /// How the student's program ended, if it was started.
+    pub student_end: Option<Ending>,
+    /// How the peer did.
+    pub peer_end: Option<Ending>,
+    /// What the peer has printed on standard error.
+    pub peer_said: Vec<String>,
+    requests: Vec<Request>,
+}
+
+/// An entry's index, and what it says.
+pub type At<'r, T> = (usize, &'r T);
+
+/// No process of the record.
+const NOBODY: u32 = u32::MAX;
+
+impl Run {
+    /// A run by its record. `is_peer` tells the peer's command line from the student's.
+    pub fn new(entries: Vec<Entry>, is_peer: impl Fn(&[String]) -> bool) -> Self {
+        let find = |wanted: bool| {
+            let mut found = entries.iter().filter_map(|entry| match &entry.what {
+                What::ProcessBegan { command, role, .. }
+                    if *role == soft_hca_record::entry::Role::Program && !command.is_empty() =>
+                {
+                    (is_peer(command) == wanted).then_some(entry.process)
+                }
+                _ => None,
+            });
+            found.next().unwrap_or(NOBODY)
+        };
+        let (student, peer) = (find(false), find(true));
+        let requests = requests(&entries);
+        let (student_end, peer_end, peer_said) = (None, None, Vec::new());
+        Self { student, peer, student_end, peer_end, peer_said, requests, entries }
+    }
+
+    /// Was somebody stopped who did not end in time?
+    pub fn is_stopped(&self) -> bool {
+        [self.student_end, self.peer_end].contains(&Some(Ending::TimedOut))
+    }
+
+    fn of<'r, T: 'r>(
+        &'r self,
+        process: u32,
+        pick: impl Fn(&'r What) -> Option<&'r T>,
+    ) -> Vec<At<'r, T>> {
+        let entries = self.entries.iter().enumerate();
+        let own = entries.filter(|(_, entry)| entry.process == process);
+        own.filter_map(|(index, entry)| Some((index, pick(&entry.what)?))).collect()
+    }
+
+    /// Send work requests that a process has posted.
+    pub fn sends(&self, process: u32) -> Vec<At<'_, SendPosted>> {
+        self.of(process, |what| match what {
+            What::SendPosted(posted) => Some(posted),
+            _ => None,
+        })
+    }
+
+    /// Receives that a process has posted.
+    pub fn receives(&self, process: u32) -> Vec<At<'_, ReceivePosted>> {
+        self.of(process, |what| match what {
+            What::ReceivePosted(posted) => Some(posted),
+            _ => None,
+        })
+    }
+
+    /// Completions in a process's queues.
+    pub fn completions(&self, process: u32) -> Vec<At<'_, Completion>> {
+        self.of(process, |what| match what {
+            What::Completion(completion) => Some(completion),
+            _ => None,
+        })
+    }
+
+    /// A process's calls of this name, refused ones as well.
+    pub fn calls(&self, process: u32, name: &str) -> Vec<At<'_, Call>> {
+        self.of(process, |what| match what {
+            What::Call(call) if call.name == name => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The same without those that were refused.
+    pub fn done(&self, process: u32, name: &str) -> Vec<At<'_, Call>> {
+        let mut calls = self.calls(process, name);
+        calls.retain(|(_, call)| matches!(call.result, Outcome::Done(_)));
+        calls
+    }
+
+    /// What became of a work request, by the index at which it was posted.
+    pub fn request(&self, posted: usize) -> Request {
+        let is_it =
+            |request: &&Request| request.posted == Some(posted) || request.receive == Some(posted);
+        self.requests.iter().find(is_it).copied().unwrap_or_default()
+    }
+
+    /// The execution of a send, by the index at which it was posted.
+    pub fn execution(&self, posted: usize) -> Option<At<'_, Executed>> {
+        let index = self.request(posted).executed?;
+        match &self.entries[index].what {
+            What::Executed(executed) => Some((index, executed)),
+            _ => None,
+        }
+    }
+
+    /// The poll that has given a completion to the program: completions come out of a queue in the order
+    /// in which they have come into it.
+    pub fn polled(&self, completion: usize) -> Option<usize> {
+        let What::Completion(Completion { cq, .. }) = &self.entries[completion].what else {
+            return None;
+        };
+        let process = self.entries[completion].process;
+        let is_in = |(_, other): &At<'_, Completion>| other.cq == *cq && !other.lost;
+        let before = self.completions(process).into_iter().filter(is_in);
+        let place = before.take_while(|(index, _)| *index < completion).count();
+        let polls = self.of(process, |what| match what {
+            What::Polled(polled) if polled.cq == *cq => Some(polled),
+            _ => None,
+        });
+        let mut found = 0;
+        let mut polls = polls.into_iter();
+        let poll = polls.find(|(_, polled)| {
+            found += polled.found as usize;
+            found > place
+        });
+        poll.map(|(index, _)| index)
+    }
+
+    /// One work request of a process, which is all that it shall post.
+    pub fn only_send(&self, process: u32) -> Result<At<'_, SendPosted>, crate::verdict::Wrong> {
+        let sends = self.sends(process);
+        let entries = sends.iter().map(|(index, _)| *index).collect();
+        let what = match sends.as_slice() {
+            [one] => return Ok(*one),
+            [] => "nothing was sent: your program has posted no send".to_owned(),
+            more => format!("{} sends were posted, for what shall be one message", more.len()),
+        };
+        Err(crate::verdict::Wrong { what, entries })
+    }
+
+    /// A send was executed well, and is signaled; its completion was polled.
+    pub fn is_complete(&self, (index, posted): At<'_, SendPosted>) -> Verdict {
+        self.is_executed((index, posted))?;
+        let request = self.request(index);
+        let Some(completion) = request.completion else {
+            if posted.flags.iter().any(|flag| flag == SIGNALED) {
+                return wrong("the send has no completion", request.entries());
+            }
+            return wrong(
+                "the send is not signaled: it gives no completion, and the program cannot know when its \
+                 memory is free again",
+                [index],
+            );
+        };
+        if self.polled(completion).is_none() {
+            return wrong("nobody has polled the completion of the send", [index, completion]);
+        }
+        Ok(())
+    }
+
+    /// A send was executed, and did not fail.
+    pub fn is_executed(&self, (index, posted): At<'_, SendPosted>) -> Verdict {
+        let request = self.request(index);
+        let Some((at, executed)) = self.execution(index) else {
+            let why = request.stalled.map(|at| match &self.entries[at].what {
+                What::Stalled { reason, .. } => format!(": {reason}"),
+                _ => String::new(),
+            });
+            let why = why.unwrap_or_default();
+            let what = format!("the {} was posted, and not executed{why}", posted.opcode);
+            return wrong(what, request.entries());
+        };
+        if executed.status != SUCCESS {
+            return self.failure(at, executed);
+        }
+        Ok(())
+    }
+
+    /// A message has come into a receive, by the index at which that was posted, and its completion was
+    /// polled.
+    pub fn is_received(&self, index: usize) -> Verdict {
+        let Some(completion) = self.request(index).received else {
+            return wrong("no message has come into the receive", [index]);
+        };
+        if self.polled(completion).is_none() {
+            return wrong("nobody has polled the completion of the receive", [index, completion]);
+        }
+        Ok(())
+    }
+
+    /// The sends of a process in lists: those that were posted before any of them was executed, or the
+    /// thread did something else, were posted by one call.
+    pub fn lists(&self, process: u32) -> Vec<Vec<At<'_, SendPosted>>> {
+        let mut lists: Vec<Vec<At<'_, SendPosted>>> = Vec::new();
+        // The thread that may go on with the last list.
+        let mut open = None;
+        for (index, entry) in self.entries.iter().enumerate() {
+            if entry.process != process || entry.thread.is_none() {
+                continue;
+            }
+            match &entry.what {
+                What::SendPosted(posted) => {
+                    let list = lists.last_mut().filter(|_| open == entry.thread);
+                    match list {
+                        Some(list) => list.push((index, posted)),
+                        None => lists.push(vec![(index, posted)]),
+                    }
+                    open = entry.thread;
+                }
+                _ if open == entry.thread => open = None,
+                _ => {}
+            }
+        }
+        lists
+    }
+
+    fn failure(&self, at: usize, executed: &Executed) -> Verdict {
+        let Executed { opcode, status, reason, .. } = executed;
+        let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        let entries = self.requests.iter().find(|request| request.executed == Some(at));
+        let entries: Vec<usize> =
+            entries.map(|request| request.entries().collect()).unwrap_or_default();
+        wrong(format!("the {opcode} fails with {status}{why}"), entries)
+    }
+
+    /// A call was not refused.
+    pub fn is_done(&self, (index, call): At<'_, Call>) -> Verdict {
+        match &call.result {
+            Outcome::Refused { errno, reason, .. } => {
+                let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+                wrong(format!("{} is refused with {errno}{why}", call.name), [index])
+            }
+            Outcome::Done(_) => Ok(()),
+        }
+    }
+
+    /// No work request and no call of the process has failed, and no message to it because of what it did.
+    pub fn all_went_well(&self, process: u32) -> Verdict {
+        for (index, entry) in self.entries.iter().enumerate() {
+            match &entry.what {
+                What::Executed(executed) if executed.status != SUCCESS => {
+                    self.failure(index, executed)?;
+                }
+                What::Call(call) if entry.process == process => self.is_done((index, call))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The words of a call's argument that has flags, such as `access`.
+pub fn flags<'c>(call: &'c Call, name: &str) -> Vec<&'c str> {
+    let text = arguments::text(&call.args, name).unwrap_or_default();
+    text.split('|').filter(|word| !word.is_empty() && *word != "0").collect()
+}
+
+/// What a call has given under a name.
+pub fn given<'c>(call: &'c Call, name: &str) -> Option<&'c Value> {
+    match &call.result {
+        Outcome::Done(values) => arguments::value(values, name),
+        Outcome::Refused { .. } => None,
+    }
+}
+
+/// The key that a call has given.
+pub fn key(call: &Call, name: &str) -> Option<u32> {
+    match given(call, name)? {
+        Value::Name(Name::Key(key)) => Some(*key),
+        _ => None,
+    }
+}
+
+/// Reads a record.
+pub fn read(path: &Path) -> Result<(Header, Vec<Entry>), Error> {
+    let failed = |source| Error::Record { path: path.to_owned(), source };
+    let file = File::open(path).map_err(Error::read(path))?;
+    let mut reader = Reader::new(BufReader::new(file)).map_err(failed)?;
+    let header = reader.header().clone();
+    let entries: Result<Vec<Entry>, _> = reader.by_ref().collect();
+    Ok((header, entries.map_err(failed)?))
+}

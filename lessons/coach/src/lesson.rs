@@ -1,0 +1,169 @@
+//! The lessons, and what is in their folders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use harness::transcript::Side;
+use soft_hca_record::check::Rule;
+
+use crate::checkers;
+use crate::error::Error;
+use crate::facts::Run;
+use crate::verdict::Verdict;
+
+/// One lesson.
+#[derive(Debug)]
+pub struct Lesson {
+    /// Its folder in `lessons`, whose first two characters are its number.
+    pub folder: &'static str,
+    /// What it teaches.
+    pub title: &'static str,
+    /// Which side the student writes.
+    pub student: Side,
+    /// The connection manager has no part in it: the server says a TCP port, and the client is given it.
+    pub is_by_hand: bool,
+    /// Looks at a run: the first thing that is wrong with respect to the lesson.
+    pub check: fn(&Run) -> Verdict,
+    /// Rules of `soft-hca check` that the student's program has to keep as well.
+    pub rules: &'static [Rule],
+}
+
+/// All of them, in the order of the course.
+pub const LESSONS: &[Lesson] = &[
+    Lesson {
+        folder: "01-send-one-message",
+        title: "send one message",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::send_one_message::check,
+        rules: &[],
+    },
+    Lesson {
+        folder: "02-post-the-receive-first",
+        title: "have the receive posted when the message comes",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::post_the_receive_first::check,
+        rules: &[Rule::ReceiveLate],
+    },
+    Lesson {
+        folder: "03-send-from-two-pieces",
+        title: "one message from two pieces of memory",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::send_from_two_pieces::check,
+        rules: &[Rule::SgeCount],
+    },
+    Lesson {
+        folder: "04-a-list-by-one-call",
+        title: "a list of four messages by one call",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::a_list_by_one_call::check,
+        rules: &[],
+    },
+    Lesson {
+        folder: "05-room-for-what-comes",
+        title: "room for a message whose length the peer has said",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::room_for_what_comes::check,
+        rules: &[],
+    },
+    Lesson {
+        folder: "06-the-least-rights",
+        title: "each region grants what it is used for",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::the_least_rights::check,
+        rules: &[],
+    },
+    Lesson {
+        folder: "07-end-cleanly",
+        title: "hang up, and destroy everything in its order",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::end_cleanly::check,
+        rules: &[Rule::Leaked],
+    },
+    Lesson {
+        folder: "08-sleep-without-losing",
+        title: "sleep without losing a wake-up",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::sleep_without_losing::check,
+        rules: &[Rule::ArmOrder, Rule::Overlap],
+    },
+    Lesson {
+        folder: "09-one-completion-for-a-list",
+        title: "one completion for each list of sends",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::one_completion_for_a_list::check,
+        rules: &[Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
+    },
+    Lesson {
+        folder: "10-write-then-tell",
+        title: "write into the peer's memory, then tell it",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::write_then_tell::check,
+        rules: &[Rule::RkeyStale],
+    },
+    Lesson {
+        folder: "11-find-out-why-it-hangs",
+        title: "find out why it hangs",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::find_out_why_it_hangs::check,
+        rules: &[Rule::Leaked],
+    },
+    Lesson {
+        folder: "12-a-queue-pair-by-hand",
+        title: "a queue pair by hand, without the connection manager",
+        student: Side::Client,
+        is_by_hand: true,
+        check: checkers::a_queue_pair_by_hand::check,
+        rules: &[Rule::Timers, Rule::PkeyIndex, Rule::Leaked],
+    },
+];
+
+impl Lesson {
+    /// The one that is called so, by its number or by its folder's name.
+    pub fn named(name: &str) -> Result<&'static Self, Error> {
+        let number = name.parse().ok();
+        let is_it = |lesson: &&Self| number == Some(lesson.number()) || lesson.folder == name;
+        LESSONS.iter().find(is_it).ok_or_else(|| {
+            Error::Usage(format!("there is no lesson {name:?}, but 1 to {}", LESSONS.len()))
+        })
+    }
+
+    /// Counted from 1.
+    pub fn number(&self) -> usize {
+        self.folder.split('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> PathBuf {
+        top().join("lessons").join(self.folder)
+    }
+
+    /// The text of one of its files.
+    pub fn text(&self, file: &str) -> Result<String, Error> {
+        let path = self.dir().join(file);
+        fs::read_to_string(&path).map_err(Error::read(&path))
+    }
+
+    /// Its hints, from the one that says least on.
+    pub fn hints(&self) -> Result<Vec<String>, Error> {
+        let text = self.text("hints.md")?;
+        let parts = text.split("\n---\n").map(|hint| hint.trim().to_owned());
+        Ok(parts.filter(|hint| !hint.is_empty()).collect())
+    }
+}
+
+/// The top of the repository.
+pub fn top() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own)
+}

@@ -1,0 +1,26 @@
+//! The coach: runs a student's program with its peer on soft-hca, and says by the record what it did
+//! wrong.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`lesson`] | the lessons, and what is in their folders |
+//! | [`checkers`] | what each of them looks for |
+//! | [`facts`] | a run, and questions to its record |
+//! | [`verdict`] | the first thing that is wrong in a run |
+//! | [`play`] | runs a pair, recorded, in a fabric of its own |
+//! | [`work`] | the student's folder, and building what is in it |
+//! | [`progress`] | how far the student is |
+//! | [`session`] | what `./learn` does |
+#![forbid(unsafe_code)]
+
+pub mod checkers;
+pub mod error;
+pub mod facts;
+pub mod lesson;
+pub mod play;
+pub mod progress;
+pub mod session;
+pub mod verdict;
+pub mod work;
+
+pub use error::Error;

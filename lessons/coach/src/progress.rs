@@ -1,0 +1,100 @@
+//! How far the student is: a file of the user's, `learn.json` in `$XDG_STATE_HOME/rdma-by-example`
+//! (`~/.local/state/rdma-by-example`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::lesson::Lesson;
+
+/// What is known of one lesson.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// A run of it was right once.
+    #[serde(default)]
+    pub is_done: bool,
+    /// Hints that were shown.
+    #[serde(default)]
+    pub hints: usize,
+}
+
+/// The file.
+#[derive(Debug)]
+pub struct Progress {
+    path: PathBuf,
+    lessons: BTreeMap<String, State>,
+}
+
+impl Progress {
+    /// The user's.
+    pub fn of_user() -> Result<Self, Error> {
+        let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+        let state = state
+            .filter(|path| path.is_absolute())
+            .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state")));
+        let state = state.ok_or_else(|| {
+            Error::Usage("there is no HOME to keep your progress in: set XDG_STATE_HOME".to_owned())
+        })?;
+        Self::read(&state.join("rdma-by-example/learn.json"))
+    }
+
+    /// That of a file, which need not be there.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let lessons = match fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| {
+                Error::Usage(format!("{} is broken, remove it: {error}", path.display()))
+            })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(Error::read(path)(error)),
+        };
+        Ok(Self { path: path.to_owned(), lessons })
+    }
+
+    /// What is known of a lesson.
+    pub fn of(&self, lesson: &Lesson) -> State {
+        self.lessons.get(lesson.folder).copied().unwrap_or_default()
+    }
+
+    /// Changes it, and writes the file.
+    pub fn change(&mut self, lesson: &Lesson, change: impl Fn(&mut State)) -> Result<(), Error> {
+        let state = self.lessons.entry(lesson.folder.to_owned()).or_default();
+        let before = *state;
+        change(state);
+        if *state == before {
+            return Ok(());
+        }
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(dir).map_err(Error::write(dir))?;
+        let text = serde_json::to_string_pretty(&self.lessons).expect("numbers and texts only");
+        // Whole or not at all.
+        let new = self.path.with_extension("new");
+        fs::write(&new, text + "\n").map_err(Error::write(&new))?;
+        fs::rename(&new, &self.path).map_err(Error::write(&self.path))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+    use crate::lesson::LESSONS;
+
+    #[test]
+    fn what_is_changed_is_read_again() {
+        let dir = std::env::temp_dir().join(format!("learn progress {}", std::process::id()));
+        let path = dir.join("deep/learn.json");
+        let mut progress = Progress::read(&path).unwrap();
+        assert_eq!(progress.of(&LESSONS[1]), State::default());
+        progress.change(&LESSONS[1], |state| state.hints += 1).unwrap();
+        progress.change(&LESSONS[1], |state| state.is_done = true).unwrap();
+        let again = Progress::read(&path).unwrap();
+        assert_eq!(again.of(&LESSONS[1]), State { is_done: true, hints: 1 });
+        assert_eq!(again.of(&LESSONS[0]), State::default());
+        fs::write(&path, "{").unwrap();
+        assert!(Progress::read(&path).unwrap_err().to_string().contains("is broken"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,221 @@
+//! What `./learn` does.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::facts::Run;
+use crate::lesson::{LESSONS, Lesson};
+use crate::play::Play;
+use crate::progress::Progress;
+use crate::verdict::{self, Verdict, judge};
+use crate::work::Work;
+
+/// Who has not ended by then is stopped.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How often a program is looked at, whether it was saved.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// A student at work.
+#[derive(Debug)]
+pub struct Session {
+    /// Where the coach, the peers and soft-hca are.
+    pub bin_dir: PathBuf,
+    /// The student's folder.
+    pub work: Work,
+    /// How far the student is.
+    pub progress: Progress,
+}
+
+/// Prints a text; where nobody reads it any more there is nobody to tell.
+fn say(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+impl Session {
+    /// The lessons, and which is next.
+    pub fn overview(&self) {
+        let next = LESSONS.iter().find(|lesson| !self.progress.of(lesson).is_done);
+        let mut text = String::new();
+        for lesson in LESSONS {
+            let mark = match self.progress.of(lesson) {
+                state if state.is_done => "done",
+                _ if next.is_some_and(|next| next.folder == lesson.folder) => "next",
+                _ if self.work.has(lesson) => "open",
+                _ => "",
+            };
+            text += &format!("{:4}  {:>2}  {}\n", mark, lesson.number(), lesson.title);
+        }
+        text += &match next {
+            Some(next) => format!("\n./learn {} opens the next one.\n", next.number()),
+            None => "\nAll of them are done. ./learn --verify runs them again.\n".to_owned(),
+        };
+        say(&text);
+    }
+
+    /// Opens a lesson: its task, and where the program is. `anew` begins again.
+    pub fn open(&self, lesson: &Lesson, anew: bool) -> Result<(), Error> {
+        self.work.open(lesson, anew)?;
+        let program = self.work.program(lesson);
+        say(&format!(
+            "{}\nYour program: {}\nEdit it, and have it run at each save: ./learn {} --watch\n",
+            lesson.text("README.md")?,
+            Work::shown(&program),
+            lesson.number()
+        ));
+        Ok(())
+    }
+
+    /// Builds and runs a lesson's program, and says what it did wrong. True if nothing.
+    pub fn run(&mut self, lesson: &'static Lesson, is_quiet: bool) -> Result<bool, Error> {
+        self.work.open(lesson, false)?;
+        let Some(program) = self.work.build(lesson)? else {
+            say(&format!("{}: it does not compile\n", lesson.folder));
+            return Ok(false);
+        };
+        let play = Play {
+            lesson,
+            bin_dir: self.bin_dir.clone(),
+            program: vec![program.display().to_string()],
+            limit: LIMIT,
+            is_quiet,
+            record: self.work.record(lesson),
+        };
+        let run = play.run()?;
+        let found = judge(lesson, &run);
+        say(&report(lesson, &run, &found));
+        if found.is_ok() {
+            self.progress.change(lesson, |state| state.is_done = true)?;
+        }
+        Ok(found.is_ok())
+    }
+
+    /// Does so whenever the program was saved, until it is interrupted.
+    pub fn watch(&mut self, lesson: &'static Lesson) -> Result<(), Error> {
+        let mut last = None;
+        self.work.open(lesson, false)?;
+        loop {
+            let saved = self.work.saved(lesson);
+            if saved.is_none() || saved == last {
+                thread::sleep(LOOK);
+                continue;
+            }
+            last = saved;
+            if io::IsTerminal::is_terminal(&io::stdout()) {
+                say("\x1b[2J\x1b[H");
+            }
+            self.run(lesson, false)?;
+            let program = self.work.program(lesson);
+            say(&format!("\nwatching {}; Ctrl-C ends\n", Work::shown(&program)));
+        }
+    }
+
+    /// Runs all that were opened. True if those that were done are right still.
+    pub fn verify(&mut self) -> Result<bool, Error> {
+        let (mut count, mut right, mut broken) = (0, 0, Vec::new());
+        for lesson in LESSONS {
+            if !self.work.has(lesson) {
+                continue;
+            }
+            let was_done = self.progress.of(lesson).is_done;
+            count += 1;
+            if self.run(lesson, true)? {
+                right += 1;
+            } else if was_done {
+                broken.push(lesson.number().to_string());
+            }
+        }
+        say(&format!("\n{right} of {count} opened lessons are right\n"));
+        if !broken.is_empty() {
+            say(&format!("done before, and wrong now: {}\n", broken.join(", ")));
+        }
+        Ok(broken.is_empty())
+    }
+
+    /// Shows one hint more.
+    pub fn hint(&mut self, lesson: &Lesson) -> Result<(), Error> {
+        let hints = lesson.hints()?;
+        let shown = self.progress.of(lesson).hints.min(hints.len());
+        for (number, hint) in hints.iter().enumerate().take(shown + 1) {
+            say(&format!("{}. {hint}\n\n", number + 1));
+        }
+        let number = lesson.number();
+        match hints.len().saturating_sub(shown + 1) {
+            0 => say(&format!("That is all; ./learn {number} --solution is left.\n")),
+            left => say(&format!("{left} more: ./learn {number} --hint\n")),
+        }
+        self.progress.change(lesson, |state| state.hints = (shown + 1).min(hints.len()))
+    }
+
+    /// Shows a solution, and what else there is to see; before the lesson is done only if all hints
+    /// were shown, or `anyway`.
+    pub fn solution(&self, lesson: &Lesson, anyway: bool) -> Result<(), Error> {
+        let state = self.progress.of(lesson);
+        let left = lesson.hints()?.len().saturating_sub(state.hints);
+        let number = lesson.number();
+        if !state.is_done && left > 0 && !anyway {
+            say(&format!(
+                "This lesson is not done yet, and there are hints left: ./learn {number} --hint\n\
+                 ./learn {number} --solution --anyway shows the solution.\n"
+            ));
+            return Ok(());
+        }
+        let file = lesson.dir().join("solution.rs");
+        say(&format!(
+            "{}\n{}\nCompare: diff {} {}\n",
+            lesson.text("solution.rs")?,
+            lesson.text("solution.md")?,
+            Work::shown(&self.work.program(lesson)),
+            Work::shown(&file)
+        ));
+        Ok(())
+    }
+
+    /// Draws the lesson's last run as a page for a browser.
+    pub fn timeline(&self, lesson: &Lesson, file: &Path) -> Result<(), Error> {
+        let record = self.work.record(lesson);
+        if !record.is_file() {
+            let number = lesson.number();
+            return Err(Error::Usage(format!("there was no run yet: ./learn {number} --run")));
+        }
+        let program = self.bin_dir.join("soft-hca");
+        let mut show = Command::new(&program);
+        show.args(["show", "--html"]).arg(file).args(["--title", lesson.title]).arg(&record);
+        let status = show.status().map_err(|source| Error::Start { program, source })?;
+        if !status.success() {
+            return Err(Error::NoRun("no timeline was made".to_owned()));
+        }
+        say(&format!("the timeline is in {}\n", file.display()));
+        Ok(())
+    }
+}
+
+/// What is said of a run.
+fn report(lesson: &Lesson, run: &Run, found: &Verdict) -> String {
+    let (folder, number) = (lesson.folder, lesson.number());
+    let wrong = match found {
+        Ok(()) => {
+            return format!(
+                "{folder}: done. ./learn {number} --solution has one to compare with\n"
+            );
+        }
+        Err(wrong) => wrong,
+    };
+    let mut text = format!("{folder}: not yet: {}\n", wrong.what);
+    for line in wrong.lines(run) {
+        text += &format!("    {line}\n");
+    }
+    if run.is_stopped() {
+        text += &format!("It was stopped after {} s. Why it does not go on:\n", LIMIT.as_secs());
+        for line in verdict::explanation(run).lines() {
+            text += &format!("    {line}\n");
+        }
+    }
+    text + &format!(
+        "./learn {number} --timeline draws this run, ./learn {number} --hint has a hint\n"
+    )
+}

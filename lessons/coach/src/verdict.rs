@@ -1,0 +1,92 @@
+//! The first thing that is wrong in a run.
+
+use harness::process::Ending;
+use soft_hca_record::check::Checker;
+use soft_hca_record::explain;
+use soft_hca_record::text::Text;
+
+use crate::facts::Run;
+use crate::lesson::Lesson;
+
+/// What is wrong, in a sentence without its end, and the entries of the record that show it, by their
+/// indices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The sentence.
+    pub what: String,
+    /// The entries.
+    pub entries: Vec<usize>,
+}
+
+/// Nothing, or the first thing that is wrong.
+pub type Verdict = Result<(), Wrong>;
+
+/// Something is wrong.
+pub fn wrong(what: impl Into<String>, entries: impl IntoIterator<Item = usize>) -> Verdict {
+    Err(Wrong { what: what.into(), entries: entries.into_iter().collect() })
+}
+
+/// What a run of a lesson's program comes to.
+pub fn judge(lesson: &Lesson, run: &Run) -> Verdict {
+    crash(run)?;
+    (lesson.check)(run)?;
+    run.all_went_well(run.student)?;
+    rules(lesson, run)?;
+    ends(run)
+}
+
+fn crash(run: &Run) -> Verdict {
+    match run.student_end {
+        Some(Ending::Signal(number)) => {
+            wrong(format!("your program was ended by signal {number}, see signal(7)"), [])
+        }
+        // The status of a Rust program that has panicked.
+        Some(Ending::Code(101)) => wrong("your program has panicked", []),
+        _ => Ok(()),
+    }
+}
+
+fn rules(lesson: &Lesson, run: &Run) -> Verdict {
+    let mut checker = Checker::new();
+    run.entries.iter().for_each(|entry| checker.entry(entry));
+    let mut findings = checker.end().into_iter();
+    let is_it = |finding: &soft_hca_record::check::Finding| {
+        finding.process == run.student && lesson.rules.contains(&finding.rule)
+    };
+    let Some(finding) = findings.find(is_it) else { return Ok(()) };
+    let (place, what, why) = (&finding.place, &finding.what, finding.rule.why());
+    let name = finding.rule.name();
+    let entries = run.entries.iter().position(|entry| entry.t == finding.t);
+    wrong(format!("{place}: {what} ({name}: {why})"), entries)
+}
+
+fn ends(run: &Run) -> Verdict {
+    if run.is_stopped() {
+        return wrong("your program, or its peer, does not end", []);
+    }
+    match run.student_end {
+        Some(Ending::Code(0)) => {}
+        Some(end) => return wrong(format!("your program ends with status {end}, not 0"), []),
+        None => return wrong("your program was not started", []),
+    }
+    if run.peer_end != Some(Ending::Code(0)) {
+        let said = run.peer_said.last().map_or("that it has failed", |line| line.as_str());
+        return wrong(format!("the peer is not content, and says: {said}"), []);
+    }
+    Ok(())
+}
+
+impl Wrong {
+    /// Entries as lines of the record.
+    pub fn lines(&self, run: &Run) -> Vec<String> {
+        let mut text = Text::new();
+        let lines = run.entries.iter().map(|entry| text.line(entry));
+        let lines = lines.enumerate().filter(|(index, _)| self.entries.contains(index));
+        lines.map(|(_, line)| line.trim_end().to_owned()).collect()
+    }
+}
+
+/// Why a run does not go on, and what else has failed in it, as `soft-hca explain` has it.
+pub fn explanation(run: &Run) -> String {
+    explain::text(&run.entries)
+}

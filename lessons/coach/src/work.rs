@@ -1,0 +1,148 @@
+//! The student's folder, `learn-work` at the top of the repository: a copy of each lesson's beginning, and
+//! a manifest that makes programs of them. Git ignores it.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::error::Error;
+use crate::lesson::{LESSONS, Lesson, top};
+
+/// The manifest without its programs.
+const MANIFEST: &str = include_str!("work.template.toml");
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub struct Work {
+    dir: PathBuf,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self { dir: top().join("learn-work") }
+    }
+}
+
+impl Work {
+    /// Another folder.
+    pub fn at(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    /// The student's program of a lesson, there or not.
+    pub fn program(&self, lesson: &Lesson) -> PathBuf {
+        self.dir.join(lesson.folder).join("main.rs")
+    }
+
+    /// Whether the lesson was opened.
+    pub fn has(&self, lesson: &Lesson) -> bool {
+        self.program(lesson).is_file()
+    }
+
+    /// When the program was saved for the last time.
+    pub fn saved(&self, lesson: &Lesson) -> Option<SystemTime> {
+        fs::metadata(self.program(lesson)).and_then(|found| found.modified()).ok()
+    }
+
+    /// A path as somebody types it at the top of the repository.
+    pub fn shown(path: &std::path::Path) -> String {
+        path.strip_prefix(top()).unwrap_or(path).display().to_string()
+    }
+
+    /// Where the record of the lesson's last run is.
+    pub fn record(&self, lesson: &Lesson) -> PathBuf {
+        self.dir.join(lesson.folder).join("run.shr")
+    }
+
+    /// Puts the lesson's beginning there, unless it was opened before. `anew` keeps what was there under
+    /// another name and begins again.
+    pub fn open(&self, lesson: &Lesson, anew: bool) -> Result<(), Error> {
+        let program = self.program(lesson);
+        if anew && self.has(lesson) {
+            let old = program.with_extension("rs.old");
+            fs::rename(&program, &old).map_err(Error::write(&old))?;
+        }
+        if !self.has(lesson) {
+            let dir = self.dir.join(lesson.folder);
+            fs::create_dir_all(&dir).map_err(Error::write(&dir))?;
+            fs::write(&program, lesson.text("start.rs")?).map_err(Error::write(&program))?;
+        }
+        self.write_manifest()
+    }
+
+    fn write_manifest(&self) -> Result<(), Error> {
+        let mut manifest = MANIFEST.to_owned();
+        for lesson in LESSONS.iter().filter(|lesson| self.has(lesson)) {
+            let folder = lesson.folder;
+            // Writing to a text does not fail.
+            let _ =
+                write!(manifest, "\n[[bin]]\nname = \"{folder}\"\npath = \"{folder}/main.rs\"\n");
+        }
+        let path = self.dir.join("Cargo.toml");
+        if fs::read_to_string(&path).ok().as_ref() != Some(&manifest) {
+            fs::write(&path, manifest).map_err(Error::write(&path))?;
+        }
+        // The releases that the repository is built with, of which some are needed here.
+        let (ours, own) = (top().join("Cargo.lock"), self.dir.join("Cargo.lock"));
+        let time = |path: &PathBuf| fs::metadata(path).and_then(|found| found.modified()).ok();
+        if time(&own) < time(&ours) {
+            fs::copy(&ours, &own).map_err(Error::write(&own))?;
+        }
+        Ok(())
+    }
+
+    /// Builds the lesson's program, with cargo's words if it does not compile. Its path, if it does.
+    pub fn build(&self, lesson: &Lesson) -> Result<Option<PathBuf>, Error> {
+        self.write_manifest()?;
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or(top().join("target"), PathBuf::from);
+        let target = std::path::absolute(&target).map_err(Error::read(&target))?;
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--release", "--quiet", "--bin", lesson.folder, "--manifest-path"]);
+        cargo.arg(self.dir.join("Cargo.toml")).arg("--target-dir").arg(&target);
+        let status =
+            cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
+        Ok(status.success().then(|| target.join("release").join(lesson.folder)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_student_has_written_stays() {
+        let dir = std::env::temp_dir().join(format!("learn work {}", std::process::id()));
+        let (work, lesson) = (Work::at(dir.clone()), &LESSONS[2]);
+        assert!(!work.has(lesson));
+        work.open(lesson, false).unwrap();
+        let start = lesson.text("start.rs").unwrap();
+        let text = || fs::read_to_string(work.program(lesson)).unwrap();
+        assert_eq!(text(), start);
+        fs::write(work.program(lesson), "mine").unwrap();
+        work.open(lesson, false).unwrap();
+        assert_eq!(text(), "mine");
+        work.open(lesson, true).unwrap();
+        assert_eq!(text(), start);
+        let old = work.program(lesson).with_extension("rs.old");
+        assert_eq!(fs::read_to_string(old).unwrap(), "mine");
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("path = \"03-send-from-two-pieces/main.rs\""), "{manifest}");
+        assert!(!manifest.contains("01-"), "{manifest}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The student's programs are built with the same releases as the repository's.
+    #[test]
+    fn the_manifest_asks_for_what_the_workspace_does() {
+        let ours = fs::read_to_string(top().join("Cargo.toml")).unwrap();
+        for line in MANIFEST.lines().filter(|line| {
+            ["libc = ", "rdma-sys = ", "edition = "].iter().any(|begin| line.starts_with(begin))
+        }) {
+            assert!(ours.lines().any(|our| our == line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Protection domain, completion queue and queue pair, created and destroyed.
+
+use std::ptr;
+
+use common::errno;
+use common::memory::zeroed;
+use common::utilities::OurResult;
+use rdma_sys::{
+    ibv_alloc_pd, ibv_create_comp_channel, ibv_create_cq, ibv_dealloc_pd, ibv_destroy_comp_channel,
+    ibv_destroy_cq, ibv_qp_init_attr, ibv_qp_type, rdma_create_qp, rdma_destroy_qp,
+};
+
+use crate::control::{OurControl, failed};
+
+/// Sets up the queue pair of an id that is bound to a device, and what it stands on.
+pub fn our_setup_qp(conn: &mut OurControl) -> OurResult {
+    let options = conn.options;
+    // SAFETY: the id is alive and bound to a device, so it has a context.
+    let verbs = unsafe { (*conn.cm_id).verbs };
+
+    errno::set(0);
+    // SAFETY: the context lives as long as the id.
+    conn.protection_domain = unsafe { ibv_alloc_pd(verbs) };
+    if conn.protection_domain.is_null() {
+        return Err(failed("ibv_alloc_pd", libc::ENOMEM, &options));
+    }
+
+    if options.with_channel {
+        // SAFETY: as above.
+        conn.completion_channel = unsafe { ibv_create_comp_channel(verbs) };
+        if conn.completion_channel.is_null() {
+            return Err(failed("ibv_create_comp_channel", libc::ENOMEM, &options));
+        }
+    }
+
+    // room for all that can complete at a time
+    let cqe = (options.send_queue_depth + options.recv_queue_depth) as i32;
+    // SAFETY: the context is alive, and the channel is, or null.
+    conn.completion_queue =
+        unsafe { ibv_create_cq(verbs, cqe, ptr::null_mut(), conn.completion_channel, 0) };
+    if conn.completion_queue.is_null() {
+        return Err(failed("ibv_create_cq", libc::ENOMEM, &options));
+    }
+
+    let mut init_attr: ibv_qp_init_attr = zeroed();
+    init_attr.send_cq = conn.completion_queue;
+    init_attr.recv_cq = conn.completion_queue;
+    init_attr.cap.max_send_wr = options.send_queue_depth;
+    init_attr.cap.max_recv_wr = options.recv_queue_depth;
+    init_attr.cap.max_send_sge = options.max_send_sge;
+    init_attr.cap.max_recv_sge = options.max_recv_sge;
+    init_attr.cap.max_inline_data = options.max_inline_data;
+    init_attr.qp_type = ibv_qp_type::IBV_QPT_RC;
+    // only what asks for it gives a completion
+    init_attr.sq_sig_all = 0;
+    // SAFETY: id, protection domain and completion queue are alive and belong to one device.
+    let ret = unsafe { rdma_create_qp(conn.cm_id, conn.protection_domain, &mut init_attr) };
+    if ret != 0 {
+        return Err(failed("rdma_create_qp", ret, &options));
+    }
+    // SAFETY: the id is alive.
+    conn.queue_pair = unsafe { (*conn.cm_id).qp };
+    Ok(())
+}
+
+/// Undoes [`our_setup_qp`], in the opposite order. Regions have to be deregistered before.
+pub fn our_unsetup_qp(conn: &mut OurControl) -> OurResult {
+    let options = conn.options;
+    if !conn.queue_pair.is_null() {
+        // SAFETY: the id is alive and has a queue pair.
+        unsafe { rdma_destroy_qp(conn.cm_id) };
+        conn.queue_pair = ptr::null_mut();
+    }
+    if !conn.completion_queue.is_null() {
+        // SAFETY: the completion queue is alive, and nothing uses it any more.
+        let ret = unsafe { ibv_destroy_cq(conn.completion_queue) };
+        if ret != 0 {
+            return Err(failed("ibv_destroy_cq", ret, &options));
+        }
+        conn.completion_queue = ptr::null_mut();
+    }
+    if !conn.completion_channel.is_null() {
+        // SAFETY: the channel is alive, and no queue uses it any more.
+        let ret = unsafe { ibv_destroy_comp_channel(conn.completion_channel) };
+        if ret != 0 {
+            return Err(failed("ibv_destroy_comp_channel", ret, &options));
+        }
+        conn.completion_channel = ptr::null_mut();
+    }
+    if !conn.protection_domain.is_null() {
+        // SAFETY: the protection domain is alive; as long as anything uses it the call fails.
+        let ret = unsafe { ibv_dealloc_pd(conn.protection_domain) };
+        if ret != 0 {
+            return Err(failed("ibv_dealloc_pd", ret, &options));
+        }
+        conn.protection_domain = ptr::null_mut();
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The programs of all lessons in one, which runs as `learn-programs LESSON/PROGRAM`: each lesson's peer,
+//! what a student begins with, its solution, and for the coach's tests another right program and wrong
+//! ones.
+
+use std::process::ExitCode;
+
+use common::errln;
+use common::getopt::args;
+
+/// A program by its file's name.
+pub type Program = (&'static str, fn() -> ExitCode);
+
+#[path = "../../04-a-list-by-one-call/mod.rs"]
+mod a_list_by_one_call;
+#[path = "../../12-a-queue-pair-by-hand/mod.rs"]
+mod a_queue_pair_by_hand;
+#[path = "../../07-end-cleanly/mod.rs"]
+mod end_cleanly;
+#[path = "../../11-find-out-why-it-hangs/mod.rs"]
+mod find_out_why_it_hangs;
+#[path = "../../09-one-completion-for-a-list/mod.rs"]
+mod one_completion_for_a_list;
+#[path = "../../02-post-the-receive-first/mod.rs"]
+mod post_the_receive_first;
+#[path = "../../05-room-for-what-comes/mod.rs"]
+mod room_for_what_comes;
+#[path = "../../03-send-from-two-pieces/mod.rs"]
+mod send_from_two_pieces;
+#[path = "../../01-send-one-message/mod.rs"]
+mod send_one_message;
+#[path = "../../08-sleep-without-losing/mod.rs"]
+mod sleep_without_losing;
+#[path = "../../06-the-least-rights/mod.rs"]
+mod the_least_rights;
+#[path = "../../10-write-then-tell/mod.rs"]
+mod write_then_tell;
+
+/// The lessons by their folders' names.
+const LESSONS: &[(&str, &[Program])] = &[
+    ("01-send-one-message", send_one_message::PROGRAMS),
+    ("02-post-the-receive-first", post_the_receive_first::PROGRAMS),
+    ("03-send-from-two-pieces", send_from_two_pieces::PROGRAMS),
+    ("04-a-list-by-one-call", a_list_by_one_call::PROGRAMS),
+    ("05-room-for-what-comes", room_for_what_comes::PROGRAMS),
+    ("06-the-least-rights", the_least_rights::PROGRAMS),
+    ("07-end-cleanly", end_cleanly::PROGRAMS),
+    ("08-sleep-without-losing", sleep_without_losing::PROGRAMS),
+    ("09-one-completion-for-a-list", one_completion_for_a_list::PROGRAMS),
+    ("10-write-then-tell", write_then_tell::PROGRAMS),
+    ("11-find-out-why-it-hangs", find_out_why_it_hangs::PROGRAMS),
+    ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
+];
+
+fn main() -> ExitCode {
+    let wanted = args().into_iter().nth(1).unwrap_or_default();
+    let (lesson, program) = wanted.split_once('/').unwrap_or_default();
+    let programs = LESSONS.iter().find(|(name, _)| *name == lesson).map(|(_, programs)| *programs);
+    match programs.unwrap_or_default().iter().find(|(name, _)| *name == program) {
+        Some((_, main)) => main(),
+        None => {
+            errln!("learn-programs: there is no program {wanted:?}");
+            ExitCode::from(2)
+        }
+    }
+}

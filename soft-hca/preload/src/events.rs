@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::slice;
 
 use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::trace::{self, Site};
 use soft_hca_core::uapi::ioctl::RDMA_VERBS_IOCTL;
 
 use crate::aside;
@@ -13,7 +14,7 @@ use crate::keeping_errno;
 use crate::real;
 
 /// Waits until a descriptor is readable. -1 if it does not block or was interrupted.
-unsafe fn wait(fd: c_int) -> c_int {
+unsafe fn wait(fd: c_int, site: Site) -> c_int {
     // SAFETY: asks for the flags of an open descriptor.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     if flags < 0 {
@@ -22,7 +23,7 @@ unsafe fn wait(fd: c_int) -> c_int {
     if flags & libc::O_NONBLOCK != 0 {
         return fail(Errno::EAGAIN);
     }
-    let waiting = client::wait(fd);
+    let waiting = trace::at(site, || client::wait(fd));
     let mut watched = client::watched();
     let waited = loop {
         let entry = |fd, events| libc::pollfd { fd, events, revents: 0 };
@@ -36,7 +37,7 @@ unsafe fn wait(fd: c_int) -> c_int {
         watched = None;
     };
     if let Some(waiting) = waiting {
-        keeping_errno(|| waiting.ended(waited >= 0));
+        keeping_errno(|| trace::at(site, || waiting.ended(waited >= 0)));
     }
     if waited < 0 { -1 } else { 0 }
 }
@@ -51,8 +52,9 @@ fn wait_on_closed() -> c_int {
 /// Repeats `call` until it does not have to wait.
 unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
     let mut has_waited = false;
+    let site = aside(client::site);
     loop {
-        match aside(&call) {
+        match aside(|| trace::at(site, &call)) {
             Ok(Outcome::Done(bytes)) => return bytes as isize,
             Ok(Outcome::Wait) => has_waited = true,
             Err(error) if error == Errno::EBADF && has_waited => return wait_on_closed() as isize,
@@ -60,7 +62,7 @@ unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
         }
         // Nothing is held here, so the thread may be cancelled.
         // SAFETY: our own descriptor.
-        if unsafe { wait(fd) } < 0 {
+        if unsafe { wait(fd, site) } < 0 {
             return -1;
         }
     }

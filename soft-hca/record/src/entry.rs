@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use crate::place::Site;
 use crate::reason::Reason;
 use crate::value::{Name, Named};
 
@@ -62,6 +63,9 @@ pub struct Entry {
     /// What it was.
     #[serde(flatten)]
     pub what: What,
+    /// Where its program has called for it, if it has and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<Site>,
 }
 
 /// What has happened. In JSON members of the entry, with `what` to tell which.

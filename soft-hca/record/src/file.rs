@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use crate::entry::{Entry, FORMAT, Header, VERSION};
+use crate::place::{Known, Told};
 
 /// Why a file cannot be read as a record.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,7 @@ pub struct Reader<R> {
     line: u64,
     /// A line whose end has not been written yet.
     partial: Vec<u8>,
+    places: Known,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -55,7 +57,7 @@ impl<R: BufRead> Reader<R> {
         }
         let header = serde_json::from_slice(&first);
         let header = header.map_err(|source| Error::Line { line: 1, source })?;
-        Ok(Self { from, header, line: 1, partial: Vec::new() })
+        Ok(Self { from, header, line: 1, partial: Vec::new(), places: Known::default() })
     }
 
     /// The first line.
@@ -73,7 +75,9 @@ impl<R: BufRead> Reader<R> {
         self.line += 1;
         let entry = serde_json::from_slice(&self.partial);
         self.partial.clear();
-        entry.map(Some).map_err(|source| Error::Line { line: self.line, source })
+        let mut entry: Entry = entry.map_err(|source| Error::Line { line: self.line, source })?;
+        self.places.fill(&mut entry);
+        Ok(Some(entry))
     }
 }
 
@@ -89,18 +93,22 @@ impl<R: BufRead> Iterator for Reader<R> {
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
+    places: Told,
 }
 
 impl<W: Write> Writer<W> {
     /// Writes the header.
     pub fn new(mut to: W, header: &Header) -> io::Result<Self> {
         line(&mut to, header)?;
-        Ok(Self { to })
+        Ok(Self { to, places: Told::default() })
     }
 
     /// Writes an entry.
     pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
-        line(&mut self.to, entry)
+        match self.places.shortened(entry) {
+            Some(entry) => line(&mut self.to, &entry),
+            None => line(&mut self.to, entry),
+        }
     }
 
     /// Hands over what is still in memory.

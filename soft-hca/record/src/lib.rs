@@ -7,6 +7,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`entry`] | what a line can say |
+//! | [`place`] | where in a program's source an entry comes from |
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`arguments`] | those of a call by their names |
 //! | [`reason`] | why a work request or a call has failed |
@@ -29,6 +30,7 @@ pub mod entry;
 pub mod explain;
 pub mod file;
 pub mod perfetto;
+pub mod place;
 pub mod reason;
 pub mod requests;
 pub mod sequence;
@@ -42,5 +44,6 @@ mod words;
 
 pub use entry::{Entry, Header, What};
 pub use file::{Reader, Writer};
+pub use place::{Place, Site};
 pub use reason::Reason;
 pub use value::{Name, Named, Value};

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use soft_hca_core::system;
-use soft_hca_core::trace::{FOLDER, Record, TraceRing};
+use soft_hca_core::trace::{Event, FOLDER, Record, TraceRing};
 use soft_hca_record::Entry;
 
 use super::decode::Decoder;
@@ -79,7 +79,11 @@ impl Collector {
         for process in &mut self.rings {
             let by = process.ring.index();
             while let Some(record) = process.ring.read(&mut process.at, is_over) {
-                self.pending.push((by, record));
+                // What it tells, entries of other threads may name that have an earlier time.
+                match &record.event {
+                    Event::Place(place) => self.decoder.places.learn(by, place, &record.tail),
+                    _ => self.pending.push((by, record)),
+                }
             }
             process.ring.release(process.at);
         }

@@ -12,7 +12,7 @@ use crate::uapi::verbs::status;
 
 /// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
 /// it.
-pub(super) const VERSION: u8 = 4;
+pub(super) const VERSION: u8 = 5;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -306,6 +306,19 @@ events! {
         /// `enum ibv_qp_state`.
         state: u32,
     }
+    /// A place in the program's code from where it calls a library, told before the first record that
+    /// names it. Behind it the file of the code, its build ID in hexadecimal digits, the library's
+    /// function that is called and the symbol of the program's own, each ended by a 0; empty what is
+    /// not known.
+    Place = 20 {
+        /// Its number in the process, never 0.
+        number: u32,
+        /// How many of `callers` there are.
+        depth: u32,
+        /// Addresses behind the call instructions, as in the file of the code: the innermost, then those that have
+        /// called it.
+        callers: [u64; 4],
+    }
 }
 
 /// An element of a scatter/gather list, as they stand behind a work request.
@@ -452,8 +465,9 @@ mod tests {
             (17, 36),
             (18, 0),
             (19, 60),
+            (20, 40),
         ];
-        assert_eq!((VERSION, SIZES), (4, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (5, &sizes[..]));
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub(crate) mod words;
 
 pub use event::Event;
 pub use file::OtherVersion;
-pub use recorder::{FOLDER, Recorder};
-pub use ring::{About, Record, TraceRing};
+pub use recorder::{FOLDER, Recorder, at, site};
+pub use ring::{About, Record, Site, TraceRing};
 
 /// Bytes that each process may trace before they are read, if nothing else is said.
 pub const DEFAULT_LIMIT: u64 = 64 << 20;

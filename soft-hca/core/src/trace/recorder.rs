@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
 use super::event::{Began, Event};
-use super::ring::{About, TraceRing};
+use super::ring::{About, Site, TraceRing};
 use crate::arena::Mapping;
 use crate::system;
 
@@ -32,6 +32,21 @@ pub struct Recorder {
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
+    static SITE: Cell<Site> = const { Cell::new(Site { place: 0, call: 0 }) };
+}
+
+/// Where in the program the calling thread is; a [`Site::default`] where that is not known.
+pub fn site() -> Site {
+    // Not in a thread that is ending.
+    SITE.try_with(Cell::get).unwrap_or_default()
+}
+
+/// Does something that the calling thread is asked for at a site of its program.
+pub fn at<T>(site: Site, what: impl FnOnce() -> T) -> T {
+    let before = SITE.try_with(|known| known.replace(site)).unwrap_or_default();
+    let value = what();
+    let _ = SITE.try_with(|known| known.set(before));
+    value
 }
 
 /// The number of the calling thread.
@@ -122,8 +137,10 @@ impl Recorder {
     }
 
     fn about_at(&self, t: u64, proc: u32) -> About {
-        let thread = if proc == self.index { thread() } else { 0 };
-        About { thread, proc, t }
+        if proc != self.index {
+            return About { thread: 0, proc, t, site: Site::default() };
+        }
+        About { thread: thread(), proc, t, site: site() }
     }
 
     /// Traces an event and what is behind it, if the fabric is recorded and there is a ring.

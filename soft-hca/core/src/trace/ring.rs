@@ -46,6 +46,18 @@ pub struct About {
     pub proc: u32,
     /// `CLOCK_MONOTONIC` in nanoseconds.
     pub t: u64,
+    /// Where in the program the thread was.
+    pub site: Site,
+}
+
+/// Where in its program a thread has called a library, and in which of its calls it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Site {
+    /// Number of a [`Place`](super::event::Place) of the process, 0 for none.
+    pub place: u32,
+    /// Number of the call in its thread, 0 for none.
+    pub call: u32,
 }
 
 /// What is traced of an event, as it is read.

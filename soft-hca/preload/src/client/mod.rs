@@ -21,6 +21,7 @@ mod polled;
 mod process;
 mod recorded;
 mod share;
+mod site;
 mod strict;
 mod table;
 mod uverbs;
@@ -29,6 +30,7 @@ use std::os::fd::RawFd;
 
 use soft_hca_core::device_file::DeviceFile;
 use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::trace::{self, Site};
 use soft_hca_core::uapi::ioctl;
 
 pub use cancel::put_off;
@@ -43,6 +45,11 @@ pub enum Outcome {
     Done(usize),
     /// There is nothing yet: wait until the descriptor is readable, then ask again.
     Wait,
+}
+
+/// Where in its program the calling thread is, if all is recorded; for [`trace::at`].
+pub fn site() -> Site {
+    site::of_command()
 }
 
 /// What to watch beside a descriptor that is waited for: when it hangs up, the daemon is gone, and
@@ -70,10 +77,12 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
 pub fn doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
     let qpn = doorbell::qpn_of(fd, written)?;
     let process = process::current()?;
-    if process.env.recorder.is_on() {
+    let done = if process.env.recorder.is_on() {
         polled::over(process);
-    }
-    let done = process.actor().doorbell(qpn);
+        trace::at(site::of_command(), || process.actor().doorbell(qpn))
+    } else {
+        process.actor().doorbell(qpn)
+    };
     if done == Err(Errno::ENOENT) {
         // The long way finds out why.
         return None;

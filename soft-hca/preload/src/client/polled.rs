@@ -5,9 +5,10 @@
 use std::cell::Cell;
 
 use soft_hca_core::system;
-use soft_hca_core::trace::{About, event};
+use soft_hca_core::trace::{About, Site, event};
 
 use crate::client::process::Process;
+use crate::client::site;
 
 /// Queues that a thread polls in turn, each with a count of its own.
 const QUEUES: usize = 4;
@@ -33,6 +34,8 @@ struct Empty {
     count: u64,
     first: u64,
     last: u64,
+    /// Where the first of them was.
+    site: Site,
 }
 
 /// Completions that are being polled one after the other.
@@ -48,6 +51,7 @@ const NONE: Empty = Empty {
     count: 0,
     first: 0,
     last: 0,
+    site: Site { place: 0, call: 0 },
 };
 
 thread_local! {
@@ -74,7 +78,7 @@ impl Polled {
             let mut empty = place.get();
             if !empty.is_of(self) {
                 empty.over(process);
-                empty = Empty { queue: self, first: t, ..NONE };
+                empty = Empty { queue: self, first: t, site: self.site(process), ..NONE };
             }
             let empty = Empty { count: empty.count + 1, last: t, ..empty };
             // Who polls for ever is seen to do so.
@@ -85,6 +89,12 @@ impl Polled {
                 empty.over(process);
             }
         });
+    }
+
+    /// Where the program polls.
+    fn site(self, process: &Process) -> Site {
+        let function = if self.is_extended { c"ibv_start_poll" } else { c"ibv_poll_cq" };
+        site::of_inline(process, function)
     }
 
     /// The polls before that have found nothing: they are over.
@@ -98,13 +108,15 @@ impl Polled {
     /// A poll has found so many completions.
     #[cold]
     pub(super) fn completions(self, process: &Process, found: u32) {
-        self.before().trace(process, found, system::now_ns());
+        let site = self.site(process);
+        Empty { site, ..self.before() }.trace(process, found, system::now_ns());
     }
 
     /// `ibv_start_poll` has found one, behind which there may be more.
     #[cold]
-    pub(super) fn begins(self) {
-        BATCH.set(Batch { before: self.before(), t: system::now_ns(), found: 1 });
+    pub(super) fn begins(self, process: &Process) {
+        let before = Empty { site: self.site(process), ..self.before() };
+        BATCH.set(Batch { before, t: system::now_ns(), found: 1 });
     }
 
     /// `ibv_next_poll` has found another one.
@@ -139,7 +151,7 @@ impl Empty {
     }
 
     fn trace(self, process: &Process, found: u32, t: u64) {
-        let Self { queue, count: empty, first, last } = self;
+        let Self { queue, count: empty, first, last, site } = self;
         let Polled { cq, is_extended, .. } = queue;
         // What was counted for another recording is too late.
         if queue != Polled::new(process, cq, is_extended) {
@@ -149,7 +161,7 @@ impl Empty {
         recorder.prepare();
         let event =
             event::Polled { empty, first, last, cq, found, is_extended: is_extended.into() };
-        let about = About { t, ..recorder.about(recorder.index()) };
+        let about = About { t, site, ..recorder.about(recorder.index()) };
         recorder.append(about, &event.into(), &[]);
     }
 }

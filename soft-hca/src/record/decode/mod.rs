@@ -6,14 +6,18 @@
 //! | `work` | work requests and completions |
 //! | `reason` | why these wait or have failed |
 //! | `posts` | work requests that the library refuses |
+//! | `places` | places in the programs' sources |
+//! | `symbols` | addresses by the debug information of their files |
 //! | `packets` | packets of the link, and which of them are sent again |
 //! | `names` | numbers by rdma-core's names |
 
 mod cm;
 mod names;
 mod packets;
+mod places;
 mod posts;
 mod reason;
+mod symbols;
 #[cfg(test)]
 mod tests;
 mod verbs;
@@ -28,7 +32,7 @@ use soft_hca_core::trace::{About, Record};
 use soft_hca_core::uapi::verbs::{event as event_type, state};
 use soft_hca_fault::{ErrorNumber, Happened};
 use soft_hca_record::entry::{
-    Call, Channel, Entry, MatchedReceive, Outcome, ReceiveQueue, Role, What,
+    Call, Channel, Entry, MatchedReceive, Outcome, ReceiveQueue, Role, Seen, What,
 };
 use soft_hca_record::reason::ASKED_FOR;
 use soft_hca_record::{Name, Named};
@@ -37,6 +41,7 @@ pub(super) use names::gid;
 
 use names::{access_names, constant};
 use packets::Packets;
+use places::Places;
 use posts::Limits;
 use reason::reason;
 
@@ -70,6 +75,8 @@ pub(super) struct Decoder {
     pub limits: HashMap<ReceiveQueue, Limits>,
     /// Processes, by their index, of which a thread has called `exit`.
     exits: HashMap<u32, u32>,
+    /// Places in the programs.
+    pub places: Places,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
     began: u64,
 }
@@ -82,7 +89,7 @@ impl Decoder {
     /// What a record of a process says, which may need an entry for a process before it.
     pub(super) fn entries(&mut self, by: u32, record: &Record) -> Vec<Entry> {
         let mut entries = Vec::new();
-        let About { thread, proc, t } = record.about;
+        let About { thread, proc, t, site } = record.about;
         let t = t.saturating_sub(self.began);
         if let Event::Began(began) = record.event {
             entries.push(self.process_began(t, proc, began.pid, &record.tail));
@@ -95,7 +102,8 @@ impl Decoder {
             self.processes.remove(&proc);
         }
         let thread = Some(thread).filter(|thread| *thread != 0);
-        entries.push(Entry { t, process, thread, by, what });
+        let site = if is_of_program(&what) { self.places.site(proc, site) } else { None };
+        entries.push(Entry { t, process, thread, by, what, site });
         entries
     }
 
@@ -105,7 +113,7 @@ impl Decoder {
         let mut entries = Vec::new();
         let process = self.process(t, proc, &mut entries);
         let what = What::Dropped { entries: count };
-        entries.push(Entry { t, process, thread: None, by: None, what });
+        entries.push(Entry { t, process, thread: None, by: None, what, site: None });
         entries
     }
 
@@ -121,7 +129,7 @@ impl Decoder {
         let (role, command) =
             if is_daemon { (Role::Daemon, Vec::new()) } else { (Role::Program, command.collect()) };
         let what = What::ProcessBegan { pid, role, command, host: None };
-        Entry { t, process: number, thread: None, by: None, what }
+        Entry { t, process: number, thread: None, by: None, what, site: None }
     }
 
     fn next_number(&mut self) -> u32 {
@@ -138,14 +146,14 @@ impl Decoder {
         self.processes.insert(proc, (process, false));
         let role = Role::Program;
         let what = What::ProcessBegan { pid: 0, role, command: Vec::new(), host: None };
-        entries.push(Entry { t, process, thread: None, by: None, what });
+        entries.push(Entry { t, process, thread: None, by: None, what, site: None });
         process
     }
 
     fn what(&mut self, record: &Record, t: u64, entries: &mut Vec<Entry>) -> Option<What> {
         let (proc, tail) = (record.about.proc, &record.tail[..]);
         Some(match record.event {
-            Event::Began(_) => return None,
+            Event::Began(_) | Event::Place(_) => return None,
             Event::PostRefused(refused) => What::Call(self.post_refused(&refused)?),
             Event::Exits(_) => {
                 self.exits.insert(proc, record.about.thread);
@@ -203,6 +211,21 @@ impl Decoder {
         };
         let unacknowledged = body.unacknowledged;
         Some(Call { name, args, duration: body.duration, result, unacknowledged })
+    }
+}
+
+/// Whether a program's thread does it itself, in the call that it makes. What becomes of a request may
+/// show in a later one.
+fn is_of_program(what: &What) -> bool {
+    match what {
+        What::Call(_)
+        | What::ConnectionEvent(_)
+        | What::SendPosted(_)
+        | What::Polled(_)
+        | What::Wait { .. }
+        | What::Woken { .. } => true,
+        What::ReceivePosted(posted) => posted.seen == Seen::AtPost,
+        _ => false,
     }
 }
 

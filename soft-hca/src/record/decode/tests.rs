@@ -5,7 +5,7 @@ use soft_hca_core::trace::event::{
     Began, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled, Raised,
     ReceivePosted, SendPosted, Stalled, Wait, Woken,
 };
-use soft_hca_core::trace::{About, Record};
+use soft_hca_core::trace::{About, Record, Site};
 use soft_hca_core::uapi::verbs::event as event_type;
 use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 use zerocopy::IntoBytes;
@@ -21,7 +21,7 @@ const THEM: u32 = 3;
 /// without what all have.
 fn decoded(by: u32, event: impl Into<Event>, tail: &[u8]) -> Value {
     let mut decoder = Decoder::new(100);
-    let about = |proc| About { thread: 0, proc, t: 105 };
+    let about = |proc| About { thread: 0, proc, t: 105, site: Site::default() };
     for (proc, pid) in [(US, 20), (THEM, 30)] {
         let event = Began { pid }.into();
         decoder.entries(proc, &Record { about: about(proc), event, tail: b"a\0b\0".to_vec() });
@@ -47,7 +47,7 @@ fn sges() -> Value {
 #[test]
 fn processes_begin_and_end() {
     let mut decoder = Decoder::new(0);
-    let about = About { thread: 7, proc: US, t: 5 };
+    let about = About { thread: 7, proc: US, t: 5, site: Site::default() };
     let began = Record { about, event: Began { pid: 20 }.into(), tail: b"sh\0-c\0".to_vec() };
     let ended = Record { about, event: Ended {}.into(), tail: Vec::new() };
     let entries = [began, ended].map(|record| decoder.entries(0, &record));

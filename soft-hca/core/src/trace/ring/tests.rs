@@ -35,7 +35,7 @@ impl Drop for Folder {
 }
 
 fn about(t: u64) -> About {
-    About { thread: 1, proc: 2, t }
+    About { thread: 1, proc: 2, t, site: Site::default() }
 }
 
 fn times(ring: &TraceRing, at: &mut u64, is_over: bool) -> Vec<u64> {
@@ -111,7 +111,7 @@ fn threads_go_round_together() {
                 for t in 0..count {
                     let text = vec![thread; usize::from(thread) * 3 + t as usize % 40];
                     ours.append(
-                        About { thread: thread.into(), proc: 2, t },
+                        About { thread: thread.into(), proc: 2, t, site: Site::default() },
                         &Stalled::default().into(),
                         &[&text],
                     );

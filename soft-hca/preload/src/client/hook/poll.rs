@@ -86,7 +86,7 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
         polled(hooked.queue, false);
     }
     trace(hooked.queue, true, |polled, process| match error {
-        0 => polled.begins(),
+        0 => polled.begins(process),
         libc::ENOENT => polled.nothing(process),
         _ => {}
     });

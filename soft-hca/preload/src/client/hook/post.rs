@@ -2,16 +2,17 @@
 //! whoever records, and do nothing else. Sends that are posted are seen at their doorbell, and so here only
 //! what the provider refuses.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::trace::event::{PostRefused, Posts};
+use soft_hca_core::trace::{self, Site};
 use zerocopy::FromBytes;
 
 use super::layout::{Qp, RecvWr, SendWr, Sge, Srq};
 use super::table;
 use crate::client::recorded::{self, Posting};
-use crate::client::{memory, process, uverbs};
+use crate::client::{memory, process, site, uverbs};
 
 type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 
@@ -20,37 +21,41 @@ type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -
 unsafe fn call(
     own: usize,
     [to, first, bad]: [*mut c_void; 3],
+    function: &'static CStr,
     queue: impl Fn() -> Option<ReceiveQueue>,
 ) -> c_int {
     let is_recorded = process::recorded();
-    let posting = is_recorded.and_then(|process| Some(Posting::begin(process, queue()?)));
-    // SAFETY: the function that was in the place of ours.
-    let own = unsafe { std::mem::transmute::<usize, Post>(own) };
-    // SAFETY: the caller's own call.
-    let error = unsafe { own(to, first, bad) };
-    if let Some(posting) = posting {
-        posting.end();
-    }
-    if error != 0 && recorded::is_on() {
+    let site = is_recorded.map_or_else(Site::default, |process| site::of_inline(process, function));
+    trace::at(site, || {
+        let posting = is_recorded.and_then(|process| Some(Posting::begin(process, queue()?)));
+        // SAFETY: the function that was in the place of ours.
+        let own = unsafe { std::mem::transmute::<usize, Post>(own) };
         // SAFETY: the caller's own call.
-        let request = read::<RecvWr>(unsafe { refused(first, bad) });
-        if let (Some(request), Some(queue)) = (request, queue()) {
-            let (posts, number) = match queue {
-                ReceiveQueue::Own(qpn) => (Posts::Receive, qpn),
-                ReceiveQueue::Shared(index) => (Posts::SharedReceive, index),
-            };
-            recorded::post_refused(PostRefused {
-                wr_id: request.wr_id,
-                length: length(request.sg_list, request.num_sge),
-                errno: error,
-                posts: posts as u32,
-                queue: number,
-                elements: request.num_sge as u32,
-                ..PostRefused::default()
-            });
+        let error = unsafe { own(to, first, bad) };
+        if let Some(posting) = posting {
+            posting.end();
         }
-    }
-    error
+        if error != 0 && recorded::is_on() {
+            // SAFETY: the caller's own call.
+            let request = read::<RecvWr>(unsafe { refused(first, bad) });
+            if let (Some(request), Some(queue)) = (request, queue()) {
+                let (posts, number) = match queue {
+                    ReceiveQueue::Own(qpn) => (Posts::Receive, qpn),
+                    ReceiveQueue::Shared(index) => (Posts::SharedReceive, index),
+                };
+                recorded::post_refused(PostRefused {
+                    wr_id: request.wr_id,
+                    length: length(request.sg_list, request.num_sge),
+                    errno: error,
+                    posts: posts as u32,
+                    queue: number,
+                    elements: request.num_sge as u32,
+                    ..PostRefused::default()
+                });
+            }
+        }
+        error
+    })
 }
 
 /// Requests of a list that are looked at.
@@ -96,28 +101,34 @@ pub(super) unsafe extern "C-unwind" fn post_send(
     let Some(hooked) = table::find(unsafe { *qp.cast::<usize>() }) else { return libc::EINVAL };
     // SAFETY: the function that was in the place of this one.
     let own = unsafe { std::mem::transmute::<usize, Post>(hooked.own.post_send()) };
-    // SAFETY: the caller's own call.
-    let error = unsafe { own(qp, first, bad) };
-    if error != 0 && recorded::is_on() {
+    let site = match process::recorded() {
+        Some(process) => site::of_inline(process, c"ibv_post_send"),
+        None => Site::default(),
+    };
+    trace::at(site, || {
         // SAFETY: the caller's own call.
-        if let Some(request) = read::<SendWr>(unsafe { refused(first, bad) }) {
-            // SAFETY: the program's own queue pair.
-            let queue = unsafe { (*qp.cast::<Qp>()).qp_num };
-            recorded::post_refused(PostRefused {
-                wr_id: request.wr_id,
-                address: request.remote_addr,
-                length: length(request.sg_list, request.num_sge),
-                errno: error,
-                posts: Posts::Send as u32,
-                queue,
-                opcode: request.opcode,
-                flags: request.send_flags,
-                elements: request.num_sge as u32,
-                ..PostRefused::default()
-            });
+        let error = unsafe { own(qp, first, bad) };
+        if error != 0 && recorded::is_on() {
+            // SAFETY: the caller's own call.
+            if let Some(request) = read::<SendWr>(unsafe { refused(first, bad) }) {
+                // SAFETY: the program's own queue pair.
+                let queue = unsafe { (*qp.cast::<Qp>()).qp_num };
+                recorded::post_refused(PostRefused {
+                    wr_id: request.wr_id,
+                    address: request.remote_addr,
+                    length: length(request.sg_list, request.num_sge),
+                    errno: error,
+                    posts: Posts::Send as u32,
+                    queue,
+                    opcode: request.opcode,
+                    flags: request.send_flags,
+                    elements: request.num_sge as u32,
+                    ..PostRefused::default()
+                });
+            }
         }
-    }
-    error
+        error
+    })
 }
 
 /// `post_recv` of a context.
@@ -131,7 +142,7 @@ pub(super) unsafe extern "C-unwind" fn post_recv(
     // SAFETY: as above.
     let queue = || Some(ReceiveQueue::Own(unsafe { (*qp.cast::<Qp>()).qp_num }));
     // SAFETY: the function that was in the place of this one, and the caller's own call.
-    unsafe { call(hooked.own.post_recv, [qp, first, bad], queue) }
+    unsafe { call(hooked.own.post_recv, [qp, first, bad], c"ibv_post_recv", queue) }
 }
 
 /// `post_srq_recv` of a context.
@@ -150,5 +161,5 @@ pub(super) unsafe extern "C-unwind" fn post_srq_recv(
         uverbs::srq_index(fd, *handle).map(ReceiveQueue::Shared)
     };
     // SAFETY: the function that was in the place of this one, and the caller's own call.
-    unsafe { call(hooked.own.post_srq_recv, [srq, first, bad], queue) }
+    unsafe { call(hooked.own.post_srq_recv, [srq, first, bad], c"ibv_post_srq_recv", queue) }
 }

@@ -1,0 +1,102 @@
+//! Where in its program a thread is when it calls a library, while all is recorded.
+//!
+//! What passes through here comes from a library, or from an inline function of the program's own: the
+//! frames of the stack tell which function of librdmacm or libibverbs the program has called, and from
+//! where. Several commands of one call have the same frame of the program behind them, and come by
+//! different ways through the library.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `stack` | the frames, from here to the program's |
+//! | `code` | the file that an address belongs to |
+//! | `table` | addresses and places that are known |
+
+mod code;
+mod stack;
+mod table;
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use soft_hca_core::trace::{self, Site, event};
+
+use super::process::{self, Process};
+use stack::Stack;
+
+/// A call of a library, as long as its thread makes no other one.
+#[derive(Clone, Copy, Default)]
+struct Call {
+    site: Site,
+    /// Where the program's frame is.
+    frame: usize,
+    /// The way through the library by which the first of its commands came.
+    way: u64,
+}
+
+thread_local! {
+    static LAST: Cell<Call> = const { Cell::new(Call { site: Site { place: 0, call: 0 }, frame: 0, way: 0 }) };
+}
+
+/// The site of a command that the calling thread's program is about to give, if all is recorded.
+pub(super) fn of_command() -> Site {
+    process::recorded().map_or_else(Site::default, |process| of(process, None))
+}
+
+/// The site of a call of an inline function, if it is not within another one.
+pub(super) fn of_inline(process: &Process, function: &'static CStr) -> Site {
+    of(process, Some(function))
+}
+
+#[cold]
+fn of(process: &Process, function: Option<&'static CStr>) -> Site {
+    let known = trace::site();
+    if known != Site::default() {
+        return known;
+    }
+    let stack = Stack::walk();
+    let place = place(process, &stack, function);
+    let now = Call { site: Site { place, call: 0 }, frame: stack.frame, way: stack.way };
+    let next = |last: &Cell<Call>| {
+        let before = last.get();
+        let is_same = function.is_none() && before.site.place == place && before.frame == now.frame;
+        if is_same && before.way != now.way {
+            return before.site;
+        }
+        let site = Site { place, call: before.site.call.wrapping_add(1).max(1) };
+        last.set(Call { site, ..now });
+        site
+    };
+    // Not in a thread that is ending.
+    LAST.try_with(next).unwrap_or(now.site)
+}
+
+/// The number of a place, which is traced if it has not been; 0 if nothing is known of it.
+fn place(process: &Process, stack: &Stack, function: Option<&'static CStr>) -> u32 {
+    let callers = stack.callers();
+    if callers.is_empty() {
+        return 0;
+    }
+    let called = function.map_or(stack.function, |function| function.as_ptr() as usize);
+    let Some(place) = table::place(callers, called) else { return 0 };
+    let recorder = &process.env.recorder;
+    let recording = u64::from(recorder.index()) << 32 | u64::from(recorder.recording());
+    if place.begins(recording) {
+        let module = code::module_of(callers[0]).unwrap_or_default();
+        let name = match function {
+            Some(function) => function.to_bytes().to_vec(),
+            None => code::symbol(stack.function).unwrap_or_default(),
+        };
+        let own = code::symbol(stack.own).unwrap_or_default();
+        let mut addresses = [0; stack::DEPTH];
+        for (address, caller) in addresses.iter_mut().zip(callers) {
+            *address = caller.wrapping_sub(module.base) as u64;
+        }
+        let body =
+            event::Place { number: place.number, depth: callers.len() as u32, callers: addresses };
+        let words = [&module.path[..], &module.build_id, &name, &own];
+        let tail: Vec<u8> = words.iter().flat_map(|word| [word, &[0][..]].concat()).collect();
+        recorder.prepare();
+        recorder.append(recorder.about(recorder.index()), &body.into(), &[&tail]);
+    }
+    place.number
+}

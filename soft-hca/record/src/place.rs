@@ -1,0 +1,131 @@
+//! Where in a program's source an entry comes from.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Entry;
+
+/// Where a thread was in its program when it did what an entry tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Which call of the thread it was. Entries of a thread that follow each other with the same number
+    /// belong to one call of the program's.
+    pub call: u32,
+    /// Number of the place in its process.
+    pub number: u32,
+    /// The place. In a file only the first entry of a process that names a place has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Arc<Place>>,
+}
+
+/// A place in a program's code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The function of librdmacm or libibverbs that is called there, such as `rdma_connect`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The program's function that calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Its source, relative to the folder that was recorded in if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The file of the code: the program or a library.
+    pub module: String,
+    /// The address behind the call, as in that file.
+    pub offset: u64,
+    /// Hexadecimal digits of that file's build ID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// Why there is no line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+}
+
+impl Place {
+    /// The name of the module without its folder.
+    fn short_module(&self) -> &str {
+        self.module.rsplit('/').next().unwrap_or(&self.module)
+    }
+}
+
+/// `FUNCTION at FILE:LINE`; without debug information `FUNCTION in MODULE`, or `MODULE+0xOFFSET`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, file, line, offset, .. } = self;
+        let (function, module) = (function.as_deref(), self.short_module());
+        match (function, file, line) {
+            (Some(function), Some(file), Some(line)) => write!(f, "{function} at {file}:{line}"),
+            (None, Some(file), Some(line)) => write!(f, "{file}:{line}"),
+            (Some(function), ..) => write!(f, "{function} in {module}"),
+            _ => write!(f, "{module}+{offset:#x}"),
+        }
+    }
+}
+
+/// Places that were told, by process and number.
+#[derive(Debug, Default)]
+pub(crate) struct Known(HashMap<(u32, u32), Arc<Place>>);
+
+impl Known {
+    /// Gives an entry that only names its place that itself.
+    pub(crate) fn fill(&mut self, entry: &mut Entry) {
+        let Some(site) = &mut entry.site else { return };
+        let key = (entry.process, site.number);
+        match &site.place {
+            Some(place) => _ = self.0.insert(key, Arc::clone(place)),
+            None => site.place = self.0.get(&key).cloned(),
+        }
+    }
+}
+
+/// Numbers of places that were written, by process.
+#[derive(Debug, Default)]
+pub(crate) struct Told(HashSet<(u32, u32)>);
+
+impl Told {
+    /// The entry without its place, if that was written before.
+    pub(crate) fn shortened(&mut self, entry: &Entry) -> Option<Entry> {
+        let site = entry.site.as_ref().filter(|site| site.place.is_some())?;
+        if self.0.insert((entry.process, site.number)) {
+            return None;
+        }
+        Some(Entry { site: Some(Site { place: None, ..*site }), ..entry.clone() })
+    }
+}
+
+impl Entry {
+    /// Where its program has called a library, if that is known.
+    pub fn place(&self) -> Option<&Place> {
+        self.site.as_ref()?.place.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_words_as_far_as_it_is_known() {
+        let whole = Place {
+            function: Some("main".into()),
+            file: Some("a/b.c".into()),
+            line: Some(7),
+            module: "/usr/bin/b".into(),
+            offset: 4660,
+            ..Place::default()
+        };
+        assert_eq!(whole.to_string(), "main at a/b.c:7");
+        let stripped = Place { line: None, ..whole.clone() };
+        assert_eq!(stripped.to_string(), "main in b");
+        let unnamed = Place { function: None, ..whole };
+        assert_eq!(unnamed.to_string(), "a/b.c:7");
+        assert_eq!(Place { file: None, ..unnamed }.to_string(), "b+0x1234");
+    }
+}

@@ -13,6 +13,7 @@ use soft_hca::line::{
 };
 use soft_hca::record::{self, RecordOptions};
 use soft_hca::seeds::{self, Seeds};
+use soft_hca::show::Lines;
 use soft_hca::{Error, change, doctor, export, fabric, ls, run, show};
 use soft_hca_core::config::{self, FabricName};
 
@@ -75,7 +76,7 @@ fn check(arguments: CheckArgs) -> Result<u8, Error> {
 }
 
 fn show(arguments: &ShowArgs) -> Result<(), Error> {
-    let ShowArgs { follow, stable, sequence, html, title, perfetto, file } = arguments;
+    let ShowArgs { follow, stable, commands, sequence, html, title, perfetto, file } = arguments;
     if let Some(out) = html {
         export::html(file, out, title.as_deref())
     } else if let Some(out) = perfetto {
@@ -83,7 +84,12 @@ fn show(arguments: &ShowArgs) -> Result<(), Error> {
     } else if let Some(entries) = sequence {
         show::sequence(file, *entries)
     } else {
-        show::show(file, *follow, *stable)
+        let lines = match (*stable, *follow, *commands) {
+            (true, ..) => Lines::Stable,
+            (_, false, false) => Lines::Calls,
+            (_, follows, _) => Lines::Entries { follows },
+        };
+        show::show(file, lines)
     }
 }
 

@@ -44,7 +44,7 @@ const RUN_USAGE: &str = "soft-hca run [--explain] [--strict[=SEED] [--seeds N]] 
      [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
-const SHOW_USAGE: &str = "soft-hca show [--follow | --stable | --sequence[=N] | \
+const SHOW_USAGE: &str = "soft-hca show [--follow | --commands | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] | --perfetto OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
@@ -74,7 +74,7 @@ pub enum Subcommands {
     /// run, until Ctrl-C.
     #[command(verbatim_doc_comment, override_usage = RECORD_USAGE)]
     Record(RecordArgs),
-    /// Show a record as text, a line for each thing that happened
+    /// Show a record as text: calls as the programs made them, and what became of them
     #[command(override_usage = SHOW_USAGE)]
     Show(ShowArgs),
     /// Say what went wrong in a record, and what usually causes it
@@ -401,9 +401,12 @@ fn suppression(text: &str) -> Result<String, String> {
 /// The arguments of `show`.
 #[derive(Args)]
 pub struct ShowArgs {
-    /// Go on while it is being recorded
+    /// Go on while it is being recorded; a line for each entry, as with --commands
     #[arg(long, group = VIEW)]
     pub follow: bool,
+    /// A line for each entry, also for each command that a library makes of a call
+    #[arg(long, group = VIEW)]
+    pub commands: bool,
     /// Leave out what is different in every run: times, and who came first where nobody waits for
     /// another; numbers get names in the order in which they appear
     #[arg(long, group = VIEW)]

@@ -20,15 +20,36 @@ const COLUMNS: usize = 80;
 /// How often a file that grows is looked at.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Prints a record, a line for each entry; with `follows` until somebody interrupts.
-pub fn show(file: &Path, follows: bool, is_stable: bool) -> Result<(), Error> {
+/// How a record is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// A line for each call as the program made it, and for what became of requests.
+    Calls,
+    /// A line for each entry; with `follows` until somebody interrupts.
+    Entries {
+        /// Whether to go on while it is being recorded.
+        follows: bool,
+    },
+    /// The same text in every run.
+    Stable,
+}
+
+/// Prints a record.
+pub fn show(file: &Path, lines: Lines) -> Result<(), Error> {
     let failed = |error| Error::Record(file.to_path_buf(), error);
     let mut reader = open(file).map_err(failed)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let outcome = if is_stable {
+    let follows = lines == Lines::Entries { follows: true };
+    let outcome = if let Lines::Calls | Lines::Stable = lines {
         let header = reader.header().clone();
-        let entries: Result<Vec<Entry>, _> = reader.collect();
-        print(&mut out, &stable::text(&header, &entries.map_err(failed)?))
+        let entries = reader.collect::<Result<Vec<Entry>, _>>().map_err(failed)?;
+        print(
+            &mut out,
+            &match lines {
+                Lines::Stable => stable::text(&header, &entries),
+                _ => Text::new().calls(&entries),
+            },
+        )
     } else {
         let mut text = Text::new();
         loop {

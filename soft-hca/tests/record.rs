@@ -130,7 +130,7 @@ fn a_run_is_recorded_from_the_first_call_to_the_last() {
         assert_eq!((count("IBV_WC_SEND"), count("IBV_WC_RECV")), (5, 5));
         assert!(matches!(of(side).next_back().unwrap().what, What::ProcessEnded { .. }));
     }
-    let text = said(&place, &["show", "first.shr"]);
+    let text = said(&place, &["show", "--commands", "first.shr"]);
     assert_eq!(text.lines().count(), entries.len());
     assert!(text.contains("qp_state=IBV_QPS_RTR, "), "{text}");
     assert!(said(&place, &["explain", "first.shr"]).starts_with("Nothing went wrong"));

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arguments;
+mod calls;
 pub mod check;
 mod connection;
 mod correlation;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use crate::calls::{self, Made};
 use crate::connection;
 use crate::entry::{
     Call, Channel, Completion, ConnectionEvent, Direction, EmptyPolls, Entry, Executed, Outcome,
@@ -61,19 +62,102 @@ impl Text {
             let label = format!("{}[{pid}]", short_name(*role, command));
             self.processes.insert(entry.process, label);
         }
-        let seconds = entry.t / 1_000_000_000;
-        let micros = entry.t % 1_000_000_000 / 1000;
         let who = self.who(entry.process);
         let by = entry.by.map_or(String::new(), |by| format!(" (by {})", self.who(by)));
         let what = describe(entry.process, &entry.what, &mut AsTheyAre, Style::Full, |process| {
             self.who(process)
         });
-        format!("{seconds:4}.{micros:06} {who} {what}{by}\n")
+        format!("{} {who} {what}{by}\n", time(entry.t))
+    }
+
+    /// The lines of a whole record, with calls as their programs made them: each is one line, or two if it
+    /// has waited, with the place in the source behind it; the commands that a library makes of it
+    /// are counted only. What becomes of requests stands as in [`Text::line`].
+    pub fn calls(&mut self, entries: &[Entry]) -> String {
+        let calls = calls::made(entries);
+        let mut of: HashMap<usize, &Made> = HashMap::new();
+        for call in &calls {
+            of.extend(call.entries.iter().map(|index| (*index, call)));
+        }
+        let mut out = String::new();
+        for (index, entry) in entries.iter().enumerate() {
+            match of.get(&index) {
+                Some(call) => self.part_of_call(call, (entries, index), &mut out),
+                None => out += &self.line(entry),
+            }
+        }
+        out
+    }
+
+    /// What an entry of a call adds: a line for the call where that begins, and another one where it
+    /// ends if it has waited.
+    fn part_of_call(&mut self, call: &Made, (entries, index): (&[Entry], usize), out: &mut String) {
+        let entry = &entries[index];
+        let is_first = call.entries.first() == Some(&index);
+        let place = call.place(entries).map_or(String::new(), |place| format!(", in {place}"));
+        let waits = call.waits(entries);
+        let what = match &entry.what {
+            What::SendPosted(_) | What::ReceivePosted(_) | What::Polled(_) => {
+                let line = self.line(entry);
+                // A list of requests is posted by one call.
+                let place = if is_first { place } else { String::new() };
+                *out += &format!("{}{place}\n", line.trim_end());
+                return;
+            }
+            _ if waits && is_first && call.entries.len() > 1 => {
+                format!("{}() waits", call.function(entries))
+            }
+            _ if call.is_open(entries) && is_first => {
+                format!("{}() waits, and does not return", call.function(entries))
+            }
+            _ if waits && call.entries.last() != Some(&index) => return,
+            _ if !waits && !is_first => return,
+            _ => self.call(entry.process, call, entries),
+        };
+        let who = self.who(entry.process);
+        *out += &format!("{} {who} {what}{place}\n", time(entry.t));
+    }
+
+    /// A call with what it gives.
+    fn call(&self, process: u32, call: &Made, entries: &[Entry]) -> String {
+        let mut names = AsTheyAre;
+        let mut line = Line { process, names: &mut names, style: Style::Full, text: String::new() };
+        let args = call.main(entries).map_or(String::new(), |main| line.list(&main.args));
+        line.put(&format!("{}({args})", call.function(entries)));
+        if call.is_open(entries) {
+            line.put(" does not return");
+            return line.text;
+        }
+        let main = call.main(entries);
+        match (call.refused(entries), call.event(entries), main) {
+            (Some(refused), ..) => line.result(refused),
+            (None, Some(event), _) => {
+                line.put(" = ");
+                line.connection_event(&event);
+            }
+            (None, None, Some(main)) => line.result(main),
+            (None, None, None) => {}
+        }
+        line.put(&format!(" <{}>", duration(call.duration(entries))));
+        match (call.others(entries), main) {
+            (0, _) => {}
+            (1, Some(_)) => line.put(" with 1 more command"),
+            (others, Some(_)) => line.put(&format!(" with {others} more commands")),
+            (1, None) => line.put(" with 1 command"),
+            (others, None) => line.put(&format!(" with {others} commands")),
+        }
+        line.text
     }
 
     fn who(&self, process: u32) -> String {
         self.processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
     }
+}
+
+/// A time of the record, in seconds.
+fn time(t: u64) -> String {
+    let (seconds, micros) = (t / 1_000_000_000, t % 1_000_000_000 / 1000);
+    format!("{seconds:4}.{micros:06}")
 }
 
 /// What a process is called: its program without the folder.
@@ -226,9 +310,17 @@ impl<N: Names> Line<'_, N> {
     fn call(&mut self, call: &Call) {
         let args = self.list(&call.args);
         self.put(&format!("{}({args})", call.name));
+        self.result(call);
+        if self.style == Style::Full && call.unacknowledged == 0 {
+            self.put(&format!(" <{}>", duration(call.duration)));
+        }
+    }
+
+    /// What it gives.
+    fn result(&mut self, call: &Call) {
         match &call.result {
             Outcome::Done(_) if call.unacknowledged > 0 => {
-                return self.put(&format!(" {}", waits_for_acknowledgements(call)));
+                self.put(&format!(" {}", waits_for_acknowledgements(call)));
             }
             Outcome::Done(values) if values.is_empty() => self.put(" = 0"),
             Outcome::Done(values) => {
@@ -242,9 +334,6 @@ impl<N: Names> Line<'_, N> {
                     self.put(&format!(" ({reason}{values})"));
                 }
             }
-        }
-        if self.style == Style::Full {
-            self.put(&format!(" <{}>", duration(call.duration)));
         }
     }
 

@@ -101,13 +101,23 @@ pub fn headers(names: &BTreeSet<&str>) -> bool {
 /// Compiles a C program in a place, with these libraries; its path, or none if that cannot be done
 /// here.
 pub fn compile(place: &Place, source: &str, libraries: &[&str]) -> Option<String> {
+    compile_with(place, source, libraries, &[])
+}
+
+/// The same with further options of the compiler.
+pub fn compile_with(
+    place: &Place,
+    source: &str,
+    libraries: &[&str],
+    options: &[&str],
+) -> Option<String> {
     if !installed(&["cc"]) || !headers(&["infiniband/verbs.h"].into()) {
         return None;
     }
     let source = Path::new(source);
     let file = place.file(source.file_stem().unwrap().to_str().unwrap());
     let mut command = Command::new("cc");
-    command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+    command.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(options).arg("-o");
     command.args([&file, source]).args(libraries.iter().map(|name| format!("-l{name}")));
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -19,10 +19,12 @@ mod rule;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::entry::{Call, Entry, Outcome, What};
+use crate::place::Place;
 use crate::text::short_name;
 use crate::value::Named;
 use objects::Objects;
@@ -49,14 +51,19 @@ pub struct Finding {
     pub t: u64,
     /// How often.
     pub times: u64,
+    /// Where in the program's source the call was made, if that is known.
+    pub source: Option<Arc<Place>>,
 }
 
 impl Finding {
-    /// Whether a suppression, `RULE` or `RULE:TEXT`, is about it: its program, place or text has TEXT in it.
+    /// Whether a suppression, `RULE` or `RULE:TEXT`, is about it: its program, object, text or
+    /// place in the source has TEXT in it.
     pub fn is_suppressed_by(&self, suppression: &str) -> bool {
         let (rule, text) = suppression.split_once(':').unwrap_or((suppression, ""));
+        let source = self.source.as_ref().map(|source| source.to_string()).unwrap_or_default();
         let has = |part: &String| part.contains(text);
-        rule == self.rule.name() && [&self.program, &self.place, &self.what].into_iter().any(has)
+        let parts = [&self.program, &self.place, &self.what, &source];
+        rule == self.rule.name() && parts.into_iter().any(has)
     }
 }
 
@@ -68,6 +75,7 @@ struct Found {
     place: String,
     what: String,
     t: u64,
+    source: Option<Arc<Place>>,
 }
 
 /// Finds what is against the rules, entry after entry.
@@ -76,8 +84,8 @@ pub struct Checker {
     programs: HashMap<u32, String>,
     objects: Objects,
     queues: Queues,
-    /// By the rule, the process and what was found without its values.
-    findings: BTreeMap<(Rule, u32, String), (Finding, BTreeSet<String>)>,
+    /// By the rule, the process, what was found without its values, and the place.
+    findings: BTreeMap<(Rule, u32, String, String), (Finding, BTreeSet<String>)>,
     is_partial: bool,
 }
 
@@ -110,10 +118,11 @@ impl Checker {
     }
 
     fn add(&mut self, found: Vec<Found>) {
-        for Found { rule, process, place, what, t } in found {
+        for Found { rule, process, place, what, t, source } in found {
             let program = self.programs.get(&process).cloned().unwrap_or_default();
             let is_value = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
             let kind = what.split(' ').filter(|word| !is_value(word)).collect::<Vec<_>>().join(" ");
+            let at = source.as_ref().map(|source| source.to_string()).unwrap_or_default();
             let new = Finding {
                 rule,
                 process,
@@ -123,9 +132,10 @@ impl Checker {
                 what,
                 t,
                 times: 0,
+                source,
             };
             let (finding, places) =
-                self.findings.entry((rule, process, kind)).or_insert((new, BTreeSet::new()));
+                self.findings.entry((rule, process, kind, at)).or_insert((new, BTreeSet::new()));
             finding.times += 1;
             places.insert(place);
             finding.others = places.len() as u64 - 1;
@@ -142,6 +152,11 @@ impl Checker {
         findings.sort_by_key(|finding| finding.t);
         findings
     }
+}
+
+/// Where the program has called for what an entry tells.
+fn source(entry: &Entry) -> Option<Arc<Place>> {
+    entry.site.as_ref()?.place.clone()
 }
 
 /// What a call that has succeeded was given and gave.

@@ -1,14 +1,25 @@
 //! What a process has created and not destroyed.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::{Found, Rule, done};
+use super::{Found, Rule, done, source};
 use crate::entry::{Call, Entry, What};
+use crate::place::Place;
 use crate::value::{Name, Named, Value};
 
-/// Objects that are there, by process: how many of a name, as handles are a device file's.
+/// Objects that are there, by process and name.
 #[derive(Debug, Default)]
-pub(super) struct Objects(HashMap<u32, HashMap<Name, u32>>);
+pub(super) struct Objects(HashMap<u32, HashMap<Name, Known>>);
+
+/// What is known of objects of a name.
+#[derive(Debug, Default)]
+struct Known {
+    /// How many there are, as handles are a device file's.
+    count: u32,
+    /// Where the last of them was created.
+    source: Option<Arc<Place>>,
+}
 
 /// The object that is named first, of those that a program has to destroy.
 fn first(values: &[Named]) -> Option<Name> {
@@ -34,14 +45,15 @@ fn begins(call: &Call, words: &[&str]) -> bool {
 impl Objects {
     pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
         match &entry.what {
-            What::Call(call) => self.call(entry.process, call),
+            What::Call(call) => self.call(entry, call),
             What::ConnectionEvent(event) if event.listen_id.is_some() => {
-                self.add(entry.process, Name::CmId(event.id));
+                self.add(entry, Name::CmId(event.id));
             }
             What::ProcessEnded { exit_by: Some(_) } => {
                 let left = self.0.remove(&entry.process).unwrap_or_default();
-                let mut left: Vec<(Name, u32)> = left.into_iter().filter(|(_, n)| *n > 0).collect();
-                left.sort_unstable();
+                let mut left: Vec<(Name, Known)> =
+                    left.into_iter().filter(|(_, known)| known.count > 0).collect();
+                left.sort_unstable_by_key(|(name, _)| *name);
                 for of_kind in left.chunk_by(|a, b| a.0.kind() == b.0.kind()) {
                     let kind = of_kind[0].0.kind();
                     let numbers = of_kind.iter().map(|(name, _)| name.to_string());
@@ -52,6 +64,7 @@ impl Objects {
                         place: kind.into(),
                         what: format!("the program ended with {kind} {numbers} not destroyed"),
                         t: entry.t,
+                        source: of_kind[0].1.source.clone(),
                     });
                 }
             }
@@ -59,21 +72,23 @@ impl Objects {
         }
     }
 
-    fn call(&mut self, process: u32, call: &Call) {
+    fn call(&mut self, entry: &Entry, call: &Call) {
         let Some((asked, given)) = done(call) else { return };
         if begins(call, &["ibv_destroy_", "ibv_dealloc_", "ibv_dereg_", "rdma_destroy_id"]) {
             if let Some(name) = first(asked) {
-                let count = self.0.entry(process).or_default().entry(name).or_default();
-                *count = count.saturating_sub(1);
+                let known = self.0.entry(entry.process).or_default().entry(name).or_default();
+                known.count = known.count.saturating_sub(1);
             }
         } else if begins(call, &["ibv_create_", "ibv_alloc_", "ibv_reg_", "rdma_create_id"]) {
             if let Some(name) = first(given) {
-                self.add(process, name);
+                self.add(entry, name);
             }
         }
     }
 
-    fn add(&mut self, process: u32, name: Name) {
-        *self.0.entry(process).or_default().entry(name).or_default() += 1;
+    fn add(&mut self, entry: &Entry, name: Name) {
+        let known = self.0.entry(entry.process).or_default().entry(name).or_default();
+        known.count += 1;
+        known.source = source(entry);
     }
 }

@@ -1,9 +1,11 @@
 //! A queue pair: what was asked for, and the requests that it has.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::arguments::{self, cq, number};
 use crate::entry::{ReceiveQueue, Sge};
+use crate::place::Place;
 use crate::value::{Named, Value};
 
 /// A send work request whose place in the queue is not free again.
@@ -14,6 +16,8 @@ pub(super) struct Send {
     pub sges: Vec<Sge>,
     /// It was executed: its memory is the program's.
     pub is_executed: bool,
+    /// Where it was posted.
+    pub source: Option<Arc<Place>>,
 }
 
 /// A receive that no message has taken.
@@ -50,8 +54,8 @@ pub(super) struct QueuePair {
     pub peer: Option<u32>,
     pub max_rd_atomic: u64,
     pub max_dest_rd_atomic: u64,
-    /// When it came to RTS with timers that never end, and which.
-    pub endless: Option<(u64, String)>,
+    /// When it came to RTS with timers that never end, where that was, and which.
+    pub endless: Option<(u64, Option<Arc<Place>>, String)>,
     /// The program has polled the completion of a request that has failed.
     pub has_seen_failure: bool,
     /// A request has failed: those behind it are flushed.
@@ -85,7 +89,7 @@ impl QueuePair {
     }
 
     /// What a change of its attributes says.
-    pub(super) fn modify(&mut self, t: u64, args: &[Named]) {
+    pub(super) fn modify(&mut self, t: u64, source: &Option<Arc<Place>>, args: &[Named]) {
         for Named(name, value) in args {
             match (name.as_str(), value) {
                 ("max_rd_atomic", Value::Number(depth)) => self.max_rd_atomic = *depth as u64,
@@ -93,9 +97,11 @@ impl QueuePair {
                     self.max_dest_rd_atomic = *depth as u64;
                 }
                 ("dest_qp_num", Value::Name(peer)) => self.peer = u32::try_from(peer.number()).ok(),
-                ("timeout", Value::Number(0)) => self.endless = Some((t, "timeout 0".into())),
+                ("timeout", Value::Number(0)) => {
+                    self.endless = Some((t, source.clone(), "timeout 0".into()))
+                }
                 ("rnr_retry", Value::Number(7)) if self.endless.is_none() => {
-                    self.endless = Some((t, "rnr_retry 7".into()));
+                    self.endless = Some((t, source.clone(), "rnr_retry 7".into()));
                 }
                 _ => {}
             }

@@ -1,14 +1,16 @@
 //! The rules about queue pairs, completion queues and the requests in them.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::memory::Written;
 use super::queue_pair::{Asked, QueuePair, Receive, Send};
-use super::{Found, Rule, done};
+use super::{Found, Rule, done, source};
 use crate::arguments::{self, cq, number, qp};
 use crate::entry::{
     Call, Channel, Completion, Entry, Polled, ReceivePosted, ReceiveQueue, SendPosted, What,
 };
+use crate::place::Place;
 use crate::reason::Reason;
 use crate::value::Name;
 
@@ -72,13 +74,20 @@ pub(super) struct Queues {
 struct Here<'f> {
     process: u32,
     t: u64,
+    /// Where in the program that is.
+    source: Option<Arc<Place>>,
     found: &'f mut Vec<Found>,
 }
 
 impl Here<'_> {
     fn finds(&mut self, rule: Rule, place: String, what: String) {
+        let found = self.found(rule, place, what);
+        self.found.push(found);
+    }
+
+    fn found(&self, rule: Rule, place: String, what: String) -> Found {
         let Self { process, t, .. } = *self;
-        self.found.push(Found { rule, process, place, what, t });
+        Found { rule, process, place, what, t, source: self.source.clone() }
     }
 }
 
@@ -94,18 +103,21 @@ fn hold(
     }
     let held = held.entry(here.process).or_default();
     if held.len() < HELD {
-        held.push(Found { rule, process: here.process, place, what, t: here.t });
+        held.push(here.found(rule, place, what));
     }
 }
 
 impl Queues {
     pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
-        let mut here = Here { process: entry.process, t: entry.t, found };
+        let mut here = Here { process: entry.process, t: entry.t, source: source(entry), found };
         match &entry.what {
             What::Call(call) => self.call(&mut here, call),
             What::SendPosted(posted) => self.send_posted(&mut here, posted),
             What::ReceivePosted(posted) => self.receive_posted(&mut here, posted),
-            What::Stalled { qp, reason: Reason::ReceiverNotReady { .. }, .. } => {
+            What::Stalled { qp, wr_id, reason: Reason::ReceiverNotReady { .. } } => {
+                let sends = self.qps.get(qp).map(|qp| &qp.sends);
+                let is_it = |send: &&Send| send.wr_id == *wr_id && !send.is_executed;
+                here.source = sends.and_then(|sends| sends.iter().find(is_it)?.source.clone());
                 let what = "a send met no posted receive, and was tried again";
                 here.finds(Rule::ReceiveLate, format!("qp {qp}"), what.into());
             }
@@ -207,7 +219,7 @@ impl Queues {
             here.finds(Rule::PkeyIndex, format!("qp {number}"), what);
         }
         if let Some(qp) = self.qps.get_mut(&number) {
-            qp.modify(here.t, &call.args);
+            qp.modify(here.t, &here.source, &call.args);
         }
         let state = arguments::text(&call.args, "qp_state");
         if matches!(state, Some("IBV_QPS_RESET" | "IBV_QPS_ERR")) {
@@ -280,7 +292,8 @@ impl Queues {
         }
         let is_signaled = qp.signals_all || has("IBV_SEND_SIGNALED");
         let sges = if is_inline { Vec::new() } else { posted.sges.clone() };
-        let send = Send { wr_id: posted.wr_id, is_signaled, sges, is_executed: false };
+        let source = here.source.clone();
+        let send = Send { wr_id: posted.wr_id, is_signaled, sges, is_executed: false, source };
         qp.sends.push_back(send);
         let used = qp.sends.len() as u64;
         if used > send_wr {
@@ -445,9 +458,9 @@ impl Queues {
 
 /// A queue pair ends. Whether the connection manager has connected it is known by then.
 fn ends(number: u32, qp: &QueuePair, found: &mut Vec<Found>) {
-    if let Some((t, timer)) = qp.endless.as_ref().filter(|_| !qp.by_cm) {
+    if let Some((t, source, timer)) = qp.endless.as_ref().filter(|_| !qp.by_cm) {
         let what = format!("{timer}, and no connection manager that notices the peer's end");
         let (rule, process, place, t) = (Rule::Timers, qp.process, format!("qp {number}"), *t);
-        found.push(Found { rule, process, place, what, t });
+        found.push(Found { rule, process, place, what, t, source: source.clone() });
     }
 }

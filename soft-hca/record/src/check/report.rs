@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{Finding, Rule};
+use crate::place::Place;
 
 /// The object that a finding is about, and how many more.
 fn place(Finding { place, others, .. }: &Finding) -> String {
@@ -19,10 +20,14 @@ fn place(Finding { place, others, .. }: &Finding) -> String {
 pub fn text(findings: &[Finding]) -> String {
     let mut out = String::new();
     for finding in findings {
-        let Finding { rule, program, what, t, times, .. } = finding;
+        let Finding { rule, program, what, t, times, source, .. } = finding;
         let place = place(finding);
         let again = if *times > 1 { format!(" ({times} times)") } else { String::new() };
         let _ = writeln!(out, "{}: {program}, {place}: {what}{again}", rule.name());
+        if let Some(source) = source {
+            let missing = source.missing.as_ref().map(|why| format!("; {why}"));
+            let _ = writeln!(out, "    in {source}{}", missing.unwrap_or_default());
+        }
         let _ = writeln!(out, "    first at {:.6} s", *t as f64 / 1e9);
         let _ = writeln!(out, "    why: {}", rule.why());
         let _ = writeln!(out, "    do: {}", rule.cure());
@@ -49,6 +54,20 @@ pub fn json(findings: &[Finding]) -> String {
     format!("{:#}\n", Value::from(findings))
 }
 
+/// A line of the source, as SARIF has it.
+fn physical(source: &Place) -> Option<Value> {
+    let (file, line) = (source.file.as_ref()?, source.line?);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~+@".contains(&byte);
+    let mut uri = String::from(if file.starts_with('/') { "file://" } else { "" });
+    for byte in file.bytes() {
+        let _ = match is_plain(byte) {
+            true => write!(uri, "{}", char::from(byte)),
+            false => write!(uri, "%{byte:02X}"),
+        };
+    }
+    Some(json!({ "artifactLocation": { "uri": uri }, "region": { "startLine": line } }))
+}
+
 /// Static Analysis Results Interchange Format, as code hosts read it.
 pub fn sarif(findings: &[Finding]) -> String {
     let rules = Rule::ALL.iter().map(|rule| {
@@ -59,15 +78,19 @@ pub fn sarif(findings: &[Finding]) -> String {
         })
     });
     let results = findings.iter().map(|finding| {
-        let Finding { rule, program, what, times, .. } = finding;
+        let Finding { rule, program, what, times, source, .. } = finding;
         let place = place(finding);
+        let mut location = json!({
+            "logicalLocations": [{ "fullyQualifiedName": format!("{program}/{place}") }],
+        });
+        if let Some(physical) = source.as_deref().and_then(physical) {
+            location["physicalLocation"] = physical;
+        }
         json!({
             "ruleId": rule.name(),
             "level": "warning",
             "message": { "text": format!("{place}: {what}. {}", rule.cure()) },
-            "locations": [{
-                "logicalLocations": [{ "fullyQualifiedName": format!("{program}/{place}") }],
-            }],
+            "locations": [location],
             "occurrenceCount": times,
         })
     });

@@ -7,13 +7,16 @@ mod keys;
 mod known;
 mod live;
 mod order;
+mod sources;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::connection;
 use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
+use crate::place::Place;
 use crate::reason::{ASKED_FOR, Reason, Side};
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
@@ -21,6 +24,7 @@ use checks::{asynchronous, call_cause, side, status_meaning, usual_cause};
 use hang::{Around, Hang, Hangs};
 use known::{Change, Known, Unfinished};
 use order::{About, Role};
+use sources::Sources;
 
 pub use live::Live;
 
@@ -52,6 +56,8 @@ pub struct Problem {
     pub last: u64,
     /// What has followed from it, in a line each.
     pub then: Vec<String>,
+    /// Where the program has called for it, if that is known.
+    pub source: Option<Arc<Place>>,
     about: About,
 }
 
@@ -75,6 +81,7 @@ pub struct Explainer {
     /// By the queue pair.
     stalled: BTreeMap<u32, Stalled>,
     known: Known,
+    sources: Sources,
     hangs: Hangs,
     /// Entries are missing: who is blocked may have gone on.
     is_partial: bool,
@@ -95,6 +102,15 @@ impl Explainer {
 
     /// What an entry tells of that is a problem.
     pub fn problems(&mut self, entry: &Entry) -> Vec<Problem> {
+        let source = self.sources.entry(entry);
+        let mut problems = self.found(entry);
+        for problem in problems.iter_mut().filter(|problem| problem.source.is_none()) {
+            problem.source.clone_from(&source);
+        }
+        problems
+    }
+
+    fn found(&mut self, entry: &Entry) -> Vec<Problem> {
         self.last = self.last.max(entry.t);
         self.hangs.entry(entry);
         let change = self.known.entry(entry);
@@ -259,7 +275,8 @@ impl Explainer {
         let cause = "the peer posts no receive, has ended, or the network is interrupted: see the \
                      packets of this queue pair, and a record of the other host";
         let about = About { qps: vec![qp], ..About::default() };
-        Problem { about, ..Problem::new((since, process), what, why.into(), cause) }
+        let source = self.sources.send(qp, wr_id);
+        Problem { about, source, ..Problem::new((since, process), what, why.into(), cause) }
     }
 
     /// Who waits for what, at a time.
@@ -272,7 +289,8 @@ impl Explainer {
             format!("{who}: the send work request wr_id={wr_id:#x} of qp {qp}{peer} {waits}");
         let (why, cause) = self.explain(reason, Side::Requester, (qp, t));
         let about = About { qps: vec![qp], ..About::default() };
-        Problem { about, ..Problem::new((*since, *process), what, why, cause) }
+        let source = self.sources.send(qp, *wr_id);
+        Problem { about, source, ..Problem::new((*since, *process), what, why, cause) }
     }
 
     /// The check that has failed for a work request of a queue pair, and what usually causes it.
@@ -402,10 +420,10 @@ fn named(processes: &HashMap<u32, String>, process: u32) -> String {
 
 /// A thread that is blocked.
 fn blocked(who: &dyn Fn(u32) -> String, hang: Hang, (t, when): (u64, &str)) -> Problem {
-    let Hang { process, since, what, why, cause } = hang;
+    let Hang { process, since, what, why, cause, source } = hang;
     let waited = duration(t.saturating_sub(since));
     let what = format!("{}: a thread {what}, for {waited}, {when}", who(process));
-    Problem::new((since, process), what, why, cause)
+    Problem { source, ..Problem::new((since, process), what, why, cause) }
 }
 
 fn unexplained(status: &str) -> (String, &'static str) {
@@ -435,7 +453,18 @@ fn seconds(t: u64) -> String {
 impl Problem {
     fn new((t, process): (u64, u32), what: String, why: String, cause: &str) -> Self {
         let (cause, about) = (cause.into(), About::default());
-        Self { t, process, what, why, cause, times: 1, last: t, then: Vec::new(), about }
+        Self {
+            t,
+            process,
+            what,
+            why,
+            cause,
+            times: 1,
+            last: t,
+            then: Vec::new(),
+            source: None,
+            about,
+        }
     }
 
     /// What has failed, and how often.
@@ -447,11 +476,12 @@ impl Problem {
         }
     }
 
-    /// In three lines, and one more for all that has followed from it.
+    /// In three lines, one more for the place in the source, and one for all that has followed from it.
     pub fn text(&self) -> String {
         let Self { why, cause, .. } = self;
         let (at, what) = (seconds(self.t), self.headline());
         let mut text = format!("{at}, {what}\n    why: {why}\n    usual cause: {cause}\n");
+        text.extend(self.source.iter().map(|source| format!("    in {source}\n")));
         text.extend(self.then.iter().map(|then| format!("    then: {then}\n")));
         text
     }

@@ -231,6 +231,10 @@ fn data(correlation: &Correlation<'_>, layout: &Layout) -> String {
         if let Some(by) = entry.by {
             members.push(("done by".into(), by_name(correlation, by)));
         }
+        if let Some(place) = entry.place() {
+            members.extend(place.call.iter().map(|call| ("call".into(), call.clone())));
+            members.push(("called in".into(), place.to_string()));
+        }
         if let Some(why) = correlation.reason(at) {
             members.push(("because".into(), why));
         }

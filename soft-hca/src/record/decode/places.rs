@@ -16,6 +16,10 @@ pub(in super::super) struct Places {
     symbols: Symbols,
 }
 
+/// What `ibv_reg_mr` and `ibv_reg_mr_iova`, which are macros, may call: the command has the name that
+/// the program has written.
+const BEHIND_MACRO: &str = "ibv_reg_mr_iova2";
+
 /// The next of the words behind the fixed part; none if it is empty.
 fn word<'t>(words: &mut impl Iterator<Item = &'t [u8]>) -> Option<String> {
     let word = words.next().filter(|word| !word.is_empty())?;
@@ -38,7 +42,7 @@ impl Places {
         let Line { caller, function, at } = line;
         let (file, line) = at.unzip();
         let place = Place {
-            call,
+            call: call.filter(|call| call != BEHIND_MACRO),
             function: function.or(symbol.filter(|_| caller == 0).map(super::symbols::demangled)),
             file,
             line,

@@ -7,6 +7,9 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::{fs, slice};
 
+#[cfg(target_arch = "x86_64")]
+use crate::client::memory;
+
 /// Whose code an address is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
@@ -139,6 +142,47 @@ pub(super) fn symbol(function: usize) -> Option<Vec<u8>> {
     // SAFETY: null, or a name of the file's.
     let name = unsafe { found.dli_sname.as_ref().map(|name| CStr::from_ptr(name)) };
     name.map(|name| name.to_bytes().to_vec())
+}
+
+/// Bytes of the program's.
+#[cfg(target_arch = "x86_64")]
+fn bytes<const N: usize>(address: usize) -> Option<[u8; N]> {
+    memory::read(address as u64, N).ok()?.try_into().ok()
+}
+
+/// The function that the call instruction before an address calls, by the tables of the loader. It is
+/// the one that the program has named: those that this one goes on to by a jump have no frame before
+/// theirs, and may have no name.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn called(behind: usize) -> Option<usize> {
+    let word = |[a, b, c, d]: [u8; 4]| i32::from_le_bytes([a, b, c, d]) as isize;
+    let by_table = |behind: usize, offset: [u8; 4]| {
+        bytes(behind.wrapping_add_signed(word(offset))).map(usize::from_le_bytes)
+    };
+    match bytes::<6>(behind.wrapping_sub(6))? {
+        // call *offset(%rip)
+        [0xff, 0x15, offset @ ..] => by_table(behind, offset),
+        // call offset: what is there may be a stub that jumps on.
+        [_, 0xe8, offset @ ..] => {
+            let target = behind.wrapping_add_signed(word(offset));
+            let stub = bytes::<16>(target)?;
+            // endbr64, and a prefix, may come before the jump.
+            let skipped = if stub.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
+            let skipped = skipped + usize::from(stub[skipped] == 0xf2);
+            match stub[skipped..] {
+                // jmp *offset(%rip)
+                [0xff, 0x25, a, b, c, d, ..] => by_table(target + skipped + 6, [a, b, c, d]),
+                _ => Some(target),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The same where the instructions are others: it is not known.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn called(_: usize) -> Option<usize> {
+    None
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ mod tests;
 mod threads;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::checks::usual_cause;
 use super::{Stalled, seconds};
 use crate::arguments::qp;
 use crate::entry::{Channel, Entry, What};
+use crate::place::Place;
 use crate::text::duration;
 use crate::value::Named;
 use ids::Ids;
@@ -45,6 +47,8 @@ pub(super) struct Hang {
     pub(super) what: String,
     pub(super) why: String,
     pub(super) cause: &'static str,
+    /// Where in its program the thread is.
+    pub(super) source: Option<Arc<Place>>,
 }
 
 /// What else the explanation needs: the time, names of processes, and requests that wait.
@@ -125,8 +129,11 @@ impl Hangs {
             .filter(|(thread, blocked)| !blocked.is_told && is_long(blocked) && is_meant(*thread));
         let found = all.filter_map(|(thread, blocked)| {
             let (why, cause) = self.why(thread, blocked, around)?;
-            let what = blocked.doing.text();
-            Some((thread, Hang { process: thread.0, since: blocked.since, what, why, cause }))
+            let (what, source) = (blocked.doing.text(), blocked.source.clone());
+            Some((
+                thread,
+                Hang { process: thread.0, since: blocked.since, what, why, cause, source },
+            ))
         });
         let found: Vec<(Thread, Hang)> = found.collect();
         found.iter().for_each(|(thread, _)| self.threads.told(*thread));

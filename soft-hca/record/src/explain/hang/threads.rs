@@ -1,8 +1,10 @@
 //! What each thread of a record is blocked in.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::entry::{Channel, Entry, What};
+use crate::place::Place;
 use crate::value::{Name, Named, Value};
 
 /// A process and its thread.
@@ -26,6 +28,8 @@ pub(super) struct Blocked {
     pub(super) since: u64,
     /// It was told of.
     pub(super) is_told: bool,
+    /// Where in its program it is.
+    pub(super) source: Option<Arc<Place>>,
 }
 
 /// All threads that are blocked, those of processes that have ended as they were then.
@@ -63,12 +67,13 @@ impl Threads {
     pub(super) fn entry(&mut self, entry: &Entry) {
         let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) else { return };
         let (t, key) = (entry.t, (entry.process, thread));
+        let source = entry.site.as_ref().and_then(|site| site.place.clone());
         self.seen.insert(key);
         let doing = match &entry.what {
             What::Wait { on, fd } => Doing::Waits { on: *on, fd: *fd },
             What::Polled(polled) if polled.found == 0 => {
                 let Some(empty) = polled.empty else { return };
-                return self.polls(key, polled.cq, (empty.count, empty.first));
+                return self.polls(key, polled.cq, (empty.count, empty.first), source);
             }
             What::Call(call) if call.unacknowledged > 0 => {
                 let object = call.args.iter().find_map(|Named(_, value)| match value {
@@ -84,17 +89,23 @@ impl Threads {
                 return;
             }
         };
-        self.blocked.insert(key, Blocked { doing, since: t, is_told: false });
+        self.blocked.insert(key, Blocked { doing, since: t, is_told: false, source });
     }
 
-    fn polls(&mut self, key: Thread, cq: u32, (more, first): (u64, u64)) {
+    fn polls(
+        &mut self,
+        key: Thread,
+        cq: u32,
+        (more, first): (u64, u64),
+        source: Option<Arc<Place>>,
+    ) {
         match self.blocked.get_mut(&key).map(|blocked| &mut blocked.doing) {
             Some(Doing::Polls { cq: known, times }) if *known == cq => *times += more,
             // Of several queues that are polled in turn the first is told of.
             Some(Doing::Polls { .. }) => {}
             _ => {
                 let doing = Doing::Polls { cq, times: more };
-                self.blocked.insert(key, Blocked { doing, since: first, is_told: false });
+                self.blocked.insert(key, Blocked { doing, since: first, is_told: false, source });
             }
         }
     }

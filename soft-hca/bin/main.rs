@@ -78,7 +78,7 @@ fn check(arguments: CheckArgs) -> Result<u8, Error> {
 fn show(arguments: &ShowArgs) -> Result<(), Error> {
     let ShowArgs { follow, stable, commands, sequence, html, title, perfetto, file } = arguments;
     if let Some(out) = html {
-        export::html(file, out, title.as_deref())
+        export::html(file, out, title.as_deref(), *commands)
     } else if let Some(out) = perfetto {
         export::perfetto(file, out)
     } else if let Some(entries) = sequence {

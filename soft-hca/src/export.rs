@@ -3,15 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use soft_hca_record::{perfetto, timeline};
+use soft_hca_record::{calls, perfetto, timeline};
 
 use super::show::read;
 use super::{Error, cannot};
 
 /// Writes a record as a page of HTML. The page is called `title`, or as the command that was
 /// recorded.
-pub fn html(file: &Path, out: &Path, title: Option<&str>) -> Result<(), Error> {
+///
+/// It shows calls as the programs made them, or `all` commands of the libraries.
+pub fn html(file: &Path, out: &Path, title: Option<&str>, all: bool) -> Result<(), Error> {
     let (mut header, entries) = read(file)?;
+    let entries = if all { calls::apart(&entries) } else { entries };
     if let Some(title) = title {
         header.command = title.split_whitespace().map(str::to_owned).collect();
     }

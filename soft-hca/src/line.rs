@@ -44,7 +44,7 @@ const RUN_USAGE: &str = "soft-hca run [--explain] [--strict[=SEED] [--seeds N]] 
      [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
 const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
-const SHOW_USAGE: &str = "soft-hca show [--follow | --commands | --stable | --sequence[=N] | \
+const SHOW_USAGE: &str = "soft-hca show [--commands] [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] | --perfetto OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
@@ -404,8 +404,8 @@ pub struct ShowArgs {
     /// Go on while it is being recorded; a line for each entry, as with --commands
     #[arg(long, group = VIEW)]
     pub follow: bool,
-    /// A line for each entry, also for each command that a library makes of a call
-    #[arg(long, group = VIEW)]
+    /// Show all entries: also each command that a library makes of a call
+    #[arg(long, conflicts_with_all = ["stable", "sequence", "perfetto"])]
     pub commands: bool,
     /// Leave out what is different in every run: times, and who came first where nobody waits for
     /// another; numbers get names in the order in which they appear

@@ -117,10 +117,14 @@ fn a_program_in_rust_and_its_calls() {
         String::from_utf8(output.stdout).unwrap()
     };
     let calls = text(&["show", "run.shr"]);
-    let post = line(concat!(env!("CARGO_MANIFEST_DIR"), "/traffic/src/verbs.rs"), "sys::ibv_post_send(");
+    let post =
+        line(concat!(env!("CARGO_MANIFEST_DIR"), "/traffic/src/verbs.rs"), "sys::ibv_post_send(");
     assert_has(&calls, &[&format!("soft-hca/traffic/src/verbs.rs:{post}\n"), "ibv_open_device("]);
     let commands = text(&["show", "--commands", "run.shr"]);
     assert_eq!(commands.lines().count(), entries.len());
     assert!(calls.lines().count() < commands.lines().count());
-    assert!(commands.contains("] ibv_query_device") && !calls.contains("] ibv_query_device("), "{calls}");
+    assert!(
+        commands.contains("] ibv_query_device") && !calls.contains("] ibv_query_device("),
+        "{calls}"
+    );
 }

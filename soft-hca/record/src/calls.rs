@@ -2,6 +2,7 @@
 //! entries, which follow each other in the thread and have the same site.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::place::Place;
@@ -29,6 +30,49 @@ pub(crate) fn made(entries: &[Entry]) -> Vec<Made> {
         }
     }
     calls
+}
+
+/// Commands that another entry of their call stands for, by that entry.
+pub(crate) fn beneath(entries: &[Entry]) -> HashMap<usize, Vec<usize>> {
+    let calls = made(entries);
+    let of_call = calls.iter().filter_map(|call| {
+        let is_command = |index: &usize| matches!(entries[*index].what, What::Call(_));
+        let main = call.main(entries).and_then(|main| {
+            let is_it = |index: &&usize| matches!(&entries[**index].what, What::Call(one) if std::ptr::eq(one, main));
+            call.entries.iter().find(is_it)
+        });
+        // What the program waits for, or gets, if there is no such command.
+        let other = || call.entries.iter().find(|index| !is_command(index));
+        let shown = *main.or_else(other).or(call.entries.first())?;
+        let hidden = |index: &usize| is_command(index) && *index != shown;
+        let commands: Vec<usize> = call.entries.iter().copied().filter(hidden).collect();
+        let failed = |at: &usize| matches!(&entries[*at].what, What::Call(call) if matches!(call.result, Outcome::Refused { .. }));
+        // What has failed is seen.
+        let commands: Vec<usize> = commands.into_iter().filter(|at| !failed(at)).collect();
+        Some((shown, commands)).filter(|(_, commands)| !commands.is_empty())
+    });
+    of_call.collect()
+}
+
+/// The same entries, each a call of its own under its command's name: pictures show all commands then.
+pub fn apart(entries: &[Entry]) -> Vec<Entry> {
+    let mut entries = entries.to_vec();
+    for (index, entry) in entries.iter_mut().enumerate() {
+        let is_command = matches!(entry.what, What::Call(_));
+        if let Some(site) = &mut entry.site {
+            site.call = index as u32;
+            if let Some(place) = site.place.as_mut().filter(|_| is_command) {
+                Arc::make_mut(place).call = None;
+            }
+        }
+    }
+    entries
+}
+
+/// What an entry's command is called where it stands for its call.
+pub(crate) fn name<'e>(entry: &'e Entry, command: &'e Call) -> &'e str {
+    let called = entry.place().and_then(|place| place.call.as_deref());
+    called.filter(|called| inner(called) == inner(&command.name)).unwrap_or(&command.name)
 }
 
 /// The name without that of its library.
@@ -103,6 +147,14 @@ impl Made {
     /// Whether its thread waits meanwhile.
     pub(crate) fn waits(&self, entries: &[Entry]) -> bool {
         self.all(entries).any(|entry| matches!(entry.what, What::Wait { .. }))
+    }
+
+    /// The descriptor of the channel that it waits at.
+    pub(crate) fn channel(&self, entries: &[Entry]) -> Option<u32> {
+        self.all(entries).find_map(|entry| match &entry.what {
+            What::Wait { fd, .. } => Some(*fd),
+            _ => None,
+        })
     }
 
     /// Whether it is still waiting when the record, or its process, ends.

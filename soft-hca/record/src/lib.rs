@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`entry`] | what a line can say |
 //! | [`place`] | where in a program's source an entry comes from |
+//! | [`calls`] | calls as the program made them |
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`arguments`] | those of a call by their names |
 //! | [`reason`] | why a work request or a call has failed |
@@ -23,7 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arguments;
-mod calls;
+pub mod calls;
 pub mod check;
 mod connection;
 mod correlation;

@@ -41,7 +41,8 @@ pub fn sequence(header: &Header, entries: &[Entry], options: &Options) -> String
     let correlation = Correlation::new(header, entries);
     let mut picture = Picture::new(&correlation, options);
     let mut out = picture.head();
-    let shown = (0..entries.len()).filter(|at| !correlation.aside.contains(at));
+    let is_shown = |at: &usize| !correlation.is_beneath[*at] && !correlation.aside.contains(at);
+    let shown = (0..entries.len()).filter(is_shown);
     for (number, at) in shown.enumerate() {
         if number == options.entries {
             let left = words::thousands((entries.len() - at) as u64);

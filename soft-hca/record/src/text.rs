@@ -105,10 +105,7 @@ impl Text {
                 return;
             }
             _ if waits && is_first && call.entries.len() > 1 => {
-                format!("{}() waits", call.function(entries))
-            }
-            _ if call.is_open(entries) && is_first => {
-                format!("{}() waits, and does not return", call.function(entries))
+                format!("{} waits", self.asked(entry.process, call, entries))
             }
             _ if waits && call.entries.last() != Some(&index) => return,
             _ if !waits && !is_first => return,
@@ -118,12 +115,27 @@ impl Text {
         *out += &format!("{} {who} {what}{place}\n", time(entry.t));
     }
 
+    /// A call with its arguments.
+    fn asked(&self, process: u32, call: &Made, entries: &[Entry]) -> String {
+        let mut names = AsTheyAre;
+        let mut line = Line { process, names: &mut names, style: Style::Full, text: String::new() };
+        let args = match (call.main(entries), call.channel(entries)) {
+            (Some(main), _) => line.list(&main.args),
+            (None, Some(fd)) => format!("channel={fd}"),
+            (None, None) => String::new(),
+        };
+        format!("{}({args})", call.function(entries))
+    }
+
     /// A call with what it gives.
     fn call(&self, process: u32, call: &Made, entries: &[Entry]) -> String {
         let mut names = AsTheyAre;
-        let mut line = Line { process, names: &mut names, style: Style::Full, text: String::new() };
-        let args = call.main(entries).map_or(String::new(), |main| line.list(&main.args));
-        line.put(&format!("{}({args})", call.function(entries)));
+        let text = match call.waits(entries) && call.entries.len() > 1 {
+            // Its arguments were told when it began.
+            true => format!("{}(...)", call.function(entries)),
+            false => self.asked(process, call, entries),
+        };
+        let mut line = Line { process, names: &mut names, style: Style::Full, text };
         if call.is_open(entries) {
             line.put(" does not return");
             return line.text;

@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 
+use crate::calls;
 use crate::connection;
 use crate::entry::{
     Call, Channel, Direction, Entry, Outcome, Packet, PacketNote, Polled, ReceiveQueue, Role, Seen,
@@ -88,7 +89,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
     match &entry.what {
         What::ProcessBegan { .. } => plain("begins", String::new()),
         What::ProcessEnded { .. } => plain("ends", String::new()),
-        What::Call(call) => called(call),
+        What::Call(call) => called(calls::name(entry, call), call),
         What::ConnectionEvent(event) => {
             let mut rest = format!("id {}", event.id);
             if let Some(listen) = event.listen_id {
@@ -155,7 +156,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
     }
 }
 
-fn called(call: &Call) -> Label {
+fn called(name: &str, call: &Call) -> Label {
     let mut rest = list(&call.args);
     let mut result = String::new();
     let mut reason = None;
@@ -176,7 +177,7 @@ fn called(call: &Call) -> Label {
             });
         }
     }
-    Label { name: call.name.clone(), rest, result, reason }
+    Label { name: name.into(), rest, result, reason }
 }
 
 fn list(values: &[Named]) -> String {

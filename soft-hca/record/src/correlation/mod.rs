@@ -13,6 +13,7 @@ pub(crate) mod rounds;
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::calls;
 use crate::entry::{Direction, Entry, Header, Role, What};
 use crate::value::{Name, Named, Value};
 use crate::words;
@@ -83,6 +84,10 @@ pub(crate) struct Correlation<'r> {
     /// Entries that are not shown: the beginning and the end of a daemon that has done
     /// nothing else.
     pub(crate) aside: Vec<usize>,
+    /// Commands that are not shown for another entry of their call stands for them, by that entry.
+    pub(crate) beneath: HashMap<usize, Vec<usize>>,
+    /// Whether an entry is such a command.
+    pub(crate) is_beneath: Vec<bool>,
     pub(crate) transfers: Vec<Transfer>,
     /// The transfer that an entry is part of.
     pub(crate) transfer: Vec<Option<usize>>,
@@ -105,12 +110,17 @@ impl<'r> Correlation<'r> {
         let packets = packets::pairs(entries);
         let own = packets::own_addresses(entries, &packets);
         let (participants, participant, aside) = participants(entries, &own);
+        let beneath = calls::beneath(entries);
+        let mut is_beneath = vec![false; entries.len()];
+        beneath.values().flatten().for_each(|at| is_beneath[*at] = true);
         let mut correlation = Self {
             header,
             entries,
             participants,
             participant,
             aside,
+            beneath,
+            is_beneath,
             transfers: Vec::new(),
             transfer: vec![None; entries.len()],
             flows: Vec::new(),

@@ -20,6 +20,9 @@ use crate::entry::{Entry, Header};
 
 /// A page of HTML that shows a run: complete in itself, for the eyes, the keyboard and paper.
 ///
+/// Calls are shown as the program made them, without the commands that a library makes of them; see
+/// [`apart`](crate::calls::apart).
+///
 /// Of a long run, rounds that are like the one before are folded, and of what is left the middle is
 /// left out where it is more than a browser likes; errors are always there. So the page has some
 /// megabytes at most.

@@ -235,6 +235,9 @@ fn data(correlation: &Correlation<'_>, layout: &Layout) -> String {
             members.extend(place.call.iter().map(|call| ("call".into(), call.clone())));
             members.push(("called in".into(), place.to_string()));
         }
+        if let Some(beneath) = correlation.beneath.get(&at) {
+            members.push(("commands".into(), commands(correlation, beneath)));
+        }
         if let Some(why) = correlation.reason(at) {
             members.push(("because".into(), why));
         }
@@ -262,6 +265,23 @@ fn data(correlation: &Correlation<'_>, layout: &Layout) -> String {
         .replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")
         .replace('\u{2029}', "\\u2029")
+}
+
+/// Commands, each once with how often it was given.
+fn commands(correlation: &Correlation<'_>, beneath: &[usize]) -> String {
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    for at in beneath {
+        let What::Call(call) = &correlation.entries[*at].what else { continue };
+        match names.iter_mut().find(|(name, _)| *name == call.name) {
+            Some((_, times)) => *times += 1,
+            None => names.push((&call.name, 1)),
+        }
+    }
+    let word = |(name, times): &(&str, usize)| match times {
+        1 => name.to_string(),
+        times => format!("{name}, {times} times"),
+    };
+    names.iter().map(word).collect::<Vec<_>>().join("; ")
 }
 
 fn by_name(correlation: &Correlation<'_>, process: u32) -> String {

@@ -53,7 +53,8 @@ fn each_entry_is_there_or_counted() {
         let correlation = Correlation::new(&header, &entries);
         let layout = Layout::of(&correlation);
         let placed = layout.places.iter().flatten().count();
-        assert_eq!(placed + left_out(&layout) + correlation.aside.len(), entries.len());
+        let beneath: usize = correlation.beneath.values().map(Vec::len).sum();
+        assert_eq!(placed + left_out(&layout) + correlation.aside.len() + beneath, entries.len());
         let drawn = drawn(&html(&header, &entries));
         assert_eq!(drawn.len(), placed);
         assert!(drawn.values().all(|&count| count == 1));

@@ -84,11 +84,7 @@ fn place(process: &Process, stack: &Stack, function: Option<&'static CStr>) -> u
         let module = code::module_of(callers[0]).unwrap_or_default();
         let name = match function {
             Some(function) => function.to_bytes().to_vec(),
-            None => code::called(callers[0])
-                .filter(|called| table::whose(*called) == Some(code::Whose::Library))
-                .and_then(code::symbol)
-                .or_else(|| code::symbol(stack.function))
-                .unwrap_or_default(),
+            None => code::symbol(stack.function).unwrap_or_default(),
         };
         let own = code::symbol(stack.own).unwrap_or_default();
         let mut addresses = [0; stack::DEPTH];

@@ -72,7 +72,8 @@ impl Stack {
         if self.visited > DEEPEST || ip == 0 {
             return false;
         }
-        match (table::whose(ip), self.depth) {
+        let known = table::code(ip);
+        match (known.map(|known| known.whose), self.depth) {
             (Some(Whose::Ours), 0) => true,
             (Some(Whose::Library), 0) => {
                 self.way = (self.way ^ ip as u64).wrapping_mul(0x0100_0000_01b3);
@@ -81,6 +82,9 @@ impl Stack {
             }
             (whose @ Some(Whose::Program(_)), 0) => {
                 self.whose = whose;
+                // It may have gone on to the next by a jump.
+                let calls = known.map_or(0, |known| known.calls);
+                self.function = if calls != 0 { calls } else { self.function };
                 self.own = begins();
                 self.frame = frame();
                 self.push(ip)

@@ -19,13 +19,24 @@ struct Address {
     address: AtomicU64,
     /// One of those below, or where the file of the program begins.
     whose: AtomicU64,
+    /// See [`Code::calls`].
+    calls: AtomicU64,
+}
+
+/// What is known of an address behind a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Code {
+    pub whose: Whose,
+    /// The library's function that the call before it calls, if its instruction tells; 0 otherwise.
+    pub calls: usize,
 }
 
 const OURS: u64 = 1;
 const LIBRARY: u64 = 2;
 
-static KNOWN: [Address; ADDRESSES] =
-    [const { Address { address: AtomicU64::new(0), whose: AtomicU64::new(0) } }; ADDRESSES];
+static KNOWN: [Address; ADDRESSES] = [const {
+    Address { address: AtomicU64::new(0), whose: AtomicU64::new(0), calls: AtomicU64::new(0) }
+}; ADDRESSES];
 
 /// Taken to enter an address.
 static ENTERING: Mutex<()> = Mutex::new(());
@@ -51,37 +62,47 @@ fn probes(key: u64, length: usize) -> impl Iterator<Item = usize> {
     (0..PROBES).map(move |probe| (mix(key) as usize).wrapping_add(probe) % length)
 }
 
-/// Whose code an address is in; `None` if no file has it.
-pub(super) fn whose(address: usize) -> Option<Whose> {
+/// What is known of an address; `None` if no file has it.
+pub(super) fn code(address: usize) -> Option<Code> {
     let key = address as u64;
     let mut places = probes(key, ADDRESSES).map(|index| &KNOWN[index]);
     let mine = places.find(|known| [0, key].contains(&known.address.load(Acquire)));
     match mine.filter(|known| known.address.load(Acquire) == key) {
-        Some(known) => Some(match known.whose.load(Relaxed) {
-            OURS => Whose::Ours,
-            LIBRARY => Whose::Library,
-            begins => Whose::Program(begins as usize),
+        Some(known) => Some(Code {
+            whose: match known.whose.load(Relaxed) {
+                OURS => Whose::Ours,
+                LIBRARY => Whose::Library,
+                begins => Whose::Program(begins as usize),
+            },
+            calls: known.calls.load(Relaxed) as usize,
         }),
         None => {
             let whose = code::whose(address)?;
-            enter(key, whose);
-            Some(whose)
+            let called = match whose {
+                Whose::Program(_) => code::called(address),
+                _ => None,
+            };
+            let called = called.filter(|to| code::whose(*to) == Some(Whose::Library));
+            let found = Code { whose, calls: called.unwrap_or_default() };
+            enter(key, found);
+            Some(found)
         }
     }
 }
 
 #[cold]
-fn enter(key: u64, whose: Whose) {
+fn enter(key: u64, code: Code) {
     // Whoever is doing the same, and be it this thread in a handler of a signal, is not waited for.
     let Ok(_entering) = ENTERING.try_lock() else { return };
     let mut places = probes(key, ADDRESSES).map(|index| &KNOWN[index]);
     let Some(free) = places.find(|known| known.address.load(Acquire) == 0) else { return };
-    let word = match whose {
+    let word = match code.whose {
         Whose::Ours => OURS,
         Whose::Library => LIBRARY,
         Whose::Program(begins) => begins as u64,
     };
     free.whose.store(word, Relaxed);
+    free.calls.store(code.calls as u64, Relaxed);
     free.address.store(key, Release);
 }
 
@@ -140,9 +161,9 @@ mod tests {
     fn an_address_is_looked_up_once() {
         let function = libc::getppid as *const () as usize;
         assert!(!KNOWN.iter().any(|known| known.address.load(Acquire) == function as u64));
-        let first = whose(function);
-        assert!(matches!(first, Some(Whose::Program(_))));
+        let first = code(function);
+        assert!(matches!(first, Some(Code { whose: Whose::Program(_), calls: 0 })));
         assert!(KNOWN.iter().any(|known| known.address.load(Acquire) == function as u64));
-        assert_eq!((whose(function), whose(16)), (first, None));
+        assert_eq!((code(function), code(16)), (first, None));
     }
 }

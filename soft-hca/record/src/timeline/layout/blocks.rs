@@ -24,7 +24,7 @@ pub(super) struct Draft {
 pub(super) fn cut(correlation: &Correlation<'_>) -> Vec<Draft> {
     let mut pieces = rounds::pieces(correlation);
     for piece in &mut pieces {
-        piece.entries.retain(|at| !correlation.aside.contains(at));
+        piece.entries.retain(|at| !correlation.is_beneath[*at] && !correlation.aside.contains(at));
     }
     pieces.retain(|piece| !piece.entries.is_empty());
     let shown = shown(correlation, &pieces);

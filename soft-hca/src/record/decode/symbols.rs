@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use addr2line::Loader;
 use object::{Object, ReadCache};
@@ -156,11 +156,25 @@ fn shortened(line: Line) -> Line {
     Line { at: line.at.map(|(file, number)| (relative(&file), number)), ..line }
 }
 
+/// A path without the way to a folder's own and its upper one, as compilers have it of headers.
+fn straight(path: &str) -> PathBuf {
+    let mut straight = PathBuf::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if straight.file_name().is_some() => _ = straight.pop(),
+            part => straight.push(part),
+        }
+    }
+    straight
+}
+
 /// A path as seen from this folder, if it is beneath it.
 fn relative(path: &str) -> String {
     let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let inner = Path::new(path).strip_prefix(folder).ok().filter(|_| path != "/");
-    inner.map_or_else(|| path.to_owned(), |inner| inner.display().to_string())
+    let path = straight(path);
+    let inner = path.strip_prefix(folder).ok().filter(|inner| *inner != Path::new(""));
+    inner.unwrap_or(&path).display().to_string()
 }
 
 #[cfg(test)]
@@ -177,6 +191,15 @@ mod tests {
         ];
         assert!(!others.into_iter().any(is_own));
         assert!(["/home/me/verbs.c", "ping-sr-1/src/send_recv.rs"].into_iter().all(is_own));
+    }
+
+    #[test]
+    fn paths_of_headers_are_straight() {
+        let folder = std::env::current_dir().unwrap();
+        let folder = folder.to_str().unwrap();
+        assert_eq!(relative(&format!("{folder}/a/b/../c/./d.h")), "a/c/d.h");
+        assert_eq!(relative("/usr/../d.h"), "/d.h");
+        assert_eq!(relative("../d.h"), "../d.h");
     }
 
     #[test]

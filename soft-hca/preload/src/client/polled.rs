@@ -78,7 +78,7 @@ impl Polled {
             let mut empty = place.get();
             if !empty.is_of(self) {
                 empty.over(process);
-                empty = Empty { queue: self, first: t, site: self.site(process), ..NONE };
+                empty = Empty { queue: self, first: t, site: self.site_in_vain(process), ..NONE };
             }
             let empty = Empty { count: empty.count + 1, last: t, ..empty };
             // Who polls for ever is seen to do so.
@@ -95,6 +95,12 @@ impl Polled {
     fn site(self, process: &Process) -> Site {
         let function = if self.is_extended { c"ibv_start_poll" } else { c"ibv_poll_cq" };
         site::of_inline(process, function)
+    }
+
+    /// The same for a poll that finds nothing.
+    fn site_in_vain(self, process: &Process) -> Site {
+        let function = if self.is_extended { c"ibv_start_poll" } else { c"ibv_poll_cq" };
+        site::of_inline_from_elsewhere(process, function)
     }
 
     /// The polls before that have found nothing: they are over.

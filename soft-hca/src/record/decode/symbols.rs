@@ -141,8 +141,14 @@ impl Symbols {
         if let Some(line) = first {
             return Ok(shortened(line));
         }
-        let symbol = callers.first().and_then(|address| module.symbol(address.saturating_sub(1)));
-        let line = Line { caller: 0, function: symbol, at: None };
+        // Inline functions of the libraries' headers that were not inlined are no places.
+        let is_inline = |name: &String| ["ibv_", "rdma_"].iter().any(|of| name.starts_with(of));
+        let mut symbols = callers.iter().map(|address| module.symbol(address.saturating_sub(1)));
+        let own = symbols.position(|name| name.as_ref().is_none_or(|name| !is_inline(name)));
+        let caller = own.unwrap_or_default();
+        let address = callers.get(caller).map(|address| address.saturating_sub(1));
+        let function = address.and_then(|address| module.symbol(address));
+        let line = Line { caller, function, at: None };
         Err((line, "no debug information (compile with -g)".into()))
     }
 

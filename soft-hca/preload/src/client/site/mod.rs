@@ -21,7 +21,7 @@ use std::ffi::CStr;
 use soft_hca_core::trace::{self, Site, event};
 
 use super::process::{self, Process};
-use stack::Stack;
+use stack::{Stack, Trail};
 
 /// A call of a library, as long as its thread makes no other one.
 #[derive(Clone, Copy, Default)]
@@ -33,7 +33,26 @@ struct Call {
     way: u64,
 }
 
+/// A stack that was walked for an inline function, and the place that was found.
+#[derive(Clone, Copy)]
+struct Walked {
+    /// The function's name, by its address.
+    function: usize,
+    /// The process and the recording.
+    recording: u64,
+    trail: Trail,
+    place: u32,
+    frame: usize,
+}
+
+/// Inline functions whose last stack a thread remembers.
+const FUNCTIONS: usize = 4;
+
+const NOT_WALKED: Walked =
+    Walked { function: 0, recording: 0, trail: Trail::NONE, place: 0, frame: 0 };
+
 thread_local! {
+    static WALKED: [Cell<Walked>; FUNCTIONS] = const { [const { Cell::new(NOT_WALKED) }; FUNCTIONS] };
     static LAST: Cell<Call> = const { Cell::new(Call { site: Site { place: 0, call: 0 }, frame: 0, way: 0 }) };
 }
 
@@ -42,8 +61,40 @@ pub(super) fn of_command() -> Site {
     process::recorded().map_or_else(Site::default, |process| of(process, None))
 }
 
-/// The site of a call of an inline function, if it is not within another one.
+/// The site of a call of an inline function, if it is not within another one. Whoever asks does so from one
+/// place for each function, so that a loop of the program's need not have its stack walked each time.
 pub(super) fn of_inline(process: &Process, function: &'static CStr) -> Site {
+    let known = trace::site();
+    if known != Site::default() {
+        return known;
+    }
+    let mark = 0u8;
+    let from = std::ptr::from_ref(std::hint::black_box(&mark)) as usize;
+    let name = function.as_ptr() as usize;
+    let recording = recording(process);
+    let find = |all: &[Cell<Walked>; FUNCTIONS]| {
+        let mine = all.iter().find(|walked| [0, name].contains(&walked.get().function));
+        let place = mine.unwrap_or(&all[0]);
+        let walked = place.get();
+        let is_known = walked.function == name && walked.recording == recording;
+        if is_known && walked.trail.is_of(from) {
+            return walked;
+        }
+        let stack = Stack::walk();
+        let number = self::place(process, &stack, Some(function));
+        let trail = stack.trail(from);
+        let found = Walked { function: name, recording, trail, place: number, frame: stack.frame };
+        place.set(found);
+        found
+    };
+    // Not in a thread that is ending.
+    let walked = WALKED.try_with(find).unwrap_or(NOT_WALKED);
+    begins(walked.place, walked.frame, 0)
+}
+
+/// The same, from elsewhere.
+#[cold]
+pub(super) fn of_inline_from_elsewhere(process: &Process, function: &'static CStr) -> Site {
     of(process, Some(function))
 }
 
@@ -55,19 +106,29 @@ fn of(process: &Process, function: Option<&'static CStr>) -> Site {
     }
     let stack = Stack::walk();
     let place = place(process, &stack, function);
-    let now = Call { site: Site { place, call: 0 }, frame: stack.frame, way: stack.way };
+    let before = LAST.try_with(Cell::get).unwrap_or_default();
+    let is_same = function.is_none() && before.site.place == place && before.frame == stack.frame;
+    if is_same && before.way != stack.way {
+        return before.site;
+    }
+    begins(place, stack.frame, stack.way)
+}
+
+/// The site of a new call of the thread.
+fn begins(place: u32, frame: usize, way: u64) -> Site {
     let next = |last: &Cell<Call>| {
-        let before = last.get();
-        let is_same = function.is_none() && before.site.place == place && before.frame == now.frame;
-        if is_same && before.way != now.way {
-            return before.site;
-        }
-        let site = Site { place, call: before.site.call.wrapping_add(1).max(1) };
-        last.set(Call { site, ..now });
+        let site = Site { place, call: last.get().site.call.wrapping_add(1).max(1) };
+        last.set(Call { site, frame, way });
         site
     };
     // Not in a thread that is ending.
-    LAST.try_with(next).unwrap_or(now.site)
+    LAST.try_with(next).unwrap_or(Site { place, call: 0 })
+}
+
+/// The process and the recording that it is part of.
+fn recording(process: &Process) -> u64 {
+    let recorder = &process.env.recorder;
+    u64::from(recorder.index()) << 32 | u64::from(recorder.recording())
 }
 
 /// The number of a place, which is traced if it has not been; 0 if nothing is known of it.
@@ -79,8 +140,7 @@ fn place(process: &Process, stack: &Stack, function: Option<&'static CStr>) -> u
     let called = function.map_or(stack.function, |function| function.as_ptr() as usize);
     let Some(place) = table::place(callers, called) else { return 0 };
     let recorder = &process.env.recorder;
-    let recording = u64::from(recorder.index()) << 32 | u64::from(recorder.recording());
-    if place.begins(recording) {
+    if place.begins(recording(process)) {
         let module = code::module_of(callers[0]).unwrap_or_default();
         let name = match function {
             Some(function) => function.to_bytes().to_vec(),

@@ -45,6 +45,8 @@ pub(super) struct Stack {
     pub function: usize,
     /// Where the program's own begins that has called it.
     pub own: usize,
+    /// Where these addresses are in the stack; 0 where that is not known.
+    slots: [usize; DEPTH],
     /// Where the program's frame is.
     pub frame: usize,
     /// Tells apart the ways through the library.
@@ -87,18 +89,62 @@ impl Stack {
                 self.function = if calls != 0 { calls } else { self.function };
                 self.own = begins();
                 self.frame = frame();
-                self.push(ip)
+                self.push(ip, frame())
             }
-            (whose, 1..DEPTH) if whose == self.whose => self.push(ip),
+            (whose, 1..DEPTH) if whose == self.whose => self.push(ip, frame()),
             _ => false,
         }
     }
 
-    /// Whether there is room for more.
-    fn push(&mut self, ip: usize) -> bool {
+    /// An address to which a function returns whose caller's stack ends there. Whether there is room for more.
+    fn push(&mut self, ip: usize, end: usize) -> bool {
         self.callers[self.depth] = ip;
+        self.slots[self.depth] = slot(ip, end).unwrap_or_default();
         self.depth += 1;
         self.depth < DEPTH
+    }
+}
+
+/// Where a call has left the address to which it returns: of x86-64 it is known.
+fn slot(ip: usize, end: usize) -> Option<usize> {
+    let slot = end.wrapping_sub(size_of::<usize>());
+    // SAFETY: the frame of a function that has not returned is there.
+    let is_there = || unsafe { (slot as *const usize).read_volatile() } == ip;
+    (cfg!(target_arch = "x86_64") && is_there()).then_some(slot)
+}
+
+/// Where a stack was walked from, and the addresses that it had in it: as long as these are where they were,
+/// and it is the same function that asks from the same depth, the frames are the same.
+#[derive(Clone, Copy)]
+pub(super) struct Trail {
+    from: usize,
+    depth: usize,
+    callers: [usize; DEPTH],
+    slots: [usize; DEPTH],
+}
+
+impl Trail {
+    /// Of no stack.
+    pub(super) const NONE: Self =
+        Self { from: 0, depth: 0, callers: [0; DEPTH], slots: [0; DEPTH] };
+
+    /// Whether the calling thread, whose stack has reached an address, has these frames.
+    pub(super) fn is_of(&self, from: usize) -> bool {
+        let mut slots = self.slots.iter().zip(&self.callers).take(self.depth);
+        // SAFETY: above where the stack ends, as this thread has found them from there before.
+        let has = |slot: usize| unsafe { (slot as *const usize).read_volatile() };
+        self.depth > 0 && self.from == from && slots.all(|(slot, ip)| has(*slot) == *ip)
+    }
+}
+
+impl Stack {
+    /// What to know it again by, if it can be, where the stack has reached an address.
+    pub(super) fn trail(&self, from: usize) -> Trail {
+        let Self { depth, callers, slots, .. } = *self;
+        if slots[..depth].contains(&0) {
+            return Trail::NONE;
+        }
+        Trail { from, depth, callers, slots }
     }
 }
 

@@ -78,14 +78,17 @@ struct Found {
     source: Option<Arc<Place>>,
 }
 
+/// What is one finding: of a rule and a process, what was found without its values, and the place in the
+/// source.
+type Kind = (Rule, u32, String, String);
+
 /// Finds what is against the rules, entry after entry.
 #[derive(Debug, Default)]
 pub struct Checker {
     programs: HashMap<u32, String>,
     objects: Objects,
     queues: Queues,
-    /// By the rule, the process, what was found without its values, and the place.
-    findings: BTreeMap<(Rule, u32, String, String), (Finding, BTreeSet<String>)>,
+    findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
     is_partial: bool,
 }
 

@@ -38,6 +38,9 @@ struct Module {
     separate: Option<Loader>,
 }
 
+/// A function's name, and the file and line in it, as far as they are known.
+type Function = (Option<String>, Option<(String, u32)>);
+
 /// Where packages of debug information have theirs.
 const DEBUG: &str = "/usr/lib/debug/.build-id";
 
@@ -68,7 +71,7 @@ impl Module {
 
     /// The functions that are at an address, the innermost first: an inlined one before that which has
     /// it within.
-    fn frames(&self, address: u64) -> Vec<(Option<String>, Option<(String, u32)>)> {
+    fn frames(&self, address: u64) -> Vec<Function> {
         let loaders = [Some(&self.loader), self.separate.as_ref()].into_iter().flatten();
         let of = |loader: &Loader| {
             let mut frames = loader.find_frames(address).ok()?;
@@ -128,7 +131,6 @@ impl Symbols {
                 break;
             }
             for (function, at) in frames {
-                let at = at.map(|(file, line)| (file, line));
                 let own = at.as_ref().is_some_and(|(file, _)| is_own(file));
                 let function = function.or_else(|| module.symbol(address));
                 let line = Line { caller, function, at };

@@ -183,7 +183,7 @@ mod tests {
 
     /// Sends of one `wr_id` that are posted, executed and completed in turn, those that are signaled.
     fn list(signaled: &[bool]) -> Vec<Entry> {
-        let entry = |what| Entry { t: 0, process: 0, thread: None, by: None, what };
+        let entry = |what| Entry { t: 0, process: 0, thread: None, by: None, site: None, what };
         let posted = signaled.iter().map(|&is_signaled| {
             let flags = if is_signaled { vec!["IBV_SEND_SIGNALED".into()] } else { Vec::new() };
             entry(What::SendPosted(SendPosted {

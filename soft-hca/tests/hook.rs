@@ -211,6 +211,9 @@ fn a_library_under_a_name_of_its_own() {
     fs::write(&library, renamed(fs::read(&copied).unwrap())).unwrap();
     for (case, count) in LOADED_CASES {
         let text = place.start(&format!("{program} {} {case}", library.display())).succeed();
+        // Its folder of drivers is not there, as in a wheel.
+        let is_said = |line: &&str| !line.starts_with("libibverbs: Warning: couldn't open config");
+        let text: String = text.lines().filter(is_said).map(|line| format!("{line}\n")).collect();
         assert!(text.starts_with(&round(true).repeat(count)), "{case}: {text}");
     }
     place.assert_gone();
@@ -220,8 +223,8 @@ fn a_library_under_a_name_of_its_own() {
 fn renamed(mut bytes: Vec<u8>) -> Vec<u8> {
     let names = [
         ("\0libibverbs.so.1\0", "\0libibver-9.so.1\0"),
-        ("/libibverbs/lib%s", "/libibnone/lib%s"),
-        ("/etc/libibverbs.d", "/etc/libibnone.d"),
+        ("/libibverbs/lib%s", "/libibother/lib%s"),
+        ("/etc/libibverbs.d", "/etc/libibother.d"),
     ];
     for (from, to) in names {
         let (from, to) = (from.as_bytes(), to.as_bytes());

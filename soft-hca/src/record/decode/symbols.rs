@@ -1,12 +1,12 @@
 //! Addresses by the symbols and the debug information of the file that they are in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use addr2line::Loader;
-use object::{Object, ReadCache};
+use object::{Object, ObjectSymbol, ReadCache};
 
 /// What is known of the place of a call.
 #[derive(Debug, Default)]
@@ -36,6 +36,14 @@ struct Module {
     loader: Loader,
     /// What a distribution's package of debug information has for it.
     separate: Option<Loader>,
+    /// The functions in the tables of symbols, by their first byte.
+    functions: BTreeMap<u64, Symbol>,
+}
+
+/// A function in a table of symbols.
+struct Symbol {
+    bytes: u64,
+    name: String,
 }
 
 /// A function's name, and the file and line in it, as far as they are known.
@@ -44,20 +52,27 @@ type Function = (Option<String>, Option<(String, u32)>);
 /// Where packages of debug information have theirs.
 const DEBUG: &str = "/usr/lib/debug/.build-id";
 
-/// The build ID of a file, in hexadecimal digits.
-fn build_id(path: &Path) -> Result<Option<String>, String> {
+/// The build ID of a file, in hexadecimal digits, and its functions.
+fn read(path: &Path) -> Result<(Option<String>, BTreeMap<u64, Symbol>), String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let cache = ReadCache::new(file);
     let object = object::File::parse(&cache).map_err(|error| error.to_string())?;
     let id = object.build_id().map_err(|error| error.to_string())?;
-    Ok(id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect()))
+    let id = id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
+    let symbols = object.symbols().chain(object.dynamic_symbols());
+    let functions = symbols.filter(|symbol| symbol.is_definition() && symbol.size() > 0);
+    let named = functions.filter_map(|symbol| {
+        let name = symbol.name().ok()?.to_owned();
+        Some((symbol.address(), Symbol { bytes: symbol.size(), name }))
+    });
+    Ok((id, named.collect()))
 }
 
 impl Module {
     fn open(path: &str, wanted: Option<&str>) -> Result<Self, String> {
         let file = Path::new(path);
         let unreadable = |why: String| format!("{path} cannot be read: {why}");
-        let found = build_id(file).map_err(unreadable)?;
+        let (found, mut functions) = read(file).map_err(unreadable)?;
         if wanted.is_some() && found.as_deref() != wanted {
             return Err(format!("{path} has been built anew meanwhile"));
         }
@@ -65,8 +80,11 @@ impl Module {
         let separate = wanted.and_then(|id| id.split_at_checked(2));
         let separate = separate.map(|(folder, rest)| format!("{DEBUG}/{folder}/{rest}.debug"));
         let separate = separate.filter(|path| Path::new(path).exists());
+        if let Some((_, more)) = separate.as_ref().and_then(|path| read(Path::new(path)).ok()) {
+            functions.extend(more);
+        }
         let separate = separate.and_then(|path| Loader::new(path).ok());
-        Ok(Self { loader, separate })
+        Ok(Self { loader, separate, functions })
     }
 
     /// The functions that are at an address, the innermost first: an inlined one before that which has
@@ -87,11 +105,11 @@ impl Module {
         loaders.into_iter().find_map(of).unwrap_or_default()
     }
 
-    /// The symbol at an address.
+    /// The function at an address, if a symbol tells it: not the one that ends before, as in a library whose
+    /// symbols are those that others call.
     fn symbol(&self, address: u64) -> Option<String> {
-        let loaders = [Some(&self.loader), self.separate.as_ref()].into_iter().flatten();
-        let name = loaders.into_iter().find_map(|loader| loader.find_symbol(address))?;
-        Some(demangled(name.to_owned()))
+        let (first, symbol) = self.functions.range(..=address).next_back()?;
+        (address - first < symbol.bytes).then(|| demangled(symbol.name.clone()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use soft_hca_core::config;
+use soft_hca_core::{config, provider};
 
 use super::{Error, cannot};
 
@@ -17,15 +17,6 @@ use super::{Error, cannot};
 const FILE: &str = "libsoft_hca_preload.so";
 /// File name of the one that has calls fail.
 const FAULTY: &str = "libsoft_hca_faulty.so";
-
-/// Debian's folder for the libraries of this architecture, below `lib`.
-pub(super) const MULTIARCH: &str = if cfg!(target_arch = "x86_64") {
-    "x86_64-linux-gnu"
-} else if cfg!(target_arch = "aarch64") {
-    "aarch64-linux-gnu"
-} else {
-    "."
-};
 
 /// How the names of links to libraries begin, and how they end.
 const LINK: [&str; 2] = ["preload-", ".so"];
@@ -39,7 +30,7 @@ pub(super) fn library() -> Result<PathBuf, Error> {
             let exe = std::env::current_exe().map_err(cannot("find the command's own file"))?;
             let bin = exe.parent().unwrap_or(Path::new("/"));
             let lib = bin.parent().unwrap_or(bin).join("lib");
-            let for_architecture = lib.join(MULTIARCH).join("soft-hca");
+            let for_architecture = lib.join(provider::MULTIARCH).join("soft-hca");
             let places = [bin.to_path_buf(), lib.join("soft-hca"), for_architecture, lib];
             let there = places.into_iter().map(|dir| dir.join(FILE));
             there.into_iter().find(|file| file.is_file()).unwrap_or(bin.join(FILE))

@@ -2,14 +2,13 @@
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::fs::{self, DirEntry};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use soft_hca_core::config::{self, FabricName, LinkOptions};
 use soft_hca_core::device_spec::{DeviceSet, Devices};
+use soft_hca_core::provider;
 use soft_hca_fault::Plan;
 
 use super::fabric::{self, Membership};
@@ -17,8 +16,6 @@ use super::{Error, change, preload};
 
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
 const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
-/// The providers that libibverbs loads besides those of its folder.
-const DRIVERS: &str = "RDMAV_DRIVERS";
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -80,24 +77,8 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     if let Some(seed) = options.strict {
         command.env(config::STRICT, seed.to_string());
     }
-    if std::env::var_os(DRIVERS).is_none() {
-        // By its path, for a libibverbs that the program has brought along and that looks elsewhere.
-        let by_name = || (!Path::new(RXE_DRIVER).exists()).then(|| "rxe".into());
-        if let Some(provider) = provider().or_else(by_name) {
-            command.env(DRIVERS, provider);
-        }
+    if std::env::var_os(provider::DRIVERS).is_none() && !Path::new(RXE_DRIVER).exists() {
+        command.env(provider::DRIVERS, "rxe");
     }
     Ok((command, membership))
-}
-
-/// The system's rxe provider as [`DRIVERS`] names it: by its path without `-rdmavNN.so`.
-fn provider() -> Option<PathBuf> {
-    let of_architecture = Path::new("/usr/lib").join(preload::MULTIARCH);
-    let folders = [of_architecture, "/usr/lib64".into(), "/usr/lib".into()];
-    let mut folders = folders.into_iter().map(|folder| folder.join("libibverbs"));
-    let is_rxe = |entry: DirEntry| entry.file_name().as_bytes().starts_with(b"librxe-rdmav");
-    let found = folders.find(|folder| {
-        fs::read_dir(folder).is_ok_and(|mut files| files.any(|file| file.is_ok_and(is_rxe)))
-    });
-    Some(found?.join("librxe"))
 }

@@ -15,6 +15,7 @@
 //! | [`uapi`] | the kernel's interfaces as bytes |
 //! | [`errno`] | error numbers, each with its reason |
 //! | [`arena`], [`ring`] | tables and queues in shared memory |
+//! | [`provider`] | where the system has rdma-core's half of the driver |
 //! | [`system`] | system calls |
 //! | [`deadlines`] | what is to be done later |
 //! | `sync` | atomics, which `soft-hca/loom` replaces |
@@ -34,6 +35,7 @@ pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod port;
+pub mod provider;
 pub mod ring;
 pub mod rpc;
 mod sync;

@@ -1,11 +1,15 @@
 //! What this process has loaded, and a libibverbs among it that the program has brought along.
 //!
 //! Packages for Python bring copies of their libraries under names of their own (`libibverbs-1a2b3c4d.so.1.14.48.0`).
-//! The system's provider needs `libibverbs.so.1`, and would register itself with that one. So a copy's symbols are
-//! made global before it loads the provider: then they come before those of the provider's own libraries.
+//! Such a copy looks for providers where it was built, so it is told where the system's is. That one needs
+//! `libibverbs.so.1`, and would register itself there: so the copy's symbols are made global before, and come before
+//! those of the provider's own libraries.
 #![allow(unsafe_code, reason = "the loader's list")]
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+use soft_hca_core::provider;
 
 /// How the names of libibverbs begin.
 pub(super) const VERBS: &str = "libibverbs";
@@ -46,7 +50,8 @@ pub(super) fn has_library(name: &str) -> bool {
     any_library(|path| after(path, name).is_some())
 }
 
-/// Has a libibverbs that the program has brought along found by providers that are loaded from now on.
+/// Has a libibverbs that the program has brought along, which is about to load providers, find the system's and be
+/// found by it.
 pub(super) fn prefer_brought_along() {
     let mut brought = Vec::new();
     any_library(|path| {
@@ -55,12 +60,25 @@ pub(super) fn prefer_brought_along() {
         }
         false
     });
+    if brought.is_empty() {
+        return;
+    }
+    if let Some(provider) = provider::path().and_then(|path| as_c(path.as_os_str())) {
+        let drivers = CString::new(provider::DRIVERS).expect("a name without NUL");
+        // SAFETY: C strings. What the program has set stays. It may read its environment in another thread
+        // meanwhile, as whenever a library changes it: libibverbs itself reads it next.
+        unsafe { libc::setenv(drivers.as_ptr(), provider.as_ptr(), 0) };
+    }
     for path in brought {
         // SAFETY: loads nothing, as it is loaded; it stays so, as the handle is kept.
         unsafe {
             libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_GLOBAL)
         };
     }
+}
+
+fn as_c(text: &OsStr) -> Option<CString> {
+    CString::new(text.as_bytes()).ok()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a program has to end by itself.
-const MERCY: Duration = Duration::from_secs(1);
+const TIME_TO_END: Duration = Duration::from_secs(1);
 
 /// The last one that has come, or 0.
 static TAKEN: AtomicI32 = AtomicI32::new(0);
@@ -49,7 +49,7 @@ fn send(child: &Child, signal: i32, to_group: bool) {
 /// Ends a program and its process group, and waits for it.
 pub(super) fn end_group(child: &mut Child) -> io::Result<()> {
     send(child, libc::SIGTERM, true);
-    let until = Instant::now() + MERCY;
+    let until = Instant::now() + TIME_TO_END;
     while child.try_wait()?.is_none() {
         if Instant::now() >= until {
             send(child, libc::SIGKILL, true);

@@ -15,10 +15,11 @@ use super::{Error, cannot};
 pub fn html(file: &Path, out: &Path, title: Option<&str>, all: bool) -> Result<(), Error> {
     let (mut header, entries) = read(file)?;
     let entries = if all { calls::apart(&entries) } else { entries };
+    let sources = timeline::Sources::read(&header, &entries);
     if let Some(title) = title {
         header.command = title.split_whitespace().map(str::to_owned).collect();
     }
-    written(out, fs::write(out, timeline::html(&header, &entries)))
+    written(out, fs::write(out, timeline::html(&header, &entries, &sources)))
 }
 
 /// Writes a record as a trace for Perfetto's viewer.

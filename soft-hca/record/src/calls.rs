@@ -54,6 +54,20 @@ pub(crate) fn beneath(entries: &[Entry]) -> HashMap<usize, Vec<usize>> {
     of_call.collect()
 }
 
+/// The names of events that the program gets otherwise than the library; see [`Made::event`].
+pub(crate) fn fetched(entries: &[Entry]) -> HashMap<usize, String> {
+    let calls = made(entries);
+    let renamed = calls.iter().filter_map(|call| {
+        let fetched = call.event(entries)?;
+        let (at, event) = call.entries.iter().rev().find_map(|at| match &entries[*at].what {
+            What::ConnectionEvent(event) => Some((*at, event)),
+            _ => None,
+        })?;
+        (event.event != fetched.event).then_some((at, fetched.event))
+    });
+    renamed.collect()
+}
+
 /// The same entries, each a call of its own under its command's name: pictures show all commands then.
 pub fn apart(entries: &[Entry]) -> Vec<Entry> {
     let mut entries = entries.to_vec();
@@ -227,5 +241,7 @@ mod tests {
         let events =
             made(entries).iter().map(|call| call.event(entries).unwrap().event).collect::<Vec<_>>();
         assert_eq!(events, ["RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED"]);
+        assert_eq!(fetched(entries), HashMap::from([(0, "RDMA_CM_EVENT_ESTABLISHED".to_owned())]));
+        assert_eq!(fetched(&apart(entries)), HashMap::new());
     }
 }

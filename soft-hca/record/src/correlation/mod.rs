@@ -86,6 +86,8 @@ pub(crate) struct Correlation<'r> {
     pub(crate) aside: Vec<usize>,
     /// Commands that are not shown for another entry of their call stands for them, by that entry.
     pub(crate) beneath: HashMap<usize, Vec<usize>>,
+    /// Names of events as the program gets them, where the library gets others.
+    pub(crate) fetched: HashMap<usize, String>,
     /// Whether an entry is such a command.
     pub(crate) is_beneath: Vec<bool>,
     pub(crate) transfers: Vec<Transfer>,
@@ -120,6 +122,7 @@ impl<'r> Correlation<'r> {
             participant,
             aside,
             beneath,
+            fetched: calls::fetched(entries),
             is_beneath,
             transfers: Vec::new(),
             transfer: vec![None; entries.len()],
@@ -150,6 +153,9 @@ impl<'r> Correlation<'r> {
     /// An entry as a line; of a completion with the reason of its work request.
     pub(crate) fn label(&self, at: usize) -> words::Label {
         let mut label = words::label(&self.entries[at]);
+        if let Some(name) = self.fetched.get(&at) {
+            label.name.clone_from(name);
+        }
         if label.reason.is_none() {
             label.reason = self.reason(at);
         }

@@ -57,6 +57,12 @@ addEventListener("load", () => {
     check(hot.length >= 3, `a request is highlighted with what belongs to it, not with ${hot.length}`);
     check(hot.some((thing) => thing.classList.contains("completion")), "its completion is");
     check(main.querySelector(".line.hot"), "its arrow is");
+    const code = card.querySelector("pre");
+    check(code && code.querySelectorAll("code").length > 2, "the lines where it was called are shown");
+    check(code && code.querySelector(".at").textContent.includes("called here"), "that line is marked");
+    const other = things.find((thing) => thing !== send);
+    other.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    check(/ is [0-9.]+ .?s (before|after) ibv_post_send/.test(card.querySelector(".between").textContent), "the time to another is told");
     check(card.textContent.includes("wr_id") && card.textContent.includes("send_flags"), "all members are shown");
     document.activeElement.blur();
     send.focus();

@@ -4,12 +4,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
 use serde_json::json;
 
-use super::html;
+use super::{Sources, html};
+use crate::entry::What;
+use crate::place::{Place, Site};
 use crate::testing::{CLIENT, Run, ping_pong};
 use crate::{Entry, Header};
 
@@ -91,6 +94,21 @@ fn evil() -> (Header, Vec<Entry>) {
         .ends()
 }
 
+/// Has sends posted in this function.
+fn placed(entries: &mut [Entry]) {
+    let place = Arc::new(Place {
+        function: Some("browser::placed".into()),
+        file: Some("src/timeline/browser.rs".into()),
+        line: Some(line!()), // called here
+        ..Place::default()
+    });
+    for (entry, call) in entries.iter_mut().zip(0..) {
+        if let What::SendPosted(_) = entry.what {
+            entry.site = Some(Site { call, number: 1, place: Some(Arc::clone(&place)) });
+        }
+    }
+}
+
 #[test]
 fn a_browser_shows_every_page() {
     let Some(program) = browser() else {
@@ -100,10 +118,12 @@ fn a_browser_shows_every_page() {
         return;
     };
     let folder = Folder::new();
-    for (name, (header, entries)) in
+    for (name, (header, mut entries)) in
         [("folded", ping_pong(60)), ("three", three()), ("evil", evil())]
     {
-        let outcome = outcome(&program, &folder.0, &html(&header, &entries));
+        placed(&mut entries);
+        let sources = Sources::read(&header, &entries);
+        let outcome = outcome(&program, &folder.0, &html(&header, &entries, &sources));
         assert_eq!(outcome, "all is well", "{name}");
     }
 }

@@ -4,12 +4,14 @@
 //! - `layout`: what stands where from top to bottom
 //! - `svg`: the picture
 //! - `page`: the page around it
+//! - `source`: the lines of the programs that it shows
 
 #[cfg(test)]
 mod browser;
 mod frame;
 mod layout;
 mod page;
+mod source;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,8 @@ mod text;
 
 use crate::correlation::Correlation;
 use crate::entry::{Entry, Header};
+
+pub use source::Sources;
 
 /// A page of HTML that shows a run: complete in itself, for the eyes, the keyboard and paper.
 ///
@@ -26,8 +30,10 @@ use crate::entry::{Entry, Header};
 /// Of a long run, rounds that are like the one before are folded, and of what is left the middle is
 /// left out where it is more than a browser likes; errors are always there. So the page has some
 /// megabytes at most.
-pub fn html(header: &Header, entries: &[Entry]) -> String {
+///
+/// A thing that is chosen shows the lines of `sources` where it was called.
+pub fn html(header: &Header, entries: &[Entry], sources: &Sources) -> String {
     let correlation = Correlation::new(header, entries);
     let layout = layout::Layout::of(&correlation);
-    page::page(&correlation, &layout)
+    page::page(&correlation, &layout, sources)
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::frame::Lane;
 use super::layout::{Kind, Layout};
+use super::source::Sources;
 use super::svg::{self, escape};
 use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
@@ -17,7 +18,7 @@ const SCRIPT: &str = include_str!("script.js");
 const LISTED: usize = 8;
 
 /// All of it.
-pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout) -> String {
+pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout, sources: &Sources) -> String {
     let title = title(correlation);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -38,11 +39,12 @@ pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout) -> String {
     }
     out += "</main>\n<aside id=\"card\" aria-live=\"polite\" hidden></aside>\n";
     out += "<footer>Arrow keys go from thing to thing: up and down in time, left and right among what \
-            belongs together. Enter keeps what is shown, Escape lets it go.</footer>\n";
+            belongs together. Enter keeps what is shown, Escape lets it go. While something is kept, \
+            the pointer on another thing tells the time between them.</footer>\n";
     let _ = writeln!(
         out,
         "<script type=\"application/json\" id=\"run\">{}</script>",
-        data(correlation, layout)
+        data(correlation, layout, sources)
     );
     let _ = writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>");
     out
@@ -220,9 +222,9 @@ fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
     kinds.collect::<Vec<_>>().join(", ")
 }
 
-/// What the script needs: of each entry that is shown its time, kind, name, members and groups; and
-/// the groups.
-fn data(correlation: &Correlation<'_>, layout: &Layout) -> String {
+/// What the script needs: of each entry that is shown its time, kind, name, members, groups, nanoseconds and
+/// lines of source; the groups, and those lines.
+fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sources) -> String {
     let mut entries = serde_json::Map::new();
     let mut groups = serde_json::Map::new();
     for at in (0..correlation.entries.len()).filter(|&at| layout.places[at].is_some()) {
@@ -252,14 +254,17 @@ fn data(correlation: &Correlation<'_>, layout: &Layout) -> String {
         let value = serde_json::json!([
             svg::time_and_unit(correlation, entry.t),
             words::kind(entry),
-            words::label(entry).name,
+            correlation.label(at).name,
             correlation.participants[correlation.participant[at]].title,
             members,
             of,
+            entry.t,
+            entry.place().and_then(|place| sources.of(place)),
         ]);
         entries.insert(at.to_string(), value);
     }
-    let data = serde_json::json!({ "entries": entries, "groups": groups });
+    let data =
+        serde_json::json!({ "entries": entries, "groups": groups, "sources": sources.all() });
     // The end of a script must not be in it.
     data.to_string()
         .replace('<', "\\u003c")

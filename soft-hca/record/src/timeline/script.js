@@ -30,10 +30,37 @@
     return made;
   }
 
+  function duration(ns) {
+    if (ns < 1e3) return `${ns} ns`;
+    if (ns < 1e6) return `${(ns / 1e3).toFixed(1)} \u00b5s`;
+    return ns < 1e9 ? `${(ns / 1e6).toFixed(2)} ms` : `${(ns / 1e9).toFixed(3)} s`;
+  }
+
+  // The lines where a call is made, that one marked.
+  function source(of) {
+    const { file, first, line, lines, changed } = of;
+    element(card, "p", changed ? `${file}, which has changed since` : file);
+    const list = element(card, "pre");
+    list.tabIndex = 0;
+    lines.forEach((text, number) => {
+      const shown = element(list, "code", text === "" ? " " : text);
+      shown.dataset.line = first + number;
+      shown.classList.toggle("at", first + number === line);
+    });
+    return list;
+  }
+
+  function between(thing) {
+    const [, , name, , , , from] = run.entries[kept.dataset.i];
+    const [, , other, , , , to] = run.entries[thing.dataset.i];
+    const order = to < from ? "before" : "after";
+    card.querySelector(".between").textContent = `${other} is ${duration(Math.abs(to - from))} ${order} ${name}`;
+  }
+
   function show(thing) {
     clear();
     const i = thing.dataset.i;
-    const [time, kind, name, participant, members] = run.entries[i];
+    const [time, kind, name, participant, members, , , lines] = run.entries[i];
     const belongs = mates(i);
     const numbers = new Set(belongs.map(String));
     hot = [...numbers].map((number) => byNumber.get(number)).filter(Boolean);
@@ -45,6 +72,7 @@
     card.replaceChildren();
     element(card, "h3", name);
     element(card, "p", `${kind}, ${time}, ${participant}`);
+    element(card, "p").className = "between";
     const list = element(card, "dl");
     for (const [member, value] of members) {
       element(list, "dt", member);
@@ -61,7 +89,10 @@
     }
     const box = thing.getBoundingClientRect();
     card.classList.toggle("left", box.left + box.width / 2 > innerWidth / 2);
+    const code = lines && source(run.sources[lines]);
     card.hidden = false;
+    const at = code && code.querySelector(".at");
+    if (at) code.scrollTop = at.offsetTop - code.offsetTop - code.clientHeight / 2;
   }
 
   function keep(thing) {
@@ -90,6 +121,7 @@
 
   main.addEventListener("pointerover", (event) => {
     const thing = event.target.closest("[data-i]");
+    if (kept && thing && thing !== kept) return between(thing);
     if (kept) return;
     if (thing) show(thing);
     else clear();

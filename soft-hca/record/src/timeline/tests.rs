@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::json;
 
 use super::frame::lane;
-use super::html;
 use super::layout::{Kind, Layout, LineKind};
+use super::{Sources, html};
 use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
 use crate::entry::What;
@@ -55,7 +55,7 @@ fn each_entry_is_there_or_counted() {
         let placed = layout.places.iter().flatten().count();
         let beneath: usize = correlation.beneath.values().map(Vec::len).sum();
         assert_eq!(placed + left_out(&layout) + correlation.aside.len() + beneath, entries.len());
-        let drawn = drawn(&html(&header, &entries));
+        let drawn = drawn(&html(&header, &entries, &Sources::default()));
         assert_eq!(drawn.len(), placed);
         assert!(drawn.values().all(|&count| count == 1));
     }
@@ -222,7 +222,7 @@ fn rounds_are_folded_and_can_be_unfolded() {
     let [fold] = folds.as_slice() else { panic!("one fold") };
     let Kind::Folded { rounds, left_out } = fold.kind else { panic!() };
     assert_eq!((rounds.rounds, rounds.transfers, left_out), (197, 394, 0));
-    let page = html(&header, &entries);
+    let page = html(&header, &entries, &Sources::default());
     assert!(page.contains("197 more rounds like this one"));
     // What differs is never folded.
     let mut run = Run::connected(&["server"]);
@@ -243,7 +243,7 @@ fn rounds_are_folded_and_can_be_unfolded() {
 #[test]
 fn a_long_run_gives_a_page_of_bounded_size() {
     let (header, entries) = ping_pong(2_000);
-    assert!(html(&header, &entries).len() < 3_000_000);
+    assert!(html(&header, &entries, &Sources::default()).len() < 3_000_000);
     // What has no rounds at all is cut in the middle.
     let mut run = Run::connected(&["server"]);
     for i in 0..3_000u64 {
@@ -257,7 +257,7 @@ fn a_long_run_gives_a_page_of_bounded_size() {
         run.call(CLIENT, &name, json!([]), json!([]));
     }
     let (header, entries) = run.ends();
-    let page = html(&header, &entries);
+    let page = html(&header, &entries, &Sources::default());
     assert!(page.len() < 4_000_000, "{}", page.len());
     assert!(page.contains("not in this picture"));
     let correlation = Correlation::new(&header, &entries);
@@ -275,7 +275,7 @@ fn what_a_record_holds_is_never_markup() {
     header.command = vec![evil.into()];
     header.device = evil.into();
     header.began = evil.into();
-    let page = html(&header, &entries);
+    let page = html(&header, &entries, &Sources::default());
     assert!(!page.contains("<img") && !page.contains("alert(1)</script>"));
     assert_eq!(page.matches("<script").count(), 2);
     assert_eq!(page.matches("</script").count(), 2);
@@ -285,7 +285,7 @@ fn what_a_record_holds_is_never_markup() {
 #[test]
 fn a_failure_says_why() {
     let (header, entries) = out_of_bounds();
-    let page = html(&header, &entries);
+    let page = html(&header, &entries, &Sources::default());
     assert!(page.contains("class=\"failures\""));
     assert!(page.contains("IBV_WC_REM_ACCESS_ERR"));
     assert!(page.contains("0x1008"));

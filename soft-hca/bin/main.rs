@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::FromArgMatches;
 use soft_hca::check::{self, Findings};
 use soft_hca::line::{
-    self, CheckArgs, DeviceAction, DeviceArgs, Line, PortAction, RecordArgs, RunArgs, ShowArgs,
-    Subcommands, Wanted,
+    self, CheckArgs, DeviceAction, DeviceArgs, DoctorArgs, Line, PortAction, RecordArgs, RunArgs,
+    ShowArgs, Subcommands, Wanted,
 };
 use soft_hca::record::{self, RecordOptions};
 use soft_hca::seeds::{self, Seeds};
@@ -54,12 +54,25 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
             change::device(&fabric, &device, action == DeviceAction::Add)?;
         }
-        Subcommands::Doctor if !doctor::doctor()? => return Ok(ExitCode::FAILURE),
-        Subcommands::Doctor => {}
+        Subcommands::Doctor(arguments) => return doctor(arguments),
+        Subcommands::DoctorStart { command } => {
+            return Ok(ExitCode::from(doctor::start(&command) as u8));
+        }
         Subcommands::Fabric { dir } => fabric::serve(dir)?,
         Subcommands::DoctorPeer { pid, address } => doctor::peer(pid, address)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn doctor(arguments: DoctorArgs) -> Result<ExitCode, Error> {
+    let DoctorArgs { fabric, device, command } = arguments;
+    if command.is_empty() {
+        return Ok(if doctor::doctor()? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let fabric = fabric.map_or_else(doctor::own_fabric, Ok)?;
+    let Wanted { devices, link, faults, strict } = device.wanted()?;
+    let options = run::Options { fabric, devices, link, faults, strict, command };
+    doctor::program(&options).map(ExitCode::from)
 }
 
 fn check(arguments: CheckArgs) -> Result<u8, Error> {

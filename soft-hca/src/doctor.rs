@@ -1,7 +1,23 @@
 //! `soft-hca doctor`: whether all this can work here, and what to do if not.
+//!
+//! With a program: whether that has found the device, and why not.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `libraries`, `peers` | what has to be in place on this machine |
+//! | `program` | runs a program |
+//! | `trace` | sees each program that this starts |
+//! | `image` | what `/proc` tells of one |
+//! | `verbs` | what the file of a libibverbs tells |
+//! | `judgement` | what follows from that |
 
+mod image;
+mod judgement;
 mod libraries;
 mod peers;
+mod program;
+mod trace;
+mod verbs;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,6 +28,7 @@ use std::process::{Command, Output, Stdio};
 use libraries::{is_for_this_machine, try_library};
 use peers::peers;
 pub use peers::{PEER_SUBCOMMAND, peer};
+pub use program::{START_SUBCOMMAND, UNUSED, own_fabric, program, start};
 
 use soft_hca_core::config;
 use soft_hca_core::device_spec::DEFAULT_DEVICE;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::{self, DeviceName, DeviceSet, DeviceSpec, Devices};
+use soft_hca_core::notes;
 use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request};
 use soft_hca_core::system;
 use soft_hca_core::trace::FOLDER;
@@ -356,7 +357,7 @@ fn clear(dir: &Path) -> io::Result<()> {
     for (entry, name) in entries(dir)? {
         if [SOCKET, config::LINK, config::DEVICES_FILE].contains(&name.as_str()) {
             fs::remove_file(entry)?;
-        } else if sysfs::is_tree(&name) || name == FOLDER {
+        } else if sysfs::is_tree(&name) || name == FOLDER || name == notes::FOLDER {
             fs::remove_dir_all(entry)?;
         }
     }

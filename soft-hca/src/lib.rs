@@ -29,7 +29,7 @@
 //! - [`check`]: what a program got away with
 //! - [`ls`]: shows the fabrics
 //! - [`change`]: pulls cables, removes devices
-//! - [`doctor`]: finds out whether all this can work here
+//! - [`doctor`]: finds out whether all this can work here, and whether a program finds the device
 //! - [`mod@line`]: how all that is written on a command line
 #![deny(unsafe_code)]
 #![warn(unreachable_pub)]

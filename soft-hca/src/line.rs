@@ -49,6 +49,8 @@ const SHOW_USAGE: &str = "soft-hca show [--commands] [--follow | --stable | --se
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
      [--fabric FABRIC] (--record FILE | -- CMD [ARG]...)";
+const DOCTOR_USAGE: &str =
+    "soft-hca doctor [[--fabric FABRIC] [--name DEVICE] [--device SPEC]... -- CMD [ARG]...]";
 const LS_USAGE: &str = "soft-hca ls [--why] [--fabric FABRIC]";
 
 /// The ways to show a record, of which there is one at a time.
@@ -146,13 +148,24 @@ pub enum Subcommands {
     ///
     /// A line each: ok, warning (some programs will not work) or problem (none will). The exit
     /// status is 1 if there is a problem.
-    #[command(verbatim_doc_comment)]
-    Doctor,
+    ///
+    /// With a program: runs it in a fabric of its own, or the named one, and says of each process
+    /// with a libibverbs, on standard error, whose that is, whether the device was found, and if not,
+    /// why. The exit status is the program's; 67 if that is 0 and no process has found the device.
+    #[command(verbatim_doc_comment, override_usage = DOCTOR_USAGE)]
+    Doctor(DoctorArgs),
     /// The daemon of a fabric, which `run` starts
     #[command(name = fabric::SUBCOMMAND, hide = true)]
     Fabric {
         /// The fabric's folder
         dir: PathBuf,
+    },
+    /// What `doctor` starts a program by
+    #[command(name = doctor::START_SUBCOMMAND, hide = true)]
+    DoctorStart {
+        /// The program and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
     },
     /// The other process of `doctor`
     #[command(name = doctor::PEER_SUBCOMMAND, hide = true)]
@@ -380,6 +393,25 @@ pub struct CheckArgs {
     /// The program and its arguments
     #[arg(
         required_unless_present = "record",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// The arguments of `doctor`.
+#[derive(Args)]
+pub struct DoctorArgs {
+    /// The fabric [default: one of its own]
+    #[arg(long, value_name = "FABRIC", requires = "command")]
+    pub fabric: Option<FabricName>,
+    /// What kind of device there is to be.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// The program and its arguments
+    #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "CMD",

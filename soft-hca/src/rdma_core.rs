@@ -15,9 +15,13 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// The release that a library is of, from its file's real name: `libibverbs.so.1.14.56.1`.
+    /// The release that a library is of, from its file's real name: `libibverbs.so.1.14.56.1`, or
+    /// `libibverbs-1a2b3c4d.so.1.14.56.1` of one that a package has brought along.
     pub(super) fn of_library(path: &Path) -> Option<Self> {
-        let numbers = path.file_name()?.to_str()?.strip_prefix("libibverbs.so.")?;
+        let (name, numbers) = path.file_name()?.to_str()?.split_once(".so.")?;
+        if !name.starts_with("libibverbs") {
+            return None;
+        }
         let numbers: Vec<u32> =
             numbers.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
         match numbers[..] {
@@ -141,6 +145,8 @@ mod tests {
     fn a_librarys_name_has_the_release() {
         assert_eq!(version("44.0"), Version { major: 44, minor: 0 });
         assert_eq!(version("56.1").to_string(), "56.1");
+        let brought = Version::of_library("/libs/libibverbs-1a2b.so.1.14.48.0".as_ref());
+        assert_eq!(brought, Some(Version { major: 48, minor: 0 }));
         for name in ["libibverbs.so.1", "libibverbs.so.1.14.x.0", "librdmacm.so.1.3.44.0", "/"] {
             assert_eq!(Version::of_library(name.as_ref()), None, "{name}");
         }

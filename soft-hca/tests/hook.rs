@@ -4,10 +4,9 @@
 
 mod programs;
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use programs::brought_along::{copy_rdma_core, renamed_library};
 use programs::place::Place;
 use programs::{compile, installed, tcp, the_processors};
 
@@ -206,9 +205,7 @@ fn a_library_of_the_programs_own() {
 fn a_library_under_a_name_of_its_own() {
     let place = Place::new("hook-renamed");
     let Some(program) = compile(&place, LOADED_SOURCE, &["dl", "pthread"]) else { return };
-    let [copied, _] = copy_rdma_core(&place);
-    let library = copied.with_file_name("libibverbs-1a2b3c4d.so.1.14");
-    fs::write(&library, renamed(fs::read(&copied).unwrap())).unwrap();
+    let library = renamed_library(&place);
     for (case, count) in LOADED_CASES {
         let text = place.start(&format!("{program} {} {case}", library.display())).succeed();
         // Its folder of drivers is not there, as in a wheel.
@@ -217,43 +214,6 @@ fn a_library_under_a_name_of_its_own() {
         assert!(text.starts_with(&round(true).repeat(count)), "{case}: {text}");
     }
     place.assert_gone();
-}
-
-/// A libibverbs with a SONAME and folders of its own, each as long as before.
-fn renamed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let names = [
-        ("\0libibverbs.so.1\0", "\0libibver-9.so.1\0"),
-        ("/libibverbs/lib%s", "/libibother/lib%s"),
-        ("/etc/libibverbs.d", "/etc/libibother.d"),
-    ];
-    for (from, to) in names {
-        let (from, to) = (from.as_bytes(), to.as_bytes());
-        let places: Vec<usize> =
-            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
-        assert!(!places.is_empty(), "{from:?}");
-        places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
-    }
-    bytes
-}
-
-/// Copies libibverbs and its provider into a folder of the place: the library's path, and what
-/// `RDMAV_DRIVERS` names the provider by, which is its path without the end that the library adds.
-fn copy_rdma_core(place: &Place) -> [PathBuf; 2] {
-    const NAME: &str = "libibverbs.so.1";
-    let found = Command::new("cc").arg(format!("-print-file-name={NAME}")).output().unwrap();
-    let library = PathBuf::from(String::from_utf8(found.stdout).unwrap().trim());
-    let folder = place.file("rdma-core");
-    fs::create_dir(&folder).unwrap();
-    let copy = |from: &Path, name: &str| fs::copy(from, folder.join(name)).unwrap();
-    copy(&library, NAME);
-    let providers = fs::read_dir(library.with_file_name("libibverbs")).unwrap().flatten();
-    for provider in providers {
-        let name = provider.file_name().into_string().unwrap();
-        if name.starts_with("librxe-rdmav") {
-            copy(&provider.path(), &name);
-        }
-    }
-    [folder.join(NAME), folder.join("librxe")]
 }
 
 #[test]

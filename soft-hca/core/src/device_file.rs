@@ -1,5 +1,7 @@
 //! The files by which programs reach a device.
 
+use std::fmt;
+
 /// How the names of device files begin that exist only here; their number follows.
 const UVERBS_PATH: &str = "/dev/infiniband/uverbs";
 /// As many numbers as the kernel has minor numbers for (`IB_UVERBS_MAX_DEVICES`).
@@ -37,6 +39,15 @@ impl DeviceFile {
     }
 }
 
+impl fmt::Display for DeviceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uverbs(number) => write!(f, "{UVERBS_PATH}{number}"),
+            Self::Cm => f.write_str(CM_PATH),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +58,9 @@ mod tests {
         assert_eq!(file("uverbs0"), Some(DeviceFile::Uverbs(0)));
         assert_eq!(file("uverbs31"), Some(DeviceFile::Uverbs(31)));
         assert_eq!(file("rdma_cm"), Some(DeviceFile::Cm));
+        for file in [DeviceFile::Uverbs(31), DeviceFile::Cm] {
+            assert_eq!(DeviceFile::of_path(file.to_string().as_bytes()), Some(file));
+        }
         for other in ["uverbs", "uverbs32", "uverbs00", "uverbs+1", "uverbs1x", "umad0"] {
             assert_eq!(file(other), None, "{other}");
         }

@@ -9,6 +9,7 @@
 //! | [`port`] | packets to and from other hosts |
 //! | [`engine`] | the data path: work requests, completions, memory |
 //! | [`trace`] | what each process traces while it is recorded |
+//! | [`notes`] | what each process notes for `soft-hca doctor -- CMD` |
 //! | [`config`] | names, folders and environment variables: where a fabric lives |
 //! | [`device_spec`] | which devices a fabric has, as a command line says it |
 //! | [`sysfs`], [`device_file`] | the files in which a program finds devices, and those that lead to them |
@@ -34,6 +35,7 @@ pub mod engine;
 pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod notes;
 pub mod port;
 pub mod provider;
 pub mod ring;

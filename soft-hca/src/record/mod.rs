@@ -2,7 +2,7 @@
 
 mod collect;
 mod decode;
-mod signals;
+pub(crate) mod signals;
 mod sink;
 
 use std::ffi::OsString;

@@ -19,7 +19,7 @@ extern "C" fn take(signal: libc::c_int) {
 }
 
 /// Signals end nothing by themselves from now on. Programs that are started get them as usual.
-pub(super) fn heed() {
+pub(crate) fn heed() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let handler = take as extern "C" fn(libc::c_int) as libc::sighandler_t;
         // SAFETY: the handler stores a number, and nothing else.
@@ -28,7 +28,7 @@ pub(super) fn heed() {
 }
 
 /// A signal that has come since this was asked last.
-pub(super) fn taken() -> Option<i32> {
+pub(crate) fn taken() -> Option<i32> {
     Some(TAKEN.swap(0, Relaxed)).filter(|signal| *signal != 0)
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file needs a part of this")]
 
 pub mod arena;
+pub mod brought_along;
 pub mod bystanders;
 pub mod capture;
 pub mod filter;

@@ -28,8 +28,10 @@ mod uverbs;
 
 use std::os::fd::RawFd;
 
+use soft_hca_core::config;
 use soft_hca_core::device_file::DeviceFile;
 use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::notes::{self, Note};
 use soft_hca_core::trace::{self, Site};
 use soft_hca_core::uapi::ioctl;
 
@@ -67,9 +69,21 @@ pub fn daemon_is_gone() {
 pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
     let close_on_exec = flags & libc::O_CLOEXEC != 0;
     let nonblocking = flags & libc::O_NONBLOCK != 0;
-    match device {
+    let opened = match device {
         DeviceFile::Uverbs(device) => uverbs::open(device, close_on_exec),
         DeviceFile::Cm => cm::open(close_on_exec, nonblocking),
+    };
+    note(match &opened {
+        Ok(_) => Note::Opened(device),
+        Err(error) => Note::Refused(device, *error),
+    });
+    opened
+}
+
+/// Notes something for `soft-hca doctor -- CMD`, if that has started this program.
+fn note(noted: Note) {
+    if let Some(dir) = config::fabric_dir_of_program() {
+        notes::note(&dir, noted);
     }
 }
 

@@ -14,10 +14,11 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::notes::Note;
 use soft_hca_core::sysfs;
 use soft_hca_core::uapi::nldev::{self, Device};
 
-use crate::client::Outcome;
+use crate::client::{Outcome, note};
 use crate::client::daemon;
 use crate::client::loaded::{self, has_library};
 use crate::client::table::{self, Entry};
@@ -31,6 +32,7 @@ const RDMA_CORE: [&str; 2] = [loaded::VERBS, "librdmacm"];
 /// sysfs, or runs in no fabric.
 pub fn socket(kind: i32) -> Result<RawFd> {
     loaded::prefer_brought_along();
+    note(Note::Asked);
     if RDMA_CORE.iter().any(|library| has_library(library)) || devices().is_empty() {
         return Err(Errno::EPROTONOSUPPORT);
     }

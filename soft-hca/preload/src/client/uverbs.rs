@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use soft_hca_core::config;
 use soft_hca_core::engine;
 use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
 use soft_hca_core::system;
 use soft_hca_core::uapi::rxe::abi::ModifySrqCmd;
@@ -22,7 +23,7 @@ use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, daemon, doorbell, hook, memory, share, strict};
+use crate::client::{Outcome, daemon, doorbell, hook, memory, note, share, strict};
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
@@ -261,6 +262,7 @@ impl UverbsFile {
     /// Payloads for the one where its receives complete wait for the program's polls, if all of these do.
     fn hook_queues(&self, sends: u32, receives: u32) {
         if !config::is_hooked() || !engine::guard() {
+            note(Note::Hooked(false));
             return;
         }
         // A command that is answered takes the lock of the queues behind that of the connection.
@@ -271,7 +273,11 @@ impl UverbsFile {
         let hook = |handle: u32| {
             let (cq, _) = cqs.get(&handle)?;
             // The lock keeps the queue from being destroyed meanwhile.
-            let hook = || hook::hook(cq.user_handle as usize, cq.as_hooked());
+            let hook = || {
+                let is_hooked = hook::hook(cq.user_handle as usize, cq.as_hooked());
+                note(Note::Hooked(is_hooked));
+                is_hooked
+            };
             cq.is_hooked.get_or_init(hook).then_some(cq)
         };
         if let Some(cq) = hook(receives) {

@@ -4,6 +4,10 @@
 //! Such a copy looks for providers where it was built, so it is told where the system's is. That one needs
 //! `libibverbs.so.1`, and would register itself there: so the copy's symbols are made global before, and come before
 //! those of the provider's own libraries.
+//!
+//! The same holds for what the copy needs, of which the program may have copies as well (libnl): were these global when
+//! the system's are loaded, those would register themselves there, and come to grief when the program ends. So the
+//! system's libibverbs is loaded first, with all that it needs.
 #![allow(unsafe_code, reason = "the loader's list")]
 
 use std::ffi::{CStr, CString, OsStr, c_void};
@@ -13,6 +17,8 @@ use soft_hca_core::provider;
 
 /// How the names of libibverbs begin.
 pub(super) const VERBS: &str = "libibverbs";
+/// What the provider needs.
+const SYSTEM: &CStr = c"libibverbs.so.1";
 /// What follows in the name of the system's.
 const PLAIN: &[u8] = b".so";
 
@@ -69,6 +75,8 @@ pub(super) fn prefer_brought_along() {
         // meanwhile, as whenever a library changes it: libibverbs itself reads it next.
         unsafe { libc::setenv(drivers.as_ptr(), provider.as_ptr(), 0) };
     }
+    // SAFETY: a C string. The library registers nothing, and the provider would have it loaded in a moment.
+    unsafe { libc::dlopen(SYSTEM.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     for path in brought {
         // SAFETY: loads nothing, as it is loaded; it stays so, as the handle is kept.
         unsafe {

@@ -1,5 +1,5 @@
 //! The bench of Mooncake's transfer engine, which moves what language models remember from one machine's memory
-//! to another's over all devices that there are. `conformance/mooncake` brings it and runs these tests.
+//! to another's over all devices that there are. `conformance/engines` brings it and runs these tests.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod programs;

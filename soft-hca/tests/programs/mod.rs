@@ -94,9 +94,11 @@ pub fn polls_are_seen() -> bool {
 /// As [`installed`], for C headers.
 pub fn headers(names: &BTreeSet<&str>) -> bool {
     let is_there = |name: &str| Path::new("/usr/include").join(name).is_file();
-    names
-        .iter()
-        .all(|name| is_there(name) || missing(name, "package linux-libc-dev or libibverbs-dev"))
+    let package = |name: &str| match name.split('/').next() {
+        Some("gloo") => "package libgloo-dev",
+        _ => "package linux-libc-dev or libibverbs-dev",
+    };
+    names.iter().all(|name| is_there(name) || missing(name, package(name)))
 }
 
 /// Compiles a C program in a place, with these libraries; its path, or none if that cannot be done

@@ -107,7 +107,7 @@ fn a_program_in_rust_and_its_calls() {
     for entry in of_program {
         let source = entry.place().unwrap_or_else(|| panic!("no place: {entry:?}"));
         let file = source.file.as_deref().unwrap_or_else(|| panic!("no file: {source:?}"));
-        assert!(file.ends_with("soft-hca/traffic/src/verbs.rs"), "{source:?}");
+        assert!(file.contains("soft-hca/traffic/src/"), "{source:?}");
         lines += 1;
     }
     assert!(lines > 100, "{lines}");

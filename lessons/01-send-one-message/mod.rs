@@ -6,11 +6,6 @@ mod another;
 mod peer;
 mod solution;
 mod start;
-mod wrong_length;
-mod wrong_lkey;
-mod wrong_twice;
-mod wrong_unpolled;
-mod wrong_unsignaled;
 
 /// By their files' names.
 pub const PROGRAMS: &[Program] = &[
@@ -18,9 +13,4 @@ pub const PROGRAMS: &[Program] = &[
     ("peer", peer::main),
     ("solution", solution::main),
     ("start", start::main),
-    ("wrong_length", wrong_length::main),
-    ("wrong_lkey", wrong_lkey::main),
-    ("wrong_twice", wrong_twice::main),
-    ("wrong_unpolled", wrong_unpolled::main),
-    ("wrong_unsignaled", wrong_unsignaled::main),
 ];

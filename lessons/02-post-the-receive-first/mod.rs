@@ -6,9 +6,6 @@ mod another;
 mod peer;
 mod solution;
 mod start;
-mod wrong_access;
-mod wrong_never;
-mod wrong_room;
 
 /// By their files' names.
 pub const PROGRAMS: &[Program] = &[
@@ -16,7 +13,4 @@ pub const PROGRAMS: &[Program] = &[
     ("peer", peer::main),
     ("solution", solution::main),
     ("start", start::main),
-    ("wrong_access", wrong_access::main),
-    ("wrong_never", wrong_never::main),
-    ("wrong_room", wrong_room::main),
 ];

@@ -6,9 +6,6 @@ mod another;
 mod peer;
 mod solution;
 mod start;
-mod wrong_copied;
-mod wrong_header_only;
-mod wrong_key;
 
 /// By their files' names.
 pub const PROGRAMS: &[Program] = &[
@@ -16,7 +13,4 @@ pub const PROGRAMS: &[Program] = &[
     ("peer", peer::main),
     ("solution", solution::main),
     ("start", start::main),
-    ("wrong_copied", wrong_copied::main),
-    ("wrong_header_only", wrong_header_only::main),
-    ("wrong_key", wrong_key::main),
 ];

@@ -6,9 +6,6 @@ mod another;
 mod peer;
 mod solution;
 mod start;
-mod wrong_short;
-mod wrong_two_calls;
-mod wrong_unsignaled;
 
 /// By their files' names.
 pub const PROGRAMS: &[Program] = &[
@@ -16,7 +13,4 @@ pub const PROGRAMS: &[Program] = &[
     ("peer", peer::main),
     ("solution", solution::main),
     ("start", start::main),
-    ("wrong_short", wrong_short::main),
-    ("wrong_two_calls", wrong_two_calls::main),
-    ("wrong_unsignaled", wrong_unsignaled::main),
 ];

@@ -6,10 +6,6 @@ mod another;
 mod peer;
 mod solution;
 mod start;
-mod wrong_answer;
-mod wrong_board;
-mod wrong_one_region;
-mod wrong_slot;
 
 /// By their files' names.
 pub const PROGRAMS: &[Program] = &[
@@ -17,8 +13,4 @@ pub const PROGRAMS: &[Program] = &[
     ("peer", peer::main),
     ("solution", solution::main),
     ("start", start::main),
-    ("wrong_answer", wrong_answer::main),
-    ("wrong_board", wrong_board::main),
-    ("wrong_one_region", wrong_one_region::main),
-    ("wrong_slot", wrong_slot::main),
 ];

@@ -6,9 +6,6 @@ mod another;
 mod peer;
 mod solution;
 mod start;
-mod wrong_late;
-mod wrong_unarmed;
-mod wrong_unasked;
 
 /// By their files' names.
 pub const PROGRAMS: &[Program] = &[
@@ -16,7 +13,4 @@ pub const PROGRAMS: &[Program] = &[
     ("peer", peer::main),
     ("solution", solution::main),
     ("start", start::main),
-    ("wrong_late", wrong_late::main),
-    ("wrong_unarmed", wrong_unarmed::main),
-    ("wrong_unasked", wrong_unasked::main),
 ];

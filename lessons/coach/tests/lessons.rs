@@ -20,8 +20,8 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(100);
 /// Who is expected to hang, or to be wrong, is waited for this long at most.
 const HANG: Duration = Duration::from_secs(5);
-/// What a wrong program's first line says before the words that the coach has to say.
-const SAYS: &str = "//! Wrong. The coach says: ";
+/// What the first line of a wrong program's patch says before the words that the coach has to say.
+const SAYS: &str = "Wrong. The coach says: ";
 
 /// A program of a lesson, and the words that the coach has to say; none if the program is right.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ fn cases() -> Vec<Case> {
         for entry in fs::read_dir(lesson.dir()).unwrap() {
             let path = entry.unwrap().path();
             let file = path.file_name().unwrap().to_str().unwrap();
-            let Some(program) = file.strip_suffix(".rs").map(str::to_owned) else { continue };
-            let says = match program.as_str() {
+            let Some((program, "rs" | "patch")) = file.rsplit_once('.') else { continue };
+            let says = match program {
                 "mod" | "peer" => continue,
                 "solution" => None,
                 right if right.starts_with("another") => None,
@@ -49,7 +49,7 @@ fn cases() -> Vec<Case> {
                     Some(first.unwrap_or_else(|| panic!("{}", path.display())).to_owned())
                 }
             };
-            cases.push(Case { lesson, program, says });
+            cases.push(Case { lesson, program: program.to_owned(), says });
         }
     }
     cases

@@ -1,11 +1,16 @@
 //! The programs of all lessons in one, which runs as `learn-programs LESSON/PROGRAM`: each lesson's peer,
 //! what a student begins with, its solution, and for the coach's tests another right program and wrong
-//! ones.
+//! ones, which are patches that `build.rs` applies.
 
 use std::process::ExitCode;
 
 use common::errln;
 use common::getopt::args;
+
+/// The wrong programs, by lesson and patch.
+mod wrong {
+    include!(concat!(env!("OUT_DIR"), "/wrong.rs"));
+}
 
 /// A program by its file's name.
 pub type Program = (&'static str, fn() -> ExitCode);
@@ -54,8 +59,10 @@ const LESSONS: &[(&str, &[Program])] = &[
 fn main() -> ExitCode {
     let wanted = args().into_iter().nth(1).unwrap_or_default();
     let (lesson, program) = wanted.split_once('/').unwrap_or_default();
-    let programs = LESSONS.iter().find(|(name, _)| *name == lesson).map(|(_, programs)| *programs);
-    match programs.unwrap_or_default().iter().find(|(name, _)| *name == program) {
+    let right = LESSONS.iter().find(|(name, _)| *name == lesson).map(|(_, programs)| *programs);
+    let mut right = right.unwrap_or_default().iter().filter(|(name, _)| *name == program);
+    let mut wrong = wrong::PROGRAMS.iter().filter(|(name, _)| *name == wanted);
+    match right.next().or_else(|| wrong.next()) {
         Some((_, main)) => main(),
         None => {
             errln!("learn-programs: there is no program {wanted:?}");

@@ -126,6 +126,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::a_queue_pair_by_hand::check,
         rules: &[Rule::Timers, Rule::PkeyIndex, Rule::Leaked],
     },
+    Lesson {
+        folder: "13-take-into-two-pieces",
+        title: "one message into two pieces of memory",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::take_into_two_pieces::check,
+        rules: &[Rule::ReceiveLate],
+    },
 ];
 
 impl Lesson {

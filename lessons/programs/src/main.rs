@@ -35,6 +35,8 @@ mod send_from_two_pieces;
 mod send_one_message;
 #[path = "../../08-sleep-without-losing/mod.rs"]
 mod sleep_without_losing;
+#[path = "../../13-take-into-two-pieces/mod.rs"]
+mod take_into_two_pieces;
 #[path = "../../06-the-least-rights/mod.rs"]
 mod the_least_rights;
 #[path = "../../10-write-then-tell/mod.rs"]
@@ -54,6 +56,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("10-write-then-tell", write_then_tell::PROGRAMS),
     ("11-find-out-why-it-hangs", find_out_why_it_hangs::PROGRAMS),
     ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
+    ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

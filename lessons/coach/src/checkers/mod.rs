@@ -10,5 +10,6 @@ pub mod room_for_what_comes;
 pub mod send_from_two_pieces;
 pub mod send_one_message;
 pub mod sleep_without_losing;
+pub mod take_into_two_pieces;
 pub mod the_least_rights;
 pub mod write_then_tell;

@@ -22,8 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for path in sorted(&lesson)? {
             let file = name(&path);
             let Some(program) = file.strip_suffix(".patch") else { continue };
-            let text =
-                apply(&path).map_err(|error| format!("lessons/{folder}/{file}: {error}"))?;
+            let text = apply(&path).map_err(|error| format!("lessons/{folder}/{file}: {error}"))?;
             let module = format!("lesson_{}_{program}", folder.replace('-', "_"));
             let made = out.join(&module).with_extension("rs");
             fs::write(&made, text)?;
@@ -48,8 +47,9 @@ fn apply(patch: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 fn sorted(dir: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let mut paths =
-        fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
+    let mut paths = fs::read_dir(dir)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>, std::io::Error>>()?;
     paths.sort();
     Ok(paths)
 }

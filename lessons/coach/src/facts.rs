@@ -7,7 +7,7 @@ use std::path::Path;
 use harness::process::Ending;
 use soft_hca_record::arguments;
 use soft_hca_record::entry::{
-    Call, Completion, Entry, Executed, Outcome, ReceivePosted, SendPosted, What,
+    Call, Completion, ConnectionEvent, Entry, Executed, Outcome, ReceivePosted, SendPosted, What,
 };
 use soft_hca_record::requests::{Request, requests};
 use soft_hca_record::value::{Name, Value};
@@ -99,6 +99,14 @@ impl Run {
     pub fn completions(&self, process: u32) -> Vec<At<'_, Completion>> {
         self.of(process, |what| match what {
             What::Completion(completion) => Some(completion),
+            _ => None,
+        })
+    }
+
+    /// Events of the connection manager that a process has fetched.
+    pub fn connection_events(&self, process: u32) -> Vec<At<'_, ConnectionEvent>> {
+        self.of(process, |what| match what {
+            What::ConnectionEvent(event) => Some(event),
             _ => None,
         })
     }

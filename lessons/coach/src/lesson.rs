@@ -134,6 +134,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::take_into_two_pieces::check,
         rules: &[Rule::ReceiveLate],
     },
+    Lesson {
+        folder: "14-connect-step-by-step",
+        title: "connect step by step, an event after each",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::connect_step_by_step::check,
+        rules: &[Rule::Leaked],
+    },
 ];
 
 impl Lesson {

@@ -10,8 +10,9 @@ use common::verbs::event_str;
 use common::{errln, errno};
 use rdma_sys::{
     rdma_accept, rdma_ack_cm_event, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
-    rdma_conn_param, rdma_connect, rdma_create_id, rdma_destroy_id, rdma_disconnect,
-    rdma_get_cm_event, rdma_listen, rdma_port_space, rdma_resolve_addr, rdma_resolve_route,
+    rdma_conn_param, rdma_connect, rdma_create_id, rdma_destroy_event_channel, rdma_destroy_id,
+    rdma_disconnect, rdma_get_cm_event, rdma_listen, rdma_port_space, rdma_resolve_addr,
+    rdma_resolve_route,
 };
 
 use crate::control::{OUR_ADDRESS, OUR_PORT, OurControl, OurOptions, failed};
@@ -39,7 +40,7 @@ fn our_create_id(options: &OurOptions) -> OurResult<*mut rdma_cm_id> {
     if ret != 0 { Err(failed("rdma_create_id", ret, options)) } else { Ok(id) }
 }
 
-fn our_address(flags: i32, options: &OurOptions) -> OurResult<AddrInfo> {
+pub(crate) fn our_address(flags: i32, options: &OurOptions) -> OurResult<AddrInfo> {
     let mut hints: libc::addrinfo = zeroed();
     hints.ai_family = libc::AF_INET;
     hints.ai_socktype = libc::SOCK_STREAM;
@@ -170,8 +171,8 @@ pub fn our_disconnect(conn: &mut OurControl) -> OurResult {
     Ok(())
 }
 
-/// Destroys all that [`our_client`] or [`our_server`] has created. Regions have to be deregistered
-/// before.
+/// Destroys all that [`our_client`], [`our_server`] or [`our_client_id`](crate::our_client_id) has
+/// created. Regions have to be deregistered before.
 pub fn our_unsetup(conn: &mut OurControl) -> OurResult {
     our_unsetup_qp(conn)?;
     for id in [conn.cm_id, conn.listen_id] {
@@ -182,6 +183,10 @@ pub fn our_unsetup(conn: &mut OurControl) -> OurResult {
                 return Err(failed("rdma_destroy_id", ret, &conn.options));
             }
         }
+    }
+    if !conn.event_channel.is_null() {
+        // SAFETY: the channel is alive, and no id uses it any more.
+        unsafe { rdma_destroy_event_channel(conn.event_channel) };
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use common::utilities::{Reported, Reporting, our_report_error};
-use rdma_sys::{ibv_comp_channel, ibv_cq, ibv_pd, ibv_qp, rdma_cm_id};
+use rdma_sys::{ibv_comp_channel, ibv_cq, ibv_pd, ibv_qp, rdma_cm_id, rdma_event_channel};
 
 /// Where the servers of all lessons listen. Each run has a fabric of its own.
 pub const OUR_ADDRESS: &str = "127.0.0.1";
@@ -61,6 +61,8 @@ pub struct OurControl {
     pub options: OurOptions,
     /// Of a server: the id that listens.
     pub listen_id: *mut rdma_cm_id,
+    /// The channel of the connection's events, if its calls do not wait for them.
+    pub event_channel: *mut rdma_event_channel,
     /// The id of the connection.
     pub cm_id: *mut rdma_cm_id,
     /// Protection domain.
@@ -81,6 +83,7 @@ impl OurControl {
         Self {
             options,
             listen_id: ptr::null_mut(),
+            event_channel: ptr::null_mut(),
             cm_id: ptr::null_mut(),
             protection_domain: ptr::null_mut(),
             completion_channel: ptr::null_mut(),

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`control`] | a connection with its objects, and what its queues shall be like |
 //! | [`connect`] | client and server: from the address to the connection, and its end |
+//! | [`stepwise`] | connecting step by step, with an event after each |
 //! | [`queue_pair`] | protection domain, completion queue, queue pair |
 //! | [`raw`] | the same without the connection manager |
 //! | [`memory`] | buffers, regions and scatter/gather elements |
@@ -17,6 +18,7 @@ pub mod events;
 pub mod memory;
 pub mod queue_pair;
 pub mod raw;
+pub mod stepwise;
 pub mod transfer;
 
 pub use connect::{
@@ -32,6 +34,9 @@ pub use memory::{
 pub use queue_pair::{our_setup_qp, our_unsetup_qp};
 pub use raw::{
     OUR_GID_INDEX, OUR_IB_PORT, OurRaw, our_raw_client, our_raw_server, our_sync, our_unsetup_raw,
+};
+pub use stepwise::{
+    our_await_cm_event, our_begin_resolve_addr, our_begin_resolve_route, our_client_id,
 };
 pub use transfer::{
     our_await_completion, our_poll_cq, our_post_recv, our_post_send, our_setup_recv_wr,

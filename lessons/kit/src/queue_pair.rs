@@ -2,21 +2,34 @@
 
 use std::ptr;
 
-use common::errno;
 use common::memory::zeroed;
-use common::utilities::OurResult;
+use common::utilities::{OurResult, Reported};
+use common::{errln, errno};
 use rdma_sys::{
-    ibv_alloc_pd, ibv_create_comp_channel, ibv_create_cq, ibv_dealloc_pd, ibv_destroy_comp_channel,
-    ibv_destroy_cq, ibv_qp_init_attr, ibv_qp_type, rdma_create_qp, rdma_destroy_qp,
+    ibv_alloc_pd, ibv_context, ibv_create_comp_channel, ibv_create_cq, ibv_dealloc_pd,
+    ibv_destroy_comp_channel, ibv_destroy_cq, ibv_qp_init_attr, ibv_qp_type, rdma_create_qp,
+    rdma_destroy_qp,
 };
 
 use crate::control::{OurControl, failed};
 
+/// The device that the id is bound to. librdmacm does not check that there is one,
+/// and crashes.
+pub(crate) fn our_device(conn: &OurControl) -> OurResult<*mut ibv_context> {
+    // SAFETY: the id is alive; it has a context once its address is resolved.
+    let verbs = unsafe { (*conn.cm_id).verbs };
+    if verbs.is_null() {
+        let message = conn.options.message;
+        errln!("{message}: the id has no device before RDMA_CM_EVENT_ADDR_RESOLVED is fetched");
+        return Err(Reported);
+    }
+    Ok(verbs)
+}
+
 /// Sets up the queue pair of an id that is bound to a device, and what it stands on.
 pub fn our_setup_qp(conn: &mut OurControl) -> OurResult {
     let options = conn.options;
-    // SAFETY: the id is alive and bound to a device, so it has a context.
-    let verbs = unsafe { (*conn.cm_id).verbs };
+    let verbs = our_device(conn)?;
 
     errno::set(0);
     // SAFETY: the context lives as long as the id.

@@ -19,6 +19,8 @@ pub type Program = (&'static str, fn() -> ExitCode);
 mod a_list_by_one_call;
 #[path = "../../12-a-queue-pair-by-hand/mod.rs"]
 mod a_queue_pair_by_hand;
+#[path = "../../14-connect-step-by-step/mod.rs"]
+mod connect_step_by_step;
 #[path = "../../07-end-cleanly/mod.rs"]
 mod end_cleanly;
 #[path = "../../11-find-out-why-it-hangs/mod.rs"]
@@ -57,6 +59,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("11-find-out-why-it-hangs", find_out_why_it_hangs::PROGRAMS),
     ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
+    ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

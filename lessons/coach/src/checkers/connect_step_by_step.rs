@@ -1,0 +1,76 @@
+//! Each step of connecting begins when the event of the one before it was fetched, and the connection has
+//! a queue pair.
+
+use soft_hca_record::entry::ConnectionEvent;
+
+use crate::facts::{At, Run};
+use crate::verdict::{Verdict, wrong};
+
+const ADDR_RESOLVED: &str = "RDMA_CM_EVENT_ADDR_RESOLVED";
+const ROUTE_RESOLVED: &str = "RDMA_CM_EVENT_ROUTE_RESOLVED";
+/// librdmacm makes `RDMA_CM_EVENT_ESTABLISHED` of it for a client with a queue pair.
+const ESTABLISHED: [&str; 2] = ["RDMA_CM_EVENT_CONNECT_RESPONSE", "RDMA_CM_EVENT_ESTABLISHED"];
+
+/// The lesson's checker.
+pub fn check(run: &Run) -> Verdict {
+    let events = run.connection_events(run.student);
+    let resolve_addr = step(run, "rdma_resolve_addr")?;
+    // No call shows what was too early: without a device librdmacm makes none.
+    if fetched(&events, &[ADDR_RESOLVED]).is_none() {
+        return wrong(
+            "RDMA_CM_EVENT_ADDR_RESOLVED was never fetched, and without it the id has no device for the \
+             next step",
+            [resolve_addr],
+        );
+    }
+    step(run, "rdma_resolve_route")?;
+    let connect = step(run, "rdma_connect")?;
+    let route_resolved = fetched(&events, &[ROUTE_RESOLVED]);
+    follows("rdma_connect", connect, ROUTE_RESOLVED, route_resolved)?;
+    let created = run.done(run.student, "ibv_create_qp").first().map(|(index, _)| *index);
+    if created.is_none_or(|created| created > connect) {
+        return wrong(
+            "rdma_connect was called before there was a queue pair: it tells the peer its number",
+            [Some(connect), created].into_iter().flatten(),
+        );
+    }
+    let Some(established) = fetched(&events, &ESTABLISHED) else {
+        return wrong(
+            "RDMA_CM_EVENT_ESTABLISHED was never fetched: the queue pair is not ready before",
+            [resolve_addr, connect],
+        );
+    };
+    let (sent, send) = run.only_send(run.student)?;
+    if sent < established {
+        return wrong(
+            "the message was sent before RDMA_CM_EVENT_ESTABLISHED was fetched",
+            [sent, established],
+        );
+    }
+    run.is_complete((sent, send))
+}
+
+/// The first call of that name, be it refused.
+fn step(run: &Run, name: &str) -> Result<usize, crate::verdict::Wrong> {
+    match run.calls(run.student, name).first() {
+        Some((index, _)) => Ok(*index),
+        None => {
+            Err(crate::verdict::Wrong { what: format!("{name} was not called"), entries: vec![] })
+        }
+    }
+}
+
+fn fetched(events: &[At<'_, ConnectionEvent>], names: &[&str]) -> Option<usize> {
+    let mut found = events.iter().filter(|(_, event)| names.contains(&event.event.as_str()));
+    found.next().map(|(index, _)| *index)
+}
+
+fn follows(call: &str, called: usize, event: &str, fetched: Option<usize>) -> Verdict {
+    if fetched.is_some_and(|fetched| fetched < called) {
+        return Ok(());
+    }
+    wrong(
+        format!("{call} was called before {event} was fetched, which says that it may be"),
+        [Some(called), fetched].into_iter().flatten(),
+    )
+}

@@ -18,10 +18,10 @@ use soft_hca_core::notes::Note;
 use soft_hca_core::sysfs;
 use soft_hca_core::uapi::nldev::{self, Device};
 
-use crate::client::{Outcome, note};
 use crate::client::daemon;
 use crate::client::loaded::{self, has_library};
 use crate::client::table::{self, Entry};
+use crate::client::{Outcome, note};
 
 /// Where the tree of sysfs is.
 const SYSFS: &str = "SYSFS_PATH";

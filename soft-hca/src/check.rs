@@ -49,8 +49,8 @@ pub fn run(options: &Options, limit: Option<u64>, findings: &Findings) -> Result
 
 /// The same of a run that was recorded.
 pub fn file(file: &Path, findings: &Findings) -> Result<u8, Error> {
-    let (_, entries) = show::read(file)?;
-    let mut checker = Checker::new();
+    let (header, entries) = show::read(file)?;
+    let mut checker = Checker::like(header.like);
     entries.iter().for_each(|entry| checker.entry(entry));
     Ok(if findings.write(checker.end())? { FOUND } else { 0 })
 }

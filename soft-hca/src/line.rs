@@ -3,11 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::builder::TypedValueParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use soft_hca_core::config::{self, FabricName, LinkOptions};
-use soft_hca_core::device_spec::{DeviceName, DeviceSpec, Devices, PortName};
+use soft_hca_core::device_spec::{self, DeviceName, DeviceSpec, Devices, PortName};
+use soft_hca_daemon::device::like;
 use soft_hca_fault::{self, Plan};
 use soft_hca_record::check::Rule;
 
@@ -40,14 +41,14 @@ Examples:
     soft-hca run -- bash
     soft-hca ls";
 
-const RUN_USAGE: &str = "soft-hca run [--explain] [--strict[=SEED] [--seeds N]] [--fabric FABRIC] [--name DEVICE] \
+const RUN_USAGE: &str = "soft-hca run [--explain] [--strict[=SEED] [--seeds N]] [--like PROFILE] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
-const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
+const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [--like PROFILE] [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--commands] [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] | --perfetto OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
-const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
+const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--like PROFILE] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
      [--fabric FABRIC] (--record FILE | -- CMD [ARG]...)";
 const DOCTOR_USAGE: &str =
     "soft-hca doctor [[--fabric FABRIC] [--name DEVICE] [--device SPEC]... -- CMD [ARG]...]";
@@ -255,6 +256,18 @@ pub struct DeviceArgs {
         verbatim_doc_comment
     )]
     pub strict: Option<Option<u64>>,
+    /// Have the limits of an adapter, and refuse what it refuses, as far as its driver's source says
+    ///
+    /// What is not known of it is as ever. Of limits and refusals only: no timing, no firmware. It is
+    /// the fabric's devices that have them, so the fabric's first program decides; `like=PROFILE` in
+    /// --device is for one of several.
+    #[arg(
+        long,
+        value_name = "PROFILE",
+        value_parser = PossibleValuesParser::new(like::names()),
+        verbatim_doc_comment
+    )]
+    pub like: Option<String>,
     /// Record the link's packets in a file, as pcapng, which Wireshark reads
     ///
     /// Without --roce the link is on as with --roce=always: what programs of the fabric send each
@@ -280,7 +293,18 @@ impl DeviceArgs {
     /// What is wanted by these arguments or by the environment.
     pub fn wanted(self) -> Result<Wanted, config::Error> {
         let (packets, faults, programs) = config::faults(self.fault)?.split();
-        let specs = config::devices(self.device)?;
+        let mut specs = config::devices(self.device)?;
+        if self.like.is_some() && specs.is_empty() {
+            specs.push(DeviceSpec::default());
+        }
+        for spec in &mut specs {
+            spec.like = spec.like.take().or_else(|| self.like.clone());
+            if let Some(name) = spec.like.as_ref().filter(|name| like::profile(name).is_none()) {
+                let profiles = like::names().collect::<Vec<_>>().join(", ");
+                let unknown = device_spec::Error::Profile { name: name.clone(), profiles };
+                return Err(config::Error::Devices(unknown));
+            }
+        }
         let devices = Devices { name: self.name, specs, used: self.used, faults };
         let link = LinkOptions::wanted(self.roce, packets, self.pcap)?;
         let strict = config::strict_seed(self.strict)?;

@@ -74,6 +74,8 @@ pub struct DeviceSpec {
     pub numa_node: Option<u32>,
     /// Where it is on the PCI bus.
     pub pci: Option<PciAddress>,
+    /// The adapter whose limits it has, a profile's name; the daemon knows which there are.
+    pub like: Option<String>,
 }
 
 /// A port of a device: `rxe0/2`.
@@ -185,7 +187,7 @@ pub enum Error {
     /// A word that is none.
     #[error(
         "{0:?} says nothing of a device, which is NAME[:WORD,...] with ethernet, infiniband, \
-         ports=N, pkey=KEY, lmc=N, address=IP, numa=N and pci=ADDRESS, as rxe0:infiniband,ports=2"
+         ports=N, pkey=KEY, lmc=N, address=IP, numa=N, pci=ADDRESS and like=PROFILE, as rxe0:infiniband,ports=2"
     )]
     Word(String),
     /// What is no address.
@@ -232,6 +234,14 @@ pub enum Error {
          default P_Key only"
     )]
     InfinibandOnly(DeviceName),
+    /// A profile that there is not.
+    #[error("like={name}: there is no such profile; there are {profiles}")]
+    Profile {
+        /// Its name.
+        name: String,
+        /// Those that there are.
+        profiles: String,
+    },
     /// Two devices of a name.
     #[error("there are two devices called {0}")]
     SameName(DeviceName),
@@ -248,6 +258,7 @@ impl Default for DeviceSpec {
             addresses: Vec::new(),
             numa_node: None,
             pci: None,
+            like: None,
         }
     }
 }
@@ -278,6 +289,12 @@ impl DeviceSpec {
         self.pkeys.push(pkey);
         if self.pkey_table().len() > MAX_PKEYS { Err(Error::TooManyPkeys) } else { Ok(()) }
     }
+}
+
+/// Whether a profile may have this name.
+fn is_profile(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    !name.is_empty() && name.chars().all(fits)
 }
 
 /// The partition of a P_Key.
@@ -315,6 +332,7 @@ impl FromStr for DeviceSpec {
                 Some(("pci", place)) => {
                     spec.pci = Some(place.parse().map_err(|()| Error::Pci(place.to_owned()))?);
                 }
+                Some(("like", name)) if is_profile(name) => spec.like = Some(name.to_owned()),
                 _ => return Err(Error::Word(word.to_owned())),
             }
         }
@@ -342,6 +360,7 @@ impl fmt::Display for DeviceSpec {
         words.extend(self.addresses.iter().map(|address| format!("address={address}")));
         words.extend(self.numa_node.map(|node| format!("numa={node}")));
         words.extend(self.pci.map(|place| format!("pci={place}")));
+        words.extend(self.like.as_ref().map(|name| format!("like={name}")));
         if words.is_empty() { Ok(()) } else { write!(f, ":{}", words.join(",")) }
     }
 }
@@ -403,6 +422,7 @@ mod tests {
                 "rxe1:address=10.7.0.1,address=fd00::1",
             ),
             ("rxe1:pci=C1:00.1,numa=1", false, 1, "rxe1:numa=1,pci=0000:c1:00.1"),
+            ("rxe1:like=mlx5", false, 1, "rxe1:like=mlx5"),
         ] {
             let spec: DeviceSpec = text.parse().unwrap();
             assert_eq!((spec.is_infiniband, spec.ports), (is_infiniband, ports), "{text}");

@@ -23,6 +23,9 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
         if fabric.is_removed(index) {
             let _ = writeln!(out, "device {} removed", device.name);
         }
+        if let Some(profile) = device.like {
+            let _ = writeln!(out, "device {} like {profile}", device.name);
+        }
         for port in &device.ports {
             let _ = write!(
                 out,

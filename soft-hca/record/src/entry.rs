@@ -25,6 +25,9 @@ pub struct Header {
     pub began: String,
     /// The device's name.
     pub device: String,
+    /// The adapter whose limits the device has, if it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
     /// The fabric's name.
     pub fabric: String,
     /// The device's GIDs by their index.

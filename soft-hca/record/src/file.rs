@@ -41,22 +41,9 @@ pub struct Reader<R> {
 impl<R: BufRead> Reader<R> {
     /// Reads the header.
     pub fn new(mut from: R) -> Result<Self, Error> {
-        #[derive(serde::Deserialize)]
-        struct Format {
-            format: String,
-            version: u32,
-        }
         let mut first = Vec::new();
         from.read_until(b'\n', &mut first)?;
-        let format: Format = serde_json::from_slice(&first).map_err(|_| Error::NoRecord)?;
-        if format.format != FORMAT {
-            return Err(Error::NoRecord);
-        }
-        if format.version != VERSION {
-            return Err(Error::Version(format.version));
-        }
-        let header = serde_json::from_slice(&first);
-        let header = header.map_err(|source| Error::Line { line: 1, source })?;
+        let header = header_of(&first)?;
         Ok(Self { from, header, line: 1, partial: Vec::new(), places: Known::default() })
     }
 
@@ -73,7 +60,7 @@ impl<R: BufRead> Reader<R> {
             return Ok(None);
         }
         self.line += 1;
-        let entry = serde_json::from_slice(&self.partial);
+        let entry = entry_of(&self.partial);
         self.partial.clear();
         let mut entry: Entry = entry.map_err(|source| Error::Line { line: self.line, source })?;
         self.places.fill(&mut entry);
@@ -94,21 +81,26 @@ impl<R: BufRead> Iterator for Reader<R> {
 pub struct Writer<W> {
     to: W,
     places: Told,
+    line: Vec<u8>,
 }
 
 impl<W: Write> Writer<W> {
     /// Writes the header.
     pub fn new(mut to: W, header: &Header) -> io::Result<Self> {
-        line(&mut to, header)?;
-        Ok(Self { to, places: Told::default() })
+        let mut line = serde_json::to_vec(header)?;
+        line.push(b'\n');
+        to.write_all(&line)?;
+        Ok(Self { to, places: Told::default(), line })
     }
 
     /// Writes an entry.
     pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
+        self.line.clear();
         match self.places.shortened(entry) {
-            Some(entry) => line(&mut self.to, &entry),
-            None => line(&mut self.to, entry),
+            Some(entry) => append(&mut self.line, &entry)?,
+            None => append(&mut self.line, entry)?,
         }
+        self.to.write_all(&self.line)
     }
 
     /// Hands over what is still in memory.
@@ -117,9 +109,32 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn line(to: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *to, value)?;
-    to.write_all(b"\n")
+// What follows is not generic over the file, so that it is compiled here and not in each crate that reads a record.
+
+fn header_of(line: &[u8]) -> Result<Header, Error> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        format: String,
+        version: u32,
+    }
+    let format: Format = serde_json::from_slice(line).map_err(|_| Error::NoRecord)?;
+    if format.format != FORMAT {
+        return Err(Error::NoRecord);
+    }
+    if format.version != VERSION {
+        return Err(Error::Version(format.version));
+    }
+    serde_json::from_slice(line).map_err(|source| Error::Line { line: 1, source })
+}
+
+fn entry_of(line: &[u8]) -> serde_json::Result<Entry> {
+    serde_json::from_slice(line)
+}
+
+fn append(line: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
+    serde_json::to_writer(&mut *line, entry)?;
+    line.push(b'\n');
+    Ok(())
 }
 
 /// A record of a few entries, and one with work requests of all kinds.

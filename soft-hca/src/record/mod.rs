@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
-use soft_hca_core::device_spec::Devices;
+use soft_hca_core::device_spec::{DeviceSpec, Devices};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_core::system;
@@ -162,7 +162,8 @@ pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u6
     let (program, membership) = run::prepare(options)?;
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = Recording::begin(&membership.dir, connection, limit, false)?;
-    let mut sink = Sink { checker: Some(Checker::new()), ..Sink::default() };
+    let like = profile_of(&fabric::devices(&membership.dir));
+    let mut sink = Sink { checker: Some(Checker::like(like)), ..Sink::default() };
     let failed = || cannot("see what the program does");
     let (status, collector) = recording.follow(Some(program), None, &mut sink, failed)?;
     Ok((status, sink.checker.unwrap_or_default(), collector.dropped))
@@ -227,10 +228,17 @@ fn header(
         version: VERSION,
         began: now(),
         device: specs[0].name.to_string(),
+        like: profile_of(&specs),
         fabric: fabric.to_string(),
         gids: gids.collect(),
         command: options.command.iter().map(|word| word.to_string_lossy().into()).collect(),
     }
+}
+
+/// The adapter whose limits a fabric's devices have. Of several with a profile it is the first's: which device a
+/// call is of is not on record.
+fn profile_of(devices: &[DeviceSpec]) -> Option<String> {
+    devices.iter().find_map(|device| device.like.clone())
 }
 
 /// The time of day, RFC 3339.

@@ -10,10 +10,14 @@ pub struct Limits {
     pub max_mr_size: u64,
     pub page_size_cap: u64,
     pub max_qp: u32,
-    /// Work requests of a send or receive queue.
-    pub max_qp_wr: u32,
-    /// Scatter/gather elements of a work request.
-    pub max_sge: u32,
+    /// Work requests of a send queue. QUERY_DEVICE tells the smaller one of this and the next.
+    pub max_send_wr: u32,
+    /// Work requests of a receive queue.
+    pub max_recv_wr: u32,
+    /// Scatter/gather elements of a send. QUERY_DEVICE tells the smaller one of this and the next.
+    pub max_send_sge: u32,
+    /// Scatter/gather elements of a receive.
+    pub max_recv_sge: u32,
     /// Scatter/gather elements of an RDMA read.
     pub max_sge_rd: u32,
     /// Bytes that a work request may carry inline. QUERY_DEVICE does not tell.
@@ -45,4 +49,10 @@ pub struct Limits {
     pub local_ca_ack_delay: u8,
     /// Completion vectors (`ib_device.num_comp_vectors`).
     pub num_comp_vectors: u32,
+    /// Whether there are queue pairs of type UC.
+    pub has_uc: bool,
+    /// Whether programs can have queue pairs of type UD.
+    pub has_ud: bool,
+    /// Whether there are shared receive queues.
+    pub has_srq: bool,
 }

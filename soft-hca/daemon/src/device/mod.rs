@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `wanted` | which devices a fabric has |
 //! | `rxe`, `infiniband` | the kinds that there are: kernel Soft-RoCE's, and with ports that have LIDs |
+//! | [`like`] | the limits of adapters that people have, for `--like` |
 //! | `limits`, `provider`, `port`, `gid_table` | the parts of a device |
 //! | `interfaces`, `route` | the machine's network, from which GIDs come |
 //! | `neighbour` | who is on it |
@@ -16,6 +17,7 @@ mod gid_table;
 mod guid;
 mod infiniband;
 mod interfaces;
+pub mod like;
 mod limits;
 mod neighbour;
 mod port;
@@ -60,6 +62,8 @@ pub struct Device {
     pub numa_node: Option<u32>,
     /// Where it says it is on the PCI bus.
     pub pci: Option<PciAddress>,
+    /// The adapter whose limits it has.
+    pub like: Option<&'static str>,
     /// Their numbers are 1 and those that follow.
     pub ports: Vec<Port>,
 }

@@ -71,6 +71,7 @@ impl Device {
             index: 0,
             numa_node: None,
             pci: None,
+            like: None,
             ports,
         }
     }
@@ -103,8 +104,10 @@ impl Limits {
             max_mr_size: u64::MAX,
             page_size_cap: 0xffff_f000,
             max_qp: arena::MAX_QPS as u32,
-            max_qp_wr: 1 << 20,
-            max_sge: 32,
+            max_send_wr: 1 << 20,
+            max_recv_wr: 1 << 20,
+            max_send_sge: 32,
+            max_recv_sge: 32,
             max_sge_rd: 32,
             max_inline_data: 512,
             max_cq: arena::MAX_CQS as u32,
@@ -127,6 +130,9 @@ impl Limits {
             max_pkeys: 64,
             local_ca_ack_delay: 15,
             num_comp_vectors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            has_uc: true,
+            has_ud: true,
+            has_srq: true,
         }
     }
 }

@@ -70,8 +70,10 @@ fn two_ports() -> Device {
         ..device.provider
     };
     device.limits = Limits {
-        max_qp_wr: 50,
-        max_sge: 4,
+        max_send_wr: 50,
+        max_recv_wr: 50,
+        max_send_sge: 4,
+        max_recv_sge: 4,
         max_inline_data: 80,
         max_cqe: 100,
         max_srq_wr: 30,

@@ -7,6 +7,7 @@ use soft_hca_core::device_spec::DeviceSpec;
 use super::Device;
 use super::infiniband::Subnet;
 use super::interfaces::interfaces;
+use super::like;
 use super::rxe::usual_netdev;
 
 /// Node GUIDs of a fabric's devices are so far apart: between them are those of ports.
@@ -48,7 +49,12 @@ pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Dev
         } else {
             Device::with_addresses(&name, guid, addresses(1), &interfaces)
         };
-        Device { index, numa_node: spec.numa_node, pci: spec.pci, ..device }
+        let mut device = Device { index, numa_node: spec.numa_node, pci: spec.pci, ..device };
+        if let Some(profile) = spec.like.as_deref().and_then(like::profile) {
+            profile.limit(&mut device.limits);
+            device.like = Some(&profile.name);
+        }
+        device
     };
     specs.iter().enumerate().map(device).collect()
 }

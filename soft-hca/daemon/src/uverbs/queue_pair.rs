@@ -18,6 +18,7 @@ use crate::migration::{self, Event};
 use crate::objects::{Path, QpObject};
 use crate::paths::{partition_key, route_of};
 use crate::uverbs::object::Kind;
+use crate::uverbs::shared_receive::NO_SRQ;
 use crate::uverbs::transitions;
 use crate::uverbs::{Context, Object, Outcome};
 
@@ -28,16 +29,27 @@ pub(super) type ExCreateQpAnswer = WithDriverData<answer::ExCreateQp, abi::Creat
 
 fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
     match request.qp_type.into() {
-        qp_type::RC | qp_type::UC | qp_type::UD => {}
-        qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
+        qp_type::RC => {}
+        qp_type::UC if limits.has_uc => {}
+        qp_type::UD if limits.has_ud => {}
+        qp_type::UC | qp_type::UD | qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
             return Err(Errno::EOPNOTSUPP.because("the device has no queue pairs of this type"));
         }
         _ => return Err(Errno::EINVAL.because("no queue pair has this type")),
     }
     let has_own = request.is_srq == 0;
+    ensure(has_own || limits.has_srq, NO_SRQ)?;
     for (asked, limit, reason) in [
-        (request.max_send_wr, limits.max_qp_wr, "max_send_wr is more than the device's max_qp_wr"),
-        (request.max_send_sge, limits.max_sge, "max_send_sge is more than the device's max_sge"),
+        (
+            request.max_send_wr,
+            limits.max_send_wr,
+            "max_send_wr is more than the device's max_qp_wr",
+        ),
+        (
+            request.max_send_sge,
+            limits.max_send_sge,
+            "max_send_sge is more than the device's max_sge",
+        ),
         (
             request.max_inline_data,
             limits.max_inline_data,
@@ -45,12 +57,12 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
         ),
         (
             if has_own { request.max_recv_wr } else { 0 },
-            limits.max_qp_wr,
+            limits.max_recv_wr,
             "max_recv_wr is more than the device's max_qp_wr",
         ),
         (
             if has_own { request.max_recv_sge } else { 0 },
-            limits.max_sge,
+            limits.max_recv_sge,
             "max_recv_sge is more than the device's max_sge",
         ),
     ] {

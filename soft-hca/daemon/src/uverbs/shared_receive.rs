@@ -16,6 +16,10 @@ use crate::uverbs::{Context, Object, Outcome};
 
 const LIMIT: Errno = Errno::EINVAL.because("srq_limit is more than the queue has room for");
 
+/// What a device without shared receive queues says of them.
+pub(super) const NO_SRQ: Errno =
+    Errno::EOPNOTSUPP.because("the device has no shared receive queues");
+
 /// CREATE_SRQ's answer.
 pub(super) type CreateSrqAnswer = WithDriverData<answer::CreateSrq, abi::CreateSrqResp>;
 
@@ -40,6 +44,7 @@ pub(super) fn create_srq(
     let max_sge = request.max_sge.max(1);
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let limits = &cx.file.device.limits;
+    ensure(limits.has_srq, NO_SRQ)?;
     check_size(max_wr, limits)?;
     let is_allowed = max_sge <= limits.max_srq_sge;
     ensure(

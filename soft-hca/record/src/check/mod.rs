@@ -26,7 +26,7 @@ use serde::Serialize;
 use crate::entry::{Call, Entry, Outcome, What};
 use crate::place::Place;
 use crate::text::short_name;
-use crate::value::Named;
+use crate::value::{Named, Value};
 use objects::Objects;
 use queues::Queues;
 
@@ -90,12 +90,19 @@ pub struct Checker {
     queues: Queues,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
     is_partial: bool,
+    /// The adapter whose limits the device has.
+    like: Option<String>,
 }
 
 impl Checker {
     /// At the beginning of a record.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same of a run whose device has the limits of this adapter: what it refuses is found, too.
+    pub fn like(adapter: Option<String>) -> Self {
+        Self { like: adapter, ..Self::default() }
     }
 
     /// Another entry.
@@ -117,6 +124,9 @@ impl Checker {
             self.objects.entry(entry, &mut found);
         }
         self.queues.entry(entry, &mut found);
+        if let (Some(adapter), What::Call(call)) = (&self.like, &entry.what) {
+            found.extend(refused(adapter, entry, call));
+        }
         self.add(found);
     }
 
@@ -155,6 +165,32 @@ impl Checker {
         findings.sort_by_key(|finding| finding.t);
         findings
     }
+}
+
+/// A call that was refused because the device has less than it asks for, or none of it.
+fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
+    let Outcome::Refused { errno, reason: Some(reason), values, .. } = &call.result else {
+        return None;
+    };
+    let number = |name: &str| {
+        values.iter().find_map(|Named(of, value)| match value {
+            Value::Number(number) if of == name => Some(*number),
+            _ => None,
+        })
+    };
+    let what = match (number("asked for"), number("limit")) {
+        (Some(asked), Some(limit)) => format!("{errno}: {reason}: {asked} of {limit}"),
+        _ if reason.starts_with("the device has no ") => format!("{errno}: {reason}"),
+        _ => return None,
+    };
+    Some(Found {
+        rule: Rule::Refused,
+        process: entry.process,
+        place: call.name.clone(),
+        what: format!("like {adapter}, {what}"),
+        t: entry.t,
+        source: source(entry),
+    })
 }
 
 /// Where the program has called for what an entry tells.

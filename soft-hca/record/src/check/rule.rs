@@ -119,6 +119,12 @@ rules! {
          that is the system's again",
         "deregister when all requests that use the region have completed, or the queue pair is destroyed"
     }
+    /// A call that asks for more than the adapter announces whose limits the device has.
+    Refused = "refused" {
+        "it is more than the adapter announces, or something that it does not have, as its driver's source \
+         says",
+        "ask the device for its limits (ibv_query_device), keep to them, and do without what it does not have"
+    }
 }
 
 impl Serialize for Rule {

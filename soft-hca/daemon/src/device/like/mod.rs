@@ -1,0 +1,179 @@
+//! The limits of adapters that people have, for `--like`: data, each value with the place in a driver that it
+//! is from. A limit that no source tells is not in a profile, and the device has its own.
+//!
+//! Limits and refusals only; how long something takes, and what firmware does, is not imitated.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::Limits;
+
+/// The profiles' files, by name.
+const FILES: [(&str, &str); 5] = [
+    ("bnxt_re", include_str!("bnxt_re.json")),
+    ("erdma", include_str!("erdma.json")),
+    ("irdma", include_str!("irdma.json")),
+    ("mlx5", include_str!("mlx5.json")),
+    ("rxe", include_str!("rxe.json")),
+];
+
+/// What is known of an adapter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// As it is written behind `--like`: the driver's name in the kernel.
+    pub name: String,
+    /// Whose it is, for people.
+    pub adapter: String,
+    /// Its limits.
+    pub limits: BTreeMap<Limit, Known>,
+    /// What it does not have at all.
+    pub refuses: Vec<Refusal>,
+}
+
+/// A limit's value, and where it is from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// As `struct ib_device_attr` has it.
+    pub value: u64,
+    /// Release or commit, file and symbol.
+    pub source: String,
+}
+
+/// Something that the adapter refuses, and where that is from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// What.
+    pub what: Refused,
+    /// Release or commit, file and symbol.
+    pub source: String,
+}
+
+/// What an adapter may not have. It is refused with EOPNOTSUPP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Refused {
+    /// Queue pairs of type UC.
+    Uc,
+    /// Queue pairs of type UD.
+    Ud,
+    /// Shared receive queues.
+    Srq,
+}
+
+macro_rules! limits {
+    ($($limit:ident = $field:ident: $type:ty),* $(,)?) => {
+        /// The limits that a profile may have, by the name in [`Limits`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[allow(missing_docs, reason = "the names are the kernel's")]
+        pub enum Limit {
+            $($limit),*
+        }
+
+        impl Limit {
+            /// Sets a limit, but never to more than soft-hca itself has.
+            fn set(self, limits: &mut Limits, value: u64) {
+                match self {
+                    $(Self::$limit => {
+                        let value = <$type>::try_from(value).unwrap_or(<$type>::MAX);
+                        limits.$field = limits.$field.min(value);
+                    })*
+                }
+            }
+        }
+    };
+}
+
+limits! {
+    MaxMrSize = max_mr_size: u64,
+    MaxSendWr = max_send_wr: u32,
+    MaxRecvWr = max_recv_wr: u32,
+    MaxSendSge = max_send_sge: u32,
+    MaxRecvSge = max_recv_sge: u32,
+    MaxSgeRd = max_sge_rd: u32,
+    MaxInlineData = max_inline_data: u32,
+    MaxCqe = max_cqe: u32,
+    MaxPd = max_pd: u32,
+    MaxQpRdAtom = max_qp_rd_atom: u8,
+    MaxQpInitRdAtom = max_qp_init_rd_atom: u8,
+    MaxMcastGrp = max_mcast_grp: u32,
+    MaxMcastQpAttach = max_mcast_qp_attach: u32,
+    MaxTotalMcastQpAttach = max_total_mcast_qp_attach: u32,
+    MaxSrqWr = max_srq_wr: u32,
+    MaxSrqSge = max_srq_sge: u32,
+}
+
+impl Profile {
+    /// Has a device's limits be the adapter's.
+    pub(crate) fn limit(&self, limits: &mut Limits) {
+        for (limit, known) in &self.limits {
+            limit.set(limits, known.value);
+        }
+        for Refusal { what, .. } in &self.refuses {
+            match what {
+                Refused::Uc => limits.has_uc = false,
+                Refused::Ud => limits.has_ud = false,
+                Refused::Srq => {
+                    limits.has_srq = false;
+                    (limits.max_srq, limits.max_srq_wr, limits.max_srq_sge) = (0, 0, 0);
+                }
+            }
+        }
+    }
+}
+
+/// The names of all profiles.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
+
+/// The profile of a name, if there is one.
+pub fn profile(name: &str) -> Option<&'static Profile> {
+    static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
+        let parse = |(_, text): &(&str, &str)| {
+            serde_json::from_str(text).expect("profiles are right, as their test shows")
+        };
+        FILES.iter().map(parse).collect()
+    });
+    PROFILES.iter().find(|profile| profile.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_profile_is_found_by_its_name_and_each_value_has_a_source() {
+        for name in names() {
+            let profile = profile(name).unwrap_or_else(|| panic!("{name}"));
+            assert!(!profile.adapter.is_empty() && !profile.limits.is_empty(), "{name}");
+            let limits = profile.limits.values().map(|known| &known.source);
+            for source in limits.chain(profile.refuses.iter().map(|refusal| &refusal.source)) {
+                // Which source it is, and which symbol of which file.
+                let (place, symbol) = source.split_once(": ").unwrap_or_else(|| panic!("{source}"));
+                assert!(place.contains('/'), "{name}: {source}");
+                assert!(!symbol.is_empty(), "{name}: {source}");
+            }
+        }
+        assert!(profile("nonsense").is_none());
+    }
+
+    #[test]
+    fn profiles_limit_what_they_know_and_nothing_else() {
+        let like = |name: &str| {
+            let mut limits = Limits::rxe();
+            profile(name).unwrap().limit(&mut limits);
+            limits
+        };
+        assert_eq!(like("rxe"), Limits::rxe());
+        assert_eq!(like("mlx5"), Limits { max_send_sge: 30, max_sge_rd: 30, ..Limits::rxe() });
+        let erdma = like("erdma");
+        assert_eq!((erdma.max_send_sge, erdma.max_recv_sge, erdma.max_inline_data), (6, 1, 96));
+        assert!(!erdma.has_uc && !erdma.has_ud && !erdma.has_srq);
+    }
+}

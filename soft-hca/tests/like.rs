@@ -1,0 +1,183 @@
+//! `--like PROFILE`: devices with an adapter's limits, as real programs see them.
+//!
+//! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, python3 and
+//! libibverbs1.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::process::Output;
+
+use programs::place::Place;
+use programs::{assert_has, installed};
+
+/// The exit status of `check` where something was found.
+const FOUND: i32 = 66;
+
+/// Creates a queue pair by libibverbs' own functions, and says with which error that fails: its type, then
+/// elements of a send and of a receive, and inline data. Then whether a shared receive queue can be
+/// created. Offsets are those of `struct ibv_qp_init_attr`.
+const SCRIPT: &str = r"
+import ctypes, errno, sys
+from ctypes import byref, c_char, c_int, c_uint32, c_void_p
+
+verbs = ctypes.CDLL('libibverbs.so.1', use_errno=True)
+for name in ('get_device_list', 'open_device', 'alloc_pd', 'create_srq', 'create_cq', 'create_qp'):
+    getattr(verbs, 'ibv_' + name).restype = c_void_p
+devices = ctypes.cast(verbs.ibv_get_device_list(None), ctypes.POINTER(c_void_p))
+context = c_void_p(verbs.ibv_open_device(c_void_p(devices[0])))
+pd = c_void_p(verbs.ibv_alloc_pd(context))
+cq = c_void_p(verbs.ibv_create_cq(context, 8, None, None, 0))
+
+def outcome(created, destroy):
+    if not created:
+        # Python's own table may have the other name of the number.
+        names = {errno.EINVAL: 'EINVAL', errno.EOPNOTSUPP: 'EOPNOTSUPP'}
+        return names.get(ctypes.get_errno(), ctypes.get_errno())
+    destroy(c_void_p(created))
+    return 'created'
+
+kind, send_sge, recv_sge, inline = map(int, sys.argv[1:5])
+init = (c_char * 64)()
+c_void_p.from_buffer(init, 8).value = cq.value
+c_void_p.from_buffer(init, 16).value = cq.value
+for at, value in zip(range(32, 60, 4), (4, 4, send_sge, recv_sge, inline, kind)):
+    c_uint32.from_buffer(init, at).value = value
+print('qp', outcome(verbs.ibv_create_qp(pd, byref(init)), verbs.ibv_destroy_qp))
+shared = (c_char * 24)()
+c_uint32.from_buffer(shared, 8).value = 4
+c_uint32.from_buffer(shared, 12).value = 1
+print('srq', outcome(verbs.ibv_create_srq(pd, byref(shared)), verbs.ibv_destroy_srq))
+verbs.ibv_destroy_cq(cq)
+verbs.ibv_dealloc_pd(pd)
+verbs.ibv_close_device(context)
+";
+
+/// `IBV_QPT_RC`, `IBV_QPT_UC` and `IBV_QPT_UD`
+const RC: u32 = 2;
+const UC: u32 = 3;
+const UD: u32 = 4;
+
+/// The script under a profile: by `run`, or by `check`, whose findings are on standard error.
+fn creates(place: &Place, verb: &str, profile: &str, asked: [u32; 4]) -> Output {
+    // A fabric of its own: the one before may not have ended yet, and has another profile.
+    let fabric = place.unique("fabric");
+    let mut command = place.command(&[verb, "--fabric", &fabric, "--like", profile]);
+    let command = command.args(["--", "python3", "-c", SCRIPT]);
+    command.args(asked.map(|number| number.to_string())).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn tools_show_the_limits() {
+    if !installed(&["ibv_devinfo"]) {
+        return;
+    }
+    for (profile, expected) in [
+        ("mlx5", [30, 30, 1 << 20]),
+        ("irdma", [13, 13, 4063]),
+        // What a device tells is the smaller one of the limits of sends and receives.
+        ("erdma", [1, 1, 8192]),
+        ("rxe", [32, 32, 1 << 20]),
+    ] {
+        let options = ["--like".into(), profile.into()];
+        let place = Place::with(&format!("like-{profile}"), Vec::new(), options.into());
+        let keeper = place.keep();
+        assert_has(&place.listing(), &[&format!("device rxe0 like {profile}\n")]);
+        let shown = place.start("ibv_devinfo -v").succeed();
+        place.end(keeper);
+        for (name, number) in ["max_sge", "max_sge_rd", "max_qp_wr"].into_iter().zip(expected) {
+            let line = shown.lines().find(|line| line.trim().starts_with(&format!("{name}:")));
+            let value = line.and_then(|line| line.split_whitespace().last());
+            assert_eq!(value, Some(&number.to_string()[..]), "{profile}: {name}");
+        }
+        place.assert_gone();
+    }
+}
+
+#[test]
+fn what_an_adapter_refuses_is_refused_and_found() {
+    if !installed(&["python3"]) {
+        return;
+    }
+    let place = Place::new("like-refused");
+    for (profile, asked, expected, found) in [
+        ("mlx5", [RC, 31, 1, 0], "qp EINVAL\nsrq created\n", Some("max_send_sge is more")),
+        ("mlx5", [RC, 30, 32, 0], "qp created\nsrq created\n", None),
+        ("irdma", [RC, 1, 1, 102], "qp EINVAL\nsrq created\n", Some("max_inline_data is more")),
+        ("irdma", [RC, 13, 13, 101], "qp created\nsrq created\n", None),
+        ("irdma", [UC, 1, 1, 0], "qp EOPNOTSUPP\nsrq created\n", Some("no queue pairs of")),
+        ("erdma", [UD, 1, 1, 0], "qp EOPNOTSUPP\nsrq EOPNOTSUPP\n", Some("no queue pairs of")),
+        ("erdma", [UC, 1, 1, 0], "qp EOPNOTSUPP\nsrq EOPNOTSUPP\n", Some("no queue pairs of")),
+        ("erdma", [RC, 6, 1, 96], "qp created\nsrq EOPNOTSUPP\n", Some("no shared receive")),
+        ("rxe", [UC, 32, 32, 512], "qp created\nsrq created\n", None),
+    ] {
+        let case = format!("{profile} {asked:?}");
+        assert_eq!(text(&creates(&place, "run", profile, asked).stdout), expected, "{case}");
+        let output = creates(&place, "check", profile, asked);
+        let findings = text(&output.stderr);
+        assert_eq!(text(&output.stdout), expected, "{case}");
+        match found {
+            Some(reason) => {
+                assert_eq!(output.status.code(), Some(FOUND), "{case}: {findings}");
+                let profile = format!("like {profile}, ");
+                assert_has(&findings, &["refused: python3", &profile, reason]);
+            }
+            None => assert_eq!(findings, "Nothing was found.\n", "{case}"),
+        }
+    }
+    place.assert_gone();
+}
+
+/// A record knows the profile of its run.
+#[test]
+fn what_was_refused_is_found_in_a_record() {
+    if !installed(&["python3"]) {
+        return;
+    }
+    let place = Place::new("like-record");
+    let file = place.file("run.shr");
+    let mut command = place.command(&["record", "--like", "mlx5", "-o"]);
+    let command = command.arg(&file).args(["--", "python3", "-c", SCRIPT]);
+    let output = command.args([RC, 31, 1, 0].map(|number| number.to_string())).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let output = place.command(&["check", "--record"]).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(FOUND));
+    assert_has(
+        &text(&output.stderr),
+        &["refused: python3", "like mlx5, EINVAL: max_send_sge is more"],
+    );
+    place.assert_gone();
+}
+
+/// Without a profile the device is as ever, and what it refuses is not a finding.
+#[test]
+fn without_a_profile_nothing_is_different() {
+    if !installed(&["python3"]) {
+        return;
+    }
+    let place = Place::new("like-none");
+    for (asked, expected) in [([UC, 32, 32, 512], "qp created"), ([RC, 33, 1, 0], "qp EINVAL")] {
+        let mut command = place.command(&["check", "--", "python3", "-c", SCRIPT]);
+        let output = command.args(asked.map(|number| number.to_string())).output().unwrap();
+        assert_eq!(text(&output.stdout), format!("{expected}\nsrq created\n"));
+        assert_eq!(text(&output.stderr), "Nothing was found.\n");
+    }
+    place.assert_gone();
+}
+
+#[test]
+fn a_profile_that_there_is_not() {
+    let place = Place::new("like-nonsense");
+    for (options, status) in [(["--like", "nonsense"], 2), (["--device", "rxe0:like=nonsense"], 1)]
+    {
+        let output = place.command(&["run"]).args(options).args(["--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(status));
+        let names = ["nonsense", "bnxt_re", "erdma", "irdma", "mlx5", "rxe"];
+        assert_has(&text(&output.stderr), &names);
+    }
+    place.assert_gone();
+}

@@ -80,12 +80,27 @@ static void until_sleeps(pid_t process)
     }
 }
 
+/* Until a message has found no receive. */
+static void until_not_ready(void)
+{
+    char name[512];
+    int count = 0;
+    snprintf(name, sizeof name, "%s/ports/1/hw_counters/rcvd_rnr_err", side.context->device->ibdev_path);
+    while (count == 0) {
+        FILE *file = fopen(name, "r");
+        check(file && fscanf(file, "%d", &count) == 1, name);
+        fclose(file);
+    }
+}
+
 static void sends(struct name peer, pid_t receiver)
 {
     uint32_t lkey = side.mr->lkey;
     int status;
     if (is("receive-late")) {
         send_message(0, 1, IBV_SEND_SIGNALED, lkey);
+        if (is_wrong)
+            until_not_ready();
         step();
         poll_good(&side);
     } else if (is("unsignaled-run")) {

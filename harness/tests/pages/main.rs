@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use harness::examples::EXAMPLES;
 use harness::golden::normalise::Normaliser;
@@ -198,6 +198,21 @@ fn commands_print_what_is_shown() {
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
     assert!(shown > 0, "no page shows a command");
     println!("{} commands, {shown} with their output", done.len());
+}
+
+#[test]
+fn the_answers_patches_fit_the_examples() {
+    let answers = fs::read_to_string(top().join("docs/answers.md")).unwrap();
+    let patches = files(&top().join("docs/answers"), ".patch");
+    assert!(!patches.is_empty());
+    for patch in patches {
+        let file = patch.file_name().unwrap().to_str().unwrap();
+        assert!(answers.contains(&format!("[{file}](answers/{file})")), "no answer has {file}");
+        let mut git = Command::new("git");
+        let output =
+            git.args(["apply", "--check"]).arg(&patch).current_dir(top()).output().unwrap();
+        assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use arrayvec::ArrayVec;
 use super::attributes::Attributes;
 use super::events::{Event, Happened};
 use super::message::{RUN, payloads};
-use super::probe::Probe;
+use super::probe::{Probe, Silence};
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
 use super::timers::{ack_wait_ns, rnr_wait_ns};
 use super::window::Window;
@@ -65,6 +65,7 @@ pub struct RcRequester {
     timer: Timer,
     /// When the oldest unacknowledged packet is sent once more before the timeout.
     probe: Probe,
+    silence: Silence,
     /// The PSN that was probed, if packets behind it were unacknowledged and none is acknowledged
     /// since.
     probed: Option<u64>,
@@ -119,6 +120,7 @@ impl RcRequester {
             since_ack_req: 0,
             timer: Timer::Off,
             probe: Probe::Off,
+            silence: Silence::default(),
             probed: None,
             retries: attributes.retry_cnt,
             rnr_retries: attributes.rnr_retry,
@@ -504,6 +506,9 @@ impl RcRequester {
         self.rnr_retries = self.attributes.rnr_retry;
         self.retransmitting = false;
         self.probed = None;
+        if matches!(self.timer, Timer::Ack(_)) {
+            self.silence.ends(now_ns);
+        }
         // This ends an RNR wait, too: a duplicate of the packet has found a receive work request.
         self.start_ack_timer(now_ns);
     }
@@ -511,10 +516,14 @@ impl RcRequester {
     fn start_ack_timer(&mut self, now_ns: u64) {
         let Attributes { timeout, retry_cnt, .. } = self.attributes;
         let missed = retry_cnt - self.retries;
+        self.silence.begins(now_ns);
         (self.timer, self.probe) = match ack_wait_ns(timeout, missed, self.retries) {
             Some(timeout) if self.oldest_unacked != self.next_psn && !self.is_stopped() => {
                 // After a timeout it was not just one packet that was lost.
-                let probe = if missed == 0 { Probe::begin(now_ns, timeout) } else { Probe::Off };
+                let probe = match missed {
+                    0 => Probe::begin(now_ns, timeout, self.silence),
+                    _ => Probe::Off,
+                };
                 (Timer::Ack(now_ns + timeout), probe)
             }
             _ => (Timer::Off, Probe::Off),
@@ -686,6 +695,7 @@ impl RcRequester {
             && self.rnr_retries <= rnr_retry
             && times < FAR
             && self.probe.is_possible()
+            && self.silence.is_possible()
             && self.window.is_possible(mtu)
     }
 

@@ -61,6 +61,18 @@ fn respond(
     requester.on_packets(0, &[Packet { headers, payload }], program);
 }
 
+/// An ACK that comes at that time.
+pub(super) fn acknowledge_at(
+    requester: &mut RcRequester,
+    program: &mut Program,
+    number: u32,
+    now_ns: u64,
+) {
+    let operation = Operation::Acknowledge(ACK);
+    let headers = Headers::new(Service::Rc, operation, Qpn::new(1), psn(number));
+    requester.on_packets(now_ns, &[Packet { headers, payload: &[] }], program);
+}
+
 pub(super) fn acknowledge(
     requester: &mut RcRequester,
     program: &mut Program,

@@ -1,10 +1,10 @@
 //! Packets that are sent once more before the time for their answer is over.
 
-use super::details::{acknowledge, numbers, requester, sent};
+use super::details::{acknowledge, acknowledge_at, numbers, requester, sent};
 use super::network::Faults;
 use super::world::{Work, World, attributes, request};
 use crate::transport::attributes::{Attributes, Mtu};
-use crate::transport::probe::FIRST_NS;
+use crate::transport::probe::{FIRST_NS, LAST_FIRST_NS};
 use crate::transport::request::{Opcode, Outgoing, Remote, Status};
 use crate::transport::requester::RcRequester;
 use crate::transport::timers::ack_timeout_ns;
@@ -55,6 +55,41 @@ fn the_waits_become_longer_up_to_the_time_out() {
     acknowledge(&mut requester, &mut program, 0, ACK);
     assert_eq!(program.completed, [(0, Status::Success)]);
     assert_eq!(requester.deadline(), None);
+}
+
+/// Sends messages one after the other, each of which is acknowledged after `silent_ns`. How many probes there
+/// were for eight of them at a time, and the last first wait.
+fn probes_of_a_peer(silent_ns: u64) -> ([usize; 8], u64) {
+    let (mut requester, mut program) = requester(patient(), &[]);
+    let (mut now, mut probes, mut wait) = (0, [0; 8], 0);
+    for message in 0..64 {
+        program.expect(1);
+        requester.post(request(message.into(), SEND, 1));
+        assert_eq!(numbers(&sent_at(&mut requester, now)), [message]);
+        let answer = now + silent_ns;
+        wait = requester.deadline().unwrap() - now;
+        while let Some(at) = requester.deadline().filter(|at| *at < answer) {
+            requester.on_timer(at, &mut program);
+            probes[message as usize / 8] += sent_at(&mut requester, at).len();
+        }
+        now = answer;
+        acknowledge_at(&mut requester, &mut program, message, now);
+        assert!(requester.is_idle());
+    }
+    (probes, wait)
+}
+
+#[test]
+fn a_peer_that_is_always_slow_is_probed_no_more() {
+    assert_eq!(probes_of_a_peer(FIRST_NS / 100), ([0; 8], FIRST_NS));
+    let (probes, wait) = probes_of_a_peer(2 * FIRST_NS);
+    assert!(probes[0] >= 4, "{probes:?}");
+    assert_eq!(probes[2..], [0; 6]);
+    assert!(wait > 3 * FIRST_NS && wait <= 4 * FIRST_NS, "{wait}");
+    // But not for ever, as it may be the network that loses packets.
+    let (probes, wait) = probes_of_a_peer(40 * FIRST_NS);
+    assert_eq!(wait, LAST_FIRST_NS);
+    assert!(probes[7] >= 8, "{probes:?}");
 }
 
 #[test]

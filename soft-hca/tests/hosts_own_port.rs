@@ -5,11 +5,16 @@
 mod programs;
 
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use programs::hosts::{Hosts, INTERFACE, assert_gone, by_tcp, ping_pong};
+use programs::program::Program;
+use programs::random::Random;
+use programs::traffic::{self, Traffic};
 use programs::{
-    LIMIT, assert_has, comes_about, compile, installed, perftest, polls_are_seen, tcp,
-    the_processors, traffic,
+    LIMIT, assert_has, comes_about, compile, installed, is_long, perftest, polls_are_seen, signal,
+    tcp, the_processors,
 };
 
 /// Before a program whose share the link's thread runs.
@@ -50,7 +55,7 @@ fn one_of_two() {
     let mut server = hosts.a.place.start(&format!("{NOT_OWN} {line}"));
     server.wait_until(|| hosts.a.listens(port));
     let client = hosts.b.place.start(&format!("{line} {}", hosts.a.address));
-    let text = traffic::Traffic { server, client }.succeed();
+    let text = Traffic { server, client }.succeed();
     assert_has(text.lines().last().unwrap_or_default(), &["every byte checked"]);
     assert_gone(&hosts);
 }
@@ -114,7 +119,7 @@ fn a_program_is_killed() {
 }
 
 /// A pair that does not end by itself, at work, each with its share.
-fn endless(hosts: &Hosts, options: &str) -> [programs::program::Program; 2] {
+fn endless(hosts: &Hosts, options: &str) -> [Program; 2] {
     let port = tcp::free_port();
     let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -n 100000000 -p {port} {options}");
     let mut server = hosts.a.place.start(&line);
@@ -155,4 +160,50 @@ fn the_fabric_is_killed() {
         server.kill();
         client.kill();
     }
+}
+
+/// Checked traffic, of which one side or both are stopped again and again at a random moment (SIGSTOP). The
+/// link's thread goes on with their shares and they get them back; no byte is lost or comes twice, and
+/// another pair of the hosts does not wait.
+#[test]
+fn programs_are_stopped() {
+    if !polls_are_seen() || !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("own-stopped") else { return };
+    let _alone = the_processors();
+    let keepers = [hosts.a.place.keep(), hosts.b.place.keep()];
+    let mut random = Random::new(25);
+    let mut left = if is_long() { 400 } else { 20 };
+    while left > 0 {
+        let port = tcp::free_port();
+        let options = ["", "--events"][random.below(2) as usize];
+        let line = format!("{} -p {port} --reliable --bytes 64MiB {options}", traffic::program());
+        let mut server = hosts.a.place.start(&line);
+        server.wait_until(|| hosts.a.listens(port));
+        let client = hosts.b.place.start(&format!("{line} {}", hosts.a.address));
+        let mut pair = Traffic { server, client };
+        pair.wait_until_connected();
+        while left > 0 && !pair.server.has_ended() && !pair.client.has_ended() {
+            stop_some(&hosts, [&pair.server, &pair.client], left % 10 == 0, &mut random);
+            left -= 1;
+        }
+        assert_has(&pair.succeed(), &["every byte checked"]);
+    }
+    for (keeper, host) in keepers.into_iter().zip([&hosts.a, &hosts.b]) {
+        host.place.end(keeper);
+    }
+}
+
+/// Stops one or both for some milliseconds, in which the link's thread may or may not look, or until another
+/// pair is done.
+fn stop_some(hosts: &Hosts, pair: [&Program; 2], is_long_stop: bool, random: &mut Random) {
+    thread::sleep(Duration::from_micros(random.below(60_000)));
+    let victims = [&pair[..1], &pair[1..], &pair[..]][random.below(3) as usize];
+    victims.iter().for_each(|victim| signal::stop(victim));
+    match is_long_stop {
+        true => ping_pong(hosts, "ibv_rc_pingpong", ""),
+        false => thread::sleep(Duration::from_micros(random.below(12_000))),
+    }
+    victims.iter().for_each(|victim| signal::go_on(victim));
 }

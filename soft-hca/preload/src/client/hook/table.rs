@@ -112,7 +112,15 @@ pub(super) fn remove(key: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::MutexGuard;
+
     use super::*;
+
+    /// One of the tests fills the table, which is one for the process.
+    fn the_table() -> MutexGuard<'static, ()> {
+        static TAKEN: Mutex<()> = Mutex::new(());
+        TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn hooked(number: usize) -> Hooked {
         let queue = Queue { index: number as u32, generation: 1 };
@@ -122,6 +130,7 @@ mod tests {
 
     #[test]
     fn an_address_is_found_until_it_is_removed_and_may_come_back() {
+        let _table = the_table();
         let key = 0x7000_0000_1230;
         assert_eq!(find(key), None);
         assert!(insert(key, hooked(1)));
@@ -136,6 +145,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
+        let _table = the_table();
         let keys = (1..100_000).map(|number| 0x6000_0000_0000 + number * 64);
         let known: Vec<usize> = keys.filter(|key| insert(*key, hooked(*key % 1000))).collect();
         assert!((ENTRIES / 4..=ENTRIES + PROBES).contains(&known.len()), "{}", known.len());

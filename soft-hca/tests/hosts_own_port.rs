@@ -60,15 +60,17 @@ fn one_of_two() {
     assert_gone(&hosts);
 }
 
-/// Runs `leave.c`, both of whose processes have the same fabric and reach each other by the link.
-fn leave(how: &str, expected: &str) {
+/// Runs `leave.c` behind the words of `before`; both of its processes have the same fabric and reach each other
+/// by the link.
+fn leave(before: &str, how: &str, expected: &str) {
     let option = format!("--roce=always,{INTERFACE}");
     let Some(hosts) = Hosts::with(&format!("own-{how}"), 1500, &[&option]) else { return };
     let Some(program) = compile(&hosts.a.place, LEAVE, &["ibverbs"]) else { return };
     let _alone = the_processors();
     // What it does last may be done when the link's thread looks, too.
     for _ in 0..5 {
-        assert_eq!(hosts.a.place.start(&format!("{program} {how}")).succeed(), expected);
+        let line = format!("{before} {program} {how}");
+        assert_eq!(hosts.a.place.start(&line).succeed(), expected);
     }
     hosts.a.place.assert_gone();
 }
@@ -79,8 +81,17 @@ fn who_leaves_at_once_has_acknowledged() {
     if !polls_are_seen() {
         return;
     }
-    leave("kill", "all acknowledged\n");
-    leave("exit", "all acknowledged\n");
+    for how in ["kill", "exit", "error", "destroy"] {
+        leave("env", how, "all acknowledged\n");
+    }
+}
+
+/// Nor does it matter that the link's thread runs the share.
+#[test]
+fn who_leaves_a_queue_pair_at_once_has_acknowledged() {
+    for how in ["error", "destroy"] {
+        leave(NOT_OWN, how, "all acknowledged\n");
+    }
 }
 
 /// A child of `fork`, which may outlive the fabric, does not keep its port.
@@ -90,6 +101,7 @@ fn children_have_no_sockets() {
         return;
     }
     leave(
+        "env",
         "child",
         "the process has sockets of the port: yes\nits child has: no\nall acknowledged\n",
     );

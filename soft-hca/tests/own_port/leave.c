@@ -4,6 +4,8 @@
  *
  *   leave kill      by SIGKILL
  *   leave exit      by _exit, with nothing destroyed
+ *   leave error     by moving its queue pair to the error state first, as rdma_disconnect does
+ *   leave destroy   by destroying its queue pair first
  *   leave child     after it has counted what a child of its own has of the port to other hosts
  */
 #include "../hook/side.h"
@@ -55,6 +57,11 @@ static void receives(const char *how)
     }
     if (!strcmp(how, "kill"))
         kill(getpid(), SIGKILL);
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    if (!strcmp(how, "error"))
+        check(!ibv_modify_qp(side.qp, &error, IBV_QP_STATE), "ibv_modify_qp");
+    if (!strcmp(how, "destroy"))
+        check(!ibv_destroy_qp(side.qp), "ibv_destroy_qp");
     if (!strcmp(how, "child"))
         count_sockets();
     _exit(0);

@@ -292,8 +292,13 @@ impl Link {
                     None => {}
                 }
             }
-            (_, qp) => {
-                qp.into_iter().for_each(QueuePair::forget);
+            _ => {
+                // The program may have found what came just now, and its peer is to know. An adapter has
+                // acknowledged it before that.
+                self.with(qpn, |link, queue_pair| {
+                    queue_pair.answer(link.actor(), &link.env.port);
+                });
+                self.arena.qp(qpn.get()).into_iter().for_each(QueuePair::forget);
                 self.qps.remove(&qpn);
                 self.dirty.remove(&qpn);
                 self.later.retain(|(other, ..)| *other != qpn);

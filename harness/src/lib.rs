@@ -18,6 +18,7 @@
 //! - [`reach`]: whether datagrams pass from one host to another
 //! - [`pair`]: any two commands as a pair
 //! - [`show`]: labelled output
+//! - [`site`]: the repository's pages as a book
 //! - [`lines`]: comparing lists of lines
 
 pub mod agent;
@@ -42,6 +43,7 @@ mod rdma_netlink;
 pub mod reach;
 pub mod run;
 pub mod show;
+pub mod site;
 pub mod soft_hca;
 pub mod transcript;
 

@@ -22,6 +22,7 @@ use harness::migration::Migration;
 use harness::pair::Pair;
 use harness::private::{self, Network};
 use harness::problem;
+use harness::site;
 use harness::soft_hca;
 
 /// Nobody waits longer than a day, and sums of times must not overflow.
@@ -55,6 +56,18 @@ enum Command {
     Compare(Box<CompareArgs>),
     /// Run any two commands as a pair, with labelled output
     Pair(PairArgs),
+    /// Write the repository's pages as a book for mdBook
+    Site(SiteArgs),
+}
+
+#[derive(Args)]
+struct SiteArgs {
+    /// Folder of recorded runs: for each NAME.txt, NAME.calls, NAME.html and maybe NAME.why
+    #[arg(long, value_name = "DIR")]
+    runs: Option<PathBuf>,
+    /// Folder for the book
+    #[arg(value_name = "DIR")]
+    out: PathBuf,
 }
 
 #[derive(Args)]
@@ -289,6 +302,14 @@ fn run(cli: Cli) -> Result<bool, Error> {
             limit: Duration::from_secs(args.time_limit),
         }
         .run(),
+        Command::Site(args) => {
+            let top = SOURCE.parent().unwrap_or(&SOURCE);
+            let counts = site::write(top, args.runs.as_deref(), &args.out)?;
+            let site::Counts { pages, sources, runs } = counts;
+            let counts = format!("{pages} pages, {sources} sources, {runs} runs");
+            let out = writeln!(io::stdout(), "{counts}");
+            out.map_err(Error::write(Path::new("standard output"))).map(|()| true)
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn defines(source: &str, name: &str) -> bool {
 }
 
 /// What a heading is called in links, as code hosts do it.
-fn slug(line: &str) -> Option<String> {
+pub fn slug(line: &str) -> Option<String> {
     let title = line.trim_start_matches('#');
     let is_heading = title.len() < line.len() && title.starts_with(' ');
     is_heading.then(|| {

@@ -6,6 +6,7 @@
 mod console;
 mod inherited;
 mod links;
+mod site;
 #[path = "../tree/mod.rs"]
 mod tree;
 

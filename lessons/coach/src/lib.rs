@@ -11,8 +11,10 @@
 //! | [`work`] | the student's folder, and building what is in it |
 //! | [`progress`] | how far the student is |
 //! | [`session`] | what `./learn` does |
+//! | [`beginnings`] | what every lesson begins with, run and judged |
 #![forbid(unsafe_code)]
 
+pub mod beginnings;
 pub mod checkers;
 pub mod error;
 pub mod facts;

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use coach::beginnings;
 use coach::lesson::Lesson;
 use coach::play;
 use coach::progress::Progress;
 use coach::session::Session;
 use coach::work::Work;
 use coach::{Error, play::INSIDE};
+
+/// Before a folder: runs what every lesson begins with, for `./site`.
+const BEGINNINGS: &str = "beginnings";
 
 /// Exercises that look at what your program did. `./learn --help` says what there is.
 #[derive(Parser)]
@@ -58,6 +62,11 @@ fn main() -> ExitCode {
             let [inside, result] = [args.next(), args.next()].map(Option::unwrap_or_default);
             play::inside(&inside.to_string_lossy(), Path::new(&result)).map(|()| true)
         }
+        Some(first) if first == BEGINNINGS => own_folder()
+            .and_then(|bin_dir| {
+                beginnings::run(&bin_dir, &PathBuf::from(args.next().unwrap_or_default()))
+            })
+            .map(|()| true),
         _ => learn(&Cli::parse()),
     };
     match result {
@@ -71,10 +80,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn learn(Cli { lesson, what, anyway, called_from, file }: &Cli) -> Result<bool, Error> {
+/// Where this program is, and the others are beside it.
+fn own_folder() -> Result<PathBuf, Error> {
     let own = Path::new("/proc/self/exe");
     let own = own.canonicalize().map_err(Error::read(own))?;
-    let bin_dir = own.parent().unwrap_or(&own).to_owned();
+    Ok(own.parent().unwrap_or(&own).to_owned())
+}
+
+fn learn(Cli { lesson, what, anyway, called_from, file }: &Cli) -> Result<bool, Error> {
+    let bin_dir = own_folder()?;
     let progress = Progress::of_user()?;
     let mut session = Session { bin_dir, work: Work::default(), progress };
     let Some(lesson) = lesson else {

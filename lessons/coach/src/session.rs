@@ -15,7 +15,7 @@ use crate::verdict::{self, Verdict, judge};
 use crate::work::Work;
 
 /// Who has not ended by then is stopped.
-const LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 /// How often a program is looked at, whether it was saved.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -195,7 +195,7 @@ impl Session {
 }
 
 /// What is said of a run.
-fn report(lesson: &Lesson, run: &Run, found: &Verdict) -> String {
+pub(crate) fn report(lesson: &Lesson, run: &Run, found: &Verdict) -> String {
     let (folder, number) = (lesson.folder, lesson.number());
     let wrong = match found {
         Ok(()) => {

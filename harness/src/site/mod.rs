@@ -1,0 +1,185 @@
+//! The repository's pages, the sources they link to and recorded runs as a book for mdBook, which makes
+//! static pages of it.
+//!
+//! - [`contents`]: which pages there are, in their order
+//! - [`links`]: what a page links to, and where that is in the book
+//! - [`runs`]: the pages about recorded runs
+//!
+//! A page is a path from the top of the repository: that of a text of Markdown, of a source, or of a folder
+//! without a `README.md`, which becomes a list of its files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+pub mod contents;
+pub mod links;
+pub mod runs;
+
+use contents::Part;
+use links::Target;
+use runs::Runs;
+
+/// What mdBook is told.
+const SETTINGS: &str = include_str!("book.toml");
+
+/// How many files a book has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages about the project.
+    pub pages: usize,
+    /// Sources and folders as pages.
+    pub sources: usize,
+    /// Pages about recorded runs.
+    pub runs: usize,
+}
+
+/// Writes the book of the repository at `top` to the folder `out`: `book.toml` and `pages`. `runs` is a folder
+/// of recorded runs; see [`runs`].
+///
+/// # Errors
+/// A file that cannot be read or written.
+pub fn write(top: &Path, runs: Option<&Path>, out: &Path) -> Result<Counts, Error> {
+    let runs = runs.map(Runs::read).transpose()?.unwrap_or_default();
+    let mut parts = contents::parts(top)?;
+    let others = others(top, &parts)?;
+    if !others.is_empty() {
+        parts.push(Part { title: "Other files", chapters: vec![], loose: others });
+    }
+    let known: BTreeSet<&PathBuf> = parts.iter().flat_map(Part::pages).collect();
+    let pages = out.join("pages");
+    let (mut counts, mut summary) =
+        (Counts { pages: 0, sources: 0, runs: 0 }, "# Summary\n".to_owned());
+    for part in &parts {
+        summary.push_str(&part.summary(top)?);
+        if part.title == contents::LESSONS {
+            summary.push_str(&runs.summary(top)?);
+        }
+        for page in part.pages() {
+            let kind = if is_markdown(page) { &mut counts.pages } else { &mut counts.sources };
+            *kind += 1;
+            let mut text = match top.join(page).is_dir() {
+                true => folder(top, page, &known)?,
+                false => text(top, page)?,
+            };
+            text = links::in_book(&text, page, top);
+            if let Some(name) = runs.of_page(page) {
+                let to = links::relative(&links::place(page, top), &runs::place(name));
+                text.push_str(&format!("\n---\n\n[A run of it, recorded]({to})\n"));
+            }
+            put(&pages.join(links::place(page, top)), text.as_bytes())?;
+            copy_files(top, page, &pages)?;
+        }
+    }
+    counts.runs = runs.write(top, &pages)?;
+    put(&pages.join("SUMMARY.md"), summary.as_bytes())?;
+    put(&out.join("book.toml"), settings(top, &known).as_bytes())?;
+    Ok(counts)
+}
+
+/// What mdBook is told: one searches pages, and not sources, whose index would be ten times as large.
+fn settings(top: &Path, known: &BTreeSet<&PathBuf>) -> String {
+    let sources = known.iter().filter(|page| !is_markdown(page));
+    let places = sources.map(|page| links::place(page, top));
+    let line = |place: PathBuf| format!("{:?} = {{ enable = false }}\n", place.display());
+    places.map(line).fold(SETTINGS.to_owned(), |all, line| all + &line)
+}
+
+/// The pages that others link to, and that have no place of their own.
+fn others(top: &Path, parts: &[Part]) -> Result<Vec<PathBuf>, Error> {
+    let mut known: BTreeSet<PathBuf> = parts.iter().flat_map(Part::pages).cloned().collect();
+    let mut next: Vec<PathBuf> = known.iter().cloned().collect();
+    let mut others = BTreeSet::new();
+    while let Some(page) = next.pop() {
+        for target in links::targets(&text(top, &page)?, &page, top) {
+            let Target::Page(linked) = target else { continue };
+            if known.insert(linked.clone()) {
+                others.insert(linked.clone());
+                next.push(linked);
+            }
+        }
+    }
+    Ok(others.into_iter().collect())
+}
+
+/// Copies the files to which a page links and that are no pages.
+fn copy_files(top: &Path, page: &Path, pages: &Path) -> Result<(), Error> {
+    for target in links::targets(&text(top, page)?, page, top) {
+        if let Target::File(file) = target {
+            let bytes = fs::read(top.join(&file)).map_err(Error::read(&file))?;
+            put(&pages.join(&file), &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_markdown(page: &Path) -> bool {
+    page.extension().is_some_and(|extension| extension == "md")
+}
+
+/// The list of a folder's files, with links to those that are pages.
+fn folder(top: &Path, page: &Path, known: &BTreeSet<&PathBuf>) -> Result<String, Error> {
+    let mut list = format!("# {}\n\n", page.display());
+    for name in contents::files(&top.join(page))? {
+        let name = name.display();
+        list.push_str(&match known.contains(&page.join(name.to_string())) {
+            true => format!("- [`{name}`]({name})\n"),
+            false => format!("- `{name}`\n"),
+        });
+    }
+    Ok(list)
+}
+
+/// The text of a page that is a file, as Markdown, with its links as they are in the repository. Nothing of a
+/// folder: what is in it need not be in the book.
+fn text(top: &Path, page: &Path) -> Result<String, Error> {
+    let path = top.join(page);
+    if path.is_dir() {
+        return Ok(String::new());
+    }
+    let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+    if is_markdown(page) {
+        return Ok(text);
+    }
+    let language = match page.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => "rust,ignore",
+        Some("c" | "h") => "c",
+        Some("py") => "python",
+        Some("toml") => "toml",
+        Some("json") => "json",
+        Some("yml" | "yaml") => "yaml",
+        Some("patch") => "diff",
+        None | Some("sh") => "bash",
+        Some(_) => "text",
+    };
+    Ok(format!("# {}\n\n{}", page.display(), fenced(language, &text)))
+}
+
+/// A block of code, whatever is in it.
+fn fenced(language: &str, text: &str) -> String {
+    let mut fence = "```".to_owned();
+    while text.contains(&fence) {
+        fence.push('`');
+    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{end}{fence}\n")
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    fs::write(path, bytes).map_err(Error::write(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_ends_where_its_text_does() {
+        assert_eq!(fenced("c", "x\n"), "```c\nx\n```\n");
+        assert_eq!(fenced("text", "```\nx"), "````text\n```\nx\n````\n");
+    }
+}

@@ -12,6 +12,8 @@ pub(crate) struct Run {
 
 pub(crate) const SERVER: u32 = 0;
 pub(crate) const CLIENT: u32 = 1;
+/// That of [`begun`].
+pub(crate) const CHANNEL: u32 = 7;
 const WR_ID: [u64; 2] = [0x5626_e919_2120, 0x55b0_a7c3_f2c0];
 
 impl Run {
@@ -49,6 +51,20 @@ impl Run {
             "result": { "done": done },
         });
         self.put(30_000, process, "call", members)
+    }
+
+    /// A completion for the queue of [`begun`].
+    pub(crate) fn comes(&mut self, later: u64, is_solicited: bool) -> &mut Self {
+        let done = json!({
+            "cq": 2, "qp": 17, "wr_id": 1, "opcode": "IBV_WC_RECV", "status": "IBV_WC_SUCCESS",
+            "length": 8, "solicited": is_solicited,
+        });
+        self.put(later, 0, "completion", done)
+    }
+
+    /// The thread of [`begun`] waits for an event of the queue.
+    pub(crate) fn waits_at_channel(&mut self) -> &mut Self {
+        self.put(100_000, 0, "wait", json!({ "thread": 4720, "on": "completion", "fd": CHANNEL }))
     }
 
     fn begins(&mut self, process: u32, command: &[&str]) -> &mut Self {
@@ -292,4 +308,18 @@ pub(crate) fn out_of_bounds() -> (Header, Vec<Entry>) {
         .posts(CLIENT, "IBV_WR_RDMA_WRITE")
         .fails(CLIENT, "IBV_WR_RDMA_WRITE", "IBV_WC_REM_ACCESS_ERR", reason)
         .ends()
+}
+
+/// A process with a queue pair, whose completion queue 2 reports to a channel.
+pub(crate) fn begun() -> Run {
+    let mut run = Run::new();
+    run.put(0, 0, "process_began", json!({ "pid": 7, "role": "program", "command": ["ping"] }));
+    run.call(0, "ibv_create_comp_channel", json!([]), json!([["channel", {"channel": CHANNEL}]]));
+    let args = json!([["cqe", 8], ["channel", {"channel": CHANNEL}]]);
+    run.call(0, "ibv_create_cq", args, json!([["cq", {"cq": 2}]]));
+    let args = json!([["qp_type", "IBV_QPT_RC"], ["send_cq", {"cq": 2}], ["recv_cq", {"cq": 2}]]);
+    run.call(0, "ibv_create_qp", args, json!([["qp_num", {"qp": 17}]]));
+    // It is seen what is polled.
+    run.put(1, 0, "polled", json!({ "thread": 4720, "cq": 2, "found": 0 }));
+    run
 }

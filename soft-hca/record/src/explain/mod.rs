@@ -58,6 +58,8 @@ pub struct Problem {
     pub then: Vec<String>,
     /// Where the program has called for it, if that is known.
     pub source: Option<Arc<Place>>,
+    /// A thread is blocked; nothing has failed.
+    pub is_hang: bool,
     about: About,
 }
 
@@ -423,21 +425,26 @@ fn blocked(who: &dyn Fn(u32) -> String, hang: Hang, (t, when): (u64, &str)) -> P
     let Hang { process, since, what, why, cause, source } = hang;
     let waited = duration(t.saturating_sub(since));
     let what = format!("{}: a thread {what}, for {waited}, {when}", who(process));
-    Problem { source, ..Problem::new((since, process), what, why, cause) }
+    Problem { source, is_hang: true, ..Problem::new((since, process), what, why, cause) }
 }
 
 fn unexplained(status: &str) -> (String, &'static str) {
     (status_meaning(status).into(), "see the entries before it")
 }
 
-/// All that went wrong in a record, as text: causes first, and what has followed from them.
-pub fn text(entries: &[Entry]) -> String {
+/// All that went wrong in a record: causes first, with what has followed from them.
+pub fn all(entries: &[Entry]) -> Vec<Problem> {
     let mut explainer = Explainer::new();
     // That some are is told at the end.
     explainer.is_partial = entries.iter().any(|entry| matches!(entry.what, What::Dropped { .. }));
     let mut problems: Vec<_> = entries.iter().flat_map(|entry| explainer.problems(entry)).collect();
     problems.extend(explainer.rest());
-    let problems = order::arranged(problems);
+    order::arranged(problems)
+}
+
+/// All that went wrong in a record, as text.
+pub fn text(entries: &[Entry]) -> String {
+    let problems = all(entries);
     let lines = problems.iter().map(Problem::text);
     match lines.collect::<Vec<_>>() {
         none if none.is_empty() => "Nothing went wrong that the device knows of.\n".into(),
@@ -463,6 +470,7 @@ impl Problem {
             last: t,
             then: Vec::new(),
             source: None,
+            is_hang: false,
             about,
         }
     }

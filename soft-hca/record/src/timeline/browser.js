@@ -77,6 +77,41 @@ addEventListener("load", () => {
     check(document.activeElement.dataset.i === link.dataset.go, "a listed failure leads to its place");
     check(document.activeElement.classList.contains("bad"), "which stands out");
   }
+
+  // Finding.
+  const press = (name) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  const field = document.querySelector("#tools input");
+  const count = document.querySelector("#tools output");
+  const shown = () => things.filter((thing) => getComputedStyle(thing).visibility === "visible");
+  if (send) {
+    press("/");
+    check(document.activeElement === field, "/ goes to the field");
+    field.value = "ibv_post_SEND wr_send";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    const found = things.filter((thing) => thing.classList.contains("found"));
+    check(found.includes(send) && found.length < things.length, `sends are found, not ${found.length} things`);
+    check(count.value === `${found.length} of ${things.length}`, "how many is told");
+    key("Enter");
+    check(found.some((thing) => thing.tabIndex === 0), "Enter goes to one");
+    key("Escape");
+    check(!main.querySelector(".found") && field.value === "", "Escape ends it");
+
+    // One step at a time.
+    press("l");
+    check(shown().length === 1 && count.value === `1 of ${things.length}`, "the first step is alone");
+    press("ArrowRight");
+    press(" ");
+    check(shown().length === 3, "each key is one step");
+    check(shown()[2].classList.contains("now"), "the last one is marked");
+    press("ArrowLeft");
+    check(shown().length === 2, "and back");
+    const drawn = [...main.querySelectorAll(".line")].filter((line) => getComputedStyle(line).visibility === "visible");
+    check(drawn.length < main.querySelectorAll(".line").length, "arrows to what comes later are not there");
+    press("End");
+    check(shown().length === things.length, "the end is all of it");
+    press("Escape");
+    check(!document.querySelector(".later, .now, .lecture"), "Escape shows the whole");
+  }
   const outcome = document.body.appendChild(document.createElement("pre"));
   outcome.id = "outcome";
   outcome.textContent = failures.length === 0 ? "all is well" : failures.join("\n");

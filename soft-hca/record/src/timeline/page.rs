@@ -10,10 +10,15 @@ use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
 use crate::correlation::rounds::Folded;
 use crate::entry::What;
+use crate::explain;
 use crate::words::{self, thousands};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
+const WALK: &str = include_str!("walk.js");
+/// Of use with the script alone, which shows them.
+const TOOLS: &str = "<p id=\"tools\" hidden><input type=\"search\" placeholder=\"find  /\" \
+    aria-label=\"find\"> <output></output> <button type=\"button\">one step at a time</button></p>\n";
 /// Failures that are listed at the top.
 const LISTED: usize = 8;
 
@@ -40,13 +45,15 @@ pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
     out += "</main>\n<aside id=\"card\" aria-live=\"polite\" hidden></aside>\n";
     out += "<footer>Arrow keys go from thing to thing: up and down in time, left and right among what \
             belongs together. Enter keeps what is shown, Escape lets it go. While something is kept, \
-            the pointer on another thing tells the time between them.</footer>\n";
+            the pointer on another thing tells the time between them. / finds, and Enter goes to the next that \
+            was found. L shows one step at a time: the right arrow or the space bar is the next one, the left \
+            arrow the one before.</footer>\n";
     let _ = writeln!(
         out,
         "<script type=\"application/json\" id=\"run\">{}</script>",
         data(correlation, layout, sources)
     );
-    let _ = writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>");
+    let _ = writeln!(out, "<script>\n{SCRIPT}{WALK}</script>\n</body>\n</html>");
     out
 }
 
@@ -125,7 +132,32 @@ fn header(correlation: &Correlation<'_>, layout: &Layout, title: &str, out: &mut
         }
         *out += "</ul>\n";
     }
+    hangs(correlation, layout, out);
+    *out += TOOLS;
     *out += "</header>\n";
+}
+
+/// Threads that were blocked at the end, and why.
+fn hangs(correlation: &Correlation<'_>, layout: &Layout, out: &mut String) {
+    let problems = explain::all(correlation.entries);
+    let hangs: Vec<_> = problems.iter().filter(|problem| problem.is_hang).collect();
+    if hangs.is_empty() {
+        return;
+    }
+    *out += "<ul class=\"failures hangs\">\n";
+    for hang in hangs.iter().take(LISTED) {
+        let (what, why) = (escape(&hang.what), escape(&hang.why));
+        let is_that = |at: &usize| {
+            let entry = &correlation.entries[*at];
+            entry.t == hang.t && entry.process == hang.process && layout.places[*at].is_some()
+        };
+        let what = match (0..correlation.entries.len()).find(is_that) {
+            Some(at) => format!("<a href=\"#\" data-go=\"{at}\">{what}</a>"),
+            None => what,
+        };
+        let _ = writeln!(out, "<li><b>hangs</b> {what}<br>{why}</li>");
+    }
+    *out += "</ul>\n";
 }
 
 /// Who is not in the picture.

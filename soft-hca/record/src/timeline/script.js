@@ -1,5 +1,5 @@
 "use strict";
-(() => {
+const timeline = (() => {
   const run = JSON.parse(document.getElementById("run").textContent);
   const main = document.querySelector("main");
   const card = document.getElementById("card");
@@ -172,4 +172,5 @@
     if (next) go(next);
   });
   if (things.length > 0) things[0].tabIndex = 0;
+  return { run, main, things, parts, seen, go, release };
 })();

@@ -10,7 +10,7 @@ use super::{Sources, html};
 use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
 use crate::entry::What;
-use crate::testing::{CLIENT, Run, SERVER, header, out_of_bounds, ping_pong};
+use crate::testing::{CLIENT, Run, SERVER, begun, header, out_of_bounds, ping_pong};
 use crate::{Entry, Header};
 
 fn runs() -> Vec<(Header, Vec<Entry>)> {
@@ -289,4 +289,18 @@ fn a_failure_says_why() {
     assert!(page.contains("class=\"failures\""));
     assert!(page.contains("IBV_WC_REM_ACCESS_ERR"));
     assert!(page.contains("0x1008"));
+}
+
+#[test]
+fn who_hangs_is_told_at_the_top() {
+    let mut run = begun();
+    run.comes(1, false).waits_at_channel().put(2_000_000_000, 0, "process_ended", json!({}));
+    let wait = run.entries().iter().position(|entry| matches!(entry.what, What::Wait { .. }));
+    let page = html(&header(), run.entries(), &Sources::default());
+    let (top, _) = page.split_once("<main").unwrap();
+    let link = format!("<li><b>hangs</b> <a href=\"#\" data-go=\"{}\">ping[7]: ", wait.unwrap());
+    assert!(top.contains(&link), "{top}");
+    assert!(top.contains("it was never armed"), "{top}");
+    let (header, entries) = ping_pong(2);
+    assert!(!html(&header, &entries, &Sources::default()).contains("<b>hangs"));
 }

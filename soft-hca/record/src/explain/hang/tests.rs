@@ -1,41 +1,14 @@
 use serde_json::json;
 
 use crate::explain::text;
-use crate::testing::Run;
+use crate::testing::{CHANNEL, Run, begun};
 
 const SECOND: u64 = 1_000_000_000;
-const CHANNEL: u32 = 7;
-
-/// A process with a queue pair, whose completion queue 2 reports to a channel.
-fn begun() -> Run {
-    let mut run = Run::new();
-    run.put(0, 0, "process_began", json!({ "pid": 7, "role": "program", "command": ["ping"] }));
-    run.call(0, "ibv_create_comp_channel", json!([]), json!([["channel", {"channel": CHANNEL}]]));
-    let args = json!([["cqe", 8], ["channel", {"channel": CHANNEL}]]);
-    run.call(0, "ibv_create_cq", args, json!([["cq", {"cq": 2}]]));
-    let args = json!([["qp_type", "IBV_QPT_RC"], ["send_cq", {"cq": 2}], ["recv_cq", {"cq": 2}]]);
-    run.call(0, "ibv_create_qp", args, json!([["qp_num", {"qp": 17}]]));
-    // It is seen what is polled.
-    run.put(1, 0, "polled", json!({ "thread": 4720, "cq": 2, "found": 0 }));
-    run
-}
 
 impl Run {
     fn arms(&mut self, solicited_only: u32) -> &mut Self {
         let args = json!([["cq", {"cq": 2}], ["solicited_only", solicited_only]]);
         self.call(0, "ibv_req_notify_cq", args, json!([]))
-    }
-
-    fn comes(&mut self, later: u64, is_solicited: bool) -> &mut Self {
-        let done = json!({
-            "cq": 2, "qp": 17, "wr_id": 1, "opcode": "IBV_WC_RECV", "status": "IBV_WC_SUCCESS",
-            "length": 8, "solicited": is_solicited,
-        });
-        self.put(later, 0, "completion", done)
-    }
-
-    fn waits_at_channel(&mut self) -> &mut Self {
-        self.put(100_000, 0, "wait", json!({ "thread": 4720, "on": "completion", "fd": CHANNEL }))
     }
 
     /// What is told when it is killed, or has ended by a thread, so much later.

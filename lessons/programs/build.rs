@@ -11,14 +11,14 @@ use diffy::Patch;
 fn main() -> Result<(), Box<dyn Error>> {
     let lessons = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
+    // Whatever is in it: a lesson or a patch may come or go.
+    println!("cargo::rerun-if-changed={}", lessons.display());
     let (mut modules, mut table) = (String::new(), String::new());
     for lesson in sorted(&lessons)? {
         let folder = name(&lesson);
         if !folder.starts_with(|first: char| first.is_ascii_digit()) {
             continue;
         }
-        // Whatever is in it: a patch may come or go.
-        println!("cargo::rerun-if-changed={}", lesson.display());
         for path in sorted(&lesson)? {
             let file = name(&path);
             let Some(program) = file.strip_suffix(".patch") else { continue };

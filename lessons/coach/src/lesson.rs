@@ -142,6 +142,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::connect_step_by_step::check,
         rules: &[Rule::Leaked],
     },
+    Lesson {
+        folder: "15-tell-with-the-write",
+        title: "tell with the write itself, by immediate data",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::tell_with_the_write::check,
+        rules: &[Rule::RkeyStale, Rule::InlineSize],
+    },
 ];
 
 impl Lesson {

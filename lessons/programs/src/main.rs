@@ -39,6 +39,8 @@ mod send_one_message;
 mod sleep_without_losing;
 #[path = "../../13-take-into-two-pieces/mod.rs"]
 mod take_into_two_pieces;
+#[path = "../../15-tell-with-the-write/mod.rs"]
+mod tell_with_the_write;
 #[path = "../../06-the-least-rights/mod.rs"]
 mod the_least_rights;
 #[path = "../../10-write-then-tell/mod.rs"]
@@ -60,6 +62,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
+    ("15-tell-with-the-write", tell_with_the_write::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -12,5 +12,6 @@ pub mod send_from_two_pieces;
 pub mod send_one_message;
 pub mod sleep_without_losing;
 pub mod take_into_two_pieces;
+pub mod tell_with_the_write;
 pub mod the_least_rights;
 pub mod write_then_tell;

@@ -150,6 +150,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::tell_with_the_write::check,
         rules: &[Rule::RkeyStale, Rule::InlineSize],
     },
+    Lesson {
+        folder: "16-agree-or-refuse",
+        title: "agree with a client, or refuse it and say why",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::agree_or_refuse::check,
+        rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::Leaked],
+    },
 ];
 
 impl Lesson {

@@ -19,6 +19,8 @@ pub type Program = (&'static str, fn() -> ExitCode);
 mod a_list_by_one_call;
 #[path = "../../12-a-queue-pair-by-hand/mod.rs"]
 mod a_queue_pair_by_hand;
+#[path = "../../16-agree-or-refuse/mod.rs"]
+mod agree_or_refuse;
 #[path = "../../14-connect-step-by-step/mod.rs"]
 mod connect_step_by_step;
 #[path = "../../07-end-cleanly/mod.rs"]
@@ -63,6 +65,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
     ("15-tell-with-the-write", tell_with_the_write::PROGRAMS),
+    ("16-agree-or-refuse", agree_or_refuse::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

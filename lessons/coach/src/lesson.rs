@@ -158,6 +158,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::agree_or_refuse::check,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::Leaked],
     },
+    Lesson {
+        folder: "23-three-clients",
+        title: "three clients at once",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::three_clients::check,
+        rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::CqFull, Rule::Leaked],
+    },
 ];
 
 impl Lesson {

@@ -45,6 +45,8 @@ mod take_into_two_pieces;
 mod tell_with_the_write;
 #[path = "../../06-the-least-rights/mod.rs"]
 mod the_least_rights;
+#[path = "../../23-three-clients/mod.rs"]
+mod three_clients;
 #[path = "../../10-write-then-tell/mod.rs"]
 mod write_then_tell;
 
@@ -66,6 +68,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
     ("15-tell-with-the-write", tell_with_the_write::PROGRAMS),
     ("16-agree-or-refuse", agree_or_refuse::PROGRAMS),
+    ("23-three-clients", three_clients::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -15,4 +15,5 @@ pub mod sleep_without_losing;
 pub mod take_into_two_pieces;
 pub mod tell_with_the_write;
 pub mod the_least_rights;
+pub mod three_clients;
 pub mod write_then_tell;

@@ -142,6 +142,30 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::connect_step_by_step::check,
         rules: &[Rule::Leaked],
     },
+    Lesson {
+        folder: "15-tell-with-the-write",
+        title: "tell with the write itself, by immediate data",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::tell_with_the_write::check,
+        rules: &[Rule::RkeyStale, Rule::InlineSize],
+    },
+    Lesson {
+        folder: "16-agree-or-refuse",
+        title: "agree with a client, or refuse it and say why",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::agree_or_refuse::check,
+        rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::Leaked],
+    },
+    Lesson {
+        folder: "23-three-clients",
+        title: "three clients at once",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::three_clients::check,
+        rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::CqFull, Rule::Leaked],
+    },
 ];
 
 impl Lesson {

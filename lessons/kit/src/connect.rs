@@ -109,7 +109,7 @@ pub fn our_server(options: OurOptions) -> OurResult<OurControl> {
 }
 
 /// The private data of an event about a connection.
-fn peer_data(event: *const rdma_cm_event) -> Vec<u8> {
+pub(crate) fn peer_data(event: *const rdma_cm_event) -> Vec<u8> {
     if event.is_null() {
         return Vec::new();
     }

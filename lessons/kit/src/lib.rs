@@ -8,6 +8,7 @@
 //! | [`stepwise`] | connecting step by step, with an event after each |
 //! | [`queue_pair`] | protection domain, completion queue, queue pair |
 //! | [`raw`] | the same without the connection manager |
+//! | [`serve`] | a server for more than one client |
 //! | [`memory`] | buffers, regions and scatter/gather elements |
 //! | [`events`] | sleeping until something completes |
 //! | [`transfer`] | posting, and waiting for completions |
@@ -18,6 +19,7 @@ pub mod events;
 pub mod memory;
 pub mod queue_pair;
 pub mod raw;
+pub mod serve;
 pub mod stepwise;
 pub mod transfer;
 
@@ -34,6 +36,10 @@ pub use memory::{
 pub use queue_pair::{our_setup_qp, our_unsetup_qp};
 pub use raw::{
     OUR_GID_INDEX, OUR_IB_PORT, OurRaw, our_raw_client, our_raw_server, our_sync, our_unsetup_raw,
+};
+pub use serve::{
+    OurEvent, our_agent, our_get_cm_event, our_listener, our_listener_with_channel,
+    our_next_request, our_poll_cm_event, our_reject, our_setup_shared_qp,
 };
 pub use stepwise::{
     our_await_cm_event, our_begin_resolve_addr, our_begin_resolve_route, our_client_id,

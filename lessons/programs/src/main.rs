@@ -19,6 +19,8 @@ pub type Program = (&'static str, fn() -> ExitCode);
 mod a_list_by_one_call;
 #[path = "../../12-a-queue-pair-by-hand/mod.rs"]
 mod a_queue_pair_by_hand;
+#[path = "../../16-agree-or-refuse/mod.rs"]
+mod agree_or_refuse;
 #[path = "../../14-connect-step-by-step/mod.rs"]
 mod connect_step_by_step;
 #[path = "../../07-end-cleanly/mod.rs"]
@@ -39,8 +41,12 @@ mod send_one_message;
 mod sleep_without_losing;
 #[path = "../../13-take-into-two-pieces/mod.rs"]
 mod take_into_two_pieces;
+#[path = "../../15-tell-with-the-write/mod.rs"]
+mod tell_with_the_write;
 #[path = "../../06-the-least-rights/mod.rs"]
 mod the_least_rights;
+#[path = "../../23-three-clients/mod.rs"]
+mod three_clients;
 #[path = "../../10-write-then-tell/mod.rs"]
 mod write_then_tell;
 
@@ -60,6 +66,9 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
+    ("15-tell-with-the-write", tell_with_the_write::PROGRAMS),
+    ("16-agree-or-refuse", agree_or_refuse::PROGRAMS),
+    ("23-three-clients", three_clients::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 
 pub mod a_list_by_one_call;
 pub mod a_queue_pair_by_hand;
+pub mod agree_or_refuse;
 pub mod connect_step_by_step;
 pub mod end_cleanly;
 pub mod find_out_why_it_hangs;
@@ -12,5 +13,7 @@ pub mod send_from_two_pieces;
 pub mod send_one_message;
 pub mod sleep_without_losing;
 pub mod take_into_two_pieces;
+pub mod tell_with_the_write;
 pub mod the_least_rights;
+pub mod three_clients;
 pub mod write_then_tell;

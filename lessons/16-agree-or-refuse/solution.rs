@@ -1,0 +1,69 @@
+//! A server that looks at what a client wants, and accepts with what it can give, or refuses.
+
+use std::process::ExitCode;
+
+use common::outln;
+use common::utilities::{OurResult, exit_code};
+use kit::{
+    OurControl, OurOptions, our_accept, our_await_completion, our_buffer, our_dereg_mr,
+    our_disconnect, our_listener, our_next_request, our_post_recv, our_reg_mr, our_reject,
+    our_setup_qp, our_setup_recv_wr, our_setup_sge, our_unsetup,
+};
+use rdma_sys::ibv_access_flags;
+
+/// Receives that there is room for.
+const ROOM: u32 = 8;
+/// Bytes of each.
+const SIZE: u32 = 1024;
+const CLIENTS: u32 = 2;
+
+/// What a client wants: so many messages, and so many bytes of each.
+fn our_wanted(private_data: &[u8]) -> (u32, u32) {
+    let number = |at: usize| {
+        let four = private_data.get(at..).and_then(|bytes| bytes.first_chunk());
+        four.map_or(0, |four| u32::from_be_bytes(*four))
+    };
+    (number(0), number(4))
+}
+
+/// Answers a request, and takes the messages if it accepts.
+fn our_answer(conn: &mut OurControl) -> OurResult {
+    let (count, size) = our_wanted(&conn.peer_data);
+    if size > SIZE {
+        // now, or not at all
+        return our_reject(conn, &SIZE.to_be_bytes());
+    }
+    let count = count.min(ROOM);
+
+    our_setup_qp(conn)?;
+    let buffer = our_buffer(conn, (ROOM * SIZE) as usize)?;
+    let mr = our_reg_mr(conn, &buffer, ibv_access_flags::IBV_ACCESS_LOCAL_WRITE)?;
+    for place in 0..count {
+        let mut sge = our_setup_sge(&buffer, mr);
+        sge.addr += u64::from(place * SIZE);
+        sge.length = SIZE;
+        our_post_recv(conn, &mut our_setup_recv_wr(&mut [sge]))?;
+    }
+    our_accept(conn, &count.to_be_bytes())?;
+
+    for _ in 0..count {
+        our_await_completion(conn)?;
+    }
+    outln!("{count} messages have come");
+    our_disconnect(conn)?;
+    our_dereg_mr(conn, mr)
+}
+
+fn serve() -> OurResult {
+    let mut listener = our_listener(OurOptions { message: "server", ..OurOptions::default() })?;
+    for _ in 0..CLIENTS {
+        let mut conn = our_next_request(&listener)?;
+        our_answer(&mut conn)?;
+        our_unsetup(&mut conn)?;
+    }
+    our_unsetup(&mut listener)
+}
+
+pub fn main() -> ExitCode {
+    exit_code(serve())
+}

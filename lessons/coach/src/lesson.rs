@@ -142,6 +142,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::connect_step_by_step::check,
         rules: &[Rule::Leaked],
     },
+    Lesson {
+        folder: "19-datagrams",
+        title: "take a datagram, and answer it",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::datagrams::check,
+        rules: &[Rule::Leaked],
+    },
 ];
 
 impl Lesson {

@@ -10,10 +10,12 @@
 //! | [`raw`] | the same without the connection manager |
 //! | [`memory`] | buffers, regions and scatter/gather elements |
 //! | [`events`] | sleeping until something completes |
+//! | [`datagrams`] | unreliable datagrams, without a connection |
 //! | [`transfer`] | posting, and waiting for completions |
 
 pub mod connect;
 pub mod control;
+pub mod datagrams;
 pub mod events;
 pub mod memory;
 pub mod queue_pair;
@@ -26,6 +28,9 @@ pub use connect::{
     our_unsetup,
 };
 pub use control::{OurControl, OurOptions, failed};
+pub use datagrams::{
+    our_ask, our_create_ah, our_datagram_client, our_datagram_server, our_destroy_ah,
+};
 pub use events::{our_ack_cq_events, our_get_cq_event, our_req_notify_cq};
 pub use memory::{
     our_buffer, our_dereg_mr, our_fill, our_lkey, our_reg_mr, our_remote, our_remote_data,

@@ -21,6 +21,8 @@ mod a_list_by_one_call;
 mod a_queue_pair_by_hand;
 #[path = "../../14-connect-step-by-step/mod.rs"]
 mod connect_step_by_step;
+#[path = "../../19-datagrams/mod.rs"]
+mod datagrams;
 #[path = "../../07-end-cleanly/mod.rs"]
 mod end_cleanly;
 #[path = "../../11-find-out-why-it-hangs/mod.rs"]
@@ -60,6 +62,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
+    ("19-datagrams", datagrams::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -150,6 +150,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::datagrams::check,
         rules: &[Rule::Leaked],
     },
+    Lesson {
+        folder: "20-shared-receives",
+        title: "one receive queue for two connections, filled when its limit says so",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::shared_receives::check,
+        rules: &[Rule::QueueFull, Rule::Overlap, Rule::Leaked],
+    },
 ];
 
 impl Lesson {

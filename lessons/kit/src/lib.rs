@@ -11,6 +11,7 @@
 //! | [`memory`] | buffers, regions and scatter/gather elements |
 //! | [`events`] | sleeping until something completes |
 //! | [`datagrams`] | unreliable datagrams, without a connection |
+//! | [`shared`] | several connections with one receive queue |
 //! | [`transfer`] | posting, and waiting for completions |
 
 pub mod connect;
@@ -20,6 +21,7 @@ pub mod events;
 pub mod memory;
 pub mod queue_pair;
 pub mod raw;
+pub mod shared;
 pub mod stepwise;
 pub mod transfer;
 
@@ -39,6 +41,10 @@ pub use memory::{
 pub use queue_pair::{our_setup_qp, our_unsetup_qp};
 pub use raw::{
     OUR_GID_INDEX, OUR_IB_PORT, OurRaw, our_raw_client, our_raw_server, our_sync, our_unsetup_raw,
+};
+pub use shared::{
+    our_accept_next, our_create_srq, our_destroy_srq, our_get_async_event, our_poll_async_event,
+    our_post_srq_recv, our_qp_num, our_shared_server,
 };
 pub use stepwise::{
     our_await_cm_event, our_begin_resolve_addr, our_begin_resolve_route, our_client_id,

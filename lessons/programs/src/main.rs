@@ -37,6 +37,8 @@ mod room_for_what_comes;
 mod send_from_two_pieces;
 #[path = "../../01-send-one-message/mod.rs"]
 mod send_one_message;
+#[path = "../../20-shared-receives/mod.rs"]
+mod shared_receives;
 #[path = "../../08-sleep-without-losing/mod.rs"]
 mod sleep_without_losing;
 #[path = "../../13-take-into-two-pieces/mod.rs"]
@@ -63,6 +65,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
     ("19-datagrams", datagrams::PROGRAMS),
+    ("20-shared-receives", shared_receives::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -11,6 +11,7 @@ pub mod post_the_receive_first;
 pub mod room_for_what_comes;
 pub mod send_from_two_pieces;
 pub mod send_one_message;
+pub mod shared_receives;
 pub mod sleep_without_losing;
 pub mod take_into_two_pieces;
 pub mod the_least_rights;

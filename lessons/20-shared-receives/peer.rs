@@ -15,7 +15,7 @@ use kit::{
 use rdma_sys::{ibv_access_flags, ibv_mr};
 
 /// Messages over the one.
-const MUCH: u32 = 40;
+const MUCH: u32 = 30;
 /// After so many of them comes one over the other.
 const LITTLE: u32 = 10;
 /// Between two messages. An event is later than the message that has made it: some messages may come before

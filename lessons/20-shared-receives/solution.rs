@@ -18,7 +18,7 @@ use rdma_sys::{
 };
 
 /// Messages of both connections together.
-const MESSAGES: u32 = 44;
+const MESSAGES: u32 = 33;
 /// So many receives have memory.
 const RECEIVES: u32 = 16;
 /// Bytes of each.

@@ -14,7 +14,7 @@ use kit::{
 use rdma_sys::{ibv_access_flags, ibv_mr, ibv_srq, ibv_wc_opcode};
 
 /// Messages of both connections together.
-const MESSAGES: u32 = 44;
+const MESSAGES: u32 = 33;
 /// So many receives have memory.
 const RECEIVES: u32 = 16;
 /// Bytes of each.

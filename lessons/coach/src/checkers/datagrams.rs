@@ -1,5 +1,6 @@
 //! A datagram comes into a receive that has room for its header as well, and its bytes go back to its sender.
 
+use harness::process::Ending;
 use soft_hca_record::entry::{ReceivePosted, SendPosted, Sge};
 use soft_hca_record::reason::{Lost, Reason};
 
@@ -18,19 +19,23 @@ pub fn check(run: &Run) -> Verdict {
     run.is_received(receive.0)?;
     let answer = run.only_send(run.student)?;
     destination(run, question, answer)?;
-    bytes(question, receive, answer)?;
+    length(question, answer)?;
     run.is_complete(answer)?;
     match lost(run, answer.0) {
-        None => Ok(()),
-        Some(Reason::NotTaken { why: Lost::QKey { its, sent, .. } }) => wrong(
-            format!(
-                "the answer has the Q_Key {sent:#x}, and the peer's queue pair {its:#x}: it is lost, and \
-                 nobody tells your program"
-            ),
-            [answer.0],
-        ),
-        Some(reason) => wrong(format!("the answer is lost: {reason}"), [answer.0]),
+        None => {}
+        Some(Reason::NotTaken { why: Lost::QKey { its, sent, .. } }) => {
+            return wrong(
+                format!(
+                    "the answer has the Q_Key {sent:#x}, and the peer's queue pair {its:#x}: it is lost, \
+                     and nobody tells your program"
+                ),
+                [answer.0],
+            );
+        }
+        Some(reason) => return wrong(format!("the answer is lost: {reason}"), [answer.0]),
     }
+    // The peer has looked at the bytes; the record has not.
+    if run.peer_end == Some(Ending::Code(0)) { Ok(()) } else { place(receive, answer) }
 }
 
 /// The receive that the peer's datagram has come into.
@@ -93,9 +98,22 @@ fn destination(
     run.is_executed((index, answer))
 }
 
-/// The answer has the datagram's bytes, and none of the header.
-fn bytes(
-    (sent, question): At<'_, SendPosted>,
+/// The answer is as long as the datagram.
+fn length((sent, question): At<'_, SendPosted>, (index, answer): At<'_, SendPosted>) -> Verdict {
+    let (length, wanted) = (answer.length, question.length);
+    if length == wanted {
+        return Ok(());
+    }
+    let why = if length == wanted + GRH {
+        format!(": byte_len counts the {GRH} of the header as well")
+    } else {
+        String::new()
+    };
+    wrong(format!("the answer has {length} bytes, and the datagram {wanted}{why}"), [sent, index])
+}
+
+/// The answer, whose bytes are not right, is not sent from where the header has come.
+fn place(
     (received, receive): At<'_, ReceivePosted>,
     (index, answer): At<'_, SendPosted>,
 ) -> Verdict {
@@ -111,22 +129,6 @@ fn bytes(
                  bytes behind the receive's beginning"
             ),
             [received, index],
-        );
-    }
-    let (length, wanted) = (answer.length, question.length);
-    if length == wanted + GRH {
-        return wrong(
-            format!(
-                "the answer has {length} bytes, and the datagram {wanted}: byte_len counts the {GRH} of the \
-                 header as well"
-            ),
-            [sent, index],
-        );
-    }
-    if length != wanted {
-        return wrong(
-            format!("the answer has {length} bytes, and the datagram {wanted}"),
-            [sent, index],
         );
     }
     Ok(())

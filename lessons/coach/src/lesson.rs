@@ -159,6 +159,22 @@ pub const LESSONS: &[Lesson] = &[
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::Leaked],
     },
     Lesson {
+        folder: "19-datagrams",
+        title: "take a datagram, and answer it",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::datagrams::check,
+        rules: &[Rule::Leaked],
+    },
+    Lesson {
+        folder: "20-shared-receives",
+        title: "one receive queue for two connections, filled when its limit says so",
+        student: Side::Server,
+        is_by_hand: false,
+        check: checkers::shared_receives::check,
+        rules: &[Rule::QueueFull, Rule::Overlap, Rule::Leaked],
+    },
+    Lesson {
         folder: "23-three-clients",
         title: "three clients at once",
         student: Side::Server,

@@ -19,7 +19,7 @@ use crate::control::{OUR_ADDRESS, OUR_PORT, OurControl, OurOptions, failed};
 use crate::queue_pair::{our_setup_qp, our_unsetup_qp};
 
 /// What every connection of the lessons is like.
-fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
+pub(crate) fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     let mut params: rdma_conn_param = zeroed();
     params.private_data = private_data.as_ptr().cast();
     params.private_data_len = private_data.len() as u8;
@@ -31,10 +31,9 @@ fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     params
 }
 
-fn our_create_id(options: &OurOptions) -> OurResult<*mut rdma_cm_id> {
+fn our_create_id(ps: rdma_port_space::Type, options: &OurOptions) -> OurResult<*mut rdma_cm_id> {
     let mut id = ptr::null_mut();
     errno::set(0);
-    let ps = rdma_port_space::RDMA_PS_TCP;
     // SAFETY: the library writes the new id. Without a channel of ours its calls are synchronous.
     let ret = unsafe { rdma_create_id(ptr::null_mut(), &mut id, ptr::null_mut(), ps) };
     if ret != 0 { Err(failed("rdma_create_id", ret, options)) } else { Ok(id) }
@@ -54,8 +53,15 @@ pub(crate) fn our_address(flags: i32, options: &OurOptions) -> OurResult<AddrInf
 /// A client's id with its address and route resolved, and its queue pair. Receives can be posted;
 /// [`our_connect`] is next.
 pub fn our_client(options: OurOptions) -> OurResult<OurControl> {
+    let mut conn = our_resolve(rdma_port_space::RDMA_PS_TCP, options)?;
+    our_setup_qp(&mut conn)?;
+    Ok(conn)
+}
+
+/// A client's id with its address and route resolved.
+pub(crate) fn our_resolve(ps: rdma_port_space::Type, options: OurOptions) -> OurResult<OurControl> {
     let mut conn = OurControl::new(options);
-    conn.cm_id = our_create_id(&options)?;
+    conn.cm_id = our_create_id(ps, &options)?;
     let server = our_address(0, &options)?;
     // SAFETY: the id is alive, and so is the address list; a null source means any.
     let ret =
@@ -68,15 +74,22 @@ pub fn our_client(options: OurOptions) -> OurResult<OurControl> {
     if ret != 0 {
         return Err(failed("rdma_resolve_route", ret, &options));
     }
-    our_setup_qp(&mut conn)?;
     Ok(conn)
 }
 
 /// A server's id for the first client that calls, with its queue pair. Receives can be posted;
 /// [`our_accept`] is next.
 pub fn our_server(options: OurOptions) -> OurResult<OurControl> {
+    let mut conn = our_listen(rdma_port_space::RDMA_PS_TCP, options)?;
+    our_await_request(&mut conn)?;
+    our_setup_qp(&mut conn)?;
+    Ok(conn)
+}
+
+/// A server's id that listens.
+pub(crate) fn our_listen(ps: rdma_port_space::Type, options: OurOptions) -> OurResult<OurControl> {
     let mut conn = OurControl::new(options);
-    conn.listen_id = our_create_id(&options)?;
+    conn.listen_id = our_create_id(ps, &options)?;
     let own = our_address(libc::AI_PASSIVE, &options)?;
     // SAFETY: the id is alive, and so is the address list.
     let ret = unsafe { rdma_bind_addr(conn.listen_id, own.ai_addr().cast()) };
@@ -88,7 +101,14 @@ pub fn our_server(options: OurOptions) -> OurResult<OurControl> {
     if ret != 0 {
         return Err(failed("rdma_listen", ret, &options));
     }
+    Ok(conn)
+}
+
+/// Sleeps until a client calls, whose new id becomes that of the connection.
+pub(crate) fn our_await_request(conn: &mut OurControl) -> OurResult {
+    let options = conn.options;
     let mut event = ptr::null_mut();
+    errno::set(0);
     // SAFETY: a synchronous id has a channel, which lives as long; the library writes the event's address.
     let ret = unsafe { rdma_get_cm_event((*conn.listen_id).channel, &mut event) };
     if ret != 0 {
@@ -104,8 +124,7 @@ pub fn our_server(options: OurOptions) -> OurResult<OurControl> {
         return Err(Reported);
     }
     conn.cm_id = id;
-    our_setup_qp(&mut conn)?;
-    Ok(conn)
+    Ok(())
 }
 
 /// The private data of an event about a connection.

@@ -11,15 +11,19 @@
 //! | [`serve`] | a server for more than one client |
 //! | [`memory`] | buffers, regions and scatter/gather elements |
 //! | [`events`] | sleeping until something completes |
+//! | [`datagrams`] | unreliable datagrams, without a connection |
+//! | [`shared`] | several connections with one receive queue |
 //! | [`transfer`] | posting, and waiting for completions |
 
 pub mod connect;
 pub mod control;
+pub mod datagrams;
 pub mod events;
 pub mod memory;
 pub mod queue_pair;
 pub mod raw;
 pub mod serve;
+pub mod shared;
 pub mod stepwise;
 pub mod transfer;
 
@@ -28,6 +32,9 @@ pub use connect::{
     our_unsetup,
 };
 pub use control::{OurControl, OurOptions, failed};
+pub use datagrams::{
+    our_ask, our_create_ah, our_datagram_client, our_datagram_server, our_destroy_ah,
+};
 pub use events::{our_ack_cq_events, our_get_cq_event, our_req_notify_cq};
 pub use memory::{
     our_buffer, our_dereg_mr, our_fill, our_lkey, our_reg_mr, our_remote, our_remote_data,
@@ -40,6 +47,10 @@ pub use raw::{
 pub use serve::{
     OurEvent, our_agent, our_get_cm_event, our_listener, our_listener_with_channel,
     our_next_request, our_poll_cm_event, our_reject, our_setup_shared_qp,
+};
+pub use shared::{
+    our_accept_next, our_create_srq, our_destroy_srq, our_get_async_event, our_poll_async_event,
+    our_post_srq_recv, our_qp_num, our_shared_server,
 };
 pub use stepwise::{
     our_await_cm_event, our_begin_resolve_addr, our_begin_resolve_route, our_client_id,

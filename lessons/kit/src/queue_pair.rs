@@ -7,8 +7,8 @@ use common::utilities::{OurResult, Reported};
 use common::{errln, errno};
 use rdma_sys::{
     ibv_alloc_pd, ibv_context, ibv_create_comp_channel, ibv_create_cq, ibv_dealloc_pd,
-    ibv_destroy_comp_channel, ibv_destroy_cq, ibv_qp_init_attr, ibv_qp_type, rdma_create_qp,
-    rdma_destroy_qp,
+    ibv_destroy_comp_channel, ibv_destroy_cq, ibv_qp_init_attr, ibv_qp_type, ibv_srq,
+    rdma_create_qp, rdma_destroy_qp,
 };
 
 use crate::control::{OurControl, failed};
@@ -28,9 +28,13 @@ pub(crate) fn our_device(conn: &OurControl) -> OurResult<*mut ibv_context> {
 
 /// Sets up the queue pair of an id that is bound to a device, and what it stands on.
 pub fn our_setup_qp(conn: &mut OurControl) -> OurResult {
-    let options = conn.options;
-    let verbs = our_device(conn)?;
+    our_setup_cq(conn, our_device(conn)?)?;
+    our_create_qp(conn, ibv_qp_type::IBV_QPT_RC, ptr::null_mut())
+}
 
+/// Sets up what a queue pair stands on: protection domain and completion queue.
+pub(crate) fn our_setup_cq(conn: &mut OurControl, verbs: *mut ibv_context) -> OurResult {
+    let options = conn.options;
     errno::set(0);
     // SAFETY: the context lives as long as the id.
     conn.protection_domain = unsafe { ibv_alloc_pd(verbs) };
@@ -54,7 +58,17 @@ pub fn our_setup_qp(conn: &mut OurControl) -> OurResult {
     if conn.completion_queue.is_null() {
         return Err(failed("ibv_create_cq", libc::ENOMEM, &options));
     }
+    Ok(())
+}
 
+/// Creates the queue pair on it. It takes its receives from `srq`, or from a queue of its own if that
+/// is null.
+pub(crate) fn our_create_qp(
+    conn: &mut OurControl,
+    qp_type: ibv_qp_type::Type,
+    srq: *mut ibv_srq,
+) -> OurResult {
+    let options = conn.options;
     let mut init_attr: ibv_qp_init_attr = zeroed();
     init_attr.send_cq = conn.completion_queue;
     init_attr.recv_cq = conn.completion_queue;
@@ -63,10 +77,12 @@ pub fn our_setup_qp(conn: &mut OurControl) -> OurResult {
     init_attr.cap.max_send_sge = options.max_send_sge;
     init_attr.cap.max_recv_sge = options.max_recv_sge;
     init_attr.cap.max_inline_data = options.max_inline_data;
-    init_attr.qp_type = ibv_qp_type::IBV_QPT_RC;
+    init_attr.srq = srq;
+    init_attr.qp_type = qp_type;
     // only what asks for it gives a completion
     init_attr.sq_sig_all = 0;
-    // SAFETY: id, protection domain and completion queue are alive and belong to one device.
+    errno::set(0);
+    // SAFETY: id, protection domain and queues are alive and belong to one device.
     let ret = unsafe { rdma_create_qp(conn.cm_id, conn.protection_domain, &mut init_attr) };
     if ret != 0 {
         return Err(failed("rdma_create_qp", ret, &options));

@@ -23,6 +23,8 @@ mod a_queue_pair_by_hand;
 mod agree_or_refuse;
 #[path = "../../14-connect-step-by-step/mod.rs"]
 mod connect_step_by_step;
+#[path = "../../19-datagrams/mod.rs"]
+mod datagrams;
 #[path = "../../07-end-cleanly/mod.rs"]
 mod end_cleanly;
 #[path = "../../11-find-out-why-it-hangs/mod.rs"]
@@ -37,6 +39,8 @@ mod room_for_what_comes;
 mod send_from_two_pieces;
 #[path = "../../01-send-one-message/mod.rs"]
 mod send_one_message;
+#[path = "../../20-shared-receives/mod.rs"]
+mod shared_receives;
 #[path = "../../08-sleep-without-losing/mod.rs"]
 mod sleep_without_losing;
 #[path = "../../13-take-into-two-pieces/mod.rs"]
@@ -68,6 +72,8 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
     ("15-tell-with-the-write", tell_with_the_write::PROGRAMS),
     ("16-agree-or-refuse", agree_or_refuse::PROGRAMS),
+    ("19-datagrams", datagrams::PROGRAMS),
+    ("20-shared-receives", shared_receives::PROGRAMS),
     ("23-three-clients", three_clients::PROGRAMS),
 ];
 

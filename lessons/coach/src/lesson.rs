@@ -142,6 +142,14 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::connect_step_by_step::check,
         rules: &[Rule::Leaked],
     },
+    Lesson {
+        folder: "21-blast-with-credits",
+        title: "as many messages at a time as the peer has told of receives",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::blast_with_credits::check,
+        rules: &[Rule::ReceiveLate, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
+    },
 ];
 
 impl Lesson {

@@ -19,6 +19,8 @@ pub type Program = (&'static str, fn() -> ExitCode);
 mod a_list_by_one_call;
 #[path = "../../12-a-queue-pair-by-hand/mod.rs"]
 mod a_queue_pair_by_hand;
+#[path = "../../21-blast-with-credits/mod.rs"]
+mod blast_with_credits;
 #[path = "../../14-connect-step-by-step/mod.rs"]
 mod connect_step_by_step;
 #[path = "../../07-end-cleanly/mod.rs"]
@@ -60,6 +62,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
+    ("21-blast-with-credits", blast_with_credits::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 
 pub mod a_list_by_one_call;
 pub mod a_queue_pair_by_hand;
+pub mod blast_with_credits;
 pub mod connect_step_by_step;
 pub mod end_cleanly;
 pub mod find_out_why_it_hangs;

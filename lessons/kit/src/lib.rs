@@ -13,12 +13,14 @@
 //! | [`transfer`] | posting, and waiting for completions |
 //! | [`immediate`] | 32 bits that a message has beside its bytes |
 //! | [`numbers`] | numbers in buffers |
+//! | [`next_client`] | a server's further clients |
 
 pub mod connect;
 pub mod control;
 pub mod events;
 pub mod immediate;
 pub mod memory;
+pub mod next_client;
 pub mod numbers;
 pub mod queue_pair;
 pub mod raw;
@@ -36,6 +38,7 @@ pub use memory::{
     our_buffer, our_dereg_mr, our_fill, our_lkey, our_reg_mr, our_remote, our_remote_data,
     our_rkey, our_setup_sge,
 };
+pub use next_client::our_next_client;
 pub use numbers::{our_number, our_set_number};
 pub use queue_pair::{our_setup_qp, our_unsetup_qp};
 pub use raw::{

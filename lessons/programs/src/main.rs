@@ -19,6 +19,8 @@ pub type Program = (&'static str, fn() -> ExitCode);
 mod a_list_by_one_call;
 #[path = "../../12-a-queue-pair-by-hand/mod.rs"]
 mod a_queue_pair_by_hand;
+#[path = "../../22-add-at-once/mod.rs"]
+mod add_at_once;
 #[path = "../../21-blast-with-credits/mod.rs"]
 mod blast_with_credits;
 #[path = "../../14-connect-step-by-step/mod.rs"]
@@ -63,6 +65,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
     ("21-blast-with-credits", blast_with_credits::PROGRAMS),
+    ("22-add-at-once", add_at_once::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 
 pub mod a_list_by_one_call;
 pub mod a_queue_pair_by_hand;
+pub mod add_at_once;
 pub mod blast_with_credits;
 pub mod connect_step_by_step;
 pub mod end_cleanly;

@@ -175,6 +175,22 @@ pub const LESSONS: &[Lesson] = &[
         rules: &[Rule::QueueFull, Rule::Overlap, Rule::Leaked],
     },
     Lesson {
+        folder: "21-blast-with-credits",
+        title: "as many messages at a time as there are credits",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::blast_with_credits::check,
+        rules: &[Rule::ReceiveLate, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
+    },
+    Lesson {
+        folder: "22-add-at-once",
+        title: "add to a counter in the peer's memory, to which others add",
+        student: Side::Client,
+        is_by_hand: false,
+        check: checkers::add_at_once::check,
+        rules: &[Rule::ReadDepth, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
+    },
+    Lesson {
         folder: "23-three-clients",
         title: "three clients at once",
         student: Side::Server,

@@ -6,6 +6,7 @@
 //! | [`lesson`] | the lessons, and what is in their folders |
 //! | [`checkers`] | what each of them looks for |
 //! | [`facts`] | a run, and questions to its record |
+//! | [`steps`] | what a program has posted, and which completions it has polled |
 //! | [`verdict`] | the first thing that is wrong in a run |
 //! | [`play`] | runs a pair, recorded, in a fabric of its own |
 //! | [`work`] | the student's folder, and building what is in it |
@@ -22,6 +23,7 @@ pub mod lesson;
 pub mod play;
 pub mod progress;
 pub mod session;
+pub mod steps;
 pub mod verdict;
 pub mod work;
 

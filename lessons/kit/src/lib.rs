@@ -14,12 +14,18 @@
 //! | [`datagrams`] | unreliable datagrams, without a connection |
 //! | [`shared`] | several connections with one receive queue |
 //! | [`transfer`] | posting, and waiting for completions |
+//! | [`immediate`] | 32 bits that a message has beside its bytes |
+//! | [`numbers`] | numbers in buffers |
+//! | [`next_client`] | a server's further clients |
 
 pub mod connect;
 pub mod control;
 pub mod datagrams;
 pub mod events;
+pub mod immediate;
 pub mod memory;
+pub mod next_client;
+pub mod numbers;
 pub mod queue_pair;
 pub mod raw;
 pub mod serve;
@@ -36,10 +42,13 @@ pub use datagrams::{
     our_ask, our_create_ah, our_datagram_client, our_datagram_server, our_destroy_ah,
 };
 pub use events::{our_ack_cq_events, our_get_cq_event, our_req_notify_cq};
+pub use immediate::{our_imm, our_set_imm};
 pub use memory::{
     our_buffer, our_dereg_mr, our_fill, our_lkey, our_reg_mr, our_remote, our_remote_data,
     our_rkey, our_setup_sge,
 };
+pub use next_client::our_next_client;
+pub use numbers::{our_number, our_set_number};
 pub use queue_pair::{our_setup_qp, our_unsetup_qp};
 pub use raw::{
     OUR_GID_INDEX, OUR_IB_PORT, OurRaw, our_raw_client, our_raw_server, our_sync, our_unsetup_raw,

@@ -21,6 +21,10 @@ mod a_list_by_one_call;
 mod a_queue_pair_by_hand;
 #[path = "../../16-agree-or-refuse/mod.rs"]
 mod agree_or_refuse;
+#[path = "../../22-add-at-once/mod.rs"]
+mod add_at_once;
+#[path = "../../21-blast-with-credits/mod.rs"]
+mod blast_with_credits;
 #[path = "../../14-connect-step-by-step/mod.rs"]
 mod connect_step_by_step;
 #[path = "../../19-datagrams/mod.rs"]
@@ -74,6 +78,8 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("16-agree-or-refuse", agree_or_refuse::PROGRAMS),
     ("19-datagrams", datagrams::PROGRAMS),
     ("20-shared-receives", shared_receives::PROGRAMS),
+    ("21-blast-with-credits", blast_with_credits::PROGRAMS),
+    ("22-add-at-once", add_at_once::PROGRAMS),
     ("23-three-clients", three_clients::PROGRAMS),
 ];
 

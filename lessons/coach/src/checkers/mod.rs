@@ -3,6 +3,8 @@
 pub mod a_list_by_one_call;
 pub mod a_queue_pair_by_hand;
 pub mod agree_or_refuse;
+pub mod add_at_once;
+pub mod blast_with_credits;
 pub mod connect_step_by_step;
 pub mod datagrams;
 pub mod end_cleanly;

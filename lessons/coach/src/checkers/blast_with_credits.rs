@@ -1,0 +1,133 @@
+//! As many messages at a time as the receiver has told of receives, and never one more.
+
+use std::collections::VecDeque;
+
+use soft_hca_record::entry::What;
+use soft_hca_record::reason::Reason;
+
+use crate::facts::{Run, SIGNALED};
+use crate::steps::{Step, is_received, steps};
+use crate::verdict::{Verdict, wrong};
+
+/// How many the program sends.
+const MESSAGES: u64 = 100;
+
+/// What the program knows at a step.
+#[derive(Debug, Default)]
+struct Known {
+    /// Messages that were posted.
+    posted: u64,
+    /// Receives that the peer has told of.
+    told: u64,
+    /// Messages that no polled completion speaks for, by their index, and whether they are signaled.
+    under_way: VecDeque<(usize, bool)>,
+    /// The poll that has given the last credits.
+    credits: Option<usize>,
+}
+
+/// The lesson's checker.
+pub fn check(run: &Run) -> Verdict {
+    let sends = run.sends(run.student);
+    if sends.is_empty() {
+        return wrong("nothing was sent", []);
+    }
+    let accepted = run.calls(run.peer, "rdma_accept").first().map_or(0, |(index, _)| *index);
+    let receives = run.receives(run.peer);
+    let first = receives.iter().filter(|(index, _)| *index < accepted).count() as u64;
+    let mut known = Known { told: first, ..Known::default() };
+    let mut most = 0;
+    for step in steps(run, run.student) {
+        known.goes_on(run, step)?;
+        most = most.max(known.under_way.len() as u64);
+    }
+    are_credits_taken(run)?;
+    run.all_went_well(run.student)?;
+    let Known { posted, told, credits, .. } = known;
+    if posted != MESSAGES {
+        return wrong(format!("{posted} messages were sent, not {MESSAGES}"), []);
+    }
+    if most < first {
+        return wrong(
+            format!(
+                "at no time more than {most} of your sends are posted and not completed, and the server \
+                 has {first} receives: post as many as you have credits for before you look for \
+                 completions"
+            ),
+            sends.iter().take(2).map(|(index, _)| *index),
+        );
+    }
+    let back = told - first;
+    if back != posted {
+        return wrong(
+            format!(
+                "the last credits were not waited for: {posted} messages were sent, and credits for \
+                 {back} of them have come"
+            ),
+            [credits, sends.last().map(|(index, _)| *index)].into_iter().flatten(),
+        );
+    }
+    Ok(())
+}
+
+impl Known {
+    fn goes_on(&mut self, run: &Run, step: Step<'_>) -> Verdict {
+        match step {
+            Step::Posted(index, send) => {
+                self.posted += 1;
+                let is_signaled = send.flags.iter().any(|flag| flag == SIGNALED);
+                self.under_way.push_back((index, is_signaled));
+                let (posted, told) = (self.posted, self.told);
+                if posted > told {
+                    let request = run.request(index);
+                    let met = request.stalled.map_or("", |_| ", and met a queue without one");
+                    return wrong(
+                        format!(
+                            "message {posted} was posted when the server had told of {told} \
+                             receives{met}"
+                        ),
+                        [self.credits, Some(index), request.stalled].into_iter().flatten(),
+                    );
+                }
+            }
+            Step::Polled { index, completion, in_vain } => {
+                let credits = self.told.saturating_sub(self.posted);
+                let is_idle = self.under_way.is_empty() && self.posted < MESSAGES;
+                // Who only looks whether there is more goes on after the first poll in vain.
+                if in_vain && is_idle && credits > 0 {
+                    return wrong(
+                        format!(
+                            "your program waits although it has {credits} credits, messages left and \
+                             nothing under way"
+                        ),
+                        self.credits.into_iter().chain([index]),
+                    );
+                }
+                if is_received(completion) {
+                    self.told += u64::from(completion.imm.unwrap_or_default());
+                    self.credits = Some(index);
+                } else {
+                    // It speaks for those before it that are not signaled, too.
+                    let signaled = self.under_way.iter().position(|(_, is_signaled)| *is_signaled);
+                    self.under_way.drain(..signaled.map_or(0, |at| at + 1));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has each of the peer's messages found a receive?
+fn are_credits_taken(run: &Run) -> Verdict {
+    for (index, _) in run.sends(run.peer) {
+        let Some(stalled) = run.request(index).stalled else { continue };
+        let What::Stalled { reason, .. } = &run.entries[stalled].what else { continue };
+        if matches!(reason, Reason::ReceiverNotReady { .. }) {
+            return wrong(
+                "the server's message with credits found no receive: one that was used has to be posted \
+                 again, before its credits are",
+                [index, stalled],
+            );
+        }
+    }
+    Ok(())
+}

@@ -77,6 +77,12 @@ pub fn our_client(options: OurOptions) -> OurResult<OurControl> {
 pub fn our_server(options: OurOptions) -> OurResult<OurControl> {
     let mut conn = OurControl::new(options);
     conn.listen_id = our_create_id(&options)?;
+    our_await_request(conn)
+}
+
+/// Listens with the id that is there for it, until the first client calls.
+pub(crate) fn our_await_request(mut conn: OurControl) -> OurResult<OurControl> {
+    let options = conn.options;
     let own = our_address(libc::AI_PASSIVE, &options)?;
     // SAFETY: the id is alive, and so is the address list.
     let ret = unsafe { rdma_bind_addr(conn.listen_id, own.ai_addr().cast()) };
@@ -89,7 +95,7 @@ pub fn our_server(options: OurOptions) -> OurResult<OurControl> {
         return Err(failed("rdma_listen", ret, &options));
     }
     let mut event = ptr::null_mut();
-    // SAFETY: a synchronous id has a channel, which lives as long; the library writes the event's address.
+    // SAFETY: the id has a channel, which lives as long; the library writes the event's address.
     let ret = unsafe { rdma_get_cm_event((*conn.listen_id).channel, &mut event) };
     if ret != 0 {
         return Err(failed("rdma_get_cm_event", ret, &options));
@@ -171,8 +177,8 @@ pub fn our_disconnect(conn: &mut OurControl) -> OurResult {
     Ok(())
 }
 
-/// Destroys all that [`our_client`], [`our_server`] or [`our_client_id`](crate::our_client_id) has
-/// created. Regions have to be deregistered before.
+/// Destroys all that [`our_client`], [`our_server`], [`our_client_id`](crate::our_client_id) or one of
+/// [`channels`](crate::channels) has created. Regions have to be deregistered before.
 pub fn our_unsetup(conn: &mut OurControl) -> OurResult {
     our_unsetup_qp(conn)?;
     for id in [conn.cm_id, conn.listen_id] {

@@ -10,8 +10,10 @@
 //! | [`raw`] | the same without the connection manager |
 //! | [`memory`] | buffers, regions and scatter/gather elements |
 //! | [`events`] | sleeping until something completes |
+//! | [`channels`] | both channels as descriptors, for poll(2) |
 //! | [`transfer`] | posting, and waiting for completions |
 
+pub mod channels;
 pub mod connect;
 pub mod control;
 pub mod events;
@@ -21,6 +23,10 @@ pub mod raw;
 pub mod stepwise;
 pub mod transfer;
 
+pub use channels::{
+    our_cm_fd, our_cq_fd, our_event_client, our_event_server, our_poll_fds, our_set_nonblocking,
+    our_try_get_cm_event, our_try_get_cq_event,
+};
 pub use connect::{
     our_accept, our_await_disconnect, our_client, our_connect, our_disconnect, our_server,
     our_unsetup,

@@ -25,6 +25,8 @@ mod connect_step_by_step;
 mod end_cleanly;
 #[path = "../../11-find-out-why-it-hangs/mod.rs"]
 mod find_out_why_it_hangs;
+#[path = "../../17-notice-a-dead-peer/mod.rs"]
+mod notice_a_dead_peer;
 #[path = "../../09-one-completion-for-a-list/mod.rs"]
 mod one_completion_for_a_list;
 #[path = "../../02-post-the-receive-first/mod.rs"]
@@ -60,6 +62,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("12-a-queue-pair-by-hand", a_queue_pair_by_hand::PROGRAMS),
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
+    ("17-notice-a-dead-peer", notice_a_dead_peer::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

@@ -5,6 +5,7 @@ pub mod a_queue_pair_by_hand;
 pub mod connect_step_by_step;
 pub mod end_cleanly;
 pub mod find_out_why_it_hangs;
+pub mod notice_a_dead_peer;
 pub mod one_completion_for_a_list;
 pub mod post_the_receive_first;
 pub mod room_for_what_comes;

@@ -173,6 +173,15 @@ pub const LESSONS: &[Lesson] = &[
         check: checkers::notice_a_dead_peer::check,
         rules: &[Rule::AfterError, Rule::Leaked],
     },
+    Lesson {
+        folder: "18-one-poll-for-everything",
+        title: "one poll(2) for messages and the connection's end",
+        student: Side::Server,
+        is_by_hand: false,
+        peer_end: CONTENT,
+        check: checkers::one_poll_for_everything::check,
+        rules: &[Rule::Leaked],
+    },
 ];
 
 impl Lesson {

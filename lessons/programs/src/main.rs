@@ -29,6 +29,8 @@ mod find_out_why_it_hangs;
 mod notice_a_dead_peer;
 #[path = "../../09-one-completion-for-a-list/mod.rs"]
 mod one_completion_for_a_list;
+#[path = "../../18-one-poll-for-everything/mod.rs"]
+mod one_poll_for_everything;
 #[path = "../../02-post-the-receive-first/mod.rs"]
 mod post_the_receive_first;
 #[path = "../../05-room-for-what-comes/mod.rs"]
@@ -63,6 +65,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("13-take-into-two-pieces", take_into_two_pieces::PROGRAMS),
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
     ("17-notice-a-dead-peer", notice_a_dead_peer::PROGRAMS),
+    ("18-one-poll-for-everything", one_poll_for_everything::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

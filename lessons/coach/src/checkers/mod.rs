@@ -7,6 +7,7 @@ pub mod end_cleanly;
 pub mod find_out_why_it_hangs;
 pub mod notice_a_dead_peer;
 pub mod one_completion_for_a_list;
+pub mod one_poll_for_everything;
 pub mod post_the_receive_first;
 pub mod room_for_what_comes;
 pub mod send_from_two_pieces;

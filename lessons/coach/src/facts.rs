@@ -69,6 +69,14 @@ impl Run {
         [self.student_end, self.peer_end].contains(&Some(Ending::TimedOut))
     }
 
+    /// The end of a process, by its index.
+    pub fn end(&self, process: u32) -> Option<usize> {
+        let is_it = |entry: &Entry| {
+            entry.process == process && matches!(entry.what, What::ProcessEnded { .. })
+        };
+        self.entries.iter().rposition(is_it)
+    }
+
     fn of<'r, T: 'r>(
         &'r self,
         process: u32,
@@ -274,10 +282,13 @@ impl Run {
     }
 
     /// No work request and no call of the process has failed, and no message to it because of what it did.
+    /// What goes to a peer that has died by a signal fails without its fault.
     pub fn all_went_well(&self, process: u32) -> Verdict {
+        let died = matches!(self.peer_end, Some(Ending::Signal(_))).then(|| self.end(self.peer));
+        let died = died.flatten().unwrap_or(self.entries.len());
         for (index, entry) in self.entries.iter().enumerate() {
             match &entry.what {
-                What::Executed(executed) if executed.status != SUCCESS => {
+                What::Executed(executed) if executed.status != SUCCESS && index < died => {
                     self.failure(index, executed)?;
                 }
                 What::Call(call) if entry.process == process => self.is_done((index, call))?,

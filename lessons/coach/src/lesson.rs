@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use harness::process::Ending;
 use harness::transcript::Side;
 use soft_hca_record::check::Rule;
 
@@ -22,11 +23,18 @@ pub struct Lesson {
     pub student: Side,
     /// The connection manager has no part in it: the server says a TCP port, and the client is given it.
     pub is_by_hand: bool,
+    /// How the peer ends if it is content: with [`CONTENT`], or [`KILLED`] where it dies on purpose.
+    pub peer_end: Ending,
     /// Looks at a run: the first thing that is wrong with respect to the lesson.
     pub check: fn(&Run) -> Verdict,
     /// Rules of `soft-hca check` that the student's program has to keep as well.
     pub rules: &'static [Rule],
 }
+
+/// A peer with which all was well.
+pub const CONTENT: Ending = Ending::Code(0);
+/// One that has sent itself SIGKILL.
+pub const KILLED: Ending = Ending::Signal(9);
 
 /// All of them, in the order of the course.
 pub const LESSONS: &[Lesson] = &[
@@ -35,6 +43,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "send one message",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::send_one_message::check,
         rules: &[],
     },
@@ -43,6 +52,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "have the receive posted when the message comes",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::post_the_receive_first::check,
         rules: &[Rule::ReceiveLate],
     },
@@ -51,6 +61,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "one message from two pieces of memory",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::send_from_two_pieces::check,
         rules: &[Rule::SgeCount],
     },
@@ -59,6 +70,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "a list of four messages by one call",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::a_list_by_one_call::check,
         rules: &[],
     },
@@ -67,6 +79,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "room for a message whose length the peer has said",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::room_for_what_comes::check,
         rules: &[],
     },
@@ -75,6 +88,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "each region grants what it is used for",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::the_least_rights::check,
         rules: &[],
     },
@@ -83,6 +97,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "hang up, and destroy everything in its order",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::end_cleanly::check,
         rules: &[Rule::Leaked],
     },
@@ -91,6 +106,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "sleep without losing a wake-up",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::sleep_without_losing::check,
         rules: &[Rule::ArmOrder, Rule::Overlap],
     },
@@ -99,6 +115,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "one completion for each list of sends",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::one_completion_for_a_list::check,
         rules: &[Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
@@ -107,6 +124,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "write into the peer's memory, then tell it",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::write_then_tell::check,
         rules: &[Rule::RkeyStale],
     },
@@ -115,6 +133,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "find out why it hangs",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::find_out_why_it_hangs::check,
         rules: &[Rule::Leaked],
     },
@@ -123,6 +142,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "a queue pair by hand, without the connection manager",
         student: Side::Client,
         is_by_hand: true,
+        peer_end: CONTENT,
         check: checkers::a_queue_pair_by_hand::check,
         rules: &[Rule::Timers, Rule::PkeyIndex, Rule::Leaked],
     },
@@ -131,6 +151,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "one message into two pieces of memory",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::take_into_two_pieces::check,
         rules: &[Rule::ReceiveLate],
     },
@@ -139,6 +160,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "connect step by step, an event after each",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::connect_step_by_step::check,
         rules: &[Rule::Leaked],
     },
@@ -147,6 +169,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "tell with the write itself, by immediate data",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::tell_with_the_write::check,
         rules: &[Rule::RkeyStale, Rule::InlineSize],
     },
@@ -155,14 +178,34 @@ pub const LESSONS: &[Lesson] = &[
         title: "agree with a client, or refuse it and say why",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::agree_or_refuse::check,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::Leaked],
+    },
+    Lesson {
+        folder: "17-notice-a-dead-peer",
+        title: "notice that the peer is dead",
+        student: Side::Client,
+        is_by_hand: false,
+        peer_end: KILLED,
+        check: checkers::notice_a_dead_peer::check,
+        rules: &[Rule::AfterError, Rule::Leaked],
+    },
+    Lesson {
+        folder: "18-one-poll-for-everything",
+        title: "one poll(2) for messages and the connection's end",
+        student: Side::Server,
+        is_by_hand: false,
+        peer_end: CONTENT,
+        check: checkers::one_poll_for_everything::check,
+        rules: &[Rule::Leaked],
     },
     Lesson {
         folder: "19-datagrams",
         title: "take a datagram, and answer it",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::datagrams::check,
         rules: &[Rule::Leaked],
     },
@@ -171,6 +214,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "one receive queue for two connections, filled when its limit says so",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::shared_receives::check,
         rules: &[Rule::QueueFull, Rule::Overlap, Rule::Leaked],
     },
@@ -179,6 +223,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "as many messages at a time as there are credits",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::blast_with_credits::check,
         rules: &[Rule::ReceiveLate, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
@@ -187,6 +232,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "add to a counter in the peer's memory, to which others add",
         student: Side::Client,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::add_at_once::check,
         rules: &[Rule::ReadDepth, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
@@ -195,6 +241,7 @@ pub const LESSONS: &[Lesson] = &[
         title: "three clients at once",
         student: Side::Server,
         is_by_hand: false,
+        peer_end: CONTENT,
         check: checkers::three_clients::check,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::CqFull, Rule::Leaked],
     },

@@ -32,7 +32,7 @@ pub fn judge(lesson: &Lesson, run: &Run) -> Verdict {
     (lesson.check)(run)?;
     run.all_went_well(run.student)?;
     rules(lesson, run)?;
-    ends(run)
+    ends(lesson, run)
 }
 
 fn crash(run: &Run) -> Verdict {
@@ -60,7 +60,7 @@ fn rules(lesson: &Lesson, run: &Run) -> Verdict {
     wrong(format!("{place}: {what} ({name}: {why})"), entries)
 }
 
-fn ends(run: &Run) -> Verdict {
+fn ends(lesson: &Lesson, run: &Run) -> Verdict {
     if run.is_stopped() {
         return wrong("your program, or its peer, does not end", []);
     }
@@ -69,7 +69,7 @@ fn ends(run: &Run) -> Verdict {
         Some(end) => return wrong(format!("your program ends with status {end}, not 0"), []),
         None => return wrong("your program was not started", []),
     }
-    if run.peer_end != Some(Ending::Code(0)) {
+    if run.peer_end != Some(lesson.peer_end) {
         let said = run.peer_said.last().map_or("that it has failed", |line| line.as_str());
         return wrong(format!("the peer is not content, and says: {said}"), []);
     }

@@ -6,17 +6,19 @@ use std::ptr;
 use common::addrinfo::AddrInfo;
 use common::memory::zeroed;
 use common::utilities::{OurResult, Reported};
-use common::verbs::event_str;
 use common::{errln, errno};
 use rdma_sys::{
-    rdma_accept, rdma_ack_cm_event, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
-    rdma_conn_param, rdma_connect, rdma_create_id, rdma_destroy_event_channel, rdma_destroy_id,
-    rdma_disconnect, rdma_get_cm_event, rdma_listen, rdma_port_space, rdma_resolve_addr,
-    rdma_resolve_route,
+    rdma_accept, rdma_bind_addr, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_connect,
+    rdma_create_id, rdma_destroy_event_channel, rdma_destroy_id, rdma_disconnect, rdma_listen,
+    rdma_port_space, rdma_resolve_addr, rdma_resolve_route,
 };
 
+use crate::cm_events::our_get_request;
 use crate::control::{OUR_ADDRESS, OUR_PORT, OurControl, OurOptions, failed};
 use crate::queue_pair::{our_setup_qp, our_unsetup_qp};
+
+/// Requests that may wait for a server.
+const BACKLOG: i32 = 8;
 
 /// What every connection of the lessons is like.
 pub(crate) fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
@@ -31,12 +33,16 @@ pub(crate) fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     params
 }
 
-fn our_create_id(ps: rdma_port_space::Type, options: &OurOptions) -> OurResult<*mut rdma_cm_id> {
+/// An id on the connection's event channel. Without one its calls are synchronous.
+pub(crate) fn our_create_id(
+    conn: &OurControl,
+    ps: rdma_port_space::Type,
+) -> OurResult<*mut rdma_cm_id> {
     let mut id = ptr::null_mut();
     errno::set(0);
-    // SAFETY: the library writes the new id. Without a channel of ours its calls are synchronous.
-    let ret = unsafe { rdma_create_id(ptr::null_mut(), &mut id, ptr::null_mut(), ps) };
-    if ret != 0 { Err(failed("rdma_create_id", ret, options)) } else { Ok(id) }
+    // SAFETY: the channel is alive, or null; the library writes the new id.
+    let ret = unsafe { rdma_create_id(conn.event_channel, &mut id, ptr::null_mut(), ps) };
+    if ret != 0 { Err(failed("rdma_create_id", ret, &conn.options)) } else { Ok(id) }
 }
 
 pub(crate) fn our_address(flags: i32, options: &OurOptions) -> OurResult<AddrInfo> {
@@ -61,7 +67,7 @@ pub fn our_client(options: OurOptions) -> OurResult<OurControl> {
 /// A client's id with its address and route resolved.
 pub(crate) fn our_resolve(ps: rdma_port_space::Type, options: OurOptions) -> OurResult<OurControl> {
     let mut conn = OurControl::new(options);
-    conn.cm_id = our_create_id(ps, &options)?;
+    conn.cm_id = our_create_id(&conn, ps)?;
     let server = our_address(0, &options)?;
     // SAFETY: the id is alive, and so is the address list; a null source means any.
     let ret =
@@ -80,16 +86,17 @@ pub(crate) fn our_resolve(ps: rdma_port_space::Type, options: OurOptions) -> Our
 /// A server's id for the first client that calls, with its queue pair. Receives can be posted;
 /// [`our_accept`] is next.
 pub fn our_server(options: OurOptions) -> OurResult<OurControl> {
-    let mut conn = our_listen(rdma_port_space::RDMA_PS_TCP, options)?;
+    let mut conn = OurControl::new(options);
+    our_listen(&mut conn, rdma_port_space::RDMA_PS_TCP)?;
     our_await_request(&mut conn)?;
     our_setup_qp(&mut conn)?;
     Ok(conn)
 }
 
-/// A server's id that listens.
-pub(crate) fn our_listen(ps: rdma_port_space::Type, options: OurOptions) -> OurResult<OurControl> {
-    let mut conn = OurControl::new(options);
-    conn.listen_id = our_create_id(ps, &options)?;
+/// Has a server's id listen, on the connection's event channel if that is there.
+pub(crate) fn our_listen(conn: &mut OurControl, ps: rdma_port_space::Type) -> OurResult {
+    let options = conn.options;
+    conn.listen_id = our_create_id(conn, ps)?;
     let own = our_address(libc::AI_PASSIVE, &options)?;
     // SAFETY: the id is alive, and so is the address list.
     let ret = unsafe { rdma_bind_addr(conn.listen_id, own.ai_addr().cast()) };
@@ -97,33 +104,14 @@ pub(crate) fn our_listen(ps: rdma_port_space::Type, options: OurOptions) -> OurR
         return Err(failed("rdma_bind_addr", ret, &options));
     }
     // SAFETY: the id is alive and bound.
-    let ret = unsafe { rdma_listen(conn.listen_id, 1) };
-    if ret != 0 {
-        return Err(failed("rdma_listen", ret, &options));
-    }
-    Ok(conn)
+    let ret = unsafe { rdma_listen(conn.listen_id, BACKLOG) };
+    if ret != 0 { Err(failed("rdma_listen", ret, &options)) } else { Ok(()) }
 }
 
 /// Sleeps until a client calls, whose new id becomes that of the connection.
 pub(crate) fn our_await_request(conn: &mut OurControl) -> OurResult {
-    let options = conn.options;
-    let mut event = ptr::null_mut();
-    errno::set(0);
-    // SAFETY: a synchronous id has a channel, which lives as long; the library writes the event's address.
-    let ret = unsafe { rdma_get_cm_event((*conn.listen_id).channel, &mut event) };
-    if ret != 0 {
-        return Err(failed("rdma_get_cm_event", ret, &options));
-    }
-    // SAFETY: the event was got above and is acknowledged below.
-    let (kind, id) = unsafe { ((*event).event, (*event).id) };
-    conn.peer_data = peer_data(event);
-    // SAFETY: it was got above, and nothing uses it any more.
-    unsafe { rdma_ack_cm_event(event) };
-    if kind != rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST {
-        errln!("{}: got the event {}", options.message, event_str(kind));
-        return Err(Reported);
-    }
-    conn.cm_id = id;
+    let request = our_get_request(conn)?;
+    (conn.cm_id, conn.peer_data) = (request.cm_id, request.data);
     Ok(())
 }
 
@@ -165,20 +153,6 @@ pub fn our_accept(conn: &mut OurControl, private_data: &[u8]) -> OurResult {
     if ret != 0 { Err(failed("rdma_accept", ret, &conn.options)) } else { Ok(()) }
 }
 
-/// Sleeps until the peer has hung up.
-pub fn our_await_disconnect(conn: &OurControl) -> OurResult {
-    let mut event = ptr::null_mut();
-    errno::set(0);
-    // SAFETY: a synchronous id has a channel, which lives as long; the library writes the event's address.
-    let ret = unsafe { rdma_get_cm_event((*conn.cm_id).channel, &mut event) };
-    if ret != 0 {
-        return Err(failed("rdma_get_cm_event", ret, &conn.options));
-    }
-    // SAFETY: it was got above, and nothing uses it any more.
-    unsafe { rdma_ack_cm_event(event) };
-    Ok(())
-}
-
 /// Disconnects, unless the peer has done so.
 pub fn our_disconnect(conn: &mut OurControl) -> OurResult {
     errno::set(0);
@@ -190,8 +164,8 @@ pub fn our_disconnect(conn: &mut OurControl) -> OurResult {
     Ok(())
 }
 
-/// Destroys all that [`our_client`], [`our_server`] or [`our_client_id`](crate::our_client_id) has
-/// created. Regions have to be deregistered before.
+/// Destroys all that [`our_client`], [`our_server`], [`our_client_id`](crate::our_client_id) or one of
+/// [`channels`](crate::channels) has created. Regions have to be deregistered before.
 pub fn our_unsetup(conn: &mut OurControl) -> OurResult {
     our_unsetup_qp(conn)?;
     for id in [conn.cm_id, conn.listen_id] {

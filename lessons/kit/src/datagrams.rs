@@ -29,7 +29,8 @@ pub fn our_datagram_client(options: OurOptions) -> OurResult<OurControl> {
 /// A server's id for the first client that asks, with a queue pair for datagrams. Receives can be posted;
 /// [`our_accept`](crate::our_accept) is next, and tells the client where to send.
 pub fn our_datagram_server(options: OurOptions) -> OurResult<OurControl> {
-    let mut conn = our_listen(rdma_port_space::RDMA_PS_UDP, options)?;
+    let mut conn = OurControl::new(options);
+    our_listen(&mut conn, rdma_port_space::RDMA_PS_UDP)?;
     our_await_request(&mut conn)?;
     our_setup_datagrams(&mut conn)?;
     Ok(conn)
@@ -37,7 +38,7 @@ pub fn our_datagram_server(options: OurOptions) -> OurResult<OurControl> {
 
 /// The library brings such a queue pair to RTS at once: it has no peer to know.
 fn our_setup_datagrams(conn: &mut OurControl) -> OurResult {
-    our_setup_cq(conn, our_device(conn)?)?;
+    our_setup_cq(conn, our_device(conn)?, 1)?;
     our_create_qp(conn, ibv_qp_type::IBV_QPT_UD, ptr::null_mut())
 }
 

@@ -5,26 +5,28 @@
 //! | --- | --- |
 //! | [`control`] | a connection with its objects, and what its queues shall be like |
 //! | [`connect`] | client and server: from the address to the connection, and its end |
+//! | [`cm_events`] | the connection manager's events |
 //! | [`stepwise`] | connecting step by step, with an event after each |
-//! | [`queue_pair`] | protection domain, completion queue, queue pair |
-//! | [`raw`] | the same without the connection manager |
 //! | [`serve`] | a server for more than one client |
-//! | [`memory`] | buffers, regions and scatter/gather elements |
-//! | [`events`] | sleeping until something completes |
-//! | [`datagrams`] | unreliable datagrams, without a connection |
+//! | [`queue_pair`] | protection domain, completion queue, queue pair |
 //! | [`shared`] | several connections with one receive queue |
+//! | [`datagrams`] | unreliable datagrams, without a connection |
+//! | [`raw`] | a queue pair without the connection manager |
+//! | [`memory`] | buffers, regions and scatter/gather elements |
+//! | [`numbers`] | numbers in buffers |
 //! | [`transfer`] | posting, and waiting for completions |
 //! | [`immediate`] | 32 bits that a message has beside its bytes |
-//! | [`numbers`] | numbers in buffers |
-//! | [`next_client`] | a server's further clients |
+//! | [`events`] | sleeping until something completes |
+//! | [`channels`] | both channels as descriptors, for poll(2) |
 
+pub mod channels;
+pub mod cm_events;
 pub mod connect;
 pub mod control;
 pub mod datagrams;
 pub mod events;
 pub mod immediate;
 pub mod memory;
-pub mod next_client;
 pub mod numbers;
 pub mod queue_pair;
 pub mod raw;
@@ -33,10 +35,15 @@ pub mod shared;
 pub mod stepwise;
 pub mod transfer;
 
-pub use connect::{
-    our_accept, our_await_disconnect, our_client, our_connect, our_disconnect, our_server,
-    our_unsetup,
+pub use channels::{
+    our_cm_fd, our_cq_fd, our_event_client, our_event_server, our_poll_fds, our_set_nonblocking,
+    our_try_get_cq_event,
 };
+pub use cm_events::{
+    OurEvent, our_await_cm_event, our_await_disconnect, our_get_cm_event, our_poll_cm_event,
+    our_try_get_cm_event,
+};
+pub use connect::{our_accept, our_client, our_connect, our_disconnect, our_server, our_unsetup};
 pub use control::{OurControl, OurOptions, failed};
 pub use datagrams::{
     our_ask, our_create_ah, our_datagram_client, our_datagram_server, our_destroy_ah,
@@ -47,23 +54,20 @@ pub use memory::{
     our_buffer, our_dereg_mr, our_fill, our_lkey, our_reg_mr, our_remote, our_remote_data,
     our_rkey, our_setup_sge,
 };
-pub use next_client::our_next_client;
 pub use numbers::{our_number, our_set_number};
 pub use queue_pair::{our_setup_qp, our_unsetup_qp};
 pub use raw::{
     OUR_GID_INDEX, OUR_IB_PORT, OurRaw, our_raw_client, our_raw_server, our_sync, our_unsetup_raw,
 };
 pub use serve::{
-    OurEvent, our_agent, our_get_cm_event, our_listener, our_listener_with_channel,
-    our_next_request, our_poll_cm_event, our_reject, our_setup_shared_qp,
+    our_agent, our_listener, our_listener_with_channel, our_next_client, our_next_request,
+    our_reject, our_setup_shared_qp,
 };
 pub use shared::{
     our_accept_next, our_create_srq, our_destroy_srq, our_get_async_event, our_poll_async_event,
     our_post_srq_recv, our_qp_num, our_shared_server,
 };
-pub use stepwise::{
-    our_await_cm_event, our_begin_resolve_addr, our_begin_resolve_route, our_client_id,
-};
+pub use stepwise::{our_begin_resolve_addr, our_begin_resolve_route, our_client_id};
 pub use transfer::{
     our_await_completion, our_poll_cq, our_post_recv, our_post_send, our_setup_recv_wr,
     our_setup_send_wr,

@@ -28,12 +28,16 @@ pub(crate) fn our_device(conn: &OurControl) -> OurResult<*mut ibv_context> {
 
 /// Sets up the queue pair of an id that is bound to a device, and what it stands on.
 pub fn our_setup_qp(conn: &mut OurControl) -> OurResult {
-    our_setup_cq(conn, our_device(conn)?)?;
+    our_setup_cq(conn, our_device(conn)?, 1)?;
     our_create_qp(conn, ibv_qp_type::IBV_QPT_RC, ptr::null_mut())
 }
 
-/// Sets up what a queue pair stands on: protection domain and completion queue.
-pub(crate) fn our_setup_cq(conn: &mut OurControl, verbs: *mut ibv_context) -> OurResult {
+/// Sets up what so many queue pairs stand on: protection domain and completion queue.
+pub(crate) fn our_setup_cq(
+    conn: &mut OurControl,
+    verbs: *mut ibv_context,
+    queue_pairs: u32,
+) -> OurResult {
     let options = conn.options;
     errno::set(0);
     // SAFETY: the context lives as long as the id.
@@ -51,7 +55,7 @@ pub(crate) fn our_setup_cq(conn: &mut OurControl, verbs: *mut ibv_context) -> Ou
     }
 
     // room for all that can complete at a time
-    let cqe = (options.send_queue_depth + options.recv_queue_depth) as i32;
+    let cqe = (queue_pairs * (options.send_queue_depth + options.recv_queue_depth)) as i32;
     // SAFETY: the context is alive, and the channel is, or null.
     conn.completion_queue =
         unsafe { ibv_create_cq(verbs, cqe, ptr::null_mut(), conn.completion_channel, 0) };
@@ -90,6 +94,21 @@ pub(crate) fn our_create_qp(
     // SAFETY: the id is alive.
     conn.queue_pair = unsafe { (*conn.cm_id).qp };
     Ok(())
+}
+
+/// Creates the connection's queue pair on what is another one's, and stays that.
+pub(crate) fn our_create_qp_on(
+    base: &OurControl,
+    conn: &mut OurControl,
+    srq: *mut ibv_srq,
+) -> OurResult {
+    conn.protection_domain = base.protection_domain;
+    conn.completion_queue = base.completion_queue;
+    let created = our_create_qp(conn, ibv_qp_type::IBV_QPT_RC, srq);
+    // what is shared is not the connection's to destroy
+    conn.protection_domain = ptr::null_mut();
+    conn.completion_queue = ptr::null_mut();
+    created
 }
 
 /// Undoes [`our_setup_qp`], in the opposite order. Regions have to be deregistered before.

@@ -13,21 +13,22 @@ use common::memory::zeroed;
 use common::utilities::OurResult;
 use rdma_sys::{
     ibv_ack_async_event, ibv_async_event, ibv_context, ibv_create_srq, ibv_destroy_srq,
-    ibv_get_async_event, ibv_post_srq_recv, ibv_qp_type, ibv_recv_wr, ibv_srq, ibv_srq_init_attr,
+    ibv_get_async_event, ibv_post_srq_recv, ibv_recv_wr, ibv_srq, ibv_srq_init_attr,
     rdma_port_space,
 };
 
 use crate::connect::{our_accept, our_await_request, our_listen};
 use crate::control::{OurControl, OurOptions, failed};
-use crate::queue_pair::{our_create_qp, our_device, our_setup_cq};
+use crate::queue_pair::{our_create_qp_on, our_device, our_setup_cq};
 
 /// Listens until the first of several clients calls. What they will share is there: protection domain and
 /// completion queue, but no queue pair. [`our_accept_next`] makes each connection.
 pub fn our_shared_server(options: OurOptions) -> OurResult<OurControl> {
-    let mut base = our_listen(rdma_port_space::RDMA_PS_TCP, options)?;
+    let mut base = OurControl::new(options);
+    our_listen(&mut base, rdma_port_space::RDMA_PS_TCP)?;
     our_await_request(&mut base)?;
     let verbs = our_device(&base)?;
-    our_setup_cq(&mut base, verbs)?;
+    our_setup_cq(&mut base, verbs, 1)?;
     Ok(base)
 }
 
@@ -60,13 +61,7 @@ pub fn our_accept_next(base: &mut OurControl, srq: *mut ibv_srq) -> OurResult<Ou
     }
     let mut conn = OurControl::new(base.options);
     conn.cm_id = mem::replace(&mut base.cm_id, ptr::null_mut());
-    conn.protection_domain = base.protection_domain;
-    conn.completion_queue = base.completion_queue;
-    let created = our_create_qp(&mut conn, ibv_qp_type::IBV_QPT_RC, srq);
-    // what is shared is not the connection's to destroy
-    conn.protection_domain = ptr::null_mut();
-    conn.completion_queue = ptr::null_mut();
-    created?;
+    our_create_qp_on(base, &mut conn, srq)?;
     our_accept(&mut conn, &[])?;
     Ok(conn)
 }

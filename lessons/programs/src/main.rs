@@ -19,10 +19,10 @@ pub type Program = (&'static str, fn() -> ExitCode);
 mod a_list_by_one_call;
 #[path = "../../12-a-queue-pair-by-hand/mod.rs"]
 mod a_queue_pair_by_hand;
-#[path = "../../16-agree-or-refuse/mod.rs"]
-mod agree_or_refuse;
 #[path = "../../22-add-at-once/mod.rs"]
 mod add_at_once;
+#[path = "../../16-agree-or-refuse/mod.rs"]
+mod agree_or_refuse;
 #[path = "../../21-blast-with-credits/mod.rs"]
 mod blast_with_credits;
 #[path = "../../14-connect-step-by-step/mod.rs"]
@@ -33,8 +33,12 @@ mod datagrams;
 mod end_cleanly;
 #[path = "../../11-find-out-why-it-hangs/mod.rs"]
 mod find_out_why_it_hangs;
+#[path = "../../17-notice-a-dead-peer/mod.rs"]
+mod notice_a_dead_peer;
 #[path = "../../09-one-completion-for-a-list/mod.rs"]
 mod one_completion_for_a_list;
+#[path = "../../18-one-poll-for-everything/mod.rs"]
+mod one_poll_for_everything;
 #[path = "../../02-post-the-receive-first/mod.rs"]
 mod post_the_receive_first;
 #[path = "../../05-room-for-what-comes/mod.rs"]
@@ -76,6 +80,8 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("14-connect-step-by-step", connect_step_by_step::PROGRAMS),
     ("15-tell-with-the-write", tell_with_the_write::PROGRAMS),
     ("16-agree-or-refuse", agree_or_refuse::PROGRAMS),
+    ("17-notice-a-dead-peer", notice_a_dead_peer::PROGRAMS),
+    ("18-one-poll-for-everything", one_poll_for_everything::PROGRAMS),
     ("19-datagrams", datagrams::PROGRAMS),
     ("20-shared-receives", shared_receives::PROGRAMS),
     ("21-blast-with-credits", blast_with_credits::PROGRAMS),

@@ -2,14 +2,16 @@
 
 pub mod a_list_by_one_call;
 pub mod a_queue_pair_by_hand;
-pub mod agree_or_refuse;
 pub mod add_at_once;
+pub mod agree_or_refuse;
 pub mod blast_with_credits;
 pub mod connect_step_by_step;
 pub mod datagrams;
 pub mod end_cleanly;
 pub mod find_out_why_it_hangs;
+pub mod notice_a_dead_peer;
 pub mod one_completion_for_a_list;
+pub mod one_poll_for_everything;
 pub mod post_the_receive_first;
 pub mod room_for_what_comes;
 pub mod send_from_two_pieces;

@@ -1,0 +1,74 @@
+//! The peer dies, and the program ends soon after that: neither before it, nor by waiting long enough, nor
+//! never.
+
+use std::time::Duration;
+
+use harness::process::Ending;
+use soft_hca_record::entry::{Channel, What};
+
+use crate::checkers::sleep_without_losing::is_acknowledged;
+use crate::facts::Run;
+use crate::verdict::{Verdict, wrong};
+
+/// The task says a second; a busy machine may take longer for what follows from it.
+const SOON: Duration = Duration::from_millis(1500);
+
+/// The lesson's checker.
+pub fn check(run: &Run) -> Verdict {
+    let ended = run.end(run.student);
+    let death = run.end(run.peer).filter(|_| matches!(run.peer_end, Some(Ending::Signal(_))));
+    let Some(died) = death else {
+        let hung_up = run.calls(run.student, "rdma_disconnect").first().map(|(index, _)| *index);
+        let gave_up = hung_up.or(ended).filter(|_| !run.is_stopped());
+        if let Some(at) = gave_up.filter(|at| run.end(run.peer).is_none_or(|end| *at < end)) {
+            return wrong("your program gives up while its peer is alive", [at]);
+        }
+        // What it has done to a peer that does not come to its death is told by that.
+        return Ok(());
+    };
+    if run.student_end == Some(Ending::TimedOut) {
+        is_acknowledged(run)?;
+        return hangs(run, died);
+    }
+    let (death, end) = (run.entries[died].t, ended.map_or(0, |index| run.entries[index].t));
+    let after = Duration::from_nanos(end.saturating_sub(death));
+    if after > SOON {
+        return wrong(
+            format!(
+                "your program ended {:.1} s after its peer had died: the connection manager tells at \
+                 once",
+                after.as_secs_f64()
+            ),
+            [Some(died), ended].into_iter().flatten(),
+        );
+    }
+    Ok(())
+}
+
+/// What the program does for ever instead of ending.
+fn hangs(run: &Run, died: usize) -> Verdict {
+    let of_student = run.entries.iter().enumerate().rev();
+    let mut of_student = of_student.filter(|(_, entry)| {
+        entry.process == run.student
+            && matches!(entry.what, What::Wait { .. } | What::Woken { .. } | What::Polled(_))
+    });
+    let last = of_student.next().map(|(index, entry)| (index, &entry.what));
+    let events = run.connection_events(run.student);
+    let told = events.iter().find(|(_, event)| event.event == "RDMA_CM_EVENT_DISCONNECTED");
+    match (told, last) {
+        (Some((told, _)), _) => wrong(
+            "your program has fetched RDMA_CM_EVENT_DISCONNECTED, and does not end all the same",
+            [died, *told],
+        ),
+        (None, Some((at, What::Wait { on: Channel::Completion, .. }))) => wrong(
+            "your program sleeps in ibv_get_cq_event, and its peer is dead: that makes no completion, \
+             but RDMA_CM_EVENT_DISCONNECTED at the event channel",
+            [at, died],
+        ),
+        (None, at) => wrong(
+            "your program does not end, and its peer is dead: it has never fetched \
+             RDMA_CM_EVENT_DISCONNECTED",
+            at.map(|(index, _)| index).into_iter().chain([died]),
+        ),
+    }
+}

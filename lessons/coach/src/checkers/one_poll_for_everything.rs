@@ -1,0 +1,178 @@
+//! One thread serves messages and the end of the connection, and waits for both in one place. The record
+//! does not see `poll(2)`; it sees who waits elsewhere, which completions nobody takes, and when the queue is
+//! armed.
+
+use std::time::Duration;
+
+use soft_hca_record::entry::{Channel, What};
+
+use crate::checkers::sleep_without_losing::{is_acknowledged, vain_polls};
+use crate::facts::Run;
+use crate::verdict::{Verdict, Wrong, wrong};
+
+/// More polls that find nothing are not those of a program that sleeps. There are twenty calls, so its polls in
+/// vain after each event are fewer, even if it is woken for each completion.
+const POLLS: u64 = 120;
+/// A pause in which a program would have armed the queue and polled it, had it wanted to.
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// The lesson's checker.
+pub fn check(run: &Run) -> Verdict {
+    has_one_thread(run)?;
+    never_waits_for_one(run)?;
+    let arms = run.done(run.student, "ibv_req_notify_cq");
+    let vain = vain_polls(run);
+    if vain > POLLS {
+        return wrong(format!("your program polls {vain} times in vain: it does not sleep"), []);
+    }
+    let arms: Vec<usize> = arms.iter().map(|(index, _)| *index).collect();
+    if arms.is_empty() {
+        return wrong(
+            "ibv_req_notify_cq was not called: a queue that is not armed makes no event",
+            [],
+        );
+    }
+    let disconnected = fetched(run, "RDMA_CM_EVENT_DISCONNECTED");
+    if disconnected.is_none() && !run.is_stopped() {
+        return wrong("your program ends before its client has hung up", run.end(run.student));
+    }
+    nothing_is_left(run, &arms)?;
+    if disconnected.is_none() {
+        let hung_up = run.calls(run.peer, "rdma_disconnect");
+        return wrong(
+            "RDMA_CM_EVENT_DISCONNECTED was never fetched: the client has hung up, and nobody looks at \
+             the event channel",
+            hung_up.first().map(|(index, _)| *index),
+        );
+    }
+    sleeps_well(run, &arms)?;
+    is_acknowledged(run)
+}
+
+/// When an event of the connection manager was fetched.
+fn fetched(run: &Run, name: &str) -> Option<usize> {
+    let events = run.connection_events(run.student);
+    events.iter().find(|(_, event)| event.event == name).map(|(index, _)| *index)
+}
+
+/// While the program waits at one channel it does not see the other.
+fn never_waits_for_one(run: &Run) -> Verdict {
+    // The connection may be waited for; there are no messages before.
+    let established = fetched(run, "RDMA_CM_EVENT_ESTABLISHED").unwrap_or(usize::MAX);
+    let over = fetched(run, "RDMA_CM_EVENT_DISCONNECTED").unwrap_or(usize::MAX);
+    for (index, entry) in run.entries.iter().enumerate().take(over) {
+        let What::Wait { on, .. } = &entry.what else { continue };
+        let (call, other) = match on {
+            Channel::Completion => ("ibv_get_cq_event", "the connection's events"),
+            Channel::Connection if index > established => ("rdma_get_cm_event", "messages"),
+            _ => continue,
+        };
+        if entry.process == run.student {
+            return wrong(
+                format!("your program waits in {call}, and does not see {other} meanwhile"),
+                [index],
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Every message's completion was polled. If not, why nobody was woken for it.
+fn nothing_is_left(run: &Run, arms: &[usize]) -> Verdict {
+    let completions = run.completions(run.student);
+    let is_left = |index: usize| run.polled(index).is_none();
+    let mut messages = completions
+        .iter()
+        .filter(|(_, completion)| completion.opcode == "IBV_WC_RECV" && !is_failed(completion));
+    let Some((left, of)) = messages.find(|(index, _)| is_left(*index)) else { return Ok(()) };
+    let last_arm = arms.last().unwrap_or(&0);
+    if left < last_arm {
+        return Err(not_after_arming(vec![*left, *last_arm]));
+    }
+    let first = completions.iter().find(|(index, other)| index > last_arm && other.cq == of.cq);
+    match first {
+        Some((first, _)) if !is_left(*first) => {
+            Err(not_armed_again(vec![*last_arm, *first, *left]))
+        }
+        _ => wrong(
+            "a message has come and made an event, and nobody looks at the completion channel",
+            [*last_arm, *left],
+        ),
+    }
+}
+
+fn is_failed(completion: &soft_hca_record::entry::Completion) -> bool {
+    completion.status != "IBV_WC_SUCCESS"
+}
+
+fn not_armed_again(entries: Vec<usize>) -> Wrong {
+    let what = "the queue is not armed again after an event: ibv_req_notify_cq arms it for one, and what comes \
+                later makes none";
+    Wrong { what: what.to_owned(), entries }
+}
+
+fn not_after_arming(entries: Vec<usize>) -> Wrong {
+    let what = "what is in the queue when it is armed makes no event: poll after arming, until nothing is \
+                left, and then sleep";
+    Wrong { what: what.to_owned(), entries }
+}
+
+/// Is the queue armed when a completion comes after a pause, and was it polled since it was armed? A
+/// program that does not was woken by something else, or was lucky.
+fn sleeps_well(run: &Run, arms: &[usize]) -> Verdict {
+    let polls = polls(run);
+    let (mut pauses, mut unarmed, mut unpolled) = (0, Vec::new(), Vec::new());
+    let mut last = 0;
+    for (next, _) in run.completions(run.student) {
+        let (before, came) = (run.entries[last].t, run.entries[next].t);
+        if Duration::from_nanos(came.saturating_sub(before)) >= PAUSE {
+            pauses += 1;
+            match arms.iter().rfind(|arm| (last..next).contains(*arm)) {
+                None => unarmed.push([last, next]),
+                Some(arm) => {
+                    let armed = run.entries[*arm].t;
+                    if !polls.iter().any(|t| (armed..came).contains(t)) {
+                        unpolled.push([*arm, next]);
+                    }
+                }
+            }
+        }
+        last = next;
+    }
+    // A machine that is busy elsewhere may stop the program in between, but not each time.
+    match (unarmed.first(), unpolled.first()) {
+        (Some(first), _) if 2 * unarmed.len() > pauses => Err(not_armed_again(first.to_vec())),
+        (_, Some(first)) if 2 * unpolled.len() > pauses => Err(not_after_arming(first.to_vec())),
+        _ => Ok(()),
+    }
+}
+
+/// Times at which the program has polled: of polls in vain in a row the first and the last.
+fn polls(run: &Run) -> Vec<u64> {
+    let own = run.entries.iter().filter(|entry| entry.process == run.student);
+    let times = own.filter_map(|entry| match &entry.what {
+        What::Polled(polled) => {
+            let found = (polled.found > 0).then_some(entry.t);
+            Some([
+                found,
+                polled.empty.map(|empty| empty.first),
+                polled.empty.map(|empty| empty.last),
+            ])
+        }
+        _ => None,
+    });
+    times.flatten().flatten().collect()
+}
+
+fn has_one_thread(run: &Run) -> Verdict {
+    let of_student = run.entries.iter().enumerate();
+    let mut of_student = of_student.filter_map(|(index, entry)| {
+        let thread = entry.thread.filter(|_| entry.process == run.student && entry.by.is_none())?;
+        Some((index, thread))
+    });
+    let Some((_, first)) = of_student.next() else { return Ok(()) };
+    match of_student.find(|(_, thread)| *thread != first) {
+        Some((index, _)) => wrong("your program has a second thread, and one is enough", [index]),
+        None => Ok(()),
+    }
+}

@@ -20,11 +20,15 @@ fn run() -> OurResult {
     let mr = our_reg_mr(&conn, &buffer, ibv_access_flags(0))?;
     our_connect(&mut conn, &[])?;
     let mut seed = std::process::id();
-    for _ in 0..MESSAGES {
+    for number in 0..MESSAGES {
         // the constants of a linear congruential generator
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let pauses = [0, 0, 20, 200, 3000];
         thread::sleep(Duration::from_micros(pauses[(seed >> 16) as usize % pauses.len()]));
+        if number == MESSAGES / 2 {
+            // by then the server sleeps, however busy the machine is
+            thread::sleep(Duration::from_millis(200));
+        }
         our_post_send(&conn, &mut our_setup_send_wr(&mut [our_setup_sge(&buffer, mr)]))?;
         our_await_completion(&conn)?;
     }

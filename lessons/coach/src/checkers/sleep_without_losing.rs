@@ -54,23 +54,30 @@ pub fn vain_polls(run: &Run) -> u64 {
 
 /// Was the queue armed whenever the program went to sleep?
 pub fn is_armed(run: &Run) -> Verdict {
-    let mut armed = false;
+    let (mut armed, mut spent, mut asleep) = (false, false, None);
     for (index, entry) in run.entries.iter().enumerate() {
         if entry.process != run.student {
             continue;
         }
         match &entry.what {
-            What::Call(call) if call.name == "ibv_req_notify_cq" => armed = true,
-            What::Woken { on: Channel::Completion, event: true, .. } => armed = false,
-            What::Wait { on: Channel::Completion, .. } if !armed => {
-                return wrong(
-                    "your program waits for an event of a queue that is not armed: ibv_req_notify_cq arms \
-                     it for one event",
-                    [index],
-                );
+            What::Call(call) if call.name == "ibv_req_notify_cq" => (armed, spent) = (true, false),
+            // An event that is there already is fetched without a wait, and is not in the record.
+            What::Completion(_) => spent = armed,
+            What::Woken { on: Channel::Completion, event: true, .. } => {
+                (armed, spent, asleep) = (false, false, None);
             }
+            What::Wait { on: Channel::Completion, .. } if !armed => return unarmed(index),
+            // The event may be on its way.
+            What::Wait { on: Channel::Completion, .. } if spent => asleep = Some(index),
             _ => {}
         }
     }
-    Ok(())
+    asleep.map_or(Ok(()), unarmed)
+}
+
+fn unarmed(wait: usize) -> Verdict {
+    wrong(
+        "your program waits for an event of a queue that is not armed: ibv_req_notify_cq arms it for one event",
+        [wait],
+    )
 }

@@ -133,4 +133,5 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 #[cfg(test)]
+#[path = "../unit/sync.rs"]
 mod tests;

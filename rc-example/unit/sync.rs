@@ -1,3 +1,5 @@
+//! Unit tests of `src/sync.rs`.
+
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::thread;

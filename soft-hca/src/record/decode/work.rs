@@ -47,7 +47,9 @@ pub(super) fn send_posted(body: &event::SendPosted, tail: &[u8]) -> SendPosted {
             selectivity: constant("IBV_FLUSH_", selectivity::name(level), level),
         }
     });
-    let length = match body.opcode {
+    // A copy: the field of a packed structure may lie anywhere.
+    let opcode = body.opcode;
+    let length = match opcode {
         opcode::LOCAL_INV => 0,
         opcode::BIND_MW => body.compare_add,
         opcode::ATOMIC_WRITE => 8,

@@ -28,3 +28,18 @@ mirror() {
 ways_to_the_mirror() {
     apt-config dump | grep '^Acquire::' | grep -v '^Acquire::\(IndexTargets\|Languages\)'
 }
+
+# gather FOLDER: the sources as they are here, in `sources`, and the crates of Cargo.lock, in `cargo`. `here` is the
+# folder of this file.
+gather() {
+    local registry=${CARGO_HOME:-$HOME/.cargo}/registry part
+    # shellcheck disable=SC2154
+    mkdir -p "$1"/{sources,cargo/registry} || return 1
+    (cd "$here/.." && git ls-files -z --cached --others --exclude-standard |
+        tar --create --null --files-from - --ignore-failed-read) |
+        tar --extract -C "$1/sources" || return 1
+    (cd "$here/.." && cargo fetch --locked --quiet) || return 1
+    for part in index cache; do
+        cp -a "$registry/$part" "$1/cargo/registry/" || return 1
+    done
+}

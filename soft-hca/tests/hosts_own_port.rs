@@ -86,7 +86,7 @@ fn who_leaves_at_once_has_acknowledged() {
     }
 }
 
-/// Nor does it matter that the link's thread runs the share.
+/// The same where the link's thread runs the share.
 #[test]
 fn who_leaves_a_queue_pair_at_once_has_acknowledged() {
     for how in ["error", "destroy"] {

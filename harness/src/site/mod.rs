@@ -64,13 +64,13 @@ pub fn write(top: &Path, runs: Option<&Path>, out: &Path) -> Result<Counts, Erro
                 true => folder(top, page, &known)?,
                 false => text(top, page)?,
             };
+            copy_files(&links::targets(&text, page, top), top, &pages)?;
             text = links::in_book(&text, page, top);
             if let Some(name) = runs.of_page(page) {
                 let to = links::relative(&links::place(page, top), &runs::place(name));
                 text.push_str(&format!("\n---\n\n[A run of it, recorded]({to})\n"));
             }
             put(&pages.join(links::place(page, top)), text.as_bytes())?;
-            copy_files(top, page, &pages)?;
         }
     }
     counts.runs = runs.write(top, &pages)?;
@@ -105,11 +105,11 @@ fn others(top: &Path, parts: &[Part]) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Copies the files to which a page links and that are no pages.
-fn copy_files(top: &Path, page: &Path, pages: &Path) -> Result<(), Error> {
-    for target in links::targets(&text(top, page)?, page, top) {
+fn copy_files(targets: &[Target], top: &Path, pages: &Path) -> Result<(), Error> {
+    for target in targets {
         if let Target::File(file) = target {
-            let bytes = fs::read(top.join(&file)).map_err(Error::read(&file))?;
-            put(&pages.join(&file), &bytes)?;
+            let bytes = fs::read(top.join(file)).map_err(Error::read(file))?;
+            put(&pages.join(file), &bytes)?;
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The pages about recorded runs.
 //!
 //! A folder of runs has for each of them `NAME.txt`, what it printed; `NAME.calls`, what `soft-hca show` says of
-//! its record; `NAME.html`, the picture of it; and maybe `NAME.why`, what `soft-hca explain` says of it. NAME is that of an example, or of a lesson: then the run is that of the program
-//! with which a student begins.
+//! its record; `NAME.html`, the picture of it; and maybe `NAME.why`, what `soft-hca explain` says of it. NAME is
+//! that of an example, or of a lesson: then the run is that of the program with which a student begins.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -113,12 +113,12 @@ fn example(name: &str) -> Option<&'static Example> {
 }
 
 /// What the run of a lesson is.
-const BEGINNING: &str = "the program with which one begins, wrong or unfinished";
+const BEGINNING: &str = "the program you begin with, wrong or unfinished";
 
 const LIST: &str = "# Recorded runs\n\n\
     What each program printed, the calls that both sides made, and a picture of the run: for a browser, \
-    with arrows for what one side's call was to the other. The programs of lessons are those with which one \
-    begins; why they go wrong is explained there.\n\n\
+    with arrows for what one side's call was to the other. Of a lesson it is the program you begin with, and \
+    what goes wrong in it is explained.\n\n\
     | run | about | |\n| --- | --- | --- |\n";
 
 impl Run {

@@ -17,7 +17,8 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern")
 }
 
-static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\[\]]*)\]\(([^()\s]+)\)"));
+/// A link of a page: its text, and where it leads.
+pub static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\[\]]*)\]\(([^()\s]+)\)"));
 static SPAN: LazyLock<Regex> = LazyLock::new(|| regex(r"`([^`]+)`"));
 static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:\w+::)*([A-Za-z_]\w*)$"));
 static CALLED: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:our|ibv|rdma)_\w+$"));

@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use harness::site;
 use regex::Regex;
 
-use crate::links::{prose, slug};
+use crate::links::{LINK, prose, slug};
 use crate::tree::{files, top};
 
 /// What a page of the book links to that is not in it.
 fn broken(page: &Path, pages: &Path, listed: &BTreeSet<PathBuf>) -> Vec<String> {
-    let link = Regex::new(r"\[[^\[\]]*\]\(([^()\s]+)\)").unwrap();
     let text = fs::read_to_string(page).unwrap();
     let mut found = Vec::new();
-    let targets = prose(&text).flat_map(|(_, line)| link.captures_iter(line));
-    for target in targets.map(|link| link[1].to_owned()).filter(|to| !to.contains("://")) {
+    let targets = prose(&text).flat_map(|(_, line)| LINK.captures_iter(line));
+    for target in targets.map(|link| link[2].to_owned()).filter(|to| !to.contains("://")) {
         let (file, heading) =
             target.split_once('#').map_or((target.as_str(), None), |(f, h)| (f, Some(h)));
         let path =

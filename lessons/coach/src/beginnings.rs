@@ -1,4 +1,4 @@
-//! What every lesson begins with, run and judged: for who shows that without being a student.
+//! What every lesson begins with, run and judged, to be shown to readers.
 
 use std::fs;
 use std::path::Path;

@@ -293,8 +293,8 @@ impl Link {
                 }
             }
             _ => {
-                // The program may have found what came just now, and its peer is to know. An adapter has
-                // acknowledged it before that.
+                // The program may have found what came just now, and its peer is to know. An adapter
+                // acknowledges it before that.
                 self.with(qpn, |link, queue_pair| {
                     queue_pair.answer(link.actor(), &link.env.port);
                 });

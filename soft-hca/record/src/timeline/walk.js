@@ -1,4 +1,4 @@
-// Finding things, and one step at a time for who shows the page to others.
+// Finding things, and presenting the page one step at a time.
 (() => {
   const { run, main, things, parts, seen, go, release } = timeline;
   const tools = document.getElementById("tools");

@@ -38,6 +38,9 @@ pub struct Share {
     pub is_in_use: AtomicU32,
     /// Goes on with each poll of the process.
     pub polls: AtomicU32,
+    /// Not 0: others have done something with its queue pairs while the process runs it, which has to look at
+    /// them.
+    pub has_changed: AtomicU32,
     /// The process may run it from this time on (`CLOCK_MONOTONIC` nanoseconds).
     pub not_before_ns: AtomicU64,
 }

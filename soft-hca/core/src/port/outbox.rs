@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::icrc;
 use soft_hca_roce::wire::ip::{Addresses, Flow};
 use soft_hca_roce::wire::packet::PORT;
@@ -23,8 +24,9 @@ const MESSAGES: usize = 16;
 
 /// Packets in the order in which they go out, all of one socket.
 ///
-/// Runs of equally long packets to one host are one message, which the system cuts into packets
-/// itself (`UDP_SEGMENT`), where it can. The ICRC covers the identification of the IP header, and
+/// Runs of equally long packets to one queue pair are one message, which the system cuts into packets
+/// itself (`UDP_SEGMENT`), where it can. (The message comes whole to who has the queue pair of its first
+/// packet, where nothing between the hosts has cut it.) The ICRC covers the identification of the IP header, and
 /// that depends on the place in the run, so packets are sealed when they leave.
 #[derive(Debug)]
 pub struct Outbox {
@@ -41,6 +43,7 @@ pub struct Outbox {
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     path: Path,
+    to: Qpn,
     start: usize,
     length: usize,
 }
@@ -63,9 +66,9 @@ impl Outbox {
         self.bytes.get_mut(self.used..self.used + needed)
     }
 
-    /// The packet of so many bytes that lies at the front of the room waits now.
-    pub fn put(&mut self, path: Path, length: usize) {
-        self.packets.push(Queued { path, start: self.used, length });
+    /// The packet of so many bytes for a queue pair that lies at the front of the room waits now.
+    pub fn put(&mut self, path: Path, to: Qpn, length: usize) {
+        self.packets.push(Queued { path, to, start: self.used, length });
         self.used += length;
     }
 
@@ -137,7 +140,7 @@ impl Outbox {
         let rest = self.packets[first + 1..].iter().take(most.saturating_sub(1));
         let mut count = 1;
         for packet in rest {
-            if packet.path != head.path || packet.length > head.length {
+            if (packet.path, packet.to) != (head.path, head.to) || packet.length > head.length {
                 break;
             }
             count += 1;
@@ -181,23 +184,30 @@ mod tests {
         Path::new(IpAddr::from([192, 0, 2, 100]), IpAddr::from([192, 0, 2, host]))
     }
 
-    fn outbox(packets: &[(u8, usize)]) -> Outbox {
+    fn outbox(packets: &[(u8, u32, usize)]) -> Outbox {
         let mut outbox = Outbox::new();
-        for &(host, length) in packets {
+        for &(host, qpn, length) in packets {
             assert!(outbox.room(length).is_some());
-            outbox.put(path(host), length);
+            outbox.put(path(host), Qpn::new(qpn), length);
         }
         outbox
     }
 
     #[test]
-    fn runs_are_of_one_length_and_to_one_host() {
-        let lengths = [1040, 1040, 16, 16, 20, 20];
-        let hosts = [1, 1, 1, 1, 1, 2];
-        let packets: Vec<_> = hosts.into_iter().zip(lengths).collect();
+    fn runs_are_of_one_length_and_to_one_queue_pair() {
+        let packets = [
+            (1, 17, 1040),
+            (1, 17, 1040),
+            (1, 17, 16),
+            (1, 17, 16),
+            (1, 17, 20),
+            (1, 18, 20),
+            (1, 18, 20),
+            (2, 18, 20),
+        ];
         let mut outbox = outbox(&packets);
         let runs = outbox.runs();
-        assert_eq!(runs[..], [(0, 3), (3, 1), (4, 1), (5, 1)]);
+        assert_eq!(runs[..], [(0, 3), (3, 1), (4, 1), (5, 2), (7, 1)]);
         let message = outbox.message(0, 3);
         assert_eq!((message.bytes.len(), message.segment), (2096, Some(1040)));
         assert_eq!(outbox.message(3, 1).segment, None);
@@ -207,9 +217,9 @@ mod tests {
 
     #[test]
     fn runs_are_as_long_as_a_message_may_be() {
-        let small = vec![(1, 24); 100];
+        let small = vec![(1, 17, 24); 100];
         assert_eq!(outbox(&small).runs()[..], [(0, 64), (64, 36)]);
-        let large = vec![(1, 4124); 30];
+        let large = vec![(1, 17, 4124); 30];
         assert_eq!(outbox(&large).runs()[..], [(0, 15), (15, 15)]);
     }
 
@@ -218,7 +228,7 @@ mod tests {
         let mut outbox = Outbox::new();
         let mut count = 0;
         while outbox.room(MAX_BYTES).is_some() {
-            outbox.put(path(1), MAX_BYTES);
+            outbox.put(path(1), Qpn::new(17), MAX_BYTES);
             count += 1;
         }
         assert_eq!(count, BYTES / MAX_BYTES);

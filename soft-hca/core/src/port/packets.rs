@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use soft_hca_roce::wire::bth::{DEFAULT_PKEY, pkeys_match};
+use soft_hca_roce::wire::bth::{DEFAULT_PKEY, Qpn, pkeys_match};
 use soft_hca_roce::wire::icrc::{self, Right};
 use soft_hca_roce::wire::ip::{Addresses, Flow, IpHeader};
 use soft_hca_roce::wire::mad::GSI_QPN;
@@ -118,8 +118,8 @@ impl<T: Tap> Port<T> {
         })
     }
 
-    /// Builds packets, all or none: for each the headers and the length of the payload, which
-    /// `fill` copies. They leave with [`Port::flush`], or when there are many. `None` if the system
+    /// Builds packets for one queue pair, all or none: for each the headers and the length of the payload,
+    /// which `fill` copies. They leave with [`Port::flush`], or when there are many. `None` if the system
     /// has no room for them now. A packet that it refuses for another reason counts as sent and
     /// lost.
     pub fn send_all<E>(
@@ -137,6 +137,7 @@ impl<T: Tap> Port<T> {
             self.leave(&self.sockets[index], outbox);
         }
         let mut room = outbox.room(needed)?;
+        let mut to = Qpn::new(0);
         let mut lengths = ArrayVec::<usize, RUN>::new();
         let mut payloads = ArrayVec::<&mut [u8], RUN>::new();
         for (headers, payload) in packets.take(RUN) {
@@ -145,6 +146,7 @@ impl<T: Tap> Port<T> {
                 return Some(Ok(()));
             };
             let (packet, rest) = room.split_at_mut(layout.length);
+            to = headers.dest_qpn;
             lengths.push(layout.length);
             payloads.push(&mut packet[layout.payload]);
             room = rest;
@@ -156,7 +158,7 @@ impl<T: Tap> Port<T> {
         if self.tap.is_on() {
             return self.send_through_tap(path, outbox.room(needed)?, &lengths).then_some(Ok(()));
         }
-        lengths.into_iter().for_each(|length| outbox.put(*path, length));
+        lengths.into_iter().for_each(|length| outbox.put(*path, to, length));
         Some(Ok(()))
     }
 
@@ -332,7 +334,7 @@ pub fn trace_arrived(actor: &Actor<'_>, run: &[Arrived<'_>], queue_pair: Option<
 mod tests {
     use std::net::SocketAddr;
 
-    use soft_hca_roce::wire::bth::{Psn, Qpn};
+    use soft_hca_roce::wire::bth::Psn;
     use soft_hca_roce::wire::headers::{Aeth, Syndrome};
     use soft_hca_roce::wire::opcode::{Operation, Service};
 

@@ -90,6 +90,10 @@ impl Running {
         }
         self.polls = self.polls.wrapping_add(1);
         self.entry().polls.store(self.polls, Relaxed);
+        if self.entry().has_changed.load(Relaxed) != 0 {
+            self.entry().has_changed.swap(0, AcqRel);
+            self.dirty.extend(self.connected());
+        }
         self.serve(actor);
         let has_received = self.receive(actor);
         if !has_received && self.polls % LOOK_AT_CLOCK == 0 {
@@ -127,16 +131,21 @@ impl Running {
         }
     }
 
+    /// The share's queue pairs that have peers on other hosts.
+    fn connected(&self) -> Vec<Qpn> {
+        let first = self.share * SHARE_QPS;
+        let qps = &self.arena.qps[first..first + SHARE_QPS];
+        let connected = qps.iter().filter(|qp| qp.kept_bytes.load(Acquire) != 0);
+        connected.map(|qp| Qpn::new(qp.live.load(Acquire))).collect()
+    }
+
     /// Takes the share, if the process may have it and has connected queue pairs.
     fn take(&mut self, actor: &Actor<'_>, now: u64) -> bool {
         let entry = &self.arena.shares[self.share];
         if now < entry.not_before_ns.load(Acquire) {
             return false;
         }
-        let first = self.share * SHARE_QPS;
-        let qps = &self.arena.qps[first..first + SHARE_QPS];
-        let connected = qps.iter().filter(|qp| qp.kept_bytes.load(Acquire) != 0);
-        let qpns: Vec<Qpn> = connected.map(|qp| Qpn::new(qp.live.load(Acquire))).collect();
+        let qpns = self.connected();
         let Some(any) = qpns.first() else { return false };
         let taken = entry.runner.compare_exchange(runner::DAEMON, runner::PROCESS, AcqRel, Acquire);
         if taken.is_err() {
@@ -146,16 +155,15 @@ impl Running {
         self.in_use = 0;
         self.deadlines = Deadlines::default();
         // It has to notice, so that it looks whether we go on polling.
-        actor.env.link_is_away(any.get());
+        actor.env.link_looks(any.get());
         self.dirty = qpns;
         true
     }
 
-    /// Does something with queue pairs that nobody else has meanwhile. False if somebody has them.
+    /// Does something with queue pairs of this share that nobody else has meanwhile. False if somebody has them.
     fn with(&mut self, qpns: &[Qpn], mut work: impl FnMut(&mut Self, &mut QueuePair)) -> bool {
         let arena = Arc::clone(&self.arena);
-        let me = (arena.shares[self.share].proc.load(Relaxed) as usize).wrapping_sub(1);
-        let Some(_guard) = arena.shares[self.share].lock_patiently(me) else { return false };
+        let Some(_guard) = arena.shares[self.share].lock_patiently(self.me()) else { return false };
         for qpn in qpns {
             let known = match self.qps.remove(qpn) {
                 Some(mut known) => known.refresh(&arena).then_some(known),
@@ -231,7 +239,7 @@ impl Running {
         let mut refused = Some(Drop::QueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;
-        self.with(&[qpn], |_, queue_pair| {
+        let receive = |queue_pair: &mut QueuePair| {
             ends = Some((queue_pair.path.own, queue_pair.path.peer));
             if !queue_pair.has(first.packet.headers.service) {
                 return;
@@ -241,13 +249,177 @@ impl Running {
                 trace_arrived(actor, run, ends);
                 queue_pair.receive(*actor, now, &packets);
             }
-        });
+        };
+        let is_own = QueuePair::share(&self.arena, qpn) == Some(self.share);
+        if is_own {
+            let mut receive = receive;
+            self.with(&[qpn], |_, queue_pair| receive(queue_pair));
+        } else {
+            self.with_other(qpn, receive);
+        }
         match refused {
             Some(reason) => {
                 trace_arrived(actor, run, ends);
                 run.iter().for_each(|_| self.port.count_drop(first.path.1, reason));
             }
-            None => self.dirty.push(qpn),
+            None if is_own => self.dirty.push(qpn),
+            // Whoever runs its share goes on with it.
+            None => actor.env.link_looks(qpn.get()),
         }
+    }
+
+    /// Does something with a queue pair of another share. Its packets come to this one's socket where the
+    /// system has made one message of packets that came in a row (GRO), or has got them so: it looks at the
+    /// first one's queue pair only.
+    fn with_other(&mut self, qpn: Qpn, work: impl FnOnce(&mut QueuePair)) {
+        let arena = Arc::clone(&self.arena);
+        let Some(share) = QueuePair::share(&arena, qpn) else { return };
+        let Some(_guard) = arena.shares[share].lock_patiently(self.me()) else { return };
+        if let Some(mut queue_pair) = QueuePair::kept(&arena, qpn) {
+            work(&mut queue_pair);
+            queue_pair.keep(&arena, &mut self.scratch);
+        }
+    }
+
+    /// The process's index.
+    fn me(&self) -> usize {
+        (self.entry().proc.load(Relaxed) as usize).wrapping_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, UdpSocket};
+    use std::sync::Mutex;
+    use std::time::{Duration, Instant};
+
+    use soft_hca_roce::wire::bth::Psn;
+    use soft_hca_roce::wire::icrc;
+    use soft_hca_roce::wire::ip::Flow;
+    use soft_hca_roce::wire::opcode::{Operation, SendEnd, Service};
+    use soft_hca_roce::wire::packet::{Headers, PORT};
+
+    use super::*;
+    use crate::arena::{HEAP_START, qpn};
+    use crate::engine::{Async, Env, LocalCopier};
+    use crate::port::{Path, SLOT_BYTES, SLOTS};
+    use crate::uapi::verbs::qp_type;
+
+    const OWN: usize = 1;
+    const OTHER: usize = 2;
+    const ME: usize = 5;
+    const SOMEBODY: usize = 6;
+
+    /// Queue pairs at which the link's thread is to look.
+    #[derive(Default)]
+    struct Looks(Mutex<Vec<u32>>);
+
+    impl Env for Looks {
+        fn now_ns(&self) -> u64 {
+            system::now_ns()
+        }
+        fn wake_channel(&self, _: u32, _: u32) {}
+        fn reschedule(&self, _: u32, _: u64) {}
+        fn raise(&self, _: Async) {}
+        fn link_looks(&self, qpn: u32) {
+            self.0.lock().unwrap().push(qpn);
+        }
+    }
+
+    /// A connected queue pair of a share, which has come to RTR.
+    fn connect(arena: &Mapping, share: usize, path: Path) -> Qpn {
+        let index = share * SHARE_QPS;
+        let (qp, number) = (&arena.qps[index], qpn(index, 0, 0));
+        let place = HEAP_START + share * SLOTS * SLOT_BYTES;
+        qp.kept.offset.store(place as u64, Release);
+        qp.kept.mask.store(SLOTS as u32 - 1, Release);
+        qp.kept.log2_slot.store(SLOT_BYTES.trailing_zeros(), Release);
+        for (field, value) in
+            [(&qp.qp_type, qp_type::RC), (&qp.path_mtu, 3), (&qp.dest_qpn, 17), (&qp.live, number)]
+        {
+            field.store(value, Release);
+        }
+        let number = Qpn::new(number);
+        QueuePair::new(qp, number, path).unwrap().keep(arena, &mut Scratch::default());
+        number
+    }
+
+    /// A packet from the path's peer.
+    fn send(to: Qpn, path: Path) {
+        let socket = UdpSocket::bind((path.peer, 0)).unwrap();
+        let operation = Operation::SendOnly(SendEnd::Plain);
+        let headers = Headers::new(Service::Rc, operation, to, Psn::new(0));
+        let mut bytes = vec![0; 64];
+        let layout = headers.build(0, &mut bytes).unwrap();
+        bytes.truncate(layout.length);
+        let own = SocketAddr::from((path.own, PORT));
+        icrc::seal(&Flow::new(socket.local_addr().unwrap(), own).unwrap(), &mut bytes);
+        socket.send_to(&bytes, own).unwrap();
+    }
+
+    #[test]
+    fn packets_of_other_shares_are_taken_under_their_lock() {
+        let arena = Arc::new(Mapping::create().unwrap());
+        let [own, peer] = ["127.7.93.1", "127.7.93.2"].map(|text| text.parse().unwrap());
+        let path = Path::new(own, peer);
+        let of_other = connect(&arena, OTHER, path);
+        let share = &arena.shares[OWN];
+        share.proc.store(ME as u32 + 1, Release);
+        share.runner.store(runner::PROCESS, Release);
+        let socket = Socket::bind(own, 0, false).unwrap();
+        let mut running = Running::new(Arc::clone(&arena), OWN, vec![socket]);
+        running.in_use = 1;
+        let (env, copier) = (Looks::default(), LocalCopier::default());
+        let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
+        let version = || arena.qps[OTHER * SHARE_QPS].kept_version.load(Acquire);
+        let mut poll_until = |is_done: &dyn Fn() -> bool| {
+            let began = Instant::now();
+            while !is_done() {
+                assert!(began.elapsed() < Duration::from_secs(60));
+                running.poll(&actor);
+            }
+        };
+
+        let before = version();
+        let somebodys = arena.shares[OTHER].lock.lock(SOMEBODY, || {});
+        send(of_other, path);
+        poll_until(&|| arena.port_counters.dropped(Drop::QueuePair) == 1);
+        assert_eq!(version(), before);
+        drop(somebodys);
+        send(of_other, path);
+        poll_until(&|| version() != before);
+        assert_eq!(arena.shares[OTHER].lock.owner(), None);
+        assert_eq!(env.0.lock().unwrap()[..], [of_other.get()]);
+        assert!(running.qps.is_empty() && running.dirty.is_empty(), "it is not to be served here");
+    }
+
+    #[test]
+    fn what_others_have_changed_is_served() {
+        let arena = Arc::new(Mapping::create().unwrap());
+        let [own, peer] = ["127.7.94.1", "127.7.94.2"].map(|text| text.parse().unwrap());
+        let number = connect(&arena, OWN, Path::new(own, peer));
+        let share = &arena.shares[OWN];
+        share.proc.store(ME as u32 + 1, Release);
+        let mut running = Running::new(Arc::clone(&arena), OWN, Vec::new());
+        let (env, copier) = (Looks::default(), LocalCopier::default());
+        let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
+        let began = Instant::now();
+        while !running.is_ours() {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            running.poll(&actor);
+        }
+        let qp = &arena.qps[OWN * SHARE_QPS];
+        let served = qp.kept_version.load(Acquire);
+        running.poll(&actor);
+        assert_eq!(qp.kept_version.load(Acquire), served);
+        let mut other = QueuePair::kept(&arena, number).unwrap();
+        other.begin_to_send(qp);
+        other.keep(&arena, &mut Scratch::default());
+        share.has_changed.store(1, Release);
+        running.poll(&actor);
+        assert_eq!(qp.kept_version.load(Acquire), served + 2);
+        assert_eq!(share.has_changed.load(Acquire), 0);
+        running.poll(&actor);
+        assert_eq!(qp.kept_version.load(Acquire), served + 2);
     }
 }

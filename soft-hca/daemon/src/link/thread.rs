@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
@@ -270,12 +270,14 @@ impl Link {
     fn set_state(&mut self, qpn: Qpn, to: u32, path: Path) {
         match (to, self.arena.qp(qpn.get())) {
             (state::RTR, Some(qp)) => {
-                if let Some(new) = QueuePair::new(qp, qpn, path) {
+                // One that is there already was only not kept: it may have come to RTS since.
+                if !self.qps.contains_key(&qpn) {
+                    let Some(new) = QueuePair::new(qp, qpn, path) else { return };
                     self.qps.insert(qpn, new);
-                    let kept = self.with(qpn, |_, _| {});
-                    if kept.is_none() {
-                        self.later.push((qpn, to, path));
-                    }
+                }
+                let kept = self.with(qpn, |_, _| {});
+                if kept.is_none() {
+                    self.later.push((qpn, to, path));
                 }
             }
             (state::RTS | state::SQD, Some(_)) => {
@@ -337,7 +339,13 @@ impl Link {
         }
         let dirty = std::mem::take(&mut self.dirty);
         for qpn in dirty {
-            if !self.qps.contains_key(&qpn) || self.is_of_process(qpn, now) {
+            if !self.qps.contains_key(&qpn) {
+                continue;
+            }
+            if let Some(share) = self.run_by_process(qpn, now) {
+                // It may know nothing of what is to be done: of a state to which the queue pair has come, or of
+                // packets that were taken here.
+                self.arena.shares[share].has_changed.store(1, Release);
                 continue;
             }
             let served = self.with(qpn, |link, qp| {
@@ -355,10 +363,10 @@ impl Link {
         !self.dirty.is_empty()
     }
 
-    /// Whether the queue pair's process runs its share.
-    fn is_of_process(&mut self, qpn: Qpn, now: u64) -> bool {
-        let share = QueuePair::share(&self.arena, qpn);
-        share.is_some_and(|share| self.watch.is_away(&self.arena, share, now))
+    /// The queue pair's share, if its process runs that.
+    fn run_by_process(&mut self, qpn: Qpn, now: u64) -> Option<usize> {
+        let share = QueuePair::share(&self.arena, qpn)?;
+        self.watch.is_away(&self.arena, share, now).then_some(share)
     }
 
     /// Does something with a queue pair that nobody else has meanwhile. `None` if its process has it at

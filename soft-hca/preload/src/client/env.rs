@@ -145,7 +145,7 @@ impl Env for ClientEnv {
         }
     }
 
-    fn link_is_away(&self, qpn: u32) {
+    fn link_looks(&self, qpn: u32) {
         self.tell_link(qpn);
     }
 

@@ -25,21 +25,29 @@ use crate::utilities::{
     our_report_string, our_trace_ptr,
 };
 
+/// The client's atomic operations: each has a work request of its own, the one of this number.
+#[derive(Clone, Copy)]
+enum Operation {
+    FetchAndAdd = 0,
+    CompareAndSwap = 1,
+}
+
 /// Posts an atomic work request to the agent's counter, waits for it to complete, and gives what was
 /// in the counter before. To add, `compare_add` is the summand; to compare and swap, it is what is
 /// expected and `swap` what comes in its place.
 fn our_atomic(
     client_conn: &mut OurControl,
-    index: usize,
+    operation: Operation,
     compare_add: u64,
     swap: u64,
     options: &OurOptions,
 ) -> OurResult<u64> {
-    let (operation, event) = [
-        ("fetch and add", "event IBV_WC_FETCH_ADD"),
-        ("compare and swap", "event IBV_WC_COMP_SWAP"),
-    ][index];
+    let (name, event) = match operation {
+        Operation::FetchAndAdd => ("fetch and add", "event IBV_WC_FETCH_ADD"),
+        Operation::CompareAndSwap => ("compare and swap", "event IBV_WC_COMP_SWAP"),
+    };
 
+    let index = operation as usize;
     let remote_buffer_info = client_conn.remote_buffer_info[0].get();
     let work_request = &client_conn.user_data_send_work_request[index];
     let mut wr = copied(work_request);
@@ -54,12 +62,12 @@ fn our_atomic(
 
     // wait for the atomic operation to complete
     if options.flags & VERBOSE_TRACING != 0 {
-        our_report_string("waiting completion of", operation, event, options);
+        our_report_string("waiting completion of", name, event, options);
     }
 
     if our_await_completion(client_conn, options).is_err() {
         // the opcode of an error completion is not valid, so say which operation it was
-        our_report_string("our_atomic", "failed in", operation, options);
+        our_report_string("our_atomic", "failed in", name, options);
         return Err(Reported);
     }
     client_conn.wc_atomic += 1;
@@ -76,7 +84,7 @@ fn our_compare_and_swap(
     swap: u64,
     options: &OurOptions,
 ) -> OurResult {
-    let found = our_atomic(client_conn, 1, compare, swap, options)?;
+    let found = our_atomic(client_conn, Operation::CompareAndSwap, compare, swap, options)?;
     let message = &options.message;
     if found == compare {
         errln!("{message}: compare {compare} swap {swap}: swapped");
@@ -142,7 +150,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
 
     let ret = (|| {
         for count in 0..options.limit {
-            let fetched = our_atomic(client_conn, 0, 1, 0, options)?;
+            let fetched = our_atomic(client_conn, Operation::FetchAndAdd, 1, 0, options)?;
             if options.flags & VERBOSE_TRACING != 0 {
                 errln!("{message}: {} fetched {fetched}", client_conn.wc_atomic);
             }

@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 use std::net::Ipv6Addr;
-use std::ops::Deref;
 use std::process::ExitCode;
 use std::{ptr, thread};
 
@@ -71,25 +70,6 @@ struct Context {
     remote_qkey: u32,
 }
 
-/// An event of the connection manager; acknowledged on drop.
-struct CmEvent(*mut rdma_cm_event);
-
-impl Deref for CmEvent {
-    type Target = rdma_cm_event;
-
-    fn deref(&self) -> &rdma_cm_event {
-        // SAFETY: the event came from `rdma_get_cm_event` and is not acknowledged before drop.
-        unsafe { &*self.0 }
-    }
-}
-
-impl Drop for CmEvent {
-    fn drop(&mut self) {
-        // SAFETY: as above, and this acknowledges it once.
-        unsafe { rdma_ack_cm_event(self.0) };
-    }
-}
-
 /// An event channel for another thread.
 struct Channel(*mut rdma_event_channel);
 
@@ -106,16 +86,21 @@ fn cm_thread(channel: Channel) {
             verb_err("rdma_get_cm_event", ret);
             break;
         }
-        let event = CmEvent(event);
-        outln!("event {}, status {}", event_str(event.event), event.status);
+        // SAFETY: the event was got above and is not acknowledged yet.
+        let (type_, status) = unsafe { ((*event).event, (*event).status) };
+        outln!("event {}, status {status}", event_str(type_));
+        // SAFETY: as above, and nothing uses it any more.
+        unsafe { rdma_ack_cm_event(event) };
     }
 }
 
-/// Waits for the next event, which has to be a `type_`.
+/// Waits for the next event, which has to be a `type_`. The caller gets it in `out_ev`, if it wants to have
+/// it, and then has to acknowledge it.
 fn get_cm_event(
     channel: *mut rdma_event_channel,
     type_: rdma_cm_event_type::Type,
-) -> Outcome<CmEvent> {
+    out_ev: Option<&mut *mut rdma_cm_event>,
+) -> Outcome {
     let mut event = ptr::null_mut();
     // SAFETY: the channel is alive; the library writes the event's address.
     let ret = unsafe { rdma_get_cm_event(channel, &mut event) };
@@ -123,15 +108,22 @@ fn get_cm_event(
         verb_err("rdma_get_cm_event", ret);
         return Err(-1);
     }
-    let event = CmEvent(event);
+    let mut result = Ok(());
     // verify the event is the expected type
-    if event.event != type_ {
-        outln!("event: {}, status: {}", event_str(event.event), event.status);
-        return Err(-1);
+    // SAFETY: the event was got above and is not acknowledged yet.
+    let (got, status) = unsafe { ((*event).event, (*event).status) };
+    if got != type_ {
+        outln!("event: {}, status: {status}", event_str(got));
+        result = Err(-1);
     }
-    // The caller gets the event, and with it the duty to acknowledge it, that is to drop it. An
-    // event that nobody gets has to be acknowledged, too: leaving the group waits for that.
-    Ok(event)
+    // pass the event back to the caller if requested
+    match out_ev {
+        Some(out_ev) if result.is_ok() => *out_ev = event,
+        // One that nobody gets is acknowledged, too: leaving the group waits for that.
+        // SAFETY: as above, and nothing uses it any more.
+        _ => _ = unsafe { rdma_ack_cm_event(event) },
+    }
+    result
 }
 
 /// Resolves the address of the group, and binds to the local address if there is one.
@@ -167,7 +159,7 @@ fn resolve_addr(ctx: &mut Context) -> Outcome {
     let ret = unsafe { rdma_resolve_addr(ctx.id, src_addr, mcast_rai.ai_dst_addr, 2000) };
     verb_ok("rdma_resolve_addr", ret)?;
 
-    get_cm_event(ctx.channel, rdma_cm_event_type::RDMA_CM_EVENT_ADDR_RESOLVED)?;
+    get_cm_event(ctx.channel, rdma_cm_event_type::RDMA_CM_EVENT_ADDR_RESOLVED, None)?;
 
     let length = size_of::<libc::sockaddr_storage>().min(mcast_rai.ai_dst_len as usize);
     let mcast_sockaddr = ptr::from_mut(&mut ctx.mcast_sockaddr).cast::<u8>();
@@ -444,9 +436,11 @@ pub fn main() -> ExitCode {
 
         // verify that we successfully joined the multicast group
         let multicast_join = rdma_cm_event_type::RDMA_CM_EVENT_MULTICAST_JOIN;
-        let event = get_cm_event(ctx.channel, multicast_join)?;
-        // SAFETY: a join event has the parameters of a datagram service.
-        let mut ud = unsafe { event.param.ud };
+        let mut event = ptr::null_mut();
+        get_cm_event(ctx.channel, multicast_join, Some(&mut event))?;
+        // SAFETY: the event is not acknowledged yet, and one of a join has the parameters of a datagram
+        // service.
+        let mut ud = unsafe { (*event).param.ud };
         // SAFETY: every GID is 16 bytes.
         let dgid = Ipv6Addr::from(unsafe { ud.ah_attr.grh.dgid.raw });
         outln!("joined dgid: {dgid}, mlid 0x{:x}, sl {}", ud.ah_attr.dlid, ud.ah_attr.sl);
@@ -458,11 +452,13 @@ pub fn main() -> ExitCode {
             ctx.ah = unsafe { ibv_create_ah(ctx.pd, &mut ud.ah_attr) };
             if ctx.ah.is_null() {
                 verb_err("ibv_create_ah", -1);
+                // SAFETY: as below.
+                unsafe { rdma_ack_cm_event(event) };
                 return Err(-1);
             }
         }
-        // acknowledge the event
-        drop(event);
+        // SAFETY: the event was got above, and nothing uses it any more.
+        unsafe { rdma_ack_cm_event(event) };
 
         // Create a thread to handle any events while messages are exchanged. Without it they
         // would only go unread. It ends with the process.

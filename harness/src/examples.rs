@@ -65,7 +65,8 @@ pub struct Example {
     served: Option<&'static str>,
     /// Does each side get its own host's address, not the server's?
     pub(crate) own_address: bool,
-    /// Whether there is a C program of it; the exercises' solutions and `atomic` are ours.
+    /// Whether there is a C program of it; the exercises' solutions, `atomic`, `many-clients` and
+    /// `write-imm` are ours.
     pub original: bool,
     /// It has the C's faults, and ends badly now and then: it runs only where it is named.
     pub faulty: bool,

@@ -40,6 +40,44 @@ fn an_exercise_works_with_its_neighbours() {
     }
 }
 
+/// What a run of many-clients prints: the server with `flags`, and these commands as its client.
+fn many_clients(name: &str, flags: &str, clients: &str) -> String {
+    let bin_dir = bin_dir();
+    let server = format!("{}/many-clients-server -a 127.0.0.1 {flags}", bin_dir.display());
+    let client = format!("{}/many-clients-client -a 127.0.0.1", bin_dir.display());
+    let clients = clients.replace("CLIENT", &client);
+    let text = harness(name, &["pair", "--server", &server, "--client", &clients]);
+    assert!(!text.contains("verification failed"), "{text}");
+    text
+}
+
+#[test]
+fn no_addition_of_many_clients_is_lost() {
+    for (name, flags) in [("threads", "-n 3"), ("one-poll", "-n 3 -o")] {
+        let text = many_clients(name, flags, "CLIENT -n 3 -c 2000 -v");
+        assert!(text.contains("-server: listener counter 6000\n"), "{text}");
+    }
+}
+
+#[test]
+fn clients_of_many_clients_may_be_programs_of_their_own() {
+    for (name, flags) in [("programs", "-n 2"), ("programs-one-poll", "-n 2 -o")] {
+        let both = "CLIENT -n 1 -c 2000 -v & CLIENT -n 1 -c 1000 -v && wait $!";
+        let text = many_clients(name, flags, both);
+        assert!(text.contains("-server: listener counter 3000\n"), "{text}");
+    }
+}
+
+#[test]
+fn one_client_too_many_is_refused() {
+    for (name, flags) in [("refuses", "-n 1"), ("refuses-one-poll", "-n 1 -o")] {
+        let both = "CLIENT -n 2 -c 2000 -v; test $? = 1";
+        let text = many_clients(name, flags, both);
+        assert!(text.contains("(RDMA_CM_EVENT_REJECTED) status"), "{text}");
+        assert!(text.contains("-server: listener counter 2000\n"), "{text}");
+    }
+}
+
 /// The client's output of a run over eight buffers on soft-hca.
 fn client_of(example: &str) -> Vec<String> {
     let flags = ["-c", "100", "-s", "64", "-b", "8", "-T", "-x"];

@@ -31,7 +31,9 @@ fn examples_run() {
         assert!(path.exists(), "build the workspace first: {} is missing", path.display());
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("two_hosts");
-    for example in ["ping-sr-2e", "ping-rdma-3", "atomic", "rc-example", "srq"] {
+    for example in
+        ["ping-sr-2e", "ping-rdma-3", "atomic", "many-clients", "write-imm", "rc-example", "srq"]
+    {
         let words = [script.to_str().unwrap(), bin_dir.to_str().unwrap(), example];
         let output = unshare(&words).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);

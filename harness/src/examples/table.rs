@@ -186,6 +186,12 @@ pub const EXAMPLES: &[Example] = &[
         ..PAIR
     },
     Example {
+        name: "many-clients",
+        lesson: "an agent thread for each client, or one poll() for all",
+        original: false,
+        ..PAIR
+    },
+    Example {
         name: "pubsub-rdma-1",
         lesson: "the subscriber reads what the server publishes",
         like: Some("ping-rdma-1"),
@@ -203,6 +209,12 @@ pub const EXAMPLES: &[Example] = &[
         evidence: Evidence::Published,
         work: Work { clock: Clock::Asleep, flags: "-c 2", ..ONCE },
         ..PAIR
+    },
+    Example {
+        name: "write-imm",
+        lesson: "a write with immediate data tells the one written to",
+        original: false,
+        ..PING
     },
     Example {
         name: "rc-example",

@@ -193,11 +193,16 @@ impl Faults {
 
     /// Lines of a side, comparable, without the program's name.
     fn said(&self, example: &Example, side: Side, outcome: &Outcome) -> Vec<String> {
-        let own = format!("{}: ", example.binary(side));
+        let own = example.binary(side);
+        // one of several clients, or its agent, has its number behind the name
+        let is_number = |c: char| c.is_ascii_digit() || c == '[' || c == ']';
+        let text = |line: &str| {
+            let rest = line.strip_prefix(&own)?.trim_start_matches(is_number);
+            Some(rest.strip_prefix(": ")?.to_owned())
+        };
         let streams = [Stream::Stderr, Stream::Stdout];
         let lines = streams.iter().flat_map(|stream| outcome.transcript.stream(side, *stream));
-        let lines: Vec<_> =
-            lines.map(|line| line.strip_prefix(&own).map_or(line.clone(), str::to_owned)).collect();
+        let lines: Vec<_> = lines.map(|line| text(&line).unwrap_or(line)).collect();
         self.normaliser.apply(example.name, &lines)
     }
 

@@ -95,8 +95,9 @@ fn target(link: &str, page: &Path, top: &Path) -> Option<Target> {
     if top.join(&readme).exists() {
         return Some(Target::Page(readme));
     }
-    let is_record = path.extension().is_some_and(|extension| extension == "shr");
-    let is_text = || !is_record && fs::read_to_string(top.join(&path)).is_ok();
+    let is_no_page =
+        path.extension().is_some_and(|extension| extension == "shr" || extension == "svg");
+    let is_text = || !is_no_page && fs::read_to_string(top.join(&path)).is_ok();
     let is_page = data.is_dir() || data.len() <= MOST_BYTES && is_text();
     Some(if is_page { Target::Page(path) } else { Target::File(path) })
 }
@@ -140,6 +141,7 @@ mod tests {
         assert_eq!(of("ping-sr-1/README.md", "[x](src)"), "[x](src/index.md)");
         assert_eq!(of("ping-sr-1/src", "[x](client.rs)"), "[x](client.rs.md)");
         assert_eq!(of(course, "![x](ping-sr-1.png)"), "![x](ping-sr-1.png)");
+        assert_eq!(of(course, "![x](pictures/arming.svg)"), "![x](pictures/arming.svg)");
     }
 
     #[test]

@@ -1,0 +1,150 @@
+//! Connects and disconnects.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ptr;
+
+use common::errno;
+use common::memory::zeroed;
+use common::utilities::{OurResult, Reported};
+use rdma_sys::{
+    rdma_accept, rdma_cm_event_type, rdma_conn_param, rdma_connect, rdma_disconnect,
+    rdma_get_local_addr, rdma_get_peer_addr,
+};
+
+use crate::process_cm_events::our_await_cm_event;
+use crate::prototypes::{OurConnectInfo, OurControl, OurOptions};
+use crate::utilities::{our_report_error, our_report_ptr, our_report_string, our_trace_ulong};
+
+/// What the new connection shall be like. It points at `private_data`.
+fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
+    let mut params: rdma_conn_param = zeroed();
+
+    params.private_data = private_data.as_ptr().cast();
+    params.private_data_len = private_data.len() as u8;
+
+    // RDMA reads and atomics of the peer that our adapter serves at once, and ours that the peer's
+    // shall serve; sends, receives and RDMA writes need neither
+    params.responder_resources = 2;
+    params.initiator_depth = 2;
+
+    // how often our adapter sends again what nobody acknowledges, at most 7 times (rdma_accept
+    // ignores it: both sides take the client's)
+    params.retry_count = 5;
+
+    // how often the peer's adapter sends again what has found no receive posted here; 7: for ever
+    params.rnr_retry_count = 5;
+    params
+}
+
+/// An address of the connection as text: `ADDRESS:PORT`.
+fn our_addr_str(addr: &libc::sockaddr) -> String {
+    // SAFETY: all addresses of this program are of the family AF_INET, and the two structures have
+    // the same size.
+    let addr = unsafe { ptr::from_ref(addr).cast::<libc::sockaddr_in>().read_unaligned() };
+    let ip = Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr));
+    SocketAddrV4::new(ip, u16::from_be(addr.sin_port)).to_string()
+}
+
+/// Reports both ends of the connection, as `getsockname` and `getpeername` give those of a socket.
+fn our_report_addrs(conn: &OurControl, options: &OurOptions) {
+    // SAFETY: the id is alive and connected, so that it has both addresses.
+    let (local, peer) =
+        unsafe { (rdma_get_local_addr(&*conn.cm_id), rdma_get_peer_addr(&*conn.cm_id)) };
+    our_report_string("rdma_get_local_addr", "returned", &our_addr_str(local), options);
+    our_report_string("rdma_get_peer_addr", "returned", &our_addr_str(peer), options);
+}
+
+/// Connects to the server.
+pub fn our_client_connect(client_conn: &mut OurControl, options: &OurOptions) -> OurResult {
+    // pass client's limit and data_size to the server as private data
+    let connect_info =
+        OurConnectInfo { remote_limit: options.limit, remote_data_size: options.data_size }
+            .to_private_data();
+
+    // set up parameters to define properties of the new connection
+    let mut client_params = our_setup_conn_params(&connect_info);
+
+    our_trace_ulong("rdma_connect", "private_data_len", connect_info.len() as u64, options);
+
+    errno::set(0);
+    // SAFETY: the id is alive, its route is resolved and it has a queue pair; the private data
+    // is alive, too.
+    let ret = unsafe { rdma_connect(client_conn.cm_id, &mut client_params) };
+    if ret != 0 {
+        our_report_error(ret, "rdma_connect", options);
+        return Err(Reported);
+    }
+
+    // in this demo, rdma_connect() operates asynchronously
+    let established = rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
+    our_await_cm_event(client_conn, established, "rdma_connect", options)?;
+
+    // client connection established ok
+    our_report_ptr("rdma_connect", "connected cm_id", client_conn.cm_id, options);
+    our_report_addrs(client_conn, options);
+    Ok(())
+}
+
+/// Accepts the client's request, and does not wait until there is a connection.
+pub fn our_agent_accept(agent_conn: &mut OurControl, options: &OurOptions) -> OurResult {
+    let mut agent_params = our_setup_conn_params(&[]);
+
+    errno::set(0);
+    // SAFETY: the id came with the request, is alive and has a queue pair.
+    let ret = unsafe { rdma_accept(agent_conn.cm_id, &mut agent_params) };
+    if ret != 0 {
+        our_report_error(ret, "rdma_accept", options);
+        return Err(Reported);
+    }
+    Ok(())
+}
+
+/// Accepts the client's request.
+pub fn our_agent_connect(agent_conn: &mut OurControl, options: &OurOptions) -> OurResult {
+    our_agent_accept(agent_conn, options)?;
+
+    // in this demo, rdma_accept() operates asynchronously
+    let established = rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
+    our_await_cm_event(agent_conn, established, "rdma_accept", options)?;
+
+    our_agent_accepted(agent_conn, options);
+    Ok(())
+}
+
+/// The client's request is accepted.
+pub fn our_agent_accepted(agent_conn: &OurControl, options: &OurOptions) {
+    // agent connection established ok
+    our_report_ptr("rdma_accept", "accepted cm_id", agent_conn.cm_id, options);
+    our_report_addrs(agent_conn, options);
+}
+
+/// Disconnects, unless the other side has done so.
+pub fn our_disconnect(conn: &mut OurControl, options: &OurOptions) -> OurResult {
+    let mut cm_event_info = conn.cm_event_info.lock();
+    if cm_event_info.disconnected != 0 {
+        // remote side disconnected before we did, don't do it again
+        return Ok(());
+    }
+    cm_event_info.disconnected = 2;
+    drop(cm_event_info);
+
+    errno::set(0);
+    // SAFETY: the id is alive.
+    let ret = unsafe { rdma_disconnect(conn.cm_id) };
+    let cptr = if ret != 0 {
+        if errno::get() != libc::EINVAL {
+            our_report_error(ret, "rdma_disconnect", options);
+            return Err(Reported);
+        }
+        "remote"
+    } else {
+        "rdma_disconnect"
+    };
+
+    // in this demo, rdma_disconnect() operates asynchronously
+    our_await_cm_event(conn, rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED, cptr, options)?;
+
+    // connection disconnected ok
+    our_report_ptr(cptr, "disconnected cm_id", conn.cm_id, options);
+    Ok(())
+}

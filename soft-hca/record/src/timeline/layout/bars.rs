@@ -34,11 +34,11 @@ impl Spans {
     }
 }
 
-fn lane(kind: BarKind) -> Lane {
+fn lane(correlation: &Correlation<'_>, at: usize, kind: BarKind) -> Lane {
     match kind {
         BarKind::Send => Lane::SendQueue,
         BarKind::Receive => Lane::ReceiveQueue,
-        BarKind::Wait => Lane::Calls,
+        BarKind::Wait => crate::timeline::frame::lane(correlation, at),
     }
 }
 
@@ -54,7 +54,8 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             ends.insert(from, to);
         }
         for arrival in &transfer.arrivals {
-            if let (Some(from), Some(to)) = (arrival.receive, transfer.executed) {
+            let taken = if transfer.over_link { arrival.completion } else { transfer.executed };
+            if let (Some(from), Some(to)) = (arrival.receive, taken) {
                 ends.insert(from, to);
             }
         }
@@ -81,7 +82,8 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
         let to = ends.get(&at).copied();
         let begin = order[at].unwrap_or(0);
         let end = to.map_or(usize::MAX, |to| order[to].unwrap_or(begin));
-        let tracks = busy.entry((correlation.participant[at], lane(kind))).or_default();
+        let tracks =
+            busy.entry((correlation.participant[at], lane(correlation, at, kind))).or_default();
         let track = match tracks.iter().position(|&until| until < begin) {
             Some(track) => track,
             None if tracks.len() < 4 * TRACKS => {
@@ -114,7 +116,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
     for span in &spans.all {
         let Some(from) = layout.places[span.from] else { continue };
         let participant = correlation.participant[span.from];
-        let x = x(layout, participant, lane(span.kind), span.track, spans);
+        let x = x(layout, participant, lane(correlation, span.from, span.kind), span.track, spans);
         let severity = outcome(correlation, span);
         let to = span.to.and_then(|to| layout.places[to]);
         let ends = to.is_some();
@@ -166,7 +168,7 @@ fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Span
     let track = track.min(TRACKS - 1) as f64;
     match lane {
         // Beside the marks of calls.
-        Lane::Calls => middle + track.min(3.0) * 7.0,
+        Lane::Thread(_) => middle + track.min(3.0) * 7.0,
         _ => {
             let off = (track - (tracks as f64 - 1.0) / 2.0) * TRACK;
             middle + if column.mirrored { -off } else { off }

@@ -57,6 +57,9 @@ pub(super) fn draw_line(line: &Line, out: &mut String) {
         LineKind::Packet => "packet",
     };
     let failed = if line.failed { " bad" } else { "" };
+    if line.round != 0.0 {
+        return draw_round(line, class, out);
+    }
     let ((x0, y0), (x1, y1)) = (line.from, line.to);
     let length = (x1 - x0).hypot(y1 - y0);
     if length < 1.0 {
@@ -100,6 +103,32 @@ pub(super) fn draw_line(line: &Line, out: &mut String) {
     }
     let belongs = belongs(line);
     let _ = write!(out, "<path class=\"line {class}{failed}\" data-b=\"{belongs}\" d=\"{path}\"/>");
+}
+
+/// An arrow that goes round what is between its ends, one above the other.
+fn draw_round(line: &Line, class: &str, out: &mut String) {
+    const EDGE: f64 = 7.0;
+    let side = line.round.signum();
+    let (x, y0, y1) = (line.from.0, line.from.1, line.to.1);
+    let far = x + line.round;
+    let mut path = match line.begins {
+        true => format!("M{} {}L{} {}", n(x + EDGE * side), n(y0), n(far), n(y0)),
+        false => format!("M{} {}", n(far), n(y0)),
+    };
+    path += &format!("L{} {}", n(far), n(y1));
+    if line.heads[1] {
+        let tip = x + EDGE * side;
+        let back = n(tip + 5.0 * side);
+        path += &format!(
+            "L{t} {y}M{back} {}L{t} {y}L{back} {}",
+            n(y1 - 3.5),
+            n(y1 + 3.5),
+            t = n(tip),
+            y = n(y1)
+        );
+    }
+    let belongs = belongs(line);
+    let _ = write!(out, "<path class=\"line {class}\" data-b=\"{belongs}\" d=\"{path}\"/>");
 }
 
 /// Whose an arrow is, for the script.

@@ -117,6 +117,8 @@ pub(super) enum BarKind {
     Send,
     /// A receive in its queue.
     Receive,
+    /// The time within which it was posted, where nobody saw that.
+    Before,
     /// A thread that waits.
     Wait,
 }

@@ -214,7 +214,8 @@ pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usiz
             }
         }
         // Labels stay legible above everything.
-        for line in block.lines.iter().filter(|line| crosses(line.from.1, line.to.1)) {
+        let is_here = |line: &&Line| (top..bottom).contains(&label_place(layout, line).2);
+        for line in block.lines.iter().filter(is_here) {
             draw_label(layout, line, &mut out);
         }
         out += "</svg>";

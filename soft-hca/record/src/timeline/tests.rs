@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use serde_json::json;
 
 use super::frame::{Lane, lane};
-use super::layout::{Kind, Layout, LineKind};
+use super::layout::{BarKind, Kind, Layout, LineKind};
 use super::{Sources, html};
 use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
-use crate::entry::What;
+use crate::entry::{Seen, What};
 use crate::testing::{
     CLIENT, Run, SERVER, WR_ID, begun, header, out_of_bounds, ping_pong, queue_pair,
 };
@@ -108,7 +108,10 @@ fn nothing_overlaps() {
                 assert!(bar.from <= bar.to);
                 for other in &block.bars[number + 1..] {
                     let apart = (bar.x - other.x).abs() >= 7.0;
-                    assert!(apart || bar.to <= other.from || other.to <= bar.from, "bars overlap");
+                    assert!(
+                        apart || bar.to <= other.from || other.to <= bar.from,
+                        "bars overlap: {bar:?} {other:?}"
+                    );
                 }
             }
         }
@@ -263,6 +266,26 @@ fn each_thread_has_its_lane() {
     assert!(page.contains(">main</text>") && page.contains(">2</text>"));
     assert!(page.contains("class=\"m by\""), "who has posted is told");
     assert!(!html(&header, &ping_pong(1).1, &Sources::default()).contains("class=\"m by\""));
+}
+
+/// The bar ends where it is known that the receive is there.
+#[test]
+fn a_receive_that_nobody_saw_posted_has_a_bar_before() {
+    let (header, entries) = ping_pong(2);
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    let is_unseen = |at: usize| matches!(&entries[at].what, What::ReceivePosted(one) if one.seen == Seen::AtMessage);
+    let bars: Vec<_> = layout.blocks.iter().flat_map(|block| &block.bars).collect();
+    for at in (0..entries.len()).filter(|at| is_unseen(*at)) {
+        let before =
+            bars.iter().find(|bar| bar.entry == at && bar.kind == BarKind::Before).unwrap();
+        let known =
+            bars.iter().find(|bar| bar.entry == at && bar.kind == BarKind::Receive).unwrap();
+        assert!(before.from < before.to && before.to == known.from && before.x == known.x);
+    }
+    let (header, entries) = Run::connected(&["server"]).polled_ping_pong(2).ends();
+    let page = html(&header, &entries, &Sources::default());
+    assert_eq!(page.matches("bar receive before").count(), 2, "those that were seen at a call");
 }
 
 #[test]

@@ -30,9 +30,10 @@ pub(super) fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
     let class = match bar.kind {
         BarKind::Send => "send",
         BarKind::Receive => "receive",
+        BarKind::Before => "receive before",
         BarKind::Wait => "wait",
     };
-    let half = if bar.kind == BarKind::Wait { 2.0 } else { 3.5 };
+    let half = if matches!(bar.kind, BarKind::Wait | BarKind::Before) { 2.0 } else { 3.5 };
     // What goes on beyond the image is drawn to beyond its border.
     let from = if bar.begins && bar.from >= top { bar.from } else { bar.from.max(top) - 4.0 };
     let to = if bar.ends && bar.to <= bottom { bar.to } else { bar.to.min(bottom) + 4.0 };

@@ -90,6 +90,39 @@ fn a_run_can_be_recorded() {
 }
 
 #[test]
+fn a_timeline_can_be_asked_for_anywhere() {
+    let folder = Folder::new("timeline");
+    folder.script("target/release/soft-hca", "#!/bin/sh\necho \"$@\"\n");
+    let said = |arguments: &[&str]| {
+        let output = folder.run(&[&["mc"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for arguments in [
+        &["--timeline", "/x/a.html", "-s", "-c", "3"][..],
+        &["-s", "-c", "3", "--timeline", "/x/a.html"],
+        &["-s", "--timeline", "/x/a.html", "-c", "3"],
+    ] {
+        let text = said(arguments);
+        let lines: Vec<_> = text.lines().collect();
+        let [run, show, end] = lines.as_slice() else { panic!("{text}") };
+        assert!(run.starts_with("record -o ") && run.ends_with(" mc -s -c 3"), "{text}");
+        assert!(run.contains(" --address 127.0.0.1 "), "{text}");
+        assert!(show.starts_with("show --html /x/a.html --title mc -s -c 3 "), "{text}");
+        assert_eq!(*end, "the timeline is in /x/a.html");
+    }
+    let text = said(&["-s", "--timeline"]);
+    assert!(text.ends_with("/mc.html\n"), "{text}");
+    let text = said(&["--timeline", "-s", "--packets"]);
+    assert!(text.contains(" --roce=always ") && text.contains(" --address link "), "{text}");
+    for wrong in
+        [&["mc", "--packets"][..], &["--lab", "mc", "--timeline"], &["mc", "-c", "--record"]]
+    {
+        assert_eq!(folder.run(wrong).status.code(), Some(1), "{wrong:?}");
+    }
+}
+
+#[test]
 fn packets_can_be_captured_with_or_without_a_record() {
     let folder = Folder::new("packets");
     let soft_hca = "#!/bin/sh\n[ $1 != ls ] || exec echo fabric does not run\necho \"$@\"\n";

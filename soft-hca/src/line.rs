@@ -467,7 +467,7 @@ pub struct ShowArgs {
     /// another; numbers get names in the order in which they appear
     #[arg(long, group = VIEW)]
     pub stable: bool,
-    /// Draw lifelines and arrows, of the first N entries
+    /// Draw lifelines and arrows, of N entries at the beginning and at the end
     #[arg(
         long,
         value_name = "N",

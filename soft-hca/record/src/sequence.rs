@@ -19,7 +19,7 @@ pub enum Signs {
 /// How it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Entries that are shown at most.
+    /// Entries that are shown at most: the first two thirds of them, and the last.
     pub entries: usize,
     /// Columns of the terminal.
     pub width: usize,
@@ -42,15 +42,19 @@ pub fn sequence(header: &Header, entries: &[Entry], options: &Options) -> String
     let mut picture = Picture::new(&correlation, options);
     let mut out = picture.head();
     let is_shown = |at: &usize| !correlation.is_beneath[*at] && !correlation.aside.contains(at);
-    let shown = (0..entries.len()).filter(is_shown);
-    for (number, at) in shown.enumerate() {
-        if number == options.entries {
-            let left = words::thousands((entries.len() - at) as u64);
-            out += &format!("{}\n", picture.plain(&format!("and {left} more entries")));
-            break;
-        }
-        picture.entry(at, &mut out);
+    let shown: Vec<usize> = (0..entries.len()).filter(is_shown).collect();
+    // Of what has no room, the end is worth more than the middle.
+    let left = shown.len().saturating_sub(options.entries);
+    let end = if left == 0 { 0 } else { options.entries / 3 };
+    let (first, rest) = shown.split_at(shown.len() - left - end);
+    first.iter().for_each(|at| picture.entry(*at, &mut out));
+    let (passed, last) = rest.split_at(left);
+    if left > 0 {
+        passed.iter().for_each(|at| picture.pass(*at));
+        let left = words::thousands(left as u64);
+        out += &format!("\n{}\n\n", picture.plain(&format!("{left} more entries")));
     }
+    last.iter().for_each(|at| picture.entry(*at, &mut out));
     out
 }
 
@@ -178,6 +182,15 @@ impl<'p> Picture<'p> {
             }
         }
         row.trim_end().to_owned() + "\n"
+    }
+
+    /// An entry that is not shown.
+    fn pass(&mut self, at: usize) {
+        let is_end = matches!(self.correlation.entries[at].what, What::ProcessEnded { .. });
+        self.alive[self.correlation.participant[at]] = !is_end;
+        if matches!(self.correlation.entries[at].what, What::Executed(_) | What::Completion(_)) {
+            self.met.extend(self.correlation.transfer[at]);
+        }
     }
 
     fn entry(&mut self, at: usize, out: &mut String) {
@@ -348,11 +361,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_beginning_is_shown() {
+    fn the_beginning_and_the_end_are_shown() {
         let run = ping_pong(100);
         let text = drawn(&run, 50, 80, Signs::Ascii);
         let left = run.1.len() - 50;
-        assert!(text.ends_with(&format!("and {left} more entries\n")), "{text}");
+        let (first, last) = text.split_once(&format!("\n{left} more entries\n\n")).unwrap();
+        assert!(first.contains("+ rdma_listen") && last.contains("+ rdma_disconnect"), "{text}");
+        assert!(last.trim_end().ends_with("+ ends"), "{text}");
+        assert!(last.lines().filter(|line| line.contains(" ms ")).count() <= 16);
         assert!(!drawn(&run, run.1.len(), 80, Signs::Ascii).contains("more entries"));
         let empty = sequence(&run.0, &[], &Options { entries: 1, width: 80, signs: Signs::Ascii });
         assert!(empty.trim().is_empty());

@@ -14,7 +14,7 @@ pub(crate) const SERVER: u32 = 0;
 pub(crate) const CLIENT: u32 = 1;
 /// That of [`begun`].
 pub(crate) const CHANNEL: u32 = 7;
-const WR_ID: [u64; 2] = [0x5626_e919_2120, 0x55b0_a7c3_f2c0];
+pub(crate) const WR_ID: [u64; 2] = [0x5626_e919_2120, 0x55b0_a7c3_f2c0];
 
 impl Run {
     /// With nothing in it.
@@ -115,7 +115,7 @@ impl Run {
             process,
             "ibv_reg_mr",
             json!([["pd", {"pd": 0}], ["addr", {"address": 4096}], ["length", 16]]),
-            json!([["mr", {"mr": 0}]]),
+            json!([["mr", {"mr": 0}], ["lkey", {"key": 385}], ["rkey", {"key": 385}]]),
         )
     }
 

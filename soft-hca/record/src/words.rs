@@ -188,7 +188,7 @@ fn list(values: &[Named]) -> String {
         }
         match value {
             // Constants speak for themselves.
-            Value::Text(value) => text += &short_gid(value),
+            Value::Text(value) if value != "0" => text += &short_gid(value),
             value => text += &format!("{name} {value}"),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::link::Sent;
 use super::{Arrival, Correlation, Flow, Transfer, cm_id, queue_pair};
 use crate::arguments::value;
 use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
@@ -84,6 +85,7 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
         let peer = seen.peer_of(&correlation.transfers[transfer], correlation);
         correlation.transfers[transfer].peer = peer;
     }
+    super::arming::find(correlation);
     gather(correlation);
 }
 
@@ -173,6 +175,7 @@ fn transfers(seen: &Seen, correlation: &mut Correlation<'_>) {
                 executed: request.executed,
                 completion: request.completion,
                 arrivals: arrivals.into_iter().collect(),
+                over_link: false,
                 peer: None,
             },
         );
@@ -194,11 +197,15 @@ fn transfers(seen: &Seen, correlation: &mut Correlation<'_>) {
             _ => {}
         }
     }
+    let mut sent = Sent::new(correlation, &seen.peer);
     for request in alone {
         let Some(received) = request.received else { continue };
-        match sender(correlation, received) {
-            // One of several receivers of a datagram.
-            Some(transfer) => {
+        let over_link = || Some((sent.of(correlation, received)?, true));
+        let by = sender(correlation, received).map(|transfer| (transfer, false));
+        match by.or_else(over_link) {
+            // One of several receivers of a datagram, or the one at the other end of the link.
+            Some((transfer, over_link)) => {
+                correlation.transfers[transfer].over_link = over_link;
                 let participant = correlation.participant[received];
                 let receive = request.receive;
                 let completion = request.received;

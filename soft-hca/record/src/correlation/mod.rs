@@ -3,15 +3,30 @@
 //!
 //! - [`links`]: a work request, the receive that it met and both completions; a call and the
 //!   events that it leads to
+//! - [`link`]: the same where packets are between
+//! - [`numbers`], [`regions`], [`queue_pairs`]: a work request's number, its memory, whose queue pair an entry
+//!   is about
+//! - [`arming`]: the arming of a completion queue and the wake-up that follows
+//! - [`threads`]: who did it
 //! - [`phases`]: setup, connection, messages, teardown
 //! - [`rounds`]: parts that repeat, such as the rounds of a ping-pong
 
+mod arming;
+mod link;
 mod links;
+mod numbers;
 mod packets;
 pub(crate) mod phases;
+pub(crate) mod queue_pairs;
+mod regions;
 pub(crate) mod rounds;
+mod threads;
 
 use std::collections::{BTreeSet, HashMap};
+
+pub(crate) use numbers::Number;
+pub(crate) use regions::Region;
+pub(crate) use threads::Threads;
 
 use crate::calls;
 use crate::entry::{Direction, Entry, Header, Role, What};
@@ -42,6 +57,8 @@ pub(crate) struct Transfer {
     pub(crate) completion: Option<usize>,
     /// Where it went: for a datagram to a group there may be several.
     pub(crate) arrivals: Vec<Arrival>,
+    /// It went over the link, where the sender does not see when it arrives.
+    pub(crate) over_link: bool,
     /// The participant whose memory an RDMA operation reaches, or that would have received it.
     pub(crate) peer: Option<usize>,
 }
@@ -100,6 +117,12 @@ pub(crate) struct Correlation<'r> {
     pub(crate) waits: Vec<Flow>,
     /// Receives that were given back unused, and the completions by which they were.
     pub(crate) returned: Vec<Flow>,
+    /// The number of the work request that an entry is about.
+    pub(crate) numbers: Vec<Option<Number>>,
+    /// Memory regions, in the order in which they were registered.
+    pub(crate) regions: Vec<Region>,
+    /// The threads of each participant.
+    pub(crate) threads: Threads,
     /// Entries that belong together, each group in the order of time.
     pub(crate) groups: Vec<Vec<usize>>,
     /// The groups that an entry is in.
@@ -113,6 +136,7 @@ impl<'r> Correlation<'r> {
         let own = packets::own_addresses(entries, &packets);
         let (participants, participant, aside) = participants(entries, &own);
         let beneath = calls::beneath(entries);
+        let threads = threads::find(entries, &participant, participants.len());
         let mut is_beneath = vec![false; entries.len()];
         beneath.values().flatten().for_each(|at| is_beneath[*at] = true);
         let mut correlation = Self {
@@ -130,10 +154,15 @@ impl<'r> Correlation<'r> {
             packets,
             waits: Vec::new(),
             returned: Vec::new(),
+            numbers: Vec::new(),
+            regions: Vec::new(),
+            threads,
             groups: Vec::new(),
             groups_of: Vec::new(),
         };
         links::find(&mut correlation);
+        correlation.numbers = numbers::find(&correlation);
+        correlation.regions = regions::find(&correlation);
         correlation
     }
 
@@ -150,9 +179,12 @@ impl<'r> Correlation<'r> {
             .collect()
     }
 
-    /// An entry as a line; of a completion with the reason of its work request.
+    /// An entry as a line; with the number of its work request, and of a completion with that one's reason.
     pub(crate) fn label(&self, at: usize) -> words::Label {
         let mut label = words::label(&self.entries[at]);
+        if let Some(number) = self.numbers[at] {
+            label.rest = format!("{}: {}", number.text(), label.rest);
+        }
         if let Some(name) = self.fetched.get(&at) {
             label.name.clone_from(name);
         }
@@ -277,22 +309,32 @@ fn drop_silent(
     aside
 }
 
-/// Of two, who asks for the connection stands left, as on the course's slides; else who sends
-/// first.
-fn client_first(entries: &[Entry], participants: &mut [Participant], of_entries: &mut [usize]) {
-    if participants.len() != 2 || !participants[1].recorded {
-        return;
+/// Those who ask for a connection stand left, as on the course's slides. Of two of whom none does, such as where
+/// queue pairs are brought up by hand, the client is who came later: it finds the server there.
+fn client_first(entries: &[Entry], participants: &mut Vec<Participant>, of_entries: &mut [usize]) {
+    let mut asks = vec![false; participants.len()];
+    for (entry, of) in entries.iter().zip(of_entries.iter()) {
+        asks[*of] |= matches!(&entry.what, What::Call(call) if call.name == "rdma_connect");
     }
-    let calls = |name: &'static str| move |entry: &Entry| matches!(&entry.what, What::Call(call) if call.name == name);
-    let first = |is: &dyn Fn(&Entry) -> bool| entries.iter().position(is).map(|at| of_entries[at]);
-    let client = first(&calls("rdma_connect"))
-        .or_else(|| first(&|entry| matches!(entry.what, What::SendPosted(_) | What::Executed(_))));
-    if client == Some(1) {
-        participants.swap(0, 1);
-        for of in of_entries.iter_mut() {
-            *of = 1 - *of;
-        }
+    let recorded = participants.iter().filter(|participant| participant.recorded).count();
+    if recorded == 2 && !asks.contains(&true) {
+        asks[1] = true;
     }
+    // Other hosts stay where they are, behind all.
+    let mut order: Vec<usize> = (0..participants.len()).collect();
+    order.sort_by_key(|&participant| match participants[participant].recorded {
+        true => !asks[participant],
+        false => true,
+    });
+    let mut places = vec![0; order.len()];
+    for (place, participant) in order.iter().enumerate() {
+        places[*participant] = place;
+    }
+    let all = std::mem::take(participants);
+    let mut all: Vec<_> = places.iter().copied().zip(all).collect();
+    all.sort_by_key(|(place, _)| *place);
+    participants.extend(all.into_iter().map(|(_, participant)| participant));
+    of_entries.iter_mut().for_each(|of| *of = places[*of]);
 }
 
 /// The first id of the connection manager among values.

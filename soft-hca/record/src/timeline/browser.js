@@ -63,6 +63,7 @@ addEventListener("load", () => {
     const other = things.find((thing) => thing !== send);
     other.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
     check(/ is [0-9.]+ .?s (before|after) ibv_post_send/.test(card.querySelector(".between").textContent), "the time to another is told");
+    check(card.textContent.includes("work requestsend 1") && card.textContent.includes("metreceive 1"), "its number and that of what it met are told");
     check(card.textContent.includes("wr_id") && card.textContent.includes("send_flags"), "all members are shown");
     document.activeElement.blur();
     send.focus();
@@ -70,6 +71,16 @@ addEventListener("load", () => {
     check(document.activeElement !== send && document.activeElement.classList.contains("hot"), "right goes to what belongs to it");
     key("Escape");
     check(card.hidden && !main.querySelector(".hot"), "Escape lets it go");
+  }
+  const region = things.find((thing) => thing.getAttribute("aria-label").includes("ibv_reg_mr"));
+  if (region) {
+    region.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    const users = things.filter((thing) => thing.classList.contains("hot") && thing !== region);
+    check(users.length > 0 && users.every((thing) => thing.matches(".send, .receive")), "who uses a region is highlighted");
+    check(card.querySelector(".users").textContent.startsWith(`used by ${users.length} work request`), `and counted: ${users.length}`);
+    users[0].dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    check(card.textContent.includes("memory of ibv_reg_mr"), "a work request leads to its region");
+    key("Escape");
   }
   const link = document.querySelector(".failures [data-go]");
   if (link) {
@@ -111,6 +122,30 @@ addEventListener("load", () => {
     check(shown().length === things.length, "the end is all of it");
     press("Escape");
     check(!document.querySelector(".later, .now, .lecture"), "Escape shows the whole");
+  }
+
+  // Filters.
+  const inside = () => things.filter((thing) => !thing.classList.contains("out"));
+  const choose = (label, value) => {
+    const select = document.querySelector(`#tools select[aria-label="${label}"]`);
+    select.value = value;
+    select.dispatchEvent(new Event("change", { bubbles: true }));
+  };
+  if (send) {
+    choose("kind", "completion");
+    check(inside().length > 1 && inside().every((thing) => thing.classList.contains("completion")), "one kind");
+    check(count.value === `${inside().length} of ${things.length}` && location.hash === "#kind=completion", `${count.value} ${location.hash}`);
+    choose("kind", "");
+    choose("queue pair", "4097");
+    check(inside().includes(send) && inside().length < things.length, "one queue pair");
+    choose("queue pair", "");
+    choose("thread", "1");
+    check(inside().length > 0 && inside().length < things.length, "one thread");
+    location.hash = "#kind=call";
+    dispatchEvent(new HashChangeEvent("hashchange"));
+    check(inside().length > 0 && inside().every((thing) => thing.classList.contains("call")), "what the address says");
+    choose("kind", "");
+    check(inside().length === things.length && count.value === "", "all again");
   }
   const outcome = document.body.appendChild(document.createElement("pre"));
   outcome.id = "outcome";

@@ -5,12 +5,13 @@
 //! beside it.
 
 use crate::correlation::Correlation;
-use crate::entry::{Channel, Entry, What};
+use crate::entry::What;
 
 /// A lane of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Lane {
-    Calls,
+    /// What a thread calls, by its place among those that are told apart.
+    Thread(usize),
     Events,
     Completions,
     SendQueue,
@@ -23,9 +24,12 @@ pub(super) enum Lane {
 
 impl Lane {
     /// The heading, in two lines.
-    pub(super) fn heading(self) -> [&'static str; 2] {
-        match self {
-            Self::Calls => ["", "calls"],
+    pub(super) fn heading(self, correlation: &Correlation<'_>, participant: usize) -> [String; 2] {
+        let lines = match self {
+            Self::Thread(thread) if correlation.threads.count(participant) > 1 => {
+                return ["thread".into(), correlation.threads.name(participant, thread)];
+            }
+            Self::Thread(_) => ["", "calls"],
             Self::Events => ["", "events"],
             Self::Completions => ["comple-", "tions"],
             Self::SendQueue => ["send", "queue"],
@@ -33,25 +37,25 @@ impl Lane {
             Self::Memory => ["", "memory"],
             Self::Packets => ["", "packets"],
             Self::Host => ["", "network"],
-        }
+        };
+        lines.map(str::to_owned)
     }
 }
 
 /// The lane that an entry is in.
-pub(super) fn lane(entry: &Entry) -> Lane {
-    match &entry.what {
+pub(super) fn lane(correlation: &Correlation<'_>, at: usize) -> Lane {
+    match &correlation.entries[at].what {
         What::ConnectionEvent(_) | What::AsyncEvent { .. } => Lane::Events,
         What::SendPosted(_) | What::Stalled { .. } | What::Executed(_) => Lane::SendQueue,
         What::ReceivePosted(_) => Lane::ReceiveQueue,
         What::Completion(_) | What::Polled(_) => Lane::Completions,
-        What::Wait { on, .. } | What::Woken { on, .. } => match on {
-            Channel::Completion | Channel::Connection | Channel::Async => Lane::Calls,
-        },
         What::Packet(_) => Lane::Packets,
         What::ProcessBegan { .. }
         | What::ProcessEnded { .. }
         | What::Call(_)
-        | What::Dropped { .. } => Lane::Calls,
+        | What::Wait { .. }
+        | What::Woken { .. }
+        | What::Dropped { .. } => Lane::Thread(correlation.threads.told_apart(at).unwrap_or(0)),
     }
 }
 
@@ -108,10 +112,12 @@ pub(super) const TRACKS: usize = 8;
 
 const TIME: f64 = 92.0;
 const AFTER_TIME: f64 = 16.0;
-const TEXT: f64 = 356.0;
+const TEXT: f64 = 384.0;
 const TEXT_OF_ALL: f64 = 430.0;
 const BESIDE_TEXT: f64 = 10.0;
-const LANE: f64 = 50.0;
+const LANE: f64 = 46.0;
+/// A thread's lane where there are several.
+const THREAD: f64 = 40.0;
 const BETWEEN_TWO: f64 = 206.0;
 const BETWEEN_MORE: f64 = 40.0;
 /// What a participant's title needs above its lanes.
@@ -129,6 +135,7 @@ impl Frame {
                 _ => LANE.max(TITLE / used(participant).len() as f64),
             };
             match lane {
+                Lane::Thread(_) if correlation.threads.count(participant) > 1 => THREAD,
                 Lane::SendQueue | Lane::ReceiveQueue => {
                     let bars = tracks(participant, lane).clamp(1, TRACKS) as f64;
                     least.max(bars * TRACK + 14.0)
@@ -158,11 +165,15 @@ impl Frame {
             let left = TextColumn { x, width: TEXT };
             let mut lanes = [used(0), used(1)];
             if correlation.participants.iter().all(|participant| participant.recorded) {
-                // Both sides have the same lanes, so that the picture is even.
+                // Both sides have the same lanes but for threads, so that the picture is even.
                 let mut all: Vec<_> = lanes.concat();
                 all.sort_unstable();
                 all.dedup();
-                lanes = [all.clone(), all];
+                all.retain(|lane| !matches!(lane, Lane::Thread(_)));
+                for own in &mut lanes {
+                    own.retain(|lane| matches!(lane, Lane::Thread(_)));
+                    own.extend(&all);
+                }
             }
             let (placed, end) = place(0, &lanes[0], x + TEXT + BESIDE_TEXT, false);
             let first =
@@ -207,16 +218,13 @@ fn used_lanes(correlation: &Correlation<'_>, participant: usize) -> Vec<Lane> {
     if !correlation.participants[participant].recorded {
         return vec![Lane::Host];
     }
-    let own = correlation
-        .entries
-        .iter()
-        .zip(&correlation.participant)
-        .filter(|(_, of)| **of == participant);
-    let mut lanes: Vec<_> = own.map(|(entry, _)| lane(entry)).collect();
+    let own =
+        (0..correlation.entries.len()).filter(|&at| correlation.participant[at] == participant);
+    let mut lanes: Vec<_> = own.map(|at| lane(correlation, at)).collect();
     let reached = correlation.transfers.iter().any(|transfer| {
         transfer.peer == Some(participant) && reaches_memory(correlation, transfer)
     });
-    lanes.push(Lane::Calls);
+    lanes.extend((0..correlation.threads.count(participant)).map(Lane::Thread));
     if reached {
         lanes.push(Lane::Memory);
     }

@@ -16,7 +16,7 @@ use crate::correlation::phases::Phase;
 use crate::correlation::rounds::Folded;
 use crate::words::Severity;
 
-pub(super) use rows::{NAME_SIZE, TAG};
+pub(super) use rows::{FURTHER, LINE, NAME_SIZE, TAG};
 
 /// A picture without its ink.
 #[derive(Debug)]
@@ -87,9 +87,11 @@ pub(super) struct Text {
     pub(super) severity: Severity,
     pub(super) name: String,
     pub(super) rest: String,
+    /// What has no room there, in lines below.
+    pub(super) more: Vec<String>,
     /// Where the first line ends.
     pub(super) end: f64,
-    /// The reason, in lines below.
+    /// The reason, in lines below all that.
     pub(super) reason: Vec<String>,
 }
 
@@ -115,6 +117,8 @@ pub(super) enum BarKind {
     Send,
     /// A receive in its queue.
     Receive,
+    /// The time within which it was posted, where nobody saw that.
+    Before,
     /// A thread that waits.
     Wait,
 }
@@ -162,6 +166,8 @@ pub(super) struct Line {
     pub(super) begins: bool,
     /// Whether it has a head at the beginning and at the end.
     pub(super) heads: [bool; 2],
+    /// Of an arrow that goes straight down: by how much it goes round what is between, to the right.
+    pub(super) round: f64,
     /// Of an operation on remote memory: whether that is where it begins.
     pub(super) reads: bool,
     /// It did not get where it should.
@@ -209,7 +215,7 @@ impl Layout {
                         block: number,
                         row: number_of_row,
                         y: row.y + rows::MIDDLE,
-                        x: column.lane(super::frame::lane(&correlation.entries[at])),
+                        x: column.lane(super::frame::lane(correlation, at)),
                     });
                 }
             }

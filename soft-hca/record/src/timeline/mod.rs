@@ -4,10 +4,12 @@
 //! - `layout`: what stands where from top to bottom
 //! - `svg`: the picture
 //! - `page`: the page around it
+//! - `data`: what its script needs
 //! - `source`: the lines of the programs that it shows
 
 #[cfg(test)]
 mod browser;
+mod data;
 mod frame;
 mod layout;
 mod page;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::data::data;
 use super::frame::Lane;
 use super::layout::{Kind, Layout};
 use super::source::Sources;
@@ -16,6 +17,7 @@ use crate::words::{self, thousands};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 const WALK: &str = include_str!("walk.js");
+const FILTER: &str = include_str!("filter.js");
 /// Of use with the script alone, which shows them.
 const TOOLS: &str = "<p id=\"tools\" hidden><input type=\"search\" placeholder=\"find  /\" \
     aria-label=\"find\"> <output></output> <button type=\"button\">one step at a time</button></p>\n";
@@ -53,7 +55,7 @@ pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
         "<script type=\"application/json\" id=\"run\">{}</script>",
         data(correlation, layout, sources)
     );
-    let _ = writeln!(out, "<script>\n{SCRIPT}{WALK}</script>\n</body>\n</html>");
+    let _ = writeln!(out, "<script>\n{SCRIPT}{WALK}{FILTER}</script>\n</body>\n</html>");
     out
 }
 
@@ -252,81 +254,4 @@ fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
         .iter()
         .map(|(opcode, count)| format!("{} {}", thousands(*count), words::short_opcode(opcode)));
     kinds.collect::<Vec<_>>().join(", ")
-}
-
-/// What the script needs: of each entry that is shown its time, kind, name, members, groups, nanoseconds and
-/// lines of source; the groups, and those lines.
-fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sources) -> String {
-    let mut entries = serde_json::Map::new();
-    let mut groups = serde_json::Map::new();
-    for at in (0..correlation.entries.len()).filter(|&at| layout.places[at].is_some()) {
-        let entry = &correlation.entries[at];
-        let mut members = words::members(entry);
-        if let Some(by) = entry.by {
-            members.push(("done by".into(), by_name(correlation, by)));
-        }
-        if let Some(place) = entry.place() {
-            members.extend(place.call.iter().map(|call| ("call".into(), call.clone())));
-            members.push(("called in".into(), place.to_string()));
-        }
-        if let Some(beneath) = correlation.beneath.get(&at) {
-            members.push(("commands".into(), commands(correlation, beneath)));
-        }
-        if let Some(why) = correlation.reason(at) {
-            members.push(("because".into(), why));
-        }
-        let members: Vec<_> = members.into_iter().map(|(name, value)| [name, value]).collect();
-        let of = &correlation.groups_of[at];
-        for &group in of {
-            let shown = correlation.groups[group].iter().filter(|&&at| layout.places[at].is_some());
-            // What belongs to a thing has to be seen at a glance.
-            let shown: Vec<_> = shown.take(64).collect();
-            groups.insert(group.to_string(), serde_json::json!(shown));
-        }
-        let value = serde_json::json!([
-            svg::time_and_unit(correlation, entry.t),
-            words::kind(entry),
-            correlation.label(at).name,
-            correlation.participants[correlation.participant[at]].title,
-            members,
-            of,
-            entry.t,
-            entry.place().and_then(|place| sources.of(place)),
-        ]);
-        entries.insert(at.to_string(), value);
-    }
-    let data =
-        serde_json::json!({ "entries": entries, "groups": groups, "sources": sources.all() });
-    // The end of a script must not be in it.
-    data.to_string()
-        .replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
-}
-
-/// Commands, each once with how often it was given.
-fn commands(correlation: &Correlation<'_>, beneath: &[usize]) -> String {
-    let mut names: Vec<(&str, usize)> = Vec::new();
-    for at in beneath {
-        let What::Call(call) = &correlation.entries[*at].what else { continue };
-        match names.iter_mut().find(|(name, _)| *name == call.name) {
-            Some((_, times)) => *times += 1,
-            None => names.push((&call.name, 1)),
-        }
-    }
-    let word = |(name, times): &(&str, usize)| match times {
-        1 => name.to_string(),
-        times => format!("{name}, {times} times"),
-    };
-    names.iter().map(word).collect::<Vec<_>>().join("; ")
-}
-
-fn by_name(correlation: &Correlation<'_>, process: u32) -> String {
-    let at = correlation.entries.iter().position(|entry| entry.process == process);
-    match at {
-        Some(at) => {
-            format!("{}, in its name", correlation.participants[correlation.participant[at]].title)
-        }
-        None => format!("process {process}, in its name"),
-    }
 }

@@ -10,8 +10,14 @@ const timeline = (() => {
   let hot = [];
 
   const groupsOf = (i) => run.entries[i][5].map((group) => run.groups[group]);
+  // Of a memory region, how many work requests use it, and those that are here.
+  const users = (i) => run.regions[i] || [0, []];
+  const regions = new Map();
+  for (const [region, [, those]] of Object.entries(run.regions)) {
+    for (const user of those) if (Number(region) < user) regions.set(user, [...(regions.get(user) || []), Number(region)]);
+  }
   const mates = (i) => {
-    const all = new Set(groupsOf(i).flat());
+    const all = new Set([...groupsOf(i).flat(), ...users(i)[1]]);
     all.add(Number(i));
     return [...all].sort((a, b) => a - b);
   };
@@ -50,6 +56,14 @@ const timeline = (() => {
     return list;
   }
 
+  // An entry that a click leads to.
+  function link(list, before, i) {
+    const [time, , name, , members] = run.entries[i];
+    const request = members.find(([member]) => member === "work request");
+    const button = element(element(list, "li", before), "button", `${name}${request ? ` ${request[1]}` : ""}, ${time}`);
+    button.dataset.go = i;
+  }
+
   function between(thing) {
     const [, , name, , , , from] = run.entries[kept.dataset.i];
     const [, , other, , , , to] = run.entries[thing.dataset.i];
@@ -78,14 +92,13 @@ const timeline = (() => {
       element(list, "dt", member);
       element(list, "dd", value);
     }
-    if (belongs.length > 1) {
+    const [used] = users(i);
+    if (run.regions[i]) element(card, "p", `used by ${used} work request${used === 1 ? "" : "s"}`).className = "users";
+    const memory = (regions.get(Number(i)) || []).filter((region) => byNumber.has(String(region)));
+    if (belongs.length > 1 || memory.length > 0) {
       const more = element(card, "ol");
-      for (const other of belongs) {
-        if (String(other) === i) continue;
-        const [time, , name] = run.entries[other];
-        const button = element(element(more, "li"), "button", `${name}, ${time}`);
-        button.dataset.go = other;
-      }
+      for (const other of belongs) if (String(other) !== i) link(more, "", other);
+      for (const region of memory) link(more, "memory of ", region);
     }
     const box = thing.getBoundingClientRect();
     card.classList.toggle("left", box.left + box.width / 2 > innerWidth / 2);
@@ -115,6 +128,7 @@ const timeline = (() => {
   }
 
   const seen = (thing) => {
+    if (thing.classList.contains("out")) return false;
     const fold = thing.closest("details");
     return !fold || fold.open;
   };

@@ -1,4 +1,4 @@
-//! The picture: each block as images of a few rows, one beneath the other.
+//! The picture: each block as images of some rows, one beneath the other.
 //!
 //! Several images let a page break between rows when it is printed, and let the browser paint only
 //! what is seen. What crosses a border is in both images, and each shows its part.
@@ -25,8 +25,8 @@ pub(super) use around::{head, legend};
 use entries::{draw_entry, grounds};
 use lines::{draw_bar, draw_break, draw_label, draw_line, label_place};
 
-/// Rows of an image.
-const ROWS: usize = 24;
+/// Pixels of an image with more than one row: a page that is printed ends between two.
+const TALL: f64 = 200.0;
 /// Pixels of the strip behind a heading and a fold.
 pub(super) const STRIP: f64 = 46.0;
 /// Pixels of a label above its base line; below it there are half as many.
@@ -154,7 +154,11 @@ fn lanes(column: &super::frame::Column, from: f64, to: f64, out: &mut String) {
 
 /// The row behind the last one of the image that begins with a row: a border is no label's place.
 fn image_end(layout: &Layout, block: &Block, first: usize) -> usize {
-    let end = first + ROWS;
+    let high = block.rows[first..]
+        .iter()
+        .take_while(|row| row.y + row.height <= block.rows[first].y + TALL);
+    let rows = high.count().max(1);
+    let end = first + rows;
     let is_free = |row: &usize| {
         block.rows.get(*row).is_none_or(|row| {
             let mut labels = block.lines.iter().filter(|line| line.label.is_some());
@@ -164,7 +168,7 @@ fn image_end(layout: &Layout, block: &Block, first: usize) -> usize {
             })
         })
     };
-    (first + ROWS / 2..=end).rev().find(is_free).unwrap_or(end).min(block.rows.len())
+    (first + rows.div_ceil(2)..=end).rev().find(is_free).unwrap_or(end).min(block.rows.len())
 }
 
 /// A block as images.
@@ -210,7 +214,8 @@ pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usiz
             }
         }
         // Labels stay legible above everything.
-        for line in block.lines.iter().filter(|line| crosses(line.from.1, line.to.1)) {
+        let is_here = |line: &&Line| (top..bottom).contains(&label_place(layout, line).2);
+        for line in block.lines.iter().filter(is_here) {
             draw_label(layout, line, &mut out);
         }
         out += "</svg>";

@@ -4,13 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::json;
 
-use super::frame::lane;
-use super::layout::{Kind, Layout, LineKind};
+use super::frame::{Lane, lane};
+use super::layout::{BarKind, Kind, Layout, LineKind};
 use super::{Sources, html};
 use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
-use crate::entry::What;
-use crate::testing::{CLIENT, Run, SERVER, begun, header, out_of_bounds, ping_pong};
+use crate::entry::{Seen, What};
+use crate::testing::{
+    CLIENT, Run, SERVER, WR_ID, begun, header, out_of_bounds, ping_pong, queue_pair,
+};
 use crate::{Entry, Header};
 
 fn runs() -> Vec<(Header, Vec<Entry>)> {
@@ -86,7 +88,7 @@ fn nothing_overlaps() {
                 let mut marks = HashSet::new();
                 for &at in &row.entries {
                     // The end of a wait is where the event is that it led to.
-                    let kind = lane(&entries[at]);
+                    let kind = lane(&correlation, at);
                     assert!(
                         marks.insert((correlation.participant[at], kind)),
                         "a mark has its place for itself"
@@ -106,7 +108,10 @@ fn nothing_overlaps() {
                 assert!(bar.from <= bar.to);
                 for other in &block.bars[number + 1..] {
                     let apart = (bar.x - other.x).abs() >= 7.0;
-                    assert!(apart || bar.to <= other.from || other.to <= bar.from, "bars overlap");
+                    assert!(
+                        apart || bar.to <= other.from || other.to <= bar.from,
+                        "bars overlap: {bar:?} {other:?}"
+                    );
                 }
             }
         }
@@ -190,6 +195,48 @@ fn what_belongs_together_is_found() {
     assert!(correlation.participants[0].title.starts_with("ping-sr-1-client"));
 }
 
+/// Over the link a message is received before its sender knows, and who has received it is not told.
+#[test]
+fn a_message_over_the_link_arrives_where_it_is_received() {
+    let mut run = Run::connected(&["server"]);
+    let (own, peer) = (queue_pair(CLIENT), queue_pair(SERVER));
+    let args = json!([["qp", {"qp": own}], ["dest_qp_num", {"qp": peer}]]);
+    run.call(CLIENT, "ibv_modify_qp", args, json!([])).receive(SERVER, "at_post");
+    let done = |cq: u32, qp: u32, process: u32, opcode: &str| {
+        json!({
+            "cq": cq, "qp": qp, "wr_id": WR_ID[process as usize], "opcode": opcode,
+            "status": "IBV_WC_SUCCESS", "length": 16,
+        })
+    };
+    for _ in 0..2 {
+        run.posts(CLIENT, "IBV_WR_SEND");
+    }
+    for _ in 0..2 {
+        run.put(9_000_000, SERVER, "completion", done(1, peer, SERVER, "IBV_WC_RECV"));
+    }
+    for _ in 0..2 {
+        let mut executed = done(2, own, CLIENT, "IBV_WR_SEND");
+        executed.as_object_mut().unwrap().remove("cq");
+        run.put(9_000_000, CLIENT, "executed", executed);
+        run.put(5, CLIENT, "completion", done(2, own, CLIENT, "IBV_WC_SEND"));
+    }
+    let (header, entries) = run.ends();
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    let received =
+        |at: &usize| matches!(&entries[*at].what, What::Completion(done) if done.qp == peer);
+    let received: Vec<_> = (0..entries.len()).filter(received).collect();
+    let found = correlation.transfers.iter().map(|one| (one.over_link, one.arrivals[0].completion));
+    assert_eq!(found.collect::<Vec<_>>(), [(true, Some(received[0])), (true, Some(received[1]))]);
+    let lines = layout.blocks.iter().flat_map(|block| &block.lines);
+    let messages = lines.filter(|line| line.kind == LineKind::Message);
+    let arrows: Vec<_> = messages.map(|line| (line.from.1, line.to.1)).collect();
+    let y = |at: usize| layout.places[at].unwrap().y;
+    assert_eq!(arrows, [received[0], received[1]].map(|at| (y(at), y(at))));
+    let executed = correlation.transfers[0].executed.unwrap();
+    assert!(y(executed) > y(received[1]), "what is acknowledged later stands lower");
+}
+
 #[test]
 fn a_run_has_its_phases() {
     let (header, entries) = ping_pong(2);
@@ -197,6 +244,66 @@ fn a_run_has_its_phases() {
     let layout = Layout::of(&correlation);
     let headings: Vec<_> = layout.blocks.iter().filter_map(|block| block.heading).collect();
     assert_eq!(headings, [Phase::Setup, Phase::Connection, Phase::Messages, Phase::Teardown]);
+}
+
+#[test]
+fn each_thread_has_its_lane() {
+    let mut run = Run::connected(&["server"]);
+    run.put(5, CLIENT, "wait", json!({ "thread": 9000, "on": "connection", "fd": 3 }));
+    let (header, entries) = run.ping_pong(1).ends();
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    let lanes = |participant: usize| {
+        let lanes = layout.frame.columns[participant].lanes.iter();
+        lanes.filter(|(lane, ..)| matches!(lane, Lane::Thread(_))).count()
+    };
+    assert_eq!((lanes(0), lanes(1)), (2, 1), "a side with one thread looks as ever");
+    let x = |at: Option<usize>| layout.places[at.unwrap()].unwrap().x;
+    let other = entries.iter().position(|entry| entry.thread == Some(9000));
+    let first = entries.iter().position(|entry| entry.thread == Some(4720 + CLIENT));
+    assert!(x(other) > x(first));
+    let page = html(&header, &entries, &Sources::default());
+    assert!(page.contains(">main</text>") && page.contains(">2</text>"));
+    assert!(page.contains("class=\"m by\""), "who has posted is told");
+    assert!(!html(&header, &ping_pong(1).1, &Sources::default()).contains("class=\"m by\""));
+}
+
+/// The bar ends where it is known that the receive is there.
+#[test]
+fn a_receive_that_nobody_saw_posted_has_a_bar_before() {
+    let (header, entries) = ping_pong(2);
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    let is_unseen = |at: usize| matches!(&entries[at].what, What::ReceivePosted(one) if one.seen == Seen::AtMessage);
+    let bars: Vec<_> = layout.blocks.iter().flat_map(|block| &block.bars).collect();
+    for at in (0..entries.len()).filter(|at| is_unseen(*at)) {
+        let before =
+            bars.iter().find(|bar| bar.entry == at && bar.kind == BarKind::Before).unwrap();
+        let known =
+            bars.iter().find(|bar| bar.entry == at && bar.kind == BarKind::Receive).unwrap();
+        assert!(before.from < before.to && before.to == known.from && before.x == known.x);
+    }
+    let (header, entries) = Run::connected(&["server"]).polled_ping_pong(2).ends();
+    let page = html(&header, &entries, &Sources::default());
+    assert_eq!(page.matches("bar receive before").count(), 2, "those that were seen at a call");
+}
+
+#[test]
+fn arguments_are_never_cut() {
+    let mut run = Run::connected(&["server"]);
+    let args = (0..20).map(|number| json!([format!("an_argument_{number}"), number]));
+    run.call(CLIENT, "ibv_create_qp", args.collect(), json!([["qp_num", {"qp": 4097}]]));
+    let flags = ["IBV_ACCESS_LOCAL_WRITE", "IBV_ACCESS_REMOTE_WRITE", "IBV_ACCESS_REMOTE_READ"];
+    run.call(CLIENT, "ibv_reg_mr", json!([["access", flags.join("|")]]), json!([]));
+    let (header, entries) = run.ends();
+    let correlation = Correlation::new(&header, &entries);
+    let layout = Layout::of(&correlation);
+    let texts = layout.blocks.iter().flat_map(|block| &block.rows).flat_map(|row| &row.texts);
+    let all: Vec<_> = texts.flat_map(|text| text.more.iter().chain([&text.rest])).collect();
+    assert!(all.iter().all(|line| !line.contains('\u{2026}')), "{all:?}");
+    let all = all.into_iter().cloned().collect::<Vec<_>>().join("\n");
+    assert!((0..20).all(|number| all.contains(&format!("an_argument_{number} {number}"))), "{all}");
+    assert!(flags.iter().all(|flag| all.contains(flag)), "{all}");
 }
 
 /// How often programs poll in vain, and when they post receives, is chance.

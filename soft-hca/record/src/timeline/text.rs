@@ -47,6 +47,26 @@ pub(super) fn fit(text: &str, size: f64, room: f64, measure: fn(&str, f64) -> f6
     fitting
 }
 
+/// Parts that stay together as lines that fit, of which the first has other room than the rest: it may be left
+/// empty. What is longer than a line is taken apart between words.
+pub(super) fn fill(parts: &[String], size: f64, first: f64, room: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for part in parts {
+        let own = |lines: &[String]| if lines.len() == 1 { first } else { room };
+        let last = lines.len() - 1;
+        let begun = if lines[last].is_empty() { String::new() } else { lines[last].clone() + " " };
+        let longer = begun + part;
+        if sans(&longer, size) <= own(&lines) {
+            lines[last] = longer;
+        } else if sans(part, size) <= room {
+            lines.push(part.clone());
+        } else {
+            lines.extend(wrap(part, size, room));
+        }
+    }
+    lines
+}
+
 /// A text in lines that fit.
 pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -76,6 +96,23 @@ mod tests {
         let cut = fit("a, bbbbbbbbbbbbbbbbbbbbbbbbbbbb", 10.0, 60.0, mono);
         assert!(cut.ends_with('\u{2026}') && mono(&cut, 10.0) <= 60.0 + 4.0, "{cut}");
         assert_eq!(fit("", 10.0, 0.0, sans), "");
+    }
+
+    #[test]
+    fn parts_stay_together() {
+        let parts = ["id 1,", "qp_num 16147949,", "responder_resources 2", "\u{2192} id 2"];
+        let parts = parts.map(str::to_owned);
+        let lines = fill(&parts, 10.0, 60.0, 130.0);
+        assert_eq!(lines, ["id 1,", "qp_num 16147949,", "responder_resources 2", "\u{2192} id 2"]);
+        assert_eq!(fill(&parts, 10.0, 600.0, 600.0), [parts.join(" ")]);
+        assert_eq!(
+            fill(&parts[..1], 10.0, 5.0, 100.0),
+            ["", "id 1,"],
+            "the first line may be too short"
+        );
+        let long = ["a text that is longer than a line has room for".to_owned()];
+        assert_eq!(fill(&long, 10.0, 50.0, 100.0).join(" ").trim(), long[0]);
+        assert_eq!(fill(&[], 10.0, 50.0, 100.0), [""]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 (() => {
   const { run, main, things, parts, seen, go, release } = timeline;
   const tools = document.getElementById("tools");
-  const [field, count, button] = tools.children;
+  const [field, count, button] = ["input", "output", "button"].map((name) => tools.querySelector(name));
   let found = [];
   let steps = null;
   let at = 0;
@@ -15,11 +15,14 @@
   function find() {
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     const has = (text) => words.every((word) => text.includes(word));
-    found = words.length > 0 ? things.filter((thing, number) => has(texts[number])) : [];
+    const open = (thing) => !thing.classList.contains("out");
+    const all = things.filter(open).length;
+    found = words.length > 0 ? things.filter((thing, number) => open(thing) && has(texts[number])) : [];
     const those = new Set(found);
     for (const thing of things) thing.classList.toggle("found", those.has(thing));
     main.classList.toggle("finds", words.length > 0);
-    count.value = words.length > 0 ? `${found.length} of ${things.length}` : "";
+    if (words.length > 0) count.value = `${found.length} of ${all}`;
+    else count.value = all < things.length ? `${all} of ${things.length}` : "";
   }
 
   function next(backwards) {
@@ -75,7 +78,7 @@
     Home: () => 0, End: () => steps.length - 1,
   };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target === field) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select")) return;
     const done = () => {
       event.preventDefault();
       event.stopPropagation();

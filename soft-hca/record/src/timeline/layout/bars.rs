@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::rows::Draft;
 use super::{Bar, BarKind, Layout, Lifeline};
 use crate::correlation::Correlation;
-use crate::entry::{Entry, What};
+use crate::entry::{Entry, Seen, What};
 use crate::timeline::frame::{Lane, TRACK, TRACKS};
 use crate::words::{self, Severity};
 
@@ -17,6 +17,8 @@ const STUB: f64 = 8.0;
 struct Span {
     from: usize,
     to: Option<usize>,
+    /// Of a receive that was posted some time before `from`: the last entry after which that can have been.
+    since: Option<usize>,
     kind: BarKind,
     track: usize,
 }
@@ -34,11 +36,11 @@ impl Spans {
     }
 }
 
-fn lane(kind: BarKind) -> Lane {
+fn lane(correlation: &Correlation<'_>, at: usize, kind: BarKind) -> Lane {
     match kind {
         BarKind::Send => Lane::SendQueue,
-        BarKind::Receive => Lane::ReceiveQueue,
-        BarKind::Wait => Lane::Calls,
+        BarKind::Receive | BarKind::Before => Lane::ReceiveQueue,
+        BarKind::Wait => crate::timeline::frame::lane(correlation, at),
     }
 }
 
@@ -54,7 +56,8 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             ends.insert(from, to);
         }
         for arrival in &transfer.arrivals {
-            if let (Some(from), Some(to)) = (arrival.receive, transfer.executed) {
+            let taken = if transfer.over_link { arrival.completion } else { transfer.executed };
+            if let (Some(from), Some(to)) = (arrival.receive, taken) {
                 ends.insert(from, to);
             }
         }
@@ -64,6 +67,8 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
     }
     let mut all: Vec<Span> = Vec::new();
     let mut busy: HashMap<(usize, Lane), Vec<usize>> = HashMap::new();
+    // The lower end of the last bar in each track, and whether that is a stub.
+    let mut last: HashMap<(usize, Lane, usize), (usize, bool)> = HashMap::new();
     let mut shown: Vec<usize> =
         (0..correlation.entries.len()).filter(|&at| order[at].is_some()).collect();
     shown.sort_by_key(|&at| order[at]);
@@ -81,7 +86,8 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
         let to = ends.get(&at).copied();
         let begin = order[at].unwrap_or(0);
         let end = to.map_or(usize::MAX, |to| order[to].unwrap_or(begin));
-        let tracks = busy.entry((correlation.participant[at], lane(kind))).or_default();
+        let (participant, lane) = (correlation.participant[at], lane(correlation, at, kind));
+        let tracks = busy.entry((participant, lane)).or_default();
         let track = match tracks.iter().position(|&until| until < begin) {
             Some(track) => track,
             None if tracks.len() < 4 * TRACKS => {
@@ -93,10 +99,36 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
         if let Some(until) = tracks.get_mut(track) {
             *until = end;
         }
-        all.push(Span { from: at, to, kind, track });
+        // Not into the bar above, of which a stub is left where its end is not in the picture.
+        let is_stub = to.is_some_and(|to| order[to].is_none());
+        let lower = to.filter(|to| order[*to] > order[at]).unwrap_or(at);
+        let above = last.insert((participant, lane, track), (lower, is_stub));
+        let since = looked(correlation, at).filter(|since| order[*since].is_some());
+        let since = since.and_then(|since| match above {
+            Some((above, is_stub)) if order[above] >= order[since] => (!is_stub).then_some(above),
+            _ => Some(since),
+        });
+        // What is folded may stand in another order.
+        let is_later = |at: usize| order[at].is_some_and(|at| at >= begin);
+        let since = since.filter(|since| !is_later(*since) && to.is_none_or(is_later));
+        all.push(Span { from: at, to, since, kind, track });
     }
     let most = busy.into_iter().map(|(key, tracks)| (key, tracks.len())).collect();
     Spans { all, most }
+}
+
+/// When somebody looked at a receive queue the last time before a receive was seen there that was posted some time
+/// before.
+fn looked(correlation: &Correlation<'_>, at: usize) -> Option<usize> {
+    let entry = &correlation.entries[at];
+    let What::ReceivePosted(receive) = &entry.what else { return None };
+    let mut before = (0..at).rev().filter(|&at| correlation.entries[at].process == entry.process);
+    let is_look = |before: &usize| match &correlation.entries[*before].what {
+        What::Call(_) | What::ProcessBegan { .. } => true,
+        What::ReceivePosted(other) => other.queue == receive.queue,
+        _ => false,
+    };
+    if receive.seen == Seen::AtPost { None } else { before.find(is_look) }
 }
 
 /// What the thread of an entry does next.
@@ -114,7 +146,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
     for span in &spans.all {
         let Some(from) = layout.places[span.from] else { continue };
         let participant = correlation.participant[span.from];
-        let x = x(layout, participant, lane(span.kind), span.track, spans);
+        let x = x(layout, participant, lane(correlation, span.from, span.kind), span.track, spans);
         let severity = outcome(correlation, span);
         let to = span.to.and_then(|to| layout.places[to]);
         let ends = to.is_some();
@@ -140,21 +172,29 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
             layout.blocks[from.block].bars.push(bar);
             continue;
         }
-        let last = layout.pieces((from.block, from.y), to).len() - 1;
-        for (number, (block, top, bottom)) in
-            layout.pieces((from.block, from.y), to).into_iter().enumerate()
-        {
-            layout.blocks[block].bars.push(Bar {
-                entry: span.from,
-                kind: span.kind,
-                severity,
-                x,
-                from: top,
-                to: bottom,
-                begins: number == 0,
-                ends: ends && number == last,
-            });
+        if let Some(since) = span.since.and_then(|since| layout.places[since]) {
+            let before = ((since.block, since.y), (from.block, from.y));
+            put(layout, span.from, BarKind::Before, severity, x, before, true);
         }
+        put(layout, span.from, span.kind, severity, x, ((from.block, from.y), to), ends);
+    }
+}
+
+/// Puts a bar into the blocks that it crosses.
+fn put(
+    layout: &mut Layout,
+    entry: usize,
+    kind: BarKind,
+    severity: Severity,
+    x: f64,
+    (from, to): ((usize, f64), (usize, f64)),
+    ends: bool,
+) {
+    let pieces = layout.pieces(from, to);
+    let last = pieces.len() - 1;
+    for (number, (block, from, to)) in pieces.into_iter().enumerate() {
+        let (begins, ends) = (number == 0, ends && number == last);
+        layout.blocks[block].bars.push(Bar { entry, kind, severity, x, from, to, begins, ends });
     }
 }
 
@@ -166,7 +206,7 @@ fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Span
     let track = track.min(TRACKS - 1) as f64;
     match lane {
         // Beside the marks of calls.
-        Lane::Calls => middle + track.min(3.0) * 7.0,
+        Lane::Thread(_) => middle + track.min(3.0) * 7.0,
         _ => {
             let off = (track - (tracks as f64 - 1.0) / 2.0) * TRACK;
             middle + if column.mirrored { -off } else { off }

@@ -9,6 +9,9 @@ use crate::reason::{Lost, Reason, Side};
 use crate::timeline::frame::{Lane, opcode, reaches_memory};
 use crate::words::{self, SUCCESS};
 
+/// Pixels by which an arrow goes round.
+const ROUND: f64 = 13.0;
+
 /// Draws all of them.
 pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
     for transfer in &correlation.transfers {
@@ -98,14 +101,23 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     // A datagram may be lost without a word to its sender.
     let failed = executed.status != SUCCESS || executed.reason.is_some();
     for arrival in &transfer.arrivals {
+        // Over the link it is received before its sender knows.
+        let received = arrival.completion.filter(|_| transfer.over_link);
+        let (first, place) = match received.and_then(|at| layout.places[at]) {
+            Some(place) => {
+                let posted = transfer.posted.filter(|at| layout.places[*at].is_some());
+                (posted.unwrap_or(at), place)
+            }
+            None => (at, place),
+        };
         let there = bar(layout, arrival.receive, place, arrival.participant, Lane::ReceiveQueue);
         let second = arrival.receive.or(arrival.completion).unwrap_or(at);
-        let line = put(layout, [at, second], LineKind::Message, (place, own), (place, there));
+        let line = put(layout, [first, second], LineKind::Message, (place, own), (place, there));
         line.failed = failed;
         line.label = Some(label.clone());
         if let Some(done) = arrival.completion {
             if let Some(to) = layout.places[done] {
-                put(layout, [at, done], LineKind::Completes, (place, there), (to, to.x));
+                put(layout, [first, done], LineKind::Completes, (place, there), (to, to.x));
             }
         }
     }
@@ -189,6 +201,18 @@ fn put(
         .map(|(number, piece)| strips(layout, number, piece.0) + shown(layout, *piece));
     let height: f64 = heights.sum();
     let (upper, lower) = if down { (from_x, to_x) } else { (to_x, from_x) };
+    // What is straight above would be hidden behind its lane.
+    let mirrored = layout.frame.columns.len() == 2 && from_x > layout.frame.width / 2.0;
+    let round = match kind {
+        LineKind::Leads if (from_x - to_x).abs() < 1.0 => {
+            if mirrored {
+                -ROUND
+            } else {
+                ROUND
+            }
+        }
+        _ => 0.0,
+    };
     let mut passed = 0.0;
     let count = pieces.len();
     let target = to.block;
@@ -216,6 +240,7 @@ fn put(
             above,
             begins,
             heads: [false, last],
+            round,
             reads: false,
             failed: false,
             label: None,

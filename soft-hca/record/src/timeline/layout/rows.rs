@@ -6,12 +6,12 @@ use super::{Break, Row, Text};
 use crate::correlation::Correlation;
 use crate::entry::{Seen, What};
 use crate::timeline::frame::Frame;
-use crate::timeline::text::{fit, mono, sans, wrap};
+use crate::timeline::text::{fill, fit, mono, sans, wrap};
 use crate::words::{self, Severity};
 
 /// Pixels of a row with one line, of each further line, and to the middle of the first.
 const ROW: f64 = 25.0;
-const LINE: f64 = 16.0;
+pub(crate) const LINE: f64 = 16.0;
 pub(super) const MIDDLE: f64 = 12.5;
 /// Pixels of a break.
 const BREAK: f64 = 34.0;
@@ -21,6 +21,10 @@ pub(crate) const REASON_SIZE: f64 = 12.0;
 /// Pixels of the number that says which participant a text is about, where they share a column of
 /// texts.
 pub(crate) const TAG: f64 = 26.0;
+/// By how much further lines of a text stand to the right of the first.
+pub(crate) const FURTHER: f64 = 14.0;
+/// Lines of a text at most: a record may come from anybody.
+const LINES: usize = 12;
 /// Times that are worth a break: so many nanoseconds, and so many times what is usual.
 const IDLE: u64 = 1_500_000;
 const UNUSUAL: u64 = 12;
@@ -49,7 +53,12 @@ pub(super) fn share(
     let mut rows: Vec<Draft> = Vec::new();
     // Where each work request was posted, and where it met its end.
     let mut posted: HashMap<usize, usize> = HashMap::new();
-    let mut met: HashMap<usize, usize> = HashMap::new();
+    let mut met: HashMap<(usize, bool), usize> = HashMap::new();
+    // Over the link the sides meet theirs one after the other.
+    let side = |transfer: usize, at: usize| {
+        let transfer = &correlation.transfers[transfer];
+        transfer.over_link && transfer.arrivals.iter().any(|one| one.completion == Some(at))
+    };
     // Ends of waits, which are where the events are that ended them.
     let mut woken: HashMap<usize, usize> = HashMap::new();
     // The last row with a text of each column of texts.
@@ -63,7 +72,9 @@ pub(super) fn share(
         let transfer = correlation.transfer[at];
         let has_text = !is_told(correlation, at);
         let shared = transfer.and_then(|transfer| match &correlation.entries[at].what {
-            What::Executed(_) | What::Completion(_) => met.get(&transfer).copied(),
+            What::Executed(_) | What::Completion(_) => {
+                met.get(&(transfer, side(transfer, at))).copied()
+            }
             What::ReceivePosted(receive) if receive.seen == Seen::AtMessage => {
                 posted.get(&transfer).copied()
             }
@@ -88,7 +99,7 @@ pub(super) fn share(
             match &correlation.entries[at].what {
                 What::SendPosted(_) => posted.insert(transfer, row),
                 What::Executed(_) | What::Completion(_) => {
-                    Some(*met.entry(transfer).or_insert(row))
+                    Some(*met.entry((transfer, side(transfer, at))).or_insert(row))
                 }
                 _ => None,
             };
@@ -152,7 +163,7 @@ pub(super) fn place(
         before = before.max(until);
         let written = draft.texts.iter().flatten().map(|&at| write(correlation, frame, at));
         let texts: Vec<Text> = written.collect();
-        let lines = texts.iter().map(|text| text.reason.len()).max().unwrap_or(0);
+        let lines = texts.iter().map(|text| text.more.len() + text.reason.len()).max().unwrap_or(0);
         let extra = if lines == 0 { 0.0 } else { lines as f64 * LINE + 3.0 };
         let row = Row { y: placed.height, height: ROW + extra, t, entries: draft.entries, texts };
         placed.height += row.height;
@@ -170,17 +181,20 @@ fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
     let room = text_column.width - indent;
     let name = fit(&label.name, NAME_SIZE, room, mono);
     let used = mono(&name, NAME_SIZE) + 8.0;
-    let result = match label.result.as_str() {
-        "" => String::new(),
-        result if label.rest.is_empty() => result.to_owned(),
-        result => format!(" {result}"),
-    };
-    // The result comes first where there is not room for all.
-    let left = room - used - sans(&result, NAME_SIZE);
-    let rest = match left {
-        left if left > 40.0 => fit(&label.rest, NAME_SIZE, left, sans) + &result,
-        _ => fit(result.trim_start(), NAME_SIZE, room - used, sans),
-    };
+    // An argument stays in one piece.
+    let mut parts: Vec<String> = label
+        .rest
+        .replace('|', " | ")
+        .split_inclusive(", ")
+        .map(|part| part.trim_end().into())
+        .collect();
+    parts.extend(Some(label.result).filter(|result| !result.is_empty()));
+    let mut lines = fill(&parts, NAME_SIZE, room - used, room - FURTHER);
+    if lines.len() > LINES {
+        lines.truncate(LINES);
+        lines[LINES - 1].push('\u{2026}');
+    }
+    let rest = lines.remove(0);
     let severity = words::severity(&correlation.entries[at]);
     let reason = label.reason.filter(|_| severity != Severity::Well);
     // A flushed request is the consequence of something that is told elsewhere.
@@ -189,5 +203,5 @@ fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
     let reason = reason.filter(|_| !flushed);
     let reason = reason.map(|why| wrap(&why, REASON_SIZE, room - 4.0)).unwrap_or_default();
     let end = text_column.x + indent + used + sans(&rest, NAME_SIZE);
-    Text { entry: at, text_column: number, severity, name, rest, end, reason }
+    Text { entry: at, text_column: number, severity, name, rest, more: lines, end, reason }
 }

@@ -55,7 +55,9 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
             x = n(x),
         );
         for (lane, middle, _) in &column.lanes {
-            for (line, y) in lane.heading().into_iter().zip([height - 22.0, height - 10.0]) {
+            for (line, y) in
+                lane.heading(correlation, number).into_iter().zip([height - 22.0, height - 10.0])
+            {
                 if !line.is_empty() {
                     let (x, y) = (n(*middle), n(y));
                     let _ = write!(out, "<text class=\"lane\" x=\"{x}\" y=\"{y}\">{line}</text>");

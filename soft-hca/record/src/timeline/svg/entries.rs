@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::{class_of, escape, n, time_and_unit};
 use crate::correlation::Correlation;
 use crate::entry::{Entry, What};
-use crate::timeline::layout::{Block, Layout, NAME_SIZE, Row, TAG, Text};
+use crate::timeline::frame::{Lane, lane};
+use crate::timeline::layout::{Block, FURTHER, LINE, Layout, NAME_SIZE, Row, TAG, Text};
 use crate::words::{self, Severity};
 
 /// Half of a mark.
@@ -123,18 +124,34 @@ pub(super) fn draw_entry(
             let _ = write!(out, "<tspan class=\"r\" dx=\"8\">{}</tspan>", escape(&text.rest));
         }
         *out += "</text>";
-        for (line, number) in text.reason.iter().zip(1..) {
-            let y = y + 4.0 + 16.0 * f64::from(number);
+        let below = |number: usize| n(y + NAME_SIZE / 3.0 + LINE * number as f64);
+        for (line, number) in text.more.iter().zip(1..) {
+            let x = n(from + FURTHER);
+            let _ = write!(
+                out,
+                "<text class=\"t\" x=\"{x}\" y=\"{}\"><tspan class=\"r\">{}</tspan></text>",
+                below(number),
+                escape(line)
+            );
+        }
+        for (line, number) in text.reason.iter().zip(text.more.len() + 1..) {
             let _ = write!(
                 out,
                 "<text class=\"why\" x=\"{}\" y=\"{}\">{}</text>",
                 n(from),
-                n(y),
+                below(number),
                 escape(line)
             );
         }
     }
     *out += &mark;
+    // Who did it, where that is not told by the lane.
+    let thread =
+        correlation.threads.told_apart(at).filter(|_| correlation.threads.count(participant) > 1);
+    if let Some(thread) = thread.filter(|_| !matches!(lane(correlation, at), Lane::Thread(_))) {
+        let x = layout.frame.columns[participant].lane(Lane::Thread(thread));
+        let _ = write!(out, "<circle class=\"m by\" cx=\"{}\" cy=\"{}\" r=\"2.5\"/>", n(x), n(y));
+    }
     *out += "</g>";
 }
 

@@ -30,9 +30,10 @@ pub(super) fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
     let class = match bar.kind {
         BarKind::Send => "send",
         BarKind::Receive => "receive",
+        BarKind::Before => "receive before",
         BarKind::Wait => "wait",
     };
-    let half = if bar.kind == BarKind::Wait { 2.0 } else { 3.5 };
+    let half = if matches!(bar.kind, BarKind::Wait | BarKind::Before) { 2.0 } else { 3.5 };
     // What goes on beyond the image is drawn to beyond its border.
     let from = if bar.begins && bar.from >= top { bar.from } else { bar.from.max(top) - 4.0 };
     let to = if bar.ends && bar.to <= bottom { bar.to } else { bar.to.min(bottom) + 4.0 };
@@ -57,6 +58,9 @@ pub(super) fn draw_line(line: &Line, out: &mut String) {
         LineKind::Packet => "packet",
     };
     let failed = if line.failed { " bad" } else { "" };
+    if line.round != 0.0 {
+        return draw_round(line, class, out);
+    }
     let ((x0, y0), (x1, y1)) = (line.from, line.to);
     let length = (x1 - x0).hypot(y1 - y0);
     if length < 1.0 {
@@ -100,6 +104,32 @@ pub(super) fn draw_line(line: &Line, out: &mut String) {
     }
     let belongs = belongs(line);
     let _ = write!(out, "<path class=\"line {class}{failed}\" data-b=\"{belongs}\" d=\"{path}\"/>");
+}
+
+/// An arrow that goes round what is between its ends, one above the other.
+fn draw_round(line: &Line, class: &str, out: &mut String) {
+    const EDGE: f64 = 7.0;
+    let side = line.round.signum();
+    let (x, y0, y1) = (line.from.0, line.from.1, line.to.1);
+    let far = x + line.round;
+    let mut path = match line.begins {
+        true => format!("M{} {}L{} {}", n(x + EDGE * side), n(y0), n(far), n(y0)),
+        false => format!("M{} {}", n(far), n(y0)),
+    };
+    path += &format!("L{} {}", n(far), n(y1));
+    if line.heads[1] {
+        let tip = x + EDGE * side;
+        let back = n(tip + 5.0 * side);
+        path += &format!(
+            "L{t} {y}M{back} {}L{t} {y}L{back} {}",
+            n(y1 - 3.5),
+            n(y1 + 3.5),
+            t = n(tip),
+            y = n(y1)
+        );
+    }
+    let belongs = belongs(line);
+    let _ = write!(out, "<path class=\"line {class}\" data-b=\"{belongs}\" d=\"{path}\"/>");
 }
 
 /// Whose an arrow is, for the script.

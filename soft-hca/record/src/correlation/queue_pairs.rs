@@ -1,0 +1,103 @@
+//! Which queue pairs an entry is about.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Correlation, cm_id};
+use crate::entry::{Call, Outcome, ReceiveQueue, What};
+use crate::value::{Name, Named, Value};
+
+/// The queue pairs of each entry, by their `qp_num`: of a work request those of both sides, of what concerns an id
+/// of the connection manager that of the id.
+pub(crate) fn of_entries(correlation: &Correlation<'_>) -> Vec<Vec<u32>> {
+    let ids = ids(correlation);
+    let mut all: Vec<BTreeSet<u32>> = Vec::with_capacity(correlation.entries.len());
+    for (at, entry) in correlation.entries.iter().enumerate() {
+        let own = |id: Option<u32>| {
+            let known = id.and_then(|id| ids.get(&(correlation.participant[at], id)));
+            known.copied().into_iter()
+        };
+        let mut qps = BTreeSet::new();
+        match &entry.what {
+            What::Call(call) => {
+                qps.extend(named(&call.args));
+                if let Outcome::Done(results) = &call.result {
+                    qps.extend(named(results));
+                }
+                qps.extend(own(cm_id(&call.args)));
+            }
+            What::ConnectionEvent(event) => qps.extend(own(Some(event.id))),
+            What::AsyncEvent { element: Some(Name::Qp(qp)), .. } => qps.extend([*qp]),
+            What::SendPosted(send) => qps.extend([send.qp]),
+            What::ReceivePosted(receive) => match receive.queue {
+                ReceiveQueue::Qp(qp) => qps.extend([qp]),
+                ReceiveQueue::Srq(_) => {}
+            },
+            What::Stalled { qp, .. } => qps.extend([*qp]),
+            What::Executed(executed) => qps.extend([executed.qp]),
+            What::Completion(done) => qps.extend([done.qp]),
+            What::Packet(packet) => qps.extend(packet.qp),
+            _ => {}
+        }
+        all.push(qps);
+    }
+    for transfer in &correlation.transfers {
+        let whole: BTreeSet<u32> =
+            transfer.entries().flat_map(|at| all[at].iter().copied()).collect();
+        transfer.entries().for_each(|at| all[at].clone_from(&whole));
+    }
+    all.into_iter().map(|qps| qps.into_iter().collect()).collect()
+}
+
+/// The queue pair that a call has created.
+pub(crate) fn created(call: &Call) -> Option<u32> {
+    match &call.result {
+        Outcome::Done(results) => crate::arguments::qp(results, "qp_num"),
+        Outcome::Refused { .. } => None,
+    }
+}
+
+/// The queue pairs that values name.
+fn named(values: &[Named]) -> impl Iterator<Item = u32> {
+    values.iter().filter_map(|Named(_, value)| match value {
+        Value::Name(Name::Qp(qp)) => Some(*qp),
+        _ => None,
+    })
+}
+
+/// The queue pair of each participant's id: calls such as `rdma_connect` name both.
+fn ids(correlation: &Correlation<'_>) -> HashMap<(usize, u32), u32> {
+    let mut ids = HashMap::new();
+    for (entry, participant) in correlation.entries.iter().zip(&correlation.participant) {
+        let What::Call(call) = &entry.what else { continue };
+        if let (Some(id), Some(qp)) = (cm_id(&call.args), named(&call.args).next()) {
+            ids.insert((*participant, id), qp);
+        }
+    }
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{CLIENT, SERVER, ping_pong, queue_pair};
+
+    #[test]
+    fn a_message_is_of_both_sides() {
+        let (header, entries) = ping_pong(1);
+        let correlation = Correlation::new(&header, &entries);
+        let all = of_entries(&correlation);
+        for (entry, qps) in entries.iter().zip(&all) {
+            match &entry.what {
+                What::SendPosted(_) | What::Completion(_) => {
+                    assert_eq!(*qps, [queue_pair(CLIENT), queue_pair(SERVER)]);
+                }
+                What::Call(call) if call.name == "ibv_create_qp" => {
+                    assert_eq!(*qps, [queue_pair(entry.process)]);
+                    assert_eq!(created(call), Some(queue_pair(entry.process)));
+                }
+                What::Call(call) if call.name == "ibv_alloc_pd" => assert!(qps.is_empty()),
+                _ => {}
+            }
+        }
+    }
+}

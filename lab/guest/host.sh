@@ -44,8 +44,8 @@ mount_file_systems() {
     mount -t overlay -o lowerdir=/etc,upperdir=/run/.lab/etc/upper,workdir=/run/.lab/etc/work \
         overlay /etc || give_up "cannot overlay /etc"
     share=0
-    while read -r dir; do
-        mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=mmap "share$share" "$dir" ||
+    while read -r options dir; do
+        mount -t 9p -o "trans=virtio,version=9p2000.L,msize=512000,$options" "share$share" "$dir" ||
             give_up "cannot mount $dir"
         share=$((share + 1))
     done <./shares

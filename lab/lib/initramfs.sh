@@ -32,7 +32,11 @@ build_initramfs() {
     local tree=$1 busybox
     busybox=$(busybox_static)
     mkdir -p "$tree"/{bin,dev,proc,sys,host}
-    cp "$busybox" "$tree/bin/busybox"
+    if [[ $arch == arm64 ]]; then
+        cp "$arm64_root/bin/busybox" "$tree/bin/busybox"
+    else
+        cp "$busybox" "$tree/bin/busybox"
+    fi
     ln -s busybox "$tree/bin/sh"
     cp "$lab_dir/guest/init" "$tree/init"
     chmod 755 "$tree/init"

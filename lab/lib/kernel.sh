@@ -44,13 +44,21 @@ usable_kernel() {
     done
 }
 
-# find_kernel [boot|cache]: sets kernel_image and kernel_modules to the newest
+# The folder of a kernel in the cache: this host's, or of arm64 with pages of some size.
+cached_kernel() {
+    case $1 in
+    arm64-*) echo "$lab_cache/arm64/kernel-${1#arm64-}" ;;
+    *) echo "$lab_cache/kernel" ;;
+    esac
+}
+
+# find_kernel [boot|cache|arm64-4k|arm64-16k]: sets kernel_image and kernel_modules to the newest
 # usable kernel of the host, or else of the cache.
 find_kernel() {
     local where image root version
     for where in ${1:-boot cache}; do
         root=''
-        [[ $where == boot ]] || root=$lab_cache/kernel
+        [[ $where == boot ]] || root=$(cached_kernel "$where")
         while IFS= read -r image; do
             version=${image##*/vmlinuz-}
             if usable_kernel "$image" "$root/lib/modules/$version"; then
@@ -73,7 +81,8 @@ number_at() {
 ready_kernel() {
     local unpacked sectors start length filter
     boot_image=$kernel_image
-    [[ $accel != kvm ]] || return 0
+    # Debian's kernels for arm64 are not packed.
+    [[ $accel != kvm && $arch == x86_64 ]] || return 0
     unpacked=$lab_cache/unpacked/${kernel_image##*/}-$(stat -Lc %Y-%s "$kernel_image")
     if [[ ! -s $unpacked ]]; then
         mkdir -p "${unpacked%/*}" || return 0

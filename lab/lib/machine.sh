@@ -25,7 +25,7 @@ make_work_directory() {
 # Sets accel. /dev/kvm may exist and still not run a guest.
 probe_accel() {
     accel=tcg,thread=multi
-    [[ ${LAB_KVM:-} != no ]] || return 0
+    [[ ${LAB_KVM:-} != no && $arch == x86_64 ]] || return 0
     [[ -r /dev/kvm && -w /dev/kvm ]] || return 0
     runs_firmware && boots_kernel || return 0
     accel=kvm
@@ -90,12 +90,25 @@ tell() {
     echo "$2" >&"${orders[$1]}"
 }
 
+# Sets machine, console and root: how QEMU is called, and the folder that is the machine's root.
+choose_machine() {
+    if [[ $arch == arm64 ]]; then
+        # Its pointer authentication as it is specified takes most of the time.
+        machine=(qemu-system-aarch64 -machine "virt,gic-version=3" -cpu "max,pauth-impdef=on")
+        console=ttyAMA0 root=$arm64_root
+    else
+        machine=(qemu-system-x86_64 -machine q35 -cpu max)
+        console=ttyS0 root=/
+    fi
+}
+
 # start_machine NAME LABEL QEMU_ARGUMENT...; needs the prepared $work/NAME.initrd.
 #
 # norandmaps: an emulated processor keeps the code that it has translated by its address. Where
 # that is another one each time, a program takes more than twice as long to start.
 start_machine() {
-    local name=$1 port ports=() out err descriptor
+    local name=$1 port ports=() out err descriptor machine console root
+    choose_machine
     start_relay "$name" ${2:+"$2"}
     shift 2
     mkfifo "$work/$name.go.in" "$work/$name.go.out"
@@ -109,13 +122,13 @@ start_machine() {
     # still get their end of file.
     exec {out}>"$work/$name.out" {err}>"$work/$name.err"
     # The kernel kills QEMU when this shell dies, even by SIGKILL.
-    setpriv --pdeathsig KILL -- qemu-system-x86_64 \
-        -name "lab-$name" -machine q35 -accel "$accel" -cpu max \
+    setpriv --pdeathsig KILL -- "${machine[@]}" \
+        -name "lab-$name" -accel "$accel" \
         -smp "$cpus" -m "$memory" -nodefaults -no-user-config -display none -no-reboot \
         -kernel "$boot_image" -initrd "$work/$name.initrd" \
-        -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off norandmaps" \
+        -append "console=$console quiet loglevel=4 panic=-1 mitigations=off norandmaps" \
         -serial "file:$work/$name.console" \
-        -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
+        -fsdev local,id=host,path=$root,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=host,mount_tag=host \
         -device virtio-serial-pci "${ports[@]}" \
         -chardev "file,id=events,path=$work/events" \

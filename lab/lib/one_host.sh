@@ -11,9 +11,14 @@ write_orders() {
     printf '%s\n' "LAB_NAME=$name" LAB_DEVICES= LAB_WATCH=no LAB_WAIT_FOR_GO=no LAB_LOSS=0 \
         LAB_MAC= LAB_ADDRESS= LAB_SOFT_HCA= "LAB_MARKER=$(quote "$marker")" "$@" \
         >"$tree/lab/config"
-    for share in "${shares[@]}"; do
-        echo "$share"
-    done >"$tree/lab/shares"
+    {
+        for share in "${sources[@]}"; do
+            echo "ro,cache=loose $share"
+        done
+        for share in "${shares[@]}"; do
+            echo "rw,cache=mmap $share"
+        done
+    } >"$tree/lab/shares"
     {
         echo "export PATH=$(quote "$PATH") HOME=$(quote "${HOME:-/root}") USER=root LANG=C"
         echo 'export LAB_SCRATCH=/run/lab TMPDIR=/run/lab'
@@ -23,15 +28,27 @@ write_orders() {
     } >"$tree/lab/command"
 }
 
-# Sets share_arguments, the QEMU arguments for --share-rw.
+# Sets share_arguments, the QEMU arguments for what a machine of another architecture sees of this
+# repository, and for --share-rw.
 make_share_arguments() {
-    local index
+    local index=0 share
     share_arguments=()
-    for index in "${!shares[@]}"; do
-        share_arguments+=(
-            -fsdev "local,id=share$index,path=${shares[index]},security_model=none,multidevs=remap"
-            -device "virtio-9p-pci,fsdev=share$index,mount_tag=share$index")
+    for share in "${sources[@]}"; do
+        share_argument "$share" ,readonly=on
     done
+    for share in "${shares[@]}"; do
+        share_argument "$share"
+    done
+}
+
+# share_argument DIRECTORY [OPTION]: one more.
+share_argument() {
+    share_arguments+=(
+        -fsdev "local,id=share$index,path=$1,security_model=none,multidevs=remap${2:-}"
+        -device "virtio-9p-pci,fsdev=share$index,mount_tag=share$index")
+    # Where the machine has the host's own files, it is there already.
+    [[ $arch == x86_64 ]] || mkdir -p "$arm64_root$1" || die "cannot create $arm64_root$1"
+    ((++index))
 }
 
 one_host_event() {

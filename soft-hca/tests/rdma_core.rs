@@ -10,11 +10,13 @@ use std::fs;
 
 use programs::place::Place;
 use programs::{installed, other_programs, pyverbs};
+use soft_hca_core::provider::MULTIARCH;
 
 /// The release of the programs that are tested, as its library's file has it: the last two numbers.
 fn release() -> String {
     let root = other_programs().map_or("/".into(), |dir| dir.join("root"));
-    let library = ["usr/lib/x86_64-linux-gnu", "usr/lib64"]
+    let of_architecture = format!("usr/lib/{MULTIARCH}");
+    let library = [&*of_architecture, "usr/lib64"]
         .map(|folder| fs::canonicalize(root.join(folder).join("libibverbs.so.1")))
         .into_iter()
         .find_map(Result::ok)

@@ -9,5 +9,5 @@ pub(crate) mod seq_cst {
 }
 
 pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }

@@ -123,7 +123,7 @@ impl DaemonEnv {
     /// Gives a part of the arena's file back to the system; it reads as zeros afterwards.
     pub(crate) fn punch_hole(&self, file: BorrowedFd<'_>, offset: usize, bytes: usize) {
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let bytes = bytes.next_multiple_of(soft_hca_core::arena::PAGE);
+        let bytes = bytes.next_multiple_of(system::page_bytes());
         // Where the file's system cannot, the memory stays in use.
         let _ = fallocate(file, mode, offset as u64, bytes as u64);
     }

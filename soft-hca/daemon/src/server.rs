@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
 use soft_hca_core::deadlines::Deadlines;
@@ -232,7 +232,7 @@ impl Daemon {
 
     /// Whether there is a queue pair with this number in the error state.
     fn has_failed(&self, qpn: u32) -> bool {
-        self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Relaxed) == state::ERR)
+        self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) == state::ERR)
     }
 
     /// A client has connected.

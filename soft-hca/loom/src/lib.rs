@@ -8,7 +8,7 @@ mod sync {
     pub(crate) use loom::{hint, thread};
 
     pub(crate) mod atomic {
-        pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+        pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     }
 }
 
@@ -21,6 +21,8 @@ pub mod doorbell;
 #[path = "../../core/src/arena/lock.rs"]
 #[allow(dead_code, reason = "the library uses more of it")]
 pub mod lock;
+#[path = "../../core/src/arena/recording.rs"]
+pub mod recording;
 #[path = "../../core/src/engine/reservation.rs"]
 pub mod reservation;
 #[path = "../../core/src/engine/staging.rs"]

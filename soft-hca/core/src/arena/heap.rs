@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::arena::layout::{ARENA_BYTES, HEAP_START, PAGE};
+use crate::arena::layout::{ARENA_BYTES, HEAP_START};
+use crate::system::page_bytes;
 
 /// The free ranges of the heap, in bytes from the arena's start.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Heap {
     /// Takes `bytes`, rounded up to pages: the first range that is big enough. `None` if there
     /// is none.
     pub fn allocate(&mut self, bytes: usize) -> Option<usize> {
-        let bytes = bytes.checked_next_multiple_of(PAGE)?;
+        let bytes = bytes.checked_next_multiple_of(page_bytes())?;
         let (&start, &length) = self.free.iter().find(|&(_, &length)| length >= bytes)?;
         self.free.remove(&start);
         if length > bytes {
@@ -32,7 +33,7 @@ impl Heap {
 
     /// Gives back what `allocate(bytes)` has given.
     pub fn release(&mut self, start: usize, bytes: usize) {
-        let (mut start, mut length) = (start, bytes.next_multiple_of(PAGE));
+        let (mut start, mut length) = (start, bytes.next_multiple_of(page_bytes()));
         if let Some(after) = self.free.remove(&(start + length)) {
             length += after;
         }

@@ -16,10 +16,11 @@ use crate::arena::entry::{Field, Word, entry};
 use crate::arena::lock::{Lock, LockApart};
 use crate::arena::port_counters::Counters;
 use crate::arena::qp::Qp;
+use crate::arena::recording;
 use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x09");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0a");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -82,8 +83,11 @@ pub fn key_index(key: u32) -> Option<usize> {
 
 /// Bytes of address space for rings. The memory is sparse: only what is touched exists.
 pub const HEAP_BYTES: usize = 16 << 30;
-/// Rings begin on such a boundary, in bytes.
-pub const PAGE: usize = 4096;
+/// Bytes of the smallest pages that a system may have. Rings begin on one of the system's own pages, see
+/// [`page_bytes`](crate::system::page_bytes), so on such a boundary at least.
+pub const MIN_PAGE: usize = 4 << 10;
+/// Bytes of the largest. The parts of the arena begin on such a boundary.
+const MAX_PAGE: usize = 64 << 10;
 
 entry! {
     /// A process. Index 0 is the daemon itself.
@@ -380,7 +384,7 @@ pub struct Arena {
 }
 
 /// Bytes from the arena's start to the bounce buffers.
-pub const BOUNCE_BUFFERS_START: usize = size_of::<Arena>().next_multiple_of(PAGE);
+pub const BOUNCE_BUFFERS_START: usize = size_of::<Arena>().next_multiple_of(MAX_PAGE);
 /// Bytes from the arena's start to the heap.
 pub const HEAP_START: usize = BOUNCE_BUFFERS_START + MAX_BOUNCE_SLOTS * BOUNCE_BUFFER_BYTES;
 /// Bytes of the whole arena.
@@ -409,7 +413,19 @@ impl Arena {
     /// Whether somebody records.
     #[inline]
     pub fn is_traced(&self) -> bool {
-        self.trace_generation.load(Relaxed) != 0
+        self.recording() != 0
+    }
+
+    /// The number of the recording, 0 if there is none.
+    #[inline]
+    pub fn recording(&self) -> u32 {
+        recording::number(&self.trace_generation)
+    }
+
+    /// Begins a recording of so many bytes, of all that happens or of failures only.
+    pub fn begin_recording(&self, number: u32, limit: u64, only_failures: bool) {
+        let words = (&self.trace_generation, &self.trace_limit, &self.trace_failures);
+        recording::begin(words, (number, limit, only_failures));
     }
 
     /// The queue pair with this number, if there is one.

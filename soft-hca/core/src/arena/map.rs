@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arena::layout::{
     ARENA_BYTES, Arena, BOUNCE_BUFFER_BYTES, BOUNCE_BUFFERS_START, HEAP_START, MAGIC,
-    MAX_BOUNCE_SLOTS, PAGE, RingPlace,
+    MAX_BOUNCE_SLOTS, MIN_PAGE, RingPlace,
 };
 use crate::ring::{self, Ring};
 use crate::system;
@@ -119,7 +119,7 @@ impl Mapping {
         let log2_slot = place.log2_slot.load(Ordering::Acquire);
         let bytes = ring::bytes(mask, log2_slot)?;
         let end = offset.checked_add(bytes)?;
-        if offset < HEAP_START || offset % PAGE != 0 || end > ARENA_BYTES {
+        if offset < HEAP_START || offset % MIN_PAGE != 0 || end > ARENA_BYTES {
             return None;
         }
         // SAFETY: the range lies within the mapping, which outlives the ring, and the ring

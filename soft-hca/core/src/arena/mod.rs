@@ -8,6 +8,7 @@ mod lock;
 mod map;
 pub mod port_counters;
 mod qp;
+mod recording;
 pub mod share;
 mod traffic;
 

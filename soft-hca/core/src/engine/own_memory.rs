@@ -5,8 +5,8 @@
 //! at a known place, and a handler of SIGSEGV and SIGBUS that, for a fault at that place and no
 //! other, has the copy return and say so. All other signals go to whoever handled them before.
 //!
-//! Where there is no such copy (processors other than x86-64, a process in which nobody has called
-//! [`guard`]) there is no [`copy`] either, and the system calls do the work.
+//! Where there is no such copy (processors other than x86-64 and arm64, a process in which nobody has
+//! called [`guard`]) there is no [`copy`] either, and the system calls do the work.
 #![allow(unsafe_code, reason = "memory by its address, and a signal handler")]
 
 use std::sync::atomic::AtomicBool;
@@ -67,7 +67,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod machine {
     use std::arch::global_asm;
     use std::ffi::c_void;
@@ -79,6 +79,7 @@ mod machine {
 
     // Arguments: rdi to, rsi from, rdx bytes; eax gives 0, or 1 after a fault. Nothing is on the
     // stack, so the handler can go on at the end from wherever the fault was.
+    #[cfg(target_arch = "x86_64")]
     global_asm!(
         ".pushsection .text.soft_hca_copy, \"ax\", @progbits",
         ".globl soft_hca_copy, soft_hca_copy_end, soft_hca_copy_fault",
@@ -110,6 +111,50 @@ mod machine {
         "soft_hca_copy_end:",
         "soft_hca_copy_fault:",
         "mov eax, 1",
+        "ret",
+        ".popsection",
+    );
+
+    // The same: x0 to, x1 from, x2 bytes; w0 gives 0 or 1. The order in which others see the bytes does
+    // not count: they look for them behind an index or a lock that is released after the copy.
+    #[cfg(target_arch = "aarch64")]
+    global_asm!(
+        ".pushsection .text.soft_hca_copy, \"ax\", @progbits",
+        ".globl soft_hca_copy, soft_hca_copy_end, soft_hca_copy_fault",
+        ".hidden soft_hca_copy, soft_hca_copy_end, soft_hca_copy_fault",
+        ".p2align 4",
+        "soft_hca_copy:",
+        "subs x2, x2, #64",
+        "b.lo 3f",
+        "2: ldp x3, x4, [x1]",
+        "ldp x5, x6, [x1, #16]",
+        "ldp x7, x8, [x1, #32]",
+        "ldp x9, x10, [x1, #48]",
+        "stp x3, x4, [x0]",
+        "stp x5, x6, [x0, #16]",
+        "stp x7, x8, [x0, #32]",
+        "stp x9, x10, [x0, #48]",
+        "add x1, x1, #64",
+        "add x0, x0, #64",
+        "subs x2, x2, #64",
+        "b.hs 2b",
+        "3: add x2, x2, #64",
+        "4: cmp x2, #8",
+        "b.lo 5f",
+        "ldr x3, [x1], #8",
+        "str x3, [x0], #8",
+        "sub x2, x2, #8",
+        "b 4b",
+        "5: cbz x2, 6f",
+        "ldrb w3, [x1], #1",
+        "strb w3, [x0], #1",
+        "sub x2, x2, #1",
+        "b 5b",
+        "6: mov w0, #0",
+        "ret",
+        "soft_hca_copy_end:",
+        "soft_hca_copy_fault:",
+        "mov w0, #1",
         "ret",
         ".popsection",
     );
@@ -162,14 +207,27 @@ mod machine {
         is_known.then(|| unsafe { action.assume_init() })
     }
 
+    /// A register, as the system saves it.
+    #[cfg(target_arch = "x86_64")]
+    type Register = libc::greg_t;
+    #[cfg(target_arch = "aarch64")]
+    type Register = u64;
+
+    /// The one that holds the address of the instruction.
+    fn instruction(machine: &mut libc::mcontext_t) -> &mut Register {
+        #[cfg(target_arch = "x86_64")]
+        return &mut machine.gregs[libc::REG_RIP as usize];
+        #[cfg(target_arch = "aarch64")]
+        return &mut machine.pc;
+    }
+
     extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-        let begin = soft_hca_copy as *const () as i64;
-        let end = (&raw const soft_hca_copy_end).expose_provenance() as i64;
+        let begin = (soft_hca_copy as *const ()).expose_provenance();
+        let end = (&raw const soft_hca_copy_end).expose_provenance();
         // SAFETY: what the system gives a handler with SA_SIGINFO.
-        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-        let at = &mut registers[libc::REG_RIP as usize];
-        if (begin..end).contains(at) {
-            *at = (&raw const soft_hca_copy_fault).expose_provenance() as i64;
+        let at = instruction(unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext });
+        if (begin..end).contains(&(*at as usize)) {
+            *at = (&raw const soft_hca_copy_fault).expose_provenance() as Register;
             return;
         }
         pass_on(signal, info, context);
@@ -206,7 +264,7 @@ mod machine {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod machine {
     pub(super) fn install() -> bool {
         false
@@ -217,12 +275,13 @@ mod machine {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::engine::process_memory::tests::Pages;
+    use crate::system::page_bytes;
 
     fn address(bytes: &[u8]) -> u64 {
         bytes.as_ptr().expose_provenance() as u64
@@ -231,16 +290,17 @@ mod tests {
     #[test]
     fn a_bad_address_is_no_signal() {
         assert!(guard());
-        let good = vec![7u8; 8192];
+        let page = page_bytes() as u64;
+        let good = vec![7u8; 2 * page_bytes()];
         let pages = Pages::with_hole(2, 1);
-        for length in [4097, 5000, 8192] {
+        for length in [page + 1, page + 900, 2 * page] {
             assert!(!copy(address(&good), pages.segment().addr, length));
             assert!(!copy(pages.segment().addr, address(&good), length));
         }
-        for (start, length) in [(4095, 2), (4000, 100), (4096, 1), (3900, 255)] {
+        for (start, length) in [(page - 1, 2), (page - 96, 100), (page, 1), (page - 196, 255)] {
             assert!(!copy(address(&good), pages.segment().addr + start, length));
         }
-        assert!(copy(address(&good), pages.segment().addr, 4096));
+        assert!(copy(address(&good), pages.segment().addr, page));
         assert!(!copy(8, address(&good), 1));
     }
 

@@ -176,6 +176,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::system::page_bytes;
 
     /// Pages of which some may not be accessed.
     pub(in crate::engine) struct Pages {
@@ -183,12 +184,10 @@ pub(super) mod tests {
         bytes: usize,
     }
 
-    const PAGE: usize = 4096;
-
     impl Pages {
         /// `count` pages, the one at `hole` inaccessible.
         pub(in crate::engine) fn with_hole(count: usize, hole: usize) -> Self {
-            let bytes = count * PAGE;
+            let bytes = count * page_bytes();
             // SAFETY: a new mapping at an address of the system's choice.
             let base = unsafe {
                 libc::mmap(
@@ -202,9 +201,9 @@ pub(super) mod tests {
             };
             assert_ne!(base, libc::MAP_FAILED);
             // SAFETY: the page lies in the mapping.
-            let page = unsafe { base.add(hole * PAGE) };
+            let page = unsafe { base.add(hole * page_bytes()) };
             // SAFETY: nothing refers to the page yet.
-            assert_eq!(unsafe { libc::mprotect(page, PAGE, libc::PROT_NONE) }, 0);
+            assert_eq!(unsafe { libc::mprotect(page, page_bytes(), libc::PROT_NONE) }, 0);
             Self { base: base.cast(), bytes }
         }
 
@@ -231,7 +230,7 @@ pub(super) mod tests {
         assert_eq!(copy_through(me, &[ours(&good)], me, &bad, length), Err(Fault::Destination));
         assert_eq!(copy_through(me, &bad, me, &[ours_mut(&mut good)], length), Err(Fault::Source));
         // Up to the hole all is well.
-        assert_eq!(write(me, &[ours(&good)], &bad, 2 * PAGE as u64), Ok(()));
+        assert_eq!(write(me, &[ours(&good)], &bad, 2 * page_bytes() as u64), Ok(()));
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use arbitrary::{Result, Unstructured};
 
-use crate::arena::{HEAP_START, PAGE, RingPlace};
+use crate::arena::{HEAP_START, RingPlace};
 use crate::engine::tests::fabric::*;
 use crate::errno::Errno;
 use crate::ring;
+use crate::system::page_bytes;
 use crate::uapi::rxe::{Cqe, Sge};
 use crate::uapi::verbs::state;
 
@@ -151,7 +152,7 @@ impl Case {
             3 => {
                 // Somewhere in the first rings, where another ring may be.
                 let page: u8 = u.arbitrary()?;
-                let offset = (HEAP_START + usize::from(page % 64) * PAGE) as u64;
+                let offset = (HEAP_START + usize::from(page % 64) * page_bytes()) as u64;
                 let place = *u.choose(&[&qp.sq, &qp.rq, &other.rq])?;
                 place.offset.store(if page == 255 { u.arbitrary()? } else { offset }, Release);
             }

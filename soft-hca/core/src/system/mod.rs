@@ -13,6 +13,7 @@ mod event_fd;
 mod interface;
 mod memory_file;
 mod next;
+mod page;
 mod process;
 mod random;
 
@@ -25,6 +26,7 @@ pub use event_fd::take_token;
 pub use interface::interface_number;
 pub use memory_file::{memory_file, seal_size};
 pub use next::Next;
+pub use page::page_bytes;
 pub use process::set_time_slice;
 pub use process::{allow_peers, user};
 pub use random::random;

@@ -78,7 +78,7 @@ impl Recorder {
     /// Sees to it that there is a ring if the fabric is recorded. The caller holds no lock of the
     /// arena: this takes some time where it is the first.
     pub fn prepare(&self) {
-        let generation = self.arena.trace_generation.load(Relaxed);
+        let generation = self.arena.recording();
         if generation != 0 && self.ring(generation).is_none() {
             self.open(generation, self.arena.trace_limit.load(Relaxed));
         }
@@ -91,7 +91,7 @@ impl Recorder {
 
     /// The number of the recording, 0 if there is none.
     pub fn recording(&self) -> u32 {
-        self.arena.trace_generation.load(Relaxed)
+        self.arena.recording()
     }
 
     /// Whether all is traced, not only what goes wrong.
@@ -145,7 +145,7 @@ impl Recorder {
 
     /// Traces an event and what is behind it, if the fabric is recorded and there is a ring.
     pub fn append(&self, about: About, event: &Event, tail: &[&[u8]]) {
-        let generation = self.arena.trace_generation.load(Relaxed);
+        let generation = self.arena.recording();
         if let Some(ring) = self.ring(generation) {
             ring.append(about, event, tail);
         }

@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
-use soft_hca_core::arena::{Entry, HEAP_BYTES, HEAP_START, PAGE, Qp, RingPlace, Word};
+use soft_hca_core::arena::{Entry, HEAP_BYTES, HEAP_START, Qp, RingPlace, Word};
 use soft_hca_core::engine::Actor;
 use soft_hca_core::ring;
 use soft_hca_core::rpc::{FileKind, Hello};
+use soft_hca_core::system::page_bytes;
 use soft_hca_core::uapi::rxe::{Sge, Wr};
 use soft_hca_core::uapi::uverbs::{Command, command};
 use soft_hca_core::uapi::verbs::{QpAttrMask, qp_type, state};
@@ -329,7 +330,7 @@ impl Case {
         let value = match u.int_in_range(0..=3)? {
             0 => u.arbitrary()?,
             1 => u64::MAX - 4095,
-            2 => (HEAP_START + PAGE * u.choose_index(16)?) as u64,
+            2 => (HEAP_START + page_bytes() * u.choose_index(16)?) as u64,
             _ => u.arbitrary::<u8>()?.into(),
         };
         let index = u.choose_index(4)?;
@@ -430,7 +431,7 @@ fn check_apart(rings: &[&RingPlace]) -> usize {
         .filter(|place| place.offset.load(Acquire) != 0)
         .map(|place| {
             let bytes = ring::bytes(place.mask.load(Acquire), place.log2_slot.load(Acquire));
-            let bytes = bytes.expect("a ring has a size").next_multiple_of(PAGE);
+            let bytes = bytes.expect("a ring has a size").next_multiple_of(page_bytes());
             (place.offset.load(Acquire) as usize, bytes)
         })
         .collect();

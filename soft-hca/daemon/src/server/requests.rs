@@ -3,7 +3,6 @@
 use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::engine::Quiesce;
@@ -147,9 +146,7 @@ impl Daemon {
         ensure(self.recorder.is_none(), TAKEN)?;
         self.recorder = Some(token);
         self.recordings += 1;
-        self.fabric.arena.trace_limit.store(limit, Relaxed);
-        self.fabric.arena.trace_failures.store(only_failures.into(), Relaxed);
-        self.fabric.arena.trace_generation.store(self.recordings, Release);
+        self.fabric.arena.begin_recording(self.recordings, limit, only_failures);
         if let Some(recorder) = self.fabric.env.recorder() {
             recorder.prepare();
         }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use soft_hca_core::arena::PAGE;
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
+use soft_hca_core::system::page_bytes;
 use soft_hca_core::uapi::uverbs::{answer, request};
 use soft_hca_core::uapi::verbs::{access, mw_type};
 
@@ -58,7 +58,7 @@ pub(super) fn reg_mr(
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let writes_remotely = flags & access::REMOTE_MODIFY != 0;
     // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.
-    let is_no_page = length == 0 && start % PAGE as u64 == 0;
+    let is_no_page = length == 0 && start % page_bytes() as u64 == 0;
     let is_in_memory = start.checked_add(length).is_some();
     let is_supported = flags & !SUPPORTED == 0;
     let may_write = !writes_remotely || flags & access::LOCAL_WRITE != 0;

@@ -6,7 +6,7 @@ use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use soft_hca_core::arena::PAGE;
+use soft_hca_core::system::page_bytes;
 
 /// What only the process that has made it carries. Never freed.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ fn wiped_word() -> Option<&'static AtomicU32> {
     let base = unsafe {
         libc::mmap(
             ptr::null_mut(),
-            PAGE,
+            page_bytes(),
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
@@ -47,9 +47,9 @@ fn wiped_word() -> Option<&'static AtomicU32> {
         return None;
     }
     // SAFETY: only changes what children find in the page mapped above.
-    if unsafe { libc::madvise(base, PAGE, libc::MADV_WIPEONFORK) } != 0 {
+    if unsafe { libc::madvise(base, page_bytes(), libc::MADV_WIPEONFORK) } != 0 {
         // SAFETY: nobody knows of the page yet.
-        unsafe { libc::munmap(base, PAGE) };
+        unsafe { libc::munmap(base, page_bytes()) };
         return None;
     }
     // SAFETY: aligned, accessed through this atomic only, and never unmapped.

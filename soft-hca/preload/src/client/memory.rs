@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::system::pipe;
+use soft_hca_core::system::{page_bytes, pipe};
 
 /// Writes `bytes` at an address that the program has given. A bad address is `EFAULT`, as in the
 /// kernel.
@@ -72,7 +72,7 @@ fn through_pipe(from: u64, to: u64, length: usize) -> Result<()> {
 /// Whether a memory region is mapped and, if `writable`, may be written: as registering it pins
 /// its pages, so are they touched here. Otherwise `EFAULT`.
 pub(crate) fn populate(address: u64, length: u64, writable: bool) -> Result<()> {
-    let page = soft_hca_core::arena::PAGE as u64;
+    let page = page_bytes() as u64;
     let start = address / page * page;
     let end = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(page));
     let bytes = (end.ok_or(Errno::EFAULT)? - start) as usize;
@@ -102,8 +102,9 @@ fn is_writable_enough(address: u64, writable: bool) -> bool {
 fn is_mapped(start: u64, bytes: usize) -> bool {
     const PAGES: usize = 4096;
     let mut residency = [0u8; PAGES];
-    (0..bytes).step_by(PAGES * soft_hca_core::arena::PAGE).all(|offset| {
-        let piece = (bytes - offset).min(PAGES * soft_hca_core::arena::PAGE);
+    let most = PAGES * page_bytes();
+    (0..bytes).step_by(most).all(|offset| {
+        let piece = (bytes - offset).min(most);
         let address = start.wrapping_add(offset as u64) as *mut c_void;
         // SAFETY: there is one byte for each page.
         unsafe { libc::mincore(address, piece, residency.as_mut_ptr()) == 0 }
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn a_range_as_long_as_the_address_space_is_not_mapped() {
         static HERE: u8 = 0;
-        let page = soft_hca_core::arena::PAGE;
+        let page = page_bytes();
         let here = (&raw const HERE).expose_provenance() / page * page;
         assert!(is_mapped(here as u64, page));
         assert!(!is_mapped(here as u64, (isize::MAX as usize) / page * page));

@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
-use crate::arena::{FIRST_QPN, HEAP_START, Mapping, PAGE, Qp, RingPlace};
+use crate::arena::{FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
 use crate::engine::cause::Cause;
 use crate::engine::{
     Actor, Async, EAGER_SLOTS, Env, LocalCopier, RemoteDatagram, guard, ring_entries,
 };
 use crate::ring;
+use crate::system::page_bytes;
 use crate::trace::Event;
 use crate::trace::event::ReceivePosted;
 pub(crate) use crate::uapi::rxe::Wr;
@@ -217,7 +218,7 @@ impl World {
     }
 
     pub(crate) fn ring(&self, place: &RingPlace, mask: u32, log2_slot: u32) {
-        let bytes = ring::bytes(mask, log2_slot).unwrap().next_multiple_of(PAGE);
+        let bytes = ring::bytes(mask, log2_slot).unwrap().next_multiple_of(page_bytes());
         place.offset.store(self.heap.fetch_add(bytes, AcqRel) as u64, Release);
         place.mask.store(mask, Release);
         place.log2_slot.store(log2_slot, Release);

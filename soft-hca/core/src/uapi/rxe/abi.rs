@@ -4,8 +4,9 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{PAGE, RingPlace};
+use crate::arena::RingPlace;
 use crate::ring;
+use crate::system::page_bytes;
 use crate::uapi::uverbs::answer::answers;
 
 abi! { "rdma/rdma_user_rxe.h":
@@ -140,7 +141,7 @@ impl MmInfo {
     /// Where a ring is in the arena's file.
     pub fn of(place: &RingPlace) -> Self {
         let bytes = ring::bytes(place.mask.load(Acquire), place.log2_slot.load(Acquire));
-        let size = bytes.unwrap_or(0).next_multiple_of(PAGE) as u32;
+        let size = bytes.unwrap_or(0).next_multiple_of(page_bytes()) as u32;
         Self { offset: place.offset.load(Acquire), size, pad: 0 }
     }
 }

@@ -225,7 +225,7 @@ impl Demo {
     }
 
     /// Runs a plan on its hosts.
-    fn play(
+    pub(crate) fn play(
         &self,
         example: &Example,
         plan: Plan,

@@ -11,6 +11,7 @@
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
 //! - [`faults`]: every verb that the examples call, made to fail
+//! - [`seeds`]: the examples with one seed of soft-hca's `--strict` after the other
 //! - [`problem`]: the course's three problems, each beside its solution
 //! - [`compare`]: the C originals and the Rust programs side by side
 //! - [`hosts`]: the sides of a pair on other hosts
@@ -42,6 +43,7 @@ mod quote;
 mod rdma_netlink;
 pub mod reach;
 pub mod run;
+pub mod seeds;
 pub mod show;
 pub mod site;
 pub mod soft_hca;

@@ -22,11 +22,17 @@ use harness::migration::Migration;
 use harness::pair::Pair;
 use harness::private::{self, Network};
 use harness::problem;
+use harness::seeds;
 use harness::site;
 use harness::soft_hca;
 
 /// Nobody waits longer than a day, and sums of times must not overflow.
 const MAX_SECONDS: u64 = 24 * 60 * 60;
+
+/// A RoCE device, and InfiniBand devices on which a path can migrate, as [`MIGRATE_ON`] has them.
+const DEVICES: [&str; 3] = ["rxe0", "rxe1:infiniband,ports=2", "rxe2:infiniband"];
+/// See [`Migration`].
+const MIGRATE_ON: &str = "rxe2,rxe1,198.18.2.1";
 
 /// Where the data of the harness is.
 static SOURCE: LazyLock<&Path> = LazyLock::new(|| Path::new(env!("CARGO_MANIFEST_DIR")));
@@ -50,6 +56,8 @@ enum Command {
     Record(RecordArgs),
     /// Run every example with each of its calls failing once, and compare with what has to happen
     Faults(FaultsArgs),
+    /// Run every example strictly, with one seed after the other
+    Seeds(SeedsArgs),
     /// Run every example as a pair, or one of them with its output
     Demo(DemoArgs),
     /// Run the C originals and the Rust programs side by side
@@ -166,6 +174,41 @@ struct FaultsArgs {
     /// Print the page of the documentation
     #[arg(long)]
     page: bool,
+    /// End with the counts for who adds them up
+    #[arg(long, hide = true)]
+    json_counts: bool,
+}
+
+#[derive(Args)]
+struct SeedsArgs {
+    /// Folder of the programs [default: the one this program is in]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// Only this example (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    example: Vec<String>,
+    /// The first seed
+    #[arg(long, value_name = "SEED", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(..=1 << 32))]
+    first: u64,
+    /// So many seeds
+    #[arg(long, value_name = "N", default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..=10000))]
+    seeds: u32,
+    /// A pair has failed that has not ended after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
+    time_limit: u64,
+    /// soft-hca, if it is not beside this program
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true)]
+    soft_hca: Option<Option<PathBuf>>,
+    /// Run so many examples at the same time, each in a fabric of its own
+    #[arg(long, value_name = "N", default_value_t = 1, overrides_with = "at_once",
+        value_parser = clap::value_parser!(u32).range(1..=16))]
+    at_once: u32,
+    /// Run only this share of the examples, such as 1/2
+    #[arg(long, value_name = "NUMBER/OF")]
+    share: Option<Share>,
     /// End with the counts for who adds them up
     #[arg(long, hide = true)]
     json_counts: bool,
@@ -293,6 +336,7 @@ fn run(cli: Cli) -> Result<bool, Error> {
             cases(args.cases, "cases", &any_or_one, Some((args.into, args.runs)))
         }
         Command::Faults(args) => faults(args),
+        Command::Seeds(args) => seeds(args),
         Command::Demo(args) => demo(args),
         Command::Compare(args) => compare(*args),
         Command::Pair(args) => Pair {
@@ -324,7 +368,7 @@ fn compare(args: CompareArgs) -> Result<bool, Error> {
         let names = SOURCE.join("private-network.nsswitch");
         let again = std::env::args_os().skip(1);
         let network = Network::WithInterface;
-        return Err(soft_hca::enter(network, program.as_deref(), &names, again));
+        return Err(soft_hca::enter(network, program.as_deref(), &[], &names, again));
     }
     args.comparison(bin_dir, &SOURCE, on_soft_hca)?.run()
 }
@@ -354,7 +398,7 @@ fn cases(
         // The same command again; inside it finds that it is in a fabric.
         let network = if args.two_hosts { Network::TwoHosts } else { Network::WithInterface };
         let again = std::env::args_os().skip(1);
-        return Err(soft_hca::enter(network, program.as_deref(), &names, again));
+        return Err(soft_hca::enter(network, program.as_deref(), &[], &names, again));
     }
     if args.private_network {
         // The same command again, inside, without asking for it once more.
@@ -424,7 +468,13 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
         let names = SOURCE.join("private-network.nsswitch");
         let program = args.soft_hca.flatten();
         let again = std::env::args_os().skip(1);
-        return Err(soft_hca::enter(Network::WithInterface, program.as_deref(), &names, again));
+        return Err(soft_hca::enter(
+            Network::WithInterface,
+            program.as_deref(),
+            &[],
+            &names,
+            again,
+        ));
     }
     let faults = Faults::new(Selection {
         demo: Demo::on_soft_hca(bin_dir(args.bin_dir)?, private::ADDRESS),
@@ -438,6 +488,39 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
         return faults.record(&mut out).map(|()| true);
     }
     let counts = faults.run(&mut out)?;
+    if args.json_counts {
+        write_json(&counts, &mut out)?;
+    } else {
+        counts.write_passed(&mut out)?;
+    }
+    Ok(counts.failed == 0)
+}
+
+/// Runs the examples strictly.
+fn seeds(args: SeedsArgs) -> Result<bool, Error> {
+    let mut out = io::stdout().lock();
+    if args.at_once > 1 && !soft_hca::is_inside() {
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        let counts = share::run_all(args.at_once, &arguments, &mut out)?;
+        counts.write_passed(&mut out)?;
+        return Ok(counts.failed == 0);
+    }
+    if !soft_hca::is_inside() {
+        let names = SOURCE.join("private-network.nsswitch");
+        let program = args.soft_hca.flatten();
+        let again = std::env::args_os().skip(1);
+        let (network, devices) = (Network::WithInterface, &DEVICES);
+        return Err(soft_hca::enter(network, program.as_deref(), devices, &names, again));
+    }
+    let migration = MIGRATE_ON.parse().map_err(Error::Usage)?;
+    let demo = Demo {
+        migration: Some(migration),
+        limit: Duration::from_secs(args.time_limit),
+        ..Demo::on_soft_hca(bin_dir(args.bin_dir)?, private::ADDRESS)
+    };
+    let seeds = args.first..args.first + u64::from(args.seeds);
+    let selection = seeds::Selection { demo, examples: args.example, seeds, share: args.share };
+    let counts = seeds::run(&selection, &mut out)?;
     if args.json_counts {
         write_json(&counts, &mut out)?;
     } else {

@@ -26,10 +26,11 @@ pub fn is_inside() -> bool {
 
 /// Runs this program again in a fabric of its own, in a private network that has an
 /// interface like the recorded one; with two hosts, in the server's. `program` is the command, if not the one beside
-/// this program. Returns only if that fails.
+/// this program, and `devices` are the fabric's, if not one RoCE device. Returns only if that fails.
 pub fn enter(
     network: Network,
     program: Option<&Path>,
+    devices: &[&str],
     names: &Path,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Error {
@@ -50,7 +51,8 @@ pub fn enter(
     let before = ["env".into(), environment, program];
     let link = (network == Network::TwoHosts).then(|| format!("--roce={}", private::ADDRESS));
     let run = ["run".to_owned(), format!("--fabric={fabric}")].into_iter().chain(link);
-    let run = run.chain(["--".to_owned()]).map(OsString::from);
+    let devices = devices.iter().map(|device| format!("--device={device}"));
+    let run = run.chain(devices).chain(["--".to_owned()]).map(OsString::from);
     private::enter(network, names, before.into_iter().chain(run).chain([own]).chain(arguments))
 }
 

@@ -6,16 +6,17 @@ mod programs;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
-use programs::place::Place;
+use programs::place::{COMMAND, Place};
 use programs::{LIMIT, assert_has, comes_about, compile, installed, polls_are_seen};
 use serde_json::Value;
 
 const MISTAKES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/mistakes.c");
 
-/// The rules, as the C program knows them.
-const RULES: [&str; 14] = [
+/// The rules with a case that is called so.
+const RULES: [&str; 16] = [
     "receive-late",
     "overlap",
     "unsignaled-run",
@@ -30,7 +31,12 @@ const RULES: [&str; 14] = [
     "timers",
     "after-error",
     "rkey-stale",
+    "unacked",
+    "fork",
 ];
+
+/// Further cases, and what they are against.
+const MORE: [(&str, &str); 1] = [("fork-child", "fork")];
 
 /// The exit status where something was found.
 const FOUND: i32 = 66;
@@ -67,11 +73,27 @@ fn each_mistake_and_its_cure() {
     }
     let place = Place::new("check");
     let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
-    for rule in RULES {
-        let wrong = found(&place, &format!("{program} {rule} wrong"));
-        assert_eq!(wrong, (FOUND, BTreeSet::from([rule.to_string()])), "{rule}");
-        let right = found(&place, &format!("{program} {rule} right"));
-        assert_eq!(right, (0, BTreeSet::new()), "{rule}, corrected");
+    mistakes_and_cures(&place, &program);
+}
+
+/// The same programs in Rust.
+#[test]
+fn each_mistake_in_rust_and_its_cure() {
+    if !polls_are_seen() {
+        return;
+    }
+    let file = Path::new(COMMAND).with_file_name("soft-hca-mistakes");
+    assert!(file.is_file(), "{} is missing: build the workspace first", file.display());
+    mistakes_and_cures(&Place::new("check-rust"), file.to_str().unwrap());
+}
+
+/// Of each case what is found of the wrong program, and nothing of the corrected one.
+fn mistakes_and_cures(place: &Place, program: &str) {
+    for (case, rule) in RULES.map(|rule| (rule, rule)).into_iter().chain(MORE) {
+        let wrong = found(place, &format!("{program} {case} wrong"));
+        assert_eq!(wrong, (FOUND, BTreeSet::from([rule.to_string()])), "{case}");
+        let right = found(place, &format!("{program} {case} right"));
+        assert_eq!(right, (0, BTreeSet::new()), "{case}, corrected");
     }
     place.assert_gone();
 }

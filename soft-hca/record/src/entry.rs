@@ -94,6 +94,9 @@ pub enum What {
         /// word.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_by: Option<u32>,
+        /// Events that it has taken and not acknowledged by then, of objects that it has not destroyed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unacknowledged: Vec<Unacknowledged>,
     },
     /// A verb or a call of the connection manager that needs the kernel.
     Call(Call),
@@ -156,6 +159,15 @@ pub enum What {
         /// How many.
         entries: u64,
     },
+}
+
+/// Events of an object that were not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unacknowledged {
+    /// The object.
+    pub of: Name,
+    /// How many.
+    pub events: u32,
 }
 
 /// What kind of process it is.

@@ -1,8 +1,8 @@
 /*
  * Mistakes that soft-hca lets pass and another adapter, or another order of events, does not:
  *
- *   mistakes RULE wrong     makes the one that the rule is about
- *   mistakes RULE right     does the same without it
+ *   mistakes CASE wrong     makes the one that the case, mostly called like its rule, is about
+ *   mistakes CASE right     does the same without it
  *
  * Two processes, a sender and a receiver. All ends well, and all is destroyed, in either way.
  */
@@ -143,19 +143,57 @@ static void sends(struct name peer, pid_t receiver)
     }
 }
 
-/* Waits for an event, and polls what there is. */
+/* Waits for an event. */
 static void take_event(void)
 {
     struct ibv_cq *cq;
     void *context;
     check(!ibv_get_cq_event(cq_channel, &cq, &context), "ibv_get_cq_event");
-    ibv_ack_cq_events(cq, 1);
+    if (!is_wrongly("unacked"))
+        ibv_ack_cq_events(cq, 1);
+}
+
+/* The end of a pipe for which a child of this process waits. */
+static int to_child = -1;
+
+/* Makes a child. */
+static void make_child(void)
+{
+    int ends[2], status;
+    uint64_t number;
+    char byte;
+    check(!pipe(ends), "pipe");
+    pid_t child = fork();
+    check(child >= 0, "fork");
+    if (!child) {
+        close(ends[1]);
+        if (is_wrongly("fork-child"))
+            poll_once(&side, &number, &status);
+        if (is("fork"))
+            _exit(read(ends[0], &byte, 1) != 0);
+        _exit(0);
+    }
+    close(ends[0]);
+    to_child = ends[1];
+    if (is("fork-child")) {
+        check(waitpid(child, &status, 0) == child, "waitpid");
+        poll_once(&side, &number, &status);
+    }
+}
+
+static void end_child(void)
+{
+    int status;
+    close(to_child);
+    if (is("fork"))
+        check(waitpid(-1, &status, 0) > 0 && status == 0, "waitpid");
 }
 
 static void receives(void)
 {
     int count = is("unsignaled-run") || is("queue-full") ? MANY : is("cq-full") ? 6 : 2;
-    if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index"))
+    if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index")
+        || is("unacked") || is("fork") || is("fork-child"))
         count = 1;
     if (is("receive-late")) {
         if (is_wrong)
@@ -169,9 +207,11 @@ static void receives(void)
     }
     for (int i = 0; i < count; i++)
         post_receive(&side, is_wrongly("overlap") ? 0 : i);
-    if (is("arm-order"))
+    if (is("arm-order") || is("unacked"))
         check(!ibv_req_notify_cq(side.cq, 0), "ibv_req_notify_cq");
     step();
+    if (is("unacked"))
+        take_event();
     if (is("read-depth") || is("after-error"))
         return;
     if (is("arm-order")) {
@@ -199,16 +239,20 @@ int main(int count, char **arguments)
     rule = arguments[1];
     is_wrong = !strcmp(arguments[2], "wrong");
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
+    if (is("fork") && !is_wrong)
+        check(!ibv_fork_init(), "ibv_fork_init");
     pid_t receiver = fork();
     to_peer = sockets[receiver != 0];
     choose(receiver != 0);
     open_side(&side);
-    if (!receiver && is("arm-order")) {
+    if (!receiver && (is("arm-order") || is("unacked"))) {
         cq_channel = ibv_create_comp_channel(side.context);
         check(cq_channel != NULL, "ibv_create_comp_channel");
     }
     create_queues(&side);
     struct name peer = connect_side(&side);
+    if (receiver && (is("fork") || is("fork-child")))
+        make_child();
     if (receiver) {
         if (!is_wrongly("receive-late"))
             await();
@@ -226,8 +270,14 @@ int main(int count, char **arguments)
     /* Neither ends what the other still needs. */
     step();
     await();
-    destroy_queues(&side);
-    if (cq_channel)
+    if (to_child >= 0)
+        end_child();
+    /* A queue with such an event cannot be destroyed. */
+    int is_stuck = !receiver && is_wrongly("unacked");
+    check(!ibv_destroy_qp(side.qp), "ibv_destroy_qp");
+    if (!is_stuck)
+        check(!ibv_destroy_cq(side.cq), "ibv_destroy_cq");
+    if (cq_channel && !is_stuck)
         check(!ibv_destroy_comp_channel(cq_channel), "ibv_destroy_comp_channel");
     if (is_wrongly("leaked"))
         return receiver && waitpid(receiver, &status, 0) == receiver ? status : 0;

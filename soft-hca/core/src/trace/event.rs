@@ -12,7 +12,7 @@ use crate::uapi::verbs::status;
 
 /// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
 /// it.
-pub(super) const VERSION: u8 = 5;
+pub(super) const VERSION: u8 = 6;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -276,7 +276,8 @@ events! {
         /// 1 for the functions of an extended queue.
         is_extended: u32,
     }
-    /// A process ends by `exit`, which this thread has called.
+    /// A process ends by `exit`, which this thread has called. Behind it what it has taken events of and not
+    /// acknowledged them, each an [`Unacknowledged`].
     Exits = 18 {
     }
     /// A work request that the program has posted is refused by the library, which asks nobody.
@@ -318,6 +319,60 @@ events! {
         /// Addresses behind the call instructions, as in the file of the code: the innermost, then those that have
         /// called it.
         callers: [u64; 4],
+    }
+    /// The process goes on with what it has of a device while a child of `fork` has its memory, too. It is of the
+    /// time of the `fork`.
+    Forked = 21 {
+        /// Nanoseconds since then.
+        duration: u64,
+        /// `enum ibv_fork_status`
+        status: u32,
+    }
+    /// A child of `fork` goes on with what its parent has of a device. Behind it the name of the function that it
+    /// calls.
+    InChild = 22 {
+        /// Its process id.
+        pid: u32,
+    }
+}
+
+/// An object whose events were not acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub struct Unacknowledged {
+    /// A [`Source`].
+    pub source: u32,
+    /// Number of the id or the queue pair, index of the queue.
+    pub number: u32,
+    /// How many events.
+    pub events: u32,
+}
+
+impl Unacknowledged {
+    /// Those that bytes consist of.
+    pub fn all(bytes: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        bytes.chunks_exact(size_of::<Self>()).filter_map(|one| Self::read_from_bytes(one).ok())
+    }
+}
+
+/// What has events that a program acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum Source {
+    /// A completion queue.
+    Cq = 0,
+    /// An id of the connection manager.
+    Id = 1,
+    /// A queue pair.
+    Qp = 2,
+    /// A shared receive queue.
+    Srq = 3,
+}
+
+impl Source {
+    /// The one that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
     }
 }
 
@@ -466,8 +521,10 @@ mod tests {
             (18, 0),
             (19, 60),
             (20, 40),
+            (21, 12),
+            (22, 4),
         ];
-        assert_eq!((VERSION, SIZES), (5, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (6, &sizes[..]));
     }
 
     #[test]

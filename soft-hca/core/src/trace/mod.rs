@@ -29,7 +29,7 @@ pub(crate) mod words;
 
 pub use event::Event;
 pub use file::OtherVersion;
-pub use recorder::{FOLDER, Recorder, at, site};
+pub use recorder::{FOLDER, Recorder, at, site, thread};
 pub use ring::{About, Record, Site, TraceRing};
 
 /// Bytes that each process may trace before they are read, if nothing else is said.

@@ -51,7 +51,7 @@ pub fn at<T>(site: Site, what: impl FnOnce() -> T) -> T {
 
 /// The number of the calling thread.
 #[allow(unsafe_code, reason = "a system call that the standard library has not")]
-fn thread() -> u32 {
+pub fn thread() -> u32 {
     // Not in a thread that is ending.
     let known = THREAD.try_with(Cell::get).unwrap_or(0);
     if known != 0 {

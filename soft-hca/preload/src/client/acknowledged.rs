@@ -1,33 +1,161 @@
-//! Events of the connection manager that the program has acknowledged. `rdma_destroy_id` waits, in the
-//! library, until that is so of all that were taken; nobody tells the kernel of an acknowledgement.
+//! Events that the program has taken and acknowledged. What destroys their object waits, in the library,
+//! until that is so of all; nobody tells the kernel of an acknowledgement.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::mem::offset_of;
+use std::path::Path;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use soft_hca_core::trace;
+use soft_hca_core::trace::event::{Source, Unacknowledged};
 use soft_hca_core::uapi;
-use soft_hca_core::uapi::ucma::{self, Command, command};
+use soft_hca_core::uapi::ucma::abi::EventResp;
+use soft_hca_core::uapi::ucma::{self, Command, command, event_type};
+use soft_hca_core::uapi::uverbs::answer::AsyncEventDesc;
+use soft_hca_core::uapi::verbs::event as asynchronous;
+use zerocopy::FromBytes;
 
-use crate::client::memory;
+use crate::client::channel::CqInfo;
+use crate::client::hook::layout::{Qp, Srq};
+use crate::client::{hook, memory};
 
-/// What is known of the ids of this process.
-#[derive(Default)]
-struct Ids {
-    /// The library's name for each, its address, by number.
-    names: HashMap<u32, u64>,
-    /// Events that were acknowledged, by the library's name for the id.
-    acknowledged: HashMap<u64, u32>,
+/// Events of an id of the connection manager.
+#[derive(Clone, Copy, Default)]
+struct Events {
+    taken: u32,
+    acknowledged: u32,
 }
 
-static IDS: Mutex<Option<Ids>> = Mutex::new(None);
+/// What an event is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Of {
+    /// An id, by the library's name for it.
+    Id(u64),
+    /// A completion queue, by its index in the arena.
+    Cq(u32),
+    /// A queue pair or a shared receive queue.
+    Element(Key),
+}
 
-fn with<T>(what: impl FnOnce(&mut Ids) -> T) -> T {
-    let mut ids = IDS.lock().unwrap_or_else(PoisonError::into_inner);
-    what(ids.get_or_insert_default())
+/// A queue pair by its number, or a shared receive queue by its index in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Qp(u32),
+    Srq(u32),
+}
+
+/// Asynchronous events of an object.
+#[derive(Clone, Copy)]
+struct Element {
+    /// Where the library counts those that were acknowledged.
+    counts: u64,
+    taken: u32,
+}
+
+impl Element {
+    fn missing(self) -> u32 {
+        let acknowledged = memory::read(self.counts, size_of::<u32>()).ok();
+        let acknowledged = acknowledged.as_deref().and_then(<[u8]>::first_chunk).copied();
+        self.taken.saturating_sub(acknowledged.map_or(self.taken, u32::from_ne_bytes))
+    }
+}
+
+/// What is known of the objects of this process.
+#[derive(Default)]
+struct Known {
+    /// The library's name for each id, its address, by number.
+    names: HashMap<u32, u64>,
+    /// Events of ids, by the library's name.
+    ids: HashMap<u64, Events>,
+    /// Completion queues that an event was taken of, by their index in the arena.
+    queues: HashMap<u32, Arc<CqInfo>>,
+    /// Queue pairs and shared receive queues that an event was taken of.
+    elements: HashMap<Key, Element>,
+    /// What the last event that a thread has taken is of: the thread may be at it still.
+    last: HashMap<u32, Of>,
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+fn with<T>(what: impl FnOnce(&mut Known) -> T) -> T {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    what(known.get_or_insert_default())
 }
 
 /// The program acknowledges an event of an id, by the library's name for that.
 pub fn acknowledge(id: u64) {
-    with(|ids| *ids.acknowledged.entry(id).or_default() += 1);
+    with(|known| known.ids.entry(id).or_default().acknowledged += 1);
+}
+
+/// The calling thread asks for an event: it is done with the one before.
+pub(super) fn asks() {
+    with(|known| _ = known.last.remove(&trace::thread()));
+}
+
+/// The calling thread has taken an event of the connection manager.
+pub(super) fn taken(event: &[u8]) {
+    let Ok(event) = EventResp::read_from_bytes(event) else { return };
+    with(|known| {
+        // A request counts for the id that it has come to. A group's event has the name of the membership.
+        let own = known.names.get(&event.id).filter(|_| event.event != event_type::CONNECT_REQUEST);
+        let name = own.copied().unwrap_or(event.uid);
+        known.ids.entry(name).or_default().taken += 1;
+        known.last.insert(trace::thread(), Of::Id(name));
+    });
+}
+
+/// The calling thread has taken an event of a completion queue.
+pub(super) fn taken_of(cq: &Arc<CqInfo>) {
+    with(|known| {
+        known.queues.entry(cq.index).or_insert_with(|| Arc::clone(cq));
+        known.last.insert(trace::thread(), Of::Cq(cq.index));
+    });
+}
+
+/// The calling thread has taken an asynchronous event of a device file's.
+pub(super) fn taken_asynchronously(event: &[u8], srq: impl FnOnce(u32) -> Option<u32>) {
+    let Ok(AsyncEventDesc { element, event_type, .. }) = AsyncEventDesc::read_from_bytes(event)
+    else {
+        return;
+    };
+    let word = |offset: usize| {
+        let bytes = memory::read(element.wrapping_add(offset as u64), size_of::<u32>()).ok()?;
+        bytes.first_chunk().copied().map(u32::from_ne_bytes)
+    };
+    let (key, counts) = match event_type {
+        asynchronous::SRQ_LIMIT_REACHED => {
+            let index = word(offset_of!(Srq, handle)).and_then(srq);
+            (index.map(Key::Srq), offset_of!(Srq, events_completed))
+        }
+        asynchronous::QP_FATAL..=asynchronous::PATH_MIG_ERR | asynchronous::QP_LAST_WQE_REACHED => {
+            let number = word(offset_of!(Qp, qp_num));
+            (number.map(Key::Qp), offset_of!(Qp, events_completed))
+        }
+        // Nobody waits for those of a port, and a completion queue that has one is lost.
+        _ => return,
+    };
+    let Some(key) = key else { return };
+    let counts = element.wrapping_add(counts as u64);
+    with(|known| {
+        known.elements.entry(key).or_insert(Element { counts, taken: 0 }).taken += 1;
+        known.last.insert(trace::thread(), Of::Element(key));
+    });
+}
+
+/// A completion queue is destroyed.
+pub(super) fn forget(cq: u32) {
+    with(|known| _ = known.queues.remove(&cq));
+}
+
+/// A queue pair is destroyed: how many of its events the program has not acknowledged.
+pub(super) fn forget_qp(number: u32) -> u32 {
+    with(|known| known.elements.remove(&Key::Qp(number))).map_or(0, Element::missing)
+}
+
+/// The same of a shared receive queue.
+pub(super) fn forget_srq(index: u32) -> u32 {
+    with(|known| known.elements.remove(&Key::Srq(index))).map_or(0, Element::missing)
 }
 
 /// A command of the connection manager is done. If that has destroyed an id: how many of its events
@@ -42,9 +170,9 @@ pub(super) fn command_done(written: &[u8], answer: &[u8]) -> u32 {
     match number {
         command::CREATE_ID => {
             if let Ok(asked) = ucma::CreateId::decode(command.payload) {
-                with(|ids| {
-                    ids.names.insert(answered, asked.uid);
-                    ids.acknowledged.remove(&asked.uid);
+                with(|known| {
+                    known.names.insert(answered, asked.uid);
+                    known.ids.remove(&asked.uid);
                 });
             }
             0
@@ -52,22 +180,61 @@ pub(super) fn command_done(written: &[u8], answer: &[u8]) -> u32 {
         command::ACCEPT => {
             // Who has connected answers the response by it, and gives no name then.
             if let Ok(asked) = ucma::Accept::decode(command.payload) {
-                with(|ids| _ = ids.names.entry(asked.id).or_insert(asked.uid));
+                with(|known| _ = known.names.entry(asked.id).or_insert(asked.uid));
             }
             0
         }
         _ => {
             let Ok(asked) = ucma::Target::decode(command.payload) else { return 0 };
-            let known = with(|ids| {
-                let name = ids.names.remove(&asked.id)?;
-                Some((name, ids.acknowledged.remove(&name).unwrap_or_default()))
+            let known = with(|known| {
+                let name = known.names.remove(&asked.id)?;
+                Some((name, known.ids.remove(&name).unwrap_or_default()))
             });
             // Of an id without a name nothing was seen.
-            let Some((name, acknowledged)) = known else { return 0 };
+            let Some((name, Events { acknowledged, .. })) = known else { return 0 };
             let missing = answered.saturating_sub(acknowledged);
             missing.saturating_sub((missing > 0 && has_event(name)).into())
         }
     }
+}
+
+/// What the program, which ends, has taken events of and not acknowledged them. The last event of another
+/// thread does not count: that may be about to do it.
+pub(super) fn left() -> Vec<Unacknowledged> {
+    let own = trace::thread();
+    let is_there = |thread: u32| Path::new(&format!("/proc/self/task/{thread}")).exists();
+    with(|known| {
+        let others = known.last.iter().filter(|(thread, _)| **thread != own && is_there(**thread));
+        let others: Vec<Of> = others.map(|(_, of)| *of).collect();
+        let at_it = |of: Of| others.iter().filter(|other| **other == of).count() as u32;
+        let held: Vec<u64> = known.names.values().filter_map(|name| holds(*name)).collect();
+        let ids = known.names.iter().map(|(number, name)| {
+            let Events { taken, acknowledged } = known.ids.get(name).copied().unwrap_or_default();
+            let of_library = held.iter().filter(|of| *of == name).count() as u32;
+            let missing = taken.saturating_sub(acknowledged).saturating_sub(of_library);
+            (Source::Id, *number, missing.saturating_sub(at_it(Of::Id(*name))))
+        });
+        let queues = known.queues.values().map(|cq| {
+            let taken = cq.events_read.load(Acquire);
+            let acknowledged = hook::events_acknowledged(cq.user_handle).unwrap_or(taken);
+            let missing = taken.saturating_sub(acknowledged);
+            (Source::Cq, cq.index, missing.saturating_sub(at_it(Of::Cq(cq.index))))
+        });
+        let elements = known.elements.iter().map(|(key, element)| {
+            let (source, number) = match *key {
+                Key::Qp(number) => (Source::Qp, number),
+                Key::Srq(index) => (Source::Srq, index),
+            };
+            (source, number, element.missing().saturating_sub(at_it(Of::Element(*key))))
+        });
+        let left = ids.chain(queues).chain(elements).filter(|(.., events)| *events > 0);
+        let left = left.map(|(source, number, events)| Unacknowledged {
+            source: source as u32,
+            number,
+            events,
+        });
+        left.collect()
+    })
 }
 
 /// Of `struct rdma_cm_id`: `event`.
@@ -77,6 +244,18 @@ const EVENT: u64 = 352;
 /// next such call, or the end. A name is the address of a `struct rdma_cm_id`.
 fn has_event(name: u64) -> bool {
     memory::read(name.wrapping_add(EVENT), 8).is_ok_and(|event| event.iter().any(|byte| *byte != 0))
+}
+
+/// Which id the event counts for that an id has in this way.
+fn holds(name: u64) -> Option<u64> {
+    let word = |address: u64| {
+        let bytes = memory::read(address, 8).ok()?;
+        bytes.first_chunk().copied().map(u64::from_ne_bytes)
+    };
+    let event = word(name.wrapping_add(EVENT)).filter(|event| *event != 0)?;
+    // The event's number is the lower half of its word. See `acknowledge.rs`.
+    let is_request = word(event.wrapping_add(16))? as u32 == event_type::CONNECT_REQUEST;
+    word(event.wrapping_add(if is_request { 8 } else { 0 }))
 }
 
 #[cfg(test)]
@@ -95,5 +274,17 @@ mod tests {
         id[EVENT as usize / 8] = 1;
         assert!(has_event(id.as_ptr() as u64));
         assert!(!has_event(8));
+    }
+
+    #[test]
+    fn a_request_counts_for_the_id_that_it_has_come_to() {
+        let mut event = [7u64, 5, u64::from(event_type::CONNECT_REQUEST)];
+        let mut id = [0u64; 64];
+        assert_eq!(holds(id.as_ptr() as u64), None);
+        id[EVENT as usize / 8] = event.as_ptr() as u64;
+        assert_eq!(holds(id.as_ptr() as u64), Some(5));
+        event[2] = 0;
+        id[EVENT as usize / 8] = event.as_ptr() as u64;
+        assert_eq!(holds(id.as_ptr() as u64), Some(7));
     }
 }

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 
 use crate::client::process::Process;
 use crate::client::uverbs::UverbsFile;
-use crate::client::{Outcome, hook, strict};
+use crate::client::{Outcome, acknowledged, hook, strict};
 
 /// A completion queue as this process knows it.
 #[derive(Debug)]
@@ -76,11 +76,19 @@ impl Channel {
         let is_there = live.load(Acquire) == self.id.generation;
         ensure(is_there, Errno::EIO.because("the device has been removed"))?;
         let buffer = buffer.get_mut(..size_of::<CompEventDesc>()).ok_or(Errno::EINVAL)?;
+        let is_recorded = self.process.env.recorder.is_on();
+        if is_recorded {
+            acknowledged::asks();
+        }
         let mut queues = self.queues();
         let _reading = Reading::begin(&self.process.arena.channels[self.id.index as usize].reads);
         while system::take_token(fd) {
             // A token without an event belonged to a queue that has been destroyed meanwhile.
-            if let Some(cq_handle) = self.next_event(&mut queues) {
+            if let Some(cq) = self.next_event(&mut queues) {
+                if is_recorded {
+                    acknowledged::taken_of(&cq);
+                }
+                let cq_handle = cq.user_handle;
                 buffer.copy_from_slice(CompEventDesc { cq_handle }.as_bytes());
                 return Ok(Outcome::Done(buffer.len()));
             }
@@ -92,7 +100,7 @@ impl Channel {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_event(&self, queues: &mut [Arc<CqInfo>]) -> Option<u64> {
+    fn next_event(&self, queues: &mut [Arc<CqInfo>]) -> Option<Arc<CqInfo>> {
         for i in 0..queues.len() {
             if !queues[i].is_live(&self.process.arena) {
                 continue;
@@ -102,10 +110,10 @@ impl Channel {
             if cq.pending_events.fetch_update(AcqRel, Acquire, one_less).is_ok() {
                 queues[i].events_read.fetch_add(1, AcqRel);
                 strict::owe(&self.process.arena, queues[i].index);
-                let name = cq.user_handle.load(Acquire);
+                let queue = Arc::clone(&queues[i]);
                 // All queues get their turn.
                 queues.rotate_left(i + 1);
-                return Some(name);
+                return Some(queue);
             }
         }
         None

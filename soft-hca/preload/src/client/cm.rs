@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, acknowledged, daemon, memory, share};
+use crate::client::{OF_PARENT, Outcome, acknowledged, daemon, memory, share};
 
 /// An opened rdma_cm device. Its descriptor is readable while there are events.
 #[derive(Debug)]
@@ -70,6 +70,9 @@ impl CmFile {
         share::finish();
         let outcome = self.execute(written);
         let is_event = uapi::command_number(written) == Some(command::GET_EVENT);
+        if let (true, Ok(Some(event))) = (is_event, &outcome) {
+            acknowledged::taken(event);
+        }
         let answer = outcome.as_ref().ok().and_then(Option::as_deref);
         let unacknowledged = answer.map_or(0, |answer| acknowledged::command_done(written, answer));
         match (call, &outcome) {
@@ -98,10 +101,11 @@ impl CmFile {
         let Command { number, in_len, out_len, payload } = command;
         let mut payload = payload.get(..in_len).ok_or(Errno::EINVAL)?.to_vec();
         if !self.process.is_current() {
-            return Err(Errno::EACCES);
+            return Err(OF_PARENT);
         }
         match number {
             command::GET_EVENT if out_len < ucma::GET_EVENT_MIN => return Err(Errno::ENOSPC),
+            command::GET_EVENT => acknowledged::asks(),
             command::MIGRATE_ID => translate_channel(&mut payload)?,
             command::SET_OPTION => append_option(&mut payload)?,
             _ => {}

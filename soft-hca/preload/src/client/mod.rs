@@ -11,6 +11,7 @@ mod cm;
 mod daemon;
 mod doorbell;
 mod env;
+mod forked;
 mod hook;
 mod identity;
 mod loaded;
@@ -39,6 +40,9 @@ pub use cancel::put_off;
 pub use netlink::socket;
 pub use recorded::{exits, fault_happened, wait};
 pub use table::{close, close_range, duplicate, ours};
+
+/// A command of another process than the one that has opened the device file: a child of `fork`.
+const OF_PARENT: Errno = Errno::EACCES.because("a child of fork: the device file is its parent's");
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! This process as a member of the fabric.
 #![allow(unsafe_code, reason = "a static that outlives all threads, and numbers of descriptors")]
 
+use std::ffi::CStr;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -17,6 +18,7 @@ use soft_hca_core::system;
 use crate::client::daemon::{as_errno, ask, connect};
 use crate::client::doorbell;
 use crate::client::env::ClientEnv;
+use crate::client::forked;
 use crate::client::identity::Identity;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
@@ -63,7 +65,25 @@ pub(crate) fn current() -> Option<&'static Process> {
     process.is_current().then_some(process)
 }
 
-/// The same, if all that it does is recorded.
+/// The same, if all that it does is recorded. It is about to do something with what it has of a device by a
+/// function with this name; a child of a recorded process is seen to do so.
+#[inline]
+pub(crate) fn recorded_at(function: &'static CStr) -> Option<&'static Process> {
+    // SAFETY: null, or what `join` has leaked.
+    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
+    let recorder = &process.env.recorder;
+    if !(recorder.is_on() && recorder.is_complete()) {
+        return None;
+    }
+    if process.is_current() {
+        forked::goes_on(process);
+        return Some(process);
+    }
+    forked::in_child(process, function);
+    None
+}
+
+/// This process, if it has joined a fabric, and all that it does is recorded.
 #[inline]
 pub(crate) fn recorded() -> Option<&'static Process> {
     // SAFETY: null, or what `join` has leaked.
@@ -137,6 +157,7 @@ fn join(
         copier,
     }));
     doorbell::forget_all();
+    forked::watch();
     PROCESS.store(ptr::from_ref(joined).cast_mut(), Release);
     Ok(joined)
 }

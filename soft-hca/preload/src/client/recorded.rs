@@ -13,11 +13,11 @@ use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::abi::EventResp;
 use soft_hca_core::uapi::uverbs::command;
 use soft_hca_fault::Happened;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::client::process::{self, Process};
 use crate::client::table::{self, Entry};
-use crate::client::{daemon, polled};
+use crate::client::{acknowledged, daemon, forked, polled, site};
 
 /// A call that has begun and will be traced.
 #[derive(Debug)]
@@ -65,6 +65,9 @@ pub(super) fn begin(process: &Process) -> Option<Pending> {
     }
     recorder.prepare();
     polled::over(process);
+    if process.is_current() {
+        forked::goes_on(process);
+    }
     Some(Pending(recorder.about(recorder.index())))
 }
 
@@ -76,12 +79,18 @@ impl Pending {
             Err(error) => (&[][..], Some(error)),
         };
         let recorder = &process.env.recorder;
+        let about = match error {
+            Some(_) if !recorder.is_complete() => {
+                About { site: site::of_failure(process), ..self.0 }
+            }
+            _ => self.0,
+        };
         let is_told = error.is_some() || called.unacknowledged > 0 || called.is_context();
         if !is_told && !recorder.is_complete() {
             return;
         }
         let body = event::Call {
-            duration: system::now_ns().saturating_sub(self.0.t),
+            duration: system::now_ns().saturating_sub(about.t),
             fd: called.fd,
             device: called.is_cm.into(),
             errno: error.map_or(0, Errno::number),
@@ -93,7 +102,7 @@ impl Pending {
         let reason = error.and_then(Errno::reason).unwrap_or_default();
         let values = error.map_or(Vec::new(), |error| error.values().encode());
         let tail = [called.request, answer, &values, reason.as_bytes()];
-        recorder.append(self.0, &body.into(), &tail);
+        recorder.append(about, &body.into(), &tail);
     }
 
     /// The call has brought an event of the connection manager.
@@ -192,7 +201,11 @@ pub(super) fn post_refused(refused: event::PostRefused) {
     let (used, room) = arena.posted(place, next);
     let errno = refused.errno.saturating_abs();
     let body = event::PostRefused { errno, used, room, state, ..refused };
-    recorder.append(recorder.about(recorder.index()), &body.into(), &[]);
+    let mut about = recorder.about(recorder.index());
+    if !recorder.is_complete() {
+        about.site = site::of_failure(process);
+    }
+    recorder.append(about, &body.into(), &[]);
 }
 
 /// This process ends by `exit`: its threads have not been killed while they waited.
@@ -201,7 +214,9 @@ pub fn exits() {
     let recorder = &process.env.recorder;
     if recorder.is_on() {
         polled::over(process);
-        recorder.append(recorder.about(recorder.index()), &event::Exits {}.into(), &[]);
+        let left = acknowledged::left();
+        let about = recorder.about(recorder.index());
+        recorder.append(about, &event::Exits {}.into(), &[left.as_bytes()]);
     }
 }
 

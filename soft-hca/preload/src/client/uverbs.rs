@@ -23,7 +23,9 @@ use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{Outcome, daemon, doorbell, hook, memory, note, share, strict};
+use crate::client::{
+    OF_PARENT, Outcome, acknowledged, daemon, doorbell, hook, memory, note, share, strict,
+};
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
@@ -125,7 +127,7 @@ impl UverbsFile {
         let command = Command::parse(written)?;
         // The kernel lets only the process that opened the device command it.
         if !self.process.is_current() {
-            return Err(Errno::EACCES);
+            return Err(OF_PARENT);
         }
         let done = match command.number {
             command::POST_SEND => self.post_send(&command.request()?),
@@ -221,6 +223,7 @@ impl UverbsFile {
             self.settle_all();
             let (mut answer, fds) = daemon::ask(&connection, &request)?;
             self.settle_all();
+            traced.unacknowledged = self.unacknowledged(command);
             let unused = self.note(fd, command, &mut answer, fds, channel.as_ref())?;
             if command.number == command::MODIFY_QP {
                 share::borrow_sockets(&connection);
@@ -245,6 +248,24 @@ impl UverbsFile {
             },
         }
         Ok(bytes)
+    }
+
+    /// Asynchronous events that were not acknowledged of what a command has destroyed.
+    fn unacknowledged(&self, command: &Command<'_>) -> u32 {
+        match command.number {
+            command::DESTROY_QP => {
+                let Ok(request) = command.request::<request::DestroyQp>() else { return 0 };
+                let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
+                let known = qps.get(request.qp_handle as usize);
+                known.map_or(0, |qpn| acknowledged::forget_qp(*qpn))
+            }
+            command::DESTROY_SRQ => {
+                let Ok(request) = command.request::<request::DestroySrq>() else { return 0 };
+                let srqs = self.srqs.read().unwrap_or_else(PoisonError::into_inner);
+                srqs.get(&request.srq_handle).map_or(0, |index| acknowledged::forget_srq(*index))
+            }
+            _ => 0,
+        }
     }
 
     /// The program's name for the queue that a command destroys, if it does; 0 for none.
@@ -380,6 +401,7 @@ impl UverbsFile {
                     self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
                 if let Some((info, channel)) = removed {
                     hook::forget(info.user_handle as usize);
+                    acknowledged::forget(info.index);
                     destroyed.comp_events_reported = info.events_read.load(Acquire);
                     answer.bytes = destroyed.to_bytes();
                     if let Some(channel) = &channel {
@@ -467,10 +489,14 @@ impl UverbsFile {
 
     /// `read(2)` on the descriptor for asynchronous events.
     pub(crate) fn read_async(&self, buffer: &mut [u8]) -> Result<Outcome> {
+        acknowledged::asks();
         match daemon::ask(&lock(&self.connection), &Request::PopEvent) {
             Ok((reply, _)) => {
                 let room = buffer.get_mut(..reply.bytes.len()).ok_or(Errno::EINVAL)?;
                 room.copy_from_slice(&reply.bytes);
+                let srqs = self.srqs.read().unwrap_or_else(PoisonError::into_inner);
+                let srq = |handle| srqs.get(&handle).copied();
+                acknowledged::taken_asynchronously(&reply.bytes, srq);
                 Ok(Outcome::Done(reply.bytes.len()))
             }
             Err(error) if error == Errno::EAGAIN => Ok(Outcome::Wait),

@@ -5,10 +5,14 @@
 //! | --- | --- |
 //! | `rule` | the rules, why each matters, and what to do |
 //! | `objects` | what was created and is still there |
+//! | `events` | events that are not acknowledged |
+//! | `fork` | what a child of `fork` does, and has |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
 //! | `queues` | the rules about them |
 //! | [`report`] | findings as text, JSON and SARIF |
 
+mod events;
+mod fork;
 mod memory;
 mod objects;
 mod queue_pair;
@@ -27,6 +31,8 @@ use crate::entry::{Call, Entry, Outcome, What};
 use crate::place::Place;
 use crate::text::short_name;
 use crate::value::{Named, Value};
+use events::Events;
+use fork::Fork;
 use objects::Objects;
 use queues::Queues;
 
@@ -87,6 +93,8 @@ type Kind = (Rule, u32, String, String);
 pub struct Checker {
     programs: HashMap<u32, String>,
     objects: Objects,
+    events: Events,
+    fork: Fork,
     queues: Queues,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
     is_partial: bool,
@@ -123,6 +131,8 @@ impl Checker {
         if !self.is_partial {
             self.objects.entry(entry, &mut found);
         }
+        self.events.entry(entry, &mut found);
+        self.fork.entry(entry, &mut found);
         self.queues.entry(entry, &mut found);
         if let (Some(adapter), What::Call(call)) = (&self.like, &entry.what) {
             found.extend(refused(adapter, entry, call));

@@ -49,10 +49,12 @@ impl Objects {
             What::ConnectionEvent(event) if event.listen_id.is_some() => {
                 self.add(entry, Name::CmId(event.id));
             }
-            What::ProcessEnded { exit_by: Some(_) } => {
+            What::ProcessEnded { exit_by: Some(_), unacknowledged } => {
                 let left = self.0.remove(&entry.process).unwrap_or_default();
-                let mut left: Vec<(Name, Known)> =
-                    left.into_iter().filter(|(_, known)| known.count > 0).collect();
+                // Who has not acknowledged its events cannot destroy it.
+                let can_go = |name: &Name| unacknowledged.iter().all(|other| other.of != *name);
+                let is_left = |(name, known): &(Name, Known)| known.count > 0 && can_go(name);
+                let mut left: Vec<(Name, Known)> = left.into_iter().filter(is_left).collect();
                 left.sort_unstable_by_key(|(name, _)| *name);
                 for of_kind in left.chunk_by(|a, b| a.0.kind() == b.0.kind()) {
                     let kind = of_kind[0].0.kind();

@@ -119,6 +119,18 @@ rules! {
          that is the system's again",
         "deregister when all requests that use the region have completed, or the queue pair is destroyed"
     }
+    /// Events that were taken and not acknowledged.
+    Unacked = "unacked" {
+        "an event that is not acknowledged keeps its memory, and what destroys its object waits for that, for \
+         ever",
+        "call rdma_ack_cm_event, ibv_ack_cq_events or ibv_ack_async_event for each event that was taken"
+    }
+    /// A child of `fork` that uses, or has the memory of, what its parent has registered.
+    Fork = "fork" {
+        "what was opened is the process's that has opened it; kernels before 5.12 may leave a page that is \
+         registered to a child of fork and give its parent a copy, which the adapter knows nothing of",
+        "open the device in the child, or have it call exec at once; call ibv_fork_init before all other verbs"
+    }
     /// A call that asks for more than the adapter announces whose limits the device has.
     Refused = "refused" {
         "it is more than the adapter announces, or something that it does not have, as its driver's source \

@@ -59,13 +59,15 @@ impl Live {
     }
 
     fn tell(&mut self, problem: Problem) -> Option<String> {
-        let Problem { process, what, why, cause, .. } = problem;
+        let Problem { process, what, why, cause, source, .. } = problem;
         let key = (process, kind(&what));
         if let Some(told) = self.told.get_mut(&key) {
             told.again += 1;
             return None;
         }
-        let line = format!("{what}: {why}; usual cause: {cause}\n");
+        let source = source.filter(|source| source.line.is_some());
+        let place = source.map(|source| format!("; in {source}")).unwrap_or_default();
+        let line = format!("{what}: {why}; usual cause: {cause}{place}\n");
         self.told.insert(key, Told { what, again: 0 });
         Some(line)
     }

@@ -130,7 +130,7 @@ impl Explainer {
                 self.processes.insert(entry.process, label);
                 None
             }
-            What::ProcessEnded { exit_by } => {
+            What::ProcessEnded { exit_by, .. } => {
                 let end = match exit_by {
                     None => "its process was killed",
                     Some(_) => "its process ended",

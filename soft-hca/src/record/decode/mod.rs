@@ -32,10 +32,10 @@ use soft_hca_core::trace::{About, Record};
 use soft_hca_core::uapi::verbs::{event as event_type, state};
 use soft_hca_fault::{ErrorNumber, Happened};
 use soft_hca_record::entry::{
-    Call, Channel, Entry, MatchedReceive, Outcome, ReceiveQueue, Role, Seen, What,
+    Call, Channel, Entry, MatchedReceive, Outcome, ReceiveQueue, Role, Seen, Unacknowledged, What,
 };
 use soft_hca_record::reason::ASKED_FOR;
-use soft_hca_record::{Name, Named};
+use soft_hca_record::{Name, Named, Value};
 
 pub(super) use names::gid;
 
@@ -73,8 +73,9 @@ pub(super) struct Decoder {
     pub datagram_ids: HashSet<u32>,
     /// What queue pairs and shared queues were made for.
     pub limits: HashMap<ReceiveQueue, Limits>,
-    /// Processes, by their index, of which a thread has called `exit`.
-    exits: HashMap<u32, u32>,
+    /// Processes, by their index, of which a thread has called `exit`: which, and the events that were not
+    /// acknowledged.
+    exits: HashMap<u32, (u32, Vec<Unacknowledged>)>,
     /// Places in the programs.
     pub places: Places,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
@@ -156,10 +157,27 @@ impl Decoder {
             Event::Began(_) | Event::Place(_) => return None,
             Event::PostRefused(refused) => What::Call(self.post_refused(&refused)?),
             Event::Exits(_) => {
-                self.exits.insert(proc, record.about.thread);
+                let left =
+                    event::Unacknowledged::all(tail).filter_map(|left| unacknowledged(&left));
+                self.exits.insert(proc, (record.about.thread, left.collect()));
                 return None;
             }
-            Event::Ended(_) => What::ProcessEnded { exit_by: self.exits.remove(&proc) },
+            Event::Ended(_) => {
+                let (exit_by, unacknowledged) = self.exits.remove(&proc).unzip();
+                let unacknowledged = unacknowledged.unwrap_or_default();
+                What::ProcessEnded { exit_by, unacknowledged }
+            }
+            Event::Forked(event::Forked { duration, status }) => {
+                let args = vec![Named("fork_status".into(), fork_status(status).into())];
+                let result = Outcome::Done(vec![Named("child".into(), "lives".into())]);
+                What::Call(Call { name: "fork".into(), args, duration, result, unacknowledged: 0 })
+            }
+            Event::InChild(event::InChild { pid }) => {
+                let name = String::from_utf8_lossy(tail).into_owned();
+                let args = vec![Named("child".into(), Value::Number(pid.into()))];
+                let result = Outcome::Done(Vec::new());
+                What::Call(Call { name, args, duration: 0, result, unacknowledged: 0 })
+            }
             Event::Call(call) => What::Call(self.call(proc, &call, tail)?),
             Event::SendPosted(posted) => What::SendPosted(work::send_posted(&posted, tail)),
             Event::ReceivePosted(posted) => {
@@ -279,10 +297,31 @@ fn compared_value((label, value): (Label, u64)) -> Named {
         Label::State => constant("IBV_QPS_", state::name(number), number).into(),
         Label::Access => access_names(number).into(),
         Label::Asked | Label::Limit | Label::Entries | Label::Handle | Label::More => {
-            soft_hca_record::Value::Number(value as i64)
+            Value::Number(value as i64)
         }
     };
     Named(label.name().into(), value)
+}
+
+/// Events that were not acknowledged when their process has ended.
+fn unacknowledged(left: &event::Unacknowledged) -> Option<Unacknowledged> {
+    let number = left.number;
+    let of = match event::Source::of(left.source)? {
+        event::Source::Cq => Name::Cq(number),
+        event::Source::Id => Name::CmId(number),
+        event::Source::Qp => Name::Qp(number),
+        event::Source::Srq => Name::Srq(number + 1),
+    };
+    Some(Unacknowledged { of, events: left.events })
+}
+
+/// What `ibv_is_fork_initialized` gives.
+fn fork_status(number: u32) -> &'static str {
+    match number {
+        0 => "IBV_FORK_DISABLED",
+        1 => "IBV_FORK_ENABLED",
+        _ => "IBV_FORK_UNNEEDED",
+    }
 }
 
 fn channel(number: u32) -> Option<Channel> {

@@ -26,6 +26,11 @@ pub(in crate::client) struct Qp {
     before: [usize; 5],
     handle: u32,
     pub qp_num: u32,
+    state: u32,
+    qp_type: u32,
+    mutex: libc::pthread_mutex_t,
+    cond: libc::pthread_cond_t,
+    pub events_completed: u32,
 }
 
 /// `struct ibv_srq`
@@ -34,6 +39,9 @@ pub(in crate::client) struct Srq {
     pub context: *mut Context,
     before: [usize; 2],
     pub handle: u32,
+    mutex: libc::pthread_mutex_t,
+    cond: libc::pthread_cond_t,
+    pub events_completed: u32,
 }
 
 /// `struct ibv_cq_ex`, which begins as `struct ibv_cq` does.
@@ -145,6 +153,8 @@ mod tests {
         assert_eq!(offset_of!(Sge, length), offset_of!(ibv_sge, length));
         assert_eq!(offset_of!(Qp, context), offset_of!(ibv_qp, context));
         assert_eq!(offset_of!(Qp, qp_num), offset_of!(ibv_qp, qp_num));
+        assert_eq!(offset_of!(Qp, events_completed), offset_of!(ibv_qp, events_completed));
+        assert_eq!(offset_of!(Srq, events_completed), offset_of!(ibv_srq, events_completed));
         use rdma_sys::ibv_wc;
         assert_eq!(size_of::<Wc>(), size_of::<ibv_wc>());
         assert_eq!(offset_of!(Wc, opcode), offset_of!(ibv_wc, opcode));

@@ -37,7 +37,11 @@ fn polled(queue: Queue, begins: bool) {
 /// Has it traced that a queue was polled, if all is recorded.
 #[inline]
 fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
-    if let Some(process) = process::recorded().filter(|_| queue.generation != 0) {
+    if queue.generation == 0 {
+        return;
+    }
+    let function = if is_extended { c"ibv_start_poll" } else { c"ibv_poll_cq" };
+    if let Some(process) = process::recorded_at(function) {
         how(Polled::new(process, queue.index, is_extended), process);
     }
 }

@@ -24,7 +24,7 @@ unsafe fn call(
     function: &'static CStr,
     queue: impl Fn() -> Option<ReceiveQueue>,
 ) -> c_int {
-    let is_recorded = process::recorded();
+    let is_recorded = process::recorded_at(function);
     let site = is_recorded.map_or_else(Site::default, |process| site::of_inline(process, function));
     trace::at(site, || {
         let posting = is_recorded.and_then(|process| Some(Posting::begin(process, queue()?)));
@@ -101,7 +101,7 @@ pub(super) unsafe extern "C-unwind" fn post_send(
     let Some(hooked) = table::find(unsafe { *qp.cast::<usize>() }) else { return libc::EINVAL };
     // SAFETY: the function that was in the place of this one.
     let own = unsafe { std::mem::transmute::<usize, Post>(hooked.own.post_send()) };
-    let site = match process::recorded() {
+    let site = match process::recorded_at(c"ibv_post_send") {
         Some(process) => site::of_inline(process, c"ibv_post_send"),
         None => Site::default(),
     };

@@ -61,6 +61,12 @@ pub(super) fn of_command() -> Site {
     process::recorded().map_or_else(Site::default, |process| of(process, None))
 }
 
+/// The same of a call that has failed, if only failures are recorded.
+#[cold]
+pub(super) fn of_failure(process: &Process) -> Site {
+    of(process, None)
+}
+
 /// The site of a call of an inline function, if it is not within another one. Whoever asks does so from one
 /// place for each function, so that a loop of the program's need not have its stack walked each time.
 pub(super) fn of_inline(process: &Process, function: &'static CStr) -> Site {

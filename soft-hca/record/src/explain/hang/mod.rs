@@ -418,10 +418,10 @@ fn unheard(number: u32, cq: &queues::Cq, around: &Around<'_>) -> (String, &'stat
 }
 
 fn acknowledgement(call: &str) -> &'static str {
-    if call == "rdma_destroy_id" {
-        "rdma_ack_cm_event is missing, or comes after rdma_destroy_id"
-    } else {
-        "ibv_ack_cq_events is missing, or counts too few"
+    match call {
+        "rdma_destroy_id" => "rdma_ack_cm_event is missing, or comes after rdma_destroy_id",
+        "ibv_destroy_cq" => "ibv_ack_cq_events is missing, or counts too few",
+        _ => "ibv_ack_async_event is missing",
     }
 }
 

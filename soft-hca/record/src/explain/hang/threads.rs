@@ -77,7 +77,9 @@ impl Threads {
             }
             What::Call(call) if call.unacknowledged > 0 => {
                 let object = call.args.iter().find_map(|Named(_, value)| match value {
-                    Value::Name(name @ (Name::Cq(_) | Name::CmId(_))) => Some(*name),
+                    Value::Name(
+                        name @ (Name::Cq(_) | Name::CmId(_) | Name::Qp(_) | Name::Srq(_)),
+                    ) => Some(*name),
                     _ => None,
                 });
                 let Some(object) = object else { return };

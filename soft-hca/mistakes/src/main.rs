@@ -1,0 +1,272 @@
+//! Mistakes that soft-hca lets pass and another adapter, or another order of events, does not:
+//!
+//! ```text
+//! soft-hca-mistakes CASE wrong     makes the one that the case, mostly called like its rule, is about
+//! soft-hca-mistakes CASE right     does the same without it
+//! ```
+//!
+//! Two processes, a sender and a receiver. All ends well, and all is destroyed, in either way. The same
+//! programs in C are `tests/check/mistakes.c`.
+
+mod process;
+mod side;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use rdma_sys as sys;
+
+use process::{Child, fork, is_asleep};
+use side::{Choice, DEPTH, Error, Remote, Result, Side, check};
+
+const SIGNALED: u32 = sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
+const INLINE: u32 = sys::ibv_send_flags::IBV_SEND_INLINE.0;
+const FEW: u32 = 8;
+const MANY: u32 = 12;
+
+/// What the program was told to do.
+#[derive(Clone, Debug)]
+struct Case {
+    name: String,
+    is_wrong: bool,
+}
+
+impl Case {
+    fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    fn is_one_of(&self, names: &[&str]) -> bool {
+        names.contains(&self.name.as_str())
+    }
+
+    fn is_wrongly(&self, name: &str) -> bool {
+        self.is_wrong && self.is(name)
+    }
+
+    /// What both sides are made with.
+    fn choice(&self, is_sender: bool) -> Choice {
+        let mut caps = sys::ibv_qp_cap {
+            max_send_wr: DEPTH as u32,
+            max_recv_wr: DEPTH as u32,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 0,
+        };
+        if self.is_one_of(&["unsignaled-run", "queue-full"]) {
+            caps.max_send_wr = FEW;
+        }
+        if self.is("sge-count") {
+            caps.max_send_sge = if self.is_wrong { 2 } else { 3 };
+            caps.max_inline_data = 48;
+        }
+        if self.is("inline-size") {
+            caps.max_inline_data = if self.is_wrong { 0 } else { 8 };
+        }
+        let reads_out = if self.is("read-depth") { 4 } else { 1 };
+        let few_entries = if self.is_wrong { 4 } else { 6 };
+        Choice {
+            caps,
+            cq_entries: if self.is("cq-full") && is_sender {
+                few_entries
+            } else {
+                2 * DEPTH as i32
+            },
+            has_channel: !is_sender && self.is_one_of(&["arm-order", "unacked"]),
+            pkey_index: if self.is_wrongly("pkey-index") { 5 } else { 0 },
+            ack_timeout: if self.is_wrongly("timers") { 0 } else { 14 },
+            reads_out,
+            reads_in: if self.is_wrongly("read-depth") { 1 } else { reads_out },
+        }
+    }
+
+    /// What the sender does.
+    fn sends(&self, side: &mut Side, peer: Remote, receiver: &Child) -> Result<()> {
+        let lkey = side.lkey();
+        let send = |side: &Side, flags: u32| side.post(1, flags, lkey, None);
+        match self.name.as_str() {
+            "receive-late" => {
+                send(side, SIGNALED)?;
+                if self.is_wrong {
+                    side.await_not_ready()?;
+                }
+                side.step()?;
+                side.poll_good()
+            }
+            "unsignaled-run" => {
+                for number in 1..=MANY {
+                    let is_signaled = number % 4 == 0 && (!self.is_wrong || number == MANY);
+                    send(side, if is_signaled { SIGNALED } else { 0 })?;
+                    if is_signaled {
+                        side.poll_good()?;
+                    }
+                }
+                Ok(())
+            }
+            "queue-full" | "cq-full" => {
+                let polls_each = self.is("queue-full") && !self.is_wrong;
+                let count = if self.is("cq-full") { 6 } else { MANY };
+                for _ in 0..count {
+                    send(side, SIGNALED)?;
+                    if polls_each {
+                        side.poll_good()?;
+                    }
+                }
+                (0..count).filter(|_| !polls_each).try_for_each(|_| side.poll_good())
+            }
+            "read-depth" => {
+                side.post(1, SIGNALED, lkey, Some(peer))?;
+                side.poll_good()
+            }
+            "after-error" => {
+                side.post(1, SIGNALED, 0, None)?;
+                side.poll()?;
+                if self.is_wrong {
+                    send(side, SIGNALED)?;
+                    side.poll()?;
+                }
+                Ok(())
+            }
+            _ => {
+                let flags = if self.is("inline-size") { SIGNALED | INLINE } else { SIGNALED };
+                side.post(if self.is("sge-count") { 3 } else { 1 }, flags, lkey, None)?;
+                side.poll_good()?;
+                if self.is("arm-order") {
+                    side.await_step()?;
+                    while !is_asleep(receiver)? {}
+                }
+                if self.is_one_of(&["arm-order", "overlap"]) {
+                    send(side, SIGNALED)?;
+                    side.poll_good()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Receives that are posted.
+    fn receives_posted(&self) -> usize {
+        match self.name.as_str() {
+            "unsignaled-run" | "queue-full" => MANY as usize,
+            "cq-full" => 6,
+            "overlap" | "arm-order" | "rkey-stale" | "sge-count" | "inline-size" => 2,
+            _ => 1,
+        }
+    }
+
+    /// What the receiver does.
+    fn receives(&self, side: &mut Side) -> Result<()> {
+        if self.is("receive-late") {
+            if self.is_wrong {
+                side.await_step()?;
+            }
+            side.receive(0)?;
+            side.step()?;
+            if !self.is_wrong {
+                side.await_step()?;
+            }
+            return side.poll_good();
+        }
+        let count = self.receives_posted();
+        for number in 0..count {
+            side.receive(if self.is_wrongly("overlap") { 0 } else { number })?;
+        }
+        let has_events = self.is_one_of(&["arm-order", "unacked"]);
+        if has_events {
+            side.arm()?;
+        }
+        side.step()?;
+        if self.is_one_of(&["read-depth", "after-error"]) {
+            return Ok(());
+        }
+        if has_events {
+            side.take_event(!self.is_wrongly("unacked"))?;
+        }
+        if self.is("arm-order") {
+            side.poll_good()?;
+            side.arm()?;
+            if !self.is_wrong {
+                check(side.poll_once()?.is_none(), "ibv_poll_cq")?;
+            }
+            side.step()?;
+            side.take_event(true)?;
+            return side.poll_good();
+        }
+        let is_one = self.is_one_of(&["rkey-stale", "sge-count", "inline-size"]);
+        (0..if is_one { 1 } else { count }).try_for_each(|_| side.poll_good())
+    }
+
+    /// Makes a child that lives until it is told to end, or does something with what is its parent's.
+    fn bystander(&self, side: &Side) -> Result<Option<Child>> {
+        match self.name.as_str() {
+            "fork" => fork(true, || Ok(())).map(Some),
+            "fork-child" => {
+                let polls = || side.poll_once().map(|_| ());
+                let child = fork(false, || if self.is_wrong { polls() } else { Ok(()) })?;
+                child.end()?;
+                polls().map(|()| None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// One side, to its end; the sender's child is the receiver.
+    fn side(&self, peer: UnixStream, receiver: Option<&Child>) -> Result<()> {
+        let mut side = Side::new(self.choice(receiver.is_some()), peer)?;
+        let remote = side.connect()?;
+        let mut bystander = None;
+        match receiver {
+            Some(receiver) => {
+                bystander = self.bystander(&side)?;
+                if !self.is_wrongly("receive-late") {
+                    side.await_step()?;
+                }
+                self.sends(&mut side, remote, receiver)?;
+                if self.is_wrongly("receive-late") {
+                    side.await_step()?;
+                }
+            }
+            None => self.receives(&mut side)?,
+        }
+        if self.is_wrongly("rkey-stale") {
+            side.deregister()?;
+            side.register()?;
+        }
+        // Neither ends what the other still needs.
+        side.step()?;
+        side.await_step()?;
+        bystander.map_or(Ok(()), Child::end)?;
+        // A queue with an event that is not acknowledged cannot be destroyed.
+        side.destroy_queues(receiver.is_none() && self.is_wrongly("unacked"))?;
+        if self.is_wrongly("leaked") {
+            return Ok(());
+        }
+        side.close()
+    }
+}
+
+fn run() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [name, how] = &words[..] else {
+        return Err(Error("CASE wrong, or CASE right", io::ErrorKind::InvalidInput.into()));
+    };
+    let case = Case { name: name.clone(), is_wrong: how == "wrong" };
+    if case.is("fork") && !case.is_wrong {
+        process::prepare_for_fork()?;
+    }
+    let (ours, theirs) = UnixStream::pair().map_err(|error| Error("socketpair", error))?;
+    let receiver = fork(false, || case.side(theirs, None))?;
+    case.side(ours, Some(&receiver))?;
+    receiver.end()
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("soft-hca-mistakes: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

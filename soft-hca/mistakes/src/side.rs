@@ -1,0 +1,315 @@
+//! One side of a connection: what it has, and what it does with it. Two sides talk by a socket besides.
+#![allow(unsafe_code, reason = "verbs")]
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::raw::c_int;
+use std::os::unix::net::UnixStream;
+use std::ptr;
+
+use common::memory::{CArray, zeroed};
+use rdma_sys as sys;
+use sys::ibv_qp_attr_mask as mask;
+
+/// Bytes of each buffer.
+pub const BYTES: usize = 4096;
+/// Buffers, and places in each queue.
+pub const DEPTH: usize = 64;
+
+/// What has failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}: {1}")]
+pub struct Error(pub &'static str, pub io::Error);
+
+/// What may fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// That something holds, or what has failed.
+pub fn check(is_good: bool, what: &'static str) -> Result<()> {
+    if is_good { Ok(()) } else { Err(Error(what, io::Error::last_os_error())) }
+}
+
+/// What a side is made with.
+#[derive(Clone, Copy)]
+pub struct Choice {
+    pub caps: sys::ibv_qp_cap,
+    pub cq_entries: c_int,
+    pub has_channel: bool,
+    pub pkey_index: u16,
+    pub ack_timeout: u8,
+    pub reads_out: u8,
+    pub reads_in: u8,
+}
+
+/// A side.
+pub struct Side {
+    context: *mut sys::ibv_context,
+    pd: *mut sys::ibv_pd,
+    mr: *mut sys::ibv_mr,
+    channel: *mut sys::ibv_comp_channel,
+    cq: *mut sys::ibv_cq,
+    qp: *mut sys::ibv_qp,
+    memory: CArray<u8>,
+    choice: Choice,
+    /// To the other side.
+    peer: UnixStream,
+}
+
+/// Memory of the other side.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    pub address: u64,
+    pub rkey: u32,
+}
+
+impl Side {
+    /// A side with a queue pair that is not connected.
+    pub fn new(choice: Choice, peer: UnixStream) -> Result<Self> {
+        let memory = CArray::calloc(DEPTH * BYTES)
+            .map_err(|_| Error("calloc", io::ErrorKind::OutOfMemory.into()))?;
+        // SAFETY: the number of devices is not asked for.
+        let devices = unsafe { sys::ibv_get_device_list(ptr::null_mut()) };
+        check(!devices.is_null(), "ibv_get_device_list")?;
+        // SAFETY: the list ends with a null pointer, so it has a first entry.
+        let first = unsafe { *devices };
+        check(!first.is_null(), "no device")?;
+        // SAFETY: an entry of the list, which is not freed yet.
+        let context = unsafe { sys::ibv_open_device(first) };
+        check(!context.is_null(), "ibv_open_device")?;
+        // SAFETY: came from the library, and nobody uses it any more.
+        unsafe { sys::ibv_free_device_list(devices) };
+        // SAFETY: the context is open.
+        let pd = unsafe { sys::ibv_alloc_pd(context) };
+        check(!pd.is_null(), "ibv_alloc_pd")?;
+        let none = ptr::null_mut();
+        let mut side = Self {
+            context,
+            pd,
+            mr: ptr::null_mut(),
+            channel: ptr::null_mut(),
+            cq: ptr::null_mut(),
+            qp: ptr::null_mut(),
+            memory,
+            choice,
+            peer,
+        };
+        side.register()?;
+        if choice.has_channel {
+            // SAFETY: the context is open.
+            side.channel = unsafe { sys::ibv_create_comp_channel(context) };
+            check(!side.channel.is_null(), "ibv_create_comp_channel")?;
+        }
+        let entries = choice.cq_entries;
+        // SAFETY: the context is open, and the channel, if there is one, is its own.
+        side.cq = unsafe { sys::ibv_create_cq(context, entries, none, side.channel, 0) };
+        check(!side.cq.is_null(), "ibv_create_cq")?;
+        let mut init: sys::ibv_qp_init_attr = zeroed();
+        (init.send_cq, init.recv_cq) = (side.cq, side.cq);
+        (init.qp_type, init.cap) = (sys::ibv_qp_type::IBV_QPT_RC, choice.caps);
+        // SAFETY: what the attributes name is alive.
+        side.qp = unsafe { sys::ibv_create_qp(pd, &mut init) };
+        check(!side.qp.is_null(), "ibv_create_qp")?;
+        Ok(side)
+    }
+
+    /// Registers the memory.
+    pub fn register(&mut self) -> Result<()> {
+        let access = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE
+            | sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE
+            | sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ;
+        let (address, length) = (self.memory.addr(), self.memory.len());
+        // SAFETY: the memory lives as long as this value, which deregisters it before.
+        self.mr = unsafe { sys::ibv_reg_mr(self.pd, address, length, access.0 as c_int) };
+        check(!self.mr.is_null(), "ibv_reg_mr")
+    }
+
+    /// Undoes that.
+    pub fn deregister(&mut self) -> Result<()> {
+        // SAFETY: the region is registered.
+        check(unsafe { sys::ibv_dereg_mr(self.mr) } == 0, "ibv_dereg_mr")
+    }
+
+    fn modify(&self, attr: &mut sys::ibv_qp_attr, what: sys::ibv_qp_attr_mask) -> Result<()> {
+        // SAFETY: the queue pair is alive, and the attributes are read during the call.
+        let error = unsafe { sys::ibv_modify_qp(self.qp, attr, what.0 as c_int) };
+        check(error == 0, "ibv_modify_qp")
+    }
+
+    /// Connects it with the other side, whose memory this gives.
+    pub fn connect(&mut self) -> Result<Remote> {
+        let mut gid = sys::ibv_gid { raw: [0; 16] };
+        // SAFETY: fills the GID that it is given.
+        check(unsafe { sys::ibv_query_gid(self.context, 1, 1, &mut gid) } == 0, "ibv_query_gid")?;
+        // SAFETY: both are alive.
+        let (number, rkey) = unsafe { ((*self.qp).qp_num, (*self.mr).rkey) };
+        let mut own = [0; 32];
+        own[..4].copy_from_slice(&number.to_ne_bytes());
+        own[4..8].copy_from_slice(&rkey.to_ne_bytes());
+        own[8..16].copy_from_slice(&(self.memory.addr() as u64).to_ne_bytes());
+        // SAFETY: any 16 bytes are a GID.
+        own[16..].copy_from_slice(unsafe { &gid.raw });
+        self.peer.write_all(&own).map_err(|error| Error("write", error))?;
+        let mut its = [0; 32];
+        self.peer.read_exact(&mut its).map_err(|error| Error("read", error))?;
+        let word = |at: usize| u32::from_ne_bytes([its[at], its[at + 1], its[at + 2], its[at + 3]]);
+        let mut raw = [0; 16];
+        raw.copy_from_slice(&its[16..]);
+
+        let mut attr: sys::ibv_qp_attr = zeroed();
+        attr.qp_state = sys::ibv_qp_state::IBV_QPS_INIT;
+        (attr.port_num, attr.pkey_index) = (1, self.choice.pkey_index);
+        let access = sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE
+            | sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ;
+        attr.qp_access_flags = access.0;
+        let all = mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_ACCESS_FLAGS;
+        self.modify(&mut attr, mask::IBV_QP_STATE | all)?;
+
+        attr.qp_state = sys::ibv_qp_state::IBV_QPS_RTR;
+        (attr.path_mtu, attr.dest_qp_num) = (sys::ibv_mtu::IBV_MTU_1024, word(0));
+        (attr.max_dest_rd_atomic, attr.min_rnr_timer) = (self.choice.reads_in, 31);
+        (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
+        (attr.ah_attr.grh.dgid, attr.ah_attr.grh.sgid_index) = (sys::ibv_gid { raw }, 1);
+        attr.ah_attr.grh.hop_limit = 64;
+        let all = mask::IBV_QP_AV | mask::IBV_QP_PATH_MTU | mask::IBV_QP_DEST_QPN;
+        let all = all | mask::IBV_QP_RQ_PSN | mask::IBV_QP_MAX_DEST_RD_ATOMIC;
+        self.modify(&mut attr, mask::IBV_QP_STATE | mask::IBV_QP_MIN_RNR_TIMER | all)?;
+
+        attr.qp_state = sys::ibv_qp_state::IBV_QPS_RTS;
+        (attr.timeout, attr.retry_cnt, attr.rnr_retry) = (self.choice.ack_timeout, 7, 3);
+        attr.max_rd_atomic = self.choice.reads_out;
+        let all = mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT | mask::IBV_QP_RNR_RETRY;
+        let all = all | mask::IBV_QP_SQ_PSN | mask::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify(&mut attr, mask::IBV_QP_STATE | all)?;
+        let address = u64::from(word(8)) | u64::from(word(12)) << 32;
+        Ok(Remote { address, rkey: word(4) })
+    }
+
+    /// The key of its memory.
+    pub fn lkey(&self) -> u32 {
+        // SAFETY: the region is registered.
+        unsafe { (*self.mr).lkey }
+    }
+
+    /// Posts a receive for a buffer with a number.
+    pub fn receive(&self, number: usize) -> Result<()> {
+        let addr = (self.memory.addr() as usize + number * BYTES) as u64;
+        let mut sge = sys::ibv_sge { addr, length: BYTES as u32, lkey: self.lkey() };
+        let mut wr: sys::ibv_recv_wr = zeroed();
+        (wr.wr_id, wr.sg_list, wr.num_sge) = (number as u64, &raw mut sge, 1);
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair is alive, and the request is read during the call.
+        check(unsafe { sys::ibv_post_recv(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_recv")
+    }
+
+    /// Sends a message of elements of eight bytes each, or reads into them.
+    pub fn post(&self, elements: usize, flags: u32, lkey: u32, from: Option<Remote>) -> Result<()> {
+        let first = self.memory.addr() as u64;
+        let sge = |number: usize| sys::ibv_sge { addr: first + 8 * number as u64, length: 8, lkey };
+        let mut sges: Vec<sys::ibv_sge> = (0..elements).map(sge).collect();
+        let mut wr: sys::ibv_send_wr = zeroed();
+        (wr.sg_list, wr.num_sge) = (sges.as_mut_ptr(), elements as c_int);
+        (wr.send_flags, wr.opcode) = (flags, sys::ibv_wr_opcode::IBV_WR_SEND);
+        if let Some(Remote { address, rkey }) = from {
+            wr.opcode = sys::ibv_wr_opcode::IBV_WR_RDMA_READ;
+            wr.wr.rdma = sys::rdma_t { remote_addr: address, rkey };
+        }
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair is alive; request and elements are read during the call, and their memory
+        // lives as long as this value.
+        check(unsafe { sys::ibv_post_send(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_send")
+    }
+
+    /// Whether a completion is there that is a success, if one is there.
+    pub fn poll_once(&self) -> Result<Option<bool>> {
+        let mut wc: sys::ibv_wc = zeroed();
+        // SAFETY: the queue is alive, and there is room for one completion.
+        let found = unsafe { sys::ibv_poll_cq(self.cq, 1, &mut wc) };
+        check(found >= 0, "ibv_poll_cq")?;
+        Ok((found > 0).then_some(wc.status == sys::ibv_wc_status::IBV_WC_SUCCESS))
+    }
+
+    /// One completion, whatever its status.
+    pub fn poll(&self) -> Result<bool> {
+        loop {
+            if let Some(is_good) = self.poll_once()? {
+                return Ok(is_good);
+            }
+        }
+    }
+
+    /// One completion, which is a success.
+    pub fn poll_good(&self) -> Result<()> {
+        check(self.poll()?, "a completion with an error")
+    }
+
+    /// Arms the queue.
+    pub fn arm(&self) -> Result<()> {
+        // SAFETY: the queue is alive.
+        check(unsafe { sys::ibv_req_notify_cq(self.cq, 0) } == 0, "ibv_req_notify_cq")
+    }
+
+    /// Waits for an event, and acknowledges it if it is to be.
+    pub fn take_event(&self, acknowledges: bool) -> Result<()> {
+        let (mut cq, mut context) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the channel is alive; the call fills both pointers.
+        let error = unsafe { sys::ibv_get_cq_event(self.channel, &mut cq, &mut context) };
+        check(error == 0, "ibv_get_cq_event")?;
+        if acknowledges {
+            // SAFETY: the event was taken just now.
+            unsafe { sys::ibv_ack_cq_events(cq, 1) };
+        }
+        Ok(())
+    }
+
+    /// A step of this side is done.
+    pub fn step(&mut self) -> Result<()> {
+        self.peer.write_all(&[0]).map_err(|error| Error("write", error))
+    }
+
+    /// Waits for a step of the other one.
+    pub fn await_step(&mut self) -> Result<()> {
+        self.peer.read_exact(&mut [0]).map_err(|error| Error("read", error))
+    }
+
+    /// Until a message has found no receive.
+    pub fn await_not_ready(&self) -> Result<()> {
+        // SAFETY: the context is open.
+        let path = unsafe { &(*(*self.context).device).ibdev_path };
+        let path: Vec<u8> =
+            path.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+        let path = String::from_utf8_lossy(&path);
+        let file = format!("{path}/ports/1/hw_counters/rcvd_rnr_err");
+        loop {
+            let count = fs::read_to_string(&file).map_err(|error| Error("rcvd_rnr_err", error))?;
+            if count.trim() != "0" {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Destroys the queues: with an event that was not acknowledged only the queue pair.
+    pub fn destroy_queues(&self, is_stuck: bool) -> Result<()> {
+        // SAFETY: the queue pair is alive, and nobody uses it any more.
+        check(unsafe { sys::ibv_destroy_qp(self.qp) } == 0, "ibv_destroy_qp")?;
+        if is_stuck {
+            return Ok(());
+        }
+        // SAFETY: its queue pair is gone.
+        check(unsafe { sys::ibv_destroy_cq(self.cq) } == 0, "ibv_destroy_cq")?;
+        if self.channel.is_null() {
+            return Ok(());
+        }
+        // SAFETY: its only queue is gone.
+        let error = unsafe { sys::ibv_destroy_comp_channel(self.channel) };
+        check(error == 0, "ibv_destroy_comp_channel")
+    }
+
+    /// Undoes the rest.
+    pub fn close(mut self) -> Result<()> {
+        self.deregister()?;
+        // SAFETY: what was made in it is gone.
+        check(unsafe { sys::ibv_dealloc_pd(self.pd) } == 0, "ibv_dealloc_pd")?;
+        // SAFETY: nobody uses the context any more.
+        check(unsafe { sys::ibv_close_device(self.context) } == 0, "ibv_close_device")
+    }
+}

@@ -1,0 +1,153 @@
+//! Programs of others under `soft-hca check`: what is found of them is what `docs/check.md` has in its table,
+//! where each finding is said to be true. See `stock.rs` about programs that are not installed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod programs;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use programs::machine::{Kind, Machine, Memory, QEMU};
+use programs::place::Place;
+use programs::{LIMIT, LOCALHOST, comes_about, installed, polls_are_seen, tcp, the_processors};
+use serde_json::{Value, json};
+
+/// What programs may be found to do, and what they are found to do in each run.
+struct Known {
+    may: &'static [&'static str],
+    does: &'static [&'static str],
+}
+
+/// Records a fabric while programs run in it, and compares what is found of them.
+fn check(name: &str, known: &Known, runs: impl FnOnce(&Place)) {
+    if !polls_are_seen() {
+        return;
+    }
+    let place = Place::new(name);
+    let keeper = place.keep();
+    let record = ["record", "-o", "run.shr", "--fabric", place.fabric_name()];
+    let mut recorder = place.command(&record).stderr(Stdio::null()).spawn().unwrap();
+    let has_begun = || fs::metadata(place.file("run.shr")).is_ok_and(|found| found.len() > 0);
+    assert!(comes_about(LIMIT, has_begun), "nothing is recorded");
+    {
+        let _processors = the_processors();
+        runs(&place);
+    }
+    place.assert_no_objects();
+    let pid = recorder.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(recorder.wait().unwrap().success());
+    place.end(keeper);
+    let arguments = ["check", "--record", "run.shr", "--format", "json", "-o", "findings"];
+    let _ = place.command(&arguments).status().unwrap();
+    let findings = fs::read_to_string(place.file("findings")).unwrap();
+    let all: Vec<Value> = serde_json::from_str(&findings).unwrap();
+    let found: BTreeSet<&str> = all.iter().map(|one| one["rule"].as_str().unwrap()).collect();
+    let may: BTreeSet<&str> = known.may.iter().chain(known.does).copied().collect();
+    assert!(found.is_subset(&may), "{name}: {found:?}\n{findings}");
+    assert!(known.does.iter().all(|rule| found.contains(rule)), "{name}: {found:?}\n{findings}");
+}
+
+fn ucx(name: &str, transports: &str, tests: &[&str], known: &Known) {
+    if !installed(&["ucx_perftest"]) {
+        return;
+    }
+    check(name, known, |place| {
+        for test in tests {
+            let port = tcp::free_port();
+            let line = format!("ucx_perftest -p {port} -n 100 -w 10 {test}");
+            let start =
+                |line: &str| place.start_in(line, |command| command.env("UCX_TLS", transports));
+            let mut server = start(&line);
+            server.wait_until(|| tcp::listens(port));
+            start(&format!("{line} {LOCALHOST}")).succeed();
+            server.succeed();
+        }
+    });
+}
+
+/// Messages that go inline and by rendezvous, one-sided operations, atomics.
+const TESTS: [&str; 5] =
+    ["-t tag_lat", "-t tag_bw -n 10 -s 1048576", "-t ucp_put_bw", "-t ucp_get", "-t ucp_fadd"];
+
+#[test]
+fn ucx_over_reliable_connections() {
+    let known = Known { may: &["inline-size"], does: &["timers"] };
+    ucx("checked-ucx-rc", "rc", &TESTS, &known);
+}
+
+#[test]
+fn ucx_over_datagrams() {
+    let known = Known { may: &["inline-size"], does: &[] };
+    ucx("checked-ucx-ud", "ud", &TESTS[..2], &known);
+}
+
+#[test]
+fn mpich_over_ucx() {
+    let (launcher, compiler) = ("mpirun.mpich", "mpicc.mpich");
+    if !installed(&[launcher, compiler]) {
+        return;
+    }
+    let known = Known { may: &["inline-size"], does: &["timers"] };
+    check("checked-mpich", &known, |place| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mpi/exchange.c");
+        let file = place.file("exchange");
+        let mut command = Command::new(compiler);
+        let status = command.args(["-O1", "-o"]).args([&file, Path::new(source)]).status();
+        assert!(status.unwrap().success());
+        let line = format!("{launcher} -n 2 {}", file.display());
+        place.start_in(&line, |command| command.env("UCX_TLS", "rc")).succeed();
+    });
+}
+
+/// The ports of `dtest` and its kin are the machine's, and `dapl.rs` has them; `dapltest`'s is the fabric's.
+#[test]
+fn dapl_by_the_manager() {
+    if !installed(&["dapltest"]) {
+        return;
+    }
+    const PORT: u16 = 45_278;
+    let known = Known { may: &[], does: &[] };
+    check("checked-dapl", &known, |place| {
+        let line =
+            "rxe0-cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"127.0.0.1 0\" \"\"\n";
+        fs::write(place.file("dat.conf"), line).unwrap();
+        let start = |line: &str| {
+            place.start_in(line, |command| command.env("DAT_OVERRIDE", place.file("dat.conf")))
+        };
+        let mut server = start(&format!("dapltest -T S -D rxe0-cma -n {PORT}"));
+        server.wait_until(|| place.listens(PORT));
+        let test = |kind: &str, options: &str| {
+            let line = format!("dapltest -T {kind} -D rxe0-cma -n {PORT} -s {LOCALHOST} {options}");
+            start(&line).succeed();
+        };
+        test("T", "-i 100 client SR 4096 2 server SR 4096 2");
+        test("T", "-V -i 100 client RR 4096 2 server RR 1024 3");
+        test("P", "-i 100 -m p RW 4096 2");
+        test("Q", "");
+        server.succeed();
+    });
+}
+
+#[test]
+fn qemu_migrates() {
+    if !installed(&[QEMU]) {
+        return;
+    }
+    const PORT: u16 = 4444;
+    let known = Known { may: &["leaked"], does: &[] };
+    check("checked-qemu", &known, |place| {
+        let kind = Kind { memory: Memory::Shared, mebibytes: 64 };
+        let mut source = Machine::start(place, kind);
+        let target = Machine::start_target(place, kind, PORT);
+        let parameters = json!({ "max-bandwidth": 16u64 << 30, "downtime-limit": 100_000 });
+        source.tell("migrate-set-parameters", parameters);
+        source.ask("migrate", json!({ "uri": format!("rdma:{LOCALHOST}:{PORT}") })).unwrap();
+        let end = source.wait_for(|status| ["completed", "failed"].contains(&status));
+        assert_eq!(end["status"], "completed", "{end}");
+        source.quit();
+        target.quit();
+    });
+}

@@ -1,5 +1,6 @@
 //! The link's thread: packets, doorbells, orders of the main loop, time.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
@@ -271,9 +272,9 @@ impl Link {
         match (to, self.arena.qp(qpn.get())) {
             (state::RTR, Some(qp)) => {
                 // One that is there already was only not kept: it may have come to RTS since.
-                if !self.qps.contains_key(&qpn) {
+                if let Entry::Vacant(entry) = self.qps.entry(qpn) {
                     let Some(new) = QueuePair::new(qp, qpn, path) else { return };
-                    self.qps.insert(qpn, new);
+                    entry.insert(new);
                 }
                 let kept = self.with(qpn, |_, _| {});
                 if kept.is_none() {

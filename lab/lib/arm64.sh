@@ -12,9 +12,13 @@ readonly ARM64_PACKAGES=(
     libc6-dev libibverbs-dev librdmacm-dev
 )
 
-# The folder, and what says that all of it is there. A change of this file unpacks anew.
+# The folder.
 arm64_root=$lab_cache/arm64/root
-arm64_stamp=$lab_cache/arm64/of-$(cksum <"${BASH_SOURCE[0]}" | tr ' ' -)
+
+# Prints the file that says that all of it is there. A change of this file unpacks anew.
+arm64_stamp() {
+    echo "$lab_cache/arm64/of-$(cksum <"${BASH_SOURCE[0]}" | tr ' ' -)"
+}
 
 # Prints what is missing on this host to run such a machine, one per line.
 missing_for_arm64() {

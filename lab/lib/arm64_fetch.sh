@@ -41,7 +41,7 @@ fetch_arm64_root() {
     : >"$work/root/etc/resolv.conf"
     mkdir -p "$lab_cache/arm64"
     rm -rf "$arm64_root" "$lab_cache"/arm64/of-*
-    mv "$work/root" "$arm64_root" && touch "$arm64_stamp" || die "cannot write $arm64_root"
+    mv "$work/root" "$arm64_root" && touch "$(arm64_stamp)" || die "cannot write $arm64_root"
 }
 
 # in_log DIR COMMAND...: what it says is only of interest if it fails.

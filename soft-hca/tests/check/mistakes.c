@@ -155,6 +155,8 @@ static void take_event(void)
 
 /* The end of a pipe for which a child of this process waits. */
 static int to_child = -1;
+/* A child that takes no part. */
+static pid_t child;
 
 /* Makes a child. */
 static void make_child(void)
@@ -163,7 +165,7 @@ static void make_child(void)
     uint64_t number;
     char byte;
     check(!pipe(ends), "pipe");
-    pid_t child = fork();
+    child = fork();
     check(child >= 0, "fork");
     if (!child) {
         close(ends[1]);
@@ -186,7 +188,7 @@ static void end_child(void)
     int status;
     close(to_child);
     if (is("fork"))
-        check(waitpid(-1, &status, 0) > 0 && status == 0, "waitpid");
+        check(waitpid(child, &status, 0) == child && status == 0, "waitpid");
 }
 
 static void receives(void)

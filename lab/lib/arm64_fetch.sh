@@ -23,8 +23,8 @@ fetch_arm64_root() {
     apt_of "$work" "$(codename)"
     in_log "$work" apt-get install --yes --download-only "${ARM64_PACKAGES[@]}"
     # Where all programs are in one folder, whichever of the two a package names.
-    mkdir -p "$work"/root/usr/{bin,sbin,lib}
     for name in bin sbin lib; do
+        mkdir -p "$work/root/usr/$name"
         ln -s "usr/$name" "$work/root/$name"
     done
     for archive in "$work"/apt/cache/archives/*.deb; do

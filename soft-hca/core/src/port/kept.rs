@@ -112,7 +112,7 @@ impl QueuePair {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::atomic::Ordering::Release;
 
     use proptest::prelude::*;
@@ -123,13 +123,18 @@ mod tests {
 
     const QPN: Qpn = Qpn::new(0x11);
 
+    /// Gives a queue pair room for what it keeps, at a place of the arena.
+    pub(in crate::port) fn give_room(qp: &Qp, place: usize) {
+        qp.kept.offset.store(place as u64, Release);
+        qp.kept.mask.store(SLOTS as u32 - 1, Release);
+        qp.kept.log2_slot.store(SLOT_BYTES.trailing_zeros(), Release);
+    }
+
     /// A connected queue pair that has room to keep what it has.
     fn arena() -> Mapping {
         let arena = Mapping::create().unwrap();
         let qp = &arena.qps[0];
-        qp.kept.offset.store(HEAP_START as u64, Release);
-        qp.kept.mask.store(SLOTS as u32 - 1, Release);
-        qp.kept.log2_slot.store(SLOT_BYTES.trailing_zeros(), Release);
+        give_room(qp, HEAP_START);
         for (field, value) in [
             (&qp.qp_type, qp_type::RC),
             (&qp.path_mtu, 3),

@@ -331,7 +331,7 @@ pub fn trace_arrived(actor: &Actor<'_>, run: &[Arrived<'_>], queue_pair: Option<
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::net::SocketAddr;
 
     use soft_hca_roce::wire::bth::Psn;
@@ -341,17 +341,22 @@ mod tests {
     use super::*;
     use crate::port::socket::Inbox;
 
+    /// A packet without payload, with its ICRC.
+    pub(in crate::port) fn sealed(headers: &Headers, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        let layout = headers.build(0, &mut bytes).unwrap();
+        bytes.truncate(layout.length);
+        icrc::seal(&Flow::new(from, to).unwrap(), &mut bytes);
+        bytes
+    }
+
     /// A sealed packet from one address to another, as a datagram.
     fn sent(from: SocketAddr, to: IpAddr, pkey: u16) -> (Datagram, Vec<u8>) {
         let aeth = Aeth { syndrome: Syndrome::ACK, msn: 1 };
         let operation = Operation::Acknowledge(aeth);
         let headers =
             Headers { pkey, ..Headers::new(Service::Rc, operation, Qpn::new(0x11), Psn::new(1)) };
-        let mut bytes = vec![0; 64];
-        let layout = headers.build(0, &mut bytes).unwrap();
-        bytes.truncate(layout.length);
-        let flow = Flow::new(from, SocketAddr::from((to, PORT))).unwrap();
-        icrc::seal(&flow, &mut bytes);
+        let bytes = sealed(&headers, from, SocketAddr::from((to, PORT)));
         let length = bytes.len();
         (Datagram { length, from, hop_limit: 63, traffic_class: 2, flow_label: 0 }, bytes)
     }

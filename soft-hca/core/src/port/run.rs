@@ -239,7 +239,7 @@ impl Running {
         let mut refused = Some(Drop::QueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;
-        let receive = |queue_pair: &mut QueuePair| {
+        let mut receive = |queue_pair: &mut QueuePair| {
             ends = Some((queue_pair.path.own, queue_pair.path.peer));
             if !queue_pair.has(first.packet.headers.service) {
                 return;
@@ -252,7 +252,6 @@ impl Running {
         };
         let is_own = QueuePair::share(&self.arena, qpn) == Some(self.share);
         if is_own {
-            let mut receive = receive;
             self.with(&[qpn], |_, queue_pair| receive(queue_pair));
         } else {
             self.with_other(qpn, receive);
@@ -294,14 +293,14 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use soft_hca_roce::wire::bth::Psn;
-    use soft_hca_roce::wire::icrc;
-    use soft_hca_roce::wire::ip::Flow;
     use soft_hca_roce::wire::opcode::{Operation, SendEnd, Service};
     use soft_hca_roce::wire::packet::{Headers, PORT};
 
     use super::*;
     use crate::arena::{HEAP_START, qpn};
     use crate::engine::{Async, Env, LocalCopier};
+    use crate::port::kept::tests::give_room;
+    use crate::port::packets::tests::sealed;
     use crate::port::{Path, SLOT_BYTES, SLOTS};
     use crate::uapi::verbs::qp_type;
 
@@ -331,9 +330,7 @@ mod tests {
         let index = share * SHARE_QPS;
         let (qp, number) = (&arena.qps[index], qpn(index, 0, 0));
         let place = HEAP_START + share * SLOTS * SLOT_BYTES;
-        qp.kept.offset.store(place as u64, Release);
-        qp.kept.mask.store(SLOTS as u32 - 1, Release);
-        qp.kept.log2_slot.store(SLOT_BYTES.trailing_zeros(), Release);
+        give_room(qp, place);
         for (field, value) in
             [(&qp.qp_type, qp_type::RC), (&qp.path_mtu, 3), (&qp.dest_qpn, 17), (&qp.live, number)]
         {
@@ -349,12 +346,8 @@ mod tests {
         let socket = UdpSocket::bind((path.peer, 0)).unwrap();
         let operation = Operation::SendOnly(SendEnd::Plain);
         let headers = Headers::new(Service::Rc, operation, to, Psn::new(0));
-        let mut bytes = vec![0; 64];
-        let layout = headers.build(0, &mut bytes).unwrap();
-        bytes.truncate(layout.length);
         let own = SocketAddr::from((path.own, PORT));
-        icrc::seal(&Flow::new(socket.local_addr().unwrap(), own).unwrap(), &mut bytes);
-        socket.send_to(&bytes, own).unwrap();
+        socket.send_to(&sealed(&headers, socket.local_addr().unwrap(), own), own).unwrap();
     }
 
     #[test]

@@ -458,23 +458,8 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
         let page = faults::page::page(&Data::read(&data)?);
         return write!(out, "{page}").map(|()| true).map_err(Error::write(stdout));
     }
-    if args.at_once > 1 && !soft_hca::is_inside() {
-        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-        let counts = share::run_all(args.at_once, &arguments, &mut out)?;
-        counts.write_passed(&mut out)?;
-        return Ok(counts.failed == 0);
-    }
     if !soft_hca::is_inside() {
-        let names = SOURCE.join("private-network.nsswitch");
-        let program = args.soft_hca.flatten();
-        let again = std::env::args_os().skip(1);
-        return Err(soft_hca::enter(
-            Network::WithInterface,
-            program.as_deref(),
-            &[],
-            &names,
-            again,
-        ));
+        return in_fabrics(args.at_once, args.soft_hca.flatten(), &[], &mut out);
     }
     let faults = Faults::new(Selection {
         demo: Demo::on_soft_hca(bin_dir(args.bin_dir)?, private::ADDRESS),
@@ -496,21 +481,29 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
     Ok(counts.failed == 0)
 }
 
+/// Runs the same command inside a fabric with these devices, or so many shares of it at once, each in one of its
+/// own. Returns only if that fails or there are several.
+fn in_fabrics(
+    at_once: u32,
+    program: Option<PathBuf>,
+    devices: &[&str],
+    out: &mut dyn Write,
+) -> Result<bool, Error> {
+    let again = std::env::args_os().skip(1);
+    if at_once > 1 {
+        let counts = share::run_all(at_once, &again.collect::<Vec<_>>(), out)?;
+        counts.write_passed(out)?;
+        return Ok(counts.failed == 0);
+    }
+    let names = SOURCE.join("private-network.nsswitch");
+    Err(soft_hca::enter(Network::WithInterface, program.as_deref(), devices, &names, again))
+}
+
 /// Runs the examples strictly.
 fn seeds(args: SeedsArgs) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
-    if args.at_once > 1 && !soft_hca::is_inside() {
-        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-        let counts = share::run_all(args.at_once, &arguments, &mut out)?;
-        counts.write_passed(&mut out)?;
-        return Ok(counts.failed == 0);
-    }
     if !soft_hca::is_inside() {
-        let names = SOURCE.join("private-network.nsswitch");
-        let program = args.soft_hca.flatten();
-        let again = std::env::args_os().skip(1);
-        let (network, devices) = (Network::WithInterface, &DEVICES);
-        return Err(soft_hca::enter(network, program.as_deref(), devices, &names, again));
+        return in_fabrics(args.at_once, args.soft_hca.flatten(), &DEVICES, &mut out);
     }
     let migration = MIGRATE_ON.parse().map_err(Error::Usage)?;
     let demo = Demo {

@@ -1,12 +1,18 @@
 # Sourced by what takes packages of another Debian release, or for another architecture, without installing them.
 # shellcheck shell=bash
 
+# The codename of this system's release; nothing if it does not say.
+codename() {
+    [[ -r /etc/os-release ]] || return 0
+    # shellcheck disable=SC1091
+    (. /etc/os-release && echo "${VERSION_CODENAME:-}")
+}
+
 # private_apt DIR RELEASE [ARCHITECTURE]: an apt of its own below DIR, which knows nothing but the release's packages.
 # Use it with APT_CONFIG=DIR/apt.conf. What is missing here is said on standard output, with status 1.
 private_apt() {
     local dir=$1 release=$2 architecture=${3:-} mirror system key keyring=''
-    # shellcheck disable=SC1091
-    system=$([[ -r /etc/os-release ]] && . /etc/os-release && echo "${VERSION_CODENAME:-}")
+    system=$(codename)
     # shellcheck disable=SC2016  # apt's own
     mirror=$(apt-get indextargets --no-release-info --format '$(RELEASE) $(REPO_URI)' \
         'Created-By: Packages' | awk -v release="$system" '$1 == release { print $2; exit }')

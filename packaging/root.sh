@@ -1,5 +1,7 @@
 # Sourced by what makes a fresh Debian with mmdebstrap.
 # shellcheck shell=bash
+# shellcheck source=packaging/apt.sh
+. "${BASH_SOURCE[0]%/*}/apt.sh"
 
 # How mmdebstrap can make a root here; nothing if it cannot.
 mode() {
@@ -9,11 +11,6 @@ mode() {
         grep -q "^$(id -un):" /etc/subuid; then
         echo unshare
     fi
-}
-
-codename() {
-    # shellcheck disable=SC1091
-    (. /etc/os-release && echo "${VERSION_CODENAME:-}")
 }
 
 # The mirror that this system has its release from, a line for each component.

@@ -2,12 +2,6 @@
 # shellcheck disable=SC2154 # what sources this shares
 # Fetches what an arm64 machine consists of: its root and its kernel. Nothing is installed on this host.
 
-# The codename of this system's release.
-codename() {
-    # shellcheck disable=SC1091
-    (. /etc/os-release && echo "${VERSION_CODENAME:-}")
-}
-
 # apt_of WORK RELEASE: from now on apt knows that release's packages of arm64, and no others.
 apt_of() {
     local said

@@ -143,6 +143,24 @@ struct CaseArgs {
     json_counts: bool,
 }
 
+/// In which fabrics something is run.
+#[derive(Args)]
+struct Fabrics {
+    /// soft-hca, if it is not beside this program
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true)]
+    soft_hca: Option<Option<PathBuf>>,
+    /// Run so many of them at the same time, each in a fabric of its own
+    #[arg(long, value_name = "N", default_value_t = 1, overrides_with = "at_once",
+        value_parser = clap::value_parser!(u32).range(1..=16))]
+    at_once: u32,
+    /// Run only this share of them, such as 1/2
+    #[arg(long, value_name = "NUMBER/OF")]
+    share: Option<Share>,
+    /// End with the counts for who adds them up
+    #[arg(long, hide = true)]
+    json_counts: bool,
+}
+
 #[derive(Args)]
 struct FaultsArgs {
     /// Folder of the programs [default: the one this program is in]
@@ -158,25 +176,14 @@ struct FaultsArgs {
     /// Run one case of so many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     sample: u32,
-    /// soft-hca, if it is not beside this program
-    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true)]
-    soft_hca: Option<Option<PathBuf>>,
-    /// Run so many cases at the same time, each in a fabric of its own
-    #[arg(long, value_name = "N", default_value_t = 1, overrides_with = "at_once",
-        value_parser = clap::value_parser!(u32).range(1..=16))]
-    at_once: u32,
-    /// Run only this share of the cases, such as 1/2
-    #[arg(long, value_name = "NUMBER/OF")]
-    share: Option<Share>,
+    #[command(flatten)]
+    fabrics: Fabrics,
     /// Write what happens as what has to happen
     #[arg(long)]
     record: bool,
     /// Print the page of the documentation
     #[arg(long)]
     page: bool,
-    /// End with the counts for who adds them up
-    #[arg(long, hide = true)]
-    json_counts: bool,
 }
 
 #[derive(Args)]
@@ -199,19 +206,8 @@ struct SeedsArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     time_limit: u64,
-    /// soft-hca, if it is not beside this program
-    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true)]
-    soft_hca: Option<Option<PathBuf>>,
-    /// Run so many examples at the same time, each in a fabric of its own
-    #[arg(long, value_name = "N", default_value_t = 1, overrides_with = "at_once",
-        value_parser = clap::value_parser!(u32).range(1..=16))]
-    at_once: u32,
-    /// Run only this share of the examples, such as 1/2
-    #[arg(long, value_name = "NUMBER/OF")]
-    share: Option<Share>,
-    /// End with the counts for who adds them up
-    #[arg(long, hide = true)]
-    json_counts: bool,
+    #[command(flatten)]
+    fabrics: Fabrics,
 }
 
 #[derive(Args)]
@@ -459,7 +455,7 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
         return write!(out, "{page}").map(|()| true).map_err(Error::write(stdout));
     }
     if !soft_hca::is_inside() {
-        return in_fabrics(args.at_once, args.soft_hca.flatten(), &[], &mut out);
+        return args.fabrics.enter(&[], &mut out);
     }
     let faults = Faults::new(Selection {
         demo: Demo::on_soft_hca(bin_dir(args.bin_dir)?, private::ADDRESS),
@@ -467,13 +463,13 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
         rules: SOURCE.join("golden"),
         examples: args.example,
         sample: args.sample as usize,
-        share: args.share,
+        share: args.fabrics.share,
     })?;
     if args.record {
         return faults.record(&mut out).map(|()| true);
     }
     let counts = faults.run(&mut out)?;
-    if args.json_counts {
+    if args.fabrics.json_counts {
         write_json(&counts, &mut out)?;
     } else {
         counts.write_passed(&mut out)?;
@@ -481,29 +477,27 @@ fn faults(args: FaultsArgs) -> Result<bool, Error> {
     Ok(counts.failed == 0)
 }
 
-/// Runs the same command inside a fabric with these devices, or so many shares of it at once, each in one of its
-/// own. Returns only if that fails or there are several.
-fn in_fabrics(
-    at_once: u32,
-    program: Option<PathBuf>,
-    devices: &[&str],
-    out: &mut dyn Write,
-) -> Result<bool, Error> {
-    let again = std::env::args_os().skip(1);
-    if at_once > 1 {
-        let counts = share::run_all(at_once, &again.collect::<Vec<_>>(), out)?;
-        counts.write_passed(out)?;
-        return Ok(counts.failed == 0);
+impl Fabrics {
+    /// Runs the same command inside a fabric with these devices, or so many shares of it at once, each in one of
+    /// its own. Returns only if that fails or there are several.
+    fn enter(self, devices: &[&str], out: &mut dyn Write) -> Result<bool, Error> {
+        let again = std::env::args_os().skip(1);
+        if self.at_once > 1 {
+            let counts = share::run_all(self.at_once, &again.collect::<Vec<_>>(), out)?;
+            counts.write_passed(out)?;
+            return Ok(counts.failed == 0);
+        }
+        let (network, program) = (Network::WithInterface, self.soft_hca.flatten());
+        let names = SOURCE.join("private-network.nsswitch");
+        Err(soft_hca::enter(network, program.as_deref(), devices, &names, again))
     }
-    let names = SOURCE.join("private-network.nsswitch");
-    Err(soft_hca::enter(Network::WithInterface, program.as_deref(), devices, &names, again))
 }
 
 /// Runs the examples strictly.
 fn seeds(args: SeedsArgs) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     if !soft_hca::is_inside() {
-        return in_fabrics(args.at_once, args.soft_hca.flatten(), &DEVICES, &mut out);
+        return args.fabrics.enter(&DEVICES, &mut out);
     }
     let migration = MIGRATE_ON.parse().map_err(Error::Usage)?;
     let demo = Demo {
@@ -512,9 +506,10 @@ fn seeds(args: SeedsArgs) -> Result<bool, Error> {
         ..Demo::on_soft_hca(bin_dir(args.bin_dir)?, private::ADDRESS)
     };
     let seeds = args.first..args.first + u64::from(args.seeds);
-    let selection = seeds::Selection { demo, examples: args.example, seeds, share: args.share };
+    let selection =
+        seeds::Selection { demo, examples: args.example, seeds, share: args.fabrics.share };
     let counts = seeds::run(&selection, &mut out)?;
-    if args.json_counts {
+    if args.fabrics.json_counts {
         write_json(&counts, &mut out)?;
     } else {
         counts.write_passed(&mut out)?;

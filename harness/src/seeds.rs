@@ -107,14 +107,7 @@ fn flags(example: &Example) -> Vec<OsString> {
 
 /// The same program with a seed.
 fn strictly(seed: u64, program: &Program) -> Program {
-    let before = ["run".into(), format!("--strict={seed}").into(), "--".into()];
-    let args = before.into_iter().chain([program.path.clone().into()]).chain(program.args.clone());
-    Program {
-        path: soft_hca::command().into(),
-        arg0: None,
-        args: args.collect(),
-        ends_with_input: false,
-    }
+    soft_hca::run(&[&format!("--strict={seed}")], program)
 }
 
 #[cfg(test)]

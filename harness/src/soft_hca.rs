@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 use crate::private::{self, Network};
+use crate::process::Program;
 
 /// The command's file name.
 const COMMAND: &str = "soft-hca";
@@ -112,6 +113,18 @@ pub(crate) fn command() -> OsString {
     let own = std::env::current_exe().unwrap_or_default();
     let beside = own.with_file_name(COMMAND);
     if beside.is_file() { beside.into_os_string() } else { COMMAND.into() }
+}
+
+/// A program as `soft-hca run` starts it with these options.
+pub(crate) fn run(options: &[&str], program: &Program) -> Program {
+    let options = std::iter::once("run").chain(options.iter().copied()).chain(["--"]);
+    let args = options.map(OsString::from).chain([program.path.clone().into()]);
+    Program {
+        path: command().into(),
+        arg0: None,
+        args: args.chain(program.args.iter().cloned()).collect(),
+        ends_with_input: false,
+    }
 }
 
 /// From a line such as `roce always, 192.0.2.1, fe80::1: 5 packets sent, 5 received`.

@@ -265,14 +265,7 @@ fn other(side: Side) -> Side {
 
 /// The same program with faults.
 fn faulty(program: &Program, spec: &str) -> Program {
-    let before = ["run", "--fault", spec, "--"].map(Into::into);
-    let args = before.into_iter().chain([program.path.clone().into()]).chain(program.args.clone());
-    Program {
-        path: soft_hca::command().into(),
-        arg0: None,
-        args: args.collect(),
-        ends_with_input: false,
-    }
+    soft_hca::run(&["--fault", spec], program)
 }
 
 /// What is left of programs that have ended.

@@ -350,8 +350,8 @@ pub struct Unacknowledged {
 
 impl Unacknowledged {
     /// Those that bytes consist of.
-    pub fn all(bytes: &[u8]) -> impl Iterator<Item = Self> + '_ {
-        bytes.chunks_exact(size_of::<Self>()).filter_map(|one| Self::read_from_bytes(one).ok())
+    pub fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        each(bytes)
     }
 }
 
@@ -396,13 +396,18 @@ impl From<Sge> for Element {
 
 impl Element {
     /// Those that bytes consist of.
-    pub fn all(mut bytes: &[u8]) -> impl Iterator<Item = Self> {
-        std::iter::from_fn(move || {
-            let (element, behind) = Self::read_from_prefix(bytes).ok()?;
-            bytes = behind;
-            Some(element)
-        })
+    pub fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        each(bytes)
     }
+}
+
+/// The values that bytes consist of.
+fn each<T: FromBytes>(mut bytes: &[u8]) -> impl Iterator<Item = T> {
+    std::iter::from_fn(move || {
+        let (value, behind) = T::read_from_prefix(bytes).ok()?;
+        bytes = behind;
+        Some(value)
+    })
 }
 
 /// On what occasion a posted receive is seen.

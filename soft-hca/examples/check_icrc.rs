@@ -3,11 +3,10 @@
 //!
 //! The last line counts. Fails if one is wrong, and if there are no packets at all.
 
-#[path = "../tests/programs/capture.rs"]
-mod capture;
-
 use std::path::Path;
 use std::process::ExitCode;
+
+use programs::capture;
 
 /// How many packets of a recording are right, and how many wrong.
 fn check(path: &Path) -> Result<(usize, usize), Box<dyn std::error::Error>> {

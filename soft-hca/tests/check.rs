@@ -2,14 +2,11 @@
 //! one corrected, of which nothing is; and programs that others have written.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 
-use programs::place::{COMMAND, Place};
+use programs::place::{Place, built};
 use programs::{LIMIT, assert_has, comes_about, compile, installed, polls_are_seen};
 use serde_json::Value;
 
@@ -82,8 +79,7 @@ fn each_mistake_in_rust_and_its_cure() {
     if !polls_are_seen() {
         return;
     }
-    let file = Path::new(COMMAND).with_file_name("soft-hca-mistakes");
-    assert!(file.is_file(), "{} is missing: build the workspace first", file.display());
+    let file = built("soft-hca-mistakes");
     mistakes_and_cures(&Place::new("check-rust"), file.to_str().unwrap());
 }
 

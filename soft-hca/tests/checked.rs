@@ -2,8 +2,6 @@
 //! where each finding is said to be true. See `stock.rs` about programs that are not installed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -4,8 +4,6 @@
 //! prometheus-node-exporter.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -6,8 +6,6 @@
 //! peers by InfiniBand's local identifiers, which there are none of on Ethernet.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

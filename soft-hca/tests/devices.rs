@@ -4,8 +4,6 @@
 //! rdmacm-utils, perftest and infiniband-diags.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::time::{Duration, Instant};
 
 use programs::place::Place;

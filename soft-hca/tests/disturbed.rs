@@ -4,8 +4,6 @@
 //! `SOFT_HCA_LONG=1` has more get lost, and moves a gibibyte.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::process::Command;
 use std::time::Instant;

@@ -3,8 +3,6 @@
 //! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils and libibverbs-dev.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

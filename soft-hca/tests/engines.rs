@@ -4,8 +4,6 @@
 //! `conformance/engines` brings the packages and runs these tests.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::panic;
 use std::path::{Path, PathBuf};

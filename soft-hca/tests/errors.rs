@@ -2,8 +2,6 @@
 //! `docs/errors.md` has it, within a fabric and by its link to other hosts alike.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::compile;
 use programs::hosts::{Hosts, INTERFACE};
 use programs::place::Place;

@@ -1,8 +1,6 @@
 //! What `soft-hca explain` says of real programs that do something wrong, `wrong/wrong.py`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 
 use programs::place::Place;

@@ -4,8 +4,6 @@
 //! rdmacm-utils.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

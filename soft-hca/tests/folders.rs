@@ -3,14 +3,12 @@
 //! See `stock.rs` about programs that are not installed; the package is ibverbs-utils.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use programs::place::{COMMAND, Place};
+use programs::place::{Place, built};
 use programs::{LIMIT, LOCALHOST, comes_about, installed, tcp};
 
 /// Everything that a path may have and somebody may stumble over.
@@ -21,7 +19,7 @@ fn install(place: &Place) -> [PathBuf; 2] {
     let dir = place.file(NAME);
     fs::create_dir(&dir).unwrap();
     ["soft-hca", "libsoft_hca_preload.so"].map(|name| {
-        fs::copy(Path::new(COMMAND).with_file_name(name), dir.join(name)).unwrap();
+        fs::copy(built(name), dir.join(name)).unwrap();
         dir.join(name)
     })
 }

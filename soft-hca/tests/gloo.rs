@@ -3,8 +3,6 @@
 //! installed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 
 use programs::hosts::{Hosts, assert_gone};

@@ -2,8 +2,6 @@
 //! a program may do at that time. See `stock.rs` about programs that are not installed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::process::Command;
 
 use programs::brought_along::{copy_rdma_core, renamed_library};

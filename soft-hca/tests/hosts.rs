@@ -3,8 +3,6 @@
 //! see `stock.rs` about programs that are not installed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::process::Command;
 

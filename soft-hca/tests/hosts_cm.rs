@@ -1,8 +1,6 @@
 //! The connection manager between two hosts; see `hosts.rs`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::assert_has;
 use programs::hosts::{Hosts, INTERFACE, assert_gone, by_cm};
 use programs::place::Place;

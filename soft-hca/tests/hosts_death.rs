@@ -6,8 +6,6 @@
 //! `hosts.rs` about systems without namespaces.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};

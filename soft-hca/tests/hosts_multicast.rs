@@ -1,8 +1,6 @@
 //! Multicast groups with members on two hosts; see `hosts.rs`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 
 use programs::hosts::{Host, Hosts, INTERFACE};

@@ -2,8 +2,6 @@
 //! `hosts.rs`. The package is libfabric-bin.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::assert_has;
 use programs::hosts::{Host, Hosts, assert_gone};
 use programs::program::Program;

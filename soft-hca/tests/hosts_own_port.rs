@@ -2,8 +2,6 @@
 //! where they do not (`SOFT_HCA_OWN_PORT=0`). What they send and receive is in `hosts.rs` and its like.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::process::Command;
 use std::thread;
 use std::time::Duration;

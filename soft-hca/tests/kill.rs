@@ -5,8 +5,6 @@
 //! differently. See `stock.rs` about programs that are not installed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::thread;
 use std::time::{Duration, Instant};
 

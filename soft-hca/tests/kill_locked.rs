@@ -6,8 +6,6 @@
 //! `SOFT_HCA_SEED` another number starts it differently.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::collections::BTreeMap;
 
 use programs::arena::Kind;

@@ -2,8 +2,6 @@
 //! given an assertion for each structure's size, each field's offset and each number.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;

@@ -2,8 +2,6 @@
 //! thousand queue pairs in dozens of processes. `SOFT_HCA_LONG=1` makes the runs long.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::time::Duration;
 

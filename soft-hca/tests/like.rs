@@ -4,8 +4,6 @@
 //! libibverbs1.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::process::Output;
 
 use programs::place::Place;

@@ -3,8 +3,6 @@
 //! See `stock.rs` about programs that are not installed; the packages are python3 and libibverbs1.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::place::Place;
 use programs::{installed, is_long};
 

@@ -1,8 +1,6 @@
 //! The daemon's log: empty unless there is something to say, and where `soft-hca doctor` shows it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 
 use programs::place::Place;

@@ -2,8 +2,6 @@
 //! to another's over all devices that there are. `conformance/engines` brings it and runs these tests.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::place::Place;
 use programs::{LIMIT, LOCALHOST, assert_has, comes_about, installed, the_processors};
 

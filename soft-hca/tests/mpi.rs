@@ -6,8 +6,6 @@
 //! Debian's configuration leaves out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::path::Path;
 use std::process::Command;
 

@@ -5,8 +5,6 @@
 //! and netcat-traditional.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Command;

@@ -4,8 +4,6 @@
 //! rdmacm-utils, infiniband-diags, iproute2 and python3-pyverbs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;

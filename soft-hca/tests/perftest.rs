@@ -2,8 +2,6 @@
 //! connection manager. See `stock.rs` about programs that are not installed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::place::Place;
 use programs::{LOCALHOST, installed, perftest, tcp};
 

@@ -2,8 +2,6 @@
 //! its file tells.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::process::{Command, Stdio};
 

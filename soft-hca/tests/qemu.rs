@@ -5,8 +5,6 @@
 //! `SOFT_HCA_LONG=1` 3 GiB.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use serde_json::{Value, json};
 
 use programs::guest;

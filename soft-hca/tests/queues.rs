@@ -5,8 +5,6 @@
 //! package is python3-pyverbs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::place::Place;
 use programs::pyverbs;
 

@@ -4,8 +4,6 @@
 //! packages are ibverbs-utils and python3-pyverbs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 
 use programs::place::Place;

@@ -1,8 +1,6 @@
 //! Records of real programs: what is in them, as text, and what they explain.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;

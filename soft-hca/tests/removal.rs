@@ -4,8 +4,6 @@
 //! and rdmacm-utils.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs::File;
 
 use programs::place::Place;

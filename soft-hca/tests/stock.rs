@@ -5,8 +5,6 @@
 //! programs of another release are taken; `conformance/newer` sets it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::time::{Duration, Instant};
 

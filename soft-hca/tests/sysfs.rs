@@ -3,8 +3,6 @@
 //! See `stock.rs` about programs that are not installed; the packages are hwloc and python3.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::installed;
 use programs::place::Place;
 

@@ -2,8 +2,6 @@
 //! program. `SOFT_HCA_LONG=1` moves a gibibyte and more.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs;
 use std::time::Duration;
 

@@ -6,8 +6,6 @@
 //! with which UCX says what it has chosen.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use programs::place::Place;
 use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, tcp, the_processors};
 

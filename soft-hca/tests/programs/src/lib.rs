@@ -1,5 +1,5 @@
-//! Programs of the distribution in a fabric of their own.
-#![allow(dead_code, reason = "each test file needs a part of this")]
+//! Programs of the distribution in a fabric of their own, for the tests of the command.
+#![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 pub mod arena;
 pub mod brought_along;
@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use place::Place;
+use crate::place::Place;
 use soft_hca_core::config;
 
 /// How long anything may take. A machine with much else to do needs some of it.

@@ -1,7 +1,7 @@
 //! Stopping a process and letting it go on.
 #![allow(unsafe_code, reason = "signals for a child")]
 
-use super::program::Program;
+use crate::program::Program;
 
 /// SIGSTOP; comes back when no thread of the program runs any more.
 pub fn stop(program: &Program) {

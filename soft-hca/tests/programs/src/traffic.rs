@@ -1,10 +1,8 @@
 //! `soft-hca-traffic`, the program that checks every byte, as a pair.
 
-use std::path::Path;
-
-use super::place::{COMMAND, Place};
-use super::program::Program;
-use super::{LIMIT, LOCALHOST, comes_about, tcp};
+use crate::place::{Place, built};
+use crate::program::Program;
+use crate::{LIMIT, LOCALHOST, comes_about, tcp};
 
 /// More than anybody waits for.
 pub const ENDLESS: &str = "--bytes 1000000GiB";
@@ -15,15 +13,15 @@ pub const PEER_GONE: &str = "soft-hca-traffic: the peer has gone; queue pairs: "
 /// A pair of programs.
 #[derive(Debug)]
 pub struct Traffic {
+    /// The side that listens.
     pub server: Program,
+    /// The side that connects.
     pub client: Program,
 }
 
 /// The command line without options.
 pub fn program() -> String {
-    let file = Path::new(COMMAND).with_file_name("soft-hca-traffic");
-    assert!(file.is_file(), "{} is missing: build the workspace first", file.display());
-    file.to_str().unwrap().to_string()
+    built("soft-hca-traffic").to_str().unwrap().to_string()
 }
 
 impl Traffic {

@@ -21,9 +21,9 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use super::place::Place;
-use super::program::Program;
-use super::{assert_has, tcp};
+use crate::place::Place;
+use crate::program::Program;
+use crate::{assert_has, tcp};
 
 /// The link's interface, on both hosts.
 pub const INTERFACE: &str = "link0";
@@ -205,7 +205,9 @@ impl Host {
 /// Both hosts.
 #[derive(Debug)]
 pub struct Hosts {
+    /// The one.
     pub a: Host,
+    /// The other.
     pub b: Host,
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::{LIMIT, comes_about, rping};
+use crate::{LIMIT, comes_about, rping};
 
 /// How often [`rping::has_raced`] was so.
 static RACES: AtomicU32 = AtomicU32::new(0);
@@ -21,10 +21,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// A child that was started by this line, and writes to this file.
     pub fn new(line: &str, child: Child, output: PathBuf) -> Self {
         Self { line: line.into(), child, output }
     }
 
+    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -39,6 +41,7 @@ impl Program {
         self.output.clone()
     }
 
+    /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::LIMIT;
-use super::arena::{Arena, Kind};
-use super::place::Place;
-use super::program::Program;
-use super::random::Random;
-use super::signal;
+use crate::LIMIT;
+use crate::arena::{Arena, Kind};
+use crate::place::Place;
+use crate::program::Program;
+use crate::random::Random;
+use crate::signal;
 
 /// All kinds of locks.
 pub const KINDS: [Kind; 5] =

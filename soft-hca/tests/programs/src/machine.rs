@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::guest::{self, Checker};
-use super::place::Place;
-use super::program::Program;
-use super::{LIMIT, comes_about};
+use crate::guest::{self, Checker};
+use crate::place::Place;
+use crate::program::Program;
+use crate::{LIMIT, comes_about};
 
 /// The program.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -31,7 +31,9 @@ pub enum Memory {
 /// A machine's size and kind; the source and the target of a migration have the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
+    /// How its memory is held.
     pub memory: Memory,
+    /// How much that is.
     pub mebibytes: u32,
 }
 
@@ -58,7 +60,7 @@ impl Machine {
 
     /// Starts a machine that waits for another's guest, and that keeps it paused.
     pub fn start_target(place: &Place, kind: Kind, port: u16) -> Self {
-        let options = format!("-S -incoming rdma:{}:{port}", super::LOCALHOST);
+        let options = format!("-S -incoming rdma:{}:{port}", crate::LOCALHOST);
         let mut machine = Self::start_with(place, kind, &options);
         machine.program.wait_until(|| place.listens(port));
         machine
@@ -124,6 +126,7 @@ impl Machine {
         self.ask(order, arguments).unwrap_or_else(|error| panic!("{order}: {error}"))
     }
 
+    /// QEMU.
     pub fn program(&mut self) -> &mut Program {
         &mut self.program
     }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::arena::Arena;
-use super::place::Place;
-use super::program::Program;
-use super::traffic::{ENDLESS, Traffic};
-use super::{LOCALHOST, comes_about, installed, tcp};
+use crate::arena::Arena;
+use crate::place::Place;
+use crate::program::Program;
+use crate::traffic::{ENDLESS, Traffic};
+use crate::{LOCALHOST, comes_about, installed, tcp};
 
 /// The programs of rdma-core that play a part.
 const NEEDED: [&str; 2] = ["rping", "ibv_rc_pingpong"];

@@ -5,12 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::program::Program;
-use super::{LIMIT, comes_about, other_programs, processes};
+use crate::program::Program;
+use crate::{LIMIT, comes_about, other_programs, processes};
 
-/// The command.
-pub const COMMAND: &str = env!("CARGO_BIN_EXE_soft-hca");
+/// The command's file name.
+const COMMAND: &str = "soft-hca";
 const PRELOAD_FILE: &str = "libsoft_hca_preload.so";
+
+/// What is built by this name, as the test's own program is.
+pub fn built(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let file = test.ancestors().nth(2).unwrap().join(name);
+    assert!(file.is_file(), "{} is missing: build the workspace first", file.display());
+    file
+}
 
 /// A folder with one fabric, which nothing else is in, and the programs' output.
 #[derive(Debug)]
@@ -27,16 +35,16 @@ pub struct Place {
 }
 
 impl Place {
+    /// A new folder, with this in its name.
     pub fn new(name: &str) -> Self {
-        let preload = Path::new(COMMAND).with_file_name(PRELOAD_FILE);
-        assert!(preload.is_file(), "{} is missing: build the workspace first", preload.display());
+        built(PRELOAD_FILE);
         let dir = std::env::temp_dir().join(format!("soft-hca-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
         let fabric = format!("test-{}", std::process::id());
         Self {
             dir,
-            soft_hca: COMMAND.into(),
+            soft_hca: built(COMMAND),
             fabric,
             by: Vec::new(),
             options: Vec::new(),
@@ -72,6 +80,7 @@ impl Place {
         self.dir.join("soft-hca").join(&self.fabric)
     }
 
+    /// A file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

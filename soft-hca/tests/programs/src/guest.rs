@@ -108,6 +108,7 @@ pub struct Checker {
 }
 
 impl Checker {
+    /// Of a guest with so many bytes of memory.
     pub fn new(memory: u32) -> Self {
         let stride = stride(memory);
         Self { stride, address: BEGIN, next_counter: BEGIN, first: None, is_behind: false }

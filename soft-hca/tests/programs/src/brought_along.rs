@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::place::Place;
+use crate::place::Place;
 
 /// How the system's library is called.
 const NAME: &str = "libibverbs.so.1";

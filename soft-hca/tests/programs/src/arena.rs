@@ -7,15 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use soft_hca_core::arena::{Lock, Mapping};
 
-use super::place::Place;
+use crate::place::Place;
 
 /// Kinds of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
+    /// Of a queue pair's send queue.
     Send,
+    /// Of a queue pair's receive queue.
     Receive,
+    /// Of a shared receive queue.
     SharedReceive,
+    /// Of a completion queue.
     Completion,
+    /// Of a process, for the atomics on its memory.
     Atomics,
 }
 

@@ -1,7 +1,7 @@
 //! What runs in a virtual machine: a firmware of our own, so that no image is needed.
 //!
-//! It fills the memory above 1 MiB with [`initial`] values, then adds one to a thousand words all
-//! over it, again and again, and writes a letter to the serial port after each [`ROUNDS`] rounds:
+//! It fills the memory above 1 MiB with `initial` values, then adds one to a thousand words all
+//! over it, again and again, and writes a letter to the serial port after each `ROUNDS` rounds:
 //! "abc...zabc...".
 //!
 //! It has no interrupts. What takes the emulated processor out of its work now and then is a

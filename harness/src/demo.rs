@@ -494,6 +494,7 @@ mod tests {
             server: Some(Ending::Code(server)),
             client: Some(Ending::Code(client)),
             transcript,
+            began: std::time::SystemTime::UNIX_EPOCH,
             elapsed: Duration::ZERO,
             never_ready: None,
         }

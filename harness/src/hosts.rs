@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::agent::{Note, Usage};
 use crate::error::Error;
@@ -237,6 +237,7 @@ fn not_started(why: String) -> Played {
             server: None,
             client: None,
             transcript: Transcript::default(),
+            began: SystemTime::UNIX_EPOCH,
             elapsed: Duration::ZERO,
             never_ready: None,
         },

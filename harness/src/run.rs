@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use regex::Regex;
 
@@ -91,7 +91,9 @@ pub struct Outcome {
     pub client: Option<Ending>,
     /// Everything both printed.
     pub transcript: Transcript,
-    /// From the start of the first process to the end of the last.
+    /// When the first process was started, by this machine's clock.
+    pub began: SystemTime,
+    /// From then to the end of the last process.
     pub elapsed: Duration,
     /// Why the client could not be started, if it should have been.
     pub never_ready: Option<String>,
@@ -168,6 +170,7 @@ enum ClientState {
 struct Run<'a> {
     plan: &'a Plan,
     observer: &'a mut dyn Observer,
+    began: SystemTime,
     start: Instant,
     events: Receiver<Event>,
     sender: SyncSender<Event>,
@@ -185,6 +188,7 @@ impl<'a> Run<'a> {
         Run {
             plan,
             observer,
+            began: SystemTime::now(),
             start: Instant::now(),
             events,
             sender,
@@ -217,6 +221,7 @@ impl<'a> Run<'a> {
             server: self.ending(Side::Server),
             client: self.ending(Side::Client),
             transcript: self.transcript,
+            began: self.began,
             elapsed: self.start.elapsed(),
             never_ready: self.never_ready,
         })

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use harness::golden::case::{Case, ClientProgram, Device, Item, read_cases};
 use harness::golden::differences::Differences;
@@ -42,6 +42,7 @@ fn replayed(data: &Path, case: &Case) -> Outcome {
         server: endings.get(&Side::Server).copied(),
         client: endings.get(&Side::Client).copied(),
         transcript,
+        began: SystemTime::UNIX_EPOCH,
         elapsed: Duration::ZERO,
         never_ready: None,
     }

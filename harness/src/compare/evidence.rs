@@ -138,7 +138,7 @@ fn said(lines: &[Says], example: &Example, outcome: &Outcome) -> Result<(), Stri
 mod tests {
     use super::*;
     use crate::transcript::{Line, Transcript};
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     fn outcome(lines: &[(Side, Stream, &str)]) -> Outcome {
         let mut transcript = Transcript::default();
@@ -150,6 +150,7 @@ mod tests {
             server: None,
             client: None,
             transcript,
+            began: SystemTime::UNIX_EPOCH,
             elapsed: Duration::ZERO,
             never_ready: None,
         }

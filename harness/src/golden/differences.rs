@@ -380,7 +380,7 @@ impl Replacement {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
     use crate::golden::timing::Timing;
@@ -418,7 +418,14 @@ mod tests {
             }
             let client = Some(Ending::Code(code));
             let elapsed = Duration::ZERO;
-            Outcome { server: None, client, transcript, elapsed, never_ready: None }
+            Outcome {
+                server: None,
+                client,
+                transcript,
+                began: SystemTime::UNIX_EPOCH,
+                elapsed,
+                never_ready: None,
+            }
         };
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
         let normaliser = Normaliser::read(&data).unwrap();

@@ -344,7 +344,14 @@ mod tests {
                 transcript.push(line);
             }
             let elapsed = std::time::Duration::ZERO;
-            let c = Outcome { server: None, client: None, transcript, elapsed, never_ready: None };
+            let c = Outcome {
+                server: None,
+                client: None,
+                transcript,
+                began: std::time::SystemTime::UNIX_EPOCH,
+                elapsed,
+                never_ready: None,
+            };
             check(&expectation.like(&c, &normaliser).streams[&at], ours).is_ok()
         };
         assert!(is_like("count 5\ngot 3 of 2", "count 5\ngot 4 of 2"));

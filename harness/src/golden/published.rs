@@ -2,7 +2,7 @@
 //! generator with the second of the start as its seed, so that they can be told afterwards.
 
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use regex::Regex;
 
@@ -72,7 +72,7 @@ fn publication(random: &mut Random, size: usize) -> (String, Duration) {
     (text, pause)
 }
 
-/// What is wrong with what the server of a run that has just ended has published.
+/// What is wrong with what the server of a run has published.
 pub fn complaints(example: &str, outcome: &Outcome) -> Vec<String> {
     if !example.starts_with("pubsub-") {
         return Vec::new();
@@ -85,8 +85,8 @@ pub fn complaints(example: &str, outcome: &Outcome) -> Vec<String> {
             Some((line, found[1].parse().ok()?, found[2].to_owned()))
         })
         .collect();
-    let Some(now) = SystemTime::now().duration_since(UNIX_EPOCH).ok() else { return Vec::new() };
-    let start = now.saturating_sub(outcome.elapsed).as_secs();
+    let Ok(start) = outcome.began.duration_since(UNIX_EPOCH) else { return Vec::new() };
+    let start = start.as_secs();
     let wrong = |seed: u64| wrong_with(&shown, seed as u32);
     let mut found = None;
     for seed in start.saturating_sub(EARLIER)..=start + LATER {
@@ -147,8 +147,8 @@ mod tests {
     /// A run that has published three texts, each so long after the one before.
     fn published(change: impl Fn(&str) -> String, pauses: f64) -> Vec<String> {
         let elapsed = Duration::from_secs(9);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let mut random = Random::new((now - elapsed).as_secs() as u32 + 1);
+        let began = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let mut random = Random::new(1_700_000_001);
         let mut transcript = Transcript::default();
         let mut at = Duration::ZERO;
         for count in 1..4 {
@@ -159,7 +159,7 @@ mod tests {
             at += pause.mul_f64(pauses);
         }
         let outcome =
-            Outcome { server: None, client: None, transcript, elapsed, never_ready: None };
+            Outcome { server: None, client: None, transcript, began, elapsed, never_ready: None };
         assert_eq!(complaints("ping-sr-0", &outcome), Vec::<String>::new());
         complaints("pubsub-rdma-1", &outcome)
     }

@@ -141,7 +141,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
     use crate::process::Ending;
@@ -162,6 +162,7 @@ mod tests {
             server: None,
             client: Some(Ending::Code(code)),
             transcript,
+            began: SystemTime::UNIX_EPOCH,
             elapsed: Duration::ZERO,
             never_ready: None,
         }

@@ -122,6 +122,27 @@ impl Example {
         self.places.iter().map(move |place| self.named_for(side, place))
     }
 
+    /// Is it of the OpenFabrics suite, or made after it, with the suite's files and functions?
+    pub fn is_of_suite(&self) -> bool {
+        self.arg0 == table::SUITE_ARG0
+    }
+
+    /// The file of the C from which the source `STEM.rs` was translated, by its name in the suite, in the manual
+    /// or in the repository it is from; none if there is none.
+    pub(crate) fn c_source(&self, stem: &str) -> Option<String> {
+        if !self.original {
+            return None;
+        }
+        match self.sides {
+            Sides::TwoPrograms if self.is_of_suite() => Some(format!("{}/{stem}.c", self.name)),
+            Sides::TwoPrograms => Some(format!("rdma-{}.c", stem.trim_start_matches("rdma_"))),
+            Sides::OneProgram | Sides::Single => {
+                let file = self.places(Side::Client).find(|place| place.eq_ignore_ascii_case(stem));
+                file.map(|file| file + ".c")
+            }
+        }
+    }
+
     fn named_for(&self, side: Side, text: &str) -> String {
         text.replace("{name}", self.name).replace("{side}", &side.to_string())
     }

@@ -20,6 +20,7 @@
 //! - [`pair`]: any two commands as a pair
 //! - [`show`]: labelled output
 //! - [`site`]: the repository's pages as a book
+//! - [`references`]: what there is to read about the examples' functions
 //! - [`lines`]: comparing lists of lines
 
 pub mod agent;
@@ -42,6 +43,7 @@ pub mod process;
 mod quote;
 mod rdma_netlink;
 pub mod reach;
+pub mod references;
 pub mod run;
 pub mod seeds;
 pub mod show;

@@ -22,6 +22,7 @@ use harness::migration::Migration;
 use harness::pair::Pair;
 use harness::private::{self, Network};
 use harness::problem;
+use harness::references::{self, Pages};
 use harness::seeds;
 use harness::site;
 use harness::soft_hca;
@@ -66,6 +67,18 @@ enum Command {
     Pair(PairArgs),
     /// Write the repository's pages as a book for mdBook
     Site(SiteArgs),
+    /// Write what there is to read about the examples' functions, for `soft-hca show --references`
+    References(ReferencesArgs),
+}
+
+#[derive(Args)]
+struct ReferencesArgs {
+    /// PAGE is in the site, and its links lead to the site's pages
+    #[arg(long)]
+    site: bool,
+    /// The timeline that will have the links
+    #[arg(value_name = "PAGE")]
+    page: PathBuf,
 }
 
 #[derive(Args)]
@@ -342,6 +355,7 @@ fn run(cli: Cli) -> Result<bool, Error> {
             limit: Duration::from_secs(args.time_limit),
         }
         .run(),
+        Command::References(args) => references(&args),
         Command::Site(args) => {
             let top = SOURCE.parent().unwrap_or(&SOURCE);
             let counts = site::write(top, args.runs.as_deref(), &args.out)?;
@@ -351,6 +365,16 @@ fn run(cli: Cli) -> Result<bool, Error> {
             out.map_err(Error::write(Path::new("standard output"))).map(|()| true)
         }
     }
+}
+
+/// Writes what there is to read about the examples' functions.
+fn references(args: &ReferencesArgs) -> Result<bool, Error> {
+    let top = SOURCE.parent().unwrap_or(&SOURCE);
+    let page = std::path::absolute(&args.page).map_err(Error::read(&args.page))?;
+    let pages = if args.site { Pages::Site(&args.page) } else { Pages::Repository(&page) };
+    let stdout = Path::new("standard output");
+    let json = serde_json::to_string(&references::all(top, pages)?).map_err(Error::json(stdout))?;
+    writeln!(io::stdout(), "{json}").map(|()| true).map_err(Error::write(stdout))
 }
 
 /// Runs the C originals and ours side by side.

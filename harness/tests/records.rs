@@ -1,5 +1,6 @@
 //! Records of every example on soft-hca: their stable texts (`soft-hca show --stable`) are those in
-//! `records`. With RECORDS=write they are written there instead.
+//! `records`. With RECORDS=write they are written there instead. And the timelines of these records have beside the
+//! calls what there is to read about their functions.
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
 use std::fs;
@@ -8,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-use harness::examples::sound;
+use harness::examples::{Example, sound};
 use harness::private::{self, Network};
 
 /// The library that the texts were recorded with: another one may ask the device for other things.
@@ -68,6 +69,32 @@ fn stable(example: &str, names: &Path, folder: &Path) -> String {
     let mut show = Command::new(&soft_hca);
     let text = done(show.args(["show", "--stable"]).arg(&record).output().unwrap());
     without_chance(example, std::str::from_utf8(&text).unwrap())
+}
+
+/// What the timeline of an example's record does not show beside the calls, but should.
+fn missing_references(example: &str, folder: &Path) -> Option<String> {
+    let path = |kind: &str| folder.join(format!("{example}.{kind}"));
+    let [record, page, references] = ["shr", "html", "json"].map(path);
+    let mut harness = Command::new(env!("CARGO_BIN_EXE_harness"));
+    fs::write(&references, done(harness.arg("references").arg(&page).output().unwrap())).unwrap();
+    let mut show = Command::new(bin_dir().join("soft-hca"));
+    show.args(["show", "--html"]).arg(&page).arg("--references").args([&references, &record]);
+    done(show.output().unwrap());
+    let page = fs::read_to_string(&page).unwrap();
+    let data = page.split_once("id=\"run\">").unwrap().1.split("</script>").next().unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let texts = data["references"].as_object().unwrap();
+    let says = |begin: &str| {
+        let texts = texts.values().flat_map(|texts| texts.as_array().unwrap());
+        texts.filter(|text| text["text"].as_str().unwrap().starts_with(begin)).count()
+    };
+    let is_original = Example::named(example).unwrap().original;
+    let counts = [says("In C: "), says("Slides, ") + says("Course") + says("Manual")];
+    let wanted = [if is_original { 1 } else { 0 }, 1];
+    let is_there =
+        counts[0] >= wanted[0] && counts[1] >= wanted[1] && (is_original || counts[0] == 0);
+    (!is_there)
+        .then(|| format!("{example}: {counts:?} of the C and of the pages are beside its calls\n"))
 }
 
 /// What is the same in every run. The server of a blast acknowledges one message or several at a time,
@@ -152,6 +179,9 @@ fn every_example_does_what_is_recorded() {
                         continue;
                     }
                     let expected = fs::read_to_string(&file).unwrap();
+                    if let Some(missing) = missing_references(example, &folder.0) {
+                        differences.lock().unwrap().push_str(&missing);
+                    }
                     if let Some(difference) = difference(example, &text, &expected) {
                         println!("{example}:\n{text}");
                         differences.lock().unwrap().push_str(&difference);

@@ -89,9 +89,10 @@ fn check(arguments: CheckArgs) -> Result<u8, Error> {
 }
 
 fn show(arguments: &ShowArgs) -> Result<(), Error> {
-    let ShowArgs { follow, stable, commands, sequence, html, title, perfetto, file } = arguments;
+    let ShowArgs { follow, stable, commands, sequence, html, title, references, perfetto, file } =
+        arguments;
     if let Some(out) = html {
-        export::html(file, out, title.as_deref(), *commands)
+        export::html(file, out, title.as_deref(), references.as_deref(), *commands)
     } else if let Some(out) = perfetto {
         export::perfetto(file, out)
     } else if let Some(entries) = sequence {

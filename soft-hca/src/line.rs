@@ -46,7 +46,7 @@ const RUN_USAGE: &str = "soft-hca run [--explain] [--strict[=SEED] [--seeds N]] 
 const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [--like PROFILE] [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--commands] [--follow | --stable | --sequence[=N] | \
-     --html OUT [--title TITLE] | --perfetto OUT] FILE";
+     --html OUT [--title TITLE] [--references JSON] | --perfetto OUT] FILE";
 const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
 const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--like PROFILE] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
      [--fabric FABRIC] (--record FILE | -- CMD [ARG]...)";
@@ -483,6 +483,10 @@ pub struct ShowArgs {
     /// What the page is called [default: the command that was recorded]
     #[arg(long, value_name = "TITLE", requires = "html")]
     pub title: Option<String>,
+    /// What the page says of functions beside their calls: an array of {"file", "function", "texts": [{"text",
+    /// "link"}]}
+    #[arg(long, value_name = "JSON", requires = "html", value_hint = ValueHint::FilePath)]
+    pub references: Option<PathBuf>,
     /// Write a trace that Perfetto's viewer opens
     #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = VIEW)]
     pub perfetto: Option<PathBuf>,

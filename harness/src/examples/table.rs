@@ -13,12 +13,15 @@ const POLLING: Work =
     Work { waits: Waits::BusyPolling, clock: Clock::Reported, count: Some("-c"), flags: "" };
 const BLOCKING: Work = Work { waits: Waits::Blocking, ..POLLING };
 
+/// What the suite's programs are called where they are made.
+pub(super) const SUITE_ARG0: &str = "./{side}";
+
 /// Two programs in the manner of the OpenFabrics suite.
 const PAIR: Example = Example {
     name: "",
     lesson: "",
     sides: Sides::TwoPrograms,
-    arg0: "./{side}",
+    arg0: SUITE_ARG0,
     arguments: [Some("-a {address} {flags}"); 2],
     tour_flags: "-c 100",
     listens: Listens::RdmaCm,

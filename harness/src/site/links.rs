@@ -9,7 +9,8 @@ use regex::{Captures, Regex};
 /// Larger files are copied, and no pages.
 const MOST_BYTES: u64 = 200_000;
 
-static LINK: LazyLock<Regex> = LazyLock::new(|| {
+/// A link of Markdown: its `text`, and its `target`.
+pub(crate) static LINK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^()\s]+)\)").expect("a constant pattern")
 });
 
@@ -68,6 +69,16 @@ pub fn relative(from: &Path, to: &Path) -> String {
     let up = from[common..].iter().map(|_| "..".into());
     let down = to[common..].iter().map(|part| part.as_os_str().to_string_lossy());
     up.chain(down).collect::<Vec<_>>().join("/")
+}
+
+/// What a heading is called in links, as code hosts and mdBook have it. None of a line that is none.
+pub fn slug(line: &str) -> Option<String> {
+    let title = line.trim_start_matches('#');
+    let is_heading = title.len() < line.len() && title.starts_with(' ');
+    is_heading.then(|| {
+        let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 /// Replaces each link of the prose for which there is something else.

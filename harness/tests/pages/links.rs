@@ -11,6 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use harness::site::links::slug;
 use regex::Regex;
 
 fn regex(pattern: &str) -> Regex {
@@ -85,16 +86,6 @@ fn defines(source: &str, name: &str) -> bool {
     let rust = r#"(?:pub(?:\([^)]*\))?\s+)?(?:(?:const|async|unsafe|extern\s+"[^"]*")\s+)*"#;
     let kinds = "fn|struct|enum|union|trait|const|static|type|mod|macro_rules!";
     regex(&format!(r"(?m)^\s*(?:{rust}(?:{kinds})\s+{name}\b|{name}\(\))")).is_match(source)
-}
-
-/// What a heading is called in links, as code hosts do it.
-pub fn slug(line: &str) -> Option<String> {
-    let title = line.trim_start_matches('#');
-    let is_heading = title.len() < line.len() && title.starts_with(' ');
-    is_heading.then(|| {
-        let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-        kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
-    })
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use harness::site;
+use harness::site::links::slug;
 use regex::Regex;
 
-use crate::links::{LINK, prose, slug};
+use crate::links::{LINK, prose};
 use crate::tree::{files, top};
 
 /// What a page of the book links to that is not in it.

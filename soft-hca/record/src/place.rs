@@ -49,6 +49,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// The name of the function without those of its modules. A closure is the function's in which it is.
+    pub(crate) fn function_name(&self) -> Option<&str> {
+        let mut names = self.function.as_deref()?.rsplit("::");
+        names.find(|name| !name.starts_with('{'))
+    }
+
     /// The name of the module without its folder.
     fn short_module(&self) -> &str {
         self.module.rsplit('/').next().unwrap_or(&self.module)

@@ -60,6 +60,11 @@ addEventListener("load", () => {
     const code = card.querySelector("pre");
     check(code && code.querySelectorAll("code").length > 2, "the lines where it was called are shown");
     check(code && code.querySelector(".at").textContent.includes("called here"), "that line is marked");
+    check(card.textContent.includes("manual pageibv_post_send(3)"), "its manual page is told");
+    const read = [...card.querySelectorAll(".read li")].map((item) => item.textContent);
+    check(read.join() === "In C placed in <browser>.c,Slides, p. 7 Sends.", `what there is to read: ${read}`);
+    const leads = card.querySelectorAll(".read a");
+    check(leads.length === 1 && leads[0].href.endsWith("/docs/a%20page.html#seven"), "and where there is more");
     const other = things.find((thing) => thing !== send);
     other.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
     check(/ is [0-9.]+ .?s (before|after) ibv_post_send/.test(card.querySelector(".between").textContent), "the time to another is told");

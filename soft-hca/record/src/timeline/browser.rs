@@ -10,7 +10,7 @@ use std::{env, fs, process};
 
 use serde_json::json;
 
-use super::{Sources, html};
+use super::{References, Sources, html};
 use crate::entry::What;
 use crate::place::{Place, Site};
 use crate::testing::{CLIENT, Run, ping_pong};
@@ -22,6 +22,10 @@ const NOTES: &str = "<script>window.testErrors = [];\
     addEventListener('securitypolicyviolation', (event) => testErrors.push('wanted: ' + event.blockedURI));\
     for (const name of ['error', 'warn']) console[name] = (...what) => testErrors.push(name + ': ' + what.join(' '));\
     window.alert = () => testErrors.push('a command line was run');</script>";
+
+/// What there is to read about [`placed`].
+const READ: &str = r##"[{"file":"timeline/browser.rs","function":"placed","texts":[
+    {"text":"In C: placed in <browser>.c"},{"text":"Slides, p. 7: Sends.","link":"../docs/a page.html#seven"}]}]"##;
 
 fn browser() -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
@@ -97,6 +101,7 @@ fn evil() -> (Header, Vec<Entry>) {
 /// Has sends posted in this function.
 fn placed(entries: &mut [Entry]) {
     let place = Arc::new(Place {
+        call: Some("ibv_post_send".into()),
         function: Some("browser::placed".into()),
         file: Some("src/timeline/browser.rs".into()),
         line: Some(line!()), // called here
@@ -122,7 +127,7 @@ fn a_browser_shows_every_page() {
         [("folded", ping_pong(60)), ("three", three()), ("evil", evil())]
     {
         placed(&mut entries);
-        let sources = Sources::read(&header, &entries);
+        let sources = Sources::read(&header, &entries).with(References::parse(READ).unwrap());
         let outcome = outcome(&program, &folder.0, &html(&header, &entries, &sources));
         assert_eq!(outcome, "all is well", "{name}");
     }

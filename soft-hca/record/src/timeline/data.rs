@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::layout::Layout;
+use super::references;
 use super::source::Sources;
 use super::svg;
 use crate::correlation::{Correlation, queue_pairs};
@@ -12,10 +13,12 @@ use crate::entry::What;
 use crate::words;
 
 /// Of each entry that is shown its time, kind, name, participant, members, groups, nanoseconds, lines of source,
-/// thread and queue pairs; the groups, threads and queue pairs, the entries that use a memory region, and the lines.
+/// thread, queue pairs and what there is to read; the groups, threads and queue pairs, the entries that use a memory
+/// region, the lines, and the texts to read.
 pub(super) fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sources) -> String {
     let mut entries = Map::new();
     let mut groups = Map::new();
+    let mut texts = Map::new();
     let shown = |at: &usize| layout.places[*at].is_some();
     let threads = Threads::of(correlation);
     let queue_pairs = queue_pairs::of_entries(correlation);
@@ -28,6 +31,8 @@ pub(super) fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
                 correlation.groups[group].iter().filter(|at| shown(at)).take(64).collect();
             groups.insert(group.to_string(), json!(shown));
         }
+        let to_read = entry.place().and_then(|place| sources.references.of(place));
+        texts.extend(to_read.map(|at| (at.to_string(), json!(sources.references.texts(at)))));
         let value = json!([
             svg::time_and_unit(correlation, entry.t),
             words::kind(entry),
@@ -39,6 +44,7 @@ pub(super) fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
             entry.place().and_then(|place| sources.of(place)),
             threads.number(correlation, at),
             queue_pairs[at],
+            to_read,
         ]);
         entries.insert(at.to_string(), value);
     }
@@ -56,6 +62,7 @@ pub(super) fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
         "queuePairs": own_queue_pairs(correlation),
         "regions": regions,
         "sources": sources.all(),
+        "references": texts,
     });
     // The end of a script must not be in it.
     data.to_string()
@@ -76,6 +83,8 @@ fn members(correlation: &Correlation<'_>, at: usize) -> Vec<[String; 2]> {
     }
     if let Some(place) = entry.place() {
         members.extend(place.call.iter().map(|call| ("call".into(), call.clone())));
+        let page = place.call.as_deref().and_then(references::manual_page);
+        members.extend(page.map(|page| ("manual page".into(), page)));
         members.push(("called in".into(), place.to_string()));
     }
     if let Some(beneath) = correlation.beneath.get(&at) {

@@ -6,6 +6,7 @@
 //! - `page`: the page around it
 //! - `data`: what its script needs
 //! - `source`: the lines of the programs that it shows
+//! - `references`: what there is to read about them
 
 #[cfg(test)]
 mod browser;
@@ -13,6 +14,7 @@ mod data;
 mod frame;
 mod layout;
 mod page;
+mod references;
 mod source;
 mod svg;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod text;
 use crate::correlation::Correlation;
 use crate::entry::{Entry, Header};
 
+pub use references::References;
 pub use source::Sources;
 
 /// A page of HTML that shows a run: complete in itself, for the eyes, the keyboard and paper.
@@ -33,7 +36,8 @@ pub use source::Sources;
 /// left out where it is more than a browser likes; errors are always there. So the page has some
 /// megabytes at most.
 ///
-/// A thing that is chosen shows the lines of `sources` where it was called.
+/// A thing that is chosen shows the lines of `sources` where it was called, and what there is to read about their
+/// function.
 pub fn html(header: &Header, entries: &[Entry], sources: &Sources) -> String {
     let correlation = Correlation::new(header, entries);
     let layout = layout::Layout::of(&correlation);

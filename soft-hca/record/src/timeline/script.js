@@ -56,6 +56,19 @@ const timeline = (() => {
     return list;
   }
 
+  // What there is to read about the function of a call.
+  function read(texts) {
+    const list = element(card, "ul");
+    list.className = "read";
+    for (const { text, link } of texts) {
+      const item = element(list, "li");
+      const [about, said] = text.split(/: (.*)/s);
+      const name = element(item, link ? "a" : "b", about);
+      if (link) name.href = link;
+      if (said) element(item, "span", ` ${said}`);
+    }
+  }
+
   // An entry that a click leads to.
   function link(list, before, i) {
     const [time, , name, , members] = run.entries[i];
@@ -74,7 +87,7 @@ const timeline = (() => {
   function show(thing) {
     clear();
     const i = thing.dataset.i;
-    const [time, kind, name, participant, members, , , lines] = run.entries[i];
+    const [time, kind, name, participant, members, , , lines, , , about] = run.entries[i];
     const belongs = mates(i);
     const numbers = new Set(belongs.map(String));
     hot = [...numbers].map((number) => byNumber.get(number)).filter(Boolean);
@@ -103,6 +116,7 @@ const timeline = (() => {
     const box = thing.getBoundingClientRect();
     card.classList.toggle("left", box.left + box.width / 2 > innerWidth / 2);
     const code = lines && source(run.sources[lines]);
+    if (about !== null) read(run.references[about]);
     card.hidden = false;
     const at = code && code.querySelector(".at");
     if (at) code.scrollTop = at.offsetTop - code.offsetTop - code.clientHeight / 2;

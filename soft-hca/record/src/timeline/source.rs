@@ -1,4 +1,5 @@
-//! The lines of a program's source around the places where it calls the libraries.
+//! The lines of a program's source around the places where it calls the libraries, and what there is to read about
+//! the functions that they are in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,6 +8,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
+use super::references::References;
 use crate::entry::{Entry, Header};
 use crate::place::Place;
 
@@ -38,7 +40,10 @@ pub(super) struct Excerpt {
 
 /// The sources of a run, by file and line of the places in its record.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(BTreeMap<String, Excerpt>);
+pub struct Sources {
+    excerpts: BTreeMap<String, Excerpt>,
+    pub(super) references: References,
+}
 
 impl Sources {
     /// Reads those that can be read, relative to the current folder: the record has their names only.
@@ -50,7 +55,7 @@ impl Sources {
             let text = files.entry(file).or_insert_with(|| text(file, &header.began));
             let Some((text, changed)) = text else { continue };
             let lines: Vec<&str> = text.lines().collect();
-            let cut = excerpt(&lines, line as usize, place.function.as_deref());
+            let cut = excerpt(&lines, line as usize, place.function_name());
             let Some((first, lines)) = cut else { continue };
             excerpts.entry(key(file, line)).or_insert_with(|| Excerpt {
                 file: file.to_owned(),
@@ -60,18 +65,23 @@ impl Sources {
                 changed: *changed,
             });
         }
-        Self(excerpts)
+        Self { excerpts, references: References::default() }
+    }
+
+    /// With what there is to read about the functions.
+    pub fn with(self, references: References) -> Self {
+        Self { references, ..self }
     }
 
     /// The name of a place's lines, if they are there.
     pub(super) fn of(&self, place: &Place) -> Option<String> {
         let key = key(place.file.as_deref()?, place.line?);
-        self.0.contains_key(&key).then_some(key)
+        self.excerpts.contains_key(&key).then_some(key)
     }
 
     /// All of them, by these names.
     pub(super) fn all(&self) -> &BTreeMap<String, Excerpt> {
-        &self.0
+        &self.excerpts
     }
 }
 
@@ -97,8 +107,7 @@ fn text(file: &str, began: &str) -> Option<(String, bool)> {
 /// first, and the lines. None if there is no such line.
 fn excerpt(lines: &[&str], line: usize, function: Option<&str>) -> Option<(usize, Vec<String>)> {
     let at = line.checked_sub(1).filter(|at| *at < lines.len())?;
-    let name = function.map(|function| function.rsplit("::").next().unwrap_or(function));
-    let begins = |line: &str| name.is_some_and(|name| defines(line, name));
+    let begins = |line: &str| function.is_some_and(|name| defines(line, name));
     let first = match (at.saturating_sub(ABOVE)..=at).rev().find(|at| begins(lines[*at])) {
         Some(begin) => {
             let said = lines[..begin].iter().rev().take(COMMENT);
@@ -144,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_function_is_shown_from_its_comment() {
-        let (first, lines) = cut(RUST, 6, Some("a::b::our_post_send")).unwrap();
+        let (first, lines) = cut(RUST, 6, Some("our_post_send")).unwrap();
         assert_eq!((first, lines.len()), (3, 5));
         assert_eq!((lines[0].as_str(), lines[3].as_str()), ("/// Sends.", "    call(a);"));
         let (first, lines) = cut(C, 7, Some("our_post_send")).unwrap();

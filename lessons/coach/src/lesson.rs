@@ -10,6 +10,7 @@ use soft_hca_record::check::Rule;
 use crate::checkers;
 use crate::error::Error;
 use crate::facts::Run;
+use crate::language::Language;
 use crate::verdict::Verdict;
 
 /// One lesson.
@@ -35,6 +36,11 @@ pub struct Lesson {
 pub const CONTENT: Ending = Ending::Code(0);
 /// One that has sent itself SIGKILL.
 pub const KILLED: Ending = Ending::Signal(9);
+
+/// The name of the source with which a student begins.
+pub const START: &str = "start";
+/// And of the solution to compare with.
+pub const SOLUTION: &str = "solution";
 
 /// All of them, in the order of the course.
 pub const LESSONS: &[Lesson] = &[
@@ -271,6 +277,11 @@ impl Lesson {
     pub fn text(&self, file: &str) -> Result<String, Error> {
         let path = self.dir().join(file);
         fs::read_to_string(&path).map_err(Error::read(&path))
+    }
+
+    /// Whether it is there in a language.
+    pub fn is_in(&self, language: Language) -> bool {
+        self.dir().join(language.file(START)).is_file()
     }
 
     /// Its hints, from the one that says least on.

@@ -4,6 +4,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`lesson`] | the lessons, and what is in their folders |
+//! | [`language`] | in which languages a student can write |
 //! | [`checkers`] | what each of them looks for |
 //! | [`facts`] | a run, and questions to its record |
 //! | [`steps`] | what a program has posted, and which completions it has polled |
@@ -19,6 +20,7 @@ pub mod beginnings;
 pub mod checkers;
 pub mod error;
 pub mod facts;
+pub mod language;
 pub mod lesson;
 pub mod play;
 pub mod progress;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coach::beginnings;
+use coach::language::Language;
 use coach::lesson::Lesson;
 use coach::play;
 use coach::progress::Progress;
@@ -24,6 +25,12 @@ struct Cli {
     lesson: Option<String>,
     #[command(flatten)]
     what: What,
+    /// In C from now on, this lesson and those opened after it
+    #[arg(long, requires = "lesson")]
+    c: bool,
+    /// In Rust from now on
+    #[arg(long, requires = "lesson", conflicts_with = "c")]
+    rust: bool,
     /// Show the solution although hints are left
     #[arg(long, requires = "solution")]
     anyway: bool,
@@ -87,7 +94,7 @@ fn own_folder() -> Result<PathBuf, Error> {
     Ok(own.parent().unwrap_or(&own).to_owned())
 }
 
-fn learn(Cli { lesson, what, anyway, called_from, file }: &Cli) -> Result<bool, Error> {
+fn learn(Cli { lesson, what, c, rust, anyway, called_from, file }: &Cli) -> Result<bool, Error> {
     let bin_dir = own_folder()?;
     let progress = Progress::of_user()?;
     let mut session = Session { bin_dir, work: Work::default(), progress };
@@ -103,6 +110,11 @@ fn learn(Cli { lesson, what, anyway, called_from, file }: &Cli) -> Result<bool, 
         return Ok(true);
     };
     let lesson = Lesson::named(lesson)?;
+    for (is_chosen, language) in [(*c, Language::C), (*rust, Language::Rust)] {
+        if is_chosen {
+            session.choose(lesson, language)?;
+        }
+    }
     if what.verify {
         return Err(Error::Usage("--verify runs all lessons that were opened".to_owned()));
     } else if what.watch {

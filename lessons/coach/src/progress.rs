@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::language::Language;
 use crate::lesson::Lesson;
 
 /// What is known of one lesson.
@@ -19,13 +20,26 @@ pub struct State {
     /// Hints that were shown.
     #[serde(default)]
     pub hints: usize,
+    /// In which language it was opened last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
+}
+
+/// What is in the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Known {
+    /// The language that was chosen last.
+    #[serde(default)]
+    language: Language,
+    #[serde(flatten)]
+    lessons: BTreeMap<String, State>,
 }
 
 /// The file.
 #[derive(Debug)]
 pub struct Progress {
     path: PathBuf,
-    lessons: BTreeMap<String, State>,
+    known: Known,
 }
 
 impl Progress {
@@ -43,32 +57,50 @@ impl Progress {
 
     /// That of a file, which need not be there.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let lessons = match fs::read_to_string(path) {
+        let known = match fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| {
                 Error::Usage(format!("{} is broken, remove it: {error}", path.display()))
             })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::default(),
             Err(error) => return Err(Error::read(path)(error)),
         };
-        Ok(Self { path: path.to_owned(), lessons })
+        Ok(Self { path: path.to_owned(), known })
     }
 
     /// What is known of a lesson.
     pub fn of(&self, lesson: &Lesson) -> State {
-        self.lessons.get(lesson.folder).copied().unwrap_or_default()
+        self.known.lessons.get(lesson.folder).copied().unwrap_or_default()
     }
 
     /// Changes it, and writes the file.
     pub fn change(&mut self, lesson: &Lesson, change: impl Fn(&mut State)) -> Result<(), Error> {
-        let state = self.lessons.entry(lesson.folder.to_owned()).or_default();
+        let state = self.known.lessons.entry(lesson.folder.to_owned()).or_default();
         let before = *state;
         change(state);
         if *state == before {
             return Ok(());
         }
+        self.write()
+    }
+
+    /// The language of lessons that are opened for the first time.
+    pub fn language(&self) -> Language {
+        self.known.language
+    }
+
+    /// Chooses it, and writes the file.
+    pub fn choose(&mut self, language: Language) -> Result<(), Error> {
+        if self.known.language == language {
+            return Ok(());
+        }
+        self.known.language = language;
+        self.write()
+    }
+
+    fn write(&self) -> Result<(), Error> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(dir).map_err(Error::write(dir))?;
-        let text = serde_json::to_string_pretty(&self.lessons).expect("numbers and texts only");
+        let text = serde_json::to_string_pretty(&self.known).expect("numbers and texts only");
         // Whole or not at all.
         let new = self.path.with_extension("new");
         fs::write(&new, text + "\n").map_err(Error::write(&new))?;
@@ -90,9 +122,16 @@ mod tests {
         assert_eq!(progress.of(&LESSONS[1]), State::default());
         progress.change(&LESSONS[1], |state| state.hints += 1).unwrap();
         progress.change(&LESSONS[1], |state| state.is_done = true).unwrap();
+        progress.choose(Language::C).unwrap();
         let again = Progress::read(&path).unwrap();
-        assert_eq!(again.of(&LESSONS[1]), State { is_done: true, hints: 1 });
+        let state = State { is_done: true, hints: 1, language: None };
+        assert_eq!((again.of(&LESSONS[1]), again.language()), (state, Language::C));
         assert_eq!(again.of(&LESSONS[0]), State::default());
+        // As it was written before there were languages.
+        let folder = LESSONS[1].folder;
+        fs::write(&path, format!("{{\"{folder}\": {{\"is_done\": true}}}}")).unwrap();
+        let old = Progress::read(&path).unwrap();
+        assert_eq!((old.of(&LESSONS[1]).is_done, old.language()), (true, Language::Rust));
         fs::write(&path, "{").unwrap();
         assert!(Progress::read(&path).unwrap_err().to_string().contains("is broken"));
         fs::remove_dir_all(&dir).unwrap();

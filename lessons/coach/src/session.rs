@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::facts::Run;
-use crate::lesson::{LESSONS, Lesson};
+use crate::language::Language;
+use crate::lesson::{LESSONS, Lesson, SOLUTION};
 use crate::play::Play;
 use crate::progress::Progress;
 use crate::verdict::{self, Verdict, judge};
@@ -37,6 +38,31 @@ fn say(text: &str) {
 }
 
 impl Session {
+    /// In which language the student writes a lesson: the one in which it was opened last; else the one that was
+    /// chosen last, if it is there in that.
+    pub fn language(&self, lesson: &Lesson) -> Language {
+        let before = Language::Rust;
+        let opened = self.progress.of(lesson).language;
+        let opened = opened.or(self.work.has(lesson, before).then_some(before));
+        let language = opened.unwrap_or_else(|| self.progress.language());
+        if lesson.is_in(language) { language } else { Language::Rust }
+    }
+
+    /// Chooses the language of a lesson, and of those that are opened after it.
+    ///
+    /// # Errors
+    /// The lesson is not there in it.
+    pub fn choose(&mut self, lesson: &Lesson, language: Language) -> Result<(), Error> {
+        if !lesson.is_in(language) {
+            let (number, others) = (lesson.number(), numbers(language));
+            return Err(Error::Usage(format!(
+                "lesson {number} is not there in {language}; these are: {others}"
+            )));
+        }
+        self.progress.change(lesson, |state| state.language = Some(language))?;
+        self.progress.choose(language)
+    }
+
     /// The lessons, and which is next.
     pub fn overview(&self) {
         let next = LESSONS.iter().find(|lesson| !self.progress.of(lesson).is_done);
@@ -45,7 +71,7 @@ impl Session {
             let mark = match self.progress.of(lesson) {
                 state if state.is_done => "done",
                 _ if next.is_some_and(|next| next.folder == lesson.folder) => "next",
-                _ if self.work.has(lesson) => "open",
+                _ if self.is_open(lesson) => "open",
                 _ => "",
             };
             text += &format!("{:4}  {:>2}  {}\n", mark, lesson.number(), lesson.title);
@@ -54,13 +80,30 @@ impl Session {
             Some(next) => format!("\n./learn {} opens the next one.\n", next.number()),
             None => "\nAll of them are done. ./learn --verify runs them again.\n".to_owned(),
         };
+        let in_c = numbers(Language::C);
+        text += &format!("In C there are lessons {in_c}: ./learn 1 --c, and --rust goes back.\n");
         say(&text);
     }
 
+    fn is_open(&self, lesson: &Lesson) -> bool {
+        Language::ALL.iter().any(|language| self.work.has(lesson, *language))
+    }
+
+    /// Puts a lesson's beginning where the student works, unless it was opened before. Gives its language.
+    fn begin(&mut self, lesson: &Lesson, anew: bool) -> Result<Language, Error> {
+        let language = self.language(lesson);
+        self.work.open(lesson, language, anew)?;
+        self.progress.change(lesson, |state| state.language = Some(language))?;
+        Ok(language)
+    }
+
     /// Opens a lesson: its task, and where the program is. `anew` begins again.
-    pub fn open(&self, lesson: &Lesson, anew: bool) -> Result<(), Error> {
-        self.work.open(lesson, anew)?;
-        let program = self.work.program(lesson);
+    pub fn open(&mut self, lesson: &Lesson, anew: bool) -> Result<(), Error> {
+        let language = self.begin(lesson, anew)?;
+        if language != self.progress.language() {
+            say(&format!("This lesson is in {language}.\n\n"));
+        }
+        let program = self.work.program(lesson, language);
         say(&format!(
             "{}\nYour program: {}\nEdit it, and have it run at each save: ./learn {} --watch\n",
             lesson.text("README.md")?,
@@ -72,8 +115,8 @@ impl Session {
 
     /// Builds and runs a lesson's program, and says what it did wrong. True if nothing.
     pub fn run(&mut self, lesson: &'static Lesson, is_quiet: bool) -> Result<bool, Error> {
-        self.work.open(lesson, false)?;
-        let Some(program) = self.work.build(lesson)? else {
+        let language = self.begin(lesson, false)?;
+        let Some(program) = self.work.build(lesson, language)? else {
             say(&format!("{}: it does not compile\n", lesson.folder));
             return Ok(false);
         };
@@ -97,9 +140,9 @@ impl Session {
     /// Does so whenever the program was saved, until it is interrupted.
     pub fn watch(&mut self, lesson: &'static Lesson) -> Result<(), Error> {
         let mut last = None;
-        self.work.open(lesson, false)?;
+        let language = self.begin(lesson, false)?;
         loop {
-            let saved = self.work.saved(lesson);
+            let saved = self.work.saved(lesson, language);
             if saved.is_none() || saved == last {
                 thread::sleep(LOOK);
                 continue;
@@ -109,7 +152,7 @@ impl Session {
                 say("\x1b[2J\x1b[H");
             }
             self.run(lesson, false)?;
-            let program = self.work.program(lesson);
+            let program = self.work.program(lesson, language);
             say(&format!("\nwatching {}; Ctrl-C ends\n", Work::shown(&program)));
         }
     }
@@ -118,7 +161,7 @@ impl Session {
     pub fn verify(&mut self) -> Result<bool, Error> {
         let (mut count, mut right, mut broken) = (0, 0, Vec::new());
         for lesson in LESSONS {
-            if !self.work.has(lesson) {
+            if !self.is_open(lesson) {
                 continue;
             }
             let was_done = self.progress.of(lesson).is_done;
@@ -164,13 +207,14 @@ impl Session {
             ));
             return Ok(());
         }
-        let file = lesson.dir().join("solution.rs");
+        let language = self.language(lesson);
+        let name = language.file(SOLUTION);
         say(&format!(
             "{}\n{}\nCompare: diff {} {}\n",
-            lesson.text("solution.rs")?,
+            lesson.text(&name)?,
             lesson.text("solution.md")?,
-            Work::shown(&self.work.program(lesson)),
-            Work::shown(&file)
+            Work::shown(&self.work.program(lesson, language)),
+            Work::shown(&lesson.dir().join(name))
         ));
         Ok(())
     }
@@ -192,6 +236,12 @@ impl Session {
         say(&format!("the timeline is in {}\n", file.display()));
         Ok(())
     }
+}
+
+/// The numbers of the lessons that are there in a language.
+fn numbers(language: Language) -> String {
+    let there = LESSONS.iter().filter(|lesson| lesson.is_in(language));
+    there.map(|lesson| lesson.number().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// What is said of a run.

@@ -3,12 +3,13 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
 use crate::error::Error;
-use crate::lesson::{LESSONS, Lesson, top};
+use crate::language::{Language, compile_c};
+use crate::lesson::{LESSONS, Lesson, START, top};
 
 /// The manifest without its programs.
 const MANIFEST: &str = include_str!("work.template.toml");
@@ -32,22 +33,22 @@ impl Work {
     }
 
     /// The student's program of a lesson, there or not.
-    pub fn program(&self, lesson: &Lesson) -> PathBuf {
-        self.dir.join(lesson.folder).join("main.rs")
+    pub fn program(&self, lesson: &Lesson, language: Language) -> PathBuf {
+        self.dir.join(lesson.folder).join(language.file("main"))
     }
 
-    /// Whether the lesson was opened.
-    pub fn has(&self, lesson: &Lesson) -> bool {
-        self.program(lesson).is_file()
+    /// Whether the lesson was opened in a language.
+    pub fn has(&self, lesson: &Lesson, language: Language) -> bool {
+        self.program(lesson, language).is_file()
     }
 
     /// When the program was saved for the last time.
-    pub fn saved(&self, lesson: &Lesson) -> Option<SystemTime> {
-        fs::metadata(self.program(lesson)).and_then(|found| found.modified()).ok()
+    pub fn saved(&self, lesson: &Lesson, language: Language) -> Option<SystemTime> {
+        fs::metadata(self.program(lesson, language)).and_then(|found| found.modified()).ok()
     }
 
     /// A path as somebody types it at the top of the repository.
-    pub fn shown(path: &std::path::Path) -> String {
+    pub fn shown(path: &Path) -> String {
         path.strip_prefix(top()).unwrap_or(path).display().to_string()
     }
 
@@ -58,23 +59,27 @@ impl Work {
 
     /// Puts the lesson's beginning there, unless it was opened before. `anew` keeps what was there under
     /// another name and begins again.
-    pub fn open(&self, lesson: &Lesson, anew: bool) -> Result<(), Error> {
-        let program = self.program(lesson);
-        if anew && self.has(lesson) {
-            let old = program.with_extension("rs.old");
+    pub fn open(&self, lesson: &Lesson, language: Language, anew: bool) -> Result<(), Error> {
+        let program = self.program(lesson, language);
+        if anew && self.has(lesson, language) {
+            let old = self.dir.join(lesson.folder).join(language.file("main") + ".old");
             fs::rename(&program, &old).map_err(Error::write(&old))?;
         }
-        if !self.has(lesson) {
+        if !self.has(lesson, language) {
             let dir = self.dir.join(lesson.folder);
             fs::create_dir_all(&dir).map_err(Error::write(&dir))?;
-            fs::write(&program, lesson.text("start.rs")?).map_err(Error::write(&program))?;
+            let start = lesson.text(&language.file(START))?;
+            fs::write(&program, start).map_err(Error::write(&program))?;
         }
-        self.write_manifest()
+        match language {
+            Language::Rust => self.write_manifest(),
+            Language::C => Ok(()),
+        }
     }
 
     fn write_manifest(&self) -> Result<(), Error> {
         let mut manifest = MANIFEST.to_owned();
-        for lesson in LESSONS.iter().filter(|lesson| self.has(lesson)) {
+        for lesson in LESSONS.iter().filter(|lesson| self.has(lesson, Language::Rust)) {
             let folder = lesson.folder;
             // Writing to a text does not fail.
             let _ =
@@ -93,15 +98,28 @@ impl Work {
         Ok(())
     }
 
-    /// Builds the lesson's program, with cargo's words if it does not compile. Its path, if it does.
-    pub fn build(&self, lesson: &Lesson) -> Result<Option<PathBuf>, Error> {
-        self.write_manifest()?;
+    /// Builds the lesson's program, with the compiler's words if it does not compile. Its path, if it does.
+    pub fn build(&self, lesson: &Lesson, language: Language) -> Result<Option<PathBuf>, Error> {
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or(top().join("target"), PathBuf::from);
         let target = std::path::absolute(&target).map_err(Error::read(&target))?;
+        match language {
+            Language::Rust => self.build_rust(lesson, &target),
+            Language::C => {
+                let dir = target.join("learn-c");
+                fs::create_dir_all(&dir).map_err(Error::write(&dir))?;
+                let program = dir.join(lesson.folder);
+                let is_built = compile_c(&self.program(lesson, language), &program)?;
+                Ok(is_built.then_some(program))
+            }
+        }
+    }
+
+    fn build_rust(&self, lesson: &Lesson, target: &Path) -> Result<Option<PathBuf>, Error> {
+        self.write_manifest()?;
         let mut cargo = Command::new("cargo");
         cargo.args(["build", "--release", "--quiet", "--bin", lesson.folder, "--manifest-path"]);
-        cargo.arg(self.dir.join("Cargo.toml")).arg("--target-dir").arg(&target);
+        cargo.arg(self.dir.join("Cargo.toml")).arg("--target-dir").arg(target);
         let status =
             cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
         Ok(status.success().then(|| target.join("release").join(lesson.folder)))
@@ -117,21 +135,28 @@ mod tests {
     fn what_the_student_has_written_stays() {
         let dir = std::env::temp_dir().join(format!("learn work {}", std::process::id()));
         let (work, lesson) = (Work::at(dir.clone()), &LESSONS[2]);
-        assert!(!work.has(lesson));
-        work.open(lesson, false).unwrap();
-        let start = lesson.text("start.rs").unwrap();
-        let text = || fs::read_to_string(work.program(lesson)).unwrap();
-        assert_eq!(text(), start);
-        fs::write(work.program(lesson), "mine").unwrap();
-        work.open(lesson, false).unwrap();
-        assert_eq!(text(), "mine");
-        work.open(lesson, true).unwrap();
-        assert_eq!(text(), start);
-        let old = work.program(lesson).with_extension("rs.old");
-        assert_eq!(fs::read_to_string(old).unwrap(), "mine");
+        for language in Language::ALL {
+            assert!(!work.has(lesson, language));
+            work.open(lesson, language, false).unwrap();
+            let start = lesson.text(&language.file(START)).unwrap();
+            let program = work.program(lesson, language);
+            let text = || fs::read_to_string(&program).unwrap();
+            assert_eq!(text(), start);
+            fs::write(&program, "mine").unwrap();
+            work.open(lesson, language, false).unwrap();
+            assert_eq!(text(), "mine");
+            work.open(lesson, language, true).unwrap();
+            assert_eq!(text(), start);
+            let old = program.with_file_name(language.file("main") + ".old");
+            assert_eq!(fs::read_to_string(old).unwrap(), "mine");
+        }
         let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
         assert!(manifest.contains("path = \"03-send-from-two-pieces/main.rs\""), "{manifest}");
         assert!(!manifest.contains("01-"), "{manifest}");
+        // A program in C alone is none of the package's.
+        work.open(&LESSONS[0], Language::C, false).unwrap();
+        work.write_manifest().unwrap();
+        assert_eq!(fs::read_to_string(dir.join("Cargo.toml")).unwrap(), manifest);
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use coach::lesson::{LESSONS, Lesson};
+use coach::facts::Run;
+use coach::language::{Language, compile_c};
+use coach::lesson::{LESSONS, Lesson, SOLUTION, START};
 use coach::play::Play;
-use coach::verdict::judge;
+use coach::verdict::{Verdict, judge};
 
 /// So many pairs at a time: most of theirs is waiting.
 const AT_ONCE: usize = 4;
@@ -61,21 +63,32 @@ fn bin_dir() -> PathBuf {
     own.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
+/// Runs a lesson's program and has it judged. `name` is that of the record.
+fn judged(
+    lesson: &'static Lesson,
+    program: Vec<String>,
+    limit: Duration,
+    name: &str,
+    dir: &Path,
+) -> Result<(Run, Verdict), String> {
+    let record = dir.join(name.replace('/', "-")).with_extension("shr");
+    let play = Play { lesson, program, bin_dir: bin_dir(), limit, is_quiet: true, record };
+    let run = play.run().map_err(|error| format!("{name}: {error}"))?;
+    let said = judge(lesson, &run);
+    Ok((run, said))
+}
+
+/// The command line of one of a lesson's programs in Rust.
+fn in_rust(name: &str) -> Vec<String> {
+    vec![bin_dir().join("learn-programs").display().to_string(), name.to_owned()]
+}
+
 /// What is wrong with what the coach says.
 fn check(case: &Case, dir: &Path) -> Result<(), String> {
     let Case { lesson, program, says } = case;
     let name = format!("{}/{program}", lesson.folder);
-    let bin_dir = bin_dir();
-    let play = Play {
-        lesson,
-        program: vec![bin_dir.join("learn-programs").display().to_string(), name.clone()],
-        bin_dir,
-        limit: if says.is_none() { PATIENCE } else { HANG },
-        is_quiet: true,
-        record: dir.join(name.replace('/', "-")).with_extension("shr"),
-    };
-    let run = play.run().map_err(|error| format!("{name}: {error}"))?;
-    let said = judge(lesson, &run);
+    let limit = if says.is_none() { PATIENCE } else { HANG };
+    let (run, said) = judged(lesson, in_rust(&name), limit, &name, dir)?;
     match (says, &said) {
         (None, Ok(())) => Ok(()),
         (Some(words), Err(wrong)) if wrong.what.contains(words) => Ok(()),
@@ -89,24 +102,57 @@ fn check(case: &Case, dir: &Path) -> Result<(), String> {
     }
 }
 
-#[test]
-fn checkers_tell_right_from_wrong() {
+/// What is wrong with a lesson's programs in C: of the one to begin with the coach has to say the same as of that in
+/// Rust, and the solution is right.
+fn check_c(lesson: &'static Lesson, dir: &Path) -> Result<(), String> {
+    let in_c = |stem: &str, limit| {
+        let name = format!("{}/{stem}.c", lesson.folder);
+        let program = dir.join(name.replace('/', "-"));
+        let is_built = compile_c(&lesson.dir().join(Language::C.file(stem)), &program);
+        if !is_built.map_err(|error| error.to_string())? {
+            return Err(format!("{name} does not compile"));
+        }
+        judged(lesson, vec![program.display().to_string()], limit, &name, dir)
+    };
+    let name = format!("{}/{START}", lesson.folder);
+    let (_, wanted) = judged(lesson, in_rust(&name), HANG, &format!("{name}.rs"), dir)?;
+    let (_, said) = in_c(START, HANG)?;
+    let sentence = |said: &Verdict| said.as_ref().err().map(|wrong| without_numbers(&wrong.what));
+    if said.is_ok() || sentence(&said) != sentence(&wanted) {
+        return Err(format!("{name}: of C the coach says {said:?}, of Rust {wanted:?}"));
+    }
+    match in_c(SOLUTION, PATIENCE)? {
+        (_, Ok(())) => Ok(()),
+        (run, Err(wrong)) => {
+            let lines = wrong.lines(&run).join("\n");
+            Err(format!("{}/solution.c: the coach says {wrong:?}\n{lines}", lesson.folder))
+        }
+    }
+}
+
+/// A sentence without what is different in each run.
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|sign| !sign.is_ascii_digit()).collect()
+}
+
+/// Does something with all of a list, several at a time, in a folder of its own. The problems are told.
+fn all_at_once<T: Sync>(
+    items: &[T],
+    name: &str,
+    check: impl Fn(&T, &Path) -> Result<(), String> + Sync,
+) {
     for file in ["soft-hca", "libsoft_hca_preload.so", "learn-coach", "learn-programs"] {
         let path = bin_dir().join(file);
         assert!(path.exists(), "build the workspace first: {} is missing", path.display());
     }
-    let only = std::env::var("LEARN_CASES").unwrap_or_default();
-    let mut cases = cases();
-    cases.retain(|case| format!("{}/{}", case.lesson.folder, case.program).contains(&only));
-    assert!(!cases.is_empty());
-    let dir = std::env::temp_dir().join(format!("learn cases {}", std::process::id()));
+    let dir = std::env::temp_dir().join(format!("learn {name} {}", std::process::id()));
     fs::create_dir(&dir).unwrap();
     let (next, problems) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(problem) = check(case, &dir) {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(problem) = check(item, &dir) {
                         problems.lock().unwrap().push(problem);
                     }
                 }
@@ -115,8 +161,31 @@ fn checkers_tell_right_from_wrong() {
     });
     fs::remove_dir_all(&dir).unwrap();
     let problems = problems.into_inner().unwrap();
-    println!("{} programs of {} lessons", cases.len(), LESSONS.len());
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+}
+
+/// Whether the test is to run something, as `LEARN_CASES` says.
+fn is_wanted(name: &str) -> bool {
+    name.contains(&std::env::var("LEARN_CASES").unwrap_or_default())
+}
+
+#[test]
+fn checkers_tell_right_from_wrong() {
+    let mut cases = cases();
+    cases.retain(|case| is_wanted(&format!("{}/{}", case.lesson.folder, case.program)));
+    assert!(!cases.is_empty());
+    all_at_once(&cases, "cases", check);
+    println!("{} programs of {} lessons", cases.len(), LESSONS.len());
+}
+
+#[test]
+fn lessons_in_c_are_judged_alike() {
+    let mut lessons: Vec<&'static Lesson> = LESSONS.iter().collect();
+    lessons.retain(|lesson| lesson.is_in(Language::C));
+    assert!(lessons.len() >= 8);
+    lessons.retain(|lesson| is_wanted(lesson.folder));
+    all_at_once(&lessons, "in C", |lesson, dir| check_c(lesson, dir));
+    println!("{} lessons in C", lessons.len());
 }
 
 /// A lesson has all that a student and this test expect.
@@ -127,6 +196,9 @@ fn lessons_are_complete() {
         for file in ["README.md", "hints.md", "solution.md", "start.rs", "solution.rs", "peer.rs"] {
             assert!(lesson.dir().join(file).is_file(), "{}: {file}", lesson.folder);
         }
+        let in_c =
+            [START, SOLUTION].map(|stem| lesson.dir().join(Language::C.file(stem)).is_file());
+        assert_eq!(in_c[0], in_c[1], "{}: in C", lesson.folder);
         assert!(lesson.hints().unwrap().len() >= 2, "{}", lesson.folder);
         let of_lesson = cases().into_iter().filter(|case| case.lesson.folder == lesson.folder);
         let (right, wrong): (Vec<_>, Vec<_>) = of_lesson.partition(|case| case.says.is_none());

@@ -1,0 +1,37 @@
+/* A client that sends a header and data, which are in two pieces of memory, as one message. */
+#include <string.h>
+
+#include "kit.h"
+
+static const char HEADER[] = "HEADER: ";
+static const char DATA[] = "and the data behind it";
+
+int main(void)
+{
+    struct our_control conn = our_client(OUR_OPTIONS("client"));
+
+    void *header = our_buffer(&conn, strlen(HEADER));
+    memcpy(header, HEADER, strlen(HEADER));
+    struct ibv_mr *header_mr = our_reg_mr(&conn, header, strlen(HEADER), 0);
+    void *data = our_buffer(&conn, strlen(DATA));
+    memcpy(data, DATA, strlen(DATA));
+    struct ibv_mr *data_mr = our_reg_mr(&conn, data, strlen(DATA), 0);
+
+    our_connect(&conn, NULL, 0);
+
+    struct ibv_sge sges[] = { our_setup_sge(header_mr), our_setup_sge(data_mr) };
+    struct ibv_send_wr wr = {
+        .sg_list = sges,
+        .num_sge = 2,
+        .opcode = IBV_WR_SEND,
+        .send_flags = IBV_SEND_SIGNALED,
+    };
+    our_post_send(&conn, &wr);
+    our_await_completion(&conn);
+
+    our_disconnect(&conn);
+    our_dereg_mr(&conn, data_mr);
+    our_dereg_mr(&conn, header_mr);
+    our_unsetup(&conn);
+    return 0;
+}

@@ -1,0 +1,336 @@
+/* See kit.h. */
+#include "kit.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Where the servers of all lessons listen. Each run has a fabric of its own. */
+#define OUR_ADDRESS "127.0.0.1"
+#define OUR_PORT "12321"
+
+enum {
+    BACKLOG = 8,     /* requests that may wait for a server */
+    TIMEOUT = 2000,  /* of address and route, in milliseconds */
+    LOOK = 10000000, /* nanoseconds between two looks at the connection */
+};
+
+void failed(const char *verb, int ret, const struct our_options *options)
+{
+    int reason = errno != 0 ? errno : ret;
+
+    fprintf(stderr, "%s: %s returned %d, errno %d: %s\n", options->message, verb, ret, errno,
+            strerror(reason));
+    exit(EXIT_FAILURE);
+}
+
+static void check(int ret, const char *verb, const struct our_control *conn)
+{
+    if (ret != 0)
+        failed(verb, ret, &conn->options);
+}
+
+/* What is not NULL has not failed. */
+static void *created(void *pointer, const char *verb, const struct our_control *conn)
+{
+    if (pointer == NULL)
+        failed(verb, ENOMEM, &conn->options);
+    return pointer;
+}
+
+static struct addrinfo *our_address(int flags, const struct our_options *options)
+{
+    struct addrinfo hints = { .ai_flags = flags, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
+    struct addrinfo *found;
+    int ret = getaddrinfo(OUR_ADDRESS, OUR_PORT, &hints, &found);
+
+    if (ret != 0) {
+        fprintf(stderr, "%s: getaddrinfo " OUR_ADDRESS ": %s\n", options->message, gai_strerror(ret));
+        exit(EXIT_FAILURE);
+    }
+    return found;
+}
+
+/* Keeps the private data of an event about a connection. */
+static void keep_data(struct our_control *conn, const struct rdma_cm_event *event)
+{
+    conn->peer_data_len = 0;
+    if (event == NULL || event->param.conn.private_data == NULL)
+        return;
+    conn->peer_data_len = event->param.conn.private_data_len;
+    memcpy(conn->peer_data, event->param.conn.private_data, conn->peer_data_len);
+}
+
+/* Protection domain, completion queue and queue pair. */
+static void our_setup_qp(struct our_control *conn)
+{
+    const struct our_options *options = &conn->options;
+    struct ibv_context *verbs = conn->cm_id->verbs;
+
+    errno = 0;
+    conn->protection_domain = created(ibv_alloc_pd(verbs), "ibv_alloc_pd", conn);
+    if (options->with_channel)
+        conn->completion_channel =
+            created(ibv_create_comp_channel(verbs), "ibv_create_comp_channel", conn);
+    /* room for all that can complete at a time */
+    int cqe = options->send_queue_depth + options->recv_queue_depth;
+    conn->completion_queue = created(ibv_create_cq(verbs, cqe, NULL, conn->completion_channel, 0),
+                                     "ibv_create_cq", conn);
+
+    struct ibv_qp_init_attr init_attr = {
+        .send_cq = conn->completion_queue,
+        .recv_cq = conn->completion_queue,
+        .cap.max_send_wr = options->send_queue_depth,
+        .cap.max_recv_wr = options->recv_queue_depth,
+        .cap.max_send_sge = options->max_send_sge,
+        .cap.max_recv_sge = options->max_recv_sge,
+        .qp_type = IBV_QPT_RC,
+        .sq_sig_all = 0, /* only what asks for it gives a completion */
+    };
+    check(rdma_create_qp(conn->cm_id, conn->protection_domain, &init_attr), "rdma_create_qp", conn);
+    conn->queue_pair = conn->cm_id->qp;
+}
+
+struct our_control our_client(struct our_options options)
+{
+    struct our_control conn = { .options = options };
+    struct addrinfo *server = our_address(0, &options);
+
+    errno = 0;
+    check(rdma_create_id(NULL, &conn.cm_id, NULL, RDMA_PS_TCP), "rdma_create_id", &conn);
+    check(rdma_resolve_addr(conn.cm_id, NULL, server->ai_addr, TIMEOUT), "rdma_resolve_addr", &conn);
+    check(rdma_resolve_route(conn.cm_id, TIMEOUT), "rdma_resolve_route", &conn);
+    freeaddrinfo(server);
+    our_setup_qp(&conn);
+    return conn;
+}
+
+struct our_control our_server(struct our_options options)
+{
+    struct our_control conn = { .options = options };
+    struct addrinfo *own = our_address(AI_PASSIVE, &options);
+    struct rdma_cm_event *event;
+
+    errno = 0;
+    check(rdma_create_id(NULL, &conn.listen_id, NULL, RDMA_PS_TCP), "rdma_create_id", &conn);
+    check(rdma_bind_addr(conn.listen_id, own->ai_addr), "rdma_bind_addr", &conn);
+    check(rdma_listen(conn.listen_id, BACKLOG), "rdma_listen", &conn);
+    freeaddrinfo(own);
+    check(rdma_get_cm_event(conn.listen_id->channel, &event), "rdma_get_cm_event", &conn);
+    if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+        fprintf(stderr, "%s: got the event %s, not RDMA_CM_EVENT_CONNECT_REQUEST\n", options.message,
+                rdma_event_str(event->event));
+        exit(EXIT_FAILURE);
+    }
+    conn.cm_id = event->id;
+    keep_data(&conn, event);
+    rdma_ack_cm_event(event);
+    our_setup_qp(&conn);
+    return conn;
+}
+
+/* What every connection of the lessons is like. */
+static struct rdma_conn_param our_setup_conn_params(const void *private_data, size_t len)
+{
+    return (struct rdma_conn_param){
+        .private_data = private_data,
+        .private_data_len = len,
+        .responder_resources = 2,
+        .initiator_depth = 2,
+        .retry_count = 5,
+        /* a message that finds no receive is sent again so often, and then fails */
+        .rnr_retry_count = 5,
+    };
+}
+
+void our_connect(struct our_control *conn, const void *private_data, size_t len)
+{
+    struct rdma_conn_param params = our_setup_conn_params(private_data, len);
+
+    errno = 0;
+    check(rdma_connect(conn->cm_id, &params), "rdma_connect", conn);
+    /* a synchronous call leaves its event with the id until the next call */
+    keep_data(conn, conn->cm_id->event);
+}
+
+void our_accept(struct our_control *conn, const void *private_data, size_t len)
+{
+    struct rdma_conn_param params = our_setup_conn_params(private_data, len);
+
+    errno = 0;
+    check(rdma_accept(conn->cm_id, &params), "rdma_accept", conn);
+}
+
+void our_disconnect(struct our_control *conn)
+{
+    errno = 0;
+    int ret = rdma_disconnect(conn->cm_id);
+
+    if (ret != 0 && errno != EINVAL)
+        failed("rdma_disconnect", ret, &conn->options);
+}
+
+void our_unsetup(struct our_control *conn)
+{
+    struct rdma_cm_id *ids[] = { conn->cm_id, conn->listen_id };
+
+    errno = 0;
+    if (conn->queue_pair != NULL)
+        rdma_destroy_qp(conn->cm_id);
+    if (conn->completion_queue != NULL)
+        check(ibv_destroy_cq(conn->completion_queue), "ibv_destroy_cq", conn);
+    if (conn->completion_channel != NULL)
+        check(ibv_destroy_comp_channel(conn->completion_channel), "ibv_destroy_comp_channel", conn);
+    if (conn->protection_domain != NULL)
+        check(ibv_dealloc_pd(conn->protection_domain), "ibv_dealloc_pd", conn);
+    for (int i = 0; i < 2; i++)
+        if (ids[i] != NULL)
+            check(rdma_destroy_id(ids[i]), "rdma_destroy_id", conn);
+}
+
+void *our_buffer(const struct our_control *conn, size_t len)
+{
+    return created(calloc(len > 0 ? len : 1, 1), "calloc", conn);
+}
+
+struct ibv_mr *our_reg_mr(const struct our_control *conn, void *buffer, size_t len, int access)
+{
+    errno = 0;
+    return created(ibv_reg_mr(conn->protection_domain, buffer, len, access), "ibv_reg_mr", conn);
+}
+
+void our_dereg_mr(const struct our_control *conn, struct ibv_mr *mr)
+{
+    errno = 0;
+    check(ibv_dereg_mr(mr), "ibv_dereg_mr", conn);
+}
+
+struct ibv_sge our_setup_sge(const struct ibv_mr *mr)
+{
+    return (struct ibv_sge){ .addr = (uintptr_t)mr->addr, .length = mr->length, .lkey = mr->lkey };
+}
+
+/* So many bytes as a number, the most significant first. */
+static uint64_t number(const unsigned char *bytes, int count)
+{
+    uint64_t number = 0;
+
+    for (int i = 0; i < count; i++)
+        number = number << 8 | bytes[i];
+    return number;
+}
+
+void our_remote_data(const struct ibv_mr *mr, unsigned char data[OUR_REMOTE_LEN])
+{
+    uint64_t address = (uintptr_t)mr->addr;
+
+    for (int i = 0; i < 8; i++)
+        data[i] = address >> (56 - 8 * i);
+    for (int i = 0; i < 4; i++)
+        data[8 + i] = mr->rkey >> (24 - 8 * i);
+}
+
+struct our_remote our_remote(const struct our_control *conn)
+{
+    return (struct our_remote){ .address = number(conn->peer_data, 8),
+                                .rkey = number(conn->peer_data + 8, 4) };
+}
+
+struct ibv_send_wr our_setup_send_wr(struct ibv_sge *sges, int count)
+{
+    return (struct ibv_send_wr){ .sg_list = sges,
+                                 .num_sge = count,
+                                 .opcode = IBV_WR_SEND,
+                                 .send_flags = IBV_SEND_SIGNALED };
+}
+
+struct ibv_recv_wr our_setup_recv_wr(struct ibv_sge *sges, int count)
+{
+    return (struct ibv_recv_wr){ .sg_list = sges, .num_sge = count };
+}
+
+void our_post_send(const struct our_control *conn, struct ibv_send_wr *work_request)
+{
+    struct ibv_send_wr *bad_wr;
+
+    errno = 0;
+    check(ibv_post_send(conn->queue_pair, work_request, &bad_wr), "ibv_post_send", conn);
+}
+
+void our_post_recv(const struct our_control *conn, struct ibv_recv_wr *work_request)
+{
+    struct ibv_recv_wr *bad_wr;
+
+    errno = 0;
+    check(ibv_post_recv(conn->queue_pair, work_request, &bad_wr), "ibv_post_recv", conn);
+}
+
+int our_poll_cq(const struct our_control *conn, struct ibv_wc *work_completion)
+{
+    int ret = ibv_poll_cq(conn->completion_queue, 1, work_completion);
+
+    if (ret < 0)
+        failed("ibv_poll_cq", ret, &conn->options);
+    if (ret > 0 && work_completion->status != IBV_WC_SUCCESS) {
+        fprintf(stderr, "%s: ibv_poll_cq returned status %d %s\n", conn->options.message,
+                work_completion->status, ibv_wc_status_str(work_completion->status));
+        exit(EXIT_FAILURE);
+    }
+    return ret;
+}
+
+static long long now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+struct ibv_wc our_await_completion(const struct our_control *conn)
+{
+    struct pollfd end = { .fd = conn->cm_id->channel->fd, .events = POLLIN };
+    struct ibv_wc work_completion;
+    long long looked = now();
+    int is_over = 0;
+
+    while (our_poll_cq(conn, &work_completion) == 0) {
+        if (is_over) {
+            fprintf(stderr, "%s: the peer has hung up\n", conn->options.message);
+            exit(EXIT_FAILURE);
+        }
+        if (now() - looked >= LOOK) {
+            looked = now();
+            /* the next event behind the connection's establishment is its end; what came before is in
+             * the queue then */
+            is_over = poll(&end, 1, 0) > 0;
+        }
+        sched_yield();
+    }
+    return work_completion;
+}
+
+void our_req_notify_cq(const struct our_control *conn, int solicited_only)
+{
+    errno = 0;
+    check(ibv_req_notify_cq(conn->completion_queue, solicited_only), "ibv_req_notify_cq", conn);
+}
+
+void our_get_cq_event(const struct our_control *conn)
+{
+    struct ibv_cq *queue;
+    void *context;
+
+    errno = 0;
+    check(ibv_get_cq_event(conn->completion_channel, &queue, &context), "ibv_get_cq_event", conn);
+}
+
+void our_ack_cq_events(const struct our_control *conn, unsigned int events)
+{
+    ibv_ack_cq_events(conn->completion_queue, events);
+}

@@ -19,19 +19,39 @@ addEventListener("load", () => {
   check(things.every(seen), "all can be unfolded");
 
   // Texts in the fonts of this browser.
-  const texts = [...main.querySelectorAll("text")].filter((text) => text.textContent).map((text) => [text, text.getBoundingClientRect()]);
-  texts.sort((a, b) => a[1].top - b[1].top);
-  for (let a = 0; a < texts.length; a += 1) {
-    const box = texts[a][1];
-    for (let b = a + 1; b < texts.length && texts[b][1].top < box.bottom; b += 1) {
-      const other = texts[b][1];
-      const wide = Math.min(box.right, other.right) - Math.max(box.left, other.left);
-      const high = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
-      // Boxes have room for accents and descenders, which is nobody's ink.
-      const head = texts[a][0].closest(".heads") || texts[b][0].closest(".heads");
-      check(head || wide < 2 || high < 5, `texts overlap: ${texts[a][0].textContent} / ${texts[b][0].textContent}`);
+  const apart = (root) => {
+    const texts = [...root.querySelectorAll("text")].filter((text) => text.textContent).map((text) => [text, text.getBoundingClientRect()]);
+    texts.sort((a, b) => a[1].top - b[1].top);
+    for (let a = 0; a < texts.length; a += 1) {
+      const box = texts[a][1];
+      for (let b = a + 1; b < texts.length && texts[b][1].top < box.bottom; b += 1) {
+        const other = texts[b][1];
+        const wide = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const high = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        // Boxes have room for accents and descenders, which is nobody's ink.
+        const head = texts[a][0].closest(".heads") || texts[b][0].closest(".heads");
+        check(head || wide < 2 || high < 5, `texts overlap: ${texts[a][0].textContent} / ${texts[b][0].textContent}`);
+      }
     }
+    return texts;
+  };
+  apart(main);
+
+  // As it is printed: A4 landscape between its margins, no letters of less than nine points.
+  const paper = document.getElementById("paper");
+  check(!seen(paper), "what is for paper is not on the screen");
+  paper.style.cssText = "display: block; width: 285mm";
+  const printed = apart(paper);
+  const told = (root) => [...root.querySelectorAll(".t, .why, .label")].filter((text) => !text.closest(".fold .block")).length;
+  check(told(paper) >= told(main) && printed.length > 0, "all that is not folded is printed");
+  for (const [text, box] of printed) {
+    const picture = text.ownerSVGElement;
+    const points = parseFloat(getComputedStyle(text).fontSize) * picture.getBoundingClientRect().width / picture.viewBox.baseVal.width * 0.75;
+    check(points >= 8.95, `${text.textContent} is printed with ${points} points`);
+    const place = picture.getBoundingClientRect();
+    check(box.left >= place.left - 1 && box.right <= place.right + 1, `${text.textContent} is cut`);
   }
+  paper.style.cssText = "";
 
   // The keyboard.
   const first = things.find((thing) => thing.tabIndex === 0);

@@ -103,41 +103,102 @@ pub(super) struct Frame {
     pub(super) time: f64,
     pub(super) text_columns: Vec<TextColumn>,
     pub(super) columns: Vec<Column>,
+    pub(super) room: Room,
 }
 
 /// Pixels between two bars of a lane.
 pub(super) const TRACK: f64 = 9.0;
-/// Bars that stand side by side in a lane at most.
-pub(super) const TRACKS: usize = 8;
 
 const TIME: f64 = 92.0;
-const AFTER_TIME: f64 = 16.0;
-const TEXT: f64 = 384.0;
-const TEXT_OF_ALL: f64 = 430.0;
 const BESIDE_TEXT: f64 = 10.0;
-const LANE: f64 = 46.0;
 /// A thread's lane where there are several.
 const THREAD: f64 = 40.0;
-const BETWEEN_TWO: f64 = 206.0;
-const BETWEEN_MORE: f64 = 40.0;
-/// What a participant's title needs above its lanes.
-const TITLE: f64 = 190.0;
+
+/// How much room there is from left to right, in pixels of the picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Room {
+    after_time: f64,
+    /// Of a column of texts that is one participant's, and of one that is everybody's.
+    text: f64,
+    text_of_all: f64,
+    lane: f64,
+    between_two: f64,
+    between_more: f64,
+    /// What a participant's title needs above its lanes.
+    title: f64,
+    /// Bars that stand side by side in a lane at most.
+    pub(super) tracks: usize,
+    /// What texts are widened to fill, if they do not do so already.
+    width: f64,
+    /// The size of the smallest texts.
+    pub(super) small: f64,
+    /// Nothing in it can be chosen.
+    pub(super) is_still: bool,
+}
+
+/// On a screen that is as wide as it likes.
+pub(super) const SCREEN: Room = Room {
+    after_time: 16.0,
+    text: 384.0,
+    text_of_all: 430.0,
+    lane: 46.0,
+    between_two: 206.0,
+    between_more: 40.0,
+    title: 190.0,
+    tracks: 8,
+    width: 0.0,
+    small: 11.5,
+    is_still: false,
+};
+
+/// On paper: A4 landscape has 285 mm between its margins, 1077 pixels of a browser's. Texts of 12.5 have 9 points then.
+pub(super) const PAPER: Room = Room {
+    after_time: 12.0,
+    text: 160.0,
+    text_of_all: 260.0,
+    lane: 43.0,
+    between_two: 104.0,
+    between_more: 24.0,
+    title: 150.0,
+    tracks: 4,
+    width: 1120.0,
+    small: 12.5,
+    is_still: true,
+};
 
 impl Frame {
     /// For a run whose lanes need so many bars side by side.
-    pub(super) fn of(correlation: &Correlation<'_>, tracks: impl Fn(usize, Lane) -> usize) -> Self {
+    pub(super) fn of(
+        correlation: &Correlation<'_>,
+        room: Room,
+        tracks: impl Fn(usize, Lane) -> usize,
+    ) -> Self {
+        let frame = Self::with(correlation, room, &tracks);
+        let missing = (room.width - frame.width) / frame.text_columns.len() as f64;
+        if missing <= 0.0 {
+            return frame;
+        }
+        let (text, text_of_all) = (room.text + missing, room.text_of_all + missing);
+        Self::with(correlation, Room { text, text_of_all, ..room }, &tracks)
+    }
+
+    fn with(
+        correlation: &Correlation<'_>,
+        room: Room,
+        tracks: &impl Fn(usize, Lane) -> usize,
+    ) -> Self {
         let count = correlation.participants.len();
         let used = |participant: usize| used_lanes(correlation, participant);
         let width = |participant: usize, lane: Lane| {
             let least = match count {
-                2 if correlation.participants[participant].recorded => LANE,
-                2 => TITLE,
-                _ => LANE.max(TITLE / used(participant).len() as f64),
+                2 if correlation.participants[participant].recorded => room.lane,
+                2 => room.title,
+                _ => room.lane.max(room.title / used(participant).len() as f64),
             };
             match lane {
                 Lane::Thread(_) if correlation.threads.count(participant) > 1 => THREAD,
                 Lane::SendQueue | Lane::ReceiveQueue => {
-                    let bars = tracks(participant, lane).clamp(1, TRACKS) as f64;
+                    let bars = tracks(participant, lane).clamp(1, room.tracks) as f64;
                     least.max(bars * TRACK + 14.0)
                 }
                 _ => least,
@@ -160,9 +221,9 @@ impl Frame {
             }
             (placed, x)
         };
-        let mut x = TIME + AFTER_TIME;
+        let mut x = TIME + room.after_time;
         if count == 2 {
-            let left = TextColumn { x, width: TEXT };
+            let left = TextColumn { x, width: room.text };
             let mut lanes = [used(0), used(1)];
             if correlation.participants.iter().all(|participant| participant.recorded) {
                 // Both sides have the same lanes but for threads, so that the picture is even.
@@ -175,40 +236,42 @@ impl Frame {
                     own.extend(&all);
                 }
             }
-            let (placed, end) = place(0, &lanes[0], x + TEXT + BESIDE_TEXT, false);
+            let (placed, end) = place(0, &lanes[0], x + room.text + BESIDE_TEXT, false);
             let first =
                 Column { text_column: 0, lanes: placed, mirrored: false, x, width: end - x };
-            x = end + BETWEEN_TWO;
+            x = end + room.between_two;
             let (placed, end) = place(1, &lanes[1], x, true);
-            let right = TextColumn { x: end + BESIDE_TEXT, width: TEXT };
+            let right = TextColumn { x: end + BESIDE_TEXT, width: room.text };
             let second = Column {
                 text_column: 1,
                 lanes: placed,
                 mirrored: true,
                 x,
-                width: right.x + TEXT - x,
+                width: right.x + room.text - x,
             };
-            let width = right.x + TEXT + BESIDE_TEXT;
+            let width = right.x + room.text + BESIDE_TEXT;
             return Self {
                 width,
                 time: TIME,
                 text_columns: vec![left, right],
                 columns: vec![first, second],
+                room,
             };
         }
-        let text_column = TextColumn { x, width: TEXT_OF_ALL };
-        x += TEXT_OF_ALL + BESIDE_TEXT + 14.0;
+        let text_column = TextColumn { x, width: room.text_of_all };
+        x += room.text_of_all + BESIDE_TEXT + 14.0;
         let mut columns = Vec::new();
         for participant in 0..count {
             let (lanes, end) = place(participant, &used(participant), x, false);
             columns.push(Column { text_column: 0, lanes, mirrored: false, x, width: end - x });
-            x = end + BETWEEN_MORE;
+            x = end + room.between_more;
         }
         Self {
-            width: x - BETWEEN_MORE + BESIDE_TEXT,
+            width: x - room.between_more + BESIDE_TEXT,
             time: TIME,
             text_columns: vec![text_column],
             columns,
+            room,
         }
     }
 }

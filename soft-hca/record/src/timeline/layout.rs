@@ -9,7 +9,7 @@ mod blocks;
 mod lines;
 mod rows;
 
-use super::frame::Frame;
+use super::frame::{Frame, PAPER, Room, SCREEN};
 use super::svg::STRIP;
 use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
@@ -184,7 +184,17 @@ impl Block {
 }
 
 impl Layout {
+    /// For a screen.
     pub(super) fn of(correlation: &Correlation<'_>) -> Self {
+        Self::with(correlation, SCREEN)
+    }
+
+    /// For paper, with all that is told in larger letters.
+    pub(super) fn on_paper(correlation: &Correlation<'_>) -> Self {
+        Self::with(correlation, PAPER)
+    }
+
+    fn with(correlation: &Correlation<'_>, room: Room) -> Self {
         let mut drafts = blocks::cut(correlation);
         let text_columns = if correlation.participants.len() == 2 { 2 } else { 1 };
         let mut rows: Vec<Vec<rows::Draft>> = drafts
@@ -192,7 +202,8 @@ impl Layout {
             .map(|draft| rows::share(correlation, &draft.entries, text_columns))
             .collect();
         let spans = bars::spans(correlation, &rows);
-        let frame = Frame::of(correlation, |participant, lane| spans.tracks(participant, lane));
+        let frame =
+            Frame::of(correlation, room, |participant, lane| spans.tracks(participant, lane));
         let mut places = vec![None; correlation.entries.len()];
         let idle = rows::idle(correlation, &rows);
         let mut before = None;

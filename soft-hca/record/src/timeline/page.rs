@@ -25,7 +25,14 @@ const TOOLS: &str = "<p id=\"tools\" hidden><input type=\"search\" placeholder=\
 const LISTED: usize = 8;
 
 /// All of it.
-pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout, sources: &Sources) -> String {
+///
+/// What is printed is a picture of its own, which stays still.
+pub(super) fn page(
+    correlation: &Correlation<'_>,
+    layout: &Layout,
+    paper: &Layout,
+    sources: &Sources,
+) -> String {
     let title = title(correlation);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -37,14 +44,11 @@ pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
         escape(&title)
     );
     header(correlation, layout, &title, &mut out);
-    let _ =
-        write!(out, "<main style=\"--width:{:.0}px\">\n<div class=\"heads\">", layout.frame.width);
-    out += &svg::head(correlation, &layout.frame);
-    out += "</div>\n";
-    for number in 0..layout.blocks.len() {
-        block(correlation, layout, number, &mut out);
-    }
-    out += "</main>\n<aside id=\"card\" aria-live=\"polite\" hidden></aside>\n";
+    let _ = write!(out, "<main style=\"--width:{:.0}px\">\n", layout.frame.width);
+    picture(correlation, layout, &mut out);
+    out += "</main>\n<div id=\"paper\">\n";
+    picture(correlation, paper, &mut out);
+    out += "</div>\n<aside id=\"card\" aria-live=\"polite\" hidden></aside>\n";
     out += "<footer>Arrow keys go from thing to thing: up and down in time, left and right among what \
             belongs together. Enter keeps what is shown, Escape lets it go. While something is kept, \
             the pointer on another thing tells the time between them. / finds, and Enter goes to the next that \
@@ -57,6 +61,15 @@ pub(super) fn page(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
     );
     let _ = writeln!(out, "<script>\n{SCRIPT}{WALK}{FILTER}</script>\n</body>\n</html>");
     out
+}
+
+fn picture(correlation: &Correlation<'_>, layout: &Layout, out: &mut String) {
+    *out += "<div class=\"heads\">";
+    *out += &svg::head(correlation, &layout.frame);
+    *out += "</div>\n";
+    for number in 0..layout.blocks.len() {
+        block(correlation, layout, number, out);
+    }
 }
 
 /// What was recorded.
@@ -189,6 +202,16 @@ fn block(correlation: &Correlation<'_>, layout: &Layout, number: usize, out: &mu
                 out,
                 "<div class=\"block\">{}</div>",
                 svg::block(correlation, layout, number)
+            );
+        }
+        // On paper nobody unfolds it.
+        Kind::Folded { rounds, .. } if layout.frame.room.is_still => {
+            let strip = svg::strip(layout, above, number, "strip torn");
+            let _ = writeln!(
+                out,
+                "<div class=\"fold\">{strip}<span class=\"more\"><b>{}</b> {}</span></div>",
+                escape(&more(&rounds)),
+                took(&rounds)
             );
         }
         Kind::Folded { rounds, left_out } => {

@@ -6,9 +6,11 @@ use super::rows::Draft;
 use super::{Bar, BarKind, Layout, Lifeline};
 use crate::correlation::Correlation;
 use crate::entry::{Entry, Seen, What};
-use crate::timeline::frame::{Lane, TRACK, TRACKS};
+use crate::timeline::frame::{Lane, TRACK};
 use crate::words::{self, Severity};
 
+/// Tracks of a lane that are told apart.
+const TRACKS: usize = 32;
 /// Pixels that are left of a bar for which its lane has no room.
 const STUB: f64 = 8.0;
 
@@ -90,7 +92,7 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
         let tracks = busy.entry((participant, lane)).or_default();
         let track = match tracks.iter().position(|&until| until < begin) {
             Some(track) => track,
-            None if tracks.len() < 4 * TRACKS => {
+            None if tracks.len() < TRACKS => {
                 tracks.push(0);
                 tracks.len() - 1
             }
@@ -156,7 +158,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
             (None, Some(_)) => (from.block, from.y + STUB),
             (None, None) => end(layout, participant, from.block),
         };
-        let crowded = span.track >= TRACKS;
+        let crowded = span.track >= layout.frame.room.tracks;
         if crowded && span.kind != BarKind::Wait {
             let (from_y, entry) = (from.y, span.from);
             let bar = Bar {
@@ -202,8 +204,9 @@ fn put(
 fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Spans) -> f64 {
     let column = &layout.frame.columns[participant];
     let middle = column.lane(lane);
-    let tracks = spans.tracks(participant, lane).clamp(1, TRACKS);
-    let track = track.min(TRACKS - 1) as f64;
+    let most = layout.frame.room.tracks;
+    let tracks = spans.tracks(participant, lane).clamp(1, most);
+    let track = track.min(most - 1) as f64;
     match lane {
         // Beside the marks of calls.
         Lane::Thread(_) => middle + track.min(3.0) * 7.0,

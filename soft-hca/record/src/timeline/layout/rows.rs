@@ -17,7 +17,7 @@ pub(super) const MIDDLE: f64 = 12.5;
 const BREAK: f64 = 34.0;
 /// Sizes of the text.
 pub(crate) const NAME_SIZE: f64 = 12.5;
-pub(crate) const REASON_SIZE: f64 = 12.0;
+pub(crate) const REASON_SIZE: f64 = 12.5;
 /// Pixels of the number that says which participant a text is about, where they share a column of
 /// texts.
 pub(crate) const TAG: f64 = 26.0;
@@ -172,6 +172,17 @@ pub(super) fn place(
     placed
 }
 
+/// A name as much of it as there is room for, up to a `_`, and the rest.
+fn halves(name: &str, room: f64) -> (String, Option<String>) {
+    if mono(name, NAME_SIZE) > room {
+        let ends = name.match_indices('_').map(|(at, _)| at + 1);
+        if let Some(end) = ends.rev().find(|end| mono(&name[..*end], NAME_SIZE) <= room) {
+            return (name[..end].to_owned(), Some(name[end..].to_owned()));
+        }
+    }
+    (name.to_owned(), None)
+}
+
 /// An entry's text as it fits its column of texts.
 fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
     let label = correlation.label(at);
@@ -179,7 +190,8 @@ fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
     let text_column = frame.text_columns[number];
     let indent = if frame.text_columns.len() == 1 { TAG } else { 0.0 };
     let room = text_column.width - indent;
-    let name = fit(&label.name, NAME_SIZE, room, mono);
+    let (name, name_goes_on) = halves(&label.name, room);
+    let name = fit(&name, NAME_SIZE, room, mono);
     let used = mono(&name, NAME_SIZE) + 8.0;
     // An argument stays in one piece.
     let mut parts: Vec<String> = label
@@ -188,8 +200,12 @@ fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
         .split_inclusive(", ")
         .map(|part| part.trim_end().into())
         .collect();
+    let goes_on = name_goes_on.is_some();
+    parts.splice(0..0, name_goes_on);
     parts.extend(Some(label.result).filter(|result| !result.is_empty()));
-    let mut lines = fill(&parts, NAME_SIZE, room - used, room - FURTHER);
+    // A name that goes on does so in the next line.
+    let first = if goes_on { 0.0 } else { room - used };
+    let mut lines = fill(&parts, NAME_SIZE, first, room - FURTHER);
     if lines.len() > LINES {
         lines.truncate(LINES);
         lines[LINES - 1].push('\u{2026}');

@@ -41,7 +41,7 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
             false => participant.title.clone(),
         };
         let title = fit(&title, 15.5, room, sans);
-        let subtitle = fit(&participant.subtitle, 12.0, room, sans);
+        let subtitle = fit(&participant.subtitle, 12.5, room, sans);
         let y = if alone { [20.0, 37.0] } else { [height - 32.0, height - 12.0] };
         let _ = write!(
             out,

@@ -75,18 +75,24 @@ pub(super) fn draw_entry(
         label.rest,
         label.reason.map(|why| format!("; {why}")).unwrap_or_default()
     );
-    let _ = write!(
-        out,
-        "<g class=\"e {class}{severity}\" data-i=\"{at}\" tabindex=\"-1\" role=\"button\" aria-label=\"{}\">",
-        escape(&spoken)
-    );
+    if layout.frame.room.is_still {
+        let _ = write!(out, "<g class=\"e {class}{severity}\">");
+    } else {
+        let _ = write!(
+            out,
+            "<g class=\"e {class}{severity}\" data-i=\"{at}\" tabindex=\"-1\" role=\"button\" aria-label=\"{}\">",
+            escape(&spoken)
+        );
+    }
     if let Some(text) = text {
         let text_column = layout.frame.text_columns[text.text_column];
         let [rect_x, rect_y, width, height] = ground(layout, correlation, row, text);
-        let _ = write!(
-            out,
-            "<rect class=\"hit\" x=\"{rect_x}\" y=\"{rect_y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
-        );
+        if !layout.frame.room.is_still {
+            let _ = write!(
+                out,
+                "<rect class=\"hit\" x=\"{rect_x}\" y=\"{rect_y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
+            );
+        }
         let leader = match text_column.x > x {
             true => (x + MARK + 3.0, text_column.x - 5.0),
             false => (text.end + 7.0, x - MARK - 3.0),

@@ -159,11 +159,11 @@ pub(super) fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
     let Some(label) = &line.label else { return };
     let (from, to, base) = label_place(layout, line);
     let room = to - from - 16.0;
-    let whole = sans(label, 11.5);
+    let whole = sans(label, layout.frame.room.small);
     if room < whole.min(60.0) {
         return;
     }
-    let text = fit(label, 11.5, room, sans);
+    let text = fit(label, layout.frame.room.small, room, sans);
     let class = if line.failed { "label bad" } else { "label" };
     let belongs = belongs(line);
     let _ = write!(

@@ -44,7 +44,7 @@ pub(super) fn page(
         escape(&title)
     );
     header(correlation, layout, &title, &mut out);
-    let _ = write!(out, "<main style=\"--width:{:.0}px\">\n", layout.frame.width);
+    let _ = writeln!(out, "<main style=\"--width:{:.0}px\">", layout.frame.width);
     picture(correlation, layout, &mut out);
     out += "</main>\n<div id=\"paper\">\n";
     picture(correlation, paper, &mut out);

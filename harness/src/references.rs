@@ -138,7 +138,8 @@ impl Function<'_> {
         Some(Text { text: format!("In C: {} in {file}", self.name), link: None })
     }
 
-    /// What the pages say of it, or of the earlier example's function that it was: the nearest first.
+    /// What the pages say of it, and of the functions of earlier examples that it was: the nearest first, with their
+    /// example.
     fn said(&self, rows: &[Row]) -> Vec<Text> {
         let own = EXAMPLES.iter().position(|example| example.name == self.example.name);
         let earlier = EXAMPLES.iter().take(own.map_or(0, |own| own + 1)).rev();
@@ -150,9 +151,8 @@ impl Function<'_> {
             let file = Function { example, ..*self }.file();
             let is_it = |(of, name): &(String, String)| *of == file && name == self.name;
             for row in rows.iter().filter(|row| row.functions.iter().any(is_it)) {
-                if !texts.contains(&row.text) {
-                    texts.push(row.text.clone());
-                }
+                let of = (example.name != self.example.name).then_some(example.name);
+                texts.push(row.text(of));
             }
         }
         texts
@@ -161,9 +161,21 @@ impl Function<'_> {
 
 /// A row of a page's table.
 struct Row {
-    text: Text,
+    /// The slides, or the step.
+    about: String,
+    said: String,
+    link: String,
     /// The functions to which it links, each with its file.
     functions: Vec<(String, String)>,
+}
+
+impl Row {
+    /// What it says, of another example's function if that is named.
+    fn text(&self, of: Option<&str>) -> Text {
+        let of = of.map(|name| format!(" ({name})")).unwrap_or_default();
+        let said = if self.said.is_empty() { String::new() } else { format!(": {}", self.said) };
+        Text { text: format!("{}{of}{said}", self.about), link: Some(self.link.clone()) }
+    }
 }
 
 /// The rows of all tables of a page that name a function. `link` is that of the page.
@@ -202,8 +214,8 @@ fn rows(page: &str, source: &str, link: &str) -> Vec<Row> {
             }
             about => format!("{source}, {about}"),
         };
-        let text = if said.is_empty() { about } else { format!("{about}: {said}") };
-        rows.push(Row { text: Text { text, link: Some(format!("{link}#{heading}")) }, functions });
+        let (said, link) = (said.clone(), format!("{link}#{heading}"));
+        rows.push(Row { about, said, link, functions });
     }
     rows
 }
@@ -249,10 +261,10 @@ mod tests {
         // What has changed comes before what it was.
         let later = of(&all, "ping-sr-3/src/c_d_queue_pair.rs", "our_create_cq");
         assert!(later[1].text.starts_with("Slides, p. 219–221: "), "{later:?}");
-        assert!(later[2].text.starts_with("Slides, p. 70–73: "), "{later:?}");
+        assert!(later[2].text.starts_with("Slides, p. 70–73 (ping-sr-0): "), "{later:?}");
         // An exercise has no C, but what it has from its neighbours the slides explain.
         let ours = of(&all, "ping-sr-2e/src/c_d_connect.rs", "our_disconnect");
-        assert!(ours[0].text.starts_with("Slides, p. 152: "), "{ours:?}");
+        assert!(ours[0].text.starts_with("Slides, p. 152 (ping-sr-0): "), "{ours:?}");
         let manual = of(&all, "rc-example/src/rdma_rc_example.rs", "modify_qp_to_rtr");
         assert_eq!(manual[0].text, "In C: modify_qp_to_rtr in RDMA_RC_example.c");
         assert!(

@@ -276,6 +276,18 @@ fn a_record_is_drawn_and_written_for_other_programs() {
     assert_eq!(show(&["--html", "out", "--title", "a <title>"]), "");
     let page = fs::read_to_string(place.file("out")).unwrap();
     assert!(page.contains("<h1>a &lt;title&gt;</h1>"), "{}", &page[..2000]);
+    let read =
+        r#"[{"file":"src/c_d_id.rs","function":"our_create_id","texts":[{"text":"In C: there"}]}]"#;
+    fs::write(place.file("read.json"), read).unwrap();
+    assert_eq!(show(&["--html", "out", "--references", "read.json"]), "");
+    let page = fs::read_to_string(place.file("out")).unwrap();
+    assert!(page.contains(r#"[{"text":"In C: there"}]"#) && page.contains("rdma_create_id(3)"));
+    fs::write(place.file("read.json"), "[{}]").unwrap();
+    let broken = ["show", "--html", "out", "--references", "read.json", sample];
+    let broken = place.command(&broken).output().unwrap();
+    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    let why = String::from_utf8_lossy(&broken.stderr);
+    assert!(why.contains("cannot read read.json: missing field `file`"), "{why}");
     let text = show(&["--sequence=20"]);
     assert!(text.contains("rdma_create_id") && text.contains(" more entries"), "{text}");
     let both = place.command(&["show", "--stable", "--html", "out", sample]).output().unwrap();

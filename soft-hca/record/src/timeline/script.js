@@ -115,8 +115,8 @@ const timeline = (() => {
     }
     const box = thing.getBoundingClientRect();
     card.classList.toggle("left", box.left + box.width / 2 > innerWidth / 2);
-    const code = lines && source(run.sources[lines]);
     if (about !== null) read(run.references[about]);
+    const code = lines && source(run.sources[lines]);
     card.hidden = false;
     const at = code && code.querySelector(".at");
     if (at) code.scrollTop = at.offsetTop - code.offsetTop - code.clientHeight / 2;

@@ -165,9 +165,11 @@ pub(crate) fn poll() {
 /// It has found some.
 pub(crate) fn has_found() {
     if let Some(own) = own() {
-        if let Some(running) = own.try_running().as_deref_mut().and_then(Option::as_mut) {
+        let Some(mut guard) = own.try_running() else { return };
+        if let Some(running) = guard.as_mut() {
             running.has_found();
         }
+        own.serve_posted(guard);
     }
 }
 
@@ -202,9 +204,11 @@ pub(crate) fn finish() {
 /// The program is going to wait for an event: the daemon goes on.
 pub(crate) fn give_back() {
     let Some(own) = own().filter(|own| own.entry().is_run_by_process()) else { return };
-    if let Some(running) = lock(&own.running).as_mut() {
+    let mut guard = lock(&own.running);
+    if let Some(running) = guard.as_mut() {
         running.give_back(&own.process.actor(), |qpn| own.process.env.tell_link(qpn));
     }
+    own.serve_posted(guard);
 }
 
 impl Own {
@@ -237,7 +241,8 @@ impl Own {
         }
     }
 
-    /// Serves what was posted to, until there is nothing more when the lock is given back.
+    /// Serves what was posted to, until there is nothing more when the lock is given back. All who have taken it
+    /// to do something end with this: who posts meanwhile leaves the rest to them, and may not call again.
     fn serve_posted<'a>(&'a self, mut guard: MutexGuard<'a, Option<Running>>) {
         loop {
             let posted = std::mem::take(&mut *lock(&self.posted));

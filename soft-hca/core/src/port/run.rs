@@ -101,6 +101,7 @@ impl Running {
             self.dirty.extend(self.deadlines.due(now));
             looked = Some(now);
         }
+        self.tell_if_taken_back(actor);
         looked
     }
 
@@ -117,6 +118,7 @@ impl Running {
         }
         self.dirty.extend(qpns.iter().map(|qpn| Qpn::new(*qpn)));
         self.serve(actor);
+        self.tell_if_taken_back(actor);
         true
     }
 
@@ -128,6 +130,16 @@ impl Running {
             self.serve(actor);
             self.entry().runner.store(runner::DAEMON, Release);
             self.qps.drain().for_each(|(qpn, _)| tell(qpn.get()));
+        }
+    }
+
+    /// The daemon takes the share back from a process that seems not to poll, and looks at its queue pairs then.
+    /// If a thread was not running in the middle of its poll, what it has done after that look is told: an
+    /// acknowledgement may be due, or a timer begun.
+    fn tell_if_taken_back(&mut self, actor: &Actor<'_>) {
+        if !self.is_ours() {
+            self.dirty.clear();
+            self.qps.drain().for_each(|(qpn, _)| actor.env.link_looks(qpn.get()));
         }
     }
 
@@ -384,6 +396,46 @@ mod tests {
         assert_eq!(arena.shares[OTHER].lock.owner(), None);
         assert_eq!(env.0.lock().unwrap()[..], [of_other.get()]);
         assert!(running.qps.is_empty() && running.dirty.is_empty(), "it is not to be served here");
+    }
+
+    /// The daemon, which takes a share back as soon as it has noticed that it is gone.
+    struct TakesBack<'a> {
+        share: &'a Share,
+        looks: Looks,
+    }
+
+    impl Env for TakesBack<'_> {
+        fn now_ns(&self) -> u64 {
+            system::now_ns()
+        }
+        fn wake_channel(&self, _: u32, _: u32) {}
+        fn reschedule(&self, _: u32, _: u64) {}
+        fn raise(&self, _: Async) {}
+        fn link_looks(&self, qpn: u32) {
+            self.looks.link_looks(qpn);
+            self.share.runner.store(runner::DAEMON, Release);
+        }
+    }
+
+    #[test]
+    fn what_is_done_when_the_share_was_taken_back_is_told() {
+        let arena = Arc::new(Mapping::create().unwrap());
+        let [own, peer] = ["127.7.95.1", "127.7.95.2"].map(|text| text.parse().unwrap());
+        let number = connect(&arena, OWN, Path::new(own, peer));
+        let share = &arena.shares[OWN];
+        share.proc.store(ME as u32 + 1, Release);
+        let mut running = Running::new(Arc::clone(&arena), OWN, Vec::new());
+        let (env, copier) = (TakesBack { share, looks: Looks::default() }, LocalCopier::default());
+        let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
+        let told = || std::mem::take(&mut *env.looks.0.lock().unwrap());
+        (1..EMPTY_POLLS).for_each(|_| assert!(running.poll(&actor).is_none()));
+        assert_eq!(told(), []);
+        running.poll(&actor);
+        // That it has taken the share, and that it has served the queue pair since.
+        assert_eq!(told(), [number.get(); 2]);
+        assert!(!running.posted(&actor, &[number.get()]));
+        running.poll(&actor);
+        assert_eq!(told(), []);
     }
 
     #[test]

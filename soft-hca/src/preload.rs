@@ -18,11 +18,17 @@ const FILE: &str = "libsoft_hca_preload.so";
 /// File name of the one that has calls fail.
 const FAULTY: &str = "libsoft_hca_faulty.so";
 
+/// File names of the same where `cargo install` has put them, which installs programs only.
+const INSTALLED: [&str; 2] = ["libsoft-hca-preload", "libsoft-hca-faulty"];
+/// All that the library is called.
+pub(super) const NAMES: [&str; 2] = [FILE, INSTALLED[0]];
+
 /// How the names of links to libraries begin, and how they end.
 const LINK: [&str; 2] = ["preload-", ".so"];
 
 /// Where the library is, unless the environment says otherwise: beside this command, in
-/// `../lib/soft-hca`, in the same below Debian's folder for the architecture, or in `../lib`.
+/// `../lib/soft-hca`, in the same below Debian's folder for the architecture, or in `../lib`; last, beside
+/// this command as `cargo install` has put it there.
 pub(super) fn library() -> Result<PathBuf, Error> {
     let found = match std::env::var_os(config::PRELOAD) {
         Some(path) => std::path::absolute(path).map_err(cannot("find the current folder"))?,
@@ -33,7 +39,8 @@ pub(super) fn library() -> Result<PathBuf, Error> {
             let for_architecture = lib.join(provider::MULTIARCH).join("soft-hca");
             let places = [bin.to_path_buf(), lib.join("soft-hca"), for_architecture, lib];
             let there = places.into_iter().map(|dir| dir.join(FILE));
-            there.into_iter().find(|file| file.is_file()).unwrap_or(bin.join(FILE))
+            let mut there = there.into_iter().chain([bin.join(INSTALLED[0])]);
+            there.find(|file| file.is_file()).unwrap_or(bin.join(FILE))
         }
     };
     if found.is_file() { Ok(found) } else { Err(Error::NoPreload(found)) }
@@ -41,7 +48,8 @@ pub(super) fn library() -> Result<PathBuf, Error> {
 
 /// Where the library is that has calls fail: beside the other.
 pub(super) fn faulty(library: &Path) -> Result<PathBuf, Error> {
-    let found = library.with_file_name(FAULTY);
+    let [found, installed] = [FAULTY, INSTALLED[1]].map(|name| library.with_file_name(name));
+    let found = if installed.is_file() && !found.is_file() { installed } else { found };
     if found.is_file() { Ok(found) } else { Err(Error::NoPreload(found)) }
 }
 

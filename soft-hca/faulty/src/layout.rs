@@ -128,26 +128,26 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_headers_have_them() {
-        assert_eq!(offset_of!(Qp, qp_num), offset_of!(rdma_sys::ibv_qp, qp_num));
-        assert_eq!(offset_of!(CmId, qp), offset_of!(rdma_sys::rdma_cm_id, qp));
-        assert_eq!(size_of::<Wc>(), size_of::<rdma_sys::ibv_wc>());
-        assert_eq!(offset_of!(Wc, qp_num), offset_of!(rdma_sys::ibv_wc, qp_num));
-        assert_eq!(offset_of!(Wc, status), offset_of!(rdma_sys::ibv_wc, status));
-        let ops = offset_of!(rdma_sys::ibv_context, ops);
+        assert_eq!(offset_of!(Qp, qp_num), offset_of!(soft_hca_headers::ibv_qp, qp_num));
+        assert_eq!(offset_of!(CmId, qp), offset_of!(soft_hca_headers::rdma_cm_id, qp));
+        assert_eq!(size_of::<Wc>(), size_of::<soft_hca_headers::ibv_wc>());
+        assert_eq!(offset_of!(Wc, qp_num), offset_of!(soft_hca_headers::ibv_wc, qp_num));
+        assert_eq!(offset_of!(Wc, status), offset_of!(soft_hca_headers::ibv_wc, status));
+        let ops = offset_of!(soft_hca_headers::ibv_context, ops);
         macro_rules! operations {
             ($($name:ident)*) => { $(
-                let theirs = ops + offset_of!(rdma_sys::ibv_context_ops, $name);
+                let theirs = ops + offset_of!(soft_hca_headers::ibv_context_ops, $name);
                 assert_eq!(offset_of!(Context, $name), theirs, stringify!($name));
             )* };
         }
         operations!(alloc_mw bind_mw dealloc_mw poll_cq req_notify_cq post_srq_recv post_send post_recv);
-        let abi_compat = offset_of!(rdma_sys::ibv_context, abi_compat);
+        let abi_compat = offset_of!(soft_hca_headers::ibv_context, abi_compat);
         assert_eq!(offset_of!(Context, abi_compat), abi_compat);
         // It grows at its beginning, so what counts is how far before its end something is.
-        let end = offset_of!(rdma_sys::verbs_context, context);
+        let end = offset_of!(soft_hca_headers::verbs_context, context);
         macro_rules! extended {
             ($($name:ident = $theirs:ident)*) => { $(
-                let theirs = end - offset_of!(rdma_sys::verbs_context, $theirs);
+                let theirs = end - offset_of!(soft_hca_headers::verbs_context, $theirs);
                 let ours = offset_of!(Extended, context) - offset_of!(Extended, $name);
                 assert_eq!(ours, theirs, stringify!($name));
             )* };
@@ -155,6 +155,6 @@ mod tests {
         extended!(query_port = query_port create_cq_ex = create_cq_ex size = sz);
         extended!(query_device_ex = query_device_ex create_qp_ex = create_qp_ex);
         extended!(create_srq_ex = create_srq_ex);
-        assert_eq!(size_of::<Context>(), size_of::<rdma_sys::ibv_context>());
+        assert_eq!(size_of::<Context>(), size_of::<soft_hca_headers::ibv_context>());
     }
 }

@@ -15,6 +15,7 @@ use super::Finding::{self, Good, Problem, Warning};
 use super::image::{Image, Kind};
 use super::report;
 use super::verbs::{self, Library};
+use crate::preload;
 
 /// A program as a process ran it.
 #[derive(Clone, Debug)]
@@ -154,7 +155,7 @@ fn no_use(processes: &[Process], place: &Place<'_>) -> Finding {
 impl Process {
     /// Whether our library is in it.
     fn is_preloaded(&self) -> bool {
-        self.image.libraries("libsoft_hca_preload").next().is_some()
+        preload::NAMES.iter().any(|name| self.image.libraries(name).next().is_some())
     }
 
     fn providers(&self) -> impl Iterator<Item = &Path> {

@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_event_is_where_the_library_has_it() {
-        assert_eq!(EVENT, std::mem::offset_of!(rdma_sys::rdma_cm_id, event) as u64);
+        assert_eq!(EVENT, std::mem::offset_of!(soft_hca_headers::rdma_cm_id, event) as u64);
     }
 
     #[test]

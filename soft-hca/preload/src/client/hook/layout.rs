@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_headers_have_them() {
-        use rdma_sys::{ibv_context, ibv_context_ops, ibv_cq, ibv_cq_ex, ibv_qp, ibv_srq};
+        use soft_hca_headers::{ibv_context, ibv_context_ops, ibv_cq, ibv_cq_ex, ibv_qp, ibv_srq};
         let ops = offset_of!(ibv_context, ops);
         assert_eq!(offset_of!(Context, poll_cq), ops + offset_of!(ibv_context_ops, poll_cq));
         assert_eq!(
@@ -143,7 +143,7 @@ mod tests {
             offset_of!(ExtendedCq, comp_events_completed),
             offset_of!(ibv_cq, comp_events_completed)
         );
-        use rdma_sys::{ibv_recv_wr, ibv_send_wr, ibv_sge};
+        use soft_hca_headers::{ibv_recv_wr, ibv_send_wr, ibv_sge};
         assert_eq!(offset_of!(SendWr, sg_list), offset_of!(ibv_send_wr, sg_list));
         assert_eq!(offset_of!(SendWr, send_flags), offset_of!(ibv_send_wr, send_flags));
         assert_eq!(offset_of!(SendWr, remote_addr), offset_of!(ibv_send_wr, wr));
@@ -155,11 +155,11 @@ mod tests {
         assert_eq!(offset_of!(Qp, qp_num), offset_of!(ibv_qp, qp_num));
         assert_eq!(offset_of!(Qp, events_completed), offset_of!(ibv_qp, events_completed));
         assert_eq!(offset_of!(Srq, events_completed), offset_of!(ibv_srq, events_completed));
-        use rdma_sys::ibv_wc;
+        use soft_hca_headers::ibv_wc;
         assert_eq!(size_of::<Wc>(), size_of::<ibv_wc>());
         assert_eq!(offset_of!(Wc, opcode), offset_of!(ibv_wc, opcode));
         assert_eq!(offset_of!(Wc, qp_num), offset_of!(ibv_wc, qp_num));
-        assert_eq!(Wc::RECV, rdma_sys::ibv_wc_opcode::IBV_WC_RECV);
+        assert_eq!(Wc::RECV, soft_hca_headers::ibv_wc_opcode::IBV_WC_RECV);
         assert_eq!(offset_of!(SendWr, next), offset_of!(ibv_send_wr, next));
         assert_eq!(offset_of!(RecvWr, next), offset_of!(ibv_recv_wr, next));
         assert_eq!(offset_of!(Srq, context), offset_of!(ibv_srq, context));

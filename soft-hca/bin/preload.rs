@@ -1,0 +1,5 @@
+//! The library of `soft-hca-preload` where `cargo install` puts it: `build.rs` has this program linked as a
+//! shared library.
+#![no_main]
+
+use soft_hca_preload as _;

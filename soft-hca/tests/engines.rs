@@ -137,6 +137,11 @@ fn ibverbs_over_a_link_that_loses_packets() {
 }
 
 #[test]
+fn dlslime() {
+    run_here("dlslime", "endpoints.py", &[], &[], &SIZES);
+}
+
+#[test]
 fn mooncake_between_two_hosts() {
     if packages().is_none() {
         return;

@@ -26,6 +26,8 @@ fn main() -> io::Result<()> {
         for argument in asked.chain([script]) {
             println!("cargo::rustc-link-arg-bin={library}=-Wl,{argument}");
         }
+        // `cargo test --bins` runs it, and so may somebody else.
+        println!("cargo::rustc-link-arg-bin={library}=-Wl,--entry=soft_hca_entry");
         println!("cargo::rustc-link-arg-bin={library}=-shared");
     }
     Ok(())

@@ -2,4 +2,6 @@
 //! shared library.
 #![no_main]
 
+mod entry;
+
 use soft_hca_preload as _;

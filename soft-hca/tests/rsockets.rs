@@ -4,8 +4,6 @@
 //! `conformance/newer --release forky` brings the programs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod programs;
-
 use std::fs::{self, File};
 
 use programs::place::Place;

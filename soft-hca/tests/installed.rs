@@ -51,10 +51,12 @@ fn the_installed_files_alone_are_enough() {
         return;
     }
     let mut place = Place::new("installed");
+    let bin = place.file("bin");
+    fs::create_dir(&bin).unwrap();
     for name in ["soft-hca", LIBRARIES[0][1], LIBRARIES[1][1]] {
-        fs::copy(built(name), place.file(name)).unwrap();
+        fs::copy(built(name), bin.join(name)).unwrap();
     }
-    place.use_command(place.file("soft-hca"));
+    place.use_command(bin.join("soft-hca"));
     place.start("ibv_devinfo -d rxe0").succeed();
     let mut failing = place.command(&["run", "--fault", "ibv_open_device:errno=ENOMEM", "--"]);
     let output = failing.args(["ibv_devinfo", "-d", "rxe0"]).output().unwrap();

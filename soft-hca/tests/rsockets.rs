@@ -61,9 +61,8 @@ fn redis() {
         let got = start(&place, &format!("{client} --raw get {key}")).succeed();
         assert!(got.trim_end() == value.trim_end(), "{key}: the copy differs");
     }
-    let line = format!("redis-cli -h {LOCALHOST} -p {PORT} shutdown nosave");
-    start(&place, &line).succeed();
-    server.succeed();
+    // A client that asks it to shut down would wait for ever: rsockets do not watch what has connected with blocking.
+    server.kill();
     place.assert_gone();
 }
 

@@ -16,6 +16,7 @@ use soft_hca_core::system::{self, Next};
 use soft_hca_core::trace::{About, event};
 
 use crate::client::process::{self, Process};
+use crate::client::site;
 
 /// A child that the parent has not been told of.
 struct Child {
@@ -59,7 +60,7 @@ extern "C" fn parent() {
         return;
     };
     let recorder = &process.env.recorder;
-    let about = recorder.about(recorder.index());
+    let about = About { site: site::of_fork(process), ..recorder.about(recorder.index()) };
     let mut children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
     children.push(Child { alive, about, status });
     ARE_THERE.store(true, Release);
@@ -128,7 +129,8 @@ pub(super) fn in_child(process: &Process, function: &'static CStr) {
         _ => return,
     }
     let recorder = &process.env.recorder;
-    let about = recorder.about(recorder.index());
+    let site = site::of_inline_from_elsewhere(process, function);
+    let about = About { site, ..recorder.about(recorder.index()) };
     let pid = std::process::id();
     recorder.append(about, &event::InChild { pid }.into(), &[function.to_bytes()]);
 }

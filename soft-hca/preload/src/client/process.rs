@@ -83,6 +83,15 @@ pub(crate) fn recorded_at(function: &'static CStr) -> Option<&'static Process> {
     None
 }
 
+/// The process that this one is a child of by `fork`, if all that it does is recorded.
+pub(crate) fn recorded_parent() -> Option<&'static Process> {
+    // SAFETY: null, or what `join` has leaked.
+    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
+    let recorder = &process.env.recorder;
+    let is_recorded = recorder.is_on() && recorder.is_complete() && !process.is_current();
+    is_recorded.then_some(process)
+}
+
 /// This process, if it has joined a fabric, and all that it does is recorded.
 #[inline]
 pub(crate) fn recorded() -> Option<&'static Process> {

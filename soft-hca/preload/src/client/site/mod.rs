@@ -58,7 +58,8 @@ thread_local! {
 
 /// The site of a command that the calling thread's program is about to give, if all is recorded.
 pub(super) fn of_command() -> Site {
-    process::recorded().map_or_else(Site::default, |process| of(process, None))
+    let process = process::recorded().or_else(process::recorded_parent);
+    process.map_or_else(Site::default, |process| of(process, None))
 }
 
 /// The same of a call that has failed, if only failures are recorded.
@@ -102,6 +103,13 @@ pub(super) fn of_inline(process: &Process, function: &'static CStr) -> Site {
 #[cold]
 pub(super) fn of_inline_from_elsewhere(process: &Process, function: &'static CStr) -> Site {
     of(process, Some(function))
+}
+
+/// The site of a `fork`, of which a handler is told that the C library calls.
+#[cold]
+pub(super) fn of_fork(process: &Process) -> Site {
+    let stack = Stack::walk_behind(libc::fork as *const () as usize);
+    begins(place(process, &stack, Some(c"fork")), stack.frame, 0)
 }
 
 #[cold]

@@ -52,12 +52,24 @@ pub(super) struct Stack {
     /// Tells apart the ways through the library.
     pub way: u64,
     visited: u32,
+    /// The file whose frames are passed over until the program's are reached, besides those of libraries.
+    passed: Option<Whose>,
 }
 
 impl Stack {
     /// Of the calling thread.
     pub(super) fn walk() -> Self {
-        let mut stack = Self::default();
+        Self::walk_past(None)
+    }
+
+    /// The same of a call that is made through a function at an address: the frames of its file are none of the
+    /// program's.
+    pub(super) fn walk_behind(function: usize) -> Self {
+        Self::walk_past(table::code(function).map(|code| code.whose))
+    }
+
+    fn walk_past(passed: Option<Whose>) -> Self {
+        let mut stack = Self { passed, ..Self::default() };
         // SAFETY: `visit` gets the stack that it expects, and lets nothing unwind.
         unsafe { _Unwind_Backtrace(visit, (&raw mut stack).cast()) };
         stack
@@ -77,6 +89,7 @@ impl Stack {
         let known = table::code(ip);
         match (known.map(|known| known.whose), self.depth) {
             (Some(Whose::Ours), 0) => true,
+            (whose @ Some(_), 0) if whose == self.passed => true,
             (Some(Whose::Library), 0) => {
                 self.way = (self.way ^ ip as u64).wrapping_mul(0x0100_0000_01b3);
                 self.function = begins();

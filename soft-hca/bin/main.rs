@@ -35,11 +35,27 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             let never: Infallible = run::run(&options)?;
             match never {}
         }
-        Subcommands::Record(RecordArgs { output: file, limit, fabric, device, command }) => {
+        Subcommands::Record(RecordArgs {
+            output: file,
+            limit,
+            buffers,
+            fabric,
+            device,
+            command,
+        }) => {
             let Wanted { devices, link, faults, strict } = device.wanted()?;
-            let time = None;
-            let options =
-                RecordOptions { file, limit, fabric, devices, link, faults, strict, time, command };
+            let options = RecordOptions {
+                file,
+                limit,
+                fabric,
+                devices,
+                link,
+                faults,
+                strict,
+                time: None,
+                compares_buffers: buffers,
+                command,
+            };
             return record::record(&options).map(ExitCode::from);
         }
         Subcommands::Show(arguments) => show(&arguments)?,

@@ -43,7 +43,7 @@ Examples:
 
 const RUN_USAGE: &str = "soft-hca run [--explain] [--strict[=SEED] [--seeds N]] [--like PROFILE] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] -- CMD [ARG]...";
-const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [--like PROFILE] [-o FILE] [--limit BYTES] [--fabric FABRIC] [--name DEVICE] \
+const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [--like PROFILE] [-o FILE] [--limit BYTES] [--buffers] [--fabric FABRIC] [--name DEVICE] \
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--commands] [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] [--references JSON] | --perfetto OUT] FILE";
@@ -373,6 +373,9 @@ pub struct RecordArgs {
     /// How much each process may write down before it is read, in bytes [default: 67108864]
     #[arg(long, value_name = "BYTES")]
     pub limit: Option<u64>,
+    /// Look also whether buffers of sends are changed too early, for `soft-hca check --record`
+    #[arg(long)]
+    pub buffers: bool,
     /// The fabric [default: one of its own; without CMD: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,

@@ -34,6 +34,7 @@ pub fn run(seeds: Seeds, wanted: &Wanted, command: &[OsString]) -> Result<u8, Er
             faults: wanted.faults.clone(),
             strict: Some(seed),
             time: Some(time),
+            compares_buffers: false,
             command: command.to_vec(),
         })?;
         if status != 0 {

@@ -7,14 +7,15 @@ use std::fs;
 use std::process::Stdio;
 
 use programs::place::{Place, built};
-use programs::{LIMIT, assert_has, comes_about, compile, installed, polls_are_seen};
+use programs::{LIMIT, assert_has, comes_about, compile, compile_with, installed, polls_are_seen};
 use serde_json::Value;
 
 const MISTAKES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/mistakes.c");
 
 /// The rules with a case that is called so.
-const RULES: [&str; 16] = [
+const RULES: [&str; 18] = [
     "receive-late",
+    "buffer-early",
     "overlap",
     "unsignaled-run",
     "queue-full",
@@ -27,13 +28,19 @@ const RULES: [&str; 16] = [
     "read-depth",
     "timers",
     "after-error",
+    "state",
     "rkey-stale",
     "unacked",
     "fork",
 ];
 
 /// Further cases, and what they are against.
-const MORE: [(&str, &str); 1] = [("fork-child", "fork")];
+const MORE: [(&str, &str); 4] = [
+    ("fork-child", "fork"),
+    ("fork-command", "fork"),
+    ("buffer-freed", "buffer-early"),
+    ("state-peer", "state"),
+];
 
 /// The exit status where something was found.
 const FOUND: i32 = 66;
@@ -129,6 +136,29 @@ fn findings_in_words_suppressed_and_for_code_hosts() {
     let page = fs::read_to_string(page).unwrap();
     let is_told = |rule: &&str| page.contains(&format!("\n| `{rule}` | "));
     assert!(programs.iter().all(is_told), "each rule is on the page");
+    place.assert_gone();
+}
+
+/// Each finding has the place where the call was made, also in a child of `fork`.
+#[test]
+fn findings_have_a_place_in_the_source() {
+    if !polls_are_seen() {
+        return;
+    }
+    let place = Place::new("check-places");
+    let Some(program) = compile_with(&place, MISTAKES, &["ibverbs"], &["-g"]) else { return };
+    for (case, function) in [
+        ("buffer-early", "send_message"),
+        ("state", "post_in_reset"),
+        ("state-peer", "send_message"),
+        ("fork", "make_child"),
+        ("fork-child", "poll_once"),
+        ("fork-command", "make_child"),
+    ] {
+        let (status, text) = check(&place, &[], &format!("{program} {case} wrong"));
+        assert_eq!(status, FOUND, "{case}: {text}");
+        assert_has(&text, &[&format!("\n    in {function} at "), "1 finding\n"]);
+    }
     place.assert_gone();
 }
 

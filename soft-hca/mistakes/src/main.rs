@@ -81,6 +81,11 @@ impl Case {
         }
     }
 
+    /// Does to the buffer of a send what may be done when its completion was polled.
+    fn reuse_buffer(&self, side: &mut Side) {
+        if self.is("buffer-early") { side.change() } else { side.free() }
+    }
+
     /// What the sender does.
     fn sends(&self, side: &mut Side, peer: Remote, receiver: &Child) -> Result<()> {
         let lkey = side.lkey();
@@ -119,6 +124,25 @@ impl Case {
                 side.post(1, SIGNALED, lkey, Some(peer))?;
                 side.poll_good()
             }
+            "state-peer" => {
+                send(side, SIGNALED)?;
+                if self.is_wrong {
+                    side.step()?;
+                }
+                side.poll_good()
+            }
+            "buffer-early" | "buffer-freed" => {
+                send(side, 0)?;
+                if self.is_wrong {
+                    self.reuse_buffer(side);
+                }
+                side.post(0, SIGNALED, lkey, None)?;
+                side.poll_good()?;
+                if !self.is_wrong {
+                    self.reuse_buffer(side);
+                }
+                Ok(())
+            }
             "after-error" => {
                 side.post(1, SIGNALED, 0, None)?;
                 side.poll()?;
@@ -151,12 +175,17 @@ impl Case {
             "unsignaled-run" | "queue-full" => MANY as usize,
             "cq-full" => 6,
             "overlap" | "arm-order" | "rkey-stale" | "sge-count" | "inline-size" => 2,
+            "buffer-early" | "buffer-freed" => 2,
             _ => 1,
         }
     }
 
     /// What the receiver does.
     fn receives(&self, side: &mut Side) -> Result<()> {
+        if self.is("state-peer") {
+            side.step()?;
+            return side.poll_good();
+        }
         if self.is("receive-late") {
             if self.is_wrong {
                 side.await_step()?;
@@ -201,9 +230,16 @@ impl Case {
     fn bystander(&self, side: &Side) -> Result<Option<Child>> {
         match self.name.as_str() {
             "fork" => fork(true, || Ok(())).map(Some),
-            "fork-child" => {
+            "fork-child" | "fork-command" => {
                 let polls = || side.poll_once().map(|_| ());
-                let child = fork(false, || if self.is_wrong { polls() } else { Ok(()) })?;
+                let child = fork(false, || match self.name.as_str() {
+                    "fork-child" if self.is_wrong => polls(),
+                    "fork-command" if self.is_wrong => {
+                        side.ask_in_vain();
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                })?;
                 child.end()?;
                 polls().map(|()| None)
             }
@@ -214,16 +250,29 @@ impl Case {
     /// One side, to its end; the sender's child is the receiver.
     fn side(&self, peer: UnixStream, receiver: Option<&Child>) -> Result<()> {
         let mut side = Side::new(self.choice(receiver.is_some()), peer)?;
-        let remote = side.connect()?;
+        if receiver.is_some() && self.is_wrongly("state") {
+            // It is refused in RESET, and this does not look.
+            let _ = side.post(1, SIGNALED, side.lkey(), None);
+        }
+        let peer = side.exchange_names()?;
+        side.init()?;
+        if receiver.is_none() && self.is("state-peer") {
+            side.receive(0)?;
+            if self.is_wrong {
+                side.await_step()?;
+            }
+        }
+        side.connect(peer)?;
+        let begins_at_once = self.is_wrong && self.is_one_of(&["receive-late", "state-peer"]);
         let mut bystander = None;
         match receiver {
             Some(receiver) => {
                 bystander = self.bystander(&side)?;
-                if !self.is_wrongly("receive-late") {
+                if !begins_at_once {
                     side.await_step()?;
                 }
-                self.sends(&mut side, remote, receiver)?;
-                if self.is_wrongly("receive-late") {
+                self.sends(&mut side, peer.remote, receiver)?;
+                if begins_at_once {
                     side.await_step()?;
                 }
             }

@@ -62,6 +62,14 @@ pub struct Remote {
     pub rkey: u32,
 }
 
+/// What the other side is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Name {
+    pub remote: Remote,
+    qp_num: u32,
+    gid: [u8; 16],
+}
+
 impl Side {
     /// A side with a queue pair that is not connected.
     pub fn new(choice: Choice, peer: UnixStream) -> Result<Self> {
@@ -118,7 +126,7 @@ impl Side {
             | sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE
             | sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ;
         let (address, length) = (self.memory.addr(), self.memory.len());
-        // SAFETY: the memory lives as long as this value, which deregisters it before.
+        // SAFETY: the memory is there. It stays pinned until this value deregisters it, whoever frees it.
         self.mr = unsafe { sys::ibv_reg_mr(self.pd, address, length, access.0 as c_int) };
         check(!self.mr.is_null(), "ibv_reg_mr")
     }
@@ -135,8 +143,8 @@ impl Side {
         check(error == 0, "ibv_modify_qp")
     }
 
-    /// Connects it with the other side, whose memory this gives.
-    pub fn connect(&mut self) -> Result<Remote> {
+    /// Tells the other side what this one is called, and hears what that one is.
+    pub fn exchange_names(&mut self) -> Result<Name> {
         let mut gid = sys::ibv_gid { raw: [0; 16] };
         // SAFETY: fills the GID that it is given.
         check(unsafe { sys::ibv_query_gid(self.context, 1, 1, &mut gid) } == 0, "ibv_query_gid")?;
@@ -152,9 +160,14 @@ impl Side {
         let mut its = [0; 32];
         self.peer.read_exact(&mut its).map_err(|error| Error("read", error))?;
         let word = |at: usize| u32::from_ne_bytes([its[at], its[at + 1], its[at + 2], its[at + 3]]);
-        let mut raw = [0; 16];
-        raw.copy_from_slice(&its[16..]);
+        let mut gid = [0; 16];
+        gid.copy_from_slice(&its[16..]);
+        let address = u64::from(word(8)) | u64::from(word(12)) << 32;
+        Ok(Name { remote: Remote { address, rkey: word(4) }, qp_num: word(0), gid })
+    }
 
+    /// From there on receives may be posted.
+    pub fn init(&self) -> Result<()> {
         let mut attr: sys::ibv_qp_attr = zeroed();
         attr.qp_state = sys::ibv_qp_state::IBV_QPS_INIT;
         (attr.port_num, attr.pkey_index) = (1, self.choice.pkey_index);
@@ -162,13 +175,17 @@ impl Side {
             | sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ;
         attr.qp_access_flags = access.0;
         let all = mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_ACCESS_FLAGS;
-        self.modify(&mut attr, mask::IBV_QP_STATE | all)?;
+        self.modify(&mut attr, mask::IBV_QP_STATE | all)
+    }
 
+    /// Connects it with the other side.
+    pub fn connect(&self, to: Name) -> Result<()> {
+        let mut attr: sys::ibv_qp_attr = zeroed();
         attr.qp_state = sys::ibv_qp_state::IBV_QPS_RTR;
-        (attr.path_mtu, attr.dest_qp_num) = (sys::ibv_mtu::IBV_MTU_1024, word(0));
+        (attr.path_mtu, attr.dest_qp_num) = (sys::ibv_mtu::IBV_MTU_1024, to.qp_num);
         (attr.max_dest_rd_atomic, attr.min_rnr_timer) = (self.choice.reads_in, 31);
         (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
-        (attr.ah_attr.grh.dgid, attr.ah_attr.grh.sgid_index) = (sys::ibv_gid { raw }, 1);
+        (attr.ah_attr.grh.dgid, attr.ah_attr.grh.sgid_index) = (sys::ibv_gid { raw: to.gid }, 1);
         attr.ah_attr.grh.hop_limit = 64;
         let all = mask::IBV_QP_AV | mask::IBV_QP_PATH_MTU | mask::IBV_QP_DEST_QPN;
         let all = all | mask::IBV_QP_RQ_PSN | mask::IBV_QP_MAX_DEST_RD_ATOMIC;
@@ -179,9 +196,23 @@ impl Side {
         attr.max_rd_atomic = self.choice.reads_out;
         let all = mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT | mask::IBV_QP_RNR_RETRY;
         let all = all | mask::IBV_QP_SQ_PSN | mask::IBV_QP_MAX_QP_RD_ATOMIC;
-        self.modify(&mut attr, mask::IBV_QP_STATE | all)?;
-        let address = u64::from(word(8)) | u64::from(word(12)) << 32;
-        Ok(Remote { address, rkey: word(4) })
+        self.modify(&mut attr, mask::IBV_QP_STATE | all)
+    }
+
+    /// Writes to the first byte of its memory.
+    pub fn change(&self) {
+        self.memory[0].set(self.memory[0].get() + 1);
+    }
+
+    /// Frees its memory, which stays registered.
+    pub fn free(&mut self) {
+        self.memory = CArray::default();
+    }
+
+    /// Asks for a protection domain, and does not look whether that was refused.
+    pub fn ask_in_vain(&self) {
+        // SAFETY: the context is open.
+        unsafe { sys::ibv_alloc_pd(self.context) };
     }
 
     /// The key of its memory.
@@ -215,7 +246,7 @@ impl Side {
         }
         let mut bad = ptr::null_mut();
         // SAFETY: the queue pair is alive; request and elements are read during the call, and their memory
-        // lives as long as this value.
+        // is registered as long as this value lives.
         check(unsafe { sys::ibv_post_send(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_send")
     }
 

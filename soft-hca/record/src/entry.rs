@@ -418,7 +418,7 @@ pub struct Completion {
 
 /// Polls of a completion queue by a thread: one that has found something and those before it that have
 /// not, or these alone, where the thread goes on to something else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Polled {
     /// The completion queue, by its number in the fabric.
     pub cq: u32,
@@ -430,6 +430,25 @@ pub struct Polled {
     /// By `ibv_start_poll`, `ibv_next_poll` and `ibv_end_poll`, not by `ibv_poll_cq`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub extended: bool,
+    /// Buffers of sends that were changed before this poll has told that they may be, if that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<Changed>,
+}
+
+/// An element of a send that was changed between the post and the poll of its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The queue pair.
+    pub qp: u32,
+    /// The request.
+    pub wr_id: u64,
+    /// Where the memory begins.
+    pub address: u64,
+    /// Its bytes.
+    pub length: u32,
+    /// It is not there any more.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unmapped: bool,
 }
 
 impl Polled {

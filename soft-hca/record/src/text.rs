@@ -6,8 +6,9 @@ use std::fmt::Write;
 use crate::calls::{self, Made};
 use crate::connection;
 use crate::entry::{
-    Call, Channel, Completion, ConnectionEvent, Direction, EmptyPolls, Entry, Executed, Outcome,
-    Packet, PacketNote, Polled, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge, What,
+    Call, Changed, Channel, Completion, ConnectionEvent, Direction, EmptyPolls, Entry, Executed,
+    Outcome, Packet, PacketNote, Polled, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge,
+    What,
 };
 use crate::reason::Reason;
 use crate::value::{Name, Named, Value};
@@ -501,6 +502,12 @@ impl<N: Names> Line<'_, N> {
             Some(empty) if empty.count > 1 => self.put(&format!(" ({})", often(&empty))),
             _ => {}
         }
+        for Changed { qp, wr_id, address, length, unmapped } in &polled.changed {
+            let (qp, wr_id) = (self.name(Name::Qp(*qp)), self.name(Name::WrId(*wr_id)));
+            let address = self.name(Name::Address(*address));
+            let became = if *unmapped { "is unmapped" } else { "has changed" };
+            self.put(&format!(", and [{address}/{length}] of qp={qp} wr_id={wr_id} {became}"));
+        }
     }
 
     fn channel(&mut self, channel: Channel, fd: u32) -> String {
@@ -584,5 +591,18 @@ mod tests {
             "ibv_start_poll(cq=1) = 3",
         ];
         assert_eq!(lines(&run), expected);
+    }
+
+    #[test]
+    fn polls_say_which_buffers_have_changed() {
+        let mut run = Run::new();
+        let changed = json!([
+            {"qp": 17, "wr_id": 1, "address": 4096, "length": 8},
+            {"qp": 17, "wr_id": 2, "address": 8192, "length": 16, "unmapped": true},
+        ]);
+        run.put(1, 0, "polled", json!({"cq": 1, "found": 2, "changed": changed}));
+        let expected = "ibv_poll_cq(cq=1) = 2, and [0x1000/8] of qp=17 wr_id=1 has changed, and [0x2000/16] of \
+                        qp=17 wr_id=2 is unmapped";
+        assert_eq!(lines(&run), [expected]);
     }
 }

@@ -5,8 +5,8 @@ use std::net::Ipv6Addr;
 use crate::calls;
 use crate::connection;
 use crate::entry::{
-    Call, Channel, Direction, Entry, Outcome, Packet, PacketNote, Polled, ReceiveQueue, Role, Seen,
-    Sge, What,
+    Call, Changed, Channel, Direction, Entry, Outcome, Packet, PacketNote, Polled, ReceiveQueue,
+    Role, Seen, Sge, What,
 };
 use crate::reason::Reason;
 pub(crate) use crate::text::duration;
@@ -385,6 +385,15 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                     }
                 };
                 put("found nothing", which);
+            }
+            for Changed { qp, wr_id: id, address, length, unmapped } in &polled.changed {
+                let became = if *unmapped { "unmapped" } else { "changed" };
+                let of = format!(
+                    "{} at {address:#x} of qp {qp}, {}",
+                    bytes((*length).into()),
+                    wr_id(*id)
+                );
+                put(&format!("{became} too early"), of);
             }
         }
         What::Wait { on, fd } => {

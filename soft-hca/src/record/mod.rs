@@ -21,7 +21,7 @@ use soft_hca_core::device_spec::{DeviceSpec, Devices};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_core::system;
-use soft_hca_core::trace::{self, FOLDER};
+use soft_hca_core::trace::{self, FOLDER, Scope};
 use soft_hca_daemon::device;
 use soft_hca_fault::Plan;
 use soft_hca_record::check::Checker;
@@ -66,6 +66,8 @@ pub struct RecordOptions {
     pub strict: Option<u64>,
     /// How long the program may take: it is ended then, and nothing is said of the record.
     pub time: Option<Duration>,
+    /// Whether buffers of sends are compared, which `check` asks for.
+    pub compares_buffers: bool,
     /// The program and its arguments; empty to record a fabric that runs.
     pub command: Vec<OsString>,
 }
@@ -101,7 +103,8 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     let captured = captured.filter(|link| fabric::link_warning(&dir, link).is_none());
     let to = File::create(&options.file)
         .map_err(cannot(format!("write to {}", options.file.display())))?;
-    let recording = Recording::begin(&dir, connection, options.limit, false)?;
+    let scope = if options.compares_buffers { Scope::Buffers } else { Scope::All };
+    let recording = Recording::begin(&dir, connection, options.limit, scope)?;
     let header = header(options, &fabric, &dir, &addresses);
     let failed = || cannot(format!("record to {}", options.file.display()));
     let to = BufWriter::new(to);
@@ -142,7 +145,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
 pub fn explained(options: &Options) -> Result<u8, Error> {
     let (mut program, membership) = run::prepare(options)?;
     let connection = observe(&membership.dir, &options.fabric)?;
-    let recording = match Recording::begin(&membership.dir, connection, None, true) {
+    let recording = match Recording::begin(&membership.dir, connection, None, Scope::Failures) {
         // Somebody says so already, or writes it down.
         Err(Error::Refused(error)) if error == Errno::EBUSY => {
             membership.keep_across_exec()?;
@@ -161,7 +164,7 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
 pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u64), Error> {
     let (program, membership) = run::prepare(options)?;
     let connection = observe(&membership.dir, &options.fabric)?;
-    let recording = Recording::begin(&membership.dir, connection, limit, false)?;
+    let recording = Recording::begin(&membership.dir, connection, limit, Scope::Buffers)?;
     let like = profile_of(&fabric::devices(&membership.dir));
     let mut sink = Sink { checker: Some(Checker::like(like)), ..Sink::default() };
     let failed = || cannot("see what the program does");
@@ -264,7 +267,7 @@ impl Recording {
         dir: &Path,
         connection: Connection,
         limit: Option<u64>,
-        only_failures: bool,
+        scope: Scope,
     ) -> Result<Self, Error> {
         let folder = dir.join(FOLDER);
         match DirBuilder::new().mode(0o700).create(&folder) {
@@ -275,7 +278,7 @@ impl Recording {
         }
         let began = system::now_ns();
         let limit = limit.unwrap_or(trace::DEFAULT_LIMIT);
-        let request = Request::Record { limit, only_failures };
+        let request = Request::Record { limit, scope };
         let (bytes, _) = fabric::ask(&connection, &request)?;
         let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
         Ok(Self { connection, dir: dir.into(), generation, began })

@@ -93,6 +93,22 @@ static void until_not_ready(void)
     }
 }
 
+/* Posts a send that no queue pair takes in RESET, and does not look whether it was refused. */
+static void post_in_reset(void)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    ibv_post_send(side.qp, &wr, &bad);
+}
+
+/* Does to the buffer of a send what may be done when its completion was polled. */
+static void reuse_buffer(void)
+{
+    if (is("buffer-early"))
+        side.memory[0]++;
+    else
+        check(!munmap(side.memory, DEPTH * BYTES), "munmap");
+}
+
 static void sends(struct name peer, pid_t receiver)
 {
     uint32_t lkey = side.mr->lkey;
@@ -121,6 +137,23 @@ static void sends(struct name peer, pid_t receiver)
             poll_good(&side);
     } else if (is("read-depth")) {
         read_from(peer);
+    } else if (is("buffer-early") || is("buffer-freed")) {
+        send_message(0, 1, 0, lkey);
+        if (is_wrong)
+            reuse_buffer();
+        send_message(1, 0, IBV_SEND_SIGNALED, lkey);
+        poll_good(&side);
+        if (!is_wrong)
+            reuse_buffer();
+        if (is("buffer-freed")) {
+            side.memory = mmap(NULL, DEPTH * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            check(side.memory != MAP_FAILED, "mmap");
+        }
+    } else if (is("state-peer")) {
+        send_message(0, 1, IBV_SEND_SIGNALED, lkey);
+        if (is_wrong)
+            step();
+        poll_good(&side);
     } else if (is("after-error")) {
         send_message(0, 1, IBV_SEND_SIGNALED, 0);
         poll_one(&side, &status);
@@ -171,13 +204,15 @@ static void make_child(void)
         close(ends[1]);
         if (is_wrongly("fork-child"))
             poll_once(&side, &number, &status);
+        if (is_wrongly("fork-command"))
+            ibv_alloc_pd(side.context);
         if (is("fork"))
             _exit(read(ends[0], &byte, 1) != 0);
         _exit(0);
     }
     close(ends[0]);
     to_child = ends[1];
-    if (is("fork-child")) {
+    if (is("fork-child") || is("fork-command")) {
         check(waitpid(child, &status, 0) == child, "waitpid");
         poll_once(&side, &number, &status);
     }
@@ -195,8 +230,13 @@ static void receives(void)
 {
     int count = is("unsignaled-run") || is("queue-full") ? MANY : is("cq-full") ? 6 : 2;
     if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index")
-        || is("unacked") || is("fork") || is("fork-child"))
+        || is("unacked") || !strncmp(rule, "fork", 4) || is("state"))
         count = 1;
+    if (is("state-peer")) {
+        step();
+        poll_good(&side);
+        return;
+    }
     if (is("receive-late")) {
         if (is_wrong)
             await();
@@ -252,14 +292,23 @@ int main(int count, char **arguments)
         check(cq_channel != NULL, "ibv_create_comp_channel");
     }
     create_queues(&side);
-    struct name peer = connect_side(&side);
-    if (receiver && (is("fork") || is("fork-child")))
+    if (is_wrongly("state") && receiver)
+        post_in_reset();
+    struct name peer = exchange_names(&side);
+    init_side(&side);
+    if (is("state-peer") && !receiver) {
+        post_receive(&side, 0);
+        if (is_wrong)
+            await();
+    }
+    connect_to(&side, peer);
+    if (receiver && !strncmp(rule, "fork", 4))
         make_child();
     if (receiver) {
-        if (!is_wrongly("receive-late"))
+        if (!is_wrongly("receive-late") && !is_wrongly("state-peer"))
             await();
         sends(peer, receiver);
-        if (is_wrongly("receive-late"))
+        if (is_wrongly("receive-late") || is_wrongly("state-peer"))
             await();
     } else {
         receives();

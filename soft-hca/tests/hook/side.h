@@ -133,17 +133,28 @@ static inline void close_side(struct side *side)
     check(!ibv_close_device(side->context), "ibv_close_device");
 }
 
-static inline struct name connect_side(struct side *side)
+/* Tells the other side what this one is called, and hears what that one is. */
+static inline struct name exchange_names(struct side *side)
 {
     struct name own = {.qpn = side->qp->qp_num, .rkey = side->mr->rkey,
                        .address = (uintptr_t)side->memory}, peer;
     check(!ibv_query_gid(side->context, 1, 1, &own.gid), "ibv_query_gid");
     say(&own, sizeof own);
     hear(&peer, sizeof peer);
+    return peer;
+}
+
+/* From there on receives may be posted. */
+static inline void init_side(struct side *side)
+{
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .pkey_index = pkey_index,
                                .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer.qpn,
+}
+
+static inline void connect_to(struct side *side, struct name peer)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer.qpn,
         .max_dest_rd_atomic = reads_in, .min_rnr_timer = rnr_timer,
         .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer.gid, .sgid_index = 1, .hop_limit = 64}}};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
@@ -152,6 +163,13 @@ static inline struct name connect_side(struct side *side)
                                 .rnr_retry = rnr_retry, .max_rd_atomic = reads_out};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
                          | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+}
+
+static inline struct name connect_side(struct side *side)
+{
+    struct name peer = exchange_names(side);
+    init_side(side);
+    connect_to(side, peer);
     return peer;
 }
 

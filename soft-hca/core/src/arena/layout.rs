@@ -18,6 +18,7 @@ use crate::arena::port_counters::Counters;
 use crate::arena::qp::Qp;
 use crate::arena::recording;
 use crate::arena::share::{SHARES, Share};
+use crate::trace::Scope;
 
 /// First word of an arena: "softhca" and the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0a");
@@ -348,8 +349,8 @@ pub struct Arena {
     pub trace_generation: AtomicU32,
     /// Bytes that each process may trace before they are read.
     pub trace_limit: AtomicU64,
-    /// Not 0: only what goes wrong is traced, and what is needed to tell of it.
-    pub trace_failures: AtomicU32,
+    /// What is traced, a [`Scope`].
+    pub trace_scope: AtomicU32,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,
@@ -422,10 +423,10 @@ impl Arena {
         recording::number(&self.trace_generation)
     }
 
-    /// Begins a recording of so many bytes, of all that happens or of failures only.
-    pub fn begin_recording(&self, number: u32, limit: u64, only_failures: bool) {
-        let words = (&self.trace_generation, &self.trace_limit, &self.trace_failures);
-        recording::begin(words, (number, limit, only_failures));
+    /// Begins a recording of so many bytes.
+    pub fn begin_recording(&self, number: u32, limit: u64, scope: Scope) {
+        let words = (&self.trace_generation, &self.trace_limit, &self.trace_scope);
+        recording::begin(words, (number, limit, scope as u32));
     }
 
     /// The queue pair with this number, if there is one.

@@ -5,14 +5,13 @@
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Begins the recording with a number, which is not 0: of so many bytes, and of all that happens or of
-/// failures only.
+/// Begins the recording with a number, which is not 0: of so many bytes, and of what a number says.
 pub fn begin(
-    (number, limit, failures): (&AtomicU32, &AtomicU64, &AtomicU32),
-    (new, bytes, only_failures): (u32, u64, bool),
+    (number, limit, scope): (&AtomicU32, &AtomicU64, &AtomicU32),
+    (new, bytes, what): (u32, u64, u32),
 ) {
     limit.store(bytes, Relaxed);
-    failures.store(only_failures.into(), Relaxed);
+    scope.store(what, Relaxed);
     number.store(new, Release);
 }
 

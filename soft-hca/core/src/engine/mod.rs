@@ -108,6 +108,7 @@ use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
 use crate::errno::{Errno, Label, Result, Values};
 use crate::trace::Event;
+use crate::trace::event::{Element, SendPosted};
 use crate::uapi::verbs::{qp_type, state};
 
 pub use asynchronous::{Async, Subject};
@@ -163,6 +164,10 @@ pub trait Env {
     fn send_datagram(&self, _datagram: &RemoteDatagram<'_>) -> bool {
         true
     }
+
+    /// A send, of which these are the elements that are read or written, was posted by this process to a queue
+    /// pair of its own, and was not executed yet. Asked only while somebody records.
+    fn send_posted(&self, _posted: &SendPosted, _list: &[Element]) {}
 
     /// Traces an event about a process, with what is behind its fixed part. Locks
     /// may be held: this waits for nobody and does not use the engine.

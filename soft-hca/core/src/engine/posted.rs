@@ -111,6 +111,7 @@ impl Actor<'_> {
             let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
             self.trace(|env| {
                 let (event, list) = self.send_posted(qp, qpn, &wqe);
+                env.send_posted(&event, &list);
                 env.trace(qp.proc.load(Acquire), &event.into(), list.as_bytes());
             });
         }

@@ -8,6 +8,7 @@ use soft_hca_fault::Happened;
 use crate::device_spec::DeviceSet;
 use crate::engine::Async;
 use crate::errno::{Errno, Result, Values};
+use crate::trace::Scope;
 use crate::uapi::verbs::Qpn;
 
 /// What a connection stands for.
@@ -93,8 +94,8 @@ pub enum Request {
     Record {
         /// Bytes for each process.
         limit: u64,
-        /// Only what fails is recorded.
-        only_failures: bool,
+        /// What is recorded.
+        scope: Scope,
     },
     /// A fault that was asked for has happened; those of devices among its specifications are to.
     Fault(Happened),
@@ -318,9 +319,9 @@ impl Request {
                 word(*index);
                 word(*generation);
             }
-            Self::Record { limit, only_failures } => {
+            Self::Record { limit, scope } => {
                 word(9);
-                word((*only_failures).into());
+                word(*scope as u32);
                 out.extend(limit.to_le_bytes());
             }
             Self::Fault(happened) => {
@@ -377,8 +378,8 @@ impl Request {
             7 => Self::List,
             8 => Self::CloseChannel(words.channel()?),
             9 => {
-                let only_failures = words.flag()?;
-                Self::Record { only_failures, limit: words.u64()? }
+                let scope = Scope::of(words.u32()?).ok_or(Errno::EINVAL)?;
+                Self::Record { scope, limit: words.u64()? }
             }
             10 => {
                 let text = std::mem::take(&mut words.0);
@@ -466,7 +467,7 @@ mod tests {
             Request::List,
             Request::Why { is_asked: true },
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
-            Request::Record { limit: 1 << 33, only_failures: true },
+            Request::Record { limit: 1 << 33, scope: Scope::Failures },
             Request::Fault(Happened {
                 call: "ibv_reg_mr".into(),
                 specs: "ibv_reg_mr:errno=EIO".into(),

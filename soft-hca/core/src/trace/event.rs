@@ -261,7 +261,8 @@ events! {
         /// The queue pair whose path it is, 0 for none.
         qpn: u32,
     }
-    /// Completions were polled, or polls that have found nothing are over.
+    /// Completions were polled, or polls that have found nothing are over. Behind it buffers that were changed too
+    /// early, each a [`Changed`].
     Polled = 17 {
         /// How many polls before have found nothing.
         empty: u64,
@@ -373,6 +374,29 @@ impl Source {
     /// The one that has a number.
     pub fn of(number: u32) -> Option<Self> {
         try_transmute!(number).ok()
+    }
+}
+
+/// A buffer of a send whose bytes were changed between the post and the poll of its completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub struct Changed {
+    /// Of the work request.
+    pub wr_id: u64,
+    /// First address of the element.
+    pub address: u64,
+    /// Its bytes.
+    pub length: u32,
+    /// Number of the queue pair.
+    pub qpn: u32,
+    /// 1 if there is no memory any more.
+    pub is_unmapped: u32,
+}
+
+impl Changed {
+    /// Those that bytes consist of.
+    pub fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        each(bytes)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
+use super::Scope;
 use super::event::{Began, Event};
 use super::ring::{About, Site, TraceRing};
 use crate::arena::Mapping;
@@ -96,7 +97,12 @@ impl Recorder {
 
     /// Whether all is traced, not only what goes wrong.
     pub fn is_complete(&self) -> bool {
-        self.arena.trace_failures.load(Relaxed) == 0
+        self.arena.trace_scope.load(Relaxed) != Scope::Failures as u32
+    }
+
+    /// Whether it is traced, too, which sends' buffers are changed too early.
+    pub fn compares_buffers(&self) -> bool {
+        self.is_on() && self.arena.trace_scope.load(Relaxed) == Scope::Buffers as u32
     }
 
     #[cold]

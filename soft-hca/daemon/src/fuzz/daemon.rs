@@ -8,6 +8,7 @@ use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::engine::Async;
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
+use soft_hca_core::trace::Scope;
 use soft_hca_core::uapi::uverbs::command;
 use soft_hca_core::uapi::verbs::Qpn;
 use soft_hca_fault::Happened;
@@ -113,7 +114,10 @@ impl Case {
                 None => Request::List,
             },
             9 => Request::CloseChannel(channel(u)?),
-            10 => Request::Record { limit: u.arbitrary()?, only_failures: u.arbitrary()? },
+            10 => {
+                let scope = *u.choose(&[Scope::All, Scope::Failures, Scope::Buffers])?;
+                Request::Record { limit: u.arbitrary()?, scope }
+            }
             11 => {
                 let text: String = u.arbitrary()?;
                 let [call, specs, outcome] = [text.clone(), text.clone(), text];

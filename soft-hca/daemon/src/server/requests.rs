@@ -9,7 +9,7 @@ use soft_hca_core::engine::Quiesce;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::rpc::{Answer, ChannelId, Created, FileKind, Hello, Request};
 use soft_hca_core::system;
-use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT};
+use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT, Scope};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::{Command, command as ucma_command};
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
@@ -85,8 +85,8 @@ impl Daemon {
                 }
                 Ok(Handled::Answered(Answered::default()))
             }
-            Request::Record { limit, only_failures } => {
-                let number = self.record(token, limit, only_failures)?;
+            Request::Record { limit, scope } => {
+                let number = self.record(token, limit, scope)?;
                 Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
             }
             Request::Port { device, port, is_up, after_ns } => {
@@ -139,14 +139,14 @@ impl Daemon {
     }
 
     /// Records the fabric for as long as a connection lasts.
-    fn record(&mut self, token: u32, limit: u64, only_failures: bool) -> Result<u32> {
+    fn record(&mut self, token: u32, limit: u64, scope: Scope) -> Result<u32> {
         const TAKEN: Errno = Errno::EBUSY.because("the fabric is being recorded already");
         const LIMIT: Errno = Errno::EINVAL.because("a record cannot have so few or so many bytes");
         ensure((MIN_LIMIT..=MAX_LIMIT).contains(&limit), LIMIT)?;
         ensure(self.recorder.is_none(), TAKEN)?;
         self.recorder = Some(token);
         self.recordings += 1;
-        self.fabric.arena.begin_recording(self.recordings, limit, only_failures);
+        self.fabric.arena.begin_recording(self.recordings, limit, scope);
         if let Some(recorder) = self.fabric.env.recorder() {
             recorder.prepare();
         }

@@ -12,11 +12,12 @@ use soft_hca_core::engine::{Async, Env};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{ChannelId, Connection, FileKind, Hello, Request};
 use soft_hca_core::system;
+use soft_hca_core::trace::event::{Element, SendPosted};
 use soft_hca_core::trace::{Event, Recorder};
 use soft_hca_core::uapi::verbs::Qpn;
 
 use crate::client::cancel::put_off;
-use crate::client::{daemon, share};
+use crate::client::{buffers, daemon, share};
 
 /// Event descriptors of channels, and a connection to the daemon for what is not a command.
 #[derive(Debug)]
@@ -155,6 +156,10 @@ impl Env for ClientEnv {
             daemon::connect()
                 .is_err_and(|error| [Errno::ECONNREFUSED, Errno::ENOENT].contains(&error))
         })
+    }
+
+    fn send_posted(&self, posted: &SendPosted, list: &[Element]) {
+        buffers::posted(&self.arena, &self.recorder, posted, list);
     }
 
     fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {

@@ -5,6 +5,7 @@
 //! caller waits in a way that the program can interrupt and cancel.
 
 pub mod acknowledged;
+mod buffers;
 mod cancel;
 mod channel;
 mod cm;

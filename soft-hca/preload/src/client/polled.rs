@@ -5,10 +5,13 @@
 use std::cell::Cell;
 
 use soft_hca_core::system;
+use soft_hca_core::trace::event::Changed;
 use soft_hca_core::trace::{About, Site, event};
+use zerocopy::IntoBytes;
 
+use crate::client::hook::layout::Wc;
 use crate::client::process::Process;
-use crate::client::site;
+use crate::client::{buffers, site};
 
 /// Queues that a thread polls in turn, each with a count of its own.
 const QUEUES: usize = 4;
@@ -111,11 +114,13 @@ impl Polled {
         })
     }
 
-    /// A poll has found so many completions.
+    /// A poll has found completions.
     #[cold]
-    pub(super) fn completions(self, process: &Process, found: u32) {
+    pub(super) fn completions(self, process: &Process, completions: &[Wc]) {
+        let changed = buffers::polled(&process.env.recorder, completions);
         let site = self.site(process);
-        Empty { site, ..self.before() }.trace(process, found, system::now_ns());
+        let found = completions.len() as u32;
+        Empty { site, ..self.before() }.trace(process, found, system::now_ns(), &changed);
     }
 
     /// `ibv_start_poll` has found one, behind which there may be more.
@@ -139,7 +144,7 @@ impl Polled {
     pub(super) fn ends(self, process: &Process) {
         let batch = BATCH.replace(Batch { before: NONE, t: 0, found: 0 });
         if batch.before.queue == self {
-            batch.before.trace(process, batch.found, batch.t);
+            batch.before.trace(process, batch.found, batch.t, &[]);
         }
     }
 }
@@ -152,11 +157,11 @@ impl Empty {
     /// Nothing was found.
     fn over(self, process: &Process) {
         if self.count > 0 {
-            self.trace(process, 0, system::now_ns());
+            self.trace(process, 0, system::now_ns(), &[]);
         }
     }
 
-    fn trace(self, process: &Process, found: u32, t: u64) {
+    fn trace(self, process: &Process, found: u32, t: u64, changed: &[Changed]) {
         let Self { queue, count: empty, first, last, site } = self;
         let Polled { cq, is_extended, .. } = queue;
         // What was counted for another recording is too late.
@@ -168,7 +173,7 @@ impl Empty {
         let event =
             event::Polled { empty, first, last, cq, found, is_extended: is_extended.into() };
         let about = About { t, site, ..recorder.about(recorder.index()) };
-        recorder.append(about, &event.into(), &[]);
+        recorder.append(about, &event.into(), &[changed.as_bytes()]);
     }
 }
 

@@ -15,7 +15,7 @@ use soft_hca_core::system;
 use soft_hca_core::uapi::rxe::abi::ModifySrqCmd;
 use soft_hca_core::uapi::uverbs::answer::Answer as _;
 use soft_hca_core::uapi::uverbs::{Command, answer, command, request};
-use soft_hca_core::uapi::verbs::access;
+use soft_hca_core::uapi::verbs::{QpAttrMask, access, state};
 use zerocopy::FromBytes;
 
 use crate::client::cancel::put_off;
@@ -24,7 +24,7 @@ use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
 use crate::client::{
-    OF_PARENT, Outcome, acknowledged, daemon, doorbell, hook, memory, note, share, strict,
+    OF_PARENT, Outcome, acknowledged, buffers, daemon, doorbell, hook, memory, note, share, strict,
 };
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
@@ -426,7 +426,20 @@ impl UverbsFile {
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
                 if let Some(qpn) = qps.get_mut(handle as usize) {
                     doorbell::forget(handle, *qpn);
+                    buffers::forget(*qpn);
                     *qpn = 0;
+                }
+            }
+            command::MODIFY_QP => {
+                let request: request::ModifyQp = command.request()?;
+                let given = QpAttrMask::from_bits_retain(request.attr_mask);
+                let is_reset = u32::from(request.qp_state) == state::RESET;
+                if given.contains(QpAttrMask::STATE) && is_reset {
+                    let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
+                    qps.get(request.qp_handle as usize)
+                        .copied()
+                        .into_iter()
+                        .for_each(buffers::forget);
                 }
             }
             _ => {}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::buffers::{Range, range};
 use crate::entry::Sge;
 
 /// Bytes that the receives of a process may be written to, by their first: the end, and how many
@@ -9,21 +10,24 @@ use crate::entry::Sge;
 #[derive(Debug, Default)]
 pub(super) struct Written(BTreeMap<u64, (u64, u32)>);
 
-fn range(sge: &Sge) -> Option<(u64, u64)> {
-    (sge.length > 0).then(|| (sge.address, sge.address.saturating_add(sge.length.into())))
+fn bytes(sge: &Sge) -> Option<Range> {
+    (sge.length > 0).then(|| range(sge))
 }
 
 impl Written {
     /// Which of these bytes are a receive's, if any are: the first that is found.
-    pub(super) fn overlap(&self, sges: &[Sge]) -> Option<(u64, u64)> {
-        sges.iter().filter_map(range).find_map(|(from, to)| {
-            let (other, (end, _)) = self.0.range(..to).next_back()?;
-            (*end > from).then(|| (from.max(*other), to.min(*end)))
-        })
+    pub(super) fn overlap(&self, sges: &[Sge]) -> Option<Range> {
+        sges.iter().filter_map(bytes).find_map(|bytes| self.shared(bytes))
+    }
+
+    /// Which of these bytes are a receive's.
+    pub(super) fn shared(&self, (from, to): Range) -> Option<Range> {
+        let (other, (end, _)) = self.0.range(..to).next_back()?;
+        (*end > from).then(|| (from.max(*other), to.min(*end)))
     }
 
     pub(super) fn add(&mut self, sges: &[Sge]) {
-        for (from, to) in sges.iter().filter_map(range) {
+        for (from, to) in sges.iter().filter_map(bytes) {
             let (end, count) = self.0.entry(from).or_insert((to, 0));
             *end = to.max(*end);
             *count += 1;
@@ -31,7 +35,7 @@ impl Written {
     }
 
     pub(super) fn remove(&mut self, sges: &[Sge]) {
-        for (from, _) in sges.iter().filter_map(range) {
+        for (from, _) in sges.iter().filter_map(bytes) {
             if let Some((_, count)) = self.0.get_mut(&from) {
                 *count -= 1;
                 if *count == 0 {

@@ -8,9 +8,13 @@
 //! | `events` | events that are not acknowledged |
 //! | `fork` | what a child of `fork` does, and has |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
+//! | `connection` | what comes too early in a connection |
+//! | `buffers` | who else writes to a process's memory |
 //! | `queues` | the rules about them |
 //! | [`report`] | findings as text, JSON and SARIF |
 
+mod buffers;
+mod connection;
 mod events;
 mod fork;
 mod memory;
@@ -31,6 +35,7 @@ use crate::entry::{Call, Entry, Outcome, What};
 use crate::place::Place;
 use crate::text::short_name;
 use crate::value::{Named, Value};
+use connection::Connections;
 use events::Events;
 use fork::Fork;
 use objects::Objects;
@@ -95,6 +100,7 @@ pub struct Checker {
     objects: Objects,
     events: Events,
     fork: Fork,
+    connections: Connections,
     queues: Queues,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
     is_partial: bool,
@@ -130,6 +136,7 @@ impl Checker {
         let mut found = Vec::new();
         if !self.is_partial {
             self.objects.entry(entry, &mut found);
+            self.connections.entry(entry, &mut found);
         }
         self.events.entry(entry, &mut found);
         self.fork.entry(entry, &mut found);

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::buffers::Range;
 use crate::arguments::{self, cq, number};
-use crate::entry::{ReceiveQueue, Sge};
+use crate::entry::{ReceiveQueue, SendPosted, Sge};
 use crate::place::Place;
 use crate::value::{Named, Value};
 
@@ -14,10 +15,41 @@ pub(super) struct Send {
     pub wr_id: u64,
     pub is_signaled: bool,
     pub sges: Vec<Sge>,
+    /// When it was posted.
+    pub t: u64,
+    /// It is read into its elements, not sent from them.
+    pub is_read: bool,
+    /// What it writes to in the peer's memory.
+    pub target: Option<Range>,
     /// It was executed: its memory is the program's.
     pub is_executed: bool,
     /// Where it was posted.
     pub source: Option<Arc<Place>>,
+}
+
+impl Send {
+    /// One that was posted.
+    pub(super) fn new(
+        t: u64,
+        posted: &SendPosted,
+        signals_all: bool,
+        source: Option<Arc<Place>>,
+    ) -> Self {
+        let has = |flag: &str| posted.flags.iter().any(|set| set == flag);
+        let is = |kind: &str| posted.opcode.contains(kind);
+        let length = if is("ATOMIC") { 8 } else { posted.length };
+        let target = posted.remote.filter(|_| is("WRITE") || is("ATOMIC"));
+        Self {
+            wr_id: posted.wr_id,
+            is_signaled: signals_all || has("IBV_SEND_SIGNALED"),
+            sges: if has("IBV_SEND_INLINE") { Vec::new() } else { posted.sges.clone() },
+            t,
+            is_read: is("READ") || is("ATOMIC_FETCH") || is("ATOMIC_CMP"),
+            target: target.map(|at| (at.address, at.address.saturating_add(length))),
+            is_executed: false,
+            source,
+        }
+    }
 }
 
 /// A receive that no message has taken.
@@ -58,7 +90,7 @@ pub(super) struct QueuePair {
     pub endless: Option<(u64, Option<Arc<Place>>, String)>,
     /// The program has polled the completion of a request that has failed.
     pub has_seen_failure: bool,
-    /// A request has failed: those behind it are flushed.
+    /// A request has failed, or the queue pair was put into the error state: those behind are flushed.
     pub has_failed: bool,
 }
 
@@ -109,11 +141,11 @@ impl QueuePair {
     }
 
     /// A send was executed.
-    pub(super) fn executes(&mut self, wr_id: u64) {
+    pub(super) fn executes(&mut self, wr_id: u64) -> Option<&Send> {
         let is_it = |send: &&mut Send| send.wr_id == wr_id && !send.is_executed;
-        if let Some(send) = self.sends.iter_mut().find(is_it) {
-            send.is_executed = true;
-        }
+        let send = self.sends.iter_mut().find(is_it)?;
+        send.is_executed = true;
+        Some(send)
     }
 
     /// The completion of a send was polled: its place, and those before it, are free.

@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use super::buffers::{AdapterWrites, Range, overlap, range};
 use super::memory::Written;
 use super::queue_pair::{Asked, QueuePair, Receive, Send};
 use super::{Found, Rule, done, source};
 use crate::arguments::{self, cq, number, qp};
 use crate::entry::{
-    Call, Channel, Completion, Entry, Polled, ReceivePosted, ReceiveQueue, SendPosted, What,
+    Call, Changed, Channel, Completion, Entry, Executed, Polled, ReceivePosted, ReceiveQueue,
+    SendPosted, Sge, What,
 };
 use crate::place::Place;
-use crate::reason::Reason;
-use crate::value::Name;
+use crate::reason::{Peer, Reason};
+use crate::value::{Name, Named};
 
 /// More work requests than any queue has.
 const MOST: u64 = 1 << 16;
@@ -29,6 +31,9 @@ struct CompletionQueue {
     channel: Option<u32>,
     /// Completions that nobody has polled.
     unpolled: VecDeque<Unpolled>,
+    /// Queue pairs whose failures were polled behind other completions: the program may not have looked at them
+    /// before it polls again.
+    behind: Vec<u32>,
     /// Requests that will complete to it, or have and were not polled.
     pending: u64,
     /// How often it was armed.
@@ -66,8 +71,34 @@ pub(super) struct Queues {
     held: HashMap<u32, Vec<Found>>,
     /// What receives may write to, by process.
     written: HashMap<u32, Written>,
-    /// The keys of regions, by process and region; none if a handle was given twice.
-    regions: HashMap<(u32, Name), Option<u32>>,
+    /// What adapters have written to.
+    adapters: AdapterWrites,
+    /// Regions, by process; none if a handle was given twice.
+    regions: HashMap<(u32, Name), Option<Region>>,
+}
+
+/// A region that is there.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    lkey: u32,
+    range: Range,
+    /// A peer may write to it.
+    is_remote: bool,
+    /// The addresses in requests are not those of the memory.
+    is_elsewhere: bool,
+}
+
+impl Region {
+    /// One that was registered by a call with these arguments.
+    fn new(lkey: u32, args: &[Named]) -> Self {
+        let start = arguments::name(args, "addr").map_or(0, |at| at.number());
+        let end = start.saturating_add(number(args, "length").unwrap_or_default());
+        let access = arguments::text(args, "access").unwrap_or_default();
+        let rights = ["REMOTE_WRITE", "REMOTE_ATOMIC", "MW_BIND"];
+        let is_remote = rights.iter().any(|right| access.contains(right));
+        let is_elsewhere = arguments::name(args, "iova").is_some();
+        Self { lkey, range: (start, end), is_remote, is_elsewhere }
+    }
 }
 
 /// A place in the record and the list of what is found there.
@@ -115,18 +146,19 @@ impl Queues {
             What::SendPosted(posted) => self.send_posted(&mut here, posted),
             What::ReceivePosted(posted) => self.receive_posted(&mut here, posted),
             What::Stalled { qp, wr_id, reason: Reason::ReceiverNotReady { .. } } => {
-                let sends = self.qps.get(qp).map(|qp| &qp.sends);
-                let is_it = |send: &&Send| send.wr_id == *wr_id && !send.is_executed;
-                here.source = sends.and_then(|sends| sends.iter().find(is_it)?.source.clone());
+                here.source = self.posted_at(*qp, *wr_id);
                 let what = "a send met no posted receive, and was tried again";
                 here.finds(Rule::ReceiveLate, format!("qp {qp}"), what.into());
             }
-            What::Executed(executed) => {
-                if let Some(qp) = self.qps.get_mut(&executed.qp) {
-                    qp.executes(executed.wr_id);
-                }
+            What::Stalled { qp, wr_id, reason: Reason::NoResponse { peer, .. } }
+                if is_not_yet(peer) =>
+            {
+                let what = "a send was posted before the peer's queue pair could receive it, and was tried again";
+                here.source = self.posted_at(*qp, *wr_id);
+                here.finds(Rule::State, format!("qp {qp}"), what.into());
             }
-            What::Completion(completion) => self.completion(completion),
+            What::Executed(executed) => self.executed(entry.t, executed),
+            What::Completion(completion) => self.completion(entry.t, completion),
             What::Polled(polled) => self.polled(&mut here, polled),
             What::Wait { on: Channel::Completion, fd } => self.waits(&mut here, *fd),
             What::ProcessEnded { .. } => {
@@ -137,9 +169,16 @@ impl Queues {
                 self.qps.retain(|_, qp| qp.process != entry.process);
                 self.cqs.retain(|_, cq| cq.process != entry.process);
                 self.written.remove(&entry.process);
+                self.adapters.remove(entry.process);
             }
             _ => {}
         }
+    }
+
+    /// Where a send that was not executed was posted.
+    fn posted_at(&self, qp: u32, wr_id: u64) -> Option<Arc<Place>> {
+        let is_it = |send: &&Send| send.wr_id == wr_id && !send.is_executed;
+        self.qps.get(&qp)?.sends.iter().find(is_it)?.source.clone()
     }
 
     /// What is posted and was not completed is not known any more.
@@ -186,14 +225,15 @@ impl Queues {
                 let name = |wanted| arguments::name(given, wanted);
                 if let (Some(mr), Some(Name::Key(key))) = (name("mr"), name("lkey")) {
                     let known = self.regions.entry((process, mr));
-                    known.and_modify(|known| *known = None).or_insert(Some(key));
+                    let region = Some(Region::new(key, args));
+                    known.and_modify(|known| *known = None).or_insert(region);
                 }
             }
             "ibv_dereg_mr" => {
                 let mr = arguments::name(args, "mr");
                 let known = mr.and_then(|mr| self.regions.remove(&(process, mr))).flatten();
-                if let Some(key) = known {
-                    self.deregistered(here, key);
+                if let Some(region) = known {
+                    self.deregistered(here, region.lkey);
                 }
             }
             "ibv_req_notify_cq" => {
@@ -225,9 +265,12 @@ impl Queues {
         if matches!(state, Some("IBV_QPS_RESET" | "IBV_QPS_ERR")) {
             self.empty(number);
         }
-        if let Some(qp) = self.qps.get_mut(&number).filter(|_| state == Some("IBV_QPS_RESET")) {
-            qp.has_seen_failure = false;
-            qp.has_failed = false;
+        let Some(qp) = self.qps.get_mut(&number) else { return };
+        match state {
+            Some("IBV_QPS_RESET") => (qp.has_seen_failure, qp.has_failed) = (false, false),
+            // What is posted from now on is flushed.
+            Some("IBV_QPS_ERR") => qp.has_failed = true,
+            _ => {}
         }
     }
 
@@ -290,10 +333,8 @@ impl Queues {
             let what = format!("a send uses {from:#x} to {to:#x}, which a posted receive has, too");
             here.finds(Rule::Overlap, place(), what);
         }
-        let is_signaled = qp.signals_all || has("IBV_SEND_SIGNALED");
-        let sges = if is_inline { Vec::new() } else { posted.sges.clone() };
-        let source = here.source.clone();
-        let send = Send { wr_id: posted.wr_id, is_signaled, sges, is_executed: false, source };
+        let send = Send::new(here.t, posted, qp.signals_all, here.source.clone());
+        let is_signaled = send.is_signaled;
         qp.sends.push_back(send);
         let used = qp.sends.len() as u64;
         if used > send_wr {
@@ -383,7 +424,71 @@ impl Queues {
         }
     }
 
-    fn completion(&mut self, completion: &Completion) {
+    fn executed(&mut self, t: u64, executed: &Executed) {
+        let Some(qp) = self.qps.get_mut(&executed.qp) else { return };
+        let (process, peer) = (qp.process, qp.peer);
+        let Some(send) = qp.executes(executed.wr_id) else { return };
+        let (target, sges) = (send.target, send.sges.iter().map(range).collect::<Vec<_>>());
+        if send.is_read {
+            sges.into_iter().for_each(|written| self.adapters.add(process, t, written));
+        }
+        let peer = peer.and_then(|peer| self.qps.get(&peer));
+        if let (Some(target), Some(peer)) = (target, peer) {
+            self.adapters.add(peer.process, t, target);
+        }
+    }
+
+    /// A send's buffer was changed, maybe by the program.
+    fn changed(&self, here: &mut Here<'_>, changed: &Changed) {
+        let Changed { qp, wr_id, address, length, unmapped } = *changed;
+        let is_it = |sge: &Sge| sge.address == address && sge.length == length;
+        let is_it = |send: &&Send| send.wr_id == wr_id && send.sges.iter().any(is_it);
+        let sends = self.qps.get(&qp).map(|qp| &qp.sends);
+        let Some(send) = sends.and_then(|sends| sends.iter().find(is_it)) else { return };
+        let at = (address, address.saturating_add(length.into()));
+        if !unmapped && self.may_be_an_adapter(here.process, send.t, at) {
+            return;
+        }
+        let became = if unmapped { "unmapped" } else { "changed" };
+        let what = format!(
+            "the buffer of a send (wr_id {wr_id:#x}, {length} bytes at {address:#x}) was {became} between the \
+             post and the poll of its completion"
+        );
+        let poll = std::mem::replace(&mut here.source, send.source.clone());
+        here.finds(Rule::BufferEarly, format!("qp {qp}"), what);
+        here.source = poll;
+    }
+
+    /// Whether an adapter may have written to these bytes since a time.
+    fn may_be_an_adapter(&self, process: u32, since: u64, at: Range) -> bool {
+        let is_here = |number: Option<u32>| number.and_then(|number| self.qps.get(&number));
+        let is_posted = |qp: &QueuePair| {
+            let writes = is_here(qp.peer).is_some_and(|peer| peer.process == process);
+            qp.sends.iter().filter(|send| !send.is_executed).any(|send| {
+                let reads = qp.process == process && send.is_read;
+                writes && send.target.is_some_and(|target| overlap(target, at))
+                    || reads && send.sges.iter().any(|sge| overlap(range(sge), at))
+            })
+        };
+        let is_received =
+            || self.written.get(&process).is_some_and(|written| written.shared(at).is_some());
+        let regions = || {
+            let own = self.regions.iter().filter(|((of, _), _)| *of == process);
+            own.filter_map(|(_, region)| *region)
+        };
+        let is_far = |qp: &QueuePair| {
+            qp.process == process && qp.peer.is_some() && is_here(qp.peer).is_none()
+        };
+        let is_given = |region: Region| region.is_remote && overlap(region.range, at);
+        self.adapters.since(process, since, at)
+            || is_received()
+            || self.qps.values().any(is_posted)
+            || regions().any(|region| region.is_elsewhere)
+            // What a peer on another host writes is not on record.
+            || regions().any(is_given) && self.qps.values().any(is_far)
+    }
+
+    fn completion(&mut self, t: u64, completion: &Completion) {
         let Completion { cq, qp: number, wr_id, opcode, status, .. } = completion;
         let has_failed = status != "IBV_WC_SUCCESS";
         let is_receive = !has_failed && opcode.starts_with("IBV_WC_RECV");
@@ -399,6 +504,8 @@ impl Queues {
                 receives.remove(at)
             });
             if let Some(receive) = taken {
+                let written = receive.sges.iter().map(range);
+                written.for_each(|written| self.adapters.add(qp.process, t, written));
                 self.written.entry(qp.process).or_default().remove(&receive.sges);
             }
         }
@@ -415,21 +522,33 @@ impl Queues {
         if self.polls.insert(here.process) {
             here.found.extend(self.held.remove(&here.process).unwrap_or_default());
         }
+        polled.changed.iter().for_each(|changed| self.changed(here, changed));
         let Some(cq) = self.cqs.get_mut(&polled.cq) else { return };
         cq.is_polled = true;
+        for seen in std::mem::take(&mut cq.behind) {
+            if let Some(qp) = self.qps.get_mut(&seen) {
+                qp.has_seen_failure = true;
+            }
+        }
         let found = cq.unpolled.len().min(polled.found as usize);
         let found: Vec<Unpolled> = cq.unpolled.drain(..found).collect();
-        found.iter().for_each(|unpolled| self.is_polled(polled.cq, unpolled));
+        let firsts = std::iter::once(true).chain(std::iter::repeat(false));
+        found
+            .iter()
+            .zip(firsts)
+            .for_each(|(one, is_first)| self.is_polled(polled.cq, one, is_first));
     }
 
-    /// The program has a completion.
-    fn is_polled(&mut self, cq: u32, polled: &Unpolled) {
-        if let Some(cq) = self.cqs.get_mut(&cq) {
-            cq.pending = cq.pending.saturating_sub(1);
-        }
+    /// The program has a completion, the first one of a poll or one behind it.
+    fn is_polled(&mut self, cq: u32, polled: &Unpolled, is_first: bool) {
+        let Some(cq) = self.cqs.get_mut(&cq) else { return };
+        cq.pending = cq.pending.saturating_sub(1);
         let Some(qp) = self.qps.get_mut(&polled.qp) else { return };
         if polled.has_failed {
-            qp.has_seen_failure = true;
+            qp.has_seen_failure |= is_first;
+            if !is_first {
+                cq.behind.push(polled.qp);
+            }
             self.empty(polled.qp);
         } else if !polled.is_receive {
             qp.frees(polled.wr_id);
@@ -453,6 +572,16 @@ impl Queues {
     /// The record ends.
     pub(super) fn end(&self, found: &mut Vec<Found>) {
         self.qps.iter().for_each(|(number, qp)| ends(*number, qp, found));
+    }
+}
+
+/// Whether a peer does not answer because it is not connected yet.
+fn is_not_yet(peer: &Peer) -> bool {
+    match peer {
+        // RESET and INIT.
+        Peer::InState { state } => *state < 2,
+        Peer::NotConnectedToUs { dest_qp } => *dest_qp == 0,
+        _ => false,
     }
 }
 

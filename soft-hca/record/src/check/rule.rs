@@ -45,6 +45,13 @@ rules! {
          the retries that another program or adapter has it fails with IBV_WC_RNR_RETRY_EXC_ERR",
         "post receives before the peer may send, and agree on how many messages may be on their way"
     }
+    /// A send's buffer has changed between the post and the poll of its completion.
+    BufferEarly = "buffer-early" {
+        "an adapter reads a send's buffer when it sends, and once more when a packet was lost: until the \
+         completion has been polled that may be at any time, and the peer gets what is there then",
+        "write to a send's buffer, or free it, after its completion, or that of a signaled send behind it, \
+         was polled"
+    }
     /// Two posted receives, or a receive and what is sent or read into, share bytes.
     Overlap = "overlap" {
         "an adapter writes a message whenever it comes: the bytes are the other request's as well",
@@ -112,6 +119,13 @@ rules! {
     AfterError = "after-error" {
         "a queue pair that has failed executes nothing any more: what is posted is flushed",
         "look at each completion's status, and connect anew after a failure"
+    }
+    /// A request in a state of its queue pair, or of the peer's, that is none for it.
+    State = "state" {
+        "adapters do not look at the state when something is posted: the request is lost, or fails, without an \
+         error of the call; and a message to a peer that is not in RTR yet is lost, and sent again as long as \
+         timeout and retry_cnt allow",
+        "post receives from INIT on, and sends in RTS, when the peer has said that it is in RTR"
     }
     /// A region is deregistered while requests use it.
     RkeyStale = "rkey-stale" {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::testing::{CLIENT, Run};
+use crate::testing::{CLIENT, Run, SERVER};
 
 fn findings(run: &Run) -> Vec<Finding> {
     let mut checker = Checker::new();
@@ -148,6 +148,246 @@ fn children_of_fork() {
         "ibv_create_cq was called in a child of fork, and refused",
     ];
     assert_eq!(found, expected);
+}
+
+const SERVERS: u64 = 0x1000;
+const CLIENTS: u64 = 0x9000;
+
+/// Two queue pairs that are connected: the server's, 17, and the client's, 18. Their regions are at [`SERVERS`] and at
+/// [`CLIENTS`].
+fn pair(access: &str) -> Run {
+    let mut run = Run::new();
+    for (process, own, peer, start) in [(SERVER, 17, 18, SERVERS), (CLIENT, 18, 17, CLIENTS)] {
+        run.call(process, "ibv_create_cq", json!([["cqe", 32]]), json!([["cq", {"cq": own}]]));
+        let asked = json!([
+            ["send_cq", {"cq": own}], ["recv_cq", {"cq": own}], ["max_send_wr", 8], ["max_recv_wr", 8],
+            ["max_send_sge", 1], ["max_recv_sge", 1],
+        ]);
+        run.call(process, "ibv_create_qp", asked, json!([["qp_num", {"qp": own}]]));
+        let args = json!([["qp", {"qp": own}], ["qp_state", "IBV_QPS_RTR"], ["dest_qp_num", {"qp": peer}]]);
+        run.call(process, "ibv_modify_qp", args, json!([]));
+        let args = json!([["addr", {"address": start}], ["length", 4096], ["access", access]]);
+        run.call(process, "ibv_reg_mr", args, json!([["mr", {"mr": own}], ["lkey", {"key": own}]]));
+    }
+    run
+}
+
+/// A request of a queue pair with eight bytes.
+fn posts_at(run: &mut Run, process: u32, opcode: &str, address: u64, remote: Option<u64>) {
+    let mut members = json!({
+        "qp": 17 + process, "wr_id": 5, "opcode": opcode, "flags": ["IBV_SEND_SIGNALED"], "length": 8,
+        "sges": [{"address": address, "length": 8, "lkey": 17 + process}],
+    });
+    if let Some(remote) = remote {
+        members["remote"] = json!({"address": remote, "rkey": 1});
+    }
+    run.put(10, process, "send_posted", members);
+}
+
+fn executes(run: &mut Run, process: u32, opcode: &str) {
+    let members = json!({
+        "qp": 17 + process, "wr_id": 5, "opcode": opcode, "length": 8, "status": "IBV_WC_SUCCESS",
+    });
+    run.put(10, process, "executed", members);
+}
+
+/// The server sends, something else happens, and a poll tells that the buffer has changed.
+fn changed_after(access: &str, happens: impl FnOnce(&mut Run)) -> Vec<(Rule, String)> {
+    let mut run = pair(access);
+    posts_at(&mut run, SERVER, "IBV_WR_SEND", SERVERS, None);
+    executes(&mut run, SERVER, "IBV_WR_SEND");
+    happens(&mut run);
+    let changed = json!([{"qp": 17, "wr_id": 5, "address": SERVERS, "length": 8}]);
+    run.put(10, SERVER, "polled", json!({"cq": 17, "found": 1, "changed": changed}));
+    findings(&run).into_iter().map(|found| (found.rule, found.place)).collect()
+}
+
+#[test]
+fn a_buffer_that_the_program_changes() {
+    let found = [(Rule::BufferEarly, "qp 17".to_owned())];
+    assert_eq!(changed_after("IBV_ACCESS_LOCAL_WRITE", |_| {}), found);
+    // The peer is here: what it writes is seen.
+    assert_eq!(changed_after("IBV_ACCESS_REMOTE_WRITE", |_| {}), found);
+    let beside = |run: &mut Run| {
+        posts_at(run, CLIENT, "IBV_WR_RDMA_WRITE", CLIENTS, Some(SERVERS + 8));
+        executes(run, CLIENT, "IBV_WR_RDMA_WRITE");
+    };
+    assert_eq!(changed_after("IBV_ACCESS_REMOTE_WRITE", beside), found);
+}
+
+#[test]
+fn a_buffer_that_an_adapter_may_have_changed() {
+    let none: [(Rule, String); 0] = [];
+    let writes = |run: &mut Run| {
+        posts_at(run, CLIENT, "IBV_WR_RDMA_WRITE", CLIENTS, Some(SERVERS));
+    };
+    assert_eq!(changed_after("IBV_ACCESS_REMOTE_WRITE", writes), none, "posted");
+    let has_written = |run: &mut Run| {
+        writes(run);
+        executes(run, CLIENT, "IBV_WR_RDMA_WRITE");
+    };
+    assert_eq!(changed_after("IBV_ACCESS_REMOTE_WRITE", has_written), none, "executed");
+    let reads = |run: &mut Run| {
+        posts_at(run, SERVER, "IBV_WR_RDMA_READ", SERVERS + 4, Some(CLIENTS));
+    };
+    assert_eq!(changed_after("IBV_ACCESS_LOCAL_WRITE", reads), none, "a read into it");
+    let receives = |run: &mut Run| {
+        let sge = json!({"address": SERVERS, "length": 8, "lkey": 17});
+        let receive = json!({
+            "queue": {"qp": 17}, "wr_id": 1, "length": 8, "sges": [sge], "seen": "at_post",
+        });
+        run.put(10, SERVER, "receive_posted", receive);
+        let completion = json!({
+            "cq": 17, "qp": 17, "wr_id": 1, "opcode": "IBV_WC_RECV", "status": "IBV_WC_SUCCESS", "length": 8,
+        });
+        run.put(10, SERVER, "completion", completion);
+    };
+    assert_eq!(changed_after("IBV_ACCESS_LOCAL_WRITE", receives), none, "a message");
+    let peer_ends = |run: &mut Run| {
+        run.put(10, CLIENT, "process_ended", json!({"exit_by": 4721}));
+    };
+    let found = changed_after("IBV_ACCESS_REMOTE_WRITE", peer_ends);
+    assert!(!found.iter().any(|(rule, _)| *rule == Rule::BufferEarly), "a peer that is not here");
+}
+
+/// The client asks for the connection of [`pair`], and the server accepts it. What each does then, or has done before.
+fn connected(before: impl FnOnce(&mut Run), after: impl FnOnce(&mut Run)) -> Vec<(Rule, String)> {
+    let mut run = pair("IBV_ACCESS_LOCAL_WRITE");
+    run.call(
+        CLIENT,
+        "rdma_connect",
+        json!([["id", {"cm_id": 1}], ["qp_num", {"qp": 18}]]),
+        json!([]),
+    );
+    before(&mut run);
+    run.call(
+        SERVER,
+        "rdma_accept",
+        json!([["id", {"cm_id": 2}], ["qp_num", {"qp": 17}]]),
+        json!([]),
+    );
+    run.call(CLIENT, "rdma_accept", json!([["id", {"cm_id": 1}]]), json!([]));
+    after(&mut run);
+    findings(&run).into_iter().map(|found| (found.rule, found.place)).collect()
+}
+
+fn receives_at(run: &mut Run, process: u32, address: u64) {
+    let receive = json!({
+        "queue": {"qp": 17 + process}, "wr_id": 1, "length": 8,
+        "sges": [{"address": address, "length": 8, "lkey": 17 + process}], "seen": "at_post",
+    });
+    run.put(10, process, "receive_posted", receive);
+}
+
+/// A message comes into that.
+fn receives(run: &mut Run, process: u32) {
+    let completion = json!({
+        "cq": 17 + process, "qp": 17 + process, "wr_id": 1, "opcode": "IBV_WC_RECV",
+        "status": "IBV_WC_SUCCESS", "length": 8,
+    });
+    run.put(10, process, "completion", completion);
+}
+
+#[test]
+fn receives_after_the_connection_could_send() {
+    let server = |run: &mut Run| receives_at(run, SERVER, SERVERS);
+    let client = |run: &mut Run| receives_at(run, CLIENT, CLIENTS);
+    let sends = |run: &mut Run| posts_at(run, CLIENT, "IBV_WR_SEND", CLIENTS + 8, None);
+    let late = |qp: &str| [(Rule::ReceiveLate, qp.to_owned())];
+    let after = |run: &mut Run| {
+        server(run);
+        sends(run);
+    };
+    assert_eq!(connected(|_| {}, after), late("qp 17"));
+    assert_eq!(connected(server, sends), [], "before it has accepted");
+    let answers = |run: &mut Run| {
+        client(run);
+        server(run);
+        posts_at(run, SERVER, "IBV_WR_SEND", SERVERS + 8, None);
+        receives(run, CLIENT);
+        sends(run);
+    };
+    assert_eq!(connected(client, answers), [], "the client waits for the server's message");
+    let others = |run: &mut Run| {
+        server(run);
+        let asked = json!([["send_cq", {"cq": 18}], ["recv_cq", {"cq": 18}]]);
+        run.call(CLIENT, "ibv_create_qp", asked, json!([["qp_num", {"qp": 19}]]));
+        let completion = json!({
+            "cq": 18, "qp": 19, "wr_id": 1, "opcode": "IBV_WC_RECV", "status": "IBV_WC_SUCCESS", "length": 8,
+        });
+        run.put(10, CLIENT, "completion", completion);
+        sends(run);
+    };
+    assert_eq!(connected(|_| {}, others), [], "it was told by another connection");
+    let server_sends = |run: &mut Run| {
+        client(run);
+        posts_at(run, SERVER, "IBV_WR_SEND", SERVERS + 8, None);
+    };
+    assert_eq!(connected(server, server_sends), late("qp 18"));
+    let writes = |run: &mut Run| {
+        server(run);
+        posts_at(run, CLIENT, "IBV_WR_RDMA_WRITE", CLIENTS + 8, Some(SERVERS));
+    };
+    assert_eq!(connected(|_| {}, writes), [], "takes no receive");
+}
+
+#[test]
+fn requests_in_a_state_that_is_none_for_them() {
+    let mut run = pair("IBV_ACCESS_LOCAL_WRITE");
+    run.put(10, CLIENT, "call", json!({
+        "name": "ibv_post_send", "args": [["qp", {"qp": 18}]], "duration": 1, "result": {"refused": {
+            "errno": "EINVAL", "number": 22, "reason": "not yet", "values": [["state", "IBV_QPS_INIT"]],
+        }},
+    }));
+    for (wr_id, peer) in [
+        (1, json!({"is": "in_state", "state": 1})),
+        (2, json!({"is": "not_connected_to_us", "dest_qp": 0})),
+        (3, json!({"is": "in_state", "state": 6})),
+        (4, json!({"is": "not_connected_to_us", "dest_qp": 5})),
+    ] {
+        let reason = json!({
+            "check": "no_response", "waited": 0, "timeout": 14, "retry_cnt": 7, "peer": peer,
+        });
+        run.put(10, SERVER, "stalled", json!({"qp": 17, "wr_id": wr_id, "reason": reason}));
+    }
+    let found: Vec<_> =
+        findings(&run).into_iter().map(|one| (one.rule, one.place, one.times)).collect();
+    assert_eq!(found, [(Rule::State, "qp 18".into(), 1), (Rule::State, "qp 17".into(), 2)]);
+}
+
+/// A failed completion is polled together with others, and then a receive is posted.
+fn posts_after_failure(statuses: &[&str], polls_again: bool) -> Vec<Rule> {
+    let mut run = pair("IBV_ACCESS_LOCAL_WRITE");
+    for status in statuses {
+        let completion = json!({
+            "cq": 17, "qp": 17, "wr_id": 9, "opcode": "IBV_WC_RECV", "status": status, "length": 8,
+        });
+        run.put(10, SERVER, "completion", completion);
+    }
+    run.put(10, SERVER, "polled", json!({"cq": 17, "found": statuses.len()}));
+    if polls_again {
+        run.put(10, SERVER, "polled", json!({"cq": 17, "found": 0}));
+    }
+    receives_at(&mut run, SERVER, SERVERS);
+    findings(&run).into_iter().map(|found| found.rule).collect()
+}
+
+#[test]
+fn a_failure_is_seen_when_it_comes_first_or_at_the_next_poll() {
+    let [good, failed] = ["IBV_WC_SUCCESS", "IBV_WC_WR_FLUSH_ERR"];
+    assert_eq!(posts_after_failure(&[failed], false), [Rule::AfterError]);
+    assert_eq!(posts_after_failure(&[good, failed], false), []);
+    assert_eq!(posts_after_failure(&[good, failed], true), [Rule::AfterError]);
+}
+
+#[test]
+fn what_is_posted_in_the_error_state_is_flushed() {
+    let mut run = pair("IBV_ACCESS_LOCAL_WRITE");
+    let args = json!([["qp", {"qp": 17}], ["qp_state", "IBV_QPS_ERR"]]);
+    run.call(SERVER, "ibv_modify_qp", args, json!([]));
+    receives_at(&mut run, SERVER, SERVERS);
+    run.call(SERVER, "ibv_dereg_mr", json!([["mr", {"mr": 17}]]), json!([]));
+    assert_eq!(findings(&run), []);
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl Decoder {
                 What::Executed(work::executed(&done, receive, tail))
             }
             Event::Completion(done) => What::Completion(work::completion(&done, tail)),
-            Event::Polled(polled) => What::Polled(work::polled(&polled, self.began)),
+            Event::Polled(polled) => What::Polled(work::polled(&polled, self.began, tail)),
             Event::Wait(Wait { channel: on, fd }) => What::Wait { on: channel(on)?, fd: fd as u32 },
             Event::Woken(Woken { waited, channel: on, fd, is_event }) => {
                 What::Woken { on: channel(on)?, fd: fd as u32, waited, event: is_event != 0 }

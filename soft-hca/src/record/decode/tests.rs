@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use soft_hca_core::trace::event::{
-    Began, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled, Raised,
+    Began, Changed, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled, Raised,
     ReceivePosted, SendPosted, Stalled, Wait, Woken,
 };
 use soft_hca_core::trace::{About, Record, Site};
@@ -166,6 +166,12 @@ fn polls_are_counted() {
         "empty": {"count": 7, "first": 1, "last": 4},
     });
     assert_eq!(decoded(US, empty, &[]), expected);
+    let changed = Changed { wr_id: 1, address: 4096, length: 8, qpn: 17, is_unmapped: 1 };
+    let expected = json!({
+        "what": "polled", "cq": 3, "found": 2,
+        "changed": [{"qp": 17, "wr_id": 1, "address": 4096, "length": 8, "unmapped": true}],
+    });
+    assert_eq!(decoded(US, polled, changed.as_bytes()), expected);
 }
 
 #[test]

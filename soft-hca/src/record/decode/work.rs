@@ -5,8 +5,8 @@ use soft_hca_core::uapi::verbs::{
     opcode, placement, qp_type, selectivity, send_flag, wc_flag, wc_opcode,
 };
 use soft_hca_record::entry::{
-    Completion, Destination, EmptyPolls, Executed, Flush, MatchedReceive, Polled, ReceivePosted,
-    ReceiveQueue, Remote, Seen, SendPosted, Sge,
+    Changed, Completion, Destination, EmptyPolls, Executed, Flush, MatchedReceive, Polled,
+    ReceivePosted, ReceiveQueue, Remote, Seen, SendPosted, Sge,
 };
 
 use super::names::{constant, flag_list, gid, opcode_name, status_name};
@@ -114,11 +114,18 @@ pub(super) fn completion(body: &event::Completion, cause: &[u8]) -> Completion {
 }
 
 /// Polls of a queue in a recording that began at a time.
-pub(super) fn polled(body: &event::Polled, began: u64) -> Polled {
+pub(super) fn polled(body: &event::Polled, began: u64, tail: &[u8]) -> Polled {
     let event::Polled { empty: count, first, last, cq, found, is_extended } = *body;
     let [first, last] = [first, last].map(|t| t.saturating_sub(began));
     let empty = (count > 0).then_some(EmptyPolls { count, first, last });
-    Polled { cq, found, empty, extended: is_extended != 0 }
+    let changed = event::Changed::all(tail).map(|changed| Changed {
+        qp: changed.qpn,
+        wr_id: changed.wr_id,
+        address: changed.address,
+        length: changed.length,
+        unmapped: changed.is_unmapped != 0,
+    });
+    Polled { cq, found, empty, extended: is_extended != 0, changed: changed.collect() }
 }
 
 /// A send work request that was executed, and the receive that it has met.

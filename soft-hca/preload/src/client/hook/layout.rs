@@ -100,6 +100,7 @@ pub(in crate::client) struct Sge {
 
 /// `struct ibv_wc`, up to the number of the queue pair.
 #[repr(C)]
+#[derive(FromBytes)]
 pub(in crate::client) struct Wc {
     pub wr_id: u64,
     pub status: u32,
@@ -114,6 +115,11 @@ pub(in crate::client) struct Wc {
 impl Wc {
     /// The bit of the opcode that receives have (`IBV_WC_RECV`).
     pub(in crate::client) const RECV: u32 = 1 << 7;
+
+    /// Whether a successful one is a receive's.
+    pub(in crate::client) fn is_receive(&self) -> bool {
+        self.opcode & Self::RECV != 0
+    }
 }
 
 #[cfg(test)]

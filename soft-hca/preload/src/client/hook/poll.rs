@@ -1,8 +1,10 @@
 //! The functions that stand in the places of the provider's.
 
 use std::ffi::{c_int, c_void};
+use std::slice;
 
 use super::Queue;
+use super::layout::Wc;
 use super::table::{self, Hooked};
 use crate::client::polled::Polled;
 use crate::client::process::{self, Process};
@@ -67,7 +69,11 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
     }
     trace(hooked.queue, false, |polled, process| match found {
         0 => polled.nothing(process),
-        1.. => polled.completions(process, found as u32),
+        1.. => {
+            // SAFETY: the provider has filled in so many completions.
+            let completions = unsafe { slice::from_raw_parts(wc.cast::<Wc>(), found as usize) };
+            polled.completions(process, completions);
+        }
         // The call itself has failed.
         _ => {}
     });

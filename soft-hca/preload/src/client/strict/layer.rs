@@ -85,7 +85,7 @@ unsafe extern "C-unwind" fn poll_cq(cq: *mut c_void, count: c_int, wc: *mut c_vo
             qpn: wc.qp_num,
             wr_id: wc.wr_id,
             has_failed: wc.status != 0,
-            is_receive: wc.opcode & Wc::RECV != 0,
+            is_receive: wc.is_receive(),
         });
     }
     found

@@ -260,6 +260,34 @@ fn who_hangs_is_told_of_at_once() {
     place.assert_gone();
 }
 
+/// What `soft-hca ls --why` says of programs that poll in vain.
+const POLLS: [(&str, &str); 3] = [
+    ("unsignaled", " is done without a completion: IBV_SEND_SIGNALED was not set; usual cause: "),
+    ("unposted", ", which reports to it, has no send and no receive posted; usual cause: "),
+    ("stalled", " has 2 sends that wait; usual cause: see what the send queue waits for"),
+];
+
+#[test]
+fn who_polls_in_vain() {
+    if !polls_are_seen() {
+        return;
+    }
+    let _processors = the_processors();
+    let place = Place::new("hangs-polls");
+    let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
+    let why = || said(&place, &["ls", "--why", "--fabric", place.fabric_name()]);
+    for (case, expected) in POLLS {
+        let mut running = place.start(&format!("{program} {case} 1000"));
+        let is_said = || {
+            let text = why();
+            text.lines().any(|line| line.contains(" in vain for ") && line.contains(expected))
+        };
+        assert!(comes_about(LIMIT, is_said), "{case}: {}", why());
+        running.kill();
+        place.assert_gone();
+    }
+}
+
 #[test]
 fn who_is_stopped_and_who_waits_for_work() {
     let place = Place::new("hangs-stopped");

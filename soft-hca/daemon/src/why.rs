@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use soft_hca_core::arena::{Channel, Cq, Qp};
-use soft_hca_core::uapi::verbs::{qp_type, state};
+use soft_hca_core::uapi::rxe::SendWqe;
+use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, state};
 
 use crate::fabric::Fabric;
 use crate::ucma::{Cm, Reason};
@@ -24,6 +25,7 @@ pub(crate) fn text(fabric: &Fabric, cm: &Cm, is_asked: bool, now: u64) -> String
     let mut out = String::new();
     look.stopped(&mut out);
     look.channels(&mut out);
+    look.polls(&mut out);
     if is_asked {
         look.sends(&mut out);
     }
@@ -98,6 +100,76 @@ impl Look<'_> {
                 );
             }
         }
+    }
+
+    /// Threads that poll a queue in vain.
+    fn polls(&self, out: &mut String) {
+        for index in self.fabric.cqs.taken() {
+            let Some(since) = self.polls_since(index) else { continue };
+            let cq = &self.fabric.arena.cqs[index];
+            let all = self.fabric.qps.taken().map(|qp| &self.fabric.arena.qps[qp]);
+            let reports = |qp: &&Qp| {
+                [&qp.send_cq, &qp.recv_cq].map(|cq| cq.load(Acquire)).contains(&(index as u32))
+            };
+            // Each has to be explained.
+            let verdicts: Option<Vec<Verdict>> =
+                all.filter(reports).map(|qp| self.nothing_comes(index as u32, qp)).collect();
+            if let Some((why, cause)) = verdicts.and_then(|all| all.into_iter().next()) {
+                let (who, waited) = (self.who(cq.proc.load(Acquire) as usize), self.waited(since));
+                let _ = writeln!(
+                    out,
+                    "{who} polls cq {index} in vain for {waited}: {why}; usual cause: {cause}"
+                );
+            }
+        }
+    }
+
+    /// Why a queue pair brings nothing to a queue that is polled.
+    fn nothing_comes(&self, cq: u32, qp: &Qp) -> Option<Verdict> {
+        let [sends, receives] = [&qp.send_cq, &qp.recv_cq].map(|of| of.load(Acquire) == cq);
+        let waits = sends && self.posted(qp) > 0 || receives && self.receives(qp) > 0;
+        if waits {
+            return self.nothing(qp);
+        }
+        // A program may poll all the time, and post when it has something to do.
+        if !self.is_asked {
+            return None;
+        }
+        let number = qp.live.load(Acquire);
+        if sends && self.last_is_unsignaled(qp) {
+            let why = format!(
+                "the last send of qp {number} is done without a completion: IBV_SEND_SIGNALED was not set"
+            );
+            return Some((why, UNSIGNALED));
+        }
+        let what = match (sends, receives) {
+            (true, true) => "no send and no receive",
+            (true, false) => "no send",
+            _ => "no receive",
+        };
+        let why = format!("qp {number}, which reports to it, has {what} posted");
+        Some((why, "the request was never posted, or its completion was taken already"))
+    }
+
+    /// Whether the last send of a queue pair that was posted has asked for no completion.
+    fn last_is_unsignaled(&self, qp: &Qp) -> bool {
+        let Some(ring) =
+            self.fabric.arena.ring(&qp.sq).filter(|_| qp.sq_sig_all.load(Acquire) == 0)
+        else {
+            return false;
+        };
+        let last = SendWqe::read(ring.slot(ring.producer().wrapping_sub(1)));
+        // Of a slot that was never filled all is 0.
+        let is_filled = last.opcode != opcode::RDMA_WRITE || last.remote().addr != 0;
+        is_filled && last.flags & send_flag::SIGNALED == 0
+    }
+
+    /// Since when a thread has polled a queue in vain, if that is long and it still does.
+    fn polls_since(&self, index: usize) -> Option<u64> {
+        let cq = &self.fabric.arena.cqs[index];
+        let [since, until] = [&cq.in_vain_since, &cq.in_vain_until].map(|t| t.load(Acquire));
+        let is_over = until == 0 || self.now.saturating_sub(until) >= LONG_NS;
+        (!is_over && until.saturating_sub(since) >= LONG_NS).then_some(since)
     }
 
     /// Completions that nobody has polled.
@@ -197,6 +269,7 @@ impl Look<'_> {
         let channel = cq.and_then(|cq| (cq.channel.load(Acquire) as usize).checked_sub(1));
         let channel = channel.and_then(|index| self.fabric.arena.channels.get(index));
         channel.is_some_and(|channel| self.waits_since(channel).is_some())
+            || self.polls_since(qp.recv_cq.load(Acquire) as usize).is_some()
     }
 
     /// Since when a thread waits at a channel, if that is long.
@@ -327,5 +400,7 @@ fn receives(count: u32) -> String {
     if count == 0 { "no receive".into() } else { times(count, "receive", "receives") }
 }
 
+const UNSIGNALED: &str = "sq_sig_all is 0, and no request asks for a completion: set IBV_SEND_SIGNALED at \
+                          those that are waited for";
 const UNARMED: &str = "ibv_req_notify_cq is missing: it arms for one event, so it is called before the \
                        wait and again after each event";

@@ -21,7 +21,7 @@ use crate::arena::share::{SHARES, Share};
 use crate::trace::Scope;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0a");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0b");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -228,6 +228,11 @@ entry! {
         // The cache line of who polls
         /// Taken to move payloads out of `eager`.
         pub eager_lock: LockApart,
+        /// Since when a thread has polled it and found nothing, `CLOCK_MONOTONIC` nanoseconds; 0 if it has not done
+        /// so for long.
+        pub in_vain_since: AtomicU64,
+        /// When it was last seen to.
+        pub in_vain_until: AtomicU64,
     }
 }
 

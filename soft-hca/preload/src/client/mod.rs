@@ -15,6 +15,7 @@ mod env;
 mod forked;
 mod hook;
 mod identity;
+mod in_vain;
 mod loaded;
 mod memory;
 mod memory_owner;

@@ -8,7 +8,7 @@ use super::layout::Wc;
 use super::table::{self, Hooked};
 use crate::client::polled::Polled;
 use crate::client::process::{self, Process};
-use crate::client::share;
+use crate::client::{in_vain, share};
 
 type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
@@ -29,6 +29,7 @@ unsafe fn hooked(cq: *mut c_void) -> Option<Hooked> {
 fn polled(queue: Queue, begins: bool) {
     let Some(process) = process::current().filter(|_| queue.generation != 0) else { return };
     let actor = process.actor();
+    in_vain::over(&process.arena, queue.index);
     if actor.is_polled_eagerly(queue.index, queue.generation) {
         actor.settle(queue.index);
     } else if begins {
@@ -66,6 +67,8 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
         share::has_found();
         // An extended queue whose other functions are replaced, if it has any.
         polled(hooked.queue, hooked.own.start_poll != 0);
+    } else if found == 0 && hooked.queue.generation != 0 {
+        in_vain::nothing(hooked.queue.index);
     }
     trace(hooked.queue, false, |polled, process| match found {
         0 => polled.nothing(process),
@@ -94,6 +97,8 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
     if error == 0 {
         share::has_found();
         polled(hooked.queue, false);
+    } else if error == libc::ENOENT && hooked.queue.generation != 0 {
+        in_vain::nothing(hooked.queue.index);
     }
     trace(hooked.queue, true, |polled, process| match error {
         0 => polled.begins(process),

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use programs::machine::{Kind, Machine, Memory, QEMU};
+use programs::mpi::{MPICH, Mpi, OPEN_MPI};
 use programs::place::Place;
 use programs::{LIMIT, LOCALHOST, comes_about, installed, polls_are_seen, tcp, the_processors};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn check(name: &str, known: &Known, runs: impl FnOnce(&Place)) {
     }
     let place = Place::new(name);
     let keeper = place.keep();
-    let record = ["record", "-o", "run.shr", "--fabric", place.fabric_name()];
+    let record = ["record", "--buffers", "-o", "run.shr", "--fabric", place.fabric_name()];
     let mut recorder = place.command(&record).stderr(Stdio::null()).spawn().unwrap();
     let has_begun = || fs::metadata(place.file("run.shr")).is_ok_and(|found| found.len() > 0);
     assert!(comes_about(LIMIT, has_begun), "nothing is recorded");
@@ -72,32 +72,45 @@ const TESTS: [&str; 5] =
 
 #[test]
 fn ucx_over_reliable_connections() {
-    let known = Known { may: &["inline-size"], does: &["timers"] };
-    ucx("checked-ucx-rc", "rc", &TESTS, &known);
+    ucx("checked-ucx-rc", "rc", &TESTS, &OVER_RC);
 }
 
 #[test]
 fn ucx_over_datagrams() {
-    let known = Known { may: &["inline-size"], does: &[] };
-    ucx("checked-ucx-ud", "ud", &TESTS[..2], &known);
+    ucx("checked-ucx-ud", "ud", &TESTS[..2], &OVER_UD);
 }
+
+/// An MPI over a transport of UCX.
+fn mpi(name: &str, mpi: Mpi, transport: &str, known: &Known) {
+    if mpi.is_installed() {
+        check(name, known, |place| {
+            mpi.start(place, |command| command.env("UCX_TLS", transport)).succeed();
+        });
+    }
+}
+
+/// Of UCX's reliable connections, and of its datagrams.
+const OVER_RC: Known = Known { may: &["inline-size"], does: &["timers"] };
+const OVER_UD: Known = Known { may: &["inline-size"], does: &[] };
 
 #[test]
 fn mpich_over_ucx() {
-    let (launcher, compiler) = ("mpirun.mpich", "mpicc.mpich");
-    if !installed(&[launcher, compiler]) {
-        return;
-    }
-    let known = Known { may: &["inline-size"], does: &["timers"] };
-    check("checked-mpich", &known, |place| {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mpi/exchange.c");
-        let file = place.file("exchange");
-        let mut command = Command::new(compiler);
-        let status = command.args(["-O1", "-o"]).args([&file, Path::new(source)]).status();
-        assert!(status.unwrap().success());
-        let line = format!("{launcher} -n 2 {}", file.display());
-        place.start_in(&line, |command| command.env("UCX_TLS", "rc")).succeed();
-    });
+    mpi("checked-mpich", MPICH, "rc", &OVER_RC);
+}
+
+#[test]
+fn mpich_over_datagrams() {
+    mpi("checked-mpich-ud", MPICH, "ud", &OVER_UD);
+}
+
+#[test]
+fn open_mpi_over_ucx() {
+    mpi("checked-open-mpi", OPEN_MPI, "rc", &OVER_RC);
+}
+
+#[test]
+fn open_mpi_over_datagrams() {
+    mpi("checked-open-mpi-ud", OPEN_MPI, "ud", &OVER_UD);
 }
 
 /// The ports of `dtest` and its kin are the machine's, and `dapl.rs` has them; `dapltest`'s is the fabric's.

@@ -6,16 +6,9 @@
 //! Debian's configuration leaves out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::path::Path;
-use std::process::Command;
-
+use programs::mpi::{MPICH, Mpi, OPEN_MPI, RANKS};
 use programs::place::Place;
-use programs::{installed, the_processors};
-
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mpi/exchange.c");
-
-/// More would be more than there are processors to poll on.
-const RANKS: usize = 2;
+use programs::the_processors;
 
 const LINES: [&str; 3] = [
     "ring: 10 laps, 2 ranks",
@@ -23,34 +16,16 @@ const LINES: [&str; 3] = [
     "allreduce: to 100000 numbers",
 ];
 
-const MPICH: &str = "mpirun.mpich";
-/// As root, too, and on a machine with one processor.
-const OPEN_MPI: &str =
-    "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none --mca pml ucx";
-
-/// Compiles the program into a place of its own.
-fn compile(compiler: &str, place: &Place) -> String {
-    let file = place.file("exchange");
-    let mut command = Command::new(compiler);
-    command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).args([&file, Path::new(SOURCE)]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    file.to_str().unwrap().to_string()
-}
-
 /// Runs the program with transports of choice, or with UCX's own choice. Each rank has to have the
 /// lane.
-fn run(name: &str, launcher: &str, compiler: &str, transports: Option<&str>, lane: Option<&str>) {
-    let program = launcher.split_whitespace().next().unwrap();
-    if !installed(&[program, compiler]) {
+fn run(name: &str, mpi: Mpi, transports: Option<&str>, lane: Option<&str>) {
+    if !mpi.is_installed() {
         return;
     }
     let place = Place::new(name);
-    let line = format!("{launcher} -n {RANKS} {}", compile(compiler, &place));
     let _processors = the_processors();
-    let mut run = place.start_in(&line, |command| {
-        // Open MPI has a folder for its sockets there.
-        command.env("TMPDIR", place.file("")).env_remove("UCX_TLS").env("UCX_LOG_LEVEL", "info");
+    let mut run = mpi.start(&place, |command| {
+        command.env_remove("UCX_TLS").env("UCX_LOG_LEVEL", "info");
         command.envs(transports.map(|names| ("UCX_TLS", names)))
     });
     let text = run.succeed();
@@ -65,43 +40,35 @@ fn run(name: &str, launcher: &str, compiler: &str, transports: Option<&str>, lan
     place.assert_gone();
 }
 
-fn mpich(name: &str, transports: Option<&str>, lane: Option<&str>) {
-    run(name, MPICH, "mpicc.mpich", transports, lane);
-}
-
-fn open_mpi(name: &str, transports: Option<&str>, lane: Option<&str>) {
-    run(name, OPEN_MPI, "mpicc.openmpi", transports, lane);
-}
-
 const RC: Option<&str> = Some("tag(rc_verbs/rxe0:1)");
 const UD: Option<&str> = Some("tag(ud_verbs/rxe0:1)");
 
 #[test]
 fn mpich_over_reliable_connections() {
-    mpich("mpich-rc", Some("rc"), RC);
+    run("mpich-rc", MPICH, Some("rc"), RC);
 }
 
 #[test]
 fn mpich_over_datagrams() {
-    mpich("mpich-ud", Some("ud"), UD);
+    run("mpich-ud", MPICH, Some("ud"), UD);
 }
 
 #[test]
 fn mpich_with_nothing_set() {
-    mpich("mpich", None, None);
+    run("mpich", MPICH, None, None);
 }
 
 #[test]
 fn open_mpi_over_reliable_connections() {
-    open_mpi("open-mpi-rc", Some("rc"), RC);
+    run("open-mpi-rc", OPEN_MPI, Some("rc"), RC);
 }
 
 #[test]
 fn open_mpi_over_datagrams() {
-    open_mpi("open-mpi-ud", Some("ud"), UD);
+    run("open-mpi-ud", OPEN_MPI, Some("ud"), UD);
 }
 
 #[test]
 fn open_mpi_with_nothing_set() {
-    open_mpi("open-mpi", None, None);
+    run("open-mpi", OPEN_MPI, None, None);
 }

@@ -10,6 +10,7 @@ pub mod guest;
 pub mod hosts;
 pub mod locked;
 pub mod machine;
+pub mod mpi;
 pub mod perftest;
 pub mod place;
 pub mod program;

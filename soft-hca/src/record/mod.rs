@@ -16,12 +16,13 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use soft_hca_core::arena::Scope;
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::{DeviceSpec, Devices};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_core::system;
-use soft_hca_core::trace::{self, FOLDER, Scope};
+use soft_hca_core::trace::{self, FOLDER};
 use soft_hca_daemon::device;
 use soft_hca_fault::Plan;
 use soft_hca_record::check::Checker;

@@ -17,8 +17,8 @@ use crate::arena::lock::{Lock, LockApart};
 use crate::arena::port_counters::Counters;
 use crate::arena::qp::Qp;
 use crate::arena::recording;
+use crate::arena::scope::Scope;
 use crate::arena::share::{SHARES, Share};
-use crate::trace::Scope;
 
 /// First word of an arena: "softhca" and the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0b");

@@ -9,6 +9,7 @@ mod map;
 pub mod port_counters;
 mod qp;
 mod recording;
+mod scope;
 pub mod share;
 mod traffic;
 
@@ -18,5 +19,6 @@ pub use layout::*;
 pub use lock::{Guard, Lock, LockApart};
 pub use map::Mapping;
 pub use qp::Qp;
+pub use scope::Scope;
 pub use share::{SHARE_QPS, SHARES, Share, share_of};
 pub use traffic::{Events, Tally, Traffic};

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use soft_hca_fault::Happened;
 
+use crate::arena::Scope;
 use crate::device_spec::DeviceSet;
 use crate::engine::Async;
 use crate::errno::{Errno, Result, Values};
-use crate::trace::Scope;
 use crate::uapi::verbs::Qpn;
 
 /// What a connection stands for.

@@ -27,31 +27,10 @@ mod recorder;
 mod ring;
 pub(crate) mod words;
 
-use zerocopy::{TryFromBytes, try_transmute};
-
 pub use event::Event;
 pub use file::OtherVersion;
 pub use recorder::{FOLDER, Recorder, at, site, thread};
 pub use ring::{About, Record, Site, TraceRing};
-
-/// What of a fabric is traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
-#[repr(u32)]
-pub enum Scope {
-    /// All that happens.
-    All = 0,
-    /// What goes wrong, and what is needed to tell of it.
-    Failures = 1,
-    /// All that happens, and which sends' buffers have changed before their completions were polled.
-    Buffers = 2,
-}
-
-impl Scope {
-    /// The one that has a number.
-    pub fn of(number: u32) -> Option<Self> {
-        try_transmute!(number).ok()
-    }
-}
 
 /// Bytes that each process may trace before they are read, if nothing else is said.
 pub const DEFAULT_LIMIT: u64 = 64 << 20;

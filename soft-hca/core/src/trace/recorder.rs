@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
-use super::Scope;
 use super::event::{Began, Event};
 use super::ring::{About, Site, TraceRing};
-use crate::arena::Mapping;
+use crate::arena::{Mapping, Scope};
 use crate::system;
 
 /// Name of the folder, in the fabric's, that the rings are in.

@@ -4,11 +4,11 @@
 use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
+use soft_hca_core::arena::Scope;
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::engine::Async;
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
-use soft_hca_core::trace::Scope;
 use soft_hca_core::uapi::uverbs::command;
 use soft_hca_core::uapi::verbs::Qpn;
 use soft_hca_fault::Happened;

@@ -4,12 +4,13 @@ use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use soft_hca_core::arena::Scope;
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::engine::Quiesce;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::rpc::{Answer, ChannelId, Created, FileKind, Hello, Request};
 use soft_hca_core::system;
-use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT, Scope};
+use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::{Command, command as ucma_command};
 use soft_hca_core::uapi::uverbs::command as uverbs_command;

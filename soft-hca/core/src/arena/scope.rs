@@ -1,0 +1,22 @@
+//! How much a recording has.
+
+use zerocopy::{TryFromBytes, try_transmute};
+
+/// What of a fabric is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum Scope {
+    /// All that happens.
+    All = 0,
+    /// What goes wrong, and what is needed to tell of it.
+    Failures = 1,
+    /// All that happens, and which sends' buffers have changed before their completions were polled.
+    Buffers = 2,
+}
+
+impl Scope {
+    /// The one that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
+    }
+}

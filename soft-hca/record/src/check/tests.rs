@@ -301,7 +301,6 @@ fn receives_after_the_connection_could_send() {
     assert_eq!(connected(|_| {}, after), late("qp 17"));
     assert_eq!(connected(server, sends), [], "before it has accepted");
     let answers = |run: &mut Run| {
-        client(run);
         server(run);
         posts_at(run, SERVER, "IBV_WR_SEND", SERVERS + 8, None);
         receives(run, CLIENT);

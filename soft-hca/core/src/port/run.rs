@@ -353,6 +353,14 @@ mod tests {
         number
     }
 
+    /// A share of this process's with a queue pair that is connected between these addresses, and without sockets.
+    fn share_with_one(arena: &Arc<Mapping>, addresses: [&str; 2]) -> (Qpn, Running) {
+        let [own, peer] = addresses.map(|text| text.parse().unwrap());
+        let number = connect(arena, OWN, Path::new(own, peer));
+        arena.shares[OWN].proc.store(ME as u32 + 1, Release);
+        (number, Running::new(Arc::clone(arena), OWN, Vec::new()))
+    }
+
     /// A packet from the path's peer.
     fn send(to: Qpn, path: Path) {
         let socket = UdpSocket::bind((path.peer, 0)).unwrap();
@@ -420,11 +428,8 @@ mod tests {
     #[test]
     fn what_is_done_when_the_share_was_taken_back_is_told() {
         let arena = Arc::new(Mapping::create().unwrap());
-        let [own, peer] = ["127.7.95.1", "127.7.95.2"].map(|text| text.parse().unwrap());
-        let number = connect(&arena, OWN, Path::new(own, peer));
+        let (number, mut running) = share_with_one(&arena, ["127.7.95.1", "127.7.95.2"]);
         let share = &arena.shares[OWN];
-        share.proc.store(ME as u32 + 1, Release);
-        let mut running = Running::new(Arc::clone(&arena), OWN, Vec::new());
         let (env, copier) = (TakesBack { share, looks: Looks::default() }, LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
         let told = || std::mem::take(&mut *env.looks.0.lock().unwrap());
@@ -441,11 +446,8 @@ mod tests {
     #[test]
     fn what_others_have_changed_is_served() {
         let arena = Arc::new(Mapping::create().unwrap());
-        let [own, peer] = ["127.7.94.1", "127.7.94.2"].map(|text| text.parse().unwrap());
-        let number = connect(&arena, OWN, Path::new(own, peer));
+        let (number, mut running) = share_with_one(&arena, ["127.7.94.1", "127.7.94.2"]);
         let share = &arena.shares[OWN];
-        share.proc.store(ME as u32 + 1, Release);
-        let mut running = Running::new(Arc::clone(&arena), OWN, Vec::new());
         let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
         let began = Instant::now();

@@ -188,6 +188,7 @@ impl Case {
         }
         if self.is("receive-late") {
             if self.is_wrong {
+                side.step()?;
                 side.await_step()?;
             }
             side.receive(0)?;
@@ -263,7 +264,8 @@ impl Case {
             }
         }
         side.connect(peer)?;
-        let begins_at_once = self.is_wrong && self.is_one_of(&["receive-late", "state-peer"]);
+        let begins_at_once = self.is_wrongly("state-peer");
+        let has_another_step = begins_at_once || self.is_wrongly("receive-late");
         let mut bystander = None;
         match receiver {
             Some(receiver) => {
@@ -272,7 +274,7 @@ impl Case {
                     side.await_step()?;
                 }
                 self.sends(&mut side, peer.remote, receiver)?;
-                if begins_at_once {
+                if has_another_step {
                     side.await_step()?;
                 }
             }

@@ -238,8 +238,10 @@ static void receives(void)
         return;
     }
     if (is("receive-late")) {
-        if (is_wrong)
+        if (is_wrong) {
+            step();
             await();
+        }
         post_receive(&side, 0);
         step();
         if (!is_wrong)
@@ -305,7 +307,7 @@ int main(int count, char **arguments)
     if (receiver && !strncmp(rule, "fork", 4))
         make_child();
     if (receiver) {
-        if (!is_wrongly("receive-late") && !is_wrongly("state-peer"))
+        if (!is_wrongly("state-peer"))
             await();
         sends(peer, receiver);
         if (is_wrongly("receive-late") || is_wrongly("state-peer"))

@@ -38,7 +38,7 @@ const OURS: [(&[&str], &[&str]); 4] = [
     (&["apm"], &["check_completion", "id_event", "malloc"]),
     (&["srq"], &["check_status", "malloc"]),
 ];
-/// And those of the suite's.
+/// The same, in the suite's examples.
 const OURS_IN_SUITE: [&str; 2] = ["our_wait_for_event", "random"];
 
 static FUNCTION: LazyLock<Regex> = LazyLock::new(|| {

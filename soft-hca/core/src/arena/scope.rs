@@ -1,4 +1,4 @@
-//! How much a recording has.
+//! How much a recording contains.
 
 use zerocopy::{TryFromBytes, try_transmute};
 

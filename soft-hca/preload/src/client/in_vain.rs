@@ -12,7 +12,7 @@ use crate::client::process;
 /// Polls between two looks at the clock. It is odd, so that of queues that are polled in turn each has one.
 const BETWEEN: u32 = 61;
 
-/// Who has not been seen to poll for so many nanoseconds has not gone on to.
+/// A thread that was not seen to poll for this many nanoseconds is taken to have stopped.
 const PAUSE_NS: u64 = 500_000_000;
 
 thread_local! {

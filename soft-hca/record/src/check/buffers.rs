@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::entry::Sge;
 
-/// As much of a process is remembered.
+/// How many writes to a process's memory are remembered.
 const REMEMBERED: usize = 1 << 14;
 
 /// Bytes of a process: the first, and the first behind them.
@@ -28,7 +28,7 @@ pub(super) struct AdapterWrites(HashMap<u32, Writes>);
 struct Writes {
     /// When, and where.
     known: VecDeque<(u64, Range)>,
-    /// When what is not remembered any more was, at last.
+    /// When the latest write that is no longer remembered was made.
     forgotten: Option<u64>,
 }
 

@@ -30,7 +30,7 @@ struct Pair {
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     pairs: HashMap<u32, Pair>,
-    /// When a process has got a message at last, by whichever queue pair: two programs may have several.
+    /// When a process last got a message, by whichever queue pair: two programs may have several.
     received: HashMap<u32, u64>,
     /// The queue pairs of ids that have asked for a connection, by process.
     asked: HashMap<(u32, Name), u32>,

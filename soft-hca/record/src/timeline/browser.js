@@ -28,7 +28,7 @@ addEventListener("load", () => {
         const other = texts[b][1];
         const wide = Math.min(box.right, other.right) - Math.max(box.left, other.left);
         const high = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
-        // Boxes have room for accents and descenders, which is nobody's ink.
+        // Boxes have room for accents and descenders, which may be empty.
         const head = texts[a][0].closest(".heads") || texts[b][0].closest(".heads");
         check(head || wide < 2 || high < 5, `texts overlap: ${texts[a][0].textContent} / ${texts[b][0].textContent}`);
       }

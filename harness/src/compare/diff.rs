@@ -117,7 +117,7 @@ impl Diff {
     }
 
     /// Runs a recorded case with both makers' programs; once more if the C has not done as it
-    /// has always done, which may be chance.
+    /// has always done, which may be chance, or if each has done what has been recorded, and not the same.
     pub fn case(&self, stage: &Stage, example: &Example, case: &Case) -> Result<CaseResult, Error> {
         if let Some(why) = out_of_reach(stage, case) {
             let verdict = Verdict::Skipped { why: why.to_owned() };
@@ -134,10 +134,17 @@ impl Diff {
             Ok((self.once(example, case, &of_the_c, &expected, &c, &rust), c, rust))
         };
         let mut found = judge()?;
-        let again = matches!(found.0.verdict, Verdict::OtherC)
-            || [&found.1, &found.2]
-                .iter()
-                .any(|run| !impossible(&case.example, &run.outcome).is_empty());
+        let either = [&found.1, &found.2];
+        let as_recorded = |run: &&Played| {
+            run.not_started.is_none()
+                && of_the_c.complaints(&run.outcome, &self.rules.normaliser).is_empty()
+        };
+        let again =
+            match found.0.verdict {
+                Verdict::OtherC => true,
+                Verdict::Unexpected => either.iter().all(as_recorded),
+                _ => false,
+            } || either.iter().any(|run| !impossible(&case.example, &run.outcome).is_empty());
         if again {
             found = judge()?;
         }

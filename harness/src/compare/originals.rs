@@ -58,7 +58,11 @@ Which copies are known
       fewer bytes, and cut the texts off.
   mckey: the manual's own, with -M and -p, whose help says \"UDP (default)\" and which ends with
       \"return status\". librdmacm's program of the same name has other options and messages.
-      In some copies free(test.nodes) is inside the loop of destroy_nodes: put it behind.
+      Its line of the join ends with the GID: in a later version \"mlid\" and \"sl\" follow. In some
+      copies free(test.nodes) is inside the loop of destroy_nodes: put it behind; or the texts
+      were typed anew, with other blanks and letters (\"faield\", \"UDP(default)\").
+  srq: in some copies the rdma_post_send to conn_id[0] in run_server is there twice, and the
+      second finds no place in the queue: delete one.
 
 Where it has to be
   DIR/ping-sr-1/client    DIR/ping-sr-1/server    (so for each example of the suite)

@@ -84,11 +84,17 @@ fn behaviour(text: &mut String, results: &Results) {
 }
 
 fn skipped(text: &mut String, results: &Results) {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for example in &results.examples {
-        if let Some(why) = &example.skipped {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "\nNot compared: {} ({why}).", example.example);
+        let Some(why) = &example.skipped else { continue };
+        match reasons.iter_mut().find(|(reason, _)| reason == why) {
+            Some((_, names)) => names.push(example.example),
+            None => reasons.push((why, vec![example.example])),
         }
+    }
+    for (why, names) in reasons {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\nNot compared ({why}): {}.", names.join(", "));
     }
 }
 

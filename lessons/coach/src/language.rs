@@ -1,7 +1,8 @@
 //! The languages in which a student can write a lesson's program.
 
 use std::fmt;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
@@ -46,13 +47,20 @@ impl fmt::Display for Language {
 /// compiler says why.
 ///
 /// # Errors
-/// There is no compiler.
+/// There is no compiler, or the kit cannot be read.
 pub fn compile_c(source: &Path, out: &Path) -> Result<bool, Error> {
     let kit = top().join("lessons/kit/c");
     let mut cc = Command::new("cc");
     // With debug information: the record has the lines of calls.
     cc.args(["-std=gnu17", "-O1", "-g", "-Wall", "-I"]).arg(&kit);
-    cc.arg("-o").arg(out).arg(source).arg(kit.join("kit.c")).args(["-lrdmacm", "-libverbs"]);
+    cc.arg("-o").arg(out).arg(source).args(sources(&kit)?).args(["-lrdmacm", "-libverbs"]);
     let status = cc.status().map_err(|source| Error::Start { program: "cc".into(), source })?;
     Ok(status.success())
+}
+
+/// The sources in C of a folder.
+fn sources(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let paths = entries.map_err(Error::read(dir))?.into_iter().map(|entry| entry.path());
+    Ok(paths.filter(|path| path.extension().is_some_and(|end| end == "c")).collect())
 }

@@ -10,13 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Where the servers of all lessons listen. Each run has a fabric of its own. */
-#define OUR_ADDRESS "127.0.0.1"
-#define OUR_PORT "12321"
+#include "internal.h"
 
 enum {
     BACKLOG = 8,     /* requests that may wait for a server */
-    TIMEOUT = 2000,  /* of address and route, in milliseconds */
     LOOK = 10000000, /* nanoseconds between two looks at the connection */
 };
 
@@ -29,21 +26,7 @@ void failed(const char *verb, int ret, const struct our_options *options)
     exit(EXIT_FAILURE);
 }
 
-static void check(int ret, const char *verb, const struct our_control *conn)
-{
-    if (ret != 0)
-        failed(verb, ret, &conn->options);
-}
-
-/* What is not NULL has not failed. */
-static void *created(void *pointer, const char *verb, const struct our_control *conn)
-{
-    if (pointer == NULL)
-        failed(verb, ENOMEM, &conn->options);
-    return pointer;
-}
-
-static struct addrinfo *our_address(int flags, const struct our_options *options)
+struct addrinfo *our_address(int flags, const struct our_options *options)
 {
     struct addrinfo hints = { .ai_flags = flags, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
     struct addrinfo *found;
@@ -66,11 +49,29 @@ static void keep_data(struct our_control *conn, const struct rdma_cm_event *even
     memcpy(conn->peer_data, event->param.conn.private_data, conn->peer_data_len);
 }
 
-/* Protection domain, completion queue and queue pair. */
-static void our_setup_qp(struct our_control *conn)
+struct rdma_cm_id *our_create_id(const struct our_control *conn)
+{
+    struct rdma_cm_id *id;
+
+    errno = 0;
+    check(rdma_create_id(conn->event_channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id", conn);
+    return id;
+}
+
+struct ibv_context *our_device(const struct our_control *conn)
+{
+    if (conn->cm_id->verbs == NULL) {
+        fprintf(stderr, "%s: the id has no device before RDMA_CM_EVENT_ADDR_RESOLVED is fetched\n",
+                conn->options.message);
+        exit(EXIT_FAILURE);
+    }
+    return conn->cm_id->verbs;
+}
+
+void our_setup_qp(struct our_control *conn)
 {
     const struct our_options *options = &conn->options;
-    struct ibv_context *verbs = conn->cm_id->verbs;
+    struct ibv_context *verbs = our_device(conn);
 
     errno = 0;
     conn->protection_domain = created(ibv_alloc_pd(verbs), "ibv_alloc_pd", conn);
@@ -89,6 +90,7 @@ static void our_setup_qp(struct our_control *conn)
         .cap.max_recv_wr = options->recv_queue_depth,
         .cap.max_send_sge = options->max_send_sge,
         .cap.max_recv_sge = options->max_recv_sge,
+        .cap.max_inline_data = options->max_inline_data,
         .qp_type = IBV_QPT_RC,
         .sq_sig_all = 0, /* only what asks for it gives a completion */
     };
@@ -101,8 +103,8 @@ struct our_control our_client(struct our_options options)
     struct our_control conn = { .options = options };
     struct addrinfo *server = our_address(0, &options);
 
+    conn.cm_id = our_create_id(&conn);
     errno = 0;
-    check(rdma_create_id(NULL, &conn.cm_id, NULL, RDMA_PS_TCP), "rdma_create_id", &conn);
     check(rdma_resolve_addr(conn.cm_id, NULL, server->ai_addr, TIMEOUT), "rdma_resolve_addr", &conn);
     check(rdma_resolve_route(conn.cm_id, TIMEOUT), "rdma_resolve_route", &conn);
     freeaddrinfo(server);
@@ -110,26 +112,45 @@ struct our_control our_client(struct our_options options)
     return conn;
 }
 
-struct our_control our_server(struct our_options options)
+void our_listen(struct our_control *conn)
 {
-    struct our_control conn = { .options = options };
-    struct addrinfo *own = our_address(AI_PASSIVE, &options);
+    struct addrinfo *own = our_address(AI_PASSIVE, &conn->options);
+
+    conn->listen_id = our_create_id(conn);
+    errno = 0;
+    check(rdma_bind_addr(conn->listen_id, own->ai_addr), "rdma_bind_addr", conn);
+    check(rdma_listen(conn->listen_id, BACKLOG), "rdma_listen", conn);
+    freeaddrinfo(own);
+}
+
+void our_expect(enum rdma_cm_event_type got, enum rdma_cm_event_type wanted,
+                const struct our_options *options)
+{
+    if (got == wanted)
+        return;
+    fprintf(stderr, "%s: got the event %s, not %s\n", options->message, rdma_event_str(got),
+            rdma_event_str(wanted));
+    exit(EXIT_FAILURE);
+}
+
+void our_await_request(const struct our_control *listener, struct our_control *conn)
+{
     struct rdma_cm_event *event;
 
     errno = 0;
-    check(rdma_create_id(NULL, &conn.listen_id, NULL, RDMA_PS_TCP), "rdma_create_id", &conn);
-    check(rdma_bind_addr(conn.listen_id, own->ai_addr), "rdma_bind_addr", &conn);
-    check(rdma_listen(conn.listen_id, BACKLOG), "rdma_listen", &conn);
-    freeaddrinfo(own);
-    check(rdma_get_cm_event(conn.listen_id->channel, &event), "rdma_get_cm_event", &conn);
-    if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-        fprintf(stderr, "%s: got the event %s, not RDMA_CM_EVENT_CONNECT_REQUEST\n", options.message,
-                rdma_event_str(event->event));
-        exit(EXIT_FAILURE);
-    }
-    conn.cm_id = event->id;
-    keep_data(&conn, event);
+    check(rdma_get_cm_event(listener->listen_id->channel, &event), "rdma_get_cm_event", listener);
+    our_expect(event->event, RDMA_CM_EVENT_CONNECT_REQUEST, &listener->options);
+    conn->cm_id = event->id;
+    keep_data(conn, event);
     rdma_ack_cm_event(event);
+}
+
+struct our_control our_server(struct our_options options)
+{
+    struct our_control conn = { .options = options };
+
+    our_listen(&conn);
+    our_await_request(&conn, &conn);
     our_setup_qp(&conn);
     return conn;
 }
@@ -191,6 +212,8 @@ void our_unsetup(struct our_control *conn)
     for (int i = 0; i < 2; i++)
         if (ids[i] != NULL)
             check(rdma_destroy_id(ids[i]), "rdma_destroy_id", conn);
+    if (conn->event_channel != NULL)
+        rdma_destroy_event_channel(conn->event_channel);
 }
 
 void *our_buffer(const struct our_control *conn, size_t len)
@@ -294,7 +317,8 @@ static long long now(void)
 
 struct ibv_wc our_await_completion(const struct our_control *conn)
 {
-    struct pollfd end = { .fd = conn->cm_id->channel->fd, .events = POLLIN };
+    /* without an id nobody tells: poll(2) passes over the descriptor -1 */
+    struct pollfd end = { .fd = conn->cm_id != NULL ? our_cm_fd(conn) : -1, .events = POLLIN };
     struct ibv_wc work_completion;
     long long looked = now();
     int is_over = 0;

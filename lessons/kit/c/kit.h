@@ -7,6 +7,7 @@
 #define KIT_H
 
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,17 +19,19 @@ struct our_options {
     uint32_t recv_queue_depth; /* in work requests */
     uint32_t max_send_sge;     /* elements that one send may have */
     uint32_t max_recv_sge;     /* elements that one receive may have */
+    uint32_t max_inline_data;  /* bytes that a send may carry in its work request */
     int with_channel;          /* the completion queue gets a channel, to sleep on */
 };
 
 #define OUR_OPTIONS(name) ((struct our_options){ \
     .message = (name), .send_queue_depth = 16, .recv_queue_depth = 16, \
-    .max_send_sge = 4, .max_recv_sge = 4, .with_channel = 0 })
+    .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 0, .with_channel = 0 })
 
 /* Everything about one connection; each pointer is NULL until the step that sets it. */
 struct our_control {
     struct our_options options;
     struct rdma_cm_id *listen_id; /* of a server: the id that listens */
+    struct rdma_event_channel *event_channel; /* of a connection whose calls do not wait */
     struct rdma_cm_id *cm_id;     /* the id of the connection */
     struct ibv_pd *protection_domain;
     struct ibv_comp_channel *completion_channel;
@@ -58,7 +61,7 @@ void our_connect(struct our_control *conn, const void *private_data, size_t len)
 void our_accept(struct our_control *conn, const void *private_data, size_t len);
 /* Disconnects, unless the peer has done so. */
 void our_disconnect(struct our_control *conn);
-/* Destroys all that our_client or our_server has created. Regions have to be deregistered before. */
+/* Destroys all that belongs to a connection, or to an id that listens. Regions have to be deregistered before. */
 void our_unsetup(struct our_control *conn);
 
 /* So many bytes, all zero. */
@@ -104,5 +107,81 @@ void our_req_notify_cq(const struct our_control *conn, int solicited_only);
 void our_get_cq_event(const struct our_control *conn);
 /* Acknowledges so many events. The completion queue is not destroyed before all are. */
 void our_ack_cq_events(const struct our_control *conn, unsigned int events);
+
+/*
+ * Connecting step by step. A client's id with an event channel of its own: none of its calls waits, each begins
+ * its work, and an event says how it went. our_begin_resolve_addr is next.
+ */
+struct our_control our_client_id(struct our_options options);
+/* Begins to look for the device that reaches the server. Its event is RDMA_CM_EVENT_ADDR_RESOLVED. */
+void our_begin_resolve_addr(const struct our_control *conn);
+/* Begins to look for a route from there. Its event is RDMA_CM_EVENT_ROUTE_RESOLVED. */
+void our_begin_resolve_route(const struct our_control *conn);
+/* Protection domain, completion queue and queue pair of an id that is bound to a device. */
+void our_setup_qp(struct our_control *conn);
+/* Sleeps until the connection manager has an event about the connection, which has to be `wanted`. */
+void our_await_cm_event(const struct our_control *conn, enum rdma_cm_event_type wanted);
+/*
+ * Takes the next event about the connection, and gives 1. If there is none it waits, or gives 0 if the channel's
+ * descriptor does not block.
+ */
+int our_try_get_cm_event(const struct our_control *conn, enum rdma_cm_event_type *event);
+
+/*
+ * The same as our_client, on an event channel of its own: from our_connect on no call waits, and that only
+ * begins. Its event is RDMA_CM_EVENT_ESTABLISHED.
+ */
+struct our_control our_event_client(struct our_options options);
+/* The descriptor of the channel at which the connection manager tells of this connection. */
+int our_cm_fd(const struct our_control *conn);
+/* The descriptor of the completion channel. */
+int our_cq_fd(const struct our_control *conn);
+/*
+ * Sleeps until one of the descriptors can be read, for so many milliseconds at most, or for ever with -1. The
+ * `revents` of those that can are not 0.
+ */
+void our_poll_fds(const struct our_control *conn, struct pollfd *fds, int count, int timeout);
+
+/*
+ * A server's id that listens. The ids of its clients have channels of their own, so that their calls wait.
+ * our_next_request is next.
+ */
+struct our_control our_listener(struct our_options options);
+/*
+ * Sleeps until the next client asks for a connection. There is no queue pair yet; the request is to be answered
+ * by our_accept or our_reject.
+ */
+struct our_control our_next_request(const struct our_control *listener);
+/* Refuses the client's request, and tells it `len` bytes of private data. */
+void our_reject(const struct our_control *conn, const void *private_data, size_t len);
+
+/*
+ * A queue pair without the connection manager: the sides tell each other over TCP what they need to know, and
+ * each brings its queue pair up itself.
+ */
+enum {
+    OUR_IB_PORT = 1,   /* the device's port */
+    OUR_GID_INDEX = 1, /* the index of its GID with an IPv4 address */
+};
+/* What one side has to know of the other's queue pair. */
+struct our_place {
+    uint32_t qp_num;   /* its number */
+    uint32_t psn;      /* the packet sequence number that it begins to send with */
+    union ibv_gid gid; /* the GID of its port */
+};
+/* A queue pair in the state RESET, and the way to the other side. */
+struct our_raw {
+    struct our_control conn; /* the objects; there is no id */
+    struct our_place own;    /* what the peer is told of this side */
+    struct our_place peer;   /* what the peer has told */
+    struct ibv_context *context;
+    int stream;
+};
+/* The client's side; the server listens at this TCP port, which is the program's last argument. */
+struct our_raw our_raw_client(struct our_options options, const char *port);
+/* Waits until the peer has come to the same place. */
+void our_sync(const struct our_raw *raw);
+/* Destroys all that our_raw_client has created. */
+void our_unsetup_raw(struct our_raw *raw);
 
 #endif

@@ -1,0 +1,86 @@
+/* Connections with an event channel of their own, and both channels as descriptors for poll(2). See kit.h. */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+
+#include "internal.h"
+
+struct our_control our_client_id(struct our_options options)
+{
+    struct our_control conn = { .options = options };
+
+    errno = 0;
+    conn.event_channel = created(rdma_create_event_channel(), "rdma_create_event_channel", &conn);
+    conn.cm_id = our_create_id(&conn);
+    return conn;
+}
+
+void our_begin_resolve_addr(const struct our_control *conn)
+{
+    struct addrinfo *server = our_address(0, &conn->options);
+
+    errno = 0;
+    check(rdma_resolve_addr(conn->cm_id, NULL, server->ai_addr, TIMEOUT), "rdma_resolve_addr", conn);
+    freeaddrinfo(server);
+}
+
+void our_begin_resolve_route(const struct our_control *conn)
+{
+    our_device(conn);
+    errno = 0;
+    check(rdma_resolve_route(conn->cm_id, TIMEOUT), "rdma_resolve_route", conn);
+}
+
+int our_try_get_cm_event(const struct our_control *conn, enum rdma_cm_event_type *event)
+{
+    struct rdma_cm_event *got;
+
+    errno = 0;
+    int ret = rdma_get_cm_event(conn->cm_id->channel, &got);
+    if (ret != 0 && errno == EAGAIN)
+        return 0;
+    check(ret, "rdma_get_cm_event", conn);
+    *event = got->event;
+    rdma_ack_cm_event(got);
+    return 1;
+}
+
+void our_await_cm_event(const struct our_control *conn, enum rdma_cm_event_type wanted)
+{
+    enum rdma_cm_event_type got;
+
+    if (!our_try_get_cm_event(conn, &got))
+        failed("rdma_get_cm_event", -1, &conn->options);
+    our_expect(got, wanted, &conn->options);
+}
+
+struct our_control our_event_client(struct our_options options)
+{
+    struct our_control conn = our_client_id(options);
+
+    our_begin_resolve_addr(&conn);
+    our_await_cm_event(&conn, RDMA_CM_EVENT_ADDR_RESOLVED);
+    our_begin_resolve_route(&conn);
+    our_await_cm_event(&conn, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    our_setup_qp(&conn);
+    return conn;
+}
+
+int our_cm_fd(const struct our_control *conn)
+{
+    return conn->cm_id->channel->fd;
+}
+
+int our_cq_fd(const struct our_control *conn)
+{
+    return conn->completion_channel->fd;
+}
+
+void our_poll_fds(const struct our_control *conn, struct pollfd *fds, int count, int timeout)
+{
+    errno = 0;
+    int ret = poll(fds, count, timeout);
+
+    if (ret < 0)
+        failed("poll", ret, &conn->options);
+}

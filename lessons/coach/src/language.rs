@@ -14,10 +14,10 @@ use crate::lesson::top;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
-    /// Rust, in which every lesson is there.
+    /// Rust, unless another one is chosen.
     #[default]
     Rust,
-    /// C, in which some are.
+    /// C.
     C,
 }
 

@@ -10,7 +10,6 @@ use soft_hca_record::check::Rule;
 use crate::checkers;
 use crate::error::Error;
 use crate::facts::Run;
-use crate::language::Language;
 use crate::verdict::Verdict;
 
 /// One lesson.
@@ -277,11 +276,6 @@ impl Lesson {
     pub fn text(&self, file: &str) -> Result<String, Error> {
         let path = self.dir().join(file);
         fs::read_to_string(&path).map_err(Error::read(&path))
-    }
-
-    /// Whether it is there in a language.
-    pub fn is_in(&self, language: Language) -> bool {
-        self.dir().join(language.file(START)).is_file()
     }
 
     /// Its hints, from the one that says least on.

@@ -39,26 +39,16 @@ fn say(text: &str) {
 
 impl Session {
     /// In which language the student writes a lesson: the one in which it was opened last; else the one that was
-    /// chosen last, if it is there in that.
+    /// chosen last.
     pub fn language(&self, lesson: &Lesson) -> Language {
         let before = Language::Rust;
         let opened = self.progress.of(lesson).language;
         let opened = opened.or(self.work.has(lesson, before).then_some(before));
-        let language = opened.unwrap_or_else(|| self.progress.language());
-        if lesson.is_in(language) { language } else { Language::Rust }
+        opened.unwrap_or_else(|| self.progress.language())
     }
 
     /// Chooses the language of a lesson, and of those that are opened after it.
-    ///
-    /// # Errors
-    /// The lesson is not there in it.
     pub fn choose(&mut self, lesson: &Lesson, language: Language) -> Result<(), Error> {
-        if !lesson.is_in(language) {
-            let (number, others) = (lesson.number(), numbers(language));
-            return Err(Error::Usage(format!(
-                "lesson {number} is not there in {language}; these are: {others}"
-            )));
-        }
         self.progress.change(lesson, |state| state.language = Some(language))?;
         self.progress.choose(language)
     }
@@ -80,8 +70,7 @@ impl Session {
             Some(next) => format!("\n./learn {} opens the next one.\n", next.number()),
             None => "\nAll of them are done. ./learn --verify runs them again.\n".to_owned(),
         };
-        let in_c = numbers(Language::C);
-        text += &format!("In C there are lessons {in_c}: ./learn 1 --c, and --rust goes back.\n");
+        text += "Each of them is there in C, too: ./learn 1 --c, and --rust goes back.\n";
         say(&text);
     }
 
@@ -236,12 +225,6 @@ impl Session {
         say(&format!("the timeline is in {}\n", file.display()));
         Ok(())
     }
-}
-
-/// The numbers of the lessons that are there in a language.
-fn numbers(language: Language) -> String {
-    let there = LESSONS.iter().filter(|lesson| lesson.is_in(language));
-    there.map(|lesson| lesson.number().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// What is said of a run.

@@ -30,15 +30,28 @@ static inline void *created(void *pointer, const char *verb, const struct our_co
 /* The servers' address, to be freed with freeaddrinfo. */
 struct addrinfo *our_address(int flags, const struct our_options *options);
 /* An id on the connection's event channel. Without one its calls are synchronous. */
-struct rdma_cm_id *our_create_id(const struct our_control *conn);
+struct rdma_cm_id *our_create_id(const struct our_control *conn, enum rdma_port_space ps);
+/* Has a server's id listen, on the connection's event channel if there is one. */
+void our_listen(struct our_control *conn, enum rdma_port_space ps);
+
+/* Gives the connection's ids an event channel: none of their calls waits. */
+void our_create_event_channel(struct our_control *conn);
+/* Copies the private data of an event, which may be NULL, and says how many bytes they have. */
+size_t our_event_data(const struct rdma_cm_event *event, unsigned char data[OUR_DATA_LEN]);
+/* Makes the id that came with a request that of the connection. */
+void our_take_request(struct our_control *conn, const struct our_event *request);
+/* The same with the next request, which it sleeps for. `conn` may be the listener. */
+void our_await_request(const struct our_control *listener, struct our_control *conn);
+
 /* The device that the id is bound to. librdmacm does not check that there is one, and crashes. */
 struct ibv_context *our_device(const struct our_control *conn);
-/* Has a server's id listen, on the connection's event channel if there is one. */
-void our_listen(struct our_control *conn);
-/* Sleeps until a client asks the listener, and makes its new id that of `conn`, which may be the same. */
-void our_await_request(const struct our_control *listener, struct our_control *conn);
-/* Ends the program if that is not the event that had to come. */
-void our_expect(enum rdma_cm_event_type got, enum rdma_cm_event_type wanted,
-                const struct our_options *options);
+/* Creates what so many queue pairs stand on: protection domain and completion queue. */
+void our_setup_cq(struct our_control *conn, struct ibv_context *verbs, int queue_pairs);
+/*
+ * Creates the connection's queue pair on those of `base`, which may be the same. It takes its receives from
+ * `srq`, or from a queue of its own if that is NULL.
+ */
+void our_create_qp_on(const struct our_control *base, struct our_control *conn, enum ibv_qp_type type,
+                      struct ibv_srq *srq);
 
 #endif

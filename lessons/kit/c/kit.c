@@ -39,63 +39,13 @@ struct addrinfo *our_address(int flags, const struct our_options *options)
     return found;
 }
 
-/* Keeps the private data of an event about a connection. */
-static void keep_data(struct our_control *conn, const struct rdma_cm_event *event)
-{
-    conn->peer_data_len = 0;
-    if (event == NULL || event->param.conn.private_data == NULL)
-        return;
-    conn->peer_data_len = event->param.conn.private_data_len;
-    memcpy(conn->peer_data, event->param.conn.private_data, conn->peer_data_len);
-}
-
-struct rdma_cm_id *our_create_id(const struct our_control *conn)
+struct rdma_cm_id *our_create_id(const struct our_control *conn, enum rdma_port_space ps)
 {
     struct rdma_cm_id *id;
 
     errno = 0;
-    check(rdma_create_id(conn->event_channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id", conn);
+    check(rdma_create_id(conn->event_channel, &id, NULL, ps), "rdma_create_id", conn);
     return id;
-}
-
-struct ibv_context *our_device(const struct our_control *conn)
-{
-    if (conn->cm_id->verbs == NULL) {
-        fprintf(stderr, "%s: the id has no device before RDMA_CM_EVENT_ADDR_RESOLVED is fetched\n",
-                conn->options.message);
-        exit(EXIT_FAILURE);
-    }
-    return conn->cm_id->verbs;
-}
-
-void our_setup_qp(struct our_control *conn)
-{
-    const struct our_options *options = &conn->options;
-    struct ibv_context *verbs = our_device(conn);
-
-    errno = 0;
-    conn->protection_domain = created(ibv_alloc_pd(verbs), "ibv_alloc_pd", conn);
-    if (options->with_channel)
-        conn->completion_channel =
-            created(ibv_create_comp_channel(verbs), "ibv_create_comp_channel", conn);
-    /* room for all that can complete at a time */
-    int cqe = options->send_queue_depth + options->recv_queue_depth;
-    conn->completion_queue = created(ibv_create_cq(verbs, cqe, NULL, conn->completion_channel, 0),
-                                     "ibv_create_cq", conn);
-
-    struct ibv_qp_init_attr init_attr = {
-        .send_cq = conn->completion_queue,
-        .recv_cq = conn->completion_queue,
-        .cap.max_send_wr = options->send_queue_depth,
-        .cap.max_recv_wr = options->recv_queue_depth,
-        .cap.max_send_sge = options->max_send_sge,
-        .cap.max_recv_sge = options->max_recv_sge,
-        .cap.max_inline_data = options->max_inline_data,
-        .qp_type = IBV_QPT_RC,
-        .sq_sig_all = 0, /* only what asks for it gives a completion */
-    };
-    check(rdma_create_qp(conn->cm_id, conn->protection_domain, &init_attr), "rdma_create_qp", conn);
-    conn->queue_pair = conn->cm_id->qp;
 }
 
 struct our_control our_client(struct our_options options)
@@ -103,7 +53,7 @@ struct our_control our_client(struct our_options options)
     struct our_control conn = { .options = options };
     struct addrinfo *server = our_address(0, &options);
 
-    conn.cm_id = our_create_id(&conn);
+    conn.cm_id = our_create_id(&conn, RDMA_PS_TCP);
     errno = 0;
     check(rdma_resolve_addr(conn.cm_id, NULL, server->ai_addr, TIMEOUT), "rdma_resolve_addr", &conn);
     check(rdma_resolve_route(conn.cm_id, TIMEOUT), "rdma_resolve_route", &conn);
@@ -112,44 +62,22 @@ struct our_control our_client(struct our_options options)
     return conn;
 }
 
-void our_listen(struct our_control *conn)
+void our_listen(struct our_control *conn, enum rdma_port_space ps)
 {
     struct addrinfo *own = our_address(AI_PASSIVE, &conn->options);
 
-    conn->listen_id = our_create_id(conn);
+    conn->listen_id = our_create_id(conn, ps);
     errno = 0;
     check(rdma_bind_addr(conn->listen_id, own->ai_addr), "rdma_bind_addr", conn);
     check(rdma_listen(conn->listen_id, BACKLOG), "rdma_listen", conn);
     freeaddrinfo(own);
 }
 
-void our_expect(enum rdma_cm_event_type got, enum rdma_cm_event_type wanted,
-                const struct our_options *options)
-{
-    if (got == wanted)
-        return;
-    fprintf(stderr, "%s: got the event %s, not %s\n", options->message, rdma_event_str(got),
-            rdma_event_str(wanted));
-    exit(EXIT_FAILURE);
-}
-
-void our_await_request(const struct our_control *listener, struct our_control *conn)
-{
-    struct rdma_cm_event *event;
-
-    errno = 0;
-    check(rdma_get_cm_event(listener->listen_id->channel, &event), "rdma_get_cm_event", listener);
-    our_expect(event->event, RDMA_CM_EVENT_CONNECT_REQUEST, &listener->options);
-    conn->cm_id = event->id;
-    keep_data(conn, event);
-    rdma_ack_cm_event(event);
-}
-
 struct our_control our_server(struct our_options options)
 {
     struct our_control conn = { .options = options };
 
-    our_listen(&conn);
+    our_listen(&conn, RDMA_PS_TCP);
     our_await_request(&conn, &conn);
     our_setup_qp(&conn);
     return conn;
@@ -176,7 +104,7 @@ void our_connect(struct our_control *conn, const void *private_data, size_t len)
     errno = 0;
     check(rdma_connect(conn->cm_id, &params), "rdma_connect", conn);
     /* a synchronous call leaves its event with the id until the next call */
-    keep_data(conn, conn->cm_id->event);
+    conn->peer_data_len = our_event_data(conn->cm_id->event, conn->peer_data);
 }
 
 void our_accept(struct our_control *conn, const void *private_data, size_t len)

@@ -27,6 +27,8 @@ struct our_options {
     .message = (name), .send_queue_depth = 16, .recv_queue_depth = 16, \
     .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 0, .with_channel = 0 })
 
+enum { OUR_DATA_LEN = 256 }; /* bytes of private data, at most */
+
 /* Everything about one connection; each pointer is NULL until the step that sets it. */
 struct our_control {
     struct our_options options;
@@ -38,7 +40,7 @@ struct our_control {
     struct ibv_cq *completion_queue; /* for sends and receives */
     struct ibv_qp *queue_pair;
     /* What the peer has said in the private data of its request or answer. */
-    unsigned char peer_data[256];
+    unsigned char peer_data[OUR_DATA_LEN];
     size_t peer_data_len;
 };
 
@@ -132,15 +134,27 @@ int our_try_get_cm_event(const struct our_control *conn, enum rdma_cm_event_type
  * begins. Its event is RDMA_CM_EVENT_ESTABLISHED.
  */
 struct our_control our_event_client(struct our_options options);
+/*
+ * The same as our_server, on an event channel of its own: no call waits, and our_accept only begins. Its event
+ * is RDMA_CM_EVENT_ESTABLISHED.
+ */
+struct our_control our_event_server(struct our_options options);
 /* The descriptor of the channel at which the connection manager tells of this connection. */
 int our_cm_fd(const struct our_control *conn);
 /* The descriptor of the completion channel. */
 int our_cq_fd(const struct our_control *conn);
+/* From now on what reads this descriptor does not wait. */
+void our_set_nonblocking(const struct our_control *conn, int fd);
 /*
  * Sleeps until one of the descriptors can be read, for so many milliseconds at most, or for ever with -1. The
  * `revents` of those that can are not 0.
  */
 void our_poll_fds(const struct our_control *conn, struct pollfd *fds, int count, int timeout);
+/*
+ * Takes an event of the completion channel, which has to be acknowledged, and gives 1. If there is none it waits,
+ * or gives 0 if the channel's descriptor does not block.
+ */
+int our_try_get_cq_event(const struct our_control *conn);
 
 /*
  * A server's id that listens. The ids of its clients have channels of their own, so that their calls wait.
@@ -154,6 +168,59 @@ struct our_control our_listener(struct our_options options);
 struct our_control our_next_request(const struct our_control *listener);
 /* Refuses the client's request, and tells it `len` bytes of private data. */
 void our_reject(const struct our_control *conn, const void *private_data, size_t len);
+
+/*
+ * A server's id that listens, with an event channel that is that of all its clients, too: none of their calls
+ * waits. our_get_cm_event and our_poll_cm_event fetch its events.
+ */
+struct our_control our_listener_with_channel(struct our_options options);
+/* An event of the connection manager, which is acknowledged already. */
+struct our_event {
+    enum rdma_cm_event_type kind;
+    struct rdma_cm_id *cm_id;          /* the id that it is about; of a request a new one */
+    unsigned char data[OUR_DATA_LEN]; /* the private data that came with it */
+    size_t data_len;
+};
+/* Sleeps until there is an event: of a listener's clients, or of an id with an event channel. */
+struct our_event our_get_cm_event(const struct our_control *conn);
+/* The same without sleeping: 1, or 0 if there is no event. */
+int our_poll_cm_event(const struct our_control *conn, struct our_event *event);
+/* The connection that a request asks for. There is no queue pair yet. */
+struct our_control our_agent(const struct our_control *listener, const struct our_event *request);
+/*
+ * A queue pair for a client, on a protection domain and a completion queue that are the listener's. The first
+ * call creates these, with room for so many clients. our_unsetup of a client destroys its queue pair, and that
+ * of the listener what all of them use.
+ */
+void our_setup_shared_qp(struct our_control *listener, struct our_control *conn, int clients);
+
+/*
+ * A shared receive queue. Listens until the first of several clients calls. What they will share is there:
+ * protection domain and completion queue, but no queue pair. our_accept_next makes each connection.
+ */
+struct our_control our_shared_server(struct our_options options);
+/* Creates a shared receive queue with room for so many receives. */
+struct ibv_srq *our_create_srq(const struct our_control *base, uint32_t max_wr);
+/* Destroys it. No queue pair may have it any more. */
+void our_destroy_srq(const struct our_control *base, struct ibv_srq *srq);
+/*
+ * Accepts the next client, waiting until it calls, with a queue pair that takes its receives from `srq`. The
+ * connection ends before what it shares: our_unsetup of it comes first.
+ */
+struct our_control our_accept_next(struct our_control *base, struct ibv_srq *srq);
+/* Posts a receive, and those that its `next` leads to, to a shared receive queue. */
+void our_post_srq_recv(const struct our_control *base, struct ibv_srq *srq,
+                       struct ibv_recv_wr *work_request);
+/* Fetches the device's next asynchronous event, and acknowledges it: 1, or 0 if there is none now. */
+int our_poll_async_event(const struct our_control *base, enum ibv_event_type *event);
+
+/*
+ * Unreliable datagrams. A server's id for the first client that asks, with a queue pair for datagrams. Receives
+ * can be posted; our_accept is next, and tells the client where to send.
+ */
+struct our_control our_datagram_server(struct our_options options);
+/* Destroys an address handle. Every send that uses it has to be done. */
+void our_destroy_ah(const struct our_control *conn, struct ibv_ah *ah);
 
 /*
  * A queue pair without the connection manager: the sides tell each other over TCP what they need to know, and

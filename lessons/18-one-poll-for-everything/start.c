@@ -27,18 +27,19 @@ static int answer(struct our_control *conn)
 /* Answers calls until the client has hung up. How many there were. */
 static int serve(struct our_control *conn)
 {
-    int calls = 0;
+    int calls = 0, is_over = 0;
 
     our_req_notify_cq(conn, 0);
-    for (;;) {
+    while (!is_over) {
         calls += answer(conn);
         printf("%d calls so far\n", calls);
         fflush(stdout);
-        /* To do: wait for both channels in one place, and return with RDMA_CM_EVENT_DISCONNECTED. */
+        /* To do: wait for both channels in one place. It is over with RDMA_CM_EVENT_DISCONNECTED. */
         our_get_cq_event(conn);
         our_ack_cq_events(conn, 1);
         our_req_notify_cq(conn, 0);
     }
+    return calls;
 }
 
 int main(void)

@@ -10,8 +10,12 @@ use std::process::{Command, Stdio};
 use programs::brought_along::{copy_rdma_core, renamed_library, replaced, system_library};
 use programs::place::Place;
 use programs::{LIMIT, assert_has, comes_about, compile, installed};
+use soft_hca_core::provider;
 
 const LOADED_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/loaded.c");
+
+/// The page that says which releases have which private ABI.
+const PAGE: &str = include_str!("../docs/programs.md");
 
 /// The exit status of a program that ends well and has not found the device.
 const UNUSED: i32 = 67;
@@ -222,11 +226,23 @@ fn a_library_that_no_provider_fits() {
     let said = [
         "private ABI 11), brought along by the program\n",
         &format!(
-            "problem  provider: the library's private ABI is 11, the system's provider has {abi}; "
+            "problem  provider: the library's private ABI is 11, the system's provider has {abi}: \
+             librxe-rdmav11.so is missing; "
         ),
         "problem  verdict: no process has found the device; ",
     ];
     assert_has(&text, &said);
+}
+
+#[test]
+fn releases_of_private_abis() {
+    let (_, table) = PAGE.split_once("| private ABI | rdma-core | in Debian |\n").unwrap();
+    let rows: Vec<&str> = table.lines().skip(1).take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 1);
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        assert_eq!(provider::releases(cells[1].parse().unwrap()), Some(cells[2]), "{row}");
+    }
 }
 
 /// In a fabric that is there, which stays, with what else `run` can be told.

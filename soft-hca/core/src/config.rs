@@ -56,11 +56,15 @@ pub const HOOK: &str = "SOFT_HCA_HOOK";
 /// `0`: programs do not run their share of the port to other hosts; see [`runs_port`].
 pub const OWN_PORT: &str = "SOFT_HCA_OWN_PORT";
 
+/// Folders of libraries, separated by colons: libibverbs and its rxe provider of other releases of rdma-core, for
+/// programs that bring a libibverbs along; see [`provider`](crate::provider).
+pub const PROVIDERS: &str = "SOFT_HCA_PROVIDERS";
+
 /// The seed of a program that is run strictly; see [`strict`].
 pub const STRICT: &str = "SOFT_HCA_STRICT_SEED";
 
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 16] = [
+pub const VARIABLES: [(&str, &str); 17] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -73,6 +77,7 @@ pub const VARIABLES: [(&str, &str); 16] = [
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
     (OWN_PORT, "0: programs that poll do not send to other hosts, or receive, in their own calls"),
+    (PROVIDERS, "folders with other releases' libibverbs, for programs that bring one along"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
     (DIR, "set for programs in a fabric: its folder"),
     (DEVICE, "set for programs in a fabric: the name of their device"),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -71,8 +72,8 @@ impl Files {
     fn used(&mut self, image: &Image) -> Use {
         let mut libraries: Vec<Library> =
             image.libraries("libibverbs").map(|path| self.library(path)).collect();
-        // The provider needs the system's, which is there beside one that was brought along.
-        libraries.sort_by_key(|library| !library.is_brought_along());
+        // The provider needs another one, which is there beside one that was brought along.
+        libraries.sort_by_key(|library| !is_the_programs(library, image));
         if !libraries.is_empty() {
             return Use::Shared(libraries);
         }
@@ -82,6 +83,18 @@ impl Files {
             None => Use::No,
         }
     }
+}
+
+/// The folders of other releases that a process's environment names.
+fn folders(image: &Image) -> impl Iterator<Item = PathBuf> {
+    let named = image.variable(config::PROVIDERS).unwrap_or_default();
+    provider::folders(named).filter_map(|folder| fs::canonicalize(folder).ok())
+}
+
+/// Whether a library was brought along by the program, and is not there for the provider.
+fn is_the_programs(library: &Library, image: &Image) -> bool {
+    let is_named = || folders(image).any(|folder| library.path.parent() == Some(&folder));
+    library.is_brought_along() && !is_named()
 }
 
 /// Says of each process with a libibverbs whether it has found the device, and why not.
@@ -223,9 +236,10 @@ impl Process {
         let mut findings = Vec::new();
         match used {
             Use::Shared(libraries) => {
-                let is_brought = libraries.first().is_some_and(Library::is_brought_along);
+                let is_brought = |library: &Library| is_the_programs(library, &self.image);
+                let has_brought = libraries.first().is_some_and(is_brought);
                 let describe = |library: &Library| {
-                    let is_beside = is_brought && !library.is_brought_along();
+                    let is_beside = has_brought && !is_brought(library);
                     let why = if is_beside { ", needed by the provider" } else { "" };
                     ("libibverbs", Good(library.describe() + why))
                 };
@@ -267,8 +281,9 @@ impl Process {
         if let Some(path) = self.providers().next() {
             return Good(path.display().to_string());
         }
-        let there = verbs::providers();
-        let Some((system_abi, _)) = there.first() else {
+        let system = provider::system_folder();
+        let system = system.as_deref().map(provider::below).unwrap_or_default();
+        let Some((system_abi, _)) = system.first() else {
             return Problem {
                 what: "the system has none for rxe".into(),
                 fix: "install it: apt install ibverbs-providers, dnf install libibverbs".into(),
@@ -280,11 +295,23 @@ impl Process {
             Use::No => None,
         };
         let abi = library.and_then(|library| library.private_abi);
-        if let Some(abi) = abi.filter(|abi| there.iter().all(|(number, _)| number != abi)) {
+        let others: Vec<_> =
+            folders(&self.image).flat_map(|folder| provider::below(&folder)).collect();
+        if let Some(abi) = abi.filter(|abi| system.iter().chain(&others).all(|(n, _)| n != abi)) {
+            let releases = provider::releases(abi);
+            let releases =
+                releases.map(|these| format!(" of rdma-core {these}")).unwrap_or_default();
+            let file = provider::file_name(abi);
             return Problem {
-                what: format!("the library's private ABI is {abi}, the system's provider has {system_abi}"),
-                fix: "take rdma-core of one release: the library's in the system, or the system's in the program"
-                    .into(),
+                what: format!(
+                    "the library's private ABI is {abi}, the system's provider has {system_abi}: \
+                     {file}{releases} is missing"
+                ),
+                fix: format!(
+                    "have the program use the system's libibverbs, or name a folder with the missing one in {}: \
+                     docs/programs.md",
+                    config::PROVIDERS
+                ),
             };
         }
         let drivers = self.image.variable(provider::DRIVERS).unwrap_or_default().as_bytes();

@@ -11,7 +11,6 @@ use memchr::memmem;
 use object::elf::{DT_SONAME, FileHeader64};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, StringTable};
-use soft_hca_core::provider;
 
 use crate::rdma_core::Version;
 
@@ -159,20 +158,6 @@ fn has(mut file: impl Read, words: &[u8]) -> bool {
         buffer.copy_within(filled - kept..filled, 0);
     }
     false
-}
-
-/// The rxe providers that the system has, by the private ABI that is in their names, and where they are.
-pub(super) fn providers() -> Vec<(u32, PathBuf)> {
-    let Some(folder) = provider::path().and_then(|path| path.parent().map(Path::to_path_buf))
-    else {
-        return Vec::new();
-    };
-    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let number = |path: &Path| {
-        let name = path.file_name()?.to_str()?;
-        name.strip_prefix("librxe-rdmav")?.strip_suffix(".so")?.parse().ok()
-    };
-    files.filter_map(|path| Some((number(&path)?, path))).collect()
 }
 
 #[cfg(test)]

@@ -8,17 +8,21 @@
 //! The same holds for what the copy needs, of which the program may have copies as well (libnl): were these global when
 //! the system's are loaded, those would register themselves there, and come to grief when the program ends. So the
 //! system's libibverbs is loaded first, with all that it needs.
+//!
+//! A provider belongs to releases with one private ABI. For a copy of another release than the system's, both come from
+//! a folder that the environment names ([`config::PROVIDERS`]).
 #![allow(unsafe_code, reason = "the loader's list")]
 
+use std::env;
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
+use soft_hca_core::config;
 use soft_hca_core::provider;
 
 /// How the names of libibverbs begin.
 pub(super) const VERBS: &str = "libibverbs";
-/// What the provider needs.
-const SYSTEM: &CStr = c"libibverbs.so.1";
 /// What follows in the name of the system's.
 const PLAIN: &[u8] = b".so";
 
@@ -56,33 +60,68 @@ pub(super) fn has_library(name: &str) -> bool {
     any_library(|path| after(path, name).is_some())
 }
 
-/// Has a libibverbs that the program has brought along, which is about to load providers, find the system's and be
-/// found by it.
+/// Has a libibverbs that the program has brought along, which is about to load providers, find one and be found by it:
+/// the system's, or that of a folder of another release.
 pub(super) fn prefer_brought_along() {
-    let mut brought = Vec::new();
+    let (mut plain, mut brought) = (Vec::new(), Vec::new());
     any_library(|path| {
-        if after(path, VERBS).is_some_and(|end| !end.starts_with(PLAIN)) {
-            brought.push(CString::from(path));
+        if let Some(end) = after(path, VERBS) {
+            let list = if end.starts_with(PLAIN) { &mut plain } else { &mut brought };
+            list.push(CString::from(path));
         }
         false
     });
-    if brought.is_empty() {
+    let folder = other_release(if brought.is_empty() { &plain } else { &brought });
+    // The system's finds its provider by itself.
+    if brought.is_empty() && folder.is_none() {
         return;
     }
-    if let Some(provider) = provider::path().and_then(|path| as_c(path.as_os_str())) {
+    let provider = folder.clone().or_else(provider::system_folder);
+    let provider = provider.and_then(|folder| as_c(provider::named_in(&folder).as_os_str()));
+    if let Some(provider) = provider {
         let drivers = CString::new(provider::DRIVERS).expect("a name without NUL");
         // SAFETY: C strings. What the program has set stays. It may read its environment in another thread
         // meanwhile, as whenever a library changes it: libibverbs itself reads it next.
         unsafe { libc::setenv(drivers.as_ptr(), provider.as_ptr(), 0) };
     }
-    // SAFETY: a C string. The library registers nothing, and the provider would have it loaded in a moment.
-    unsafe { libc::dlopen(SYSTEM.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    for path in brought {
-        // SAFETY: loads nothing, as it is loaded; it stays so, as the handle is kept.
-        unsafe {
-            libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_GLOBAL)
-        };
+    // One that has kept its name is what the provider needs.
+    if brought.is_empty() {
+        return;
     }
+    // Without a folder the loader looks where it always does.
+    let needed = folder.unwrap_or_default().join(provider::VERBS);
+    if let Some(needed) = as_c(needed.as_os_str()) {
+        // SAFETY: a C string. The library registers nothing, and the provider would have it loaded in a moment.
+        unsafe { libc::dlopen(needed.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    }
+    for path in brought {
+        reopen(&path, libc::RTLD_GLOBAL);
+    }
+}
+
+/// A library that is loaded, which stays so, as the handle is kept; null if it is not.
+fn reopen(path: &CStr, scope: libc::c_int) -> *mut c_void {
+    // SAFETY: a C string; nothing is loaded.
+    unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD | scope) }
+}
+
+/// The first of the folders of other releases whose provider fits one of these libraries.
+fn other_release(brought: &[CString]) -> Option<PathBuf> {
+    let folders = env::var_os(config::PROVIDERS)?;
+    let fits = |folder: &Path| {
+        let providers = provider::below(folder);
+        providers.iter().any(|(abi, _)| brought.iter().any(|library| takes(library, *abi)))
+    };
+    provider::folders(&folders).find(|folder| fits(folder))
+}
+
+/// Whether a library that is loaded takes providers with this private ABI: they call a function to register, whose
+/// name has the number.
+fn takes(library: &CStr, abi: u32) -> bool {
+    let function = CString::new(format!("verbs_register_driver_{abi}")).expect("no NUL");
+    let library = reopen(library, libc::RTLD_LOCAL);
+    // SAFETY: a handle and a C string.
+    !library.is_null() && unsafe { !libc::dlsym(library, function.as_ptr()).is_null() }
 }
 
 fn as_c(text: &OsStr) -> Option<CString> {

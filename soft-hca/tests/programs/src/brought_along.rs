@@ -18,11 +18,15 @@ pub fn system_library() -> PathBuf {
 /// Copies libibverbs and its provider into a folder of the place: the library's path, and what
 /// `RDMAV_DRIVERS` names the provider by, which is its path without the end that the library adds.
 pub fn copy_rdma_core(place: &Place) -> [PathBuf; 2] {
-    let library = system_library();
+    copy_of(place, &system_library())
+}
+
+/// The same of another libibverbs, below whose folder its provider is.
+fn copy_of(place: &Place, library: &Path) -> [PathBuf; 2] {
     let folder = place.file("rdma-core");
     fs::create_dir(&folder).unwrap();
     let copy = |from: &Path, name: &str| fs::copy(from, folder.join(name)).unwrap();
-    copy(&library, NAME);
+    copy(library, NAME);
     let providers = fs::read_dir(library.with_file_name("libibverbs")).unwrap().flatten();
     for provider in providers {
         let name = provider.file_name().into_string().unwrap();
@@ -36,7 +40,12 @@ pub fn copy_rdma_core(place: &Place) -> [PathBuf; 2] {
 /// A copy with a name of its own, which the provider's needs do not name, and configured to look for providers where
 /// there are none.
 pub fn renamed_library(place: &Place) -> PathBuf {
-    let [copied, _] = copy_rdma_core(place);
+    renamed(place, &system_library())
+}
+
+/// The same of another libibverbs.
+pub fn renamed(place: &Place, library: &Path) -> PathBuf {
+    let [copied, _] = copy_of(place, library);
     let names = [
         ("\0libibverbs.so.1\0", "\0libibver-9.so.1\0"),
         ("/libibverbs/lib%s", "/libibother/lib%s"),

@@ -178,6 +178,8 @@ fn package(program: &str) -> &'static str {
         "prometheus-node-exporter" => "package prometheus-node-exporter",
         "fio" => "package fio",
         "dumpcap" => "package wireshark-common",
+        "mooncake_master" | "transfer_engine_bench" => "conformance/engines",
+        "ggml-rpc-server" => "conformance/engines --llama",
         "tshark" => "package tshark",
         "qperf" => "package qperf",
         "iperf" => "package iperf",

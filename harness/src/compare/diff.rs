@@ -135,21 +135,23 @@ impl Diff {
         };
         let mut found = judge()?;
         let either = [&found.1, &found.2];
-        let as_recorded = |run: &&Played| {
-            run.not_started.is_none()
-                && of_the_c.complaints(&run.outcome, &self.rules.normaliser).is_empty()
+        let may_be_chance = match found.0.verdict {
+            Verdict::OtherC => true,
+            Verdict::Unexpected => either.iter().all(|run| self.is_like(&of_the_c, run)),
+            _ => false,
         };
-        let again =
-            match found.0.verdict {
-                Verdict::OtherC => true,
-                Verdict::Unexpected => either.iter().all(as_recorded),
-                _ => false,
-            } || either.iter().any(|run| !impossible(&case.example, &run.outcome).is_empty());
-        if again {
+        let is_impossible = |run: &&Played| !impossible(&case.example, &run.outcome).is_empty();
+        if may_be_chance || either.iter().any(is_impossible) {
             found = judge()?;
         }
         let (result, c, rust) = found;
         with_time(example, result, [&c, &rust], play)
+    }
+
+    /// Whether a run has begun, and gone as expected.
+    fn is_like(&self, expected: &Expectation, run: &Played) -> bool {
+        run.not_started.is_none()
+            && expected.complaints(&run.outcome, &self.rules.normaliser).is_empty()
     }
 
     /// What is to be said of a run of each.
@@ -165,9 +167,7 @@ impl Diff {
         let result =
             |verdict, differences| CaseResult { case: case.case.clone(), verdict, differences };
         let normaliser = &self.rules.normaliser;
-        let is_like = |expected: &Expectation| {
-            rust.not_started.is_none() && expected.complaints(&rust.outcome, normaliser).is_empty()
-        };
+        let is_like = |expected: &Expectation| self.is_like(expected, rust);
         let differences = self.differences(example, case, c, rust);
         if c.not_started.is_some() {
             return result(Verdict::Unexpected, differences);

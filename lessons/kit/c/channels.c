@@ -6,6 +6,8 @@
 
 #include "internal.h"
 
+enum { TIMEOUT = 2000 }; /* of address and route, in milliseconds */
+
 struct our_control our_client_id(struct our_options options)
 {
     struct our_control conn = { .options = options };

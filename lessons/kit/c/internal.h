@@ -11,8 +11,6 @@
 #define OUR_ADDRESS "127.0.0.1"
 #define OUR_PORT "12321"
 
-enum { TIMEOUT = 2000 }; /* of address and route, in milliseconds */
-
 static inline void check(int ret, const char *verb, const struct our_control *conn)
 {
     if (ret != 0)
@@ -48,9 +46,12 @@ struct ibv_context *our_device(const struct our_control *conn);
 /* Creates what so many queue pairs stand on: protection domain and completion queue. */
 void our_setup_cq(struct our_control *conn, struct ibv_context *verbs, int queue_pairs);
 /*
- * Creates the connection's queue pair on those of `base`, which may be the same. It takes its receives from
- * `srq`, or from a queue of its own if that is NULL.
+ * What a queue pair on those of `base` is to be like. It takes its receives from `srq`, or from a queue of its own
+ * if that is NULL.
  */
+struct ibv_qp_init_attr our_init_attr(const struct our_control *base, const struct our_options *options,
+                                      enum ibv_qp_type type, struct ibv_srq *srq);
+/* Creates such a queue pair of a connection, which may be `base`. */
 void our_create_qp_on(const struct our_control *base, struct our_control *conn, enum ibv_qp_type type,
                       struct ibv_srq *srq);
 

@@ -51,13 +51,11 @@ struct rdma_cm_id *our_create_id(const struct our_control *conn, enum rdma_port_
 struct our_control our_client(struct our_options options)
 {
     struct our_control conn = { .options = options };
-    struct addrinfo *server = our_address(0, &options);
 
     conn.cm_id = our_create_id(&conn, RDMA_PS_TCP);
-    errno = 0;
-    check(rdma_resolve_addr(conn.cm_id, NULL, server->ai_addr, TIMEOUT), "rdma_resolve_addr", &conn);
-    check(rdma_resolve_route(conn.cm_id, TIMEOUT), "rdma_resolve_route", &conn);
-    freeaddrinfo(server);
+    /* without an event channel both wait */
+    our_begin_resolve_addr(&conn);
+    our_begin_resolve_route(&conn);
     our_setup_qp(&conn);
     return conn;
 }

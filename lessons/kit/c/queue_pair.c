@@ -36,11 +36,10 @@ void our_setup_cq(struct our_control *conn, struct ibv_context *verbs, int queue
                                      "ibv_create_cq", conn);
 }
 
-void our_create_qp_on(const struct our_control *base, struct our_control *conn, enum ibv_qp_type type,
-                      struct ibv_srq *srq)
+struct ibv_qp_init_attr our_init_attr(const struct our_control *base, const struct our_options *options,
+                                      enum ibv_qp_type type, struct ibv_srq *srq)
 {
-    const struct our_options *options = &conn->options;
-    struct ibv_qp_init_attr init_attr = {
+    return (struct ibv_qp_init_attr){
         .send_cq = base->completion_queue,
         .recv_cq = base->completion_queue,
         .srq = srq,
@@ -52,6 +51,12 @@ void our_create_qp_on(const struct our_control *base, struct our_control *conn, 
         .qp_type = type,
         .sq_sig_all = 0, /* only what asks for it gives a completion */
     };
+}
+
+void our_create_qp_on(const struct our_control *base, struct our_control *conn, enum ibv_qp_type type,
+                      struct ibv_srq *srq)
+{
+    struct ibv_qp_init_attr init_attr = our_init_attr(base, &conn->options, type, srq);
 
     errno = 0;
     check(rdma_create_qp(conn->cm_id, base->protection_domain, &init_attr), "rdma_create_qp", conn);

@@ -78,20 +78,9 @@ struct our_raw our_raw_client(struct our_options options, const char *port)
     raw.context = our_open_device(&options);
     errno = 0;
     check(ibv_query_gid(raw.context, OUR_IB_PORT, OUR_GID_INDEX, &raw.own.gid), "ibv_query_gid", conn);
-    conn->protection_domain = created(ibv_alloc_pd(raw.context), "ibv_alloc_pd", conn);
-    int cqe = options.send_queue_depth + options.recv_queue_depth;
-    conn->completion_queue =
-        created(ibv_create_cq(raw.context, cqe, NULL, NULL, 0), "ibv_create_cq", conn);
+    our_setup_cq(conn, raw.context, 1);
 
-    struct ibv_qp_init_attr init_attr = {
-        .send_cq = conn->completion_queue,
-        .recv_cq = conn->completion_queue,
-        .cap.max_send_wr = options.send_queue_depth,
-        .cap.max_recv_wr = options.recv_queue_depth,
-        .cap.max_send_sge = options.max_send_sge,
-        .cap.max_recv_sge = options.max_recv_sge,
-        .qp_type = IBV_QPT_RC,
-    };
+    struct ibv_qp_init_attr init_attr = our_init_attr(conn, &options, IBV_QPT_RC, NULL);
     conn->queue_pair =
         created(ibv_create_qp(conn->protection_domain, &init_attr), "ibv_create_qp", conn);
     raw.own.qp_num = conn->queue_pair->qp_num;

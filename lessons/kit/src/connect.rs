@@ -10,12 +10,13 @@ use common::{errln, errno};
 use rdma_sys::{
     rdma_accept, rdma_bind_addr, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_connect,
     rdma_create_id, rdma_destroy_event_channel, rdma_destroy_id, rdma_disconnect, rdma_listen,
-    rdma_port_space, rdma_resolve_addr, rdma_resolve_route,
+    rdma_port_space,
 };
 
 use crate::cm_events::our_get_request;
 use crate::control::{OUR_ADDRESS, OUR_PORT, OurControl, OurOptions, failed};
 use crate::queue_pair::{our_setup_qp, our_unsetup_qp};
+use crate::stepwise::{our_begin_resolve_addr, our_begin_resolve_route};
 
 /// Requests that may wait for a server.
 const BACKLOG: i32 = 8;
@@ -68,18 +69,9 @@ pub fn our_client(options: OurOptions) -> OurResult<OurControl> {
 pub(crate) fn our_resolve(ps: rdma_port_space::Type, options: OurOptions) -> OurResult<OurControl> {
     let mut conn = OurControl::new(options);
     conn.cm_id = our_create_id(&conn, ps)?;
-    let server = our_address(0, &options)?;
-    // SAFETY: the id is alive, and so is the address list; a null source means any.
-    let ret =
-        unsafe { rdma_resolve_addr(conn.cm_id, ptr::null_mut(), server.ai_addr().cast(), 2000) };
-    if ret != 0 {
-        return Err(failed("rdma_resolve_addr", ret, &options));
-    }
-    // SAFETY: the id is alive and its address is resolved.
-    let ret = unsafe { rdma_resolve_route(conn.cm_id, 2000) };
-    if ret != 0 {
-        return Err(failed("rdma_resolve_route", ret, &options));
-    }
+    // without an event channel both wait
+    our_begin_resolve_addr(&conn)?;
+    our_begin_resolve_route(&conn)?;
     Ok(conn)
 }
 

@@ -65,13 +65,13 @@ pub(crate) fn our_setup_cq(
     Ok(())
 }
 
-/// Creates the queue pair on it. It takes its receives from `srq`, or from a queue of its own if that
+/// What a queue pair on it is to be like. It takes its receives from `srq`, or from a queue of its own if that
 /// is null.
-pub(crate) fn our_create_qp(
-    conn: &mut OurControl,
+pub(crate) fn our_init_attr(
+    conn: &OurControl,
     qp_type: ibv_qp_type::Type,
     srq: *mut ibv_srq,
-) -> OurResult {
+) -> ibv_qp_init_attr {
     let options = conn.options;
     let mut init_attr: ibv_qp_init_attr = zeroed();
     init_attr.send_cq = conn.completion_queue;
@@ -85,6 +85,17 @@ pub(crate) fn our_create_qp(
     init_attr.qp_type = qp_type;
     // only what asks for it gives a completion
     init_attr.sq_sig_all = 0;
+    init_attr
+}
+
+/// Creates such a queue pair.
+pub(crate) fn our_create_qp(
+    conn: &mut OurControl,
+    qp_type: ibv_qp_type::Type,
+    srq: *mut ibv_srq,
+) -> OurResult {
+    let options = conn.options;
+    let mut init_attr = our_init_attr(conn, qp_type, srq);
     errno::set(0);
     // SAFETY: id, protection domain and queues are alive and belong to one device.
     let ret = unsafe { rdma_create_qp(conn.cm_id, conn.protection_domain, &mut init_attr) };

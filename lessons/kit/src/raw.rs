@@ -5,17 +5,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ptr;
 
-use common::memory::zeroed;
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno, outln};
 use rdma_sys::{
-    ibv_alloc_pd, ibv_close_device, ibv_context, ibv_create_cq, ibv_create_qp, ibv_destroy_qp,
-    ibv_free_device_list, ibv_get_device_list, ibv_gid, ibv_open_device, ibv_qp_init_attr,
-    ibv_qp_type, ibv_query_gid,
+    ibv_close_device, ibv_context, ibv_create_qp, ibv_destroy_qp, ibv_free_device_list,
+    ibv_get_device_list, ibv_gid, ibv_open_device, ibv_qp_type, ibv_query_gid,
 };
 
 use crate::control::{OUR_ADDRESS, OurControl, OurOptions, failed};
-use crate::queue_pair::our_unsetup_qp;
+use crate::queue_pair::{our_init_attr, our_setup_cq, our_unsetup_qp};
 
 /// The device's port.
 pub const OUR_IB_PORT: u8 = 1;
@@ -110,23 +108,8 @@ fn our_setup(options: OurOptions, stream: TcpStream) -> OurResult<OurRaw> {
     if ret != 0 {
         return Err(failed("ibv_query_gid", ret, &options));
     }
-    // SAFETY: the device is open.
-    conn.protection_domain = unsafe { ibv_alloc_pd(context) };
-    let cqe = (options.send_queue_depth + options.recv_queue_depth) as i32;
-    // SAFETY: the device is open; without a channel nobody wants events.
-    conn.completion_queue =
-        unsafe { ibv_create_cq(context, cqe, ptr::null_mut(), ptr::null_mut(), 0) };
-    if conn.protection_domain.is_null() || conn.completion_queue.is_null() {
-        return Err(failed("ibv_create_cq", libc::ENOMEM, &options));
-    }
-    let mut init_attr: ibv_qp_init_attr = zeroed();
-    init_attr.send_cq = conn.completion_queue;
-    init_attr.recv_cq = conn.completion_queue;
-    init_attr.cap.max_send_wr = options.send_queue_depth;
-    init_attr.cap.max_recv_wr = options.recv_queue_depth;
-    init_attr.cap.max_send_sge = options.max_send_sge;
-    init_attr.cap.max_recv_sge = options.max_recv_sge;
-    init_attr.qp_type = ibv_qp_type::IBV_QPT_RC;
+    our_setup_cq(&mut conn, context, 1)?;
+    let mut init_attr = our_init_attr(&conn, ibv_qp_type::IBV_QPT_RC, ptr::null_mut());
     // SAFETY: protection domain and completion queue are alive and belong to one device.
     conn.queue_pair = unsafe { ibv_create_qp(conn.protection_domain, &mut init_attr) };
     if conn.queue_pair.is_null() {

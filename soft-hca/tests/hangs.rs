@@ -24,7 +24,7 @@ const AT_ONCE: usize = 4;
 /// What is said of a program in which nothing is wrong.
 const NOTHING: &[&str] = &["Nothing went wrong that the device knows of.\n"];
 
-const QUEUES: [Case; 17] = [
+const QUEUES: [Case; 18] = [
     (
         "never_armed",
         &[
@@ -99,6 +99,15 @@ const QUEUES: [Case; 17] = [
         ],
     ),
     ("unposted", &[": a thread polls cq ", "has no send and no receive posted"]),
+    (
+        "other_queue",
+        &[
+            ": a thread polls cq ",
+            "has no receive posted, and reports to cq ",
+            ", too, which has 1 completion and was never polled\n",
+            "usual cause: the program polls another queue than its requests complete to",
+        ],
+    ),
     (
         "stalled",
         &[
@@ -260,11 +269,12 @@ fn who_hangs_is_told_of_at_once() {
     place.assert_gone();
 }
 
-/// What `soft-hca ls --why` says of programs that poll in vain.
-const POLLS: [(&str, &str); 3] = [
+/// What `soft-hca ls --why` says of programs that poll in vain, and `soft-hca run --explain`.
+const POLLS: [(&str, &str); 4] = [
     ("unsignaled", " is done without a completion: IBV_SEND_SIGNALED was not set; usual cause: "),
     ("unposted", ", which reports to it, has no send and no receive posted; usual cause: "),
     ("stalled", " has 2 sends that wait; usual cause: see what the send queue waits for"),
+    ("other_queue", ", too, which has 1 completion and was never polled; usual cause: "),
 ];
 
 #[test]
@@ -277,13 +287,14 @@ fn who_polls_in_vain() {
     let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
     let why = || said(&place, &["ls", "--why", "--fabric", place.fabric_name()]);
     for (case, expected) in POLLS {
-        let mut running = place.start(&format!("{program} {case} 1000"));
-        let is_said = || {
-            let text = why();
+        let mut running = place.start_in(&format!("{program} {case} 1000"), explains);
+        let has = |text: &str| {
             text.lines().any(|line| line.contains(" in vain for ") && line.contains(expected))
         };
-        assert!(comes_about(LIMIT, is_said), "{case}: {}", why());
-        running.kill();
+        assert!(comes_about(LIMIT, || has(&why())), "{case}: {}", why());
+        assert!(comes_about(LIMIT, || has(&running.output())), "{case}: {}", running.output());
+        end(&running);
+        running.wait();
         place.assert_gone();
     }
 }

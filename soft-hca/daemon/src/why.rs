@@ -132,10 +132,16 @@ impl Look<'_> {
             return self.nothing(qp);
         }
         // A program may poll all the time, and post when it has something to do.
-        if !self.is_asked {
+        if !self.is_asked && !self.polls_only(cq) {
             return None;
         }
         let number = qp.live.load(Acquire);
+        if let Some(why) = self.unpolled_elsewhere(cq, qp) {
+            let why = format!(
+                "qp {number} has nothing posted that completes there, and reports to {why}"
+            );
+            return Some((why, "the program polls another queue than its requests complete to"));
+        }
         if sends && self.last_is_unsignaled(qp) {
             let why = format!(
                 "the last send of qp {number} is done without a completion: IBV_SEND_SIGNALED was not set"
@@ -149,6 +155,47 @@ impl Look<'_> {
         };
         let why = format!("qp {number}, which reports to it, has {what} posted");
         Some((why, "the request was never posted, or its completion was taken already"))
+    }
+
+    /// Whether the program that polls a queue has one thread, and that polls no other queue and waits at no channel:
+    /// then nobody posts what would complete there as long as it polls.
+    fn polls_only(&self, cq: u32) -> bool {
+        let arena = &self.fabric.arena;
+        let proc = arena.cqs[cq as usize].proc.load(Acquire);
+        let polls_others = || {
+            self.fabric.cqs.taken().filter(|other| *other != cq as usize).any(|other| {
+                let other = &arena.cqs[other];
+                let until = other.in_vain_until.load(Acquire);
+                let is_recent = until != 0 && self.now.saturating_sub(until) < LONG_NS;
+                is_recent && other.proc.load(Acquire) == proc
+            })
+        };
+        let waits = || {
+            arena.channels.iter().any(|channel| {
+                let is_its = channel.live.load(Acquire) != 0 && channel.proc.load(Acquire) == proc;
+                is_its && channel.waits_since.load(Acquire) != 0
+            })
+        };
+        let pid = self.fabric.processes.pid(proc as usize).unwrap_or(0);
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        threads == 1 && !polls_others() && !waits()
+    }
+
+    /// Another queue that a queue pair reports to, with completions, if it was never seen to be polled, and is not
+    /// armed.
+    fn unpolled_elsewhere(&self, cq: u32, qp: &Qp) -> Option<String> {
+        let arena = &self.fabric.arena;
+        let both = [&qp.send_cq, &qp.recv_cq].map(|cq| cq.load(Acquire));
+        let index = both.into_iter().find(|other| *other != cq)?;
+        let other = arena.cqs.get(index as usize)?;
+        let is_new = arena.ring(&other.ring).is_some_and(|ring| ring.consumer() == 0)
+            && other.in_vain_since.load(Acquire) == 0;
+        let is_heard =
+            other.armed.load(Acquire) & KIND != 0 || other.pending_events.load(Acquire) != 0;
+        let unpolled = self.unpolled(other);
+        (is_new && !is_heard && unpolled > 0).then(|| {
+            format!("cq {index}, too, which has {} and was never polled", completions(unpolled))
+        })
     }
 
     /// Whether the last send of a queue pair that was posted has asked for no completion.

@@ -35,6 +35,8 @@ struct side {
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct side a, b;
+/* Whether sends complete to a queue of their own. */
+static int has_queue_for_sends;
 
 static void prepare(struct side *side)
 {
@@ -42,7 +44,9 @@ static void prepare(struct side *side)
     check(side->channel != NULL, "ibv_create_comp_channel");
     side->cq = ibv_create_cq(context, 16, NULL, side->channel, 0);
     check(side->cq != NULL, "ibv_create_cq");
-    struct ibv_qp_init_attr init = { .send_cq = side->cq, .recv_cq = side->cq, .qp_type = IBV_QPT_RC };
+    struct ibv_cq *for_sends = has_queue_for_sends ? ibv_create_cq(context, 16, NULL, NULL, 0) : side->cq;
+    check(for_sends != NULL, "ibv_create_cq");
+    struct ibv_qp_init_attr init = { .send_cq = for_sends, .recv_cq = side->cq, .qp_type = IBV_QPT_RC };
     init.cap = (struct ibv_qp_cap){ 8, 8, 1, 1, 0 };
     side->qp = ibv_create_qp(pd, &init);
     check(side->qp != NULL, "ibv_create_qp");
@@ -307,6 +311,16 @@ static void unposted(void)
     poll_until_found(&a);
 }
 
+/* The completion of a send comes in the queue for sends. */
+static void other_queue(void)
+{
+    has_queue_for_sends = 1;
+    connect_sides();
+    receive(&b);
+    send_by(&a, IBV_SEND_SIGNALED);
+    poll_until_found(&a);
+}
+
 static void stalled(void)
 {
     for (int i = 0; i < 3; i++)
@@ -480,6 +494,7 @@ static const struct {
     { "ends_while_one_waits", 1, ends_while_one_waits },
     { "unsignaled", 1, unsignaled },
     { "unposted", 1, unposted },
+    { "other_queue", 0, other_queue },
     { "stalled", 1, stalled },
     { "not_taken", 0, not_taken },
     { "not_accepted", 0, not_accepted },

@@ -153,7 +153,15 @@ impl Hangs {
                 self.no_connection_event((process, *fd), blocked.since, around)
             }
             Doing::Waits { on: Channel::Async, .. } => None,
-            Doing::Polls { cq, .. } => self.nothing_comes(*cq, around),
+            Doing::Polls { cq, .. } => {
+                let (why, cause) = self.nothing_comes(*cq, around)?;
+                let is_idle = [UNPOSTED, UNSIGNALED].contains(&cause);
+                let other = self.unpolled_elsewhere(*cq, around).filter(|_| is_idle);
+                Some(match other {
+                    Some(elsewhere) => (format!("{why}, and {elsewhere}"), ELSEWHERE),
+                    None => (why, cause),
+                })
+            }
             Doing::Destroys { call, object, events } => {
                 let taken = self.taken_events(process, object.number() as u32, call, around);
                 let events = times((*events).into(), "event was", "events were");
@@ -270,9 +278,7 @@ impl Hangs {
                 "qp {number} reports to cq {cq}; {sends} done without a completion: IBV_SEND_SIGNALED \
                  was not set"
             );
-            let cause = "sq_sig_all is 0, and no request asks for a completion: set \
-                         IBV_SEND_SIGNALED at those that are waited for";
-            return Some((why, cause));
+            return Some((why, UNSIGNALED));
         }
         // Another thread may post something.
         self.idle(pair.process, around)?;
@@ -282,6 +288,24 @@ impl Hangs {
             _ => "no receive",
         };
         Some((format!("qp {number}, which reports to cq {cq}, has {what} posted"), UNPOSTED))
+    }
+
+    /// Another queue that a queue pair reports to which reports to this one, in which something has come a while ago,
+    /// and which was neither polled nor armed.
+    fn unpolled_elsewhere(&self, number: u32, around: &Around<'_>) -> Option<String> {
+        let others = self.queues.of(number).flat_map(|(_, pair)| [pair.send_cq, pair.recv_cq]);
+        let mut others = others.flatten().filter(|other| *other != number);
+        let is_it = |cq: &queues::Cq| {
+            let is_old = around.t.saturating_sub(cq.last) >= HANG_NS;
+            cq.is_new() && cq.armed == Armed::Never && is_old
+        };
+        others.find_map(|other| {
+            let cq = self.queues.cqs.get(&other).filter(|cq| is_it(cq))?;
+            let completions = times(cq.waiting(), "completion", "completions");
+            Some(format!(
+                "reports to cq {other}, too, which has {completions} and was never polled"
+            ))
+        })
     }
 
     /// A thread of a process that does nothing any more.
@@ -431,6 +455,9 @@ const AGAIN: &str = "ibv_req_notify_cq arms for one event: call it again after e
 const STALLED: &str =
     "the peer is on another host, has ended, or has its hands full: see its record";
 const UNPOSTED: &str = "the request was never posted, or its completion was taken already";
+const UNSIGNALED: &str = "sq_sig_all is 0, and no request asks for a completion: set IBV_SEND_SIGNALED at those \
+                          that are waited for";
+const ELSEWHERE: &str = "the program polls another queue than its requests complete to";
 const PEER_ENDED: &str = "nobody tells this side of the peer's end: use the connection manager's \
                           RDMA_CM_EVENT_DISCONNECTED, or a send of one's own";
 const BOTH: &str = "both sides wait for the other's message: one has to send first, or an answer is \

@@ -38,6 +38,11 @@ pub(super) struct Cq {
 }
 
 impl Cq {
+    /// Whether something has come, and nothing was polled.
+    pub(super) fn is_new(&self) -> bool {
+        self.completions > 0 && self.polled == 0
+    }
+
     /// Completions that nobody has polled.
     pub(super) fn waiting(&self) -> u64 {
         self.completions.saturating_sub(self.polled)

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use soft_hca_daemon::device::like;
 use soft_hca_record::check::{Checker, Finding, report};
 
 use super::record;
@@ -50,9 +51,16 @@ pub fn run(options: &Options, limit: Option<u64>, findings: &Findings) -> Result
 /// The same of a run that was recorded.
 pub fn file(file: &Path, findings: &Findings) -> Result<u8, Error> {
     let (header, entries) = show::read(file)?;
-    let mut checker = Checker::like(header.like);
+    let mut checker = checker(header.like);
     entries.iter().for_each(|entry| checker.entry(entry));
     Ok(if findings.write(checker.end())? { FOUND } else { 0 })
+}
+
+/// Of a run whose device has the limits of this adapter, if of one.
+pub fn checker(adapter: Option<String>) -> Checker {
+    let profile = adapter.as_deref().and_then(like::profile);
+    let lacks_atomics = profile.is_some_and(|profile| !profile.has_atomics());
+    Checker::like(adapter).without_atomics(lacks_atomics)
 }
 
 impl Findings {

@@ -7,7 +7,7 @@
 use std::process::Output;
 
 use programs::place::Place;
-use programs::{assert_has, installed};
+use programs::{assert_has, compile, installed};
 
 /// The exit status of `check` where something was found.
 const FOUND: i32 = 66;
@@ -75,11 +75,11 @@ fn tools_show_the_limits() {
         return;
     }
     for (profile, expected) in [
-        ("mlx5", [30, 30, 1 << 20]),
-        ("irdma", [13, 13, 4063]),
+        ("mlx5", ["30", "30", "1048576", "ATOMIC_HCA"]),
+        ("irdma", ["13", "13", "4063", "ATOMIC_NONE"]),
         // What a device tells is the smaller one of the limits of sends and receives.
-        ("erdma", [1, 1, 8192]),
-        ("rxe", [32, 32, 1 << 20]),
+        ("erdma", ["1", "1", "8192", "ATOMIC_HCA"]),
+        ("rxe", ["32", "32", "1048576", "ATOMIC_HCA"]),
     ] {
         let options = ["--like".into(), profile.into()];
         let place = Place::with(&format!("like-{profile}"), Vec::new(), options.into());
@@ -87,10 +87,12 @@ fn tools_show_the_limits() {
         assert_has(&place.listing(), &[&format!("device rxe0 like {profile}\n")]);
         let shown = place.start("ibv_devinfo -v").succeed();
         place.end(keeper);
-        for (name, number) in ["max_sge", "max_sge_rd", "max_qp_wr"].into_iter().zip(expected) {
+        let names = ["max_sge", "max_sge_rd", "max_qp_wr", "atomic_cap"];
+        for (name, expected) in names.into_iter().zip(expected) {
             let line = shown.lines().find(|line| line.trim().starts_with(&format!("{name}:")));
-            let value = line.and_then(|line| line.split_whitespace().last());
-            assert_eq!(value, Some(&number.to_string()[..]), "{profile}: {name}");
+            let value = line.and_then(|line| line.trim().split(':').next_back()).map(str::trim);
+            let value = value.and_then(|value| value.split_whitespace().next());
+            assert_eq!(value, Some(expected), "{profile}: {name}");
         }
         place.assert_gone();
     }
@@ -105,9 +107,9 @@ fn what_an_adapter_refuses_is_refused_and_found() {
     for (profile, asked, expected, found) in [
         ("mlx5", [RC, 31, 1, 0], "qp EINVAL\nsrq created\n", Some("max_send_sge is more")),
         ("mlx5", [RC, 30, 32, 0], "qp created\nsrq created\n", None),
-        ("irdma", [RC, 1, 1, 102], "qp EINVAL\nsrq created\n", Some("max_inline_data is more")),
-        ("irdma", [RC, 13, 13, 101], "qp created\nsrq created\n", None),
-        ("irdma", [UC, 1, 1, 0], "qp EOPNOTSUPP\nsrq created\n", Some("no queue pairs of")),
+        ("irdma", [RC, 1, 1, 102], "qp EINVAL\nsrq EOPNOTSUPP\n", Some("max_inline_data is more")),
+        ("irdma", [RC, 13, 13, 101], "qp created\nsrq EOPNOTSUPP\n", Some("no shared receive")),
+        ("irdma", [UC, 1, 1, 0], "qp EOPNOTSUPP\nsrq EOPNOTSUPP\n", Some("no queue pairs of")),
         ("erdma", [UD, 1, 1, 0], "qp EOPNOTSUPP\nsrq EOPNOTSUPP\n", Some("no queue pairs of")),
         ("erdma", [UC, 1, 1, 0], "qp EOPNOTSUPP\nsrq EOPNOTSUPP\n", Some("no queue pairs of")),
         ("erdma", [RC, 6, 1, 96], "qp created\nsrq EOPNOTSUPP\n", Some("no shared receive")),
@@ -127,6 +129,32 @@ fn what_an_adapter_refuses_is_refused_and_found() {
             None => assert_eq!(findings, "Nothing was found.\n", "{case}"),
         }
     }
+    place.assert_gone();
+}
+
+/// The device says that it has no atomic operations, and who posts one all the same is found, in a record, too.
+#[test]
+fn atomic_operations_that_an_adapter_has_not() {
+    let place = Place::new("like-atomic");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/like/atomic.c");
+    let Some(program) = compile(&place, source, &["ibverbs"]) else { return };
+    let run = |verb: &[&str], profile: &str| {
+        let fabric = place.unique("fabric");
+        let mut command = place.command(verb);
+        let command = command.args(["--fabric", &fabric, "--like", profile, "--", &program]);
+        command.output().unwrap()
+    };
+    let has_all = |text: &str| {
+        assert_has(text, &["refused: atomic[", "like irdma, the device has no atomic operations"]);
+    };
+    let output = run(&["check"], "irdma");
+    assert_eq!(output.status.code(), Some(FOUND), "{output:?}");
+    has_all(&text(&output.stderr));
+    assert_eq!(text(&run(&["check"], "erdma").stderr), "Nothing was found.\n");
+    assert!(run(&["record", "-o", "run.shr"], "irdma").status.success());
+    let output = place.command(&["check", "--record", "run.shr"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(FOUND), "{output:?}");
+    has_all(&text(&output.stderr));
     place.assert_gone();
 }
 

@@ -32,6 +32,7 @@ use soft_hca_record::{Header, Writer};
 use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use super::check::checker;
 use super::run::{self, Options};
 use super::{Error, cannot, fabric, ls};
 
@@ -167,7 +168,7 @@ pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u6
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = Recording::begin(&membership.dir, connection, limit, Scope::Buffers)?;
     let like = profile_of(&fabric::devices(&membership.dir));
-    let mut sink = Sink { checker: Some(Checker::like(like)), ..Sink::default() };
+    let mut sink = Sink { checker: Some(checker(like)), ..Sink::default() };
     let failed = || cannot("see what the program does");
     let (status, collector) = recording.follow(Some(program), None, &mut sink, failed)?;
     Ok((status, sink.checker.unwrap_or_default(), collector.dropped))

@@ -41,6 +41,8 @@ static struct ibv_comp_channel *cq_channel;
 static struct ibv_qp_cap caps = {DEPTH, DEPTH, 1, 1, 0};
 /* What they are connected with. */
 static int pkey_index, ack_timeout = 14, rnr_retry = 7, rnr_timer = 1, reads_out = 1, reads_in = 1;
+/* What regions and queue pairs allow the peer. */
+static int rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 /* The socket of this thread's side. */
 static __thread int to_peer;
 
@@ -81,8 +83,7 @@ static inline void add_memory(struct side *side)
     side->pd = ibv_alloc_pd(side->context);
     side->memory = mmap(NULL, DEPTH * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     check(side->memory != MAP_FAILED, "mmap");
-    side->mr = ibv_reg_mr(side->pd, side->memory, DEPTH * BYTES,
-                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+    side->mr = ibv_reg_mr(side->pd, side->memory, DEPTH * BYTES, IBV_ACCESS_LOCAL_WRITE | rights);
     check(side->mr != NULL, "ibv_reg_mr");
 }
 
@@ -148,7 +149,7 @@ static inline struct name exchange_names(struct side *side)
 static inline void init_side(struct side *side)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .pkey_index = pkey_index,
-                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+                               .qp_access_flags = rights};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
 }
 

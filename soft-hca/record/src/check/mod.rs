@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::entry::{Call, Entry, Outcome, What};
+use crate::entry::{Call, Entry, Outcome, SendPosted, What};
 use crate::place::Place;
 use crate::text::short_name;
 use crate::value::{Named, Value};
@@ -106,6 +106,8 @@ pub struct Checker {
     is_partial: bool,
     /// The adapter whose limits the device has.
     like: Option<String>,
+    /// It has no atomic operations.
+    lacks_atomics: bool,
 }
 
 impl Checker {
@@ -117,6 +119,11 @@ impl Checker {
     /// The same of a run whose device has the limits of this adapter: what it refuses is found, too.
     pub fn like(adapter: Option<String>) -> Self {
         Self { like: adapter, ..Self::default() }
+    }
+
+    /// The same of an adapter that has no atomic operations, where that is so: those that are posted are found.
+    pub fn without_atomics(self, lacks_atomics: bool) -> Self {
+        Self { lacks_atomics, ..self }
     }
 
     /// Another entry.
@@ -141,8 +148,12 @@ impl Checker {
         self.events.entry(entry, &mut found);
         self.fork.entry(entry, &mut found);
         self.queues.entry(entry, &mut found);
-        if let (Some(adapter), What::Call(call)) = (&self.like, &entry.what) {
-            found.extend(refused(adapter, entry, call));
+        match (&self.like, &entry.what) {
+            (Some(adapter), What::Call(call)) => found.extend(refused(adapter, entry, call)),
+            (Some(adapter), What::SendPosted(posted)) if self.lacks_atomics => {
+                found.extend(no_atomic(adapter, entry, posted));
+            }
+            _ => {}
         }
         self.add(found);
     }
@@ -205,6 +216,18 @@ fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
         process: entry.process,
         place: call.name.clone(),
         what: format!("like {adapter}, {what}"),
+        t: entry.t,
+        source: source(entry),
+    })
+}
+
+/// An atomic operation that is posted to a device that has none.
+fn no_atomic(adapter: &str, entry: &Entry, posted: &SendPosted) -> Option<Found> {
+    posted.opcode.contains("ATOMIC").then(|| Found {
+        rule: Rule::Refused,
+        process: entry.process,
+        place: format!("qp {}", posted.qp),
+        what: format!("like {adapter}, the device has no atomic operations: {}", posted.opcode),
         t: entry.t,
         source: source(entry),
     })

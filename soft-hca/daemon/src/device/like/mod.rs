@@ -53,7 +53,7 @@ pub struct Refusal {
     pub source: String,
 }
 
-/// What an adapter may not have. It is refused with EOPNOTSUPP.
+/// What an adapter may not have. Objects are refused with EOPNOTSUPP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Refused {
@@ -63,6 +63,9 @@ pub enum Refused {
     Ud,
     /// Shared receive queues.
     Srq,
+    /// Atomic operations. The device says that it has none; [`Profile::has_atomics`] is for who looks at what is
+    /// posted, which the provider does not refuse.
+    Atomic,
 }
 
 macro_rules! limits {
@@ -109,6 +112,11 @@ limits! {
 }
 
 impl Profile {
+    /// Whether the adapter has atomic operations, as far as is known.
+    pub fn has_atomics(&self) -> bool {
+        self.refuses.iter().all(|refusal| refusal.what != Refused::Atomic)
+    }
+
     /// Has a device's limits be the adapter's.
     pub(crate) fn limit(&self, limits: &mut Limits) {
         for (limit, known) in &self.limits {
@@ -122,6 +130,8 @@ impl Profile {
                     limits.has_srq = false;
                     (limits.max_srq, limits.max_srq_wr, limits.max_srq_sge) = (0, 0, 0);
                 }
+                // IB_ATOMIC_NONE
+                Refused::Atomic => limits.atomic_cap = 0,
             }
         }
     }
@@ -175,5 +185,8 @@ mod tests {
         let erdma = like("erdma");
         assert_eq!((erdma.max_send_sge, erdma.max_recv_sge, erdma.max_inline_data), (6, 1, 96));
         assert!(!erdma.has_uc && !erdma.has_ud && !erdma.has_srq);
+        assert_eq!((erdma.atomic_cap, like("irdma").atomic_cap), (Limits::rxe().atomic_cap, 0));
+        assert!(profile("erdma").unwrap().has_atomics());
+        assert!(!profile("irdma").unwrap().has_atomics());
     }
 }
